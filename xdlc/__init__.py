@@ -1,0 +1,1 @@
+"""Open toolchain for DLC model containers."""

@@ -1,0 +1,112 @@
+"""Every error a user can see: what is wrong, where, and what to do about it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+class XdlcError(Exception):
+    """Base of all errors that are reported to the user.
+
+    Args:
+        problem: What was expected and what was found, with values; one sentence, no full stop.
+        where: The place, read from the file down to the node:
+            ``model.onnx: node 'conv1' (Conv, opset 13)``.
+        fix: What to do about it, in the imperative.
+
+    Example:
+        >>> print(ModelError("Relu needs opset 6", where="m.onnx", fix="upgrade the model"))
+        m.onnx: Relu needs opset 6
+          fix: upgrade the model
+    """
+
+    exit_code = 1
+
+    def __init__(self, problem: str, *, where: str | None = None, fix: str | None = None) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.where = where
+        self.fix = fix
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.problem}" if self.where else self.problem
+        return f"{text}\n  fix: {self.fix}" if self.fix else text
+
+
+class UsageError(XdlcError):
+    """The call is wrong: a flag, a name, a path or an option value."""
+
+    exit_code = 2
+
+
+class ModelError(XdlcError):
+    """The source model is not a valid model of its format, or a graph breaks the rules of the IR."""
+
+    exit_code = 3
+
+
+class UnsupportedOp(XdlcError):
+    """An operation, attribute, rank or datatype that cannot be mapped."""
+
+    exit_code = 4
+
+
+class ConstraintError(XdlcError):
+    """A graph breaks an OpDef or a rule of its target."""
+
+    exit_code = 5
+
+
+class ContainerError(XdlcError):
+    """A DLC is damaged, hostile, or uses a layout that is not known."""
+
+    exit_code = 6
+
+
+class BackendError(XdlcError):
+    """An engine (onnxruntime, the vendor's library) refused or failed."""
+
+    exit_code = 7
+
+
+class StorageError(XdlcError):
+    """A file cannot be read or written: missing, no permission, disk full."""
+
+    exit_code = 8
+
+
+class ProblemList(XdlcError):
+    """Several problems of one input, reported together.
+
+    The exit code is the one of the first problem.
+    """
+
+    def __init__(self, problems: Sequence[XdlcError], *, where: str | None = None) -> None:
+        super().__init__(f"{len(problems)} problem(s)", where=where)
+        self.problems = tuple(problems)
+        self.exit_code = problems[0].exit_code if problems else 1
+
+    def __str__(self) -> str:
+        head = f"{self.where}: {self.problem}" if self.where else self.problem
+        return "\n".join([head, *(f"- {problem}" for problem in self.problems)])
+
+
+def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> str:
+    """Return ``"nearest: a, b"`` for the known names closest to ``name``, or an empty string.
+
+    Example:
+        >>> nearest_names("sm8560", ["sm8550", "sm8650", "qcs6490"])
+        'nearest: sm8650, sm8550'
+    """
+    lowered = {candidate.lower(): candidate for candidate in known}
+    found = difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=0.5)
+    return f"nearest: {', '.join(lowered[match] for match in found)}" if found else ""
+
+
+def raise_all(problems: Sequence[XdlcError], *, where: str | None = None) -> None:
+    """Raise the problems found, if any: one as itself, several as a ProblemList."""
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        raise ProblemList(problems, where=where)

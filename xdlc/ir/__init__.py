@@ -1,0 +1,58 @@
+"""The intermediate representation: a DLC's content, without any file format.
+
+Graphs of QNN operations, channel-last, with encodings; weights stay where they are until used.
+"""
+
+from xdlc.ir import dtype
+from xdlc.ir.data import ArrayData, Elided, MappedData, MappedFile, TensorData, Transform, raw_data
+from xdlc.ir.dtype import DType
+from xdlc.ir.encoding import (
+    AxisScaleOffset,
+    BlockScaleOffset,
+    BlockwiseExpansion,
+    Encoding,
+    ScaleOffset,
+    VectorCode,
+    as_float32,
+)
+from xdlc.ir.graph import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Model, Op, Origin, make_op
+from xdlc.ir.tensor import Param, Role, Scalar, Tensor, b8, f32, i32, static, string, u32
+from xdlc.ir.text import parse, to_text
+
+__all__ = [
+    "HOST_PACKAGE",
+    "NATIVE_PACKAGE",
+    "ArrayData",
+    "AxisScaleOffset",
+    "BlockScaleOffset",
+    "BlockwiseExpansion",
+    "DType",
+    "Elided",
+    "Encoding",
+    "Graph",
+    "MappedData",
+    "MappedFile",
+    "Model",
+    "Op",
+    "Origin",
+    "Param",
+    "Role",
+    "Scalar",
+    "ScaleOffset",
+    "Tensor",
+    "TensorData",
+    "Transform",
+    "VectorCode",
+    "as_float32",
+    "b8",
+    "dtype",
+    "f32",
+    "i32",
+    "make_op",
+    "parse",
+    "raw_data",
+    "static",
+    "string",
+    "to_text",
+    "u32",
+]

@@ -1,0 +1,305 @@
+"""Lazy tensor data: where the bytes of a weight are, or how to make them, but not the bytes.
+
+Three kinds exist: a range of a mapped file, an array, and a transform of other data.  A range that
+needs no change is copied from file to file by the kernel; a transform is computed when it is
+written or asked for, and nothing of it is kept.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from xdlc.errors import ModelError, StorageError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Array = Any  # numpy.ndarray of any dtype
+COPY_CHUNK = 1 << 26
+
+
+class TensorData(ABC):
+    """Elements of a tensor: little-endian, row-major, dense.
+
+    Attributes:
+        shape: Extents of the array that ``numpy()`` returns.
+        dtype: Its numpy dtype.
+    """
+
+    __slots__ = ("dtype", "shape")
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes when written."""
+        count = self.dtype.itemsize
+        for extent in self.shape:
+            count *= extent
+        return count
+
+    @abstractmethod
+    def numpy(self) -> Array:
+        """Return the elements as an array, which callers must not write to."""
+
+    def write_to(self, file: IO[bytes]) -> None:
+        """Append the bytes to ``file``, an unbuffered or buffered binary file."""
+        import numpy
+
+        file.write(memoryview(numpy.ascontiguousarray(self.numpy())).cast("B") if self.nbytes else b"")
+
+    def release(self) -> None:
+        """Give back memory that reading took, where the operating system can have it back."""
+
+    def transform(
+        self,
+        function: Callable[[Array], Array],
+        *,
+        shape: tuple[int, ...] | None = None,
+        dtype: np.dtype[Any] | type | None = None,
+    ) -> TensorData:
+        """Return ``function`` applied to this data, computed when needed.
+
+        Args:
+            function: From the array to the new array; pure.
+            shape: Shape of the result; default: unchanged.
+            dtype: Dtype of the result; default: unchanged.
+        """
+        return Transform([self], function, self.shape if shape is None else shape, dtype or self.dtype)
+
+    def transpose(self, perm: Sequence[int]) -> TensorData:
+        """Return the data with its axes permuted: axis i of the result is axis ``perm[i]``."""
+        order = tuple(perm)
+        if order == tuple(range(len(order))):
+            return self
+        shape = tuple(self.shape[axis] for axis in order)
+        if [axis for axis in order if self.shape[axis] != 1] == [
+            axis for axis in range(len(order)) if self.shape[axis] != 1
+        ]:
+            return self.reshape(shape)  # only axes of extent 1 move: same bytes
+        return self.transform(lambda array: array.transpose(order), shape=shape)
+
+    def reshape(self, shape: Sequence[int]) -> TensorData:
+        """Return the same bytes under another shape."""
+        wanted = tuple(shape)
+        if wanted == self.shape:
+            return self
+        return self.transform(lambda array: array.reshape(wanted), shape=wanted)
+
+    def cast(self, dtype: np.dtype[Any] | type) -> TensorData:
+        """Return the values converted to another numpy dtype."""
+        import numpy
+
+        wanted = numpy.dtype(dtype)
+        return self if wanted == self.dtype else self.transform(lambda a: a.astype(wanted), dtype=wanted)
+
+
+class ArrayData(TensorData):
+    """Data that is in memory already."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Array) -> None:
+        import numpy
+
+        given = numpy.asarray(array)
+        little = given.dtype.newbyteorder("<") if given.dtype.byteorder == ">" else given.dtype
+        self._array = given.astype(little, copy=False)
+        self.shape = tuple(given.shape)
+        self.dtype = self._array.dtype
+
+    def numpy(self) -> Array:
+        return self._array
+
+
+class MappedFile:
+    """A file opened for reading, whose ranges become tensor data.
+
+    Raises:
+        StorageError: If the file cannot be opened.
+    """
+
+    __slots__ = ("_map", "file", "path", "size")
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        try:
+            self.file = open(self.path, "rb")  # noqa: SIM115 - lives as long as the data taken from it
+            self.size = os.fstat(self.file.fileno()).st_size
+            self._map = (
+                mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_READ) if self.size else memoryview(b"")
+            )
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise StorageError(
+                f"cannot be read: {reason}", where=str(path), fix="check the path and its permissions"
+            ) from error
+
+    def view(self, offset: int, nbytes: int) -> memoryview:
+        """Return a read-only view of a range that the caller has checked."""
+        return memoryview(self._map)[offset : offset + nbytes]
+
+    def release(self, offset: int, nbytes: int) -> None:
+        """Tell the kernel that the pages of a range are not needed for now."""
+        if isinstance(self._map, mmap.mmap) and nbytes and hasattr(self._map, "madvise"):
+            start = offset // mmap.PAGESIZE * mmap.PAGESIZE
+            self._map.madvise(mmap.MADV_DONTNEED, start, offset + nbytes - start)
+
+
+class MappedData(TensorData):
+    """A range of a mapped file.
+
+    Args:
+        source: The file; the caller has checked that the range lies within.
+        offset: First byte.
+        shape: Shape of the array.
+        dtype: Its numpy dtype, little-endian.
+
+    Raises:
+        ModelError: If the range does not lie within the file.
+    """
+
+    __slots__ = ("_offset", "_source")
+
+    def __init__(
+        self, source: MappedFile, offset: int, shape: Sequence[int], dtype: np.dtype[Any] | type
+    ) -> None:
+        import numpy
+
+        self._source = source
+        self._offset = offset
+        self.shape = tuple(int(extent) for extent in shape)
+        self.dtype = numpy.dtype(dtype)
+        if offset < 0 or offset + self.nbytes > source.size:
+            raise ModelError(
+                f"needs bytes {offset} to {offset + self.nbytes} of a file of {source.size} bytes",
+                where=str(source.path),
+                fix="the file is truncated or belongs to another model: get it again",
+            )
+
+    @property
+    def location(self) -> tuple[MappedFile, int]:
+        """The file and the first byte."""
+        return self._source, self._offset
+
+    def numpy(self) -> Array:
+        import numpy
+
+        view = self._source.view(self._offset, self.nbytes)
+        return numpy.frombuffer(view, self.dtype).reshape(self.shape)
+
+    def write_to(self, file: IO[bytes]) -> None:
+        copy_range(self._source, self._offset, self.nbytes, file)
+
+    def release(self) -> None:
+        self._source.release(self._offset, self.nbytes)
+
+    def reshape(self, shape: Sequence[int]) -> TensorData:
+        return MappedData(self._source, self._offset, shape, self.dtype)
+
+
+class Transform(TensorData):
+    """A pure function of other data, computed on each use."""
+
+    __slots__ = ("_bases", "_function")
+
+    def __init__(
+        self,
+        bases: Sequence[TensorData],
+        function: Callable[..., Array],
+        shape: Sequence[int],
+        dtype: np.dtype[Any] | type,
+    ) -> None:
+        import numpy
+
+        self._bases = tuple(bases)
+        self._function = function
+        self.shape = tuple(int(extent) for extent in shape)
+        self.dtype = numpy.dtype(dtype)
+
+    def numpy(self) -> Array:
+        import numpy
+
+        result = numpy.asarray(self._function(*(base.numpy() for base in self._bases)))
+        if tuple(result.shape) != self.shape:
+            raise ValueError(f"transform gave shape {result.shape} instead of {self.shape}")
+        return result.astype(self.dtype, copy=False)
+
+    def release(self) -> None:
+        for base in self._bases:
+            base.release()
+
+
+class Elided(TensorData):
+    """Stands for data that a text form left out; any use of the values is an error."""
+
+    __slots__ = ("digest",)
+
+    def __init__(self, shape: Sequence[int], dtype: np.dtype[Any] | type, digest: str) -> None:
+        import numpy
+
+        self.shape = tuple(shape)
+        self.dtype = numpy.dtype(dtype)
+        self.digest = digest
+
+    def numpy(self) -> Array:
+        raise ModelError(
+            f"the values (sha256 {self.digest}) were left out of the text form",
+            fix="print the model with data='inline'",
+        )
+
+
+def raw_data(data: bytes) -> TensorData:
+    """Return bytes as a one-dimensional uint8 array."""
+    import numpy
+
+    return ArrayData(numpy.frombuffer(data, numpy.uint8))
+
+
+def copy_range(source: MappedFile, offset: int, nbytes: int, file: IO[bytes]) -> None:
+    """Append a range of ``source`` to ``file``, inside the kernel where it can.
+
+    ``os.copy_file_range`` needs two real files; anything else falls back to writing the mapped
+    bytes in chunks.
+    """
+    end = offset + nbytes
+    try:
+        target = file.fileno()
+        file.flush()
+        position: int | None = file.tell()
+    except (OSError, AttributeError):
+        target, position = -1, None
+    while offset < end and position is not None:
+        try:
+            copied = os.copy_file_range(
+                source.file.fileno(), target, min(COPY_CHUNK, end - offset), offset, position
+            )
+        except OSError as error:
+            if error.errno in _NO_KERNEL_COPY:
+                break
+            raise
+        if not copied:
+            break
+        offset += copied
+        position += copied
+    if position is not None:
+        file.seek(position)
+    while offset < end:
+        step = min(COPY_CHUNK, end - offset)
+        file.write(source.view(offset, step))
+        source.release(offset, step)
+        offset += step
+
+
+def _no_kernel_copy() -> frozenset[int]:
+    import errno
+
+    return frozenset((errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF))
+
+
+_NO_KERNEL_COPY = _no_kernel_copy()

@@ -1,0 +1,135 @@
+"""Data types of tensors and scalar parameters, under QNN's numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """A QNN data type.
+
+    Attributes:
+        name: Name in the text form, like ``float32`` or ``ufixed8``.
+        code: ``Qnn_DataType_t`` value of the public header QnnTypes.h.
+        kind: One of ``int uint float sfixed ufixed bool string undefined``.
+        bits: Width of one stored element; 0 for strings.
+    """
+
+    name: str
+    code: int
+    kind: str
+    bits: int
+
+    @property
+    def is_float(self) -> bool:
+        """Whether values are floating point."""
+        return self.kind == "float"
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether values are quantized (fixed point with an encoding)."""
+        return self.kind in ("sfixed", "ufixed")
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether values are plain integers."""
+        return self.kind in ("int", "uint")
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether stored values can be negative."""
+        return self.kind in ("int", "sfixed", "float")
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest stored integer of an integer or fixed-point type."""
+        if self.kind in ("int", "sfixed"):
+            return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        return 0, (1 << self.bits) - 1
+
+    def nbytes(self, shape: tuple[int, ...]) -> int:
+        """Size in bytes of a dense tensor of ``shape``; 4-bit types pack two values a byte."""
+        count = 1
+        for extent in shape:
+            count *= extent
+        return (count * self.bits + 7) // 8
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The numpy dtype of one stored element; packed 4-bit types are bytes of two values.
+
+        Raises:
+            TypeError: For strings and the undefined type.
+        """
+        import numpy
+
+        if self.name == "bfloat16":
+            import ml_dtypes
+
+            return numpy.dtype(ml_dtypes.bfloat16)
+        if self.bits == 4:
+            return numpy.dtype(numpy.uint8)
+        stem = {"int": "i", "sfixed": "i", "uint": "u", "ufixed": "u", "float": "f"}.get(self.kind)
+        if self.kind == "bool":
+            return numpy.dtype(numpy.bool_)
+        if stem is None:
+            raise TypeError(f"{self.name} has no numpy type")
+        return numpy.dtype(f"<{stem}{self.bits // 8}")
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _table() -> dict[str, DType]:
+    table: dict[str, DType] = {}
+
+    def add(name: str, code: int, kind: str, bits: int) -> None:
+        table[name] = DType(name, code, kind, bits)
+
+    # QNN writes the width as hexadecimal digits below a family byte (public header QnnTypes.h).
+    for kind, family, widths in (
+        ("int", 0x00, (8, 16, 32, 64)),
+        ("uint", 0x01, (8, 16, 32, 64)),
+        ("float", 0x02, (16, 32, 64)),
+        ("sfixed", 0x03, (4, 8, 16, 32)),
+        ("ufixed", 0x04, (4, 8, 16, 32)),
+    ):
+        for bits in widths:
+            add(f"{kind}{bits}", family << 8 | int(str(bits), 16), kind, bits)
+    add("bfloat16", 0x0226, "float", 16)
+    add("bool8", 0x0508, "bool", 8)
+    add("string", 0x0608, "string", 0)
+    add("undefined", 0x7FFFFFFF, "undefined", 0)
+    return table
+
+
+BY_NAME = _table()
+BY_CODE = {dtype.code: dtype for dtype in BY_NAME.values()}
+
+INT8, INT16, INT32, INT64 = (BY_NAME[f"int{n}"] for n in (8, 16, 32, 64))
+UINT8, UINT16, UINT32, UINT64 = (BY_NAME[f"uint{n}"] for n in (8, 16, 32, 64))
+FLOAT16, FLOAT32, FLOAT64 = (BY_NAME[f"float{n}"] for n in (16, 32, 64))
+BFLOAT16 = BY_NAME["bfloat16"]
+SFIXED4, SFIXED8, SFIXED16, SFIXED32 = (BY_NAME[f"sfixed{n}"] for n in (4, 8, 16, 32))
+UFIXED4, UFIXED8, UFIXED16, UFIXED32 = (BY_NAME[f"ufixed{n}"] for n in (4, 8, 16, 32))
+BOOL8, STRING, UNDEFINED = BY_NAME["bool8"], BY_NAME["string"], BY_NAME["undefined"]
+
+
+def from_numpy(dtype: np.dtype[Any] | type) -> DType:
+    """Return the plain (never fixed-point) type of a numpy dtype.
+
+    Raises:
+        TypeError: If QNN has no such type.
+    """
+    import numpy
+
+    found = numpy.dtype(dtype)
+    name = {"bool": "bool8"}.get(found.name, found.name)
+    if name not in BY_NAME:
+        raise TypeError(f"no QNN data type for numpy {found}")
+    return BY_NAME[name]

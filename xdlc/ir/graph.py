@@ -1,0 +1,468 @@
+"""Ops, graphs and models.
+
+A graph changes only through its verbs, which keep producers and use lists true.  Ops are held in a
+linked list, so that inserting and removing cost the same in a graph of ten ops and of a million.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdlc.errors import ModelError
+from xdlc.ir.data import TensorData
+from xdlc.ir.tensor import Param, Role, Tensor
+
+NATIVE_PACKAGE = "qti.aisw"
+HOST_PACKAGE = "xdlc"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an op comes from.
+
+    Attributes:
+        nodes: Names of the source nodes it stands for.
+        reason: Why it was inserted, for an op that the source does not have.
+    """
+
+    nodes: tuple[str, ...] = ()
+    reason: str | None = None
+
+    def merged(self, other: Origin) -> Origin:
+        """Return the origin of an op that stands for both."""
+        return Origin(tuple(dict.fromkeys((*self.nodes, *other.nodes))), self.reason or other.reason)
+
+
+class Op:
+    """One operation of a graph.
+
+    Attributes:
+        name: Unique in its graph.
+        type: Operation type; QNN's name in package ``qti.aisw``.
+        package: Op package.
+        params: Scalar and tensor parameters by name.
+        origin: Source nodes, or the reason for an inserted op.
+    """
+
+    __slots__ = ("_inputs", "_next", "_outputs", "_previous", "graph", "name", "origin", "package", "params", "type")
+
+    def __init__(
+        self,
+        type: str,
+        inputs: Sequence[Tensor | None],
+        outputs: Sequence[Tensor],
+        params: Mapping[str, Param] | None = None,
+        *,
+        name: str,
+        package: str = NATIVE_PACKAGE,
+        origin: Origin | None = None,
+    ) -> None:
+        self.type = type
+        self.package = package
+        self.name = name
+        self.params: dict[str, Param] = dict(params or {})
+        self.origin = origin or Origin()
+        self.graph: Graph | None = None
+        self._inputs = list(inputs)
+        self._outputs = list(outputs)
+        self._previous: Op | None = None
+        self._next: Op | None = None
+
+    @property
+    def inputs(self) -> tuple[Tensor | None, ...]:
+        """Input tensors by position; None stands for an optional input that is left out."""
+        return tuple(self._inputs)
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """Output tensors by position."""
+        return tuple(self._outputs)
+
+    def param(self, name: str, default: Any = None) -> Any:
+        """Return a parameter's plain value: a Python scalar, or an array for a tensor parameter."""
+        found = self.params.get(name)
+        if found is None:
+            return default
+        return found.numpy() if isinstance(found, Tensor) else found.value
+
+    def __repr__(self) -> str:
+        return f"<{self.package}.{self.type} {self.name!r}>"
+
+
+class Graph:
+    """A list of ops in execution order, and the tensors between them.
+
+    Attributes:
+        name: Name of the graph in the container.
+        inputs: Tensors that the caller provides.
+        outputs: Tensors that the caller gets.
+        tensors: All tensors by name, in order of appearance.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.inputs: list[Tensor] = []
+        self.outputs: list[Tensor] = []
+        self.tensors: dict[str, Tensor] = {}
+        self._uses: dict[Tensor, dict[Op, int]] = {}
+        self._op_names: set[str] = set()
+        self._first: Op | None = None
+        self._last: Op | None = None
+        self._count = 0
+        self._suffix: dict[str, int] = {}
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def ops(self) -> Iterator[Op]:
+        """Iterate over the ops in execution order; the current op may be removed meanwhile."""
+        op = self._first
+        while op is not None:
+            following = op._next
+            yield op
+            op = following
+
+    def __len__(self) -> int:
+        return self._count
+
+    def consumers(self, tensor: Tensor) -> tuple[Op, ...]:
+        """Return the ops that read ``tensor``, each once."""
+        return tuple(self._uses.get(tensor, ()))
+
+    def is_output(self, tensor: Tensor) -> bool:
+        """Return whether the caller gets ``tensor``."""
+        return tensor.role in (Role.OUTPUT, Role.INPUT_OUTPUT)
+
+    def sole_consumer(self, tensor: Tensor) -> Op | None:
+        """Return the one op that reads ``tensor`` if nobody else does, the caller included."""
+        users = self._uses.get(tensor, {})
+        return next(iter(users)) if len(users) == 1 and not self.is_output(tensor) else None
+
+    def unique_name(self, base: str) -> str:
+        """Return ``base``, or ``base_N`` where no tensor nor op has that name yet."""
+        name = base
+        while name in self.tensors or name in self._op_names:
+            self._suffix[base] = self._suffix.get(base, 0) + 1
+            name = f"{base}_{self._suffix[base]}"
+        return name
+
+    # ------------------------------------------------------------------ building
+
+    def add_tensor(self, tensor: Tensor) -> Tensor:
+        """Take up a tensor.
+
+        Raises:
+            ModelError: If another tensor of the graph has its name.
+        """
+        held = self.tensors.setdefault(tensor.name, tensor)
+        if held is not tensor:
+            raise ModelError(f"two tensors are named {tensor.name!r}", where=f"graph {self.name!r}")
+        return tensor
+
+    def add_input(self, tensor: Tensor) -> Tensor:
+        """Take up a tensor that the caller provides."""
+        tensor.role = Role.INPUT
+        self.inputs.append(self.add_tensor(tensor))
+        return tensor
+
+    def add_output(self, tensor: Tensor) -> Tensor:
+        """Make a tensor one that the caller gets."""
+        self.add_tensor(tensor)
+        tensor.role = Role.OUTPUT
+        self.outputs.append(tensor)
+        return tensor
+
+    def append(self, op: Op) -> Op:
+        """Put ``op`` at the end."""
+        return self._link(op, self._last, None)
+
+    def insert_before(self, anchor: Op, op: Op) -> Op:
+        """Put ``op`` in front of ``anchor``."""
+        return self._link(op, anchor._previous, anchor)
+
+    def insert_after(self, anchor: Op, op: Op) -> Op:
+        """Put ``op`` behind ``anchor``."""
+        return self._link(op, anchor, anchor._next)
+
+    def _link(self, op: Op, previous: Op | None, following: Op | None) -> Op:
+        if op.name in self._op_names:
+            raise ModelError(f"two ops are named {op.name!r}", where=f"graph {self.name!r}")
+        for tensor in op._outputs:
+            if tensor.producer is not None or tensor.is_static or tensor.role is Role.INPUT:
+                raise ModelError(
+                    f"op {op.name!r} writes {tensor.name!r}, which has a source already",
+                    where=f"graph {self.name!r}",
+                )
+        self._op_names.add(op.name)
+        op.graph, op._previous, op._next = self, previous, following
+        if previous is None:
+            self._first = op
+        else:
+            previous._next = op
+        if following is None:
+            self._last = op
+        else:
+            following._previous = op
+        self._count += 1
+        for tensor in op._outputs:
+            self.add_tensor(tensor).producer = op
+        for source in op._inputs:
+            self._use(source, op)
+        return op
+
+    def _use(self, tensor: Tensor | None, op: Op) -> None:
+        if tensor is not None:
+            self.add_tensor(tensor)
+            users = self._uses.setdefault(tensor, {})
+            users[op] = users.get(op, 0) + 1
+
+    def _drop_use(self, tensor: Tensor | None, op: Op) -> None:
+        if tensor is None:
+            return
+        users = self._uses[tensor]
+        users[op] -= 1
+        if not users[op]:
+            del users[op]
+        if not users:
+            del self._uses[tensor]
+
+    # ------------------------------------------------------------------ changing
+
+    def remove(self, op: Op) -> None:
+        """Take ``op`` out; its outputs must have no reader left and go with it."""
+        for tensor in op._outputs:
+            if self._uses.get(tensor) or self.is_output(tensor):
+                raise ModelError(
+                    f"op {op.name!r} cannot go: {tensor.name!r} is still read", where=f"graph {self.name!r}"
+                )
+        self.unlink(op)
+        for tensor in op._outputs:
+            del self.tensors[tensor.name]
+
+    def unlink(self, op: Op) -> None:
+        """Take ``op`` out but keep its outputs, which another op is about to produce."""
+        if op._previous is None:
+            self._first = op._next
+        else:
+            op._previous._next = op._next
+        if op._next is None:
+            self._last = op._previous
+        else:
+            op._next._previous = op._previous
+        self._op_names.discard(op.name)
+        self._count -= 1
+        for tensor in op._outputs:
+            tensor.producer = None
+        for source in op._inputs:
+            self._drop_use(source, op)
+        op.graph = op._previous = op._next = None
+
+    def replace(self, old: Tensor, new: Tensor) -> None:
+        """Make every reader of ``old`` read ``new``; ``old`` must not be a graph output."""
+        if self.is_output(old):
+            raise ModelError(f"{old.name!r} is a graph output", where=f"graph {self.name!r}")
+        if old is new:
+            return
+        for op in self.consumers(old):
+            self.set_inputs(op, [new if tensor is old else tensor for tensor in op._inputs])
+
+    def replace_op(self, old: Op, new: Op) -> Op:
+        """Put ``new`` in the place of ``old``; ``new`` may take over outputs of ``old``."""
+        anchor = old._next
+        self.unlink(old)
+        taken = set(new._outputs)
+        for tensor in old._outputs:
+            if tensor not in taken:
+                del self.tensors[tensor.name]
+        return self.append(new) if anchor is None else self.insert_before(anchor, new)
+
+    def set_inputs(self, op: Op, inputs: Sequence[Tensor | None]) -> None:
+        """Change what ``op`` reads."""
+        for tensor in op._inputs:
+            self._drop_use(tensor, op)
+        op._inputs = list(inputs)
+        for tensor in op._inputs:
+            self._use(tensor, op)
+
+    def set_output(self, op: Op, index: int, tensor: Tensor) -> None:
+        """Make ``op`` write ``tensor``, which has no source yet, in place of output ``index``."""
+        if tensor.producer is not None or tensor.is_static or tensor.role is Role.INPUT:
+            raise ModelError(f"{tensor.name!r} has a source already", where=f"graph {self.name!r}")
+        old = op._outputs[index]
+        old.producer = None
+        op._outputs[index] = self.add_tensor(tensor)
+        tensor.producer = op
+        if not self._uses.get(old) and not self.is_output(old):
+            self.tensors.pop(old.name, None)
+
+    def rename(self, tensor: Tensor, name: str) -> None:
+        """Give a tensor another, free name."""
+        if name in self.tensors:
+            raise ModelError(f"two tensors would be named {name!r}", where=f"graph {self.name!r}")
+        self.tensors = {
+            (name if held is tensor else key): held for key, held in self.tensors.items()
+        }
+        tensor.name = name
+
+    def prune(self) -> bool:
+        """Remove ops whose results nobody reads, and tensors that no op touches; say if any went."""
+        before = self._count, len(self.tensors)
+        op = self._last
+        while op is not None:
+            previous = op._previous
+            if not any(self._uses.get(tensor) or self.is_output(tensor) for tensor in op._outputs):
+                self.remove(op)
+            op = previous
+        self.tensors = {
+            name: tensor
+            for name, tensor in self.tensors.items()
+            if tensor.producer or self._uses.get(tensor) or tensor.role in (Role.INPUT, Role.OUTPUT)
+        }
+        return before != (self._count, len(self.tensors))
+
+    def clone(self) -> Graph:
+        """Return a copy with its own ops and tensors; static data is shared, not copied."""
+        twin = Graph(self.name)
+        twins = {tensor: _tensor_copy(tensor) for tensor in self.tensors.values()}
+        for tensor in self.tensors.values():
+            twin.add_tensor(twins[tensor])
+        twin.inputs = [twins[tensor] for tensor in self.inputs]
+        twin.outputs = [twins[tensor] for tensor in self.outputs]
+        for op in self.ops:
+            twin.append(
+                Op(
+                    op.type,
+                    [None if tensor is None else twins[tensor] for tensor in op._inputs],
+                    [twins[tensor] for tensor in op._outputs],
+                    {
+                        key: _tensor_copy(param) if isinstance(param, Tensor) else param
+                        for key, param in op.params.items()
+                    },
+                    name=op.name,
+                    package=op.package,
+                    origin=op.origin,
+                )
+            )
+        return twin
+
+    def verify(self) -> None:
+        """Check that every op reads what exists before it.
+
+        Raises:
+            ModelError: Naming the op and the tensor.
+        """
+        ready = {tensor for tensor in self.tensors.values() if tensor.producer is None}
+        for tensor in ready:
+            if not tensor.is_static and tensor.role not in (Role.INPUT, Role.INPUT_OUTPUT, Role.NULL):
+                raise ModelError(
+                    f"tensor {tensor.name!r} is read but nothing produces it", where=f"graph {self.name!r}"
+                )
+        for op in self.ops:
+            for source in op._inputs:
+                if source is not None and source not in ready:
+                    raise ModelError(
+                        f"op {op.name!r} reads {source.name!r} before it is produced",
+                        where=f"graph {self.name!r}",
+                        fix="order the ops so that producers come first; a cycle has no such order",
+                    )
+            ready.update(op._outputs)
+
+
+def _tensor_copy(tensor: Tensor) -> Tensor:
+    return Tensor(
+        tensor.name,
+        tensor.shape,
+        tensor.dtype,
+        tensor.encoding,
+        tensor.data,
+        tensor.role,
+        tensor.dynamic_axes,
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Model:
+    """Everything a container holds.
+
+    Attributes:
+        graphs: Graphs by name.
+        metadata: What the container says about itself and its making, JSON-like.
+        records: Further entries of the container by name (caches, AIP and ``xdlc.*`` records).
+    """
+
+    graphs: dict[str, Graph] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    records: dict[str, TensorData] = field(default_factory=dict)
+
+    @property
+    def main(self) -> Graph:
+        """The graph that callers run: the first one.
+
+        Raises:
+            ModelError: If the model holds no graph (a container of caches only).
+        """
+        for graph in self.graphs.values():
+            return graph
+        raise ModelError("the model holds no graph, only records")
+
+    def add_graph(self, graph: Graph) -> Graph:
+        """Take up a graph.
+
+        Raises:
+            ModelError: If another graph has its name.
+        """
+        if self.graphs.setdefault(graph.name, graph) is not graph:
+            raise ModelError(f"two graphs are named {graph.name!r}")
+        return graph
+
+    def clone(self) -> Model:
+        """Return a copy with its own graphs; weights and records are shared, not copied."""
+        return Model(
+            {name: graph.clone() for name, graph in self.graphs.items()},
+            copy.deepcopy(self.metadata),
+            dict(self.records),
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as a DLC; an existing file is replaced in one step.
+
+        Raises:
+            StorageError: If the file cannot be written; an existing file is left as it was.
+        """
+        from xdlc.container import save  # the one look upwards, see docs/adr/0002
+
+        save(self, path)
+
+
+def make_op(
+    graph: Graph,
+    type: str,
+    inputs: Iterable[Tensor | None],
+    outputs: Iterable[Tensor],
+    params: Mapping[str, Param] | None = None,
+    *,
+    name: str | None = None,
+    package: str = NATIVE_PACKAGE,
+    origin: Origin | None = None,
+) -> Op:
+    """Return an op, not yet linked, whose name is free in ``graph``.
+
+    Tensor parameters are renamed ``<op name>_<param>``, as the vendor's writer does.
+    """
+    op = Op(
+        type,
+        list(inputs),
+        list(outputs),
+        params,
+        name=graph.unique_name(name or type),
+        package=package,
+        origin=origin,
+    )
+    for key, param in op.params.items():
+        if isinstance(param, Tensor):
+            param.name = f"{op.name}_{key}"
+    return op
