@@ -1,1 +1,56 @@
-"""Open toolchain for DLC model containers."""
+"""Open toolchain for DLC model containers.
+
+The verbs of the command line, in Python::
+
+    model = xdlc.convert("net.onnx", input_dims={"x": (1, 3, 224, 224)})
+    quantized = xdlc.quantize(model, samples, weights_bitwidth=8, act_bitwidth=8)
+    xdlc.prepare(quantized, socs=["sm8550", "sm8650"]).save("net.dlc")
+    outputs = xdlc.run("net.dlc", {"x": image})
+
+Importing this package loads none of the heavy libraries; the verbs do, when they are called.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import xdlc.prepare  # the package must be there before it is made callable
+
+if TYPE_CHECKING:
+    from xdlc.api import convert, load, quantize, run
+    from xdlc.errors import XdlcError
+    from xdlc.ir import Model
+
+__version__ = "0.1.0"
+
+__all__ = ["Model", "XdlcError", "__version__", "convert", "load", "prepare", "quantize", "run"]
+
+_HOMES = {"Model": "xdlc.ir", "XdlcError": "xdlc.errors"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'xdlc' has no attribute {name!r}")
+    from importlib import import_module
+
+    found = getattr(import_module(_HOMES.get(name, "xdlc.api")), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _PreparePackage(ModuleType):
+    """The package ``xdlc.prepare``, which is also the verb ``xdlc.prepare(...)``."""
+
+    def __call__(self, *args: Any, **options: Any) -> Model:
+        from xdlc.api import prepare
+
+        return prepare(*args, **options)
+
+
+sys.modules["xdlc.prepare"].__class__ = _PreparePackage

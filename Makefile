@@ -1,0 +1,43 @@
+# make demo and make test set up everything they need in .venv; nothing else is touched.
+
+PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14 python3,$(shell command -v $(name))))
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test lint bench clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+
+$(VENV)/.made:
+	@scripts/make-venv "$(PYTHON)" $(VENV)
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	@scripts/install-htp $(BIN)/python
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.run ## build, convert, quantize, prepare, inspect and run a small network
+	$(BIN)/python scripts/demo.py
+
+lint: $(VENV)/.dev ## style, types and the import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+test: lint ## lint, then all tests that need nothing from outside
+	$(BIN)/python -m pytest -rs
+
+MODELS ?= $(wildcard .demo/*.onnx)
+bench: $(VENV)/.dev ## time the converter: make bench MODELS="a.onnx b.onnx"
+	@test -n "$(strip $(MODELS))" || { echo 'make bench: name the models: MODELS="a.onnx b.onnx"' >&2; exit 2; }
+	$(BIN)/python bench/convert.py $(MODELS)
+
+clean: ## remove what the targets above made
+	rm -rf $(VENV) .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

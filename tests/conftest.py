@@ -1,0 +1,162 @@
+"""Fixtures of all tests, and the option that forbids skipping."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHECK_TIMEOUT = 600
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--no-skips", action="store_true", help="a skipped test is a failed one (for continuous integration)"
+    )
+
+
+def _forbid(report: pytest.TestReport | pytest.CollectReport, config: pytest.Config) -> None:
+    if report.skipped and not hasattr(report, "wasxfail") and config.getoption("--no-skips"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"{report.nodeid}: not run although --no-skips was given: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    report = yield
+    _forbid(report, item.config)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Any:
+    report = yield
+    _forbid(report, collector.config)
+    return report
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """The folder of real models."""
+    given = os.environ.get("XDLC_CORPUS")
+    if not given:
+        pytest.skip("needs the model corpus: set XDLC_CORPUS to its folder")
+    folder = Path(given)
+    if not folder.is_dir():
+        pytest.fail(f"XDLC_CORPUS is {given!r}, which is not a folder")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def vendor_check() -> Callable[..., dict[str, Any]]:
+    """Ask the vendor's libraries about a DLC: ``vendor_check("read", path)`` returns the answer.
+
+    An answer of "no" is returned as well, with ``ok`` false and a ``reason``.
+    """
+    script = os.environ.get("XDLC_VENDOR_CHECK")
+    if not script:
+        pytest.skip("needs the vendor's libraries: set XDLC_VENDOR_CHECK to the checker's path")
+    if not Path(script).is_file():
+        pytest.fail(f"XDLC_VENDOR_CHECK is {script!r}, which is not a file")
+
+    def check(*args: object) -> dict[str, Any]:
+        done = subprocess.run(
+            [sys.executable, script, *map(str, args), "--json"],
+            capture_output=True,
+            text=True,
+            timeout=CHECK_TIMEOUT,
+            check=False,
+        )
+        try:
+            answer = json.loads(done.stdout)
+        except ValueError:
+            pytest.fail(f"the checker gave no answer (exit {done.returncode}): {done.stderr.strip()}")
+        return dict(answer)
+
+    return check
+
+
+class Models:
+    """Builds small ONNX models."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def save(self, model: Any, name: str = "model.onnx", **options: Any) -> Path:
+        """Write a model into the test's folder and return its path."""
+        import onnx
+
+        path = self.folder / name
+        onnx.save_model(model, path, **options)
+        return path
+
+    def make(
+        self,
+        nodes: list[Any],
+        inputs: dict[str, Any],
+        outputs: dict[str, Any],
+        weights: dict[str, Any] | None = None,
+        *,
+        opset: int = 17,
+        types: dict[str, int] | None = None,
+    ) -> Any:
+        """Return a model; ``inputs`` and ``outputs`` are shapes by name, float32 unless ``types`` says more."""
+        from onnx import TensorProto, helper, numpy_helper
+
+        kinds = types or {}
+
+        def values(shapes: dict[str, Any]) -> list[Any]:
+            return [
+                helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), shape)
+                for name, shape in shapes.items()
+            ]
+
+        graph = helper.make_graph(
+            nodes,
+            "graph",
+            values(inputs),
+            values(outputs),
+            [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()],
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+    def cnn(self, *, size: int = 16, classes: int = 5, seed: int = 0) -> Any:
+        """Return a small classifier: two convolutions, pooling, a matrix product."""
+        import numpy as np
+        from onnx import helper
+
+        rng = np.random.default_rng(seed)
+
+        def weight(*shape: int) -> Any:
+            return (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+
+        nodes = [
+            helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], "conv1", pads=[1, 1, 1, 1], strides=[2, 2]),
+            helper.make_node("Relu", ["c1"], ["r1"], "relu1"),
+            helper.make_node("Conv", ["r1", "w2", "b2"], ["c2"], "conv2", pads=[1, 1, 1, 1], group=8),
+            helper.make_node("Relu", ["c2"], ["r2"], "relu2"),
+            helper.make_node("GlobalAveragePool", ["r2"], ["p"], "pool"),
+            helper.make_node("Flatten", ["p"], ["f"], "flatten"),
+            helper.make_node("Gemm", ["f", "w3", "b3"], ["y"], "fc", transB=1),
+        ]
+        weights = {
+            "w1": weight(8, 3, 3, 3),
+            "b1": weight(8, 1)[:, 0],
+            "w2": weight(8, 1, 3, 3),
+            "b2": weight(8, 1)[:, 0],
+            "w3": weight(classes, 8),
+            "b3": weight(classes, 1)[:, 0],
+        }
+        return self.make(nodes, {"x": [1, 3, size, size]}, {"y": [1, classes]}, weights)
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Models:
+    return Models(tmp_path)

@@ -1,0 +1,125 @@
+"""The Python interface: the tools' verbs, with the tools' flags as options of the same names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from xdlc.errors import UsageError, nearest_names
+from xdlc.ir import Model
+
+Array: TypeAlias = Any  # numpy.ndarray of any dtype
+PathLike: TypeAlias = "str | os.PathLike[str]"
+
+
+def convert(path: PathLike, input_dims: Mapping[str, Sequence[int]] | None = None, **options: Any) -> Model:
+    """Return a framework model as a model of QNN operations.
+
+    Inputs and outputs keep the source model's names, layout and datatypes.
+
+    Args:
+        path: An ONNX file.
+        input_dims: Shapes by input name; needed where the file leaves an extent open.
+        **options: Flags of ``xconv-onnx-to-dlc`` under their names.
+
+    Returns:
+        The model; its weights stay in the source file until they are used.
+
+    Raises:
+        UsageError: If an option or an input name is not known.
+        ModelError: If the file is not a valid model.
+        UnsupportedOp: If operations cannot be mapped; all of them are listed.
+        StorageError: If the file cannot be read.
+    """
+    from xdlc.converter.onnx import convert as convert_onnx
+
+    _check_options("convert", convert_onnx, options)
+    return convert_onnx(path, input_dims=input_dims, **options)
+
+
+def load(path: PathLike) -> Model:
+    """Return the model that a DLC holds; weights are read when they are used.
+
+    Raises:
+        StorageError: If the file cannot be read.
+        ContainerError: If it is not a DLC, or a damaged one.
+    """
+    from xdlc.container import load as load_container
+
+    return load_container(path)
+
+
+def quantize(model: Model | PathLike, samples: Iterable[Mapping[str, Array]], **options: Any) -> Model:
+    """Return a quantized copy of a float model.
+
+    Args:
+        model: The model, or the path of a DLC.
+        samples: Input arrays by name, one mapping per calibration sample; read once, in order.
+        **options: Flags of ``xdlc-quant`` under their names: ``weights_bitwidth=8``, ``act_bitwidth=8``...
+
+    Raises:
+        UsageError: If an option is not known, or a sample does not fit the model's inputs.
+    """
+    from xdlc.quant import quantize as quantize_model
+
+    _check_options("quantize", quantize_model, options)
+    return quantize_model(_model(model), samples, **options)
+
+
+def prepare(model: Model | PathLike, socs: Sequence[str], **options: Any) -> Model:
+    """Return a copy of the model with one compiled HTP cache for each SoC.
+
+    Args:
+        model: The model, or the path of a DLC.
+        socs: SoC names such as ``sm8650``.
+        **options: Flags of ``xdlc-graph-prepare`` under their names: ``vtcm_override=4``...
+
+    Raises:
+        UsageError: If a SoC or an option is not known.
+        BackendError: If the vendor's package is missing, or its compiler refuses the model.
+    """
+    from xdlc.prepare.htp import prepare as prepare_htp
+
+    _check_options("prepare", prepare_htp, options)
+    if isinstance(socs, str):
+        raise UsageError(f"socs is the string {socs!r}", fix=f"give a list: socs=[{socs!r}]")
+    return prepare_htp(_model(model), socs, **options)
+
+
+def run(
+    model: Model | PathLike, feeds: Mapping[str, Array], runtime: str = "cpu", **options: Any
+) -> dict[str, Array]:
+    """Return the outputs of a model on this machine, by name.
+
+    Args:
+        model: The model, or the path of a DLC.
+        feeds: Input arrays by name, in the layout of the graph's inputs.
+        runtime: ``cpu`` (onnxruntime) or ``htp`` (the vendor's emulation).
+        **options: Further options of the runtime, like ``soc="sm8650"`` for ``htp``.
+
+    Raises:
+        UsageError: If the runtime, an option or an input name is not known.
+        BackendError: If the engine is missing or fails.
+    """
+    from xdlc.runtime import run as run_model
+
+    return run_model(_model(model), feeds, runtime=runtime, **options)
+
+
+def _model(model: Model | PathLike) -> Model:
+    return model if isinstance(model, Model) else load(model)
+
+
+def _check_options(verb: str, function: Callable[..., Model], options: Mapping[str, Any]) -> None:
+    import inspect
+
+    known = [
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    ]
+    for name in options:
+        if name not in known:
+            hint = nearest_names(name, known) or f"options: {', '.join(known)}"
+            raise UsageError(f"{verb} has no option {name!r}", fix=hint)

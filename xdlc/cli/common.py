@@ -1,0 +1,204 @@
+"""What all tools share: options, error reports, logging, progress."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from xdlc import __version__
+from xdlc.errors import StorageError, XdlcError
+
+EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+WIDTH = 100
+_DEBUG = "xdlc.debug"
+_LEVEL = "xdlc.level"
+
+Progress = Callable[[int, int | None], None]
+
+
+class Tool(click.Command):
+    """A command that reports every error the same way, on stderr and without a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        _start_logging(ctx.meta.get(_LEVEL, logging.WARNING))
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+            raise
+        except XdlcError as error:
+            _give_up(ctx, f"error: {error}", error.exit_code)
+        except KeyboardInterrupt:
+            _give_up(ctx, "interrupted", EXIT_INTERRUPTED)
+        except Exception as error:  # the outermost edge: whatever arrives here is a bug of ours
+            _give_up(
+                ctx,
+                f"internal error: {type(error).__name__}: {error}\n"
+                f"  fix: this is a bug in xdlc {__version__}; please report it with the output of --debug",
+                EXIT_INTERNAL,
+            )
+
+
+def tool(name: str, *, epilog: str | None = None) -> Callable[[Callable[..., None]], Tool]:
+    """Return a decorator that makes a function the tool ``name``, with the options all tools have."""
+
+    def decorate(function: Callable[..., None]) -> Tool:
+        for option in reversed(_common_options()):
+            function = option(function)
+        settings = {"help_option_names": ["-h", "--help"], "max_content_width": WIDTH}
+        return click.command(name, cls=Tool, context_settings=settings, epilog=epilog)(function)
+
+    return decorate
+
+
+def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None]]]:
+    def remember(key: str, constant: Any) -> Callable[[click.Context, click.Parameter, bool], None]:
+        def callback(ctx: click.Context, _: click.Parameter, given: bool) -> None:
+            if given:
+                ctx.meta[key] = constant
+
+        return callback
+
+    def flag(name: str, key: str, constant: Any, text: str) -> Any:
+        return click.option(
+            name, is_flag=True, expose_value=False, callback=remember(key, constant), help=text
+        )
+
+    return [
+        flag("--verbose", _LEVEL, logging.DEBUG, "Log every step."),
+        flag("--quiet", _LEVEL, logging.ERROR, "Log errors only."),
+        flag("--debug", _DEBUG, True, "Show a traceback with an error."),
+        click.version_option(__version__, message="%(prog)s %(version)s"),
+    ]
+
+
+def is_quiet() -> bool:
+    """Return whether the user asked the running tool for errors only."""
+    return click.get_current_context().meta.get(_LEVEL) == logging.ERROR
+
+
+def _give_up(ctx: click.Context, message: str, code: int) -> NoReturn:
+    if ctx.meta.get(_DEBUG):
+        import traceback
+
+        traceback.print_exc()
+    click.echo(f"{ctx.command_path}: {message}", err=True)
+    ctx.exit(code)
+
+
+def _start_logging(level: int) -> None:
+    logger = logging.getLogger("xdlc")
+    for handler in logger.handlers[:]:
+        logger.removeHandler(handler)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(level)
+    logger.propagate = False
+
+
+@contextmanager
+def progress(title: str, unit: str) -> Iterator[Progress]:
+    """Give a callback ``(done, total)`` that draws a bar: on a terminal, after the first second."""
+    if is_quiet() or not sys.stderr.isatty():
+        yield lambda done, total=None: None
+        return
+    from tqdm import tqdm
+
+    with tqdm(desc=title, unit=unit, delay=1, leave=False, file=sys.stderr) as bar:
+
+        def advance(done: int, total: int | None = None) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        yield advance
+
+
+@contextmanager
+def storage_errors(path: str | os.PathLike[str], verb: str = "written") -> Iterator[None]:
+    """Turn the operating system's refusals into a StorageError that names ``path``."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"cannot be {verb}: {error.strerror or error}",
+            where=str(path),
+            fix="check the path, its permissions and the free space",
+        ) from error
+
+
+def check_target(path: Path) -> Path:
+    """Return the path of a file to be written, after a look at whether it can be.
+
+    Work of minutes should not end in an error that was there from the start.
+
+    Raises:
+        StorageError: If the folder is missing or not writable, or the path is a folder.
+    """
+    folder = path.parent
+    if not folder.is_dir():
+        raise StorageError(
+            "cannot be written: its folder does not exist", where=str(path), fix=f"mkdir -p {folder}"
+        )
+    if path.is_dir():
+        raise StorageError("cannot be written: it is a folder", where=str(path), fix="name a file")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise StorageError(
+            "cannot be written: no permission to write to its folder",
+            where=str(path),
+            fix="choose another output path",
+        )
+    return path
+
+
+def derived_path(source: Path, suffix: str) -> Path:
+    """Return the default output beside ``source``.
+
+    Example:
+        >>> derived_path(Path("nets/a.onnx"), "_quantized.dlc").as_posix()
+        'nets/a_quantized.dlc'
+    """
+    return source.with_name(source.stem + suffix)
+
+
+class NameList(click.ParamType):
+    """Names separated by commas or blanks."""
+
+    name = "a,b"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        return tuple(str(value).replace(",", " ").split())
+
+
+class Dims(click.ParamType):
+    """Extents separated by commas."""
+
+    name = "D1,D2,.."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            dims = tuple(int(part) for part in str(value).split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not a list of whole numbers like 1,3,224,224", param, ctx)
+        if any(extent < 0 for extent in dims):
+            self.fail(f"{value!r} has a negative extent", param, ctx)
+        return dims
+
+
+INPUT_FILE = click.Path(dir_okay=False, path_type=Path)
+OUTPUT_FILE = click.Path(path_type=Path)
