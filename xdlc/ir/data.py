@@ -51,9 +51,10 @@ class TensorData(ABC):
         """Append the bytes to ``file``, an unbuffered or buffered binary file."""
         import numpy
 
-        file.write(memoryview(numpy.ascontiguousarray(self.numpy())).cast("B") if self.nbytes else b"")
+        array: Array = numpy.ascontiguousarray(self.numpy())
+        file.write(memoryview(array.reshape(-1).view(numpy.uint8)))
 
-    def release(self) -> None:
+    def release(self) -> None:  # noqa: B027 - most data has nothing to give back
         """Give back memory that reading took, where the operating system can have it back."""
 
     def transform(

@@ -71,7 +71,8 @@ class DType:
         if self.name == "bfloat16":
             import ml_dtypes
 
-            return numpy.dtype(ml_dtypes.bfloat16)
+            bfloat16: np.dtype[Any] = numpy.dtype(ml_dtypes.bfloat16)
+            return bfloat16
         if self.bits == 4:
             return numpy.dtype(numpy.uint8)
         stem = {"int": "i", "sfixed": "i", "uint": "u", "ufixed": "u", "float": "f"}.get(self.kind)

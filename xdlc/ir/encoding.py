@@ -121,5 +121,8 @@ class VectorCode:
     offsets: tuple[int, ...]
     geometry: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scales", _scales(self.scales))
+
 
 Encoding: TypeAlias = ScaleOffset | AxisScaleOffset | BlockScaleOffset | BlockwiseExpansion | VectorCode

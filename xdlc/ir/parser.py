@@ -1,0 +1,400 @@
+"""Parser of the text form that ``xdlc.ir.text`` prints."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
+
+from xdlc.errors import ModelError, nearest_names
+from xdlc.ir.data import ArrayData, Elided, TensorData
+from xdlc.ir.dtype import BY_NAME, UINT8, DType
+from xdlc.ir.encoding import (
+    AxisScaleOffset,
+    BlockScaleOffset,
+    BlockwiseExpansion,
+    Encoding,
+    ScaleOffset,
+    VectorCode,
+)
+from xdlc.ir.graph import NATIVE_PACKAGE, Graph, Model, Op, Origin
+from xdlc.ir.literals import data_shape, numbers_data, scalar_value
+from xdlc.ir.tensor import Param, Role, Scalar, Tensor
+
+_TOKEN = re.compile(r'\s*(?:(->|[%(){}\[\],=@])|("(?:[^"\\]|\\.)*")|((?:[A-Za-z0-9_.:/+]+|-(?!>))+))')
+
+
+def parse(text: str) -> Model:
+    """Return the model that a text form stands for; elided data becomes ``Elided``.
+
+    Raises:
+        ModelError: With the line that is wrong.
+    """
+    return _Parser(text).model()
+
+
+class _PendingOp(NamedTuple):
+    line: int
+    name: str
+    type: str
+    package: str
+    inputs: list[str | None]
+    outputs: list[str]
+    params: dict[str, Param]
+    origin: Origin
+
+
+class _Line:
+    """The tokens of one line; quoted words keep their quotes until they are taken."""
+
+    def __init__(self, number: int, text: str) -> None:
+        self.number = number
+        self.text = text
+        self.tokens: list[str] = []
+        position, end = 0, len(text.rstrip())
+        while position < end:
+            match = _TOKEN.match(text, position, end)
+            if match is None:
+                self.fail(f"unexpected character {text[position:].lstrip()[:1]!r}")
+            self.tokens.append(match.group(match.lastindex or 0))
+            position = match.end()
+        self.index = 0
+
+    def fail(self, problem: str, fix: str | None = None) -> NoReturn:
+        raise ModelError(problem, where=f"line {self.number}", fix=fix)
+
+    @property
+    def next(self) -> str:
+        """The next token, or an empty string at the end of the line."""
+        return self.tokens[self.index] if self.index < len(self.tokens) else ""
+
+    def take(self, token: str) -> None:
+        if self.next != token:
+            self.fail(f"expected {token!r}, found {self.next or 'the end of the line'!r}")
+        self.index += 1
+
+    def skip(self, token: str) -> bool:
+        found = self.next == token
+        self.index += found
+        return found
+
+    def word(self) -> str:
+        """Take a name, bare or quoted."""
+        token = self.next
+        if token.startswith('"'):
+            self.index += 1
+            try:
+                return str(json.loads(token, strict=False))
+            except ValueError as error:
+                self.fail(f"bad string {token}: {error}")
+        return self.bare()
+
+    def bare(self) -> str:
+        token = self.next
+        if not token or token == "->" or token in "%(){}[],=@" or token.startswith('"'):
+            self.fail(f"expected a word, found {token or 'the end of the line'!r}")
+        self.index += 1
+        return token
+
+    def convert(self, function: Callable[[str], Any]) -> Any:
+        token = self.bare()
+        try:
+            return function(token)
+        except (ValueError, OverflowError) as error:
+            self.fail(f"bad value {token[:80]!r}: {error}")
+
+    def items(self, open_token: str, close_token: str, take: Callable[[], Any]) -> list[Any]:
+        """Take ``open item, item, ... close``."""
+        self.take(open_token)
+        found: list[Any] = []
+        if self.skip(close_token):
+            return found
+        while True:
+            found.append(take())
+            if self.skip(close_token):
+                return found
+            self.take(",")
+
+    def integers(self) -> tuple[int, ...]:
+        return tuple(self.items("[", "]", lambda: self.convert(int)))
+
+    def reference(self) -> str:
+        self.take("%")
+        return self.word()
+
+    def end(self) -> None:
+        if self.next:
+            self.fail(f"unexpected {self.next!r}")
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._lines = text.split("\n")
+        self._model = Model()
+        self._graph: Graph | None = None
+        self._pending: list[_PendingOp] = []
+        self._returned: list[tuple[int, str]] = []
+        self._roles: set[Tensor] = set()
+
+    def model(self) -> Model:
+        for number, text in enumerate(self._lines, 1):
+            stripped = text.strip()
+            if not stripped or stripped.startswith("#"):
+                continue
+            if stripped.startswith("metadata ") and self._graph is None:
+                self._metadata(number, stripped.removeprefix("metadata "))
+                continue
+            line = _Line(number, text)
+            if self._graph is None:
+                self._top(line)
+            else:
+                self._statement(line, self._graph)
+            line.end()
+        if self._graph is not None:
+            raise ModelError(
+                f"graph {self._graph.name!r} is not closed", where=f"line {len(self._lines)}", fix="add '}'"
+            )
+        return self._model
+
+    def _metadata(self, number: int, text: str) -> None:
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ModelError(f"metadata is not JSON: {error}", where=f"line {number}") from error
+        if not isinstance(found, dict):
+            raise ModelError("metadata is not a JSON object", where=f"line {number}")
+        self._model.metadata = found
+
+    def _top(self, line: _Line) -> None:
+        keyword = line.bare()
+        if keyword == "graph":
+            self._graph = Graph(line.word())
+            line.take("{")
+        elif keyword == "record":
+            name = line.word()
+            if name in self._model.records:
+                line.fail(f"two records are named {name!r}")
+            size = line.convert(int)
+            self._model.records[name] = self._bytes(line, UINT8, (size,))
+        else:
+            line.fail(f"expected metadata, graph or record, found {keyword!r}")
+
+    def _statement(self, line: _Line, graph: Graph) -> None:
+        is_op = len(line.tokens) > 1 and line.tokens[1] == "="
+        if is_op:
+            self._pending.append(self._op(line, graph))
+        elif line.skip("}"):
+            self._close(graph)
+        elif line.skip("return"):
+            self._returned.append((line.number, line.reference()))
+            while line.skip(","):
+                self._returned.append((line.number, line.reference()))
+        else:
+            keyword = line.bare()
+            roles = {"input": Role.INPUT, "static": Role.STATIC, "tensor": Role.NATIVE}
+            if keyword not in roles:
+                line.fail(f"expected an op, input, static, tensor or return, found {keyword!r}")
+            tensor = self._declare(line, graph, line.reference(), roles[keyword])
+            if keyword == "input":
+                graph.inputs.append(tensor)
+
+    def _close(self, graph: Graph) -> None:
+        for number, name in self._returned:
+            tensor = graph.tensors.get(name)
+            if tensor is None:
+                raise _unknown_tensor(number, name, graph)
+            if tensor not in self._roles:
+                tensor.role = Role.OUTPUT
+            graph.outputs.append(tensor)
+        for op in self._pending:
+            try:
+                graph.append(
+                    Op(
+                        op.type,
+                        [None if name is None else _tensor(op.line, name, graph) for name in op.inputs],
+                        [_tensor(op.line, name, graph) for name in op.outputs],
+                        op.params,
+                        name=op.name,
+                        package=op.package,
+                        origin=op.origin,
+                    )
+                )
+            except ModelError as error:
+                if error.where == f"line {op.line}":
+                    raise
+                raise ModelError(error.problem, where=f"line {op.line}", fix=error.fix) from error
+        try:
+            self._model.add_graph(graph)
+        except ModelError as error:
+            raise ModelError(error.problem, where=f"graph {graph.name!r}") from error
+        self._graph = None
+        self._pending, self._returned, self._roles = [], [], set()
+
+    def _op(self, line: _Line, graph: Graph) -> _PendingOp:
+        name = line.word()
+        line.take("=")
+        type_name = line.word()
+        package = line.word() if line.skip("@") else NATIVE_PACKAGE
+        inputs = line.items("(", ")", lambda: None if line.skip("_") else line.reference())
+        params: dict[str, Param] = {}
+        if line.next == "{":
+            for key, param in line.items("{", "}", lambda: self._param(line, name)):
+                if key in params:
+                    line.fail(f"parameter {key!r} stands twice")
+                params[key] = param
+        outputs: list[str] = []
+        if line.skip("->"):
+            outputs.append(self._output(line, graph))
+            while line.skip(","):
+                outputs.append(self._output(line, graph))
+        nodes: list[str] = []
+        if line.skip("from"):
+            nodes.append(line.word())
+            while line.skip(","):
+                nodes.append(line.word())
+        reason = line.word() if line.skip("because") else None
+        return _PendingOp(
+            line.number, name, type_name, package, inputs, outputs, params, Origin(tuple(nodes), reason)
+        )
+
+    def _output(self, line: _Line, graph: Graph) -> str:
+        name = line.reference()
+        if line.next in BY_NAME:
+            self._declare(line, graph, name, Role.NATIVE)
+        return name
+
+    def _param(self, line: _Line, op: str) -> tuple[str, Param]:
+        key = line.word()
+        line.take("=")
+        name = line.reference() if line.next == "%" else f"{op}_{key}"
+        dtype = _dtype(line)
+        if line.next == "[":
+            return key, self._spec(line, name, dtype, Role.STATIC)
+        if line.next.startswith('"'):
+            return key, Scalar(dtype, line.word())
+        return key, Scalar(dtype, line.convert(lambda word: scalar_value(dtype, word)))
+
+    def _declare(self, line: _Line, graph: Graph, name: str, role: Role) -> Tensor:
+        tensor = self._spec(line, name, _dtype(line), role)
+        if name in graph.tensors:
+            line.fail(f"two tensors are named {name!r}")
+        return graph.add_tensor(tensor)
+
+    def _spec(self, line: _Line, name: str, dtype: DType, role: Role) -> Tensor:
+        shape = line.integers()
+        if any(extent < 0 for extent in shape):
+            line.fail(f"tensor {name!r} has a negative extent")
+        tensor = Tensor(name, shape, dtype, role=role)
+        if line.skip("dynamic"):
+            line.take("=")
+            tensor.dynamic_axes = line.integers()
+        if line.skip("role"):
+            line.take("=")
+            word = line.bare()
+            if word.upper() not in Role.__members__:
+                line.fail(f"unknown role {word!r}", nearest_names(word, [r.name.lower() for r in Role]))
+            tensor.role = Role[word.upper()]
+            self._roles.add(tensor)
+        if line.next in _ENCODINGS:
+            tensor.encoding = _encoding(line)
+        if line.skip("="):
+            tensor.data = self._data(line, dtype, shape)
+        return tensor
+
+    def _data(self, line: _Line, dtype: DType, shape: tuple[int, ...]) -> TensorData:
+        if line.next in BY_NAME:
+            stored = _dtype(line)
+            return self._bytes(line, stored, line.integers())
+        held = data_shape(dtype, shape)
+        if line.next != "[":
+            return self._bytes(line, dtype, held)
+        words = line.items("[", "]", line.bare)
+        count = 1
+        for extent in shape:
+            count *= extent
+        try:
+            return numbers_data(dtype, count, held, words)
+        except (ValueError, OverflowError) as error:
+            line.fail(str(error))
+
+    def _bytes(self, line: _Line, dtype: DType, shape: tuple[int, ...]) -> TensorData:
+        kind, _, digits = line.bare().partition(":")
+        if dtype.kind in ("string", "undefined") or any(extent < 0 for extent in shape):
+            line.fail(f"{dtype}{list(shape)} cannot hold data")
+        if kind == "sha256":
+            return Elided(shape, dtype.numpy, digits)
+        if kind != "hex":
+            line.fail(f"expected numbers, hex: or sha256:, found {kind!r}")
+        import numpy
+
+        try:
+            content = bytes.fromhex(digits)
+        except ValueError as error:
+            line.fail(f"bad hexadecimal data: {error}")
+        needed = dtype.numpy.itemsize
+        for extent in shape:
+            needed *= extent
+        if len(content) != needed:
+            line.fail(f"{dtype}{list(shape)} needs {needed} bytes, found {len(content)}")
+        return ArrayData(numpy.frombuffer(content, dtype.numpy).reshape(shape))
+
+
+def _dtype(line: _Line) -> DType:
+    word = line.bare()
+    if word not in BY_NAME:
+        line.fail(f"unknown data type {word!r}", nearest_names(word, BY_NAME) or None)
+    return BY_NAME[word]
+
+
+def _tensor(number: int, name: str, graph: Graph) -> Tensor:
+    tensor = graph.tensors.get(name)
+    if tensor is None:
+        raise _unknown_tensor(number, name, graph)
+    return tensor
+
+
+def _unknown_tensor(number: int, name: str, graph: Graph) -> ModelError:
+    near = nearest_names(name, graph.tensors)
+    return ModelError(
+        f"tensor {name!r} is not declared in graph {graph.name!r}", where=f"line {number}", fix=near or None
+    )
+
+
+_ENCODINGS: dict[str, tuple[Callable[..., Encoding], frozenset[str]]] = {
+    "per_tensor": (ScaleOffset, frozenset({"scale"})),
+    "per_axis": (AxisScaleOffset, frozenset({"axis", "scales"})),
+    "per_block": (BlockScaleOffset, frozenset({"block_shape", "scales"})),
+    "expansion": (
+        BlockwiseExpansion,
+        frozenset({"axis", "scales", "blocks_per_axis", "block_scale_bits", "block_scales"}),
+    ),
+    "vector": (VectorCode, frozenset({"axis", "scales", "geometry"})),
+}
+
+
+def _encoding(line: _Line) -> Encoding:
+    kind = line.bare()
+    make, needed = _ENCODINGS[kind]
+
+    def item() -> tuple[str, Any]:
+        key = line.bare()
+        line.take("=")
+        if key == "scales":
+            return key, tuple(line.items("[", "]", lambda: line.convert(float)))
+        if key == "scale":
+            return key, line.convert(float)
+        return key, line.integers() if line.next == "[" else line.convert(int)
+
+    fields = dict(line.items("(", ")", item))
+    missing = needed - fields.keys()
+    if missing:
+        line.fail(f"{kind} lacks {', '.join(sorted(missing))}")
+    if kind in ("expansion", "vector"):
+        fields.setdefault("offsets", (0,) * len(fields["scales"]))
+    if "wide" in fields:
+        fields["wide"] = bool(fields["wide"])
+    try:
+        return make(**fields)
+    except (TypeError, ValueError, OverflowError) as error:
+        line.fail(f"bad {kind}: {error}")
