@@ -1,0 +1,1 @@
+"""Schemas: flatbuffers of the container, OpDefs, and what is generated from them."""

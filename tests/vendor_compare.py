@@ -1,0 +1,163 @@
+"""Compares the IR with what the vendor's own reader makes of the same file."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from xdlc.ir import (
+    AxisScaleOffset,
+    BlockScaleOffset,
+    BlockwiseExpansion,
+    Encoding,
+    Graph,
+    Op,
+    Role,
+    Scalar,
+    ScaleOffset,
+    Tensor,
+)
+
+ROLES = {
+    Role.INPUT: "input",
+    Role.OUTPUT: "output",
+    Role.INPUT_OUTPUT: "input_output",
+    Role.NATIVE: "native",
+    Role.STATIC: "static",
+}
+
+
+def vendor_name(name: str) -> str:
+    """Return a name as the vendor's reader hands it out: it must be one of the C language."""
+    clean = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return f"_{clean}" if clean[:1].isdigit() else clean
+
+
+def differences(graph: Graph, vendor_graph: dict[str, Any]) -> list[str]:
+    """Return what differs between a graph and the one of ``vendor_check.py read --json``.
+
+    Compares ops in order (name, package, type, operands, parameters), tensors (type, dtype, shape, dynamic
+    axes, encoding, sha256 of the data) and the order of inputs and outputs.  Ids and the order of tensors
+    do not count.
+    """
+    found: list[str] = []
+    _expect(found, "graph name", vendor_name(graph.name), vendor_name(vendor_graph["name"]))
+    for side in ("inputs", "outputs"):
+        _expect(found, side, _names(getattr(graph, side)), [vendor_name(name) for name in vendor_graph[side]])
+    vendor_tensors = {tensor["name"]: tensor for tensor in vendor_graph["tensors"]}
+    used = {tensor for op in graph.ops for tensor in (*op.inputs, *op.outputs) if tensor is not None}
+    for tensor in used:
+        theirs = vendor_tensors.get(vendor_name(tensor.name))
+        if theirs is None:
+            found.append(f"tensor {tensor.name!r} is missing in the vendor's graph")
+        else:
+            _tensor(found, f"tensor {tensor.name!r}", tensor, theirs)
+    ops, vendor_ops = list(graph.ops), vendor_graph["ops"]
+    _expect(found, "number of ops", len(ops), len(vendor_ops))
+    for op, theirs in zip(ops, vendor_ops, strict=False):
+        _op(found, op, theirs)
+    return found
+
+
+def _expect(found: list[str], what: str, ours: object, theirs: object) -> None:
+    if ours != theirs:
+        found.append(f"{what}: {ours!r} here, {theirs!r} there")
+
+
+def _names(tensors: Iterable[Tensor | None]) -> list[str]:
+    return ["" if tensor is None else vendor_name(tensor.name) for tensor in tensors]
+
+
+def _op(found: list[str], op: Op, theirs: dict[str, Any]) -> None:
+    where = f"op {op.name!r}"
+    _expect(found, f"{where} name", vendor_name(op.name), vendor_name(theirs["name"]))
+    _expect(found, f"{where} type", (op.package, op.type), (theirs["package"], theirs["type"]))
+    inputs = _names(op.inputs)
+    for index, (ours, name) in enumerate(zip(inputs, theirs["inputs"], strict=False)):
+        if ours:  # an absent operand appears as a null tensor of any name
+            _expect(found, f"{where} input {index}", ours, vendor_name(name))
+    _expect(found, f"{where} number of inputs", len(inputs), len(theirs["inputs"]))
+    _expect(found, f"{where} outputs", _names(op.outputs), [vendor_name(name) for name in theirs["outputs"]])
+    params = {param["name"]: param for param in theirs["params"]}
+    _expect(found, f"{where} parameters", sorted(op.params), sorted(params))
+    for name in op.params.keys() & params.keys():
+        ours, other = op.params[name], params[name]
+        at = f"{where} parameter {name!r}"
+        if isinstance(ours, Tensor) and "tensor" in other:
+            _tensor(found, at, ours, other["tensor"], role="static")
+        elif isinstance(ours, Scalar) and "tensor" not in other:
+            _expect(found, f"{at} type", ours.dtype.name, other["dtype"])
+            _expect(found, at, ours.value, other["value"])
+        else:
+            found.append(f"{at}: a scalar on one side, a tensor on the other")
+
+
+def _tensor(
+    found: list[str], where: str, tensor: Tensor, theirs: dict[str, Any], role: str | None = None
+) -> None:
+    ours = role or ("static" if tensor.is_static else ROLES[tensor.role])
+    _expect(found, f"{where} type", ours, theirs["type"])
+    _expect(found, f"{where} dtype", tensor.dtype.name, theirs["dtype"])
+    _expect(found, f"{where} shape", list(tensor.shape), theirs["dims"])
+    _expect(found, f"{where} dynamic axes", list(tensor.dynamic_axes), theirs.get("dynamic_dims", []))
+    if tensor.data is not None:
+        digest = hashlib.sha256(tensor.data.numpy().tobytes()).hexdigest()
+        _expect(found, f"{where} data", digest, theirs.get("data_sha256"))
+    _encoding(found, f"{where} encoding", tensor.encoding, theirs.get("encoding"))
+
+
+def _encoding(found: list[str], where: str, ours: Encoding | None, theirs: dict[str, Any] | None) -> None:
+    if ours is None or theirs is None:
+        _expect(found, where, ours, theirs)
+        return
+    fields = _fields(ours)
+    if isinstance(ours, BlockScaleOffset):
+        # The reader takes the number of blocks from the shape, not from the file, and reads past its end.
+        theirs = {**theirs, **{key: theirs[key][: len(ours.scales)] for key in ("scales", "offsets")}}
+    for key, value in fields.items():
+        if not _same(value, theirs.get(key)):
+            found.append(f"{where} {key}: {value!r} here, {theirs.get(key)!r} there")
+
+
+def _same(ours: object, theirs: object) -> bool:
+    if isinstance(ours, list):
+        return (
+            isinstance(theirs, Sequence)
+            and len(ours) == len(theirs)
+            and all(_same(left, right) for left, right in zip(ours, theirs, strict=True))
+        )
+    if isinstance(ours, float) and isinstance(theirs, float) and math.isnan(ours):
+        return math.isnan(theirs)
+    return ours == theirs
+
+
+def _fields(encoding: Encoding) -> dict[str, Any]:
+    match encoding:
+        case ScaleOffset(scale, offset, bits):
+            kind = "per_tensor" if bits is None else "per_tensor_bits"
+            return {"kind": kind, "scale": scale, "offset": offset} | ({} if bits is None else {"bits": bits})
+        case AxisScaleOffset(axis, scales, offsets, bits):
+            kind = "per_axis" if bits is None else "per_axis_bits"
+            fields = {"kind": kind, "axis": axis, "scales": list(scales), "offsets": list(offsets)}
+            return fields | ({} if bits is None else {"bits": bits})
+        case BlockScaleOffset(shape, scales, offsets, _):
+            return {
+                "kind": "block",
+                "block_shape": list(shape),
+                "scales": list(scales),
+                "offsets": list(offsets),
+            }
+        case BlockwiseExpansion():
+            return {
+                "kind": "blockwise_expansion",
+                "axis": encoding.axis,
+                "scales": list(encoding.scales),
+                "offsets": list(encoding.offsets),
+                "blocks_per_axis": encoding.blocks_per_axis,
+                "block_scale_bits": encoding.block_scale_bits,
+                "block_scales": list(encoding.block_scales),
+            }
+    return {"kind": "unread_kind_6"}

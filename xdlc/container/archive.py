@@ -1,0 +1,245 @@
+"""The zip layer of a DLC: entries are stored, aligned and never checksummed.
+
+Python's zipfile is of no use here: it refuses the CRC of 0 that the vendor writes, copies through
+memory and cannot align data.  The shape written is the vendor's own (zip64 sizes everywhere, padding
+inside the local extra field); shorter zip64 extras make the vendor's library abort.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO
+
+from xdlc.errors import ContainerError
+from xdlc.ir.data import MappedFile, TensorData
+
+LOCAL = struct.Struct("<4sHHHIIIIHH")
+CENTRAL = struct.Struct("<4sHHHHIIIIHHHHHII")
+END = struct.Struct("<4sHHHHIIH")
+END64 = struct.Struct("<4sQHHIIQQQQ")
+LOCATOR = struct.Struct("<4sIQI")
+EXTRA64 = struct.Struct("<HHQQQIIII")
+VERSION = 45
+FULL = 0xFFFFFFFF
+MAX_ENTRIES = 1 << 16
+MAX_COMMENT = 0xFFFF
+ALIGNMENT = 8
+CACHE_ALIGNMENT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One stored entry.
+
+    Attributes:
+        name: Its name.
+        offset: First byte of its data in the file.
+        size: Bytes of data.
+    """
+
+    name: str
+    offset: int
+    size: int
+
+
+def read_entries(source: MappedFile) -> dict[str, Entry]:
+    """Return the entries by name, in the order of the central directory.
+
+    Raises:
+        ContainerError: If the file is no zip, or breaks a rule of it: names the entry and the rule.
+    """
+    where = str(source.path)
+    start, size, count, limit = _directory(source)
+    if count > MAX_ENTRIES:
+        raise _damaged(where, f"announces {count} entries, more than {MAX_ENTRIES}")
+    if count * CENTRAL.size > size:
+        raise _damaged(where, f"announces {count} entries in a directory of {size} bytes")
+    directory = source.view(start, size)
+    entries: dict[str, Entry] = {}
+    spans: list[tuple[int, int, str]] = []
+    position = 0
+    for index in range(count):
+        if position + CENTRAL.size > size:
+            raise _damaged(where, f"ends its directory at entry {index} of {count}")
+        fields = CENTRAL.unpack_from(directory, position)
+        if fields[0] != b"PK\1\2":
+            raise _damaged(where, f"has no directory record for entry {index} of {count}")
+        name_end = position + CENTRAL.size + fields[9]
+        extra_end = name_end + fields[10]
+        if extra_end + fields[11] > size:
+            raise _damaged(where, f"ends its directory inside entry {index} of {count}")
+        raw = bytes(directory[position + CENTRAL.size : name_end])
+        name = _name(raw, where)
+        inside = f"{where}: entry {name!r}"
+        packed, nbytes, offset = _wide(fields, bytes(directory[name_end:extra_end]), inside)
+        if name in entries:
+            raise _damaged(inside, "appears twice")
+        if fields[3] & 1 or fields[4] != 0 or packed != nbytes:
+            raise ContainerError(
+                f"is compressed or encrypted (method {fields[4]}), but a DLC stores its entries",
+                where=inside,
+                fix="pack it again with 'zip -0'",
+            )
+        data = _data_start(source, offset, raw, limit, inside)
+        if data + nbytes > limit:
+            raise _damaged(inside, f"has bytes {data} to {data + nbytes}, past the last data byte {limit}")
+        spans.append((offset, data + nbytes, name))
+        entries[name] = Entry(name, data, nbytes)
+        position = extra_end + fields[11]
+    spans.sort()
+    for (_, end, name), (offset, _, other) in zip(spans, spans[1:], strict=False):
+        if offset < end:
+            raise _damaged(f"{where}: entry {other!r}", f"overlaps entry {name!r}")
+    return entries
+
+
+def _damaged(where: str, problem: str) -> ContainerError:
+    return ContainerError(problem, where=where, fix="the file is damaged: get it again")
+
+
+def _directory(source: MappedFile) -> tuple[int, int, int, int]:
+    """Return (offset, size, entry count, end of the data) of the central directory."""
+    where = str(source.path)
+    tail_start = max(0, source.size - END.size - MAX_COMMENT)
+    tail = bytes(source.view(tail_start, source.size - tail_start))
+    found = tail.rfind(b"PK\5\6")
+    while found >= 0:
+        if found + END.size <= len(tail):
+            end = END.unpack_from(tail, found)
+            if found + END.size + end[7] == len(tail):
+                break
+        found = tail.rfind(b"PK\5\6", 0, found)
+    if found < 0:
+        raise ContainerError(
+            "has no end-of-directory record, so it is no DLC (a DLC is a zip file) or was cut short",
+            where=where,
+            fix="check the path, or get the file again",
+        )
+    limit = tail_start + found
+    _, _, _, _, count, size, start, _ = end
+    at = limit - LOCATOR.size
+    if at >= 0 and bytes(source.view(at, 4)) == b"PK\6\7":
+        _, _, offset, _ = LOCATOR.unpack(source.view(at, LOCATOR.size))
+        if offset + END64.size > at:
+            raise _damaged(where, f"has its zip64 end record at byte {offset}, past byte {at}")
+        mark, _, _, _, _, _, _, count, size, start = END64.unpack(source.view(offset, END64.size))
+        if mark != b"PK\6\6":
+            raise _damaged(where, f"has no zip64 end record at byte {offset}")
+        limit = offset
+    if start + size > limit:
+        raise _damaged(where, f"has its directory at bytes {start} to {start + size}, past byte {limit}")
+    return start, size, count, start
+
+
+def _name(raw: bytes, where: str) -> str:
+    try:
+        name = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _damaged(where, f"has an entry name that is not UTF-8: {raw[:40]!r}") from error
+    if not name or "\0" in name:
+        raise _damaged(where, f"has an entry named {name!r}")
+    return name
+
+
+def _wide(fields: tuple[int, ...], extra: bytes, where: str) -> tuple[int, int, int]:
+    """Return (stored size, size, offset of the local header), from the zip64 extra where it counts."""
+    packed, nbytes, offset = fields[7], fields[8], fields[15]
+    if FULL not in (packed, nbytes, offset):
+        return packed, nbytes, offset
+    position = 0
+    while position + 4 <= len(extra):
+        tag, length = struct.unpack_from("<HH", extra, position)
+        position += 4
+        if tag == 1:
+            values = list(struct.unpack_from(f"<{min(length, len(extra) - position) // 8}Q", extra, position))
+            try:
+                nbytes = values.pop(0) if nbytes == FULL else nbytes
+                packed = values.pop(0) if packed == FULL else packed
+                offset = values.pop(0) if offset == FULL else offset
+            except IndexError:
+                break
+            return packed, nbytes, offset
+        position += length
+    raise _damaged(where, "has no complete zip64 extra field for its size and offset")
+
+
+def _data_start(source: MappedFile, offset: int, name: bytes, limit: int, where: str) -> int:
+    if offset + LOCAL.size > limit:
+        raise _damaged(where, f"has its header at byte {offset}, past the last data byte {limit}")
+    fields = LOCAL.unpack(source.view(offset, LOCAL.size))
+    if fields[0] != b"PK\3\4":
+        raise _damaged(where, f"has no header at byte {offset}")
+    if bytes(source.view(offset + LOCAL.size, fields[8])) != name:
+        raise _damaged(where, f"has another name in its header at byte {offset}")
+    return offset + LOCAL.size + int(fields[8]) + int(fields[9])
+
+
+class ArchiveWriter:
+    """Writes entries one after the other.
+
+    Args:
+        file: Buffered binary file at position 0.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._position = 0
+        self._written: dict[str, tuple[int, int]] = {}
+
+    def add(self, name: str, parts: Sequence[bytes | bytearray | TensorData], alignment: int = ALIGNMENT) -> None:
+        """Append an entry made of ``parts``, one after the other.
+
+        Tensor data is written and let go of part by part, so that memory holds one part at most.
+
+        Raises:
+            ContainerError: If the name is taken, or data does not give the bytes that it announced.
+            OSError: If writing fails.
+        """
+        raw = name.encode("utf-8")
+        if name in self._written or not raw or len(raw) > 0xFFFF:
+            raise ContainerError(f"cannot name an entry {name!r}", fix="give each record another short name")
+        size = sum(part.nbytes if isinstance(part, TensorData) else len(part) for part in parts)
+        header = LOCAL.size + len(raw) + EXTRA64.size
+        padding = -(self._position + header) % alignment
+        extra = EXTRA64.pack(1, EXTRA64.size - 4 + padding, size, size, 0, 0, padding, alignment, 0)
+        self._file.write(
+            LOCAL.pack(b"PK\3\4", VERSION, 0, 0, 0, 0, FULL, FULL, len(raw), len(extra) + padding)
+            + raw
+            + extra
+            + bytes(padding)
+        )
+        self._written[name] = self._position, size
+        start = self._position + header + padding
+        for part in parts:
+            if isinstance(part, TensorData):
+                part.write_to(self._file)
+                part.release()
+            else:
+                self._file.write(part)
+        self._position = self._file.tell()
+        if self._position != start + size:
+            raise ContainerError(
+                f"got {self._position - start} bytes of data instead of {size}",
+                where=f"entry {name!r}",
+                fix="this is a bug: please report it with the model",
+            )
+
+    def close(self, order: Sequence[str]) -> None:
+        """Write the directory, with the entries in ``order`` (those that exist), then all others."""
+        names = [name for name in order if name in self._written]
+        names += [name for name in self._written if name not in set(names)]
+        out = bytearray()
+        for name in names:
+            raw = name.encode("utf-8")
+            offset, size = self._written[name]
+            out += CENTRAL.pack(
+                b"PK\1\2", VERSION, VERSION, 0, 0, 0, 0, FULL, FULL, len(raw), 44, 0, 0, 0, 0, FULL
+            )
+            out += raw + struct.pack("<HHQQQ16x", 1, 40, size, size, offset)
+        start, size, count = self._position, len(out), len(names)
+        out += END64.pack(b"PK\6\6", 44, VERSION, VERSION, 0, 0, count, count, size, start)
+        out += LOCATOR.pack(b"PK\6\7", 0, start + size, 1)
+        out += END.pack(b"PK\5\6", 0, 0, min(count, 0xFFFF), min(count, 0xFFFF), min(size, FULL), FULL, 0)
+        self._file.write(out)

@@ -1,0 +1,272 @@
+"""Encodings as the tables of format 4, in both directions."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from xdlc.errors import ContainerError
+from xdlc.ir import (
+    AxisScaleOffset,
+    BlockScaleOffset,
+    BlockwiseExpansion,
+    DType,
+    Encoding,
+    ScaleOffset,
+    Tensor,
+    VectorCode,
+)
+from xdlc.schema._generated import dlc4_model as tables
+
+NONE = 0x7FFFFFFF
+# Block encodings keep (scale, offset) pairs in one 64-bit flatbuffer each: a head of 40 bytes, then pairs.
+# root offset, identifier, then (after padding) a vtable of one slot, the table, its offset to the vector.
+BLOCK_HEAD = struct.Struct("<I4s4xHHHHiQQ")
+
+
+def read_encoding(
+    quantization: tables.Quantization | None,
+    shape: tuple[int, ...],
+    dtype: DType,
+    blocks: memoryview,
+    where: str,
+) -> Encoding | None:
+    """Return the encoding of a tensor, None if it has none.
+
+    Args:
+        quantization: Its table.
+        shape: Shape of the tensor.
+        dtype: Data type of the tensor.
+        blocks: The entry model.encodings.bin, empty if there is none.
+        where: File and tensor, for errors.
+
+    Raises:
+        ContainerError: If the kind is unknown, or the table that it needs is missing or out of bounds.
+    """
+    if quantization is None or quantization.kind == NONE:
+        return None
+    kind = quantization.kind
+    try:
+        encoding = _decoded(quantization, shape, dtype, blocks, where)
+    except (OverflowError, ValueError) as error:
+        raise ContainerError(f"has an encoding of impossible values ({error})", where=where) from error
+    if encoding is None:
+        raise ContainerError(
+            f"has an encoding of kind {kind} without its table, or of a kind that is not known (0 to 6 are)",
+            where=where,
+            fix="write the model again with a newer tool, or without this kind of quantization",
+        )
+    return encoding
+
+
+def _decoded(
+    found: tables.Quantization, shape: tuple[int, ...], dtype: DType, blocks: memoryview, where: str
+) -> Encoding | None:
+    kind, rank = found.kind, len(shape)
+    if kind in (0, 2) and found.tensor is not None:
+        affine = found.tensor
+        return ScaleOffset(affine.scale, affine.offset, affine.bits if kind == 2 else None)
+    if kind in (1, 3) and found.axis is not None:
+        channels = found.axis.channels or ()
+        widths = {channel.bits for channel in channels}
+        if kind == 3 and len(widths) != 1:
+            raise ContainerError(f"has channels of {sorted(widths)} bits in one encoding", where=where)
+        axis = _axis(found.axis.axis, rank, where)
+        if len(channels) != shape[axis]:
+            raise ContainerError(
+                f"has {len(channels)} scales along axis {axis} of extent {shape[axis]}", where=where
+            )
+        return AxisScaleOffset(
+            axis,
+            _scales(channels),
+            _offsets(channels),
+            widths.pop() if kind == 3 else None,
+        )
+    if kind == 4 and found.block is not None:
+        return _read_block(found.block, rank, dtype, blocks, where)
+    if kind == 5 and found.expansion is not None:
+        return _read_expansion(found.expansion, rank, where)
+    if kind == 6 and found.vector is not None:
+        code = found.vector
+        channels = code.channels or ()
+        geometry = (
+            code.rows,
+            code.columns,
+            code.row_axis,
+            code.column_axis,
+            code.dimension,
+            code.stride,
+            code.index_bits,
+        )
+        return VectorCode(code.axis, _scales(channels), _offsets(channels), geometry)
+    return None
+
+
+def _scales(channels: Sequence[tables.Affine]) -> tuple[float, ...]:
+    return tuple([channel.scale for channel in channels])
+
+
+def _offsets(channels: Sequence[tables.Affine]) -> tuple[int, ...]:
+    return tuple([channel.offset for channel in channels])
+
+
+def _axis(axis: int, rank: int, where: str) -> int:
+    if not 0 <= axis < rank:
+        raise ContainerError(f"has an encoding along axis {axis} of {rank}", where=where)
+    return axis
+
+
+def _read_expansion(found: tables.BlockExpansion, rank: int, where: str) -> BlockwiseExpansion:
+    channels = found.channels or ()
+    wide = found.wide_scales is not None and len(found.wide_scales) > 0
+    scales: Sequence[int] = found.wide_scales if wide else bytes(found.narrow_scales or b"")  # type: ignore[assignment]
+    if len(scales) != len(channels) * found.blocks_per_axis:
+        raise ContainerError(
+            f"has {len(scales)} block scales for {len(channels)} channels of {found.blocks_per_axis} blocks",
+            where=where,
+        )
+    return BlockwiseExpansion(
+        _axis(found.axis, rank, where),
+        _scales(channels),
+        _offsets(channels),
+        found.blocks_per_axis,
+        found.block_scale_bits,
+        tuple(scales),
+        wide,
+    )
+
+
+def _read_block(
+    found: tables.BlockAffine, rank: int, dtype: DType, blocks: memoryview, where: str
+) -> BlockScaleOffset:
+    # The vendor's reader takes a block to be of extent 1 along every axis but the block axis.
+    shape = [1] * rank
+    shape[_axis(found.block_axis, rank, where)] = found.block_extent
+    extent = found.scale_offsets
+    if extent is None or extent.offset < 0 or extent.nbytes < 0 or extent.offset + extent.nbytes > len(blocks):
+        raise ContainerError(
+            f"has block scales outside of the {len(blocks)} bytes of model.encodings.bin", where=where
+        )
+    bits = found.bits if found.bits not in (0, dtype.bits) else None
+    pairs = _read_pairs(blocks[extent.offset : extent.offset + extent.nbytes], where)
+    return BlockScaleOffset(
+        tuple(shape), tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs), bits
+    )
+
+
+def _read_pairs(data: memoryview, where: str) -> list[tuple[float, int]]:
+    """Return the (scale, offset) pairs of an ``SO64`` buffer."""
+    problem = ContainerError(f"has block scales in {len(data)} bytes that are no SO64 buffer", where=where)
+    if len(data) < 8 or bytes(data[4:8]) != b"SO64":
+        raise problem
+    try:
+        table = struct.unpack_from("<I", data, 0)[0]
+        vtable = table - struct.unpack_from("<i", data, table)[0]
+        if vtable < 0:
+            raise problem
+        slot = struct.unpack_from("<H", data, vtable + 4)[0]
+        place = table + slot
+        vector = place + struct.unpack_from("<Q", data, place)[0]
+        count = struct.unpack_from("<Q", data, vector)[0]
+    except struct.error as error:
+        raise problem from error
+    if slot < 4 or count * 8 > len(data) - vector - 8:
+        raise problem
+    return list(struct.iter_unpack("<fi", data[vector + 8 : vector + 8 + 8 * count]))
+
+
+class EncodingWriter:
+    """Makes the tables of encodings, and the entry that block encodings need.
+
+    Attributes:
+        blocks: Content of the entry model.encodings.bin.
+    """
+
+    def __init__(self) -> None:
+        self.blocks = bytearray()
+        self._none = tables.Quantization(NONE)
+
+    def table(self, tensor: Tensor) -> tables.Quantization:
+        """Return the table for a tensor's encoding.
+
+        Raises:
+            ContainerError: If no table can hold the encoding.
+        """
+        encoding, dtype = tensor.encoding, tensor.dtype
+        if encoding is None:
+            return self._none
+        if isinstance(encoding, ScaleOffset):
+            kind = 0 if encoding.bits is None else 2
+            affine = _affine(encoding.scale, encoding.offset, encoding.bits, dtype)
+            return tables.Quantization(kind, True, tensor=affine)
+        if isinstance(encoding, AxisScaleOffset):
+            kind = 1 if encoding.bits is None else 3
+            channels = _channels(encoding.scales, encoding.offsets, encoding.bits, dtype)
+            return tables.Quantization(kind, True, axis=tables.AxisAffine(encoding.axis, channels))
+        if isinstance(encoding, BlockwiseExpansion):
+            return tables.Quantization(
+                5,
+                True,
+                expansion=tables.BlockExpansion(
+                    encoding.axis,
+                    _channels(encoding.scales, encoding.offsets, None, dtype),
+                    encoding.blocks_per_axis,
+                    0,
+                    encoding.block_scale_bits,
+                    None if encoding.wide else bytes(encoding.block_scales),
+                    encoding.block_scales if encoding.wide else None,
+                ),
+            )
+        if isinstance(encoding, BlockScaleOffset):
+            return tables.Quantization(4, True, block=self._block(encoding, tensor))
+        raise ContainerError(
+            "has a vector encoding, which is only read",
+            where=f"tensor {tensor.name!r}",
+            fix="quantize the tensor with a per-tensor, per-axis or block encoding",
+        )
+
+    def _block(self, encoding: BlockScaleOffset, tensor: Tensor) -> tables.BlockAffine:
+        wide = [axis for axis, extent in enumerate(encoding.block_shape) if extent != 1]
+        if len(encoding.block_shape) != tensor.rank or len(wide) > 1 or not tensor.rank:
+            raise ContainerError(
+                f"has blocks of shape {list(encoding.block_shape)}, but a DLC holds blocks along one axis only",
+                where=f"tensor {tensor.name!r}",
+                fix="choose blocks that are 1 wide along all axes but one",
+            )
+        block_axis = wide[0] if wide else 0
+        # The vendor's own writer puts 0 for the channel axis of blocks of one element.
+        axis = next((at for at in reversed(range(tensor.rank)) if at != block_axis), 0) if wide else 0
+        pairs = [value for pair in zip(encoding.scales, encoding.offsets, strict=True) for value in pair]
+        ranges = []
+        for identifier, code, values in (
+            (b"SO64", "fi", pairs),
+            (b"FR64", "ff", [0.0] * len(pairs)),
+        ):
+            count = len(encoding.scales)
+            head = BLOCK_HEAD.pack(20, identifier, 0, 6, 12, 4, 6, 8, count)
+            content = head + struct.pack("<" + code * count, *values)
+            ranges.append(tables.Range(len(self.blocks), len(content)))
+            self.blocks += content
+        return tables.BlockAffine(
+            axis,
+            block_axis,
+            encoding.block_shape[block_axis],
+            encoding.bits or tensor.dtype.bits,
+            tensor.dtype.is_signed,
+            scale_offsets=ranges[0],
+            limits=ranges[1],
+        )
+
+
+def _affine(scale: float, offset: int, bits: int | None, dtype: DType) -> tables.Affine:
+    return tables.Affine(bits or dtype.bits, 0.0, 0.0, scale, offset, dtype.is_signed)
+
+
+def _channels(
+    scales: Sequence[float], offsets: Sequence[int], bits: int | None, dtype: DType
+) -> list[tables.Affine]:
+    width, signed = bits or dtype.bits, dtype.is_signed
+    return [
+        tables.Affine(width, 0.0, 0.0, scale, offset, signed)
+        for scale, offset in zip(scales, offsets, strict=True)
+    ]

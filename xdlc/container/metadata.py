@@ -1,0 +1,281 @@
+"""What a DLC says about itself: JSON entries of format 4, text lines of format 3, and our own records.
+
+``Model.metadata`` keeps it as plain values under the keys ``version`` ``history`` ``cacheList``
+``relations`` ``layouts`` (input or output name -> note on its axes, like ``NCHW``) and, for what older
+tools wrote as text, ``properties``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from xdlc.errors import ContainerError, UsageError
+from xdlc.ir import (
+    AxisScaleOffset,
+    Model,
+    Origin,
+    ScaleOffset,
+    Tensor,
+)
+
+MAIN = "dlc.metadata2.3.0"
+HISTORY = "dlc.metadata.history.2.3.0"
+TEXT = "dlc.metadata"
+TRACE = "xdlc.trace"
+IO = "xdlc.io"
+# The epoch of zip files; stands for "no time" when SOURCE_DATE_EPOCH does not give one.
+NO_TIME = "1980-01-01 00:00:00 UTC"
+DEFAULT_COMMAND = "converterCommand"
+
+
+def is_main(name: str) -> bool:
+    """Return whether an entry is the JSON metadata of any schema version."""
+    return name.startswith("dlc.metadata") and name != TEXT and not is_history(name)
+
+
+def is_history(name: str) -> bool:
+    """Return whether an entry is the JSON history of any schema version."""
+    return name.startswith("dlc.metadata.history")
+
+
+def timestamp() -> str:
+    """Return the time to write: SOURCE_DATE_EPOCH if it is set, else the zip epoch.
+
+    Raises:
+        UsageError: If SOURCE_DATE_EPOCH is not a number of seconds.
+    """
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    if not given:
+        return NO_TIME
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(int(given)))
+    except (ValueError, OverflowError, OSError) as error:
+        raise UsageError(
+            f"SOURCE_DATE_EPOCH should be a number of seconds, is {given!r}", fix="unset or correct it"
+        ) from error
+
+
+def read_json(data: memoryview, where: str) -> Any:
+    """Return the JSON value of an entry.
+
+    Raises:
+        ContainerError: If it is not UTF-8, not JSON, or nested too deeply.
+    """
+    try:
+        return json.loads(bytes(data).decode("utf-8"))
+    except (UnicodeDecodeError, ValueError) as error:
+        raise ContainerError(f"is no JSON text: {error}", where=where, fix="get the file again") from error
+    except RecursionError as error:
+        raise ContainerError("nests JSON values too deeply", where=where, fix="get the file again") from error
+
+
+def read_main(data: memoryview, metadata: dict[str, Any], where: str) -> None:
+    """Put the lists of the JSON metadata into ``metadata``."""
+    found = _object(read_json(data, where), where)
+    for key in ("cacheList", "relations"):
+        if key in found:
+            metadata[key] = _objects(found[key], key, where)
+
+
+def read_history(data: memoryview, metadata: dict[str, Any], where: str) -> None:
+    """Put the commands that made the file into ``metadata["history"]``, oldest first."""
+    found = _object(read_json(data, where), where)
+    steps: list[dict[str, Any]] = []
+    for item in _objects(found.get("dlcGenerationInfo", []), "dlcGenerationInfo", where):
+        for command, step in item.items():
+            named = {} if command == DEFAULT_COMMAND else {"command": command}
+            steps.append(named | (_object(step, where)))
+    if steps:
+        metadata["history"] = steps
+
+
+def read_text(data: memoryview, metadata: dict[str, Any], where: str) -> None:
+    """Put ``key=value`` lines into ``metadata["properties"]`` and the commands into the history.
+
+    Raises:
+        ContainerError: If the text is not UTF-8.
+    """
+    try:
+        lines = bytes(data).decode("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ContainerError("is not UTF-8", where=where, fix="get the file again") from error
+    pairs = dict(line.split("=", 1) for line in lines if "=" in line)
+    metadata["properties"] = pairs
+    steps = [
+        {
+            "tool": pairs[key].split(" ", 1)[0],
+            "converterVersion": pairs.get("converter-version", ""),
+            "args": {"command": pairs[key]},
+        }
+        for key in ("converter-command", "quantizer-command")
+        if pairs.get(key, "N/A") != "N/A"
+    ]
+    if steps:
+        metadata["history"] = steps
+
+
+def _object(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ContainerError(f"should hold a JSON object, holds {type(value).__name__}", where=where)
+    return value
+
+
+def _objects(value: Any, key: str, where: str) -> list[dict[str, Any]]:
+    if not isinstance(value, list):
+        raise ContainerError(f"should hold a list at {key!r}, holds {type(value).__name__}", where=where)
+    return [_object(item, where) for item in value]
+
+
+def _header(artifact: str, time: str) -> dict[str, Any]:
+    return {
+        "artifact_type": artifact,
+        "header_version": {"major": 0, "minor": 1, "patch": 0},
+        "version": {"major": 2, "minor": 3, "patch": 0},
+        "timestamp": time,
+    }
+
+
+def main_text(model: Model) -> bytes:
+    """Return the JSON metadata of a model; lists of caches and relations only where it has some."""
+    content: dict[str, Any] = {"header": _header("DLC_METADATA", timestamp())}
+    for key in ("cacheList", "relations"):
+        if model.metadata.get(key):
+            content[key] = model.metadata[key]
+    return _pretty(content)
+
+
+def history_text(model: Model) -> bytes:
+    """Return the JSON history of a model; steps without a time of their own get the file's."""
+    now = timestamp()
+    steps = []
+    for given in model.metadata.get("history", ()):
+        step = {key: value for key, value in given.items() if key != "command"}
+        step.setdefault("timestamp", now)
+        steps.append({given.get("command", DEFAULT_COMMAND): step})
+    return _pretty({"header": _header("DLC_METADATA_HISTORY", now), "dlcGenerationInfo": steps})
+
+
+def _pretty(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, indent=4, ensure_ascii=False).encode("utf-8")
+
+
+def _compact(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+
+
+def trace_text(model: Model) -> bytes | None:
+    """Return the record of the ops' origins: per graph and op, the source nodes, then the reason.
+
+    A step is ``[reason or null, node, node, ...]``; ops without an origin are left out.  Returns None if
+    no op has one.
+    """
+    graphs: dict[str, dict[str, list[str | None]]] = {}
+    for graph in model.graphs.values():
+        steps = {
+            op.name: [op.origin.reason, *op.origin.nodes]
+            for op in graph.ops
+            if op.origin.nodes or op.origin.reason is not None
+        }
+        if steps:
+            graphs[graph.name] = steps
+    return _compact({"version": 1, "graphs": graphs}) if graphs else None
+
+
+def read_trace(data: memoryview, model: Model, where: str) -> None:
+    """Give the ops of ``model`` the origins of an ``xdlc.trace`` record.
+
+    Raises:
+        ContainerError: If the record does not have the form that ``trace_text`` writes.
+    """
+    found = _object(read_json(data, where), where)
+    if found.get("version") != 1:
+        raise ContainerError(
+            f"has version {found.get('version')!r}, only 1 is known", where=where, fix="upgrade xdlc"
+        )
+    for name, steps in _object(found.get("graphs"), where).items():
+        steps = _object(steps, where)
+        graph = model.graphs.get(name)
+        for op in graph.ops if graph else ():
+            step = steps.get(op.name)
+            if step is None:
+                continue
+            if (
+                not isinstance(step, list)
+                or not step
+                or not all(isinstance(part, str) for part in step[1:])
+                or not (step[0] is None or isinstance(step[0], str))
+            ):
+                raise ContainerError(f"has a malformed origin of op {op.name!r}", where=where)
+            op.origin = Origin(tuple(step[1:]), step[0])
+
+
+def io_contract(model: Model) -> dict[str, Any]:
+    """Return what callers must feed and get, as JSON-like values.
+
+    Per graph and per input and output: name, shape, dynamic axes, dtype, encoding, bytes of the raw file
+    (little-endian, row-major) and, where known, the meaning of the axes.
+    """
+    layouts = model.metadata.get("layouts", {})
+    return {
+        "version": 1,
+        "graphs": [
+            {
+                "name": graph.name,
+                "inputs": [_port(tensor, layouts) for tensor in graph.inputs],
+                "outputs": [_port(tensor, layouts) for tensor in graph.outputs],
+            }
+            for graph in model.graphs.values()
+        ],
+    }
+
+
+def _port(tensor: Tensor, layouts: Mapping[str, str]) -> dict[str, Any]:
+    port: dict[str, Any] = {
+        "name": tensor.name,
+        "shape": list(tensor.shape),
+        "dtype": tensor.dtype.name,
+        "bytes": tensor.nbytes,
+    }
+    if tensor.dynamic_axes:
+        port["dynamicAxes"] = list(tensor.dynamic_axes)
+    if tensor.name in layouts:
+        port["layout"] = layouts[tensor.name]
+    encoding = tensor.encoding
+    if isinstance(encoding, ScaleOffset):
+        port["encoding"] = {"scale": encoding.scale, "offset": encoding.offset}
+        if encoding.bits is not None:
+            port["encoding"]["bits"] = encoding.bits
+    elif isinstance(encoding, AxisScaleOffset):
+        port["encoding"] = {
+            "axis": encoding.axis,
+            "scales": list(encoding.scales),
+            "offsets": list(encoding.offsets),
+        }
+    return port
+
+
+def io_text(model: Model) -> bytes:
+    """Return the record of the input and output contract."""
+    return _compact(io_contract(model))
+
+
+def read_io(data: memoryview, metadata: dict[str, Any], where: str) -> None:
+    """Put the layout notes of an ``xdlc.io`` record into ``metadata["layouts"]``.
+
+    Raises:
+        ContainerError: If the record does not have the form that ``io_text`` writes.
+    """
+    found = _object(read_json(data, where), where)
+    layouts: dict[str, str] = {}
+    for graph in _objects(found.get("graphs"), "graphs", where):
+        for side in ("inputs", "outputs"):
+            for port in _objects(graph.get(side, []), side, where):
+                name, note = port.get("name"), port.get("layout")
+                if isinstance(name, str) and isinstance(note, str):
+                    layouts[name] = note
+    if layouts:
+        metadata["layouts"] = layouts

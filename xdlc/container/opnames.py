@@ -1,0 +1,95 @@
+"""Names of operations in a DLC and in QNN.
+
+The vendor's writer folds some QNN operations into wider types and tells them apart with a supplemental
+string; its reader unfolds them.  Both directions are reproduced here, so that the IR holds what the
+vendor's reader would hand to a backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdlc.ir import NATIVE_PACKAGE, Param, Scalar, u32
+
+# Type in the file -> (supplemental string that names the QNN operation, the operations it may name).
+FAMILIES = {
+    "Pool": ("pool_type", ("PoolAvg2d", "PoolMax2d", "L2Pool2d")),
+    "Pool3d": ("pool_type", ("PoolAvg3d", "PoolMax3d")),
+    "Reduce": ("reduce_type", ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum")),
+    "Arg": ("arg_type", ("Argmax", "Argmin")),
+    "Eltwise_Ternary": ("eltwise_type", ("ElementWiseSelect",)),
+}
+FOLDED = {qnn: (family, key) for family, (key, names) in FAMILIES.items() for qnn in names}
+
+# Types whose operation is a u32 parameter on both sides.
+RENAMED = {
+    "Neuron": "ElementWiseNeuron",
+    "Eltwise_Unary": "ElementWiseUnary",
+    "Eltwise_Binary": "ElementWiseBinary",
+}
+# The operations of ElementWiseNeuron that the vendor's writer turns into a Neuron; written as a Neuron,
+# HardSwish would be read back as HardSigmoid.
+NEURON_OPERATIONS = frozenset((0, 1, 4, 5, 6, 8))
+
+UNARY = (
+    "Abs Asin Atan Ceil Cos Exp Floor Log Neg Not Reciprocal Round Rsqrt Sign Sin SquareRoot".split()
+)
+BINARY = (
+    "Add And Divide Equal FloorDiv Fmod Greater GreaterEqual Less LessEqual Maximum Minimum Mod Multiply"
+    " NotEqual Or Power SquaredDifference Subtract Xor"
+).split()
+# Format 4.0 names the operation in a supplemental string instead, like ElementWiseAdd.
+OPERATIONS = {
+    "Eltwise_Unary": {f"ElementWise{name}": number for number, name in enumerate(UNARY)},
+    "Eltwise_Binary": {f"ElementWise{name}": number for number, name in enumerate(BINARY)},
+}
+INTERPOLATIONS = {0: "ResizeNearestNeighbor", 1: "ResizeBilinear"}
+
+
+def to_qnn(
+    type: str, package: str, params: Mapping[str, Param], supplements: Mapping[str, str]
+) -> tuple[str, dict[str, Param]]:
+    """Return the QNN type and the parameters of a node.
+
+    Args:
+        type: Type in the file.
+        package: Op package; only the vendor's own has folded types.
+        params: Parameters of the node.
+        supplements: Its supplemental strings.
+
+    Raises:
+        ValueError: If the supplemental string that a folded type needs is absent or unknown.
+    """
+    found = dict(params)
+    if package != NATIVE_PACKAGE:
+        return type, found
+    if type in FAMILIES:
+        key, names = FAMILIES[type]
+        name = supplements.get(key)
+        if name not in names:
+            raise ValueError(f"needs the string {key!r} to be one of {', '.join(names)}, found {name!r}")
+        return name, found
+    if type in OPERATIONS and "operation" not in found:
+        name = supplements.get("eltwise_type")
+        if name not in OPERATIONS[type]:
+            raise ValueError(f"has neither a parameter 'operation' nor a known 'eltwise_type' ({name!r})")
+        found["operation"] = u32(OPERATIONS[type][name])
+    if type == "Resize":
+        mode = found.get("interpolation_mode")
+        chosen = INTERPOLATIONS.get(int(mode.value)) if isinstance(mode, Scalar) else None
+        return chosen or type, found
+    return RENAMED.get(type, type), found
+
+
+def from_qnn(type: str, package: str, params: Mapping[str, Param]) -> tuple[str, dict[str, str]]:
+    """Return the type in the file and the supplemental strings for a QNN operation."""
+    if package != NATIVE_PACKAGE:
+        return type, {}
+    if type in FOLDED:
+        family, key = FOLDED[type]
+        return family, {key: type}
+    if type == "ElementWiseNeuron":
+        operation = params.get("operation")
+        folds = isinstance(operation, Scalar) and operation.value in NEURON_OPERATIONS
+        return ("Neuron" if folds else type), {}
+    return {"ElementWiseUnary": "Eltwise_Unary", "ElementWiseBinary": "Eltwise_Binary"}.get(type, type), {}

@@ -1,0 +1,202 @@
+"""Loads and saves whole containers."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO
+
+from xdlc.container import metadata as texts
+from xdlc.container.archive import ALIGNMENT, CACHE_ALIGNMENT, ArchiveWriter, Entry, read_entries
+from xdlc.container.read4 import DATA, ENCODINGS, MODEL, PARAMS, PREFIX, read_graphs
+from xdlc.errors import ContainerError, StorageError
+from xdlc.ir import MappedData, MappedFile, Model
+from xdlc.ir.dtype import UINT8
+
+MAGIC = 0x0AD5
+FORMAT = "4.1"
+ALIGNED_RECORDS = ("htp.cache.", "htp.shared.", "htp.metadata.")
+CONTENT = (MODEL, PARAMS, DATA, ENCODINGS)
+DIRECTORY_ORDER = (texts.HISTORY, texts.MAIN, MODEL, PARAMS, DATA, ENCODINGS)
+BUFFER = 1 << 20
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """Return the model in a DLC of format 3.0, 4.0 or 4.1 and later.
+
+    Weights and records stay ranges of the mapped file; only the graphs are read.  Format 3 gives one graph
+    of package ``snpe``, see ``xdlc.container.read3``.
+
+    Raises:
+        StorageError: If the file cannot be read.
+        ContainerError: If it is no DLC, or damaged: names the entry and the rule.
+    """
+    source = MappedFile(path)
+    entries = read_entries(source)
+    model = Model()
+    version = _version(source, entries)
+    for name, entry in entries.items():
+        view, where = source.view(entry.offset, entry.size), f"{source.path}: entry {name!r}"
+        if name == texts.TEXT:
+            texts.read_text(view, model.metadata, where)
+        elif texts.is_history(name):
+            texts.read_history(view, model.metadata, where)
+        elif texts.is_main(name):
+            texts.read_main(view, model.metadata, where)
+        elif name == texts.IO:
+            texts.read_io(view, model.metadata, where)
+        elif name not in CONTENT and name != texts.TRACE:
+            model.records[name] = MappedData(source, entry.offset, (entry.size,), UINT8.numpy)
+    if version is None:
+        if not model.records:
+            raise ContainerError(
+                f"has no entry {MODEL!r} and no caches: it is a zip file but no DLC", where=str(source.path)
+            )
+        return model
+    model.metadata["version"] = f"{version[0]}.{version[1]}"
+    if version[0] == 3:
+        from xdlc.container.read3 import read_layers
+
+        read_layers(source, entries, model)
+    else:
+        read_graphs(source, entries, version, model)
+    if texts.TRACE in entries:
+        entry = entries[texts.TRACE]
+        view = source.view(entry.offset, entry.size)
+        texts.read_trace(view, model, f"{source.path}: entry {texts.TRACE!r}")
+    return model
+
+
+def _version(source: MappedFile, entries: dict[str, Entry]) -> tuple[int, int] | None:
+    """Return major and minor version of the entry ``model``; None without one."""
+    entry = entries.get(MODEL)
+    if entry is None:
+        return None
+    where = f"{source.path}: entry {MODEL!r}"
+    if entry.size < PREFIX:
+        raise ContainerError(f"has {entry.size} bytes", where=where, fix="get the file again")
+    magic, major, minor, _ = struct.unpack("<HHHH", source.view(entry.offset, PREFIX))
+    if magic != MAGIC:
+        raise ContainerError(f"should start with {MAGIC:#06x}, starts with {magic:#06x}", where=where)
+    if major < 3:
+        raise ContainerError(
+            f"is of format {major}.{minor}, only 3.0 and from 4.0 on are known",
+            where=where,
+            fix="convert the source model again",
+        )
+    return major, minor
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What the outside of a container tells.
+
+    Attributes:
+        version: Format like ``4.1``; None without a model (caches only).
+        size: Bytes of the file.
+        entries: Its entries in directory order.
+    """
+
+    version: str | None
+    size: int
+    entries: tuple[Entry, ...]
+
+
+def describe(path: str | os.PathLike[str]) -> Description:
+    """Return version and entries of a DLC without reading its graphs.
+
+    Raises:
+        StorageError: If the file cannot be read.
+        ContainerError: If it is no DLC.
+    """
+    source = MappedFile(path)
+    entries = read_entries(source)
+    version = _version(source, entries)
+    return Description(
+        f"{version[0]}.{version[1]}" if version else None, source.size, tuple(entries.values())
+    )
+
+
+def save(model: Model, path: str | os.PathLike[str]) -> None:
+    """Write a model as a DLC of format 4.1; an existing file is replaced in one step.
+
+    The same model gives the same bytes.  Weights are streamed: memory holds the largest tensor that is
+    not a range of a file, at most.
+
+    Raises:
+        ContainerError: If something of the model has no form in a DLC.
+        StorageError: If the file cannot be written; an existing file is left as it was.
+    """
+    from xdlc.container.write4 import make_entries
+
+    contents = make_entries(model)
+
+    def write(file: IO[bytes]) -> None:
+        archive = ArchiveWriter(file)
+        if contents.data:
+            archive.add(DATA, contents.data)
+        archive.add(texts.HISTORY, [texts.history_text(model)])
+        archive.add(texts.MAIN, [texts.main_text(model)])
+        archive.add(MODEL, [contents.model])
+        archive.add(PARAMS, [contents.params])
+        if contents.encodings:
+            archive.add(ENCODINGS, [contents.encodings])
+        trace = texts.trace_text(model)
+        if trace is not None:
+            archive.add(texts.TRACE, [trace])
+        if model.graphs:
+            archive.add(texts.IO, [texts.io_text(model)])
+        for name, data in model.records.items():
+            aligned = name.startswith(ALIGNED_RECORDS)
+            archive.add(name, [data], CACHE_ALIGNMENT if aligned else ALIGNMENT)
+        archive.close(DIRECTORY_ORDER)
+
+    replace_file(path, write)
+
+
+_serial = itertools.count()
+
+
+def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], None]) -> None:
+    """Write a file beside ``path``, flush it to the disk, and put it in the place of ``path``.
+
+    Args:
+        path: The file to make or replace; a symbolic link is followed.
+        write: Writes the content.
+
+    Raises:
+        StorageError: If any step fails; nothing is left behind and an old file stays whole.
+    """
+    target = os.path.realpath(path)
+    temporary = f"{target}.{os.getpid()}.{next(_serial)}.part"
+    try:
+        with open(temporary, "xb", buffering=BUFFER) as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise StorageError(
+                f"cannot be written: {error.strerror or error}",
+                where=os.fspath(path),
+                fix="free space on the disk, or choose a folder that you may write to",
+            ) from error
+        raise
+    _sync_folder(os.path.dirname(target))
+
+
+def _sync_folder(path: str) -> None:
+    """Make the new name durable where the system lets folders be flushed."""
+    with contextlib.suppress(OSError):
+        folder = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -1,0 +1,194 @@
+"""Makes the entries of format 4.1 as the vendor's writer does."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xdlc.container.encodings import EncodingWriter
+from xdlc.container.flatbuffer import encode
+from xdlc.container.opnames import from_qnn
+from xdlc.container.read4 import ROLE_PARAMETER, sizes
+from xdlc.errors import ContainerError
+from xdlc.ir import Graph, Model, Op, Role, Scalar, Tensor, TensorData
+from xdlc.ir.dtype import FLOAT32, STRING
+from xdlc.schema._generated import dlc4_model, dlc4_params
+
+VERSION_PREFIX = b"\xd5\x0a\4\0\1\0\0\0"
+ROLE_SUPPLEMENT = 2
+KIND_TENSOR = 1
+NOT_SET = -1
+NULL_NAME = "null_tensor"
+DATA_ALIGNMENT = 4
+
+
+@dataclass(slots=True)
+class Entries:
+    """Contents of the entries of a model.
+
+    Attributes:
+        model: Graphs.
+        params: Index of the data.
+        data: The data, part by part; empty if the model has none.
+        encodings: Scales of block encodings; empty if none are used.
+    """
+
+    model: bytes
+    params: bytes
+    data: list[TensorData | bytes] = field(default_factory=list)
+    encodings: bytes = b""
+
+
+def make_entries(model: Model) -> Entries:
+    """Return the contents of all entries that hold the graphs; weights are not read.
+
+    Raises:
+        ContainerError: If something of the model has no form in a DLC.
+    """
+    return _Writer().write(model)
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.encodings = EncodingWriter()
+        self.ids = itertools.count(1)
+        self.parts: list[TensorData | bytes] = []
+        self.position = 0
+        self.where = ""
+
+    def write(self, model: Model) -> Entries:
+        graphs, params = [], []
+        for graph in model.graphs.values():
+            self.where = f"graph {graph.name!r}"
+            content, data = self.graph(graph)
+            graphs.append(content)
+            params.append(data)
+        return Entries(
+            VERSION_PREFIX + encode(dlc4_model.Model(graphs)),
+            VERSION_PREFIX + encode(dlc4_params.Params(params)),
+            self.parts,
+            bytes(self.encodings.blocks),
+        )
+
+    def graph(self, graph: Graph) -> tuple[dlc4_model.Graph, dlc4_params.GraphParams]:
+        ordered = list(_ordered(graph))
+        null = NULL_NAME
+        while null in graph.tensors:
+            null += "_"
+        tensors = [self.tensor(tensor) for tensor in ordered]
+        if any(tensor is None for op in graph.ops for tensor in op._inputs):
+            absent = Tensor(null, (0,), FLOAT32, role=Role.NULL)
+            tensors.append(self.tensor(absent))
+        static = sorted(
+            (tensor for tensor in ordered if tensor.data is not None),
+            key=lambda tensor: tensor.name.encode("utf-8"),
+        )
+        held = [self.elements(tensor) for tensor in static]
+        nodes, data = [], []
+        for op in graph.ops:
+            node, values = self.node(op, null)
+            nodes.append(node)
+            data.append(dlc4_params.NodeParams(values))
+        return (
+            dlc4_model.Graph(graph.name, nodes, tensors, params_name=graph.name),
+            dlc4_params.GraphParams(graph.name, held, data),
+        )
+
+    def tensor(self, tensor: Tensor) -> dlc4_model.Tensor:
+        role = Role.STATIC if tensor.data is not None else tensor.role
+        if role is Role.STATIC and tensor.data is None:
+            raise ContainerError("is static but has no data", where=f"{self.where}: tensor {tensor.name!r}")
+        return dlc4_model.Tensor(
+            next(self.ids),
+            tensor.name,
+            int(role),
+            tensor.shape,
+            NOT_SET,
+            self.encodings.table(tensor),
+            tensor.dtype.code,
+            tensor.dtype.code,
+            tensor.dtype is FLOAT32 or tensor.encoding is not None,
+            source_axis_format=NOT_SET,
+            dynamic_axes=tensor.dynamic_axes or None,
+            unknown32=(),
+        )
+
+    def elements(self, tensor: Tensor) -> dlc4_params.Elements:
+        data = tensor.data
+        where = f"{self.where}: tensor {tensor.name!r}"
+        if data is None:
+            raise ContainerError("is static but has no data", where=where)
+        nbytes = data.nbytes
+        if tensor.dtype.bits and nbytes not in sizes(tensor.shape, tensor.dtype):
+            raise ContainerError(
+                f"has {nbytes} bytes of data, needs {tensor.nbytes} for {tensor.dtype}{list(tensor.shape)}",
+                where=where,
+                fix="give the tensor data of its own type and shape",
+            )
+        start = self.position
+        self.parts.append(data)
+        padding = -nbytes % DATA_ALIGNMENT
+        if padding:
+            self.parts.append(bytes(padding))
+        self.position += nbytes + padding
+        return dlc4_params.Elements(tensor.name, extent=dlc4_params.Range(start, nbytes))
+
+    def node(self, op: Op, null: str) -> tuple[dlc4_model.Node, list[dlc4_params.Elements]]:
+        type, supplements = from_qnn(op.type, op.package, op.params)
+        supplements["packageName"] = op.package
+        attributes, values = [], []
+        names = set()
+        for name in sorted({*op.params, *supplements}):
+            param = op.params.get(name)
+            if param is None:
+                text = dlc4_model.Scalar(STRING.code, text=supplements[name])
+                attributes.append(dlc4_model.Attribute(name, role=ROLE_SUPPLEMENT, scalar=text))
+                continue
+            if name in supplements or (isinstance(param, Tensor) and param.name in names):
+                raise ContainerError(
+                    f"has a parameter {name!r} whose name or whose tensor's name is taken",
+                    where=f"{self.where}: op {op.name!r}",
+                    fix="name the parameters of an op and their tensors differently",
+                )
+            if isinstance(param, Tensor):
+                names.add(param.name)
+                content = self.tensor(param)
+                content.role = int(Role.STATIC)
+                attributes.append(dlc4_model.Attribute(name, KIND_TENSOR, ROLE_PARAMETER, tensor=content))
+                values.append(self.elements(param))
+            else:
+                attributes.append(dlc4_model.Attribute(name, role=ROLE_PARAMETER, scalar=_scalar(param)))
+        inputs = [null if tensor is None else tensor.name for tensor in op._inputs]
+        outputs = [tensor.name for tensor in op._outputs]
+        return dlc4_model.Node(op.name, type, inputs, outputs, attributes), values
+
+
+def _scalar(param: Scalar) -> dlc4_model.Scalar:
+    code, value = param.dtype.code, param.value
+    if isinstance(value, str):
+        return dlc4_model.Scalar(code, text=value)
+    if param.dtype.is_float:
+        return dlc4_model.Scalar(code, real=float(value))
+    number = int(value)
+    return dlc4_model.Scalar(code, number - (1 << 64) if number >= 1 << 63 else number)
+
+
+def _ordered(graph: Graph) -> Iterator[Tensor]:
+    """Yield the tensors as the vendor orders them: by node, inputs then outputs; graph outputs last.
+
+    Graph inputs come first only where that order would change theirs or lose one.
+    """
+    late = set(graph.outputs)
+    seen: dict[Tensor, None] = {}
+    for op in graph.ops:
+        for tensor in itertools.chain(op._inputs, op._outputs):
+            if tensor is not None and tensor not in late:
+                seen.setdefault(tensor)
+    early = [tensor for tensor in graph.inputs if tensor not in late]
+    if [tensor for tensor in seen if tensor.role is Role.INPUT] != early:
+        yield from early
+        yield from (tensor for tensor in seen if tensor.role is not Role.INPUT)
+    else:
+        yield from seen
+    yield from graph.outputs

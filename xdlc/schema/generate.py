@@ -1,0 +1,164 @@
+"""Writes ``_generated/*.py`` from the ``*.fbs`` files: ``python -m xdlc.schema.generate``.
+
+Takes the part of the flatbuffers schema language that the DLC needs: tables of scalars, strings, tables
+and vectors, ``include``, defaults of scalars, and the attribute ``vector64``.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+INTEGERS = ("byte", "ubyte", "short", "ushort", "int", "uint", "long", "ulong")
+SCALARS = {**dict.fromkeys(INTEGERS, "int"), "bool": "bool", "float": "float", "double": "float"}
+TOKEN = re.compile(r'\s*(?://[^\n]*\s*)*("[^"]*"|-?[\w.]+|[{}()\[\]:;=])')
+
+
+@dataclass
+class Schema:
+    """Tables of one file: by name, the lines that declare each field."""
+
+    tables: dict[str, list[tuple[str, str, str, str, str | None]]] = field(default_factory=dict)
+    includes: list[str] = field(default_factory=list)
+    root: str = ""
+    identifier: str = ""
+
+
+def parse(text: str) -> Schema:
+    """Return what a schema declares.
+
+    Raises:
+        ValueError: At the first token that is not part of the language taken here.
+    """
+    tokens: list[str] = []
+    position = 0
+    stripped = text.rstrip()
+    while position < len(stripped):
+        match = TOKEN.match(stripped, position)
+        if match is None:
+            raise ValueError(f"cannot read {stripped[position : position + 20]!r}")
+        tokens.append(match.group(1))
+        position = match.end()
+    tokens.reverse()
+
+    def expect(*wanted: str) -> str:
+        token = tokens.pop() if tokens else ""
+        if token not in wanted:
+            raise ValueError(f"expected {' or '.join(wanted)}, found {token!r}")
+        return token
+
+    schema = Schema()
+    while tokens:
+        keyword = expect("table", "include", "root_type", "file_identifier")
+        name = tokens.pop()
+        if keyword == "table":
+            expect("{")
+            fields = schema.tables.setdefault(name, [])
+            while tokens[-1] != "}":
+                fields.append(_field(tokens, expect))
+            expect("}")
+            continue
+        expect(";")
+        if keyword == "include":
+            schema.includes.append(name.strip('"').removesuffix(".fbs"))
+        elif keyword == "root_type":
+            schema.root = name
+        else:
+            schema.identifier = name.strip('"')
+    return schema
+
+
+def _field(tokens: list[str], expect: Callable[..., str]) -> tuple[str, str, str, str, str | None]:
+    """Return (name, kind, default, element, table) of the next field, as Python source."""
+    name = tokens.pop()
+    expect(":")
+    kind = tokens.pop()
+    element = ""
+    if kind == "[":
+        element, kind = tokens.pop(), "vector"
+        expect("]")
+    default = "None"
+    if kind in SCALARS:
+        default = {"int": "0", "bool": "False", "float": "0.0"}[SCALARS[kind]]
+    if tokens[-1] == "=":
+        expect("=")
+        default = tokens.pop()
+    if tokens[-1] == "(":
+        expect("(")
+        kind = expect("vector64")
+        expect(")")
+    expect(";")
+    if kind in SCALARS or kind == "string":
+        return name, kind, default, "", None
+    if kind == "vector" or kind == "vector64":
+        plain = element in SCALARS or element == "string"
+        return name, kind, default, element if plain else "table", None if plain else element
+    return name, "table", default, "", kind
+
+
+def _annotation(kind: str, element: str, table: str | None) -> str:
+    if kind in SCALARS:
+        return SCALARS[kind]
+    if kind == "string":
+        return "str | None"
+    if kind == "table":
+        return f"{table} | None"
+    if element == "ubyte":
+        return "Blob | bytes | None"
+    return f"Sequence[{table or SCALARS.get(element, 'str')}] | None"
+
+
+def generate(stem: str) -> str:
+    """Return the Python module for the schema ``<stem>.fbs``."""
+    schema = parse((FOLDER / f"{stem}.fbs").read_text(encoding="utf-8"))
+    imported = {
+        name: module
+        for module in schema.includes
+        for name in parse((FOLDER / f"{module}.fbs").read_text(encoding="utf-8")).tables
+    }
+    lines = [
+        f'"""Generated from {stem}.fbs by ``python -m xdlc.schema.generate``; do not edit."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from collections.abc import Sequence",
+        "",
+    ]
+    used = {table for fields in schema.tables.values() for *_, table in fields if table}
+    for name in sorted(used - set(schema.tables)):
+        lines.append(f"from xdlc.schema._generated.{imported[name]} import {name}")
+    lines += ["from xdlc.schema.table import Blob, Field, Table", ""]
+    for table, fields in schema.tables.items():
+        lines += ["", f"class {table}(Table):", f'    """Table {table} of {stem}.fbs."""', ""]
+        lines.append(f"    __slots__ = ({''.join(f'{name!r}, ' for name, *_ in fields).rstrip()})")
+        if table == schema.root:
+            lines.append(f"    IDENTIFIER = {schema.identifier.encode()!r}")
+        lines += ["", "    def __init__(", "        self,"]
+        for name, kind, default, element, target in fields:
+            lines.append(f"        {name}: {_annotation(kind, element, target)} = {default},")
+        lines.append("    ) -> None:")
+        lines += [f"        self.{name} = {name}" for name, *_ in fields]
+        lines.append("")
+    lines.append("")
+    for table, fields in schema.tables.items():
+        lines.append(f"{table}.FIELDS = (")
+        for index, (name, kind, default, element, target) in enumerate(fields):
+            more = f", {element or None!r}, {target}" if element or target else ""
+            lines.append(f"    Field({name!r}, {4 + 2 * index}, {kind!r}, {default}{more}),")
+        lines.append(")")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Write every module; return 0."""
+    for path in sorted(FOLDER.glob("*.fbs")):
+        (FOLDER / "_generated" / f"{path.stem}.py").write_text(generate(path.stem), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""What generated flatbuffer tables are made of."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+
+class Field(NamedTuple):
+    """One field of a table.
+
+    Attributes:
+        name: Attribute of the Python class.
+        slot: Byte offset of its entry in the vtable.
+        kind: A scalar type of flatbuffers, or ``string``, ``table``, ``vector`` or ``vector64``.
+        default: Value of an absent field.
+        element: What a vector holds: a scalar type, ``string`` or ``table``.
+        table: The class of the table or of the tables in the vector.
+    """
+
+    name: str
+    slot: int
+    kind: str
+    default: Any
+    element: str | None = None
+    table: type[Table] | None = None
+
+
+class Table:
+    """A flatbuffer table as a plain object: scalars have their default, all else is None when absent."""
+
+    __slots__ = ()
+    FIELDS: ClassVar[tuple[Field, ...]] = ()
+    IDENTIFIER: ClassVar[bytes] = b""
+
+    def __repr__(self) -> str:
+        shown = (f"{field.name}={getattr(self, field.name)!r}" for field in self.FIELDS)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class Blob:
+    """A vector of bytes where it lies; nothing is copied until ``bytes()`` is called.
+
+    Attributes:
+        start: First byte, counted from the start of the flatbuffer.
+    """
+
+    __slots__ = ("_view", "start")
+
+    def __init__(self, view: memoryview, start: int = 0) -> None:
+        self._view = view
+        self.start = start
+
+    def __len__(self) -> int:
+        return len(self._view)
+
+    def __bytes__(self) -> bytes:
+        return bytes(self._view)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} bytes at {self.start}>"
