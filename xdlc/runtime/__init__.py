@@ -1,0 +1,69 @@
+"""Execution of IR graphs: on the host's CPU, or by the vendor's emulation of its accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from xdlc.errors import UsageError, nearest_names
+from xdlc.ir import Graph, Model
+
+if TYPE_CHECKING:
+    from xdlc.runtime.cpu import CpuSession as CpuSession
+    from xdlc.runtime.lower import Lowered as Lowered
+
+__all__ = ["CpuSession", "Lowered", "known_types", "lower", "lowering", "run"]
+
+RUNTIMES = ("cpu", "htp")
+_HOMES = {
+    "CpuSession": "cpu",
+    "Lowered": "lower",
+    "lower": "lower",
+    "known_types": "registry",
+    "lowering": "registry",
+}
+
+
+def run(
+    model: Model | Graph,
+    feeds: Mapping[str, Any],
+    *,
+    runtime: str = "cpu",
+    native: bool = False,
+    **options: Any,
+) -> dict[str, Any]:
+    """Run a model once and return its outputs by name.
+
+    Args:
+        model: A model, of which the main graph runs, or a graph.
+        feeds: One array per input.
+        runtime: ``cpu`` for onnxruntime, ``htp`` for the vendor's emulation.
+        native: Give fixed-point outputs as stored integers instead of float32.
+        options: Keyword arguments of :class:`xdlc.runtime.cpu.CpuSession` or of
+            :func:`xdlc.runtime.htp.run`.
+
+    Raises:
+        UsageError: If the runtime or an input is not known or does not fit.
+        XdlcError: What the runtime raises.
+    """
+    if runtime == "cpu":
+        from xdlc.runtime.cpu import CpuSession
+
+        graph = model.main if isinstance(model, Model) else model
+        return CpuSession(graph, **options).run(feeds, native=native)
+    if runtime == "htp":
+        from xdlc.runtime import htp
+
+        return dict(htp.run(model, feeds, **({"native": True} if native else {}), **options))
+    raise UsageError(
+        f"runtime {runtime!r} is not one of {', '.join(RUNTIMES)}",
+        fix=nearest_names(runtime, RUNTIMES) or "take one of these",
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        import importlib
+
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""Lowerings, one op or one family of ops a module; each registers itself."""

@@ -1,0 +1,108 @@
+"""Inputs and parameters of an op, checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdlc.errors import ModelError
+from xdlc.ir import Op, Tensor
+
+
+def operand(op: Op, index: int) -> Tensor:
+    """Return an input that the op must have.
+
+    Raises:
+        ModelError: If it is left out.
+    """
+    tensor = op.inputs[index] if index < len(op.inputs) else None
+    if tensor is None:
+        raise ModelError(f"input {index} is missing")
+    return tensor
+
+
+def optional(op: Op, index: int) -> Tensor | None:
+    """Return an input, or None where it is left out."""
+    return op.inputs[index] if index < len(op.inputs) else None
+
+
+def result(op: Op, index: int = 0) -> Tensor:
+    """Return an output that the op must have.
+
+    Raises:
+        ModelError: If there is none.
+    """
+    if index >= len(op.outputs):
+        raise ModelError(f"output {index} is missing")
+    return op.outputs[index]
+
+
+def required(op: Op, name: str) -> Any:
+    """Return the plain value of a parameter that the op must have.
+
+    Raises:
+        ModelError: If it is missing.
+    """
+    value = op.param(name)
+    if value is None:
+        raise ModelError(f"parameter {name!r} is missing")
+    return value
+
+
+def axis(op: Op, rank: int, *, name: str = "axis", default: int | None = None) -> int:
+    """Return an axis parameter, from 0.
+
+    Raises:
+        ModelError: If it is missing or beyond the rank.
+    """
+    value = required(op, name) if default is None else op.param(name, default)
+    found = int(value)
+    if not -rank <= found < rank:
+        raise ModelError(f"parameter {name!r} is {found}, but the rank is {rank}")
+    return found % rank if rank else 0
+
+
+def axes(op: Op, rank: int, *, name: str = "axes", default: tuple[int, ...] | None = None) -> tuple[int, ...]:
+    """Return a parameter that lists axes, each from 0, in the order given.
+
+    Raises:
+        ModelError: If it is missing, or an axis is repeated or beyond the rank.
+    """
+    value = op.param(name)
+    if value is None and default is not None:
+        return default
+    found = [int(entry) for entry in integers(op, name)]
+    if any(not -rank <= entry < rank for entry in found):
+        raise ModelError(f"parameter {name!r} is {found}, but the rank is {rank}")
+    normal = tuple(entry % rank for entry in found)
+    if len(set(normal)) != len(normal):
+        raise ModelError(f"parameter {name!r} repeats an axis: {found}")
+    return normal
+
+
+def integers(op: Op, name: str, count: int | None = None, *, default: int | None = None) -> list[int]:
+    """Return an integer parameter as a list; a scalar where ``count`` is given stands for all.
+
+    Raises:
+        ModelError: If it is missing without default, or has another number of values.
+    """
+    import numpy
+
+    value = op.param(name) if default is not None else required(op, name)
+    found = [int(entry) for entry in numpy.asarray(default if value is None else value).reshape(-1)]
+    if count is not None and len(found) == 1:
+        found *= count
+    if count is not None and len(found) != count:
+        raise ModelError(f"parameter {name!r} has {len(found)} values instead of {count}")
+    return found
+
+
+def pads(op: Op, count: int) -> list[int]:
+    """Return ``pad_amount`` of ``count`` axes in ONNX order: all begins, then all ends.
+
+    Raises:
+        ModelError: If it has another number of values.
+    """
+    if "pad_amount" not in op.params:
+        return [0] * (2 * count)
+    values = integers(op, "pad_amount", 2 * count)
+    return values[0::2] + values[1::2]

@@ -1,0 +1,290 @@
+"""What a lowering works with: values of the IR on one side, ONNX nodes on the other.
+
+A tensor's value exists as real numbers and, where the graph runs quantized, as stored integers, and
+each in any axis order that was asked for.  Layout changes happen on the integers, so that
+onnxruntime finds DequantizeLinear - op - QuantizeLinear next to each other and runs its integer
+kernels.
+
+Numbers are computed in: float32 for float16, bfloat16, float32 and fixed point; int32 for integers
+of 8 and 16 bits; int64 for uint32 and 64-bit integers; for onnxruntime's CPU kernels know few
+others.  Graph inputs and outputs are converted at the boundary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from xdlc.errors import UnsupportedOp
+from xdlc.ir import ArrayData, DType, Graph, Op, Tensor, TensorData
+from xdlc.runtime import qdq
+from xdlc.runtime.stored import encoding_of, real_data, unpacked
+
+Array = Any  # numpy.ndarray
+Perm = tuple[int, ...]
+
+EMBED_LIMIT = 1024
+"""Initializers above this many bytes stay outside of the protobuf."""
+
+
+def compute_dtype(dtype: DType) -> Any:
+    """Return the numpy dtype that values of a QNN type are computed in.
+
+    Raises:
+        TypeError: For strings and the undefined type.
+    """
+    import numpy
+
+    if dtype.kind == "bool":
+        return numpy.dtype(numpy.bool_)
+    if dtype.kind in ("string", "undefined"):
+        raise TypeError(f"values of type {dtype} cannot be computed with")
+    if dtype.is_integer:
+        wide = dtype.bits == 64 or dtype.name == "uint32"
+        return numpy.dtype(numpy.int64 if wide else numpy.int32)
+    return numpy.dtype(numpy.float64 if dtype.name == "float64" else numpy.float32)
+
+
+def channels_first(rank: int) -> Perm:
+    """Return the axis order that makes channel-last values channel-first."""
+    return (0, rank - 1, *range(1, rank - 1))
+
+
+class Builder:
+    """Collects ONNX nodes while ops are lowered.
+
+    Args:
+        graph: The graph to lower.
+        quantized: Whether fixed-point tensors are rounded to their encodings.
+    """
+
+    def __init__(self, graph: Graph, *, quantized: bool) -> None:
+        self.graph = graph
+        self.quantized = quantized
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.initializers: dict[str, TensorData] = {}
+        self.op: Op | None = None
+        self._taken: set[str] = set()
+        self._counts: dict[str, int] = {}
+        self._reserved: set[str] = set()
+        self._node_names: dict[str, int] = {}
+        self._real: dict[Tensor, dict[Perm, str]] = {}
+        self._stored: dict[Tensor, dict[Perm, str]] = {}
+        self._shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+
+    # ------------------------------------------------------------------ names, nodes, constants
+
+    def name(self, hint: str) -> str:
+        """Return a free ONNX value name like ``hint``."""
+        base = hint or "value"
+        found = base
+        while found in self._taken or found in self._reserved:
+            self._counts[base] = self._counts.get(base, 0) + 1
+            found = f"{base}~{self._counts[base]}"
+        self._taken.add(found)
+        return found
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """Keep names free for the inputs and outputs of the model."""
+        self._reserved.update(names)
+
+    def release(self) -> None:
+        """Let reserved names be used: all ops are lowered."""
+        self._reserved.clear()
+
+    def input_name(self, name: str) -> str:
+        """Return the ONNX name of a graph input: its own, unless that is empty."""
+        self._reserved.discard(name)
+        return self.name(name)
+
+    def node(self, type: str, inputs: Sequence[str], *, domain: str = "", **attrs: Any) -> str:
+        """Append an ONNX node of one output; return the output's name.
+
+        Attributes that are None are left out; an empty input name leaves out an optional input.
+        """
+        return self.nodes_out(type, inputs, 1, domain=domain, **attrs)[0]
+
+    def nodes_out(
+        self, type: str, inputs: Sequence[str], count: int, *, domain: str = "", **attrs: Any
+    ) -> tuple[str, ...]:
+        """Append an ONNX node of ``count`` outputs; return their names."""
+        from onnx import helper
+
+        base = self.op.name if self.op else "graph"
+        hint = self.op.outputs[0].name if self.op and self.op.outputs else base
+        outputs = tuple(self.name(f"{hint}~") for _ in range(count))
+        label, number = base, self._node_names.get(base, 0)
+        if number:
+            label = f"{base}~{number}"
+        self._node_names[base] = number + 1
+        given = {key: value for key, value in attrs.items() if value is not None}
+        self.nodes.append(helper.make_node(type, list(inputs), outputs, name=label, domain=domain, **given))
+        return outputs
+
+    def constant(self, value: Any, dtype: Any = None) -> str:
+        """Return the name of an initializer that holds ``value``; equal small ones are shared."""
+        import numpy
+
+        array = numpy.asarray(value, dtype)
+        key = (array.dtype.str, array.shape, array.tobytes() if array.nbytes <= EMBED_LIMIT else b"")
+        if array.nbytes > EMBED_LIMIT:
+            return self.initializer("constant", ArrayData(array))
+        if key not in self._shared:
+            self._shared[key] = self.initializer("constant", ArrayData(array))
+        return self._shared[key]
+
+    def ints(self, *values: int) -> str:
+        """Return a constant int64 vector: shapes, axes, pads."""
+        import numpy
+
+        return self.constant(numpy.asarray(values, numpy.int64))
+
+    def like(self, tensor: Tensor, value: float) -> str:
+        """Return a scalar constant of the type that ``tensor`` is computed in."""
+        return self.constant(value, compute_dtype(tensor.dtype))
+
+    def initializer(self, hint: str, data: TensorData) -> str:
+        """Return the name of an initializer that holds ``data``."""
+        import numpy
+        from onnx import TensorProto, helper, numpy_helper
+
+        name = self.name(hint)
+        if data.nbytes <= EMBED_LIMIT:
+            array = numpy.ascontiguousarray(data.numpy()).reshape(data.shape)
+            self.constants.append(numpy_helper.from_array(array, name))
+            return name
+        proto = TensorProto(
+            name=name,
+            data_type=helper.np_dtype_to_tensor_dtype(data.dtype),
+            dims=data.shape,
+            data_location=TensorProto.EXTERNAL,
+        )
+        for key, value in (("location", "initializers"), ("offset", "0"), ("length", str(data.nbytes))):
+            proto.external_data.add(key=key, value=value)
+        self.constants.append(proto)
+        self.initializers[name] = data
+        return name
+
+    def cast(self, value: str, dtype: Any) -> str:
+        """Return ``value`` converted to a numpy dtype."""
+        import numpy
+        from onnx import helper
+
+        return self.node("Cast", [value], to=helper.np_dtype_to_tensor_dtype(numpy.dtype(dtype)))
+
+    def transpose(self, value: str, perm: Sequence[int]) -> str:
+        """Return ``value`` with its axes permuted; nothing is added for the identity."""
+        if tuple(perm) == tuple(range(len(perm))):
+            return value
+        return self.node("Transpose", [value], perm=list(perm))
+
+    def reshape(self, value: str, shape: Sequence[int]) -> str:
+        """Return ``value`` under another shape."""
+        return self.node("Reshape", [value, self.ints(*shape)], allowzero=1 if 0 in shape else None)
+
+    # ------------------------------------------------------------------ values of the IR
+
+    def dtype(self, tensor: Tensor) -> Any:
+        """Return the numpy dtype that ``tensor`` is computed in."""
+        return compute_dtype(tensor.dtype)
+
+    def is_rounded(self, tensor: Tensor) -> bool:
+        """Return whether values of ``tensor`` are rounded to its encoding."""
+        return self.quantized and tensor.dtype.is_fixed and tensor.dtype.bits <= 16
+
+    def read(self, tensor: Tensor, perm: Sequence[int] | None = None, *, dtype: Any = None) -> str:
+        """Return the ONNX value of ``tensor`` as real numbers.
+
+        Args:
+            tensor: Any tensor that exists already: static, input, or output of an earlier op.
+            perm: Axis order of the value: its axis i is axis ``perm[i]`` of the tensor.
+            dtype: Numpy dtype of the value; default: the one ``tensor`` is computed in.
+
+        Raises:
+            ModelError: If a static tensor has no usable encoding.
+        """
+        order = tuple(range(tensor.rank)) if perm is None else tuple(perm)
+        held = self._real.setdefault(tensor, {})
+        if order not in held:
+            held[order] = self._make_real(tensor, order)
+        if dtype is not None and dtype != self.dtype(tensor):
+            return self.cast(held[order], dtype)
+        return held[order]
+
+    def orders(self, tensor: Tensor) -> tuple[Perm, ...]:
+        """Return the axis orders that values of ``tensor`` exist in, the first made first."""
+        return tuple(self._stored.get(tensor) or self._real.get(tensor) or ())
+
+    def _make_real(self, tensor: Tensor, order: Perm) -> str:
+        if tensor.is_static:
+            return self._make_static(tensor, order)
+        stored = self._stored.get(tensor)
+        if stored:
+            if order not in stored:
+                stored[order] = self._reordered(stored, order)
+            return qdq.dequantize(self, stored[order], tensor, order)
+        held = self._real.get(tensor)
+        if not held:
+            raise KeyError(f"tensor {tensor.name!r} has no value yet")
+        return self._reordered(held, order)
+
+    def _reordered(self, held: dict[Perm, str], order: Perm) -> str:
+        have, value = next(iter(held.items()))
+        return self.transpose(value, [have.index(axis) for axis in order])
+
+    def _make_static(self, tensor: Tensor, order: Perm) -> str:
+        if tensor.dtype.is_fixed:
+            encoding_of(tensor)
+            if self.quantized and qdq.has_static_form(tensor):
+                return qdq.static(self, tensor, order)
+            data = real_data(tensor)
+        else:
+            data = unpacked(tensor).cast(self.dtype(tensor))
+        return self.initializer(tensor.name, data.transpose(order))
+
+    def write(
+        self, tensor: Tensor, value: str, perm: Sequence[int] | None = None, *, dtype: Any = None
+    ) -> None:
+        """Make ``value`` the value of ``tensor``, rounded to its encoding where the graph runs quantized.
+
+        Args:
+            tensor: An output of the op.
+            value: ONNX value of real numbers.
+            perm: Axis order that the value is in, as for :meth:`read`.
+            dtype: Numpy dtype of the value; default: the one ``tensor`` is computed in.
+        """
+        order = tuple(range(tensor.rank)) if perm is None else tuple(perm)
+        if dtype is not None and dtype != self.dtype(tensor):
+            value = self.cast(value, self.dtype(tensor))
+        if self.is_rounded(tensor):
+            if qdq.has_form(tensor):
+                self._stored[tensor] = {order: qdq.quantize(self, value, tensor, order)}
+                return
+            value = qdq.rounded(self, value, tensor, order)
+        self._real[tensor] = {order: value}
+
+    def write_reshaped(self, tensor: Tensor, value: str, shape: Sequence[int]) -> None:
+        """Make ``value`` the value of ``tensor``, its shape changed after rounding."""
+        if self.is_rounded(tensor) and qdq.has_form(tensor) and qdq.is_per_tensor(tensor):
+            order = tuple(range(tensor.rank))
+            stored = qdq.quantize(self, value, tensor, order)
+            self._stored[tensor] = {order: self.reshape(stored, shape)}
+        else:
+            self.write(tensor, self.reshape(value, shape))
+
+    def poison(self, op: Op) -> None:
+        """Give the outputs of an op that cannot be lowered a value, so that the rest is still checked."""
+        for tensor in op.outputs:
+            self._real[tensor] = {tuple(range(tensor.rank)): self.name("missing")}
+
+    # ------------------------------------------------------------------ errors
+
+    def unsupported(self, problem: str, fix: str | None = None) -> UnsupportedOp:
+        """Return the error that says what of the current op cannot be lowered."""
+        return UnsupportedOp(problem, where=describe(self.graph, self.op), fix=fix)
+
+
+def describe(graph: Graph, op: Op | None) -> str:
+    """Return the place of an op for an error message."""
+    return f"graph {graph.name!r}" + (f": op {op.name!r} ({op.type})" if op else "")

@@ -1,0 +1,236 @@
+"""From an IR graph to an ONNX model, for onnxruntime and for export."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
+from xdlc.ir import DType, Graph, Op, Tensor, TensorData
+from xdlc.runtime import qdq
+from xdlc.runtime.builder import Builder, describe
+from xdlc.runtime.registry import find, known_types
+
+OPSET = 21
+IR_VERSION = 10
+
+
+class Lowered:
+    """A graph as ONNX.
+
+    Attributes:
+        graph: The graph it comes from.
+        inputs: ONNX input name by name of the graph's input.
+        outputs: ONNX output name by name of the tensor; the graph's outputs first, extra ones after.
+    """
+
+    def __init__(self, graph: Graph, builder: Builder, inputs: dict[str, str], infos: list[Any]) -> None:
+        self.graph = graph
+        self.inputs = inputs
+        self.outputs: dict[str, str] = {}
+        self._builder = builder
+        self._input_infos = infos
+        self._output_infos: list[Any] = []
+
+    @property
+    def initializers(self) -> dict[str, TensorData]:
+        """Data of the large initializers by ONNX name.
+
+        The proto holds only their types and shapes, as external data at location ``initializers``.
+        """
+        return self._builder.initializers
+
+    @property
+    def proto(self) -> Any:
+        """The ``onnx.ModelProto`` of what has been lowered and added so far."""
+        from onnx import helper
+
+        graph = helper.make_graph(
+            self._builder.nodes,
+            self.graph.name or "graph",
+            self._input_infos,
+            self._output_infos,
+            self._builder.constants,
+        )
+        return helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+            producer_name="xdlc",
+        )
+
+    def value(self, tensor: str, *, any_layout: bool = False) -> str:
+        """Return the ONNX value that holds a tensor's real numbers.
+
+        Args:
+            tensor: Name of any tensor of the graph.
+            any_layout: Take the axis order that the value has already, which costs no Transpose;
+                enough for minima, maxima and histograms.
+
+        Raises:
+            UsageError: If the graph has no such tensor.
+        """
+        found = self.graph.tensors.get(tensor)
+        if found is None:
+            hint = nearest_names(tensor, self.graph.tensors)
+            raise UsageError(
+                f"has no tensor {tensor!r}", where=f"graph {self.graph.name!r}", fix=hint or "see xdlc-info"
+            )
+        orders = self._builder.orders(found)
+        return self._builder.read(found, orders[0] if any_layout and orders else None)
+
+    def add_node(self, type: str, inputs: Sequence[str], *, count: int = 1, **attrs: Any) -> tuple[str, ...]:
+        """Append an ONNX node; return the names of its outputs."""
+        return self._builder.nodes_out(type, inputs, count, **attrs)
+
+    def add_constant(self, array: Any) -> str:
+        """Return the name of a new initializer."""
+        return self._builder.constant(array)
+
+    def add_output(
+        self, name: str, value: str, dtype: DType, shape: Sequence[int | None] | None = None
+    ) -> None:
+        """Make an ONNX value an output of the model.
+
+        Args:
+            name: Key of the result; must be free.
+            value: ONNX value name.
+            dtype: Its type.
+            shape: Its shape, None for unknown extents; default: unknown.
+
+        Raises:
+            UsageError: If an output has that name.
+        """
+        from onnx import helper
+
+        if name in self.outputs:
+            raise UsageError(f"two outputs are named {name!r}", where=f"graph {self.graph.name!r}")
+        onnx_name = self._builder.name(name)
+        self._builder.nodes.append(
+            helper.make_node("Identity", [value], [onnx_name], name=f"{onnx_name}~out")
+        )
+        self.outputs[name] = onnx_name
+        elements = helper.np_dtype_to_tensor_dtype(dtype.numpy)
+        self._output_infos.append(helper.make_tensor_value_info(onnx_name, elements, shape))
+
+    def add_tensor_output(self, tensor: Tensor) -> None:
+        """Make a tensor an output: fixed point and bfloat16 as float32, others in their own type."""
+        from xdlc.ir.dtype import FLOAT32
+
+        value, b = self._builder.read(tensor), self._builder
+        dtype = FLOAT32 if as_float(tensor.dtype) else tensor.dtype
+        if dtype.numpy != b.dtype(tensor):
+            value = b.cast(value, dtype.numpy)
+        unknown = tensor.producer is not None and tensor.producer.type in _UNKNOWN_EXTENTS
+        self.add_output(tensor.name, value, dtype, None if unknown else _dims(tensor))
+
+
+_UNKNOWN_EXTENTS = ("NonZero", "NonMaxSuppression")
+
+
+def as_float(dtype: DType) -> bool:
+    """Return whether the boundary takes and gives float32 for values of this type."""
+    return dtype.is_fixed or dtype.name == "bfloat16"
+
+
+def _dims(tensor: Tensor) -> list[int | None]:
+    return [None if axis in tensor.dynamic_axes else extent for axis, extent in enumerate(tensor.shape)]
+
+
+def lower(graph: Graph, *, quantized: bool = True, outputs: Iterable[str] | None = None) -> Lowered:
+    """Return the graph as an ONNX model.
+
+    Args:
+        graph: Any graph of QNN operations and host-only ones.
+        quantized: Round fixed-point tensors to their encodings (QuantizeLinear and
+            DequantizeLinear, which onnxruntime turns into integer kernels).  Otherwise encodings of
+            activations are ignored and weights are dequantized.
+        outputs: Names of tensors to give out beside the graph's outputs.
+
+    Raises:
+        UnsupportedOp: If an op cannot be lowered; several make a ProblemList.
+        ModelError: If a tensor has no usable encoding, or the graph reads what nothing produces.
+        UsageError: If an extra output is no tensor of the graph.
+    """
+    extra = list(dict.fromkeys(outputs or ()))
+    _check_outputs(graph, extra)
+    b = Builder(graph, quantized=quantized)
+    b.reserve(tensor.name for tensor in (*graph.inputs, *graph.outputs))
+    inputs, infos = _inputs(graph, b)
+    problems: list[XdlcError] = []
+    for op in graph.ops:
+        problem = _lower_op(graph, op, b)
+        if problem is not None:
+            problems.append(problem)
+            b.poison(op)
+    b.op = None
+    raise_all(problems)
+    b.release()
+    lowered = Lowered(graph, b, inputs, infos)
+    for tensor in graph.outputs:
+        lowered.add_tensor_output(tensor)
+    for name in extra:
+        if name not in lowered.outputs:
+            lowered.add_tensor_output(graph.tensors[name])
+    return lowered
+
+
+def _check_outputs(graph: Graph, names: Sequence[str]) -> None:
+    problems: list[XdlcError] = [
+        UsageError(
+            f"has no tensor {name!r} to give out",
+            where=f"graph {graph.name!r}",
+            fix=nearest_names(name, graph.tensors) or "take a name from the list of tensors",
+        )
+        for name in names
+        if name not in graph.tensors
+    ]
+    raise_all(problems)
+
+
+def _inputs(graph: Graph, b: Builder) -> tuple[dict[str, str], list[Any]]:
+    from onnx import helper
+
+    from xdlc.ir.dtype import FLOAT32
+
+    names, infos = {}, []
+    for tensor in graph.inputs:
+        name = b.input_name(tensor.name)
+        dtype = FLOAT32 if as_float(tensor.dtype) else tensor.dtype
+        names[tensor.name] = name
+        elements = helper.np_dtype_to_tensor_dtype(dtype.numpy)
+        infos.append(helper.make_tensor_value_info(name, elements, _dims(tensor)))
+        if b.is_rounded(tensor):
+            qdq.check(tensor)
+        b.write(tensor, name, dtype=dtype.numpy)
+    return names, infos
+
+
+def _lower_op(graph: Graph, op: Op, b: Builder) -> XdlcError | None:
+    function = find(op)
+    b.op = op
+    if function is None:
+        known = [name for package, name in known_types() if package == op.package]
+        return UnsupportedOp(
+            f"package {op.package!r} has no host implementation of {op.type}",
+            where=describe(graph, op),
+            fix=nearest_names(op.type, known)
+            or "run it with a user-defined kernel, or cut the graph before it",
+        )
+    for tensor in op.inputs:
+        if tensor is not None and not tensor.is_static and not b.orders(tensor):
+            return ModelError(
+                f"reads {tensor.name!r}, which nothing has produced yet", where=describe(graph, op)
+            )
+    try:
+        if b.quantized:
+            for tensor in op.outputs:
+                if b.is_rounded(tensor):
+                    qdq.check(tensor)
+        function(op, b)
+    except XdlcError as error:
+        if error.where is None or error.where.startswith("tensor "):
+            place = describe(graph, op)
+            error.where = f"{place}: {error.where}" if error.where else place
+        return error
+    return None

@@ -1,0 +1,116 @@
+"""Element-wise operations of two operands, broadcast as in numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy
+
+from xdlc.errors import ModelError
+from xdlc.ir import Op, Tensor
+from xdlc.runtime import args
+from xdlc.runtime.builder import Builder, Perm
+from xdlc.runtime.registry import lowering
+
+# Numbers of parameter `operation`: OpDef of ElementWiseBinary.
+OPERATIONS = (
+    "Add", "And", "Divide", "Equal", "FloorDiv", "Fmod", "Greater", "GreaterEqual", "Less",
+    "LessEqual", "Maximum", "Minimum", "Mod", "Multiply", "NotEqual", "Or", "Power",
+    "SquaredDifference", "Subtract", "Xor",
+)  # fmt: skip
+ARITHMETIC = {
+    "Add": "Add", "Divide": "Div", "Maximum": "Max", "Minimum": "Min", "Multiply": "Mul", "Power": "Pow",
+    "Subtract": "Sub",
+}  # fmt: skip
+COMPARISON = {
+    "Equal": "Equal", "Greater": "Greater", "GreaterEqual": "GreaterOrEqual", "Less": "Less",
+    "LessEqual": "LessOrEqual",
+}  # fmt: skip
+LOGIC = {"And": "And", "Or": "Or", "Xor": "Xor"}
+BOOL = numpy.dtype(numpy.bool_)
+
+
+def _floor_div(b: Builder, x: str, y: str, dtype: numpy.dtype) -> str:
+    if dtype.kind == "f":
+        return b.node("Floor", [b.node("Div", [x, y])])
+    return b.node("Div", [b.node("Sub", [x, b.node("Mod", [x, y])]), y])
+
+
+def _mod(b: Builder, x: str, y: str, dtype: numpy.dtype) -> str:
+    if dtype.kind != "f":
+        return b.node("Mod", [x, y])
+    return b.node("Sub", [x, b.node("Mul", [b.node("Floor", [b.node("Div", [x, y])]), y])])
+
+
+def _fmod(b: Builder, x: str, y: str, dtype: numpy.dtype) -> str:
+    return b.node("Mod", [x, y], fmod=1)
+
+
+def _squared_difference(b: Builder, x: str, y: str, dtype: numpy.dtype) -> str:
+    difference = b.node("Sub", [x, y])
+    return b.node("Mul", [difference, difference])
+
+
+COMPOSED: dict[str, Callable[[Builder, str, str, numpy.dtype], str]] = {
+    "FloorDiv": _floor_div,
+    "Mod": _mod,
+    "Fmod": _fmod,
+    "SquaredDifference": _squared_difference,
+}
+
+
+def _shared_order(b: Builder, first: Tensor, second: Tensor, target: Tensor) -> Perm | None:
+    """Return the axis order both operands exist in already, where shapes allow another than the plain one."""
+    if not first.rank == second.rank == target.rank:
+        return None
+    for tensor, other in ((first, second), (second, first)):
+        for order in b.orders(tensor):
+            if other.is_static or order in b.orders(other):
+                return order
+    return None
+
+
+def _operands(op: Op, b: Builder, dtype: numpy.dtype | None) -> tuple[str, str, Perm | None]:
+    first, second = args.operand(op, 0), args.operand(op, 1)
+    order = _shared_order(b, first, second, args.result(op))
+    return b.read(first, order, dtype=dtype), b.read(second, order, dtype=dtype), order
+
+
+def _lower(op: Op, b: Builder, operation: str) -> None:
+    target = args.result(op)
+    first, second = b.dtype(args.operand(op, 0)), b.dtype(args.operand(op, 1))
+    if operation in LOGIC:
+        x, y, order = _operands(op, b, BOOL)
+        b.write(target, b.node(LOGIC[operation], [x, y]), order, dtype=BOOL)
+        return
+    common = numpy.promote_types(first, second)
+    if operation in COMPARISON or operation == "NotEqual":
+        x, y, order = _operands(op, b, common)
+        value = b.node(COMPARISON.get(operation, "Equal"), [x, y])
+        if operation == "NotEqual":
+            value = b.node("Not", [value])
+        b.write(target, value, order, dtype=BOOL)
+        return
+    if common == BOOL:
+        common = numpy.dtype(numpy.int32)
+    x, y, order = _operands(op, b, common)
+    if operation in ARITHMETIC:
+        value = b.node(ARITHMETIC[operation], [x, y])
+    else:
+        value = COMPOSED[operation](b, x, y, common)
+    b.write(target, value, order, dtype=common)
+
+
+@lowering("ElementWiseBinary")
+def binary(op: Op, b: Builder) -> None:
+    """Lower the operation that parameter ``operation`` names."""
+    number = int(args.required(op, "operation"))
+    if not 0 <= number < len(OPERATIONS):
+        raise ModelError(f"parameter 'operation' is {number}, known are 0 to {len(OPERATIONS) - 1}")
+    _lower(op, b, OPERATIONS[number])
+
+
+@lowering(*(f"ElementWise{name}" for name in OPERATIONS))
+def named(op: Op, b: Builder) -> None:
+    """Lower an operation that has an op type of its own."""
+    _lower(op, b, op.type.removeprefix("ElementWise"))

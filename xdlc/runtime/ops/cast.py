@@ -1,0 +1,27 @@
+"""Changes of the datatype: Cast between plain types; Quantize, Dequantize and Convert of encodings."""
+
+from __future__ import annotations
+
+from xdlc.ir import Op
+from xdlc.runtime import args
+from xdlc.runtime.builder import Builder
+from xdlc.runtime.registry import lowering
+
+
+@lowering("Cast")
+def cast(op: Op, b: Builder) -> None:
+    """Lower to Cast; narrow integers wrap around as the stored type would."""
+    source, target = args.operand(op, 0), args.result(op)
+    order = b.orders(source)[0] if b.orders(source) else None
+    value, have = b.read(source, order), b.dtype(source)
+    if target.dtype.is_integer and target.dtype.numpy != b.dtype(target) and target.dtype != source.dtype:
+        value, have = b.cast(value, target.dtype.numpy), target.dtype.numpy
+    b.write(target, value, order, dtype=have)
+
+
+@lowering("Quantize", "Dequantize", "Convert")
+def convert(op: Op, b: Builder) -> None:
+    """Pass the real numbers on; rounding to the output's encoding is part of every write."""
+    source = args.operand(op, 0)
+    order = b.orders(source)[0] if b.orders(source) else None
+    b.write(args.result(op), b.read(source, order), order, dtype=b.dtype(source))

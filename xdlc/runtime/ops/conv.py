@@ -1,0 +1,35 @@
+"""Convolutions of one to three spatial axes, depthwise ones included."""
+
+from __future__ import annotations
+
+from xdlc.errors import ModelError
+from xdlc.ir import Op
+from xdlc.runtime import args, qdq
+from xdlc.runtime.builder import Builder, channels_first
+from xdlc.runtime.registry import lowering
+
+
+@lowering("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d")
+def conv(op: Op, b: Builder) -> None:
+    """Lower to Conv; weights [..., cin / group, cout] become [cout, cin / group, ...]."""
+    source, weight, bias = args.operand(op, 0), args.operand(op, 1), args.optional(op, 2)
+    target = args.result(op)
+    count = source.rank - 2
+    if count < 1 or weight.rank != source.rank:
+        raise ModelError(f"input of rank {source.rank} does not go with weights of rank {weight.rank}")
+    depthwise = op.type.startswith("DepthWise")
+    order = channels_first(source.rank)
+    to_onnx = (count + 1, count, *range(count))
+    inputs = [b.read(source, order), b.read(weight, to_onnx)]
+    if bias is not None:
+        inputs.append(qdq.bias(b, bias, source, weight, axis=count + 1))
+    value = b.node(
+        "Conv",
+        inputs,
+        kernel_shape=list(weight.shape[:count]),
+        strides=args.integers(op, "stride", count),
+        dilations=args.integers(op, "dilation", count, default=1),
+        pads=args.pads(op, count),
+        group=source.shape[-1] if depthwise else int(op.param("group", 1)),
+    )
+    b.write(target, value, order)

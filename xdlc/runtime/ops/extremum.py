@@ -1,0 +1,34 @@
+"""Positions of extreme values: Argmax, Argmin, TopK."""
+
+from __future__ import annotations
+
+import numpy
+
+from xdlc.ir import Op
+from xdlc.runtime import args
+from xdlc.runtime.builder import Builder
+from xdlc.runtime.registry import lowering
+
+INDEX = numpy.dtype(numpy.int64)
+
+
+@lowering("Argmax", "Argmin")
+def arg_extremum(op: Op, b: Builder) -> None:
+    """Lower to ArgMax or ArgMin; the first of equals wins."""
+    source = args.operand(op, 0)
+    type = "ArgMax" if op.type == "Argmax" else "ArgMin"
+    keep = int(bool(op.param("keep_dims", False)))
+    value = b.node(type, [b.read(source)], axis=args.axis(op, source.rank), keepdims=keep)
+    b.write(args.result(op), value, dtype=INDEX)
+
+
+@lowering("TopK")
+def top_k(op: Op, b: Builder) -> None:
+    """Lower to TopK over the last axis."""
+    source = args.operand(op, 0)
+    inputs = [b.read(source), b.ints(int(args.required(op, "k")))]
+    largest = int(bool(op.param("largest", True)))
+    values, positions = b.nodes_out("TopK", inputs, 2, axis=-1, largest=largest, sorted=1)
+    b.write(args.result(op, 0), values)
+    if len(op.outputs) > 1:
+        b.write(op.outputs[1], positions, dtype=INDEX)

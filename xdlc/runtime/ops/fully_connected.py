@@ -1,0 +1,39 @@
+"""FullyConnected: a matrix of weights [out, in] over the last axis, or over all axes but the first."""
+
+from __future__ import annotations
+
+import math
+
+from xdlc.errors import ModelError
+from xdlc.ir import Op
+from xdlc.runtime import args, qdq
+from xdlc.runtime.builder import Builder
+from xdlc.runtime.registry import lowering
+
+
+@lowering("FullyConnected")
+def fully_connected(op: Op, b: Builder) -> None:
+    """Lower to Gemm over rows of as many numbers as the weights have columns.
+
+    The input is taken as [elements / n, n] for weights [m, n], whatever its rank; the output has
+    the shape that the graph says: [batch, m], or the input's with ``keep_dims``.
+    """
+    source, weight, bias = args.operand(op, 0), args.operand(op, 1), args.optional(op, 2)
+    target = args.result(op)
+    if weight.rank != 2 or not source.rank or source.size % max(weight.shape[1], 1):
+        raise ModelError(f"weights of shape {list(weight.shape)} do not fit input {list(source.shape)}")
+    units, width = weight.shape
+    value = b.read(source)
+    if source.rank != 2 or source.shape[1] != width:
+        value = b.reshape(value, (-1, width))
+    inputs = [value, b.read(weight)]
+    if bias is not None:
+        inputs.append(qdq.bias(b, bias, source, weight, axis=0))
+    value = b.node("Gemm", inputs, transB=1)
+    if target.rank != 2 or target.shape[1] != units:
+        if math.prod(target.shape) != source.size // width * units:
+            raise ModelError(f"output {list(target.shape)} does not hold {units} numbers a row")
+        lead = -1 if 0 in target.dynamic_axes else target.shape[0]
+        b.write_reshaped(target, value, (lead, *target.shape[1:]))
+        return
+    b.write(target, value)

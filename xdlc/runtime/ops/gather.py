@@ -1,0 +1,29 @@
+"""Gather, GatherElements and GatherNd."""
+
+from __future__ import annotations
+
+import numpy
+
+from xdlc.ir import Op
+from xdlc.runtime import args
+from xdlc.runtime.builder import Builder
+from xdlc.runtime.registry import lowering
+
+INDEX = numpy.dtype(numpy.int64)
+
+
+@lowering("Gather", "GatherElements")
+def gather(op: Op, b: Builder) -> None:
+    """Lower to the ONNX op of the same name; negative indices count from the end."""
+    source, index = args.operand(op, 0), args.operand(op, 1)
+    axis = args.axis(op, source.rank, default=0)
+    value = b.node(op.type, [b.read(source), b.read(index, dtype=INDEX)], axis=axis)
+    b.write(args.result(op), value, dtype=b.dtype(source))
+
+
+@lowering("GatherNd")
+def gather_nd(op: Op, b: Builder) -> None:
+    """Lower to GatherND."""
+    source, index = args.operand(op, 0), args.operand(op, 1)
+    inputs = [b.read(source), b.read(index, dtype=INDEX)]
+    b.write(args.result(op), b.node("GatherND", inputs, batch_dims=int(op.param("batch_dims", 0))))

@@ -1,0 +1,137 @@
+"""Lstm: one direction of a long short-term memory, over a sequence or for a single step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy
+
+from xdlc.errors import ModelError
+from xdlc.ir import ArrayData, Op, Tensor, TensorData, Transform
+from xdlc.runtime import args
+from xdlc.runtime.builder import Builder
+from xdlc.runtime.registry import lowering
+from xdlc.runtime.stored import real_data
+
+# Input positions: OpDef of Lstm.
+FORGET, CELL, OUTPUT = range(3)
+INPUT_WEIGHTS, RECURRENT_WEIGHTS, BIASES = 1, 4, 7
+INITIAL_OUTPUT, INITIAL_CELL = 10, 11
+LAYER_NORM = (12, 13, 14, 15)
+INPUT_GATE_WEIGHTS, INPUT_GATE_RECURRENT, INPUT_GATE_BIAS = 16, 17, 21
+PEEPHOLES = (18, 20, 19)  # input, output, forget: the order ONNX wants
+PROJECTION = (22, 23)
+FLOAT = numpy.dtype(numpy.float32)
+
+
+def _stacked(parts: Sequence[TensorData], shape: tuple[int, ...]) -> TensorData:
+    """Return the parts behind each other under ``shape``."""
+    return Transform(
+        parts, lambda *arrays: numpy.concatenate([a.reshape(-1) for a in arrays]).reshape(shape), shape, FLOAT
+    )
+
+
+def _static(op: Op, index: int, b: Builder) -> TensorData:
+    tensor = args.operand(op, index)
+    if not tensor.is_static:
+        raise b.unsupported(f"input {index} is computed, but weights must be static", "fold constants first")
+    return real_data(tensor)
+
+
+def _gates(op: Op, first: int, input_gate: int, b: Builder) -> list[TensorData]:
+    """Return weights or biases in ONNX's order: input, output, forget, cell.
+
+    Without weights of its own the input gate is one minus the forget gate, which is a sigmoid of the
+    negated argument: the negated weights of the forget gate.
+    """
+    forget = _static(op, first + FORGET, b)
+    if args.optional(op, INPUT_GATE_WEIGHTS) is None:
+        own: TensorData = forget.transform(numpy.negative)
+    elif args.optional(op, input_gate) is None:
+        own = ArrayData(numpy.zeros(forget.shape, FLOAT))
+    else:
+        own = _static(op, input_gate, b)
+    return [own, _static(op, first + OUTPUT, b), forget, _static(op, first + CELL, b)]
+
+
+def _state(op: Op, index: int, b: Builder, batch: int) -> str:
+    tensor = args.optional(op, index)
+    if tensor is None:
+        return ""
+    return b.reshape(b.read(tensor), (1, batch, tensor.shape[-1]))
+
+
+def _refuse(op: Op, b: Builder) -> None:
+    for positions, what in ((LAYER_NORM, "layer normalization"), (PROJECTION, "a projection")):
+        if any(args.optional(op, index) is not None for index in positions):
+            raise b.unsupported(f"{what} inside of the cell has no host implementation", "decompose the cell")
+    if args.optional(op, 24) is not None:
+        raise b.unsupported("the reset input has no host implementation", "leave it out")
+    if float(op.param("cell_clip_threshold", 0.0)) > 0:
+        raise b.unsupported("clipping of the cell state has no host implementation", "leave it out")
+
+
+@lowering("Lstm")
+def lstm(op: Op, b: Builder) -> None:
+    """Lower to LSTM.
+
+    Inputs and outputs of rank 3 are [time, batch, ...] with ``time_major`` and [batch, time, ...]
+    without; of rank 2 they are [batch, ...], one step.
+    """
+    _refuse(op, b)
+    source = args.operand(op, 0)
+    if source.rank not in (2, 3):
+        raise ModelError(f"needs an input of rank 2 or 3, found {list(source.shape)}")
+    units, width = args.operand(op, INPUT_WEIGHTS).shape
+    swapped = source.rank == 3 and not op.param("time_major", False)
+    value = b.read(source, (1, 0, 2) if swapped else None)
+    if source.rank == 2:
+        value = b.node("Unsqueeze", [value, b.ints(0)])
+    batch = source.shape[0] if swapped or source.rank == 2 else source.shape[1]
+    weights = _gates(op, INPUT_WEIGHTS, INPUT_GATE_WEIGHTS, b)
+    recurrent = _gates(op, RECURRENT_WEIGHTS, INPUT_GATE_RECURRENT, b)
+    biases = _gates(op, BIASES, INPUT_GATE_BIAS, b)
+    zeros = ArrayData(numpy.zeros(4 * units, FLOAT))
+    inputs = [
+        value,
+        b.initializer(f"{op.name}~w", _stacked(weights, (1, 4 * units, width))),
+        b.initializer(f"{op.name}~r", _stacked(recurrent, (1, 4 * units, units))),
+        b.initializer(f"{op.name}~b", _stacked([*biases, zeros], (1, 8 * units))),
+        "",
+        _state(op, INITIAL_OUTPUT, b, batch),
+        _state(op, INITIAL_CELL, b, batch),
+        _peepholes(op, b, units),
+    ]
+    reverse = int(op.param("direction", 0)) == 1
+    outputs = b.nodes_out("LSTM", inputs, 3, hidden_size=units, direction="reverse" if reverse else "forward")
+    _write(op, b, outputs, swapped)
+
+
+def _peepholes(op: Op, b: Builder, units: int) -> str:
+    given = [args.optional(op, index) for index in PEEPHOLES]
+    if not any(given):
+        return ""
+    nothing = ArrayData(numpy.zeros(units, FLOAT))
+    parts = [nothing if tensor is None else _peephole(tensor, b) for tensor in given]
+    return b.initializer(f"{op.name}~p", _stacked(parts, (1, 3 * units)))
+
+
+def _peephole(tensor: Tensor, b: Builder) -> TensorData:
+    if not tensor.is_static:
+        raise b.unsupported("peephole weights are computed, but must be static", "fold constants first")
+    return real_data(tensor)
+
+
+def _write(op: Op, b: Builder, outputs: tuple[str, ...], swapped: bool) -> None:
+    every, last_hidden, last_cell = outputs
+    for index, tensor in enumerate(op.outputs):
+        if index == 0:
+            value = b.node("Squeeze", [every, b.ints(1)])
+            if tensor.rank == 2:
+                value = b.node("Squeeze", [value, b.ints(0)])
+            b.write(tensor, value, (1, 0, 2) if swapped else None)
+        elif index in (1, 2):
+            value = last_cell if index == 1 else last_hidden
+            b.write(tensor, b.reshape(value, tensor.shape))
+        else:
+            raise b.unsupported(f"output {index} (a gate's value) has no host implementation", "leave it out")

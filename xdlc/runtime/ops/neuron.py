@@ -1,0 +1,88 @@
+"""Activation functions, as ElementWiseNeuron and as op types of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdlc.errors import ModelError
+from xdlc.ir import Op, Tensor
+from xdlc.runtime import args
+from xdlc.runtime.builder import Builder
+from xdlc.runtime.registry import lowering
+
+Function = Callable[[Op, Builder, Tensor, str], str]
+
+# Numbers of parameter `operation`: OpDef of ElementWiseNeuron.
+OPERATIONS = (
+    "Elu", "Gelu", "HardSigmoid", "HardSwish", "Relu", "ReluMinMax", "Sigmoid", "Softplus", "Tanh",
+)  # fmt: skip
+
+
+def _plain(type: str) -> Function:
+    return lambda op, b, source, x: b.node(type, [x])
+
+
+def _elu(op: Op, b: Builder, source: Tensor, x: str) -> str:
+    return b.node("Elu", [x], alpha=float(op.param("alpha", 1.0)))
+
+
+def _hard_sigmoid(op: Op, b: Builder, source: Tensor, x: str) -> str:
+    return b.node("HardSigmoid", [x], alpha=float(op.param("alpha", 0.2)), beta=float(op.param("beta", 0.5)))
+
+
+def _relu_min_max(op: Op, b: Builder, source: Tensor, x: str) -> str:
+    low, high = op.param("min_value"), op.param("max_value")
+    return _clip(b, source, x, low, high)
+
+
+def _clip(b: Builder, source: Tensor, x: str, low: float | None, high: float | None) -> str:
+    inputs = [x, "" if low is None else b.like(source, low), "" if high is None else b.like(source, high)]
+    return b.node("Clip", inputs)
+
+
+def _softplus(op: Op, b: Builder, source: Tensor, x: str) -> str:
+    beta, threshold = float(op.param("beta", 1.0)), float(op.param("threshold", -1.0))
+    factor = b.like(source, beta)
+    scaled = x if beta == 1.0 else b.node("Mul", [x, factor])
+    value = b.node("Softplus", [scaled])
+    if beta != 1.0:
+        value = b.node("Div", [value, factor])
+    if threshold > 0:  # the identity above it
+        value = b.node("Where", [b.node("Greater", [scaled, b.like(source, threshold)]), x, value])
+    return value
+
+
+FUNCTIONS: dict[str, Function] = {
+    "Elu": _elu,
+    "Gelu": _plain("Gelu"),
+    "HardSigmoid": _hard_sigmoid,
+    "HardSwish": _plain("HardSwish"),
+    "Relu": _plain("Relu"),
+    "Relu1": lambda op, b, source, x: _clip(b, source, x, -1, 1),
+    "Relu6": lambda op, b, source, x: _clip(b, source, x, 0, 6),
+    "ReluMinMax": _relu_min_max,
+    "Sigmoid": _plain("Sigmoid"),
+    "Softplus": _softplus,
+    "Tanh": _plain("Tanh"),
+}
+
+
+def _lower(op: Op, b: Builder, function: str) -> None:
+    source = args.operand(op, 0)
+    order = b.orders(source)[0] if b.orders(source) else None
+    b.write(args.result(op), FUNCTIONS[function](op, b, source, b.read(source, order)), order)
+
+
+@lowering("ElementWiseNeuron")
+def neuron(op: Op, b: Builder) -> None:
+    """Lower the function that parameter ``operation`` names."""
+    number = int(args.required(op, "operation"))
+    if not 0 <= number < len(OPERATIONS):
+        raise ModelError(f"parameter 'operation' is {number}, known are 0 to {len(OPERATIONS) - 1}")
+    _lower(op, b, OPERATIONS[number])
+
+
+@lowering(*(name for name in FUNCTIONS if name != "Softplus"), "ElementWiseSoftplus")
+def named(op: Op, b: Builder) -> None:
+    """Lower a function that has an op type of its own."""
+    _lower(op, b, op.type.removeprefix("ElementWise"))

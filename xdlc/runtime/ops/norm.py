@@ -1,0 +1,127 @@
+"""Normalization over axes that are computed from the data: layer, RMS, instance, group, L2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdlc.errors import ModelError
+from xdlc.ir import Op, Tensor
+from xdlc.runtime import args
+from xdlc.runtime.builder import Builder, channels_first
+from xdlc.runtime.registry import lowering
+
+ACROSS_SPATIAL, ACROSS_CHANNEL, ACROSS_ALL = range(3)
+
+
+def _mean(b: Builder, x: str, axes: Sequence[int]) -> str:
+    return b.node("ReduceMean", [x, b.ints(*axes)], keepdims=1)
+
+
+def _affine(op: Op, b: Builder, value: str, shape: Sequence[int] | None = None) -> str:
+    for index, type in ((1, "Mul"), (2, "Add")):
+        tensor = args.optional(op, index)
+        if tensor is not None:
+            factor = b.read(tensor)
+            if shape is not None and tuple(shape) != tensor.shape:
+                factor = b.reshape(factor, shape)
+            value = b.node(type, [value, factor])
+    return value
+
+
+def _scaled(b: Builder, source: Tensor, x: str, axes: Sequence[int], epsilon: float) -> str:
+    """Return ``x / sqrt(mean(x^2) + epsilon)``."""
+    power = _mean(b, b.node("Mul", [x, x]), axes)
+    root = b.node("Sqrt", [b.node("Add", [power, b.like(source, epsilon)])])
+    return b.node("Div", [x, root])
+
+
+def _spread(source: Tensor, axes: Sequence[int]) -> list[int]:
+    """Return the shape that lets a factor of the axes' extents broadcast against ``source``."""
+    return [source.shape[axis] if axis in axes else 1 for axis in range(source.rank)]
+
+
+@lowering("LayerNorm")
+def layer_norm(op: Op, b: Builder) -> None:
+    """Lower to LayerNormalization over trailing axes, else to its formula."""
+    source, gamma, beta = args.operand(op, 0), args.optional(op, 1), args.optional(op, 2)
+    epsilon = float(op.param("epsilon", 0.001))
+    axes = tuple(sorted(args.axes(op, source.rank)))
+    first = source.rank - len(axes)
+    extents = source.shape[first:]
+    if axes == tuple(range(first, source.rank)) and gamma is not None and gamma.shape == extents:
+        inputs = [b.read(source), b.read(gamma)]
+        if beta is not None:
+            inputs.append(b.read(beta))
+        b.write(args.result(op), b.node("LayerNormalization", inputs, axis=first, epsilon=epsilon))
+        return
+    x = b.read(source)
+    value = _scaled(b, source, b.node("Sub", [x, _mean(b, x, axes)]), axes, epsilon)
+    b.write(args.result(op), _affine(op, b, value, _spread(source, axes)))
+
+
+@lowering("RmsNorm")
+def rms_norm(op: Op, b: Builder) -> None:
+    """Lower to ``x / sqrt(mean(x^2) + epsilon) * gamma + beta``."""
+    source = args.operand(op, 0)
+    axes = args.axes(op, source.rank)
+    value = _scaled(b, source, b.read(source), axes, float(op.param("epsilon", 1e-6)))
+    b.write(args.result(op), _affine(op, b, value, _spread(source, axes)))
+
+
+@lowering("InstanceNorm")
+def instance_norm(op: Op, b: Builder) -> None:
+    """Lower to InstanceNormalization, other modes and regions to their formula."""
+    source, gamma, beta = args.operand(op, 0), args.operand(op, 1), args.optional(op, 2)
+    epsilon = float(op.param("epsilon", 1e-12))
+    rms, region = int(op.param("mode", 0)) == 1, int(op.param("region", ACROSS_SPATIAL))
+    divides = bool(op.param("normalize_variance", True))
+    if region not in (ACROSS_SPATIAL, ACROSS_CHANNEL, ACROSS_ALL):
+        raise ModelError(f"parameter 'region' is {region}, known are 0 to 2")
+    if region == ACROSS_SPATIAL and not rms and divides and source.rank > 2 and gamma.rank == 1:
+        order = channels_first(source.rank)
+        shift = b.read(beta) if beta is not None else b.constant([0.0] * gamma.size, b.dtype(source))
+        value = b.node(
+            "InstanceNormalization", [b.read(source, order), b.read(gamma), shift], epsilon=epsilon
+        )
+        b.write(args.result(op), value, order)
+        return
+    last = source.rank - 1
+    axes = {
+        ACROSS_SPATIAL: tuple(range(1, last)),
+        ACROSS_CHANNEL: (last,),
+        ACROSS_ALL: tuple(range(1, source.rank)),
+    }[region]
+    x = b.read(source)
+    if not rms:
+        x = b.node("Sub", [x, _mean(b, x, axes)])
+    value = _scaled(b, source, x, axes, epsilon) if divides else x
+    b.write(args.result(op), _affine(op, b, value))
+
+
+@lowering("GroupNorm")
+def group_norm(op: Op, b: Builder) -> None:
+    """Lower to mean and variance over all axes of each group of channels."""
+    source = args.operand(op, 0)
+    groups, channels = int(args.required(op, "group")), source.shape[-1]
+    if groups < 1 or channels % groups:
+        raise ModelError(f"{channels} channels do not divide into {groups} groups")
+    split = (source.shape[0], -1, groups, channels // groups)
+    x = b.reshape(b.read(source), split)
+    centred = b.node("Sub", [x, _mean(b, x, (1, 3))])
+    value = _scaled(b, source, centred, (1, 3), float(args.required(op, "epsilon")))
+    b.write(args.result(op), _affine(op, b, b.reshape(value, source.shape)))
+
+
+@lowering("L2Norm")
+def l2_norm(op: Op, b: Builder) -> None:
+    """Lower to ``x / sqrt(max(sum(x^2), epsilon))`` over ``axes``, or ``axis`` where that is not given."""
+    source = args.operand(op, 0)
+    axes = (
+        args.axes(op, source.rank)
+        if "axes" in op.params
+        else (args.axis(op, source.rank, default=source.rank - 1),)
+    )
+    x = b.read(source)
+    power = b.node("ReduceSum", [b.node("Mul", [x, x]), b.ints(*axes)], keepdims=1)
+    floor = b.node("Max", [power, b.like(source, float(op.param("epsilon", 1e-12)))])
+    b.write(args.result(op), b.node("Div", [x, b.node("Sqrt", [floor])]))

@@ -1,0 +1,66 @@
+"""Average, maximum and L2 pools of two or three spatial axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdlc.ir import Op, Tensor
+from xdlc.runtime import args
+from xdlc.runtime.builder import Builder, channels_first
+from xdlc.runtime.registry import lowering
+
+ROUND_UP = 1
+
+
+def _window(op: Op, source: Tensor) -> dict[str, Any]:
+    count = source.rank - 2
+    return {
+        "kernel_shape": args.integers(op, "filter_size", count),
+        "strides": args.integers(op, "stride", count),
+        "pads": args.pads(op, count),
+    }
+
+
+def _covers_all(window: dict[str, Any], source: Tensor, target: Tensor) -> bool:
+    return (
+        tuple(window["kernel_shape"]) == source.shape[1:-1]
+        and not any(window["pads"])
+        and set(target.shape[1:-1]) == {1}
+    )
+
+
+@lowering("PoolMax2d", "PoolMax3d")
+def pool_max(op: Op, b: Builder) -> None:
+    """Lower to MaxPool; windows of the ceil rounding mode may hang over the end."""
+    source, target = args.operand(op, 0), args.result(op)
+    order, window = channels_first(source.rank), _window(op, source)
+    value = b.node("MaxPool", [b.read(source, order)], ceil_mode=int(op.param("rounding_mode", 0)), **window)
+    b.write(target, value, order)
+
+
+@lowering("PoolAvg2d", "PoolAvg3d")
+def pool_avg(op: Op, b: Builder) -> None:
+    """Lower to AveragePool; padding counts where ``count_pad_for_edges`` is set."""
+    source, target = args.operand(op, 0), args.result(op)
+    order, window = channels_first(source.rank), _window(op, source)
+    inputs = [b.read(source, order)]
+    if _covers_all(window, source, target):
+        value = b.node("GlobalAveragePool", inputs)
+    else:
+        value = b.node(
+            "AveragePool",
+            inputs,
+            count_include_pad=int(op.param("count_pad_for_edges", False)),
+            ceil_mode=int(op.param("rounding_mode", 0)),
+            **window,
+        )
+    b.write(target, value, order)
+
+
+@lowering("L2Pool2d")
+def pool_l2(op: Op, b: Builder) -> None:
+    """Lower to LpPool: the root of the sum of squares, as in the ONNX op that the OpDef maps from."""
+    source, target = args.operand(op, 0), args.result(op)
+    order, window = channels_first(source.rank), _window(op, source)
+    value = b.node("LpPool", [b.read(source, order)], p=2, **window)
+    b.write(target, value, order)

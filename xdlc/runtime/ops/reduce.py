@@ -1,0 +1,41 @@
+"""Reductions over axes."""
+
+from __future__ import annotations
+
+from xdlc.ir import Op
+from xdlc.runtime import args
+from xdlc.runtime.builder import Builder, channels_first
+from xdlc.runtime.registry import lowering
+
+TYPES = {
+    "ReduceMax": "ReduceMax",
+    "ReduceMean": "ReduceMean",
+    "ReduceMin": "ReduceMin",
+    "ReduceProd": "ReduceProd",
+    "ReduceSum": "ReduceSum",
+    "ReduceSumSquare": "ReduceSumSquare",
+}
+
+
+@lowering(*TYPES)
+def reduce(op: Op, b: Builder) -> None:
+    """Lower to the ONNX op; a mean over the spatial axes of an image to GlobalAveragePool."""
+    source, target = args.operand(op, 0), args.result(op)
+    axes, keep = args.axes(op, source.rank), bool(op.param("keep_dims", False))
+    if op.type == "ReduceMean" and keep and source.rank == 4 and sorted(axes) == [1, 2]:
+        order = channels_first(4)
+        b.write(target, b.node("GlobalAveragePool", [b.read(source, order)]), order)
+        return
+    b.write(target, b.node(TYPES[op.type], [b.read(source), b.ints(*axes)], keepdims=int(keep)))
+
+
+@lowering("Moments")
+def moments(op: Op, b: Builder) -> None:
+    """Lower to mean and variance over the axes."""
+    source = args.operand(op, 0)
+    axes, keep = args.axes(op, source.rank), int(bool(args.required(op, "keep_dims")))
+    x, along = b.read(source), b.ints(*args.axes(op, source.rank))
+    centred = b.node("Sub", [x, b.node("ReduceMean", [x, along], keepdims=1)])
+    b.write(args.result(op, 0), b.node("ReduceMean", [x, b.ints(*axes)], keepdims=keep))
+    squares = b.node("Mul", [centred, centred])
+    b.write(args.result(op, 1), b.node("ReduceMean", [squares, along], keepdims=keep))

@@ -1,0 +1,23 @@
+"""ElementWiseSelect: the second operand where the first is true, else the third."""
+
+from __future__ import annotations
+
+import numpy
+
+from xdlc.ir import Op
+from xdlc.runtime import args
+from xdlc.runtime.builder import Builder
+from xdlc.runtime.registry import lowering
+
+
+@lowering("ElementWiseSelect")
+def select(op: Op, b: Builder) -> None:
+    """Lower to Where."""
+    condition, first, second = (args.operand(op, index) for index in range(3))
+    dtype = numpy.promote_types(b.dtype(first), b.dtype(second))
+    inputs = [
+        b.read(condition, dtype=numpy.dtype(numpy.bool_)),
+        b.read(first, dtype=dtype),
+        b.read(second, dtype=dtype),
+    ]
+    b.write(args.result(op), b.node("Where", inputs), dtype=dtype)

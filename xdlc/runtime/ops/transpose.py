@@ -1,0 +1,19 @@
+"""Transpose."""
+
+from __future__ import annotations
+
+from xdlc.errors import ModelError
+from xdlc.ir import Op
+from xdlc.runtime import args
+from xdlc.runtime.builder import Builder
+from xdlc.runtime.registry import lowering
+
+
+@lowering("Transpose")
+def transpose(op: Op, b: Builder) -> None:
+    """Take the value as it is where it exists in the wanted order, else lower to Transpose."""
+    source = args.operand(op, 0)
+    perm = args.axes(op, source.rank, name="perm")
+    if len(perm) != source.rank:
+        raise ModelError(f"parameter 'perm' has {len(perm)} axes, the input has {source.rank}")
+    b.write(args.result(op), b.read(source, perm))

@@ -1,0 +1,69 @@
+"""Element-wise operations of one operand."""
+
+from __future__ import annotations
+
+import numpy
+
+from xdlc.errors import ModelError
+from xdlc.ir import Op
+from xdlc.runtime import args
+from xdlc.runtime.builder import Builder
+from xdlc.runtime.registry import lowering
+
+# Numbers of parameter `operation`: OpDef of ElementWiseUnary.
+OPERATIONS = (
+    "Abs", "Asin", "Atan", "Ceil", "Cos", "Exp", "Floor", "Log", "Neg", "Not", "Reciprocal", "Round", "Rsqrt",
+    "Sign", "Sin", "SquareRoot",
+)  # fmt: skip
+DIRECT = {name: name for name in OPERATIONS if name not in ("Rsqrt", "SquareRoot")} | {"SquareRoot": "Sqrt"}
+FLOAT_ONLY = frozenset(OPERATIONS) - {"Abs", "Neg", "Sign", "Not"}
+BOOL = numpy.dtype(numpy.bool_)
+
+
+def _lower(op: Op, b: Builder, operation: str) -> None:
+    source, target = args.operand(op, 0), args.result(op)
+    order = b.orders(source)[0] if b.orders(source) else None
+    dtype = b.dtype(source)
+    if operation == "Not":
+        dtype = BOOL
+    elif operation in FLOAT_ONLY and dtype.kind != "f":
+        dtype = numpy.dtype(numpy.float32)
+    value = b.read(source, order, dtype=dtype)
+    if operation == "Rsqrt":
+        value = b.node("Reciprocal", [b.node("Sqrt", [value])])
+    else:
+        value = b.node(DIRECT[operation], [value])
+    b.write(target, value, order, dtype=dtype)
+
+
+@lowering("ElementWiseUnary")
+def unary(op: Op, b: Builder) -> None:
+    """Lower the operation that parameter ``operation`` names."""
+    number = int(args.required(op, "operation"))
+    if not 0 <= number < len(OPERATIONS):
+        raise ModelError(f"parameter 'operation' is {number}, known are 0 to {len(OPERATIONS) - 1}")
+    _lower(op, b, OPERATIONS[number])
+
+
+@lowering(*(f"ElementWise{name}" for name in OPERATIONS))
+def named(op: Op, b: Builder) -> None:
+    """Lower an operation that has an op type of its own."""
+    _lower(op, b, op.type.removeprefix("ElementWise"))
+
+
+@lowering("IsNan")
+def is_nan(op: Op, b: Builder) -> None:
+    """Lower to IsNaN."""
+    b.write(args.result(op), b.node("IsNaN", [b.read(args.operand(op, 0))]), dtype=BOOL)
+
+
+@lowering("IsInf")
+def is_inf(op: Op, b: Builder) -> None:
+    """Lower to IsInf."""
+    value = b.node(
+        "IsInf",
+        [b.read(args.operand(op, 0))],
+        detect_negative=int(op.param("detect_negative", True)),
+        detect_positive=int(op.param("detect_positive", True)),
+    )
+    b.write(args.result(op), value, dtype=BOOL)

@@ -1,0 +1,169 @@
+"""QuantizeLinear and DequantizeLinear for the encodings of the IR.
+
+ONNX's zero point is the negated offset and must be a value of the stored type; encodings where it is
+not, or that use only some bits of their storage, are rounded with plain arithmetic instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xdlc.errors import ModelError
+from xdlc.ir import ArrayData, AxisScaleOffset, ScaleOffset, Tensor
+from xdlc.runtime.stored import encoding_of, real_data, scale_and_offset, stored_limits, unpacked
+
+if TYPE_CHECKING:
+    from xdlc.runtime.builder import Builder, Perm
+
+
+def _zero_points(tensor: Tensor) -> tuple[int, ...]:
+    encoding = tensor.encoding
+    offsets = encoding.offsets if isinstance(encoding, AxisScaleOffset) else (encoding.offset,)  # type: ignore[union-attr]
+    return tuple(-offset for offset in offsets)
+
+
+def _fits(tensor: Tensor, bits: int) -> bool:
+    encoding = tensor.encoding
+    if not isinstance(encoding, ScaleOffset | AxisScaleOffset):
+        return False
+    low, high = (
+        (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if tensor.dtype.is_signed else (0, (1 << bits) - 1)
+    )
+    return all(low <= zero <= high for zero in _zero_points(tensor))
+
+
+def has_form(tensor: Tensor) -> bool:
+    """Return whether QuantizeLinear can round an activation to the encoding of ``tensor``."""
+    bits = tensor.dtype.bits
+    used = getattr(tensor.encoding, "bits", None)
+    return bits in (8, 16) and used in (None, 0, bits) and _fits(tensor, bits)
+
+
+def is_per_tensor(tensor: Tensor) -> bool:
+    """Return whether one scale and offset stand for the whole tensor."""
+    return isinstance(tensor.encoding, ScaleOffset)
+
+
+def has_static_form(tensor: Tensor) -> bool:
+    """Return whether static data can stay integers behind a DequantizeLinear.
+
+    onnxruntime's integer kernels take one zero point for all channels.
+    """
+    bits = max(tensor.dtype.bits, 8)
+    if not _fits(tensor, bits) or (bits == 32 and not tensor.dtype.is_signed):
+        return False
+    return len(set(_zero_points(tensor))) == 1 and (bits < 32 or _zero_points(tensor)[0] == 0)
+
+
+def _check_axis(tensor: Tensor) -> None:
+    scale_and_offset(encoding_of(tensor), tensor.shape, where=f"tensor {tensor.name!r}")
+
+
+def _parameters(b: Builder, tensor: Tensor, order: Perm) -> tuple[str, str, int | None]:
+    import numpy
+
+    encoding = tensor.encoding
+    stored = numpy.dtype(f"{'i' if tensor.dtype.is_signed else 'u'}{max(tensor.dtype.bits, 8) // 8}")
+    zeros = numpy.asarray(_zero_points(tensor), stored)
+    if isinstance(encoding, AxisScaleOffset):
+        _check_axis(tensor)
+        scales = numpy.asarray(encoding.scales, numpy.float32)
+        return b.constant(scales), b.constant(zeros), order.index(encoding.axis)
+    scale = numpy.float32(encoding.scale)  # type: ignore[union-attr]
+    return b.constant(scale), b.constant(zeros[0]), None
+
+
+def quantize(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
+    """Return real numbers rounded to the stored integers of ``tensor``, axes in ``order``."""
+    scale, zero, axis = _parameters(b, tensor, order)
+    return b.node("QuantizeLinear", [value, scale, zero], axis=axis)
+
+
+def dequantize(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
+    """Return stored integers of ``tensor``, axes in ``order``, as real numbers."""
+    scale, zero, axis = _parameters(b, tensor, order)
+    return b.node("DequantizeLinear", [value, scale, zero], axis=axis)
+
+
+def static(b: Builder, tensor: Tensor, order: Perm) -> str:
+    """Return static fixed-point data as integers behind a DequantizeLinear."""
+    value = b.initializer(tensor.name, unpacked(tensor).transpose(order))
+    return dequantize(b, value, tensor, order)
+
+
+def rounded(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
+    """Return real numbers rounded to an encoding that QuantizeLinear has no form for."""
+    import numpy
+
+    scale, offset = scale_and_offset(encoding_of(tensor), tensor.shape, where=f"tensor {tensor.name!r}")
+    if numpy.ndim(scale):
+        scale, offset = scale.transpose(order), offset.transpose(order)
+    low, high = stored_limits(tensor)
+    step = b.constant(numpy.float32(scale))
+    low_real, high_real = numpy.float32(low + offset), numpy.float32(high + offset)
+    steps = b.node("Round", [b.node("Div", [value, step])])
+    kept = b.node("Min", [b.node("Max", [steps, b.constant(low_real)]), b.constant(high_real)])
+    return b.node("Mul", [kept, step])
+
+
+def bias(b: Builder, tensor: Tensor, source: Tensor, weight: Tensor, axis: int) -> str:
+    """Return a bias for an op with integer kernels.
+
+    Those take the bias as int32 in steps of input scale times weight scale, whatever its own scale
+    is, so other biases are brought to that scale first.
+
+    Args:
+        b: The builder.
+        tensor: The bias, one number per output channel.
+        source: The op's input activation.
+        weight: Its weights.
+        axis: Output-channel axis of the weights.
+    """
+    import numpy
+
+    real = b.read
+    integer_op = (
+        b.is_rounded(source)
+        and has_form(source)
+        and isinstance(source.encoding, ScaleOffset)
+        and weight.is_static
+        and weight.dtype.is_fixed
+        and has_static_form(weight)
+        and max(source.dtype.bits, weight.dtype.bits) == 8
+        and tensor.is_static
+    )
+    if not integer_op or not isinstance(source.encoding, ScaleOffset):
+        return real(tensor)
+    steps = weight.encoding
+    if isinstance(steps, AxisScaleOffset):
+        if steps.axis != axis or len(steps.scales) != tensor.size:
+            return real(tensor)
+        weight_scale: Any = numpy.asarray(steps.scales, numpy.float32)
+    else:
+        weight_scale = numpy.float32(steps.scale)  # type: ignore[union-attr]
+    scale = numpy.float32(source.encoding.scale) * weight_scale
+    stored = numpy.rint(real_data(tensor).numpy().astype(numpy.float64).reshape(-1) / scale)
+    if not numpy.all(numpy.isfinite(stored)) or numpy.any(numpy.abs(stored) >= 1 << 31):
+        return real(tensor)
+    name = b.initializer(tensor.name, ArrayData(stored.astype(numpy.int32)))
+    zero = numpy.zeros(scale.shape, numpy.int32)
+    inputs = [name, b.constant(scale), b.constant(zero)]
+    return b.node("DequantizeLinear", inputs, axis=0 if numpy.ndim(scale) else None)
+
+
+def check(tensor: Tensor) -> None:
+    """Check that a fixed-point tensor has an encoding that fits it.
+
+    Raises:
+        ModelError: If not.
+    """
+    encoding = encoding_of(tensor)
+    scale, _ = scale_and_offset(encoding, tensor.shape, where=f"tensor {tensor.name!r}")
+    import numpy
+
+    if not (numpy.all(numpy.isfinite(scale)) and numpy.all(scale > 0)):
+        raise ModelError(
+            "has a scale that is not a positive number",
+            where=f"tensor {tensor.name!r}",
+            fix="quantize the model again",
+        )

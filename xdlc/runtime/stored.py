@@ -1,0 +1,180 @@
+"""Stored integers of quantized tensors and the real numbers they stand for, in numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdlc.errors import ModelError
+from xdlc.ir import (
+    AxisScaleOffset,
+    BlockScaleOffset,
+    BlockwiseExpansion,
+    Encoding,
+    ScaleOffset,
+    Tensor,
+    TensorData,
+)
+
+Array = Any  # numpy.ndarray
+
+
+def stored_limits(tensor: Tensor) -> tuple[int, int]:
+    """Return the smallest and largest integer that ``tensor`` may store, used bits counted."""
+    bits = getattr(tensor.encoding, "bits", None) or tensor.dtype.bits
+    if tensor.dtype.is_signed:
+        return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    return 0, (1 << bits) - 1
+
+
+def unpacked(tensor: Tensor) -> TensorData:
+    """Return the stored integers of a static tensor, one element each.
+
+    Packed 4-bit types hold the even element in the low half of a byte.
+    """
+    data = tensor.data
+    if data is None:
+        raise ValueError(f"tensor {tensor.name!r} is not static")
+    if tensor.dtype.bits != 4:
+        return data.reshape(tensor.shape)
+    import numpy
+
+    size, shape, signed = tensor.size, tensor.shape, tensor.dtype.is_signed
+
+    def unpack(packed: Array) -> Array:
+        flat = packed.reshape(-1).view(numpy.uint8)
+        halves = numpy.stack([flat & 15, flat >> 4], axis=1).reshape(-1)[:size].reshape(shape)
+        return ((halves ^ 8).astype(numpy.int8) - numpy.int8(8)) if signed else halves
+
+    return data.transform(unpack, shape=shape, dtype=numpy.int8 if signed else numpy.uint8)
+
+
+def scale_and_offset(encoding: Encoding, shape: tuple[int, ...], *, where: str) -> tuple[Array, Array]:
+    """Return float32 scales and float64 offsets that broadcast against a tensor of ``shape``.
+
+    Blocks of a BlockwiseExpansion divide the input-channel axis of a rank-4 weight whose channels
+    are its last axis, and otherwise the elements of a channel in row-major order.
+
+    Raises:
+        ModelError: If the encoding does not fit the shape, or is a vector code.
+    """
+    import numpy
+
+    if isinstance(encoding, ScaleOffset):
+        return numpy.float32(encoding.scale), numpy.float64(encoding.offset)
+    if isinstance(encoding, BlockScaleOffset):
+        return _block_scales(encoding, shape, where)
+    if isinstance(encoding, AxisScaleOffset | BlockwiseExpansion):
+        axis = encoding.axis
+        if not 0 <= axis < len(shape) or shape[axis] != len(encoding.scales):
+            raise ModelError(
+                f"the encoding has {len(encoding.scales)} scales along axis {axis} of shape {list(shape)}",
+                where=where,
+                fix="give one scale per index of the axis",
+            )
+        along = [1] * len(shape)
+        along[axis] = shape[axis]
+        scales = numpy.asarray(encoding.scales, numpy.float32).reshape(along)
+        offsets = numpy.asarray(encoding.offsets, numpy.float64).reshape(along)
+        if isinstance(encoding, AxisScaleOffset):
+            return scales, offsets
+        return scales * _expansion(encoding, shape, where), offsets
+    raise ModelError(
+        f"{type(encoding).__name__} cannot be turned into numbers",
+        where=where,
+        fix="quantize the tensor with scales and offsets",
+    )
+
+
+def _block_scales(encoding: BlockScaleOffset, shape: tuple[int, ...], where: str) -> tuple[Array, Array]:
+    import numpy
+
+    block = encoding.block_shape
+    if len(block) != len(shape) or any(b < 1 or n % b for n, b in zip(shape, block, strict=True)):
+        raise ModelError(f"blocks of {list(block)} do not divide shape {list(shape)}", where=where)
+    grid = [n // b for n, b in zip(shape, block, strict=True)]
+    if int(numpy.prod(grid)) != len(encoding.scales):
+        raise ModelError(
+            f"{len(encoding.scales)} block scales for {int(numpy.prod(grid))} blocks of {list(block)}",
+            where=where,
+        )
+    scales = numpy.asarray(encoding.scales, numpy.float32).reshape(grid)
+    offsets = numpy.asarray(encoding.offsets, numpy.float64).reshape(grid)
+    for axis, extent in enumerate(block):
+        scales, offsets = numpy.repeat(scales, extent, axis), numpy.repeat(offsets, extent, axis)
+    return scales, offsets
+
+
+def _expansion(encoding: BlockwiseExpansion, shape: tuple[int, ...], where: str) -> Array:
+    import numpy
+
+    axis, blocks = encoding.axis, encoding.blocks_per_axis
+    by_channel = len(shape) == 4 and axis == 3
+    spread = shape[2] if by_channel else int(numpy.prod(shape)) // shape[axis]
+    if blocks < 1 or spread % blocks or len(encoding.block_scales) != shape[axis] * blocks:
+        raise ModelError(
+            f"{len(encoding.block_scales)} block scales, {blocks} a channel, do not fit shape {list(shape)}",
+            where=where,
+        )
+    integers = numpy.asarray(encoding.block_scales, numpy.float32).reshape(shape[axis], blocks)
+    per_element = numpy.repeat(integers, spread // blocks, axis=1)
+    if by_channel:
+        return per_element.T.reshape(1, 1, shape[2], shape[3])
+    others = [extent for index, extent in enumerate(shape) if index != axis]
+    return numpy.moveaxis(per_element.reshape(shape[axis], *others), 0, axis)
+
+
+def to_real(stored: Array, encoding: Encoding, *, where: str) -> Array:
+    """Return ``(stored + offset) * scale`` as float32."""
+    import numpy
+
+    scale, offset = scale_and_offset(encoding, tuple(stored.shape), where=where)
+    if stored.dtype.itemsize > 2 or numpy.any(numpy.abs(offset) >= 1 << 23):
+        return ((stored + offset) * scale).astype(numpy.float32)
+    return (stored.astype(numpy.float32) + offset.astype(numpy.float32)) * scale
+
+
+def to_stored(real: Array, tensor: Tensor) -> Array:
+    """Return the integers that ``tensor`` stores for real numbers: nearest, ties to even, clipped.
+
+    Raises:
+        ModelError: If the tensor has no encoding.
+    """
+    import numpy
+
+    encoding = encoding_of(tensor)
+    scale, offset = scale_and_offset(encoding, tuple(real.shape), where=f"tensor {tensor.name!r}")
+    low, high = stored_limits(tensor)
+    stored = numpy.rint(numpy.asarray(real, numpy.float64) / scale) - offset
+    return numpy.clip(stored, low, high).astype(tensor.dtype.numpy)
+
+
+def encoding_of(tensor: Tensor) -> Encoding:
+    """Return the encoding of a fixed-point tensor.
+
+    Raises:
+        ModelError: If there is none.
+    """
+    if tensor.encoding is None:
+        raise ModelError(
+            f"is {tensor.dtype} but has no encoding, so its integers stand for no numbers",
+            where=f"tensor {tensor.name!r}",
+            fix="quantize the model again, or give the tensor an encoding",
+        )
+    return tensor.encoding
+
+
+def real_data(tensor: Tensor) -> TensorData:
+    """Return the real numbers of a static tensor as float32, computed when needed.
+
+    Raises:
+        ModelError: If a fixed-point tensor has no usable encoding.
+    """
+    import numpy
+
+    if not tensor.dtype.is_fixed:
+        if tensor.data is None:
+            raise ValueError(f"tensor {tensor.name!r} is not static")
+        return tensor.data.reshape(tensor.shape).cast(numpy.dtype(numpy.float32))
+    encoding, where = encoding_of(tensor), f"tensor {tensor.name!r}"
+    scale_and_offset(encoding, tensor.shape, where=where)
+    return unpacked(tensor).transform(lambda q: to_real(q, encoding, where=where), dtype=numpy.float32)
