@@ -1,0 +1,110 @@
+"""Edits a graph so that it stores what was decided; decides nothing."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from xdlc.ir import AxisScaleOffset, Encoding, Graph, Op, Origin, ScaleOffset, Tensor, make_op
+from xdlc.ir.dtype import DType
+from xdlc.ir.tensor import Role
+from xdlc.quant.decide import Decision, Form, Use
+from xdlc.quant.grid import to_stored
+from xdlc.quant.placement import Placement
+from xdlc.quant.rules import is_real
+
+
+def apply(graph: Graph, placement: Placement, decision: Decision) -> None:
+    """Give tensors their stored form; insert Quantize and Dequantize where fixed point begins and ends.
+
+    Weights become transforms: nothing is quantized before it is written or read.
+    """
+    fixed = [tensor for tensor in decision.activations if placement.is_fixed(graph, tensor)]
+    floats = [tensor for tensor in decision.activations if not placement.is_fixed(graph, tensor)]
+    for tensor in floats:
+        _enter(graph, placement, tensor, decision.activations[tensor])
+    for tensor in fixed:
+        _leave(graph, placement, tensor)
+        tensor.dtype, tensor.encoding = decision.activations[tensor]
+    by_tensor: dict[Tensor, dict[Use, Form]] = {}
+    for (op, index), form in decision.statics.items():
+        tensor = op.inputs[index]
+        if tensor is not None:
+            by_tensor.setdefault(tensor, {})[op, index] = form
+    for tensor, uses in by_tensor.items():
+        _store(graph, tensor, uses)
+
+
+def _enter(graph: Graph, placement: Placement, tensor: Tensor, form: Form) -> None:
+    """Quantize what a float op wrote for the quantized ops that read it."""
+    producer = tensor.producer
+    if producer is None or tensor.dtype.is_fixed:
+        return
+    name = graph.unique_name(f"{tensor.name}_quantized")
+    stored = Tensor(name, tensor.shape, *form, dynamic_axes=tensor.dynamic_axes)
+    reason = (
+        f"{producer.name!r} stays float: {placement.reasons.get(producer, 'it has no fixed-point kernel')}"
+    )
+    readers = [op for op in graph.consumers(tensor) if op in placement.fixed]
+    origin = Origin(producer.origin.nodes, reason)
+    graph.insert_after(
+        producer, make_op(graph, "Quantize", [tensor], [stored], name=f"{name}_op", origin=origin)
+    )
+    _reroute(graph, readers, tensor, stored)
+
+
+def _leave(graph: Graph, placement: Placement, tensor: Tensor) -> None:
+    """Dequantize what a quantized op wrote for the float ops that read it."""
+    readers = [op for op in graph.consumers(tensor) if op not in placement.fixed]
+    if not readers or tensor.dtype.is_fixed:
+        return
+    name = graph.unique_name(f"{tensor.name}_float")
+    real = Tensor(name, tensor.shape, tensor.dtype, dynamic_axes=tensor.dynamic_axes)
+    first = readers[0]
+    reason = f"{first.name!r} stays float: {placement.reasons.get(first, 'it has no fixed-point kernel')}"
+    nodes = tensor.producer.origin.nodes if tensor.producer is not None else first.origin.nodes
+    op = make_op(graph, "Dequantize", [tensor], [real], name=f"{name}_op", origin=Origin(nodes, reason))
+    if tensor.producer is not None:
+        graph.insert_after(tensor.producer, op)
+    else:
+        graph.insert_before(next(graph.ops), op)
+    _reroute(graph, readers, tensor, real)
+
+
+def _reroute(graph: Graph, readers: list[Op], old: Tensor, new: Tensor) -> None:
+    for op in readers:
+        graph.set_inputs(op, [new if tensor is old else tensor for tensor in op.inputs])
+
+
+def _store(graph: Graph, tensor: Tensor, uses: dict[Use, Form]) -> None:
+    """Quantize a static tensor; where its uses differ in form, each form gets a tensor."""
+    forms: dict[Form, list[Use]] = {}
+    for use, form in uses.items():
+        forms.setdefault(form, []).append(use)
+    readers = [
+        (op, index)
+        for op in graph.consumers(tensor)
+        for index, read in enumerate(op.inputs)
+        if read is tensor
+    ]
+    stays = any(use not in uses for use in readers)
+    wanted = list(forms)
+    for form in wanted if stays else wanted[1:]:
+        twin = Tensor(
+            graph.unique_name(f"{tensor.name}_{form[0]}"), tensor.shape, tensor.dtype, role=Role.STATIC
+        )
+        twin.data = tensor.data
+        graph.add_tensor(twin)
+        _quantize(twin, *form)
+        for op, position in forms[form]:
+            inputs = [twin if index == position else read for index, read in enumerate(op.inputs)]
+            graph.set_inputs(op, inputs)
+    if not stays:
+        _quantize(tensor, *wanted[0])
+
+
+def _quantize(tensor: Tensor, dtype: DType, encoding: Encoding) -> None:
+    if tensor.data is None or not isinstance(encoding, ScaleOffset | AxisScaleOffset):
+        raise ValueError(f"tensor {tensor.name!r} cannot be stored under {encoding!r}")
+    function = partial(to_stored, encoding=encoding, dtype=dtype)
+    tensor.data = tensor.data.transform(function, dtype=dtype.numpy)
+    tensor.dtype, tensor.encoding = dtype, encoding

@@ -1,0 +1,121 @@
+"""From ranges to encodings, and from reals to stored integers and back.
+
+Formulas of the SNPE and QNN documents: ``scale = (max - min) / (2^bits - 1)``,
+``offset = round(min / scale)``, ``real = (stored + offset) * scale``.  Zero is always exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdlc.ir import AxisScaleOffset, ScaleOffset, as_float32
+from xdlc.ir import dtype as dt
+from xdlc.ir.data import Array
+from xdlc.ir.dtype import DType
+from xdlc.quant.ranges import Range
+
+MIN_WIDTH = 1e-4
+"""Smallest width of an activation's range, as QNN has it."""
+
+MIN_SCALE = 2.0**-60
+"""Smallest scale of static data: products of two such scales are still normal float32 numbers."""
+
+
+def asymmetric(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> ScaleOffset:
+    """Return the unsigned encoding that covers a range, zero exact.
+
+    The range is widened to hold zero and to be at least ``min_width`` wide, then shifted by up to half a
+    step so that zero lies on a step: data of the range are off by at most half a step.
+
+    Args:
+        values: Finite range; an empty one counts as [0, 0].
+        bits: Bits of a stored integer.
+        min_width: Smallest width; narrower ranges grow at the end farther from zero.
+
+    Example:
+        >>> asymmetric(Range(-5.1, 5.1), 8)
+        ScaleOffset(scale=0.03999999910593033, offset=-128, bits=None)
+    """
+    held = Range(0.0, 0.0) if values.is_empty else values.with_zero()
+    if held.high - held.low < min_width:
+        held = (
+            Range(held.low, held.low + min_width)
+            if held.high >= -held.low
+            else Range(held.high - min_width, held.high)
+        )
+    steps = (1 << bits) - 1
+    scale = as_float32(max((held.high - held.low) / steps, MIN_SCALE))
+    return ScaleOffset(scale, max(-steps, min(0, round(held.low / scale))))
+
+
+def symmetric_scale(largest: float, bits: int) -> float:
+    """Return the scale of a signed encoding with offset 0 for values of magnitude up to ``largest``."""
+    return as_float32(max(largest / ((1 << (bits - 1)) - 1), MIN_SCALE))
+
+
+def unit_encoding(low: int, bits: int) -> ScaleOffset:
+    """Return the encoding of an op whose results lie in [0, 1] (``low`` 0) or [-1, 1] (``low`` -1).
+
+    A whole power of two as HTP has it; the upper end is one step short of 1.
+    """
+    span = 1 - low
+    return ScaleOffset(span / (1 << bits), low * ((1 << bits) // span))
+
+
+def stored_limits(dtype: DType, bits: int | None = None) -> tuple[int, int]:
+    """Return the smallest and largest stored integer when ``bits`` of the type are used."""
+    if bits is None or bits == dtype.bits:
+        return dtype.limits
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
+
+
+def representable(encoding: ScaleOffset, dtype: DType) -> Range:
+    """Return the reals at both ends of an encoding."""
+    low, high = stored_limits(dtype, encoding.bits)
+    return Range((low + encoding.offset) * encoding.scale, (high + encoding.offset) * encoding.scale)
+
+
+def _spread(values: Sequence[float], encoding: ScaleOffset | AxisScaleOffset, rank: int, kind: str) -> Array:
+    import numpy as np
+
+    array = np.asarray(values, dtype=kind)
+    if isinstance(encoding, AxisScaleOffset):
+        return array.reshape([-1 if axis == encoding.axis else 1 for axis in range(rank)])
+    return array
+
+
+def to_stored(array: Array, encoding: ScaleOffset | AxisScaleOffset, dtype: DType) -> Array:
+    """Return reals as stored integers: nearest step, ties to even, clipped to the encoding's ends.
+
+    Args:
+        array: Finite reals of any float type.
+        encoding: Per tensor or per axis.
+        dtype: Fixed-point type of 8 bits or more.
+    """
+    import numpy as np
+
+    single = isinstance(encoding, ScaleOffset)
+    scales = [encoding.scale] if isinstance(encoding, ScaleOffset) else encoding.scales
+    offsets = [encoding.offset] if isinstance(encoding, ScaleOffset) else encoding.offsets
+    # Steps beyond 2^24 are not all float32 numbers.
+    kind = "float32" if dtype.bits <= 16 else "float64"
+    scale = _spread(scales, encoding, array.ndim, kind)
+    steps = np.divide(array, scale[0] if single else scale, dtype=kind, order="C")
+    steps = np.atleast_1d(steps)
+    np.rint(steps, out=steps)
+    if any(offsets):
+        offset = _spread(offsets, encoding, array.ndim, kind)
+        steps -= offset[0] if single else offset
+    low, high = stored_limits(dtype, encoding.bits)
+    np.clip(steps, low, high, out=steps)
+    return steps.astype(dtype.numpy).reshape(array.shape)
+
+
+def activation_type(bits: int) -> DType:
+    """Return the unsigned fixed-point type of activations: 8 or 16 bits."""
+    return {8: dt.UFIXED8, 16: dt.UFIXED16}[bits]
+
+
+def weight_type(bits: int) -> DType:
+    """Return the signed fixed-point type of weights; four bits are kept in eight."""
+    return {4: dt.SFIXED8, 8: dt.SFIXED8, 16: dt.SFIXED16}[bits]

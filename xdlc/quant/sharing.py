@@ -1,0 +1,147 @@
+"""Which tensors have one encoding together.
+
+Ops that only move values (Reshape, MaxPool, Split, ...) lose nothing if their result keeps the
+encoding of their input; a Relu loses nothing if its producer saturates where it would cut.  Those
+are joined before calibration.  Inputs of Concat and the like are joined to its result afterwards,
+when ranges tell what that costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from xdlc.ir import Encoding, Graph, Op, Tensor
+from xdlc.quant.placement import Placement
+from xdlc.quant.ranges import Range
+from xdlc.quant.rules import is_real, pad_value, rule_of
+
+LOSS_LIMIT = 1.25
+"""How much wider a range may get for the sake of sharing: 1.25 is a third of a bit."""
+
+
+class Sharing:
+    """Groups of tensors that share an encoding.
+
+    Args:
+        graph: The graph.
+        placement: Which of its ops are quantized.
+    """
+
+    def __init__(self, graph: Graph, placement: Placement) -> None:
+        self._graph = graph
+        self._placement = placement
+        self._parent: dict[Tensor, Tensor] = {}
+        self._members: dict[Tensor, list[Tensor]] = {}
+        self._given: dict[Tensor, Encoding] = {}
+        self.derived: set[Tensor] = set()
+        """Tensors whose values other tensors of their group tell."""
+        self.padding: list[tuple[Tensor, Range]] = []
+        """Values that a Pad adds to those of a tensor."""
+        for op in placement.fixed:
+            self._join_op(op)
+
+    def find(self, tensor: Tensor) -> Tensor:
+        """Return the tensor that stands for the group of ``tensor``."""
+        root = tensor
+        while self._parent.get(root, root) is not root:
+            root = self._parent[root]
+        while self._parent.get(tensor, tensor) is not root:
+            self._parent[tensor], tensor = root, self._parent.get(tensor, root)
+        return root
+
+    def members(self, tensor: Tensor) -> list[Tensor]:
+        """Return all tensors of the group of ``tensor``, in the order they came in."""
+        root = self.find(tensor)
+        return self._members.get(root, [root])
+
+    def given(self, tensor: Tensor) -> Encoding | None:
+        """Return the encoding that the group had before quantization, if any."""
+        root = self.find(tensor)
+        return self._given.get(root, root.encoding)
+
+    def join(self, first: Tensor, second: Tensor) -> bool:
+        """Join two groups; return whether they are one now: groups with unequal given encodings are not."""
+        one, two = self.find(first), self.find(second)
+        if one is two:
+            return True
+        mine, other = self.given(one), self.given(two)
+        if mine is not None and other is not None and mine != other:
+            return False
+        members = self.members(one) + self.members(two)
+        self._parent[two] = one
+        self._members.pop(two, None)
+        self._members[one] = members
+        held = mine if mine is not None else other
+        if held is not None:
+            self._given[one] = held
+        return True
+
+    def _join_op(self, op: Op) -> None:
+        rule, source = rule_of(op), op.inputs[0] if op.inputs else None
+        if rule is None or source is None or not is_real(source):
+            return
+        if rule.selects or op.type == "Cast":
+            for result in op.outputs:
+                if is_real(result) and self.join(source, result):
+                    self.derived.add(result)
+            if op.type == "Pad" and pad_value(op):
+                self.padding.append((source, Range(pad_value(op), pad_value(op))))
+        elif rule.clamps and self._producer_can_clamp(op, source) and self.join(op.outputs[0], source):
+            self.derived.add(source)
+
+    def _producer_can_clamp(self, op: Op, source: Tensor) -> bool:
+        producer = source.producer
+        if producer is None or producer not in self._placement.fixed:
+            return False
+        rule = rule_of(producer)
+        # A clamp in front hands its range on already; a fixed range is not to be widened.
+        return (
+            rule is not None
+            and rule.clamped_by_range
+            and not rule.clamps
+            and rule.unit_low is None
+            and self._graph.sole_consumer(source) is op
+        )
+
+    def join_gathered(self, width: Callable[[Tensor], Range], joined: Callable[[Tensor], None]) -> None:
+        """Join the inputs of Concat and the like to its result where it does not cost much.
+
+        An input that nobody else reads loses nothing: its values end on the steps of the result
+        anyway, and are rounded once instead of twice.
+
+        Args:
+            width: Range of the group of a tensor.
+            joined: Called with a tensor of each group that grew.
+        """
+        for op in reversed(self._placement.fixed):
+            rule = rule_of(op)
+            if rule is None or not rule.gathers:
+                continue
+            result = op.outputs[0]
+            inputs = [
+                tensor for i, tensor in enumerate(op.inputs) if i in rule.gathers and tensor is not None
+            ]
+            for tensor in inputs:
+                if tensor.is_static or not is_real(tensor) or self.find(tensor) is self.find(result):
+                    continue
+                if self._is_cheap(op, tensor, width(tensor), width(result)) and self.join(result, tensor):
+                    joined(result)
+
+    def _is_cheap(self, op: Op, tensor: Tensor, own: Range, shared: Range) -> bool:
+        both = own.merge(shared).width
+        if both > LOSS_LIMIT * shared.width:
+            return False
+        return both <= LOSS_LIMIT * own.width or self._ends_in(op, self.members(tensor))
+
+    def _ends_in(self, op: Op, members: Iterable[Tensor]) -> bool:
+        """Return whether what reads a group stays within it or is ``op``."""
+        group = list(members)
+        inside = set(group)
+        for tensor in group:
+            if self._graph.is_output(tensor) or tensor.is_static:
+                return False
+            for reader in self._graph.consumers(tensor):
+                stays = reader in self._placement.fixed and any(out in inside for out in reader.outputs)
+                if reader is not op and not stays:
+                    return False
+        return True
