@@ -303,9 +303,8 @@ class Graph:
         """Give a tensor another, free name."""
         if name in self.tensors:
             raise ModelError(f"two tensors would be named {name!r}", where=f"graph {self.name!r}")
-        self.tensors = {
-            (name if held is tensor else key): held for key, held in self.tensors.items()
-        }
+        del self.tensors[tensor.name]
+        self.tensors[name] = tensor
         tensor.name = name
 
     def prune(self) -> bool:

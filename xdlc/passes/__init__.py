@@ -1,0 +1,31 @@
+"""Graph passes: each rewrites a graph and keeps what it computes."""
+
+from xdlc.passes.base import Pass, run
+from xdlc.passes.fold_affine import FoldAffine
+from xdlc.passes.fold_batchnorm import FoldBatchnorm
+from xdlc.passes.fold_transpose_into_fully_connected import FoldTransposeIntoFullyConnected
+from xdlc.passes.fuse_gelu import FuseGelu
+from xdlc.passes.merge_views import MergeViews
+from xdlc.passes.prune import Prune
+
+CONVERTER: tuple[Pass, ...] = (
+    FuseGelu(),
+    FoldBatchnorm(),
+    FoldAffine(),
+    MergeViews(),
+    FoldTransposeIntoFullyConnected(),
+    Prune(),
+)
+"""What the importers run, in this order, until nothing changes."""
+
+__all__ = [
+    "CONVERTER",
+    "FoldAffine",
+    "FoldBatchnorm",
+    "FoldTransposeIntoFullyConnected",
+    "FuseGelu",
+    "MergeViews",
+    "Pass",
+    "Prune",
+    "run",
+]

@@ -1,0 +1,5 @@
+"""ONNX importer: an ``.onnx`` file becomes a float (or already quantized) model of the IR."""
+
+from xdlc.converter.onnx.convert import convert
+
+__all__ = ["convert"]

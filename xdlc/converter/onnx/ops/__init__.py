@@ -1,0 +1,1 @@
+"""ONNX importers, found by name: each module registers its own."""

@@ -1,0 +1,317 @@
+"""The one way from an importer to the graph: emits ops and keeps track of axis orders.
+
+Importers see values in the source's axis order and never insert a transpose.  The builder does,
+at the edges between ops that want channels last and ops that want the source's order, and only
+for tensors whose elements would really move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from xdlc import ir
+from xdlc.converter.values import (
+    Order,
+    Value,
+    broadcast,
+    channel_last,
+    identity,
+    inverse,
+    reshaped_order,
+    same_bytes,
+)
+from xdlc.ir import DType, Graph, Origin, Param, Tensor, TensorData
+from xdlc.ir.data import Array
+
+
+class Builder:
+    """Adds ops to a graph on behalf of one source node at a time.
+
+    Attributes:
+        graph: The graph under construction.
+        node: Name of the source node being imported.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.node = ""
+
+    # ------------------------------------------------------------------ values
+
+    def const(self, array: Array | TensorData, name: str | None = None) -> Value:
+        """Return a static value."""
+        data = array if isinstance(array, TensorData) else ir.ArrayData(array)
+        tensor = Tensor(
+            name or f"{self.node}_const",
+            data.shape,
+            ir.dtype.from_numpy(data.dtype),
+            data=data,
+            role=ir.Role.STATIC,
+        )
+        return Value(tensor, identity(len(data.shape)))
+
+    def static_like(self, value: Value, data: TensorData, encoding: ir.Encoding | None = None) -> Value:
+        """Return a static value with other data but the name and type of ``value``."""
+        held = value.tensor
+        tensor = Tensor(held.name, data.shape, held.dtype, encoding, data, ir.Role.STATIC)
+        return Value(tensor, identity(len(data.shape)))
+
+    def physical(self, value: Value, order: Order, *, why: str | None = None) -> Tensor:
+        """Return a tensor that holds ``value`` in the given axis order.
+
+        Args:
+            value: The value.
+            order: Wanted order: axis i of the result is source axis ``order[i]``.
+            why: Reason noted on an inserted op.
+        """
+        if value.order == order:
+            return self._linked(value.tensor) if value.is_static else value.tensor
+        made = value.forms.get(order)
+        if made is None:
+            perm = tuple(value.order.index(axis) for axis in order)
+            if value.tensor.data is not None:
+                encoding = _transposed_encoding(value.tensor.encoding, perm)
+                made = self._static_form(value, value.tensor.data.transpose(perm), encoding)
+            else:
+                made = self._rearranged(value.tensor, perm, why or f"{self.node} reads another axis order")
+            value.forms[order] = made
+        return made
+
+    def source_order(self, value: Value) -> Tensor:
+        """Return a tensor that holds ``value`` in the source's own axis order."""
+        return self.physical(value, identity(value.rank), why=f"{self.node} needs the source's axis order")
+
+    def channel_last(self, value: Value) -> Tensor:
+        """Return a tensor that holds ``value`` with its axis 1 (channels) at the end."""
+        return self.physical(value, channel_last(value.rank), why=f"{self.node} works channel-last")
+
+    def _linked(self, tensor: Tensor) -> Tensor:
+        """Give a static tensor a free name before its first use."""
+        if self.graph.tensors.get(tensor.name) is not tensor:
+            tensor.name = self.graph.unique_name(tensor.name)
+            self.graph.add_tensor(tensor)
+        return tensor
+
+    def _static_form(self, value: Value, data: TensorData, encoding: ir.Encoding | None) -> Tensor:
+        held = value.tensor
+        return self._linked(Tensor(held.name, data.shape, held.dtype, encoding, data, ir.Role.STATIC))
+
+    def _rearranged(self, tensor: Tensor, perm: Sequence[int], why: str) -> Tensor:
+        shape = tuple(tensor.shape[axis] for axis in perm)
+        if same_bytes(tensor.shape, perm):
+            return self.emit("Reshape", [tensor], shape, tensor.dtype, encoding=tensor.encoding, why=why)
+        params = {"perm": ir.static("", _u32(perm))}
+        return self.emit(
+            "Transpose", [tensor], shape, tensor.dtype, params, encoding=tensor.encoding, why=why
+        )
+
+    # ------------------------------------------------------------------ ops
+
+    def emit(
+        self,
+        type: str,
+        inputs: Sequence[Tensor | None],
+        shape: Sequence[int],
+        dtype: DType,
+        params: Mapping[str, Param] | None = None,
+        *,
+        encoding: ir.Encoding | None = None,
+        package: str = ir.NATIVE_PACKAGE,
+        why: str | None = None,
+    ) -> Tensor:
+        """Append an op with one output and return the output.
+
+        Args:
+            type: QNN operation name.
+            inputs: Tensors by position; None leaves an optional one out.
+            shape: Shape of the output.
+            dtype: Data type of the output.
+            params: Parameters by name.
+            encoding: Encoding of a quantized output.
+            package: Op package.
+            why: Reason, for an op that the source model does not have.
+        """
+        return self.emit_many(
+            type, inputs, [(shape, dtype)], params, encodings=[encoding], package=package, why=why
+        )[0]
+
+    def emit_many(
+        self,
+        type: str,
+        inputs: Sequence[Tensor | None],
+        outputs: Sequence[tuple[Sequence[int], DType]],
+        params: Mapping[str, Param] | None = None,
+        *,
+        encodings: Sequence[ir.Encoding | None] | None = None,
+        package: str = ir.NATIVE_PACKAGE,
+        why: str | None = None,
+    ) -> list[Tensor]:
+        """Append an op with several outputs, given as (shape, dtype), and return them."""
+        for tensor in inputs:
+            if tensor is not None and tensor.is_static:
+                self._linked(tensor)
+        name = self.graph.unique_name(self.node or type)
+        made = [
+            Tensor(
+                self.graph.unique_name(f"{name}_out{index}" if len(outputs) > 1 else f"{name}_out"),
+                tuple(shape),
+                dtype,
+                encodings[index] if encodings else None,
+            )
+            for index, (shape, dtype) in enumerate(outputs)
+        ]
+        origin = Origin((self.node,) if self.node else (), why)
+        self.graph.append(
+            ir.make_op(self.graph, type, inputs, made, params, name=name, package=package, origin=origin)
+        )
+        return made
+
+    # ------------------------------------------------------------------ views
+
+    def transpose(self, value: Value, perm: Sequence[int]) -> Value:
+        """Return ``value`` with its source axes permuted; no op is needed for that."""
+        if value.tensor.data is not None:
+            encoding = _transposed_encoding(value.tensor.encoding, perm)
+            return self.static_like(value, value.tensor.data.transpose(perm), encoding)
+        back = inverse(perm)
+        return Value(value.tensor, tuple(back[axis] for axis in value.order))
+
+    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+        """Return ``value`` under another source shape of as many elements."""
+        wanted = tuple(int(extent) for extent in shape)
+        if wanted == value.shape:
+            return value
+        if value.tensor.data is not None:
+            encoding = _reshaped_encoding(value.tensor.encoding, value.shape, wanted)
+            return self.static_like(value, value.tensor.data.reshape(wanted), encoding)
+        order = reshaped_order(value.shape, value.order, wanted)
+        tensor = value.tensor
+        if order is None:
+            tensor, order = self.source_order(value), identity(len(wanted))
+        lying = tuple(wanted[axis] for axis in order)
+        if lying != tensor.shape:
+            tensor = self.emit("Reshape", [tensor], lying, tensor.dtype, encoding=tensor.encoding)
+        return Value(tensor, order)
+
+    def with_rank(self, value: Value, rank: int) -> Value:
+        """Return ``value`` with axes of extent 1 put in front until it has ``rank`` axes."""
+        return self.reshape(value, (1,) * (rank - value.rank) + value.shape)
+
+    # ------------------------------------------------------------------ common forms
+
+    def aligned(self, values: Sequence[Value]) -> tuple[list[Tensor], Order]:
+        """Return tensors of values that are combined element by element, in one axis order.
+
+        The order is the one in which the most bytes lie already; static values follow for free.
+        Values of lower rank broadcast from the right, as in the source.
+        """
+        rank = max(value.rank for value in values)
+        weights: dict[Order, int] = {}
+        for value in values:
+            if not value.is_static and value.rank == rank:
+                weights[value.order] = weights.get(value.order, 0) + value.tensor.nbytes
+        plain = identity(rank)
+        order = max(weights, key=lambda key: (weights[key], key != plain), default=plain)
+        return [self._broadcastable(value, rank, order) for value in values], order
+
+    def _broadcastable(self, value: Value, rank: int, order: Order) -> Tensor:
+        if not value.is_static:
+            if order == identity(rank) and value.order == identity(value.rank) and value.rank:
+                return value.tensor
+            return self.physical(
+                self.with_rank(value, rank), order, why=f"{self.node} combines values of different axis order"
+            )
+        key = (rank, *order)
+        made = value.forms.get(key)
+        if made is None:
+            tensor = value.tensor
+            shape = tensor.shape
+            if order != identity(rank):
+                shape = tuple(((1,) * (rank - len(shape)) + shape)[axis] for axis in order)
+            while len(shape) > 1 and shape[0] == 1:
+                shape = shape[1:]
+            if (shape or (1,)) == tensor.shape:
+                made = self._linked(tensor)
+            else:
+                data = tensor.data
+                if data is None:
+                    raise ValueError(f"{tensor.name} is not static")
+                full = data.reshape((1,) * (rank - tensor.rank) + tensor.shape).transpose(order)
+                if tensor.encoding is not None and not isinstance(tensor.encoding, ir.ScaleOffset):
+                    raise ValueError(f"{tensor.name} is quantized along an axis")
+                made = self._static_form(value, full.reshape(shape or (1,)), tensor.encoding)
+            value.forms[key] = made
+        return made
+
+    def elementwise(
+        self,
+        type: str,
+        values: Sequence[Value],
+        params: Mapping[str, Param] | None = None,
+        *,
+        dtype: DType | None = None,
+        encoding: ir.Encoding | None = None,
+        package: str = ir.NATIVE_PACKAGE,
+    ) -> Value:
+        """Append an op that works element by element with broadcasting, in any axis order."""
+        tensors, order = self.aligned(values)
+        rank = len(order)
+        full = [((1,) * (rank - value.rank) + value.shape) for value in values]
+        shape = tuple(broadcast([extents[axis] for extents in full]) for axis in range(rank))
+        lying = tuple(shape[axis] for axis in order)
+        out = self.emit(
+            type, tensors, lying, dtype or values[0].dtype, params, encoding=encoding, package=package
+        )
+        return Value(out, order)
+
+    def unary(
+        self,
+        type: str,
+        value: Value,
+        params: Mapping[str, Param] | None = None,
+        *,
+        dtype: DType | None = None,
+        encoding: ir.Encoding | None = None,
+        package: str = ir.NATIVE_PACKAGE,
+    ) -> Value:
+        """Append an op that keeps shape and axis order."""
+        tensor = self._linked(value.tensor) if value.is_static else value.tensor
+        out = self.emit(
+            type, [tensor], tensor.shape, dtype or value.dtype, params, encoding=encoding, package=package
+        )
+        return Value(out, value.order)
+
+    def binary(self, operation: int, a: Value, b: Value, *, dtype: DType | None = None) -> Value:
+        """Append an ElementWiseBinary; the numbers of ``operation`` are QNN's."""
+        return self.elementwise("ElementWiseBinary", [a, b], {"operation": ir.u32(operation)}, dtype=dtype)
+
+    def cast(self, value: Value, dtype: DType) -> Value:
+        """Return ``value`` converted to another plain data type."""
+        if value.dtype is dtype:
+            return value
+        if value.tensor.data is not None:
+            return self.const(value.tensor.data.cast(dtype.numpy), value.tensor.name)
+        return self.unary("Cast", value, dtype=dtype)
+
+
+def _transposed_encoding(encoding: ir.Encoding | None, perm: Sequence[int]) -> ir.Encoding | None:
+    if isinstance(encoding, ir.AxisScaleOffset):
+        return replace(encoding, axis=list(perm).index(encoding.axis))
+    return encoding
+
+
+def _reshaped_encoding(
+    encoding: ir.Encoding | None, shape: Sequence[int], wanted: Sequence[int]
+) -> ir.Encoding | None:
+    if isinstance(encoding, ir.AxisScaleOffset):
+        kept = encoding.axis + 1
+        if tuple(shape[:kept]) != tuple(wanted[:kept]):
+            raise ValueError("an axis with scales of its own cannot be reshaped")
+    return encoding
+
+
+def _u32(values: Sequence[int]) -> Array:
+    import numpy
+
+    return numpy.asarray(values, numpy.uint32)

@@ -1,0 +1,22 @@
+"""Operators that change nothing at inference."""
+
+from __future__ import annotations
+
+from xdlc.converter.builder import Builder
+from xdlc.converter.onnx.registry import ANY, Node, importer
+from xdlc.converter.values import Value
+
+
+@importer("Identity", layout=ANY)
+def identity(node: Node, b: Builder) -> Value:
+    """Pass the value on."""
+    return node.required(0)
+
+
+@importer("Dropout", since=7, layout=ANY)
+def dropout(node: Node, b: Builder) -> Value:
+    """Pass the value on: dropout works in training only."""
+    mode = node.static(2, "training_mode")
+    if mode is not None and bool(mode):
+        raise node.problem("training_mode is true", "export the model for inference")
+    return node.required(0)

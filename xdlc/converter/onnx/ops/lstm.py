@@ -1,0 +1,123 @@
+"""LSTM."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xdlc import ir
+from xdlc.converter.builder import Builder
+from xdlc.converter.onnx.registry import Node, importer
+from xdlc.converter.values import Value, identity
+from xdlc.ir import Tensor, TensorData
+
+_GATES = {"input": 0, "output": 1, "forget": 2, "cell": 3}  # ONNX's order of the four blocks
+
+
+@importer("LSTM", since=7)
+def lstm(node: Node, b: Builder) -> list[Value]:
+    """Map each direction onto one Lstm; two directions are joined afterwards."""
+    x = node.required(0)
+    direction = node.attr("direction", "forward")
+    activations = node.attr("activations") or ["Sigmoid", "Tanh", "Tanh"] * (
+        1 + (direction == "bidirectional")
+    )
+    if [name.lower() for name in activations] != ["sigmoid", "tanh", "tanh"] * (len(activations) // 3):
+        raise node.problem(f"activations {activations}; QNN's Lstm has Sigmoid, Tanh, Tanh")
+    for name in ("clip", "input_forget"):
+        if node.attr(name, 0):
+            raise node.problem(f"{name} = {node.attr(name)} is not offered by QNN")
+    if node.attr("layout", 0):
+        raise node.problem("layout = 1", "export with layout = 0 (time first)")
+    if x.rank != 3:
+        raise node.problem(f"input of rank {x.rank} instead of 3")
+    lengths = node.static(4, "the sequence lengths")
+    if lengths is not None and any(int(length) != x.shape[0] for length in lengths):
+        raise node.problem("sequences of different lengths", "run each length by itself")
+    flags = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(direction)
+    if flags is None:
+        raise node.problem(f"direction {direction!r} is unknown")
+    runs = [_direction(node, b, x, index, reverse) for index, reverse in enumerate(flags)]
+    if len(runs) == 1:
+        return runs[0]
+    joined = []
+    for axis, parts in (
+        (1, [run[0] for run in runs]),
+        (0, [run[1] for run in runs]),
+        (0, [run[2] for run in runs]),
+    ):
+        tensors = [b.source_order(part) for part in parts]
+        shape = list(tensors[0].shape)
+        shape[axis] = len(tensors)
+        out = b.emit("Concat", tensors, shape, x.dtype, {"axis": ir.u32(axis)})
+        joined.append(Value(out, identity(len(shape))))
+    return joined
+
+
+def _direction(node: Node, b: Builder, x: Value, index: int, reverse: bool) -> list[Value]:
+    """Append one Lstm; return all hidden states [T, 1, N, H], the last one and the cell [1, N, H]."""
+    for position, what in ((1, "W"), (2, "R"), (3, "B"), (7, "P")):
+        node.static(position, f"the weights {what}")
+    steps, batch, _ = x.shape
+    weight, recurrence = _block(node, 1, index), _block(node, 2, index)
+    units = recurrence.shape[1]
+    bias = _bias(node, index, units, weight.dtype)
+    peepholes = node.input(7)
+
+    def gate(data: TensorData, name: str, what: str) -> Tensor:
+        block = _GATES[name]
+        part = data.transform(
+            lambda array: array[block * units : (block + 1) * units], shape=(units, *data.shape[1:])
+        )
+        return b.source_order(b.const(part, f"{node.name}_{what}_{name}_{index}"))
+
+    def state(position: int, what: str) -> Tensor:
+        given = node.input(position)
+        if given is None:
+            zeros = np.zeros((batch, units), x.dtype.numpy)
+            return b.source_order(b.const(zeros, f"{node.name}_{what}_{index}"))
+        count = given.shape[0]
+        if count > 1:
+            if not given.is_static:
+                raise node.problem(f"its initial {what} of two directions is computed at run time")
+            return b.source_order(b.const(given.numpy()[index], f"{node.name}_{what}_{index}"))
+        return b.source_order(b.reshape(given, given.shape[1:]))
+
+    inputs: list[Tensor | None] = [b.source_order(x)]
+    inputs += [gate(weight, name, "w") for name in ("forget", "cell", "output")]
+    inputs += [gate(recurrence, name, "r") for name in ("forget", "cell", "output")]
+    inputs += [gate(bias, name, "b") for name in ("forget", "cell", "output")]
+    inputs += [state(5, "hidden"), state(6, "cell"), None, None, None, None]
+    inputs += [gate(weight, "input", "w"), gate(recurrence, "input", "r")]
+    if peepholes is None:
+        inputs += [None, None, None]
+    else:
+        array = peepholes.numpy()[index].reshape(3, units)  # input, output, forget
+        inputs += [b.source_order(b.const(array[row], f"{node.name}_p{row}_{index}")) for row in (0, 2, 1)]
+    inputs.append(gate(bias, "input", "b"))
+    params = {"direction": ir.u32(int(reverse)), "time_major": ir.b8(True)}
+    shapes = [(steps, batch, units), (batch, units), (batch, units)]
+    hidden, cell, last = (
+        Value(tensor, identity(tensor.rank))
+        for tensor in b.emit_many("Lstm", inputs, [(shape, x.dtype) for shape in shapes], params)
+    )
+    return [
+        b.reshape(hidden, (steps, 1, batch, units)),
+        b.reshape(last, (1, batch, units)),
+        b.reshape(cell, (1, batch, units)),
+    ]
+
+
+def _block(node: Node, position: int, index: int) -> TensorData:
+    data = node.required(position).tensor.data
+    if data is None:
+        raise node.problem(f"input {position} is computed at run time")
+    return data.transform(lambda array: array[index], shape=data.shape[1:])
+
+
+def _bias(node: Node, index: int, units: int, dtype: np.dtype[np.float32]) -> TensorData:
+    value = node.input(3)
+    if value is None or value.tensor.data is None:
+        return ir.ArrayData(np.zeros(4 * units, dtype))
+    return value.tensor.data.transform(
+        lambda array: array[index][: 4 * units] + array[index][4 * units :], shape=(4 * units,)
+    )

@@ -1,0 +1,190 @@
+"""Resize and Upsample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from xdlc import ir
+from xdlc.converter.builder import Builder
+from xdlc.converter.onnx.registry import CHANNEL_LAST, Node, importer
+from xdlc.converter.values import Value, channel_last
+from xdlc.ir.data import Array
+
+_MODES = {"nearest": 0, "linear": 1, "cubic": 2}
+_TRANSFORMS = {"half_pixel": 0, "pytorch_half_pixel": 1, "align_corners": 2, "asymmetric": 3}
+_NEAREST = {"round_prefer_floor": 0, "round_prefer_ceil": 1, "floor": 2, "ceil": 3}
+# (align_corners, half_pixel_centers) of ResizeNearestNeighbor and ResizeBilinear
+_FLAGS = ((False, False), (False, True), (True, False))
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    mode: str
+    transform: str
+    nearest: str
+    sizes: tuple[int, ...]
+    scales: tuple[float, ...]
+
+
+@importer("Resize", since=11, layout=CHANNEL_LAST)
+def resize(node: Node, b: Builder) -> Value:
+    """Map onto ResizeNearestNeighbor or ResizeBilinear where one gives the same, else onto Resize."""
+    x = node.required(0)
+    for name, allowed in (("antialias", 0), ("exclude_outside", 0)):
+        if node.attr(name, 0) != allowed:
+            raise node.problem(f"{name} is not offered by QNN")
+    axes = [axis % x.rank for axis in node.attr("axes") or range(x.rank)]
+    scales = node.static(2, "the scales")
+    sizes = node.static(3, "the sizes")
+    full_scales, full_sizes = [1.0] * x.rank, list(x.shape)
+    if sizes is not None and sizes.size:
+        if node.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
+            raise node.problem("keep_aspect_ratio_policy other than stretch", "give explicit sizes")
+        for axis, size in zip(axes, sizes.reshape(-1), strict=True):
+            full_sizes[axis] = int(size)
+            full_scales[axis] = int(size) / x.shape[axis]
+    elif scales is not None and scales.size:
+        for axis, scale in zip(axes, scales.reshape(-1), strict=True):
+            full_scales[axis] = float(scale)
+            full_sizes[axis] = int(np.floor(np.float32(x.shape[axis]) * np.float32(scale)))
+    else:
+        raise node.problem("has neither scales nor sizes")
+    request = _Request(
+        node.attr("mode", "nearest"),
+        node.attr("coordinate_transformation_mode", "half_pixel"),
+        node.attr("nearest_mode", "round_prefer_floor"),
+        tuple(full_sizes),
+        tuple(full_scales),
+    )
+    return _resize(node, b, x, request)
+
+
+@importer("Resize", since=10, layout=CHANNEL_LAST)
+@importer("Upsample", since=9, layout=CHANNEL_LAST)
+def resize_10(node: Node, b: Builder) -> Value:
+    """Map the older form: scales are input 1, positions are ``out / scale`` rounded down."""
+    return _by_scales(node, b, node.static(1, "the scales"))
+
+
+@importer("Upsample", since=7, layout=CHANNEL_LAST)
+def upsample_7(node: Node, b: Builder) -> Value:
+    """Map the oldest form: scales are an attribute."""
+    return _by_scales(node, b, np.asarray(node.attr("scales", ()), np.float32))
+
+
+def _by_scales(node: Node, b: Builder, scales: Array | None) -> Value:
+    x = node.required(0)
+    factors = tuple(float(scale) for scale in ([] if scales is None else scales.reshape(-1)))
+    if len(factors) != x.rank:
+        raise node.problem(f"{len(factors)} scales for rank {x.rank}")
+    sizes = tuple(
+        int(np.floor(np.float32(extent) * np.float32(scale)))
+        for extent, scale in zip(x.shape, factors, strict=True)
+    )
+    return _resize(node, b, x, _Request(node.attr("mode", "nearest"), "asymmetric", "floor", sizes, factors))
+
+
+def _resize(node: Node, b: Builder, x: Value, request: _Request) -> Value:
+    if request.sizes[:2] != x.shape[:2] or x.rank not in (3, 4, 5):
+        raise node.problem(
+            f"{list(x.shape)} to {list(request.sizes)}; QNN resizes the axes behind the channels only"
+        )
+    if any(size < 1 for size in request.sizes):
+        raise node.problem(f"its result {list(request.sizes)} is empty")
+    if request.mode not in _MODES or request.transform not in _TRANSFORMS:
+        raise node.problem(f"mode {request.mode!r} with {request.transform!r} is not offered by QNN")
+    if x.rank == 3:
+        lifted = b.reshape(x, (*x.shape[:2], 1, x.shape[2]))
+        wide = _Request(
+            request.mode,
+            request.transform,
+            request.nearest,
+            (*x.shape[:2], 1, request.sizes[2]),
+            (1.0, 1.0, 1.0, request.scales[2]),
+        )
+        return b.reshape(_resize(node, b, lifted, wide), request.sizes)
+    order = channel_last(x.rank)
+    shape = tuple(request.sizes[axis] for axis in order)
+    type, params = _native(x, request) or _general(node, x, request)
+    return Value(b.emit(type, [b.channel_last(x)], shape, x.dtype, params, encoding=x.tensor.encoding), order)
+
+
+def _native(x: Value, request: _Request) -> tuple[str, dict[str, ir.Param]] | None:
+    """Return the fixed-mode op whose sampling positions are the wanted ones, if there is one."""
+    if x.rank != 4 or request.mode == "cubic":
+        return None
+    spatial = list(zip(x.shape[2:], request.sizes[2:], request.scales[2:], strict=True))
+    for align, half in _FLAGS:
+        fits = all(
+            np.array_equal(
+                _picked(_positions(n, m, s, request), request.nearest, n),
+                _picked(_native_positions(n, m, align, half), "floor" if not align else "round", n),
+            )
+            if request.mode == "nearest"
+            else np.allclose(
+                np.clip(_positions(n, m, s, request), 0, n - 1),
+                np.clip(_native_positions(n, m, align, half) - (0.5 if half else 0.0), 0, n - 1),
+                atol=1e-5 * n,
+                rtol=0,
+            )
+            for n, m, s in spatial
+        )
+        if fits:
+            name = "ResizeNearestNeighbor" if request.mode == "nearest" else "ResizeBilinear"
+            return name, {"align_corners": ir.b8(align), "half_pixel_centers": ir.b8(half)}
+    return None
+
+
+def _general(node: Node, x: Value, request: _Request) -> tuple[str, dict[str, ir.Param]]:
+    for n, m, s in zip(x.shape[2:], request.sizes[2:], request.scales[2:], strict=True):
+        ratio = _Request(request.mode, request.transform, request.nearest, (), ())
+        if not np.allclose(_positions(n, m, s, ratio), _positions(n, m, m / n, ratio), atol=1e-4, rtol=0):
+            raise node.problem(
+                f"scale {s:g} is not the ratio of the extents {m} / {n}", "give sizes, or a scale that fits"
+            )
+    params: dict[str, ir.Param] = {
+        "transformation_mode": ir.u32(_TRANSFORMS[request.transform]),
+        "interpolation_mode": ir.u32(_MODES[request.mode]),
+    }
+    if request.mode == "nearest":
+        if request.nearest not in _NEAREST:
+            raise node.problem(f"nearest_mode {request.nearest!r} is unknown")
+        params["nearest_mode"] = ir.u32(_NEAREST[request.nearest])
+    if request.mode == "cubic":
+        params["cubic_coeff"] = ir.f32(node.attr("cubic_coeff_a", -0.75))
+    return "Resize", params
+
+
+def _positions(n: int, m: int, scale: float, request: _Request) -> Array:
+    """Return where each output element lies in the input (ONNX operator documentation of Resize)."""
+    out = np.arange(m, dtype=np.float64)
+    if request.transform == "asymmetric":
+        return out / scale
+    if request.transform == "align_corners":
+        return out * ((n - 1) / (m - 1)) if m > 1 else out * 0
+    if request.transform == "pytorch_half_pixel" and m == 1:
+        return out * 0
+    return (out + 0.5) / scale - 0.5
+
+
+def _native_positions(n: int, m: int, align: bool, half: bool) -> Array:
+    """Return positions of ResizeNearestNeighbor and ResizeBilinear, half a step ahead if ``half``."""
+    out = np.arange(m, dtype=np.float64)
+    if align:
+        return out * ((n - 1) / (m - 1)) if m > 1 else out * 0
+    return (out + (0.5 if half else 0.0)) * (n / m)
+
+
+def _picked(positions: Array, rule: str, n: int) -> Array:
+    """Return the element that each position picks."""
+    near = {
+        "floor": np.floor,
+        "ceil": np.ceil,
+        "round": lambda p: np.floor(p + 0.5),
+        "round_prefer_ceil": lambda p: np.floor(p + 0.5),
+        "round_prefer_floor": lambda p: np.ceil(p - 0.5),
+    }
+    rounded = np.round(positions, 6)  # 1 / scale is rarely exact
+    return np.clip(near.get(rule, np.floor)(rounded), 0, n - 1)

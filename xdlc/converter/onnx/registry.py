@@ -1,0 +1,157 @@
+"""The registry of ONNX importers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from xdlc.converter.builder import Builder
+from xdlc.converter.values import Value
+from xdlc.errors import UnsupportedOp
+from xdlc.ir.data import Array
+
+MICROSOFT = "com.microsoft"
+SOURCE, ANY, CHANNEL_LAST = "source", "any", "channel_last"
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A node of the source graph as an importer sees it.
+
+    Attributes:
+        name: Its name, or one made from its first output.
+        type: ONNX operator.
+        domain: Operator domain; the default one is ``""``.
+        opset: Version of the domain that the model imports.
+        inputs: Values by position; None for an input left out.
+        outputs: Names of its outputs; empty for an output left out.
+        attributes: Attribute values as Python objects; strings as str, tensors as TensorProto.
+    """
+
+    name: str
+    type: str
+    domain: str
+    opset: int
+    inputs: list[Value | None]
+    outputs: Sequence[str]
+    attributes: dict[str, Any]
+
+    def input(self, index: int) -> Value | None:
+        """Return an input, or None where it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def required(self, index: int) -> Value:
+        """Return an input that must be there.
+
+        Raises:
+            UnsupportedOp: If it is left out.
+        """
+        value = self.input(index)
+        if value is None:
+            raise self.problem(f"input {index} is missing", "the model is not valid ONNX: export it again")
+        return value
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """Return an attribute, or ``default``."""
+        return self.attributes.get(name, default)
+
+    def static(self, index: int, what: str) -> Array | None:
+        """Return the elements of an input that must be known while converting; None if left out.
+
+        Raises:
+            UnsupportedOp: If it is computed at run time.
+        """
+        value = self.input(index)
+        if value is None:
+            return None
+        if not value.is_static:
+            raise self.problem(
+                f"{what} (input {index}, {value.tensor.name!r}) is computed at run time, but must be constant",
+                "bind symbolic dimensions with --input_dim, or export the model with static shapes",
+            )
+        return value.numpy()
+
+    def ints(self, index: int, attribute: str, what: str) -> list[int] | None:
+        """Return integers that older opsets give as an attribute and newer ones as an input."""
+        if attribute in self.attributes:
+            given = self.attributes[attribute]
+            return [int(given)] if isinstance(given, int) else [int(item) for item in given]
+        array = self.static(index, what)
+        return None if array is None else [int(item) for item in array.reshape(-1)]
+
+    def problem(self, text: str, fix: str | None = None) -> UnsupportedOp:
+        """Return an error about this node, to be raised."""
+        return UnsupportedOp(text, where=f"node {self.name!r} ({self.type}, opset {self.opset})", fix=fix)
+
+
+Importer = Callable[[Node, Builder], Value | Sequence[Value]]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One importer: valid from opset ``since`` on, with the axis order it works in."""
+
+    since: int
+    function: Importer
+    layout: str
+
+
+_TABLE: dict[tuple[str, str], list[Entry]] = {}
+
+
+def importer(
+    *types: str, since: int = 1, domain: str = "", layout: str = SOURCE
+) -> Callable[[Importer], Importer]:
+    """Register a function as the importer of ONNX operators.
+
+    Args:
+        types: Operator names.
+        since: Oldest opset it understands.
+        domain: Operator domain.
+        layout: ``channel_last`` if the op is emitted channel-last, ``any`` if it takes any axis order,
+            ``source`` if it needs the source's.
+
+    Raises:
+        ValueError: If the same operator and version is registered twice.
+    """
+
+    def register(function: Importer) -> Importer:
+        for name in types:
+            entries = _TABLE.setdefault((domain, name), [])
+            if any(entry.since == since for entry in entries):
+                raise ValueError(f"{domain}:{name} since {since} is registered twice")
+            entries.append(Entry(since, function, layout))
+            entries.sort(key=lambda entry: -entry.since)
+        return function
+
+    return register
+
+
+@cache
+def load_all() -> dict[tuple[str, str], list[Entry]]:
+    """Import every module of ``ops`` and return the table they filled."""
+    import importlib
+    import pkgutil
+
+    from xdlc.converter.onnx import ops
+
+    for module in pkgutil.iter_modules(ops.__path__):
+        importlib.import_module(f"{ops.__name__}.{module.name}")
+    return _TABLE
+
+
+def entries() -> Iterator[tuple[str, str, Entry]]:
+    """Iterate over (domain, operator, entry) of all importers."""
+    for (domain, name), versions in sorted(load_all().items()):
+        for entry in versions:
+            yield domain, name, entry
+
+
+def find(domain: str, type: str, opset: int) -> Entry | None:
+    """Return the newest importer not above ``opset``, or None."""
+    for entry in load_all().get((domain, type), ()):
+        if entry.since <= opset:
+            return entry
+    return None

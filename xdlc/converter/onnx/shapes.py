@@ -1,0 +1,102 @@
+"""Concrete input shapes: what the model says, what the user binds, and what is still open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
+
+
+def input_shapes(
+    graph: Any,
+    where: str,
+    *,
+    input_dims: Mapping[str, Sequence[int]],
+    symbols: Mapping[str, int],
+    batch: int | None,
+) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each graph input that is no initializer.
+
+    Args:
+        graph: ``GraphProto``.
+        where: Name of the model, for errors.
+        input_dims: Whole shapes by input name; they win over everything else.
+        symbols: Values of symbolic dimensions by name.
+        batch: Value of every input's first dimension.
+
+    Raises:
+        UsageError: For each input that keeps an open dimension, and each name that matches nothing.
+    """
+    initializers = {tensor.name for tensor in graph.initializer}
+    inputs = [entry for entry in graph.input if entry.name not in initializers]
+    problems: list[XdlcError] = []
+    names = [entry.name for entry in inputs]
+    for name in input_dims:
+        if name not in names:
+            problems.append(
+                UsageError(
+                    f"--input_dim names {name!r}, but the model's inputs are {', '.join(names)}",
+                    where=where,
+                    fix=nearest_names(name, names) or "use one of the model's input names",
+                )
+            )
+    used: set[str] = set()
+    shapes: dict[str, tuple[int, ...]] = {}
+    for entry in inputs:
+        declared = entry.type.tensor_type.shape.dim
+        labels = [_label(dim) for dim in declared]
+        used.update(dim.dim_param for dim in declared if dim.dim_param)
+        shape = [
+            dim.dim_value if isinstance(label, int) else symbols.get(dim.dim_param, -1)
+            for dim, label in zip(declared, labels, strict=True)
+        ]
+        if batch is not None and shape:
+            shape[0] = batch
+        if entry.name in input_dims:
+            given = [int(extent) for extent in input_dims[entry.name]]
+            if entry.type.tensor_type.HasField("shape") and len(given) != len(labels):
+                problems.append(
+                    UsageError(
+                        f"--input_dim gives input {entry.name!r} {len(given)} dimensions, the model {len(labels)}: "
+                        f"{_text(labels)}",
+                        where=where,
+                        fix="give every dimension, the batch included",
+                    )
+                )
+                continue
+            shape = given
+        elif not entry.type.tensor_type.HasField("shape"):
+            shape = [-1]
+        if any(extent < 0 for extent in shape):
+            example = ",".join(str(extent) if extent >= 0 else "N" for extent in shape)
+            problems.append(
+                UsageError(
+                    f"input {entry.name!r} has dimensions that are not fixed: {_text(labels)}",
+                    where=where,
+                    fix=f"give its shape: --input_dim {entry.name} {example} (a number for each N)",
+                )
+            )
+            continue
+        shapes[entry.name] = tuple(shape)
+    for symbol in symbols:
+        if symbol not in used:
+            problems.append(
+                UsageError(
+                    f"--define_symbol names {symbol!r}, but the model's symbols are {', '.join(sorted(used)) or 'none'}",
+                    where=where,
+                    fix=nearest_names(symbol, used) or "leave the flag out",
+                )
+            )
+    raise_all(problems, where=where)
+    return shapes
+
+
+def _label(dim: Any) -> int | str:
+    if dim.HasField("dim_value") and dim.dim_value >= 0:
+        return int(dim.dim_value)
+    return dim.dim_param or "?"
+
+
+def _text(labels: Sequence[int | str]) -> str:
+    return f"[{', '.join(map(str, labels))}]"

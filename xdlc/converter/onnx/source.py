@@ -1,0 +1,170 @@
+"""Opens an ONNX file: nodes as plain objects, weights as lazy data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from xdlc import ir
+from xdlc.errors import ModelError, StorageError, UnsupportedOp
+
+_EXTERNAL = 1
+_FORBIDDEN_DIM = 1 << 31
+
+
+class OnnxFile:
+    """An ONNX model whose large data stay in the file.
+
+    Attributes:
+        path: The file.
+        proto: The parsed ``ModelProto``; large raw data are tickets.
+        opsets: Opset version by domain; the default domain is ``""``.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        import onnx
+        from google.protobuf.message import DecodeError
+
+        from xdlc.converter.onnx.wire import without_blobs
+
+        self.path = Path(path)
+        if self.path.is_dir():
+            raise StorageError(
+                "is a folder, not an ONNX file", where=str(path), fix="name the .onnx file inside"
+            )
+        self._file = ir.MappedFile(path)
+        self._external: dict[str, ir.MappedFile] = {}
+        stripped, self._blobs = without_blobs(self._file.view(0, self._file.size), str(path))
+        self.proto = onnx.ModelProto()
+        try:
+            self.proto.ParseFromString(stripped)
+        except DecodeError as error:
+            raise ModelError(
+                "is not an ONNX file, or is damaged: protobuf cannot parse it",
+                where=str(path),
+                fix="check that the path names a complete .onnx file",
+            ) from error
+        if not self.proto.HasField("graph") or not self.proto.opset_import:
+            raise ModelError(
+                "is not an ONNX model: it holds no graph or imports no operator set",
+                where=str(path),
+                fix="check the file with onnx.checker",
+            )
+        self.opsets: dict[str, int] = {}
+        for entry in self.proto.opset_import:
+            domain = "" if entry.domain == "ai.onnx" else entry.domain
+            self.opsets[domain] = max(entry.version, self.opsets.get(domain, 0))
+        self._file.release(0, self._file.size)
+
+    def data(self, tensor: Any) -> ir.TensorData:
+        """Return the elements of a ``TensorProto`` as lazy data.
+
+        Raises:
+            ModelError: If size, type or external location are wrong.
+        """
+        where = f"{self.path}: tensor {tensor.name!r}"
+        dtype = self._numpy_dtype(tensor, where)
+        shape = tuple(tensor.dims)
+        if any(not 0 <= extent < _FORBIDDEN_DIM for extent in shape):
+            raise ModelError(f"has impossible dimensions {list(shape)}", where=where)
+        if tensor.data_location == _EXTERNAL:
+            source, offset, length = self._external_range(tensor, where)
+            return self._range(source, offset, length, shape, dtype, where)
+        found = self._blobs.find(tensor.raw_data) if tensor.HasField("raw_data") else None
+        if found is not None:
+            return self._range(self._file, *found, shape, dtype, where)
+        return self._small(tensor, shape, where)
+
+    def _numpy_dtype(self, tensor: Any, where: str) -> Any:
+        import onnx
+
+        try:
+            if tensor.data_type == onnx.TensorProto.STRING:
+                raise UnsupportedOp(
+                    "holds strings, which a DLC cannot", where=where, fix="remove the string processing"
+                )
+            return onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
+        except KeyError:
+            raise ModelError(f"has unknown data type {tensor.data_type}", where=where) from None
+
+    def _range(
+        self,
+        source: ir.MappedFile,
+        offset: int,
+        length: int | None,
+        shape: tuple[int, ...],
+        dtype: Any,
+        where: str,
+    ) -> ir.TensorData:
+        import onnx
+
+        count = 1
+        for extent in shape:
+            count *= extent
+        narrow = {"int4", "uint4", "float4_e2m1fn", "int2", "uint2"}
+        if dtype.name in narrow:
+            size = length if length is not None else (count + 1) // 2
+            raw = bytes(source.view(offset, size))
+            proto = onnx.TensorProto(
+                data_type=onnx.helper.np_dtype_to_tensor_dtype(dtype), dims=shape, raw_data=raw
+            )
+            return self._small(proto, shape, where)
+        wanted = count * dtype.itemsize
+        if length is not None and length != wanted:
+            raise ModelError(
+                f"has {length} bytes of data, but {dtype.name}{list(shape)} needs {wanted}",
+                where=where,
+                fix="the file is damaged: get it again",
+            )
+        if offset + wanted > source.size:
+            raise ModelError(
+                f"needs bytes {offset} to {offset + wanted} of {source.path.name}, which has {source.size}",
+                where=where,
+                fix="the data file is truncated or belongs to another model: get it again",
+            )
+        return ir.MappedData(source, offset, shape, dtype)
+
+    def _small(self, tensor: Any, shape: tuple[int, ...], where: str) -> ir.TensorData:
+        import onnx
+
+        try:
+            return ir.ArrayData(onnx.numpy_helper.to_array(tensor).reshape(shape))
+        except (ValueError, TypeError, RuntimeError) as error:
+            raise ModelError(
+                f"its data do not fit its type and dimensions {list(shape)} ({error})",
+                where=where,
+                fix="the file is damaged: get it again",
+            ) from error
+
+    def _external_range(self, tensor: Any, where: str) -> tuple[ir.MappedFile, int, int | None]:
+        entries: Mapping[str, str] = {entry.key: entry.value for entry in tensor.external_data}
+        location = entries.get("location", "")
+        try:
+            offset = int(entries.get("offset") or 0)
+            length = int(entries["length"]) if entries.get("length") else None
+        except ValueError:
+            raise ModelError("the offset or length of its external data is no number", where=where) from None
+        if offset < 0 or (length is not None and length < 0):
+            raise ModelError("the offset or length of its external data is negative", where=where)
+        if location not in self._external:
+            self._external[location] = ir.MappedFile(self._inside_folder(location, where))
+        return self._external[location], offset, length
+
+    def _inside_folder(self, location: str, where: str) -> Path:
+        folder = self.path.resolve().parent
+        wanted = folder / location
+        if not location or not wanted.resolve().is_relative_to(folder):
+            raise ModelError(
+                f"its external data lie at {location!r}, outside the model's folder",
+                where=where,
+                fix="keep the data file beside the model; paths that leave the folder are refused",
+            )
+        if not wanted.is_file():
+            raise ModelError(
+                f"its external data file {location!r} does not exist",
+                where=where,
+                fix=f"put {location} beside {self.path.name}",
+            )
+        return wanted

@@ -1,0 +1,127 @@
+"""Finds the large byte blobs of an ONNX file, so that they need not be parsed into memory.
+
+A protobuf message is a row of (field number, wire type, payload).  This scan walks only the path
+from the model to its tensors, cuts each large ``raw_data`` out, and leaves a short ticket in its
+place; ``onnx`` parses what remains.  Format: protobuf encoding guide; field numbers: onnx.proto.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+
+from xdlc.errors import ModelError
+
+LARGE = 1 << 10
+MAX_DEPTH = 64
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+# Which fields of a message hold messages worth descending into.
+_PATHS: dict[str, dict[int, str]] = {
+    "model": {7: "graph", 25: "function"},
+    "graph": {1: "node", 5: "tensor"},
+    "function": {7: "node"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph"},
+}
+_RAW_DATA = 9
+
+
+@dataclass(slots=True)
+class Blobs:
+    """The ranges that were cut out; a tensor's ``raw_data`` holds the ticket of its range."""
+
+    token: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+
+    def ticket(self, offset: int, nbytes: int) -> bytes:
+        """Note a range and return what stands for it."""
+        self.ranges.append((offset, nbytes))
+        return self.token + (len(self.ranges) - 1).to_bytes(8, "little")
+
+    def find(self, raw_data: bytes) -> tuple[int, int] | None:
+        """Return (offset, size) if ``raw_data`` is a ticket."""
+        if len(raw_data) == len(self.token) + 8 and raw_data.startswith(self.token):
+            return self.ranges[int.from_bytes(raw_data[len(self.token) :], "little")]
+        return None
+
+
+def without_blobs(data: memoryview, where: str) -> tuple[bytes, Blobs]:
+    """Return a serialized model whose large raw data are tickets, and the ranges they stand for.
+
+    Args:
+        data: The whole file.
+        where: Its name, for errors.
+
+    Raises:
+        ModelError: If the bytes are not a protobuf message.
+    """
+    blobs = Blobs()
+    try:
+        return b"".join(_strip(data, 0, len(data), "model", blobs, 0)), blobs
+    except (IndexError, ValueError) as error:
+        raise ModelError(
+            f"is not an ONNX file, or is truncated ({error})",
+            where=where,
+            fix="check that the path names a complete .onnx file",
+        ) from error
+
+
+def _strip(data: memoryview, start: int, end: int, kind: str, blobs: Blobs, depth: int) -> list[bytes]:
+    if depth > MAX_DEPTH:
+        raise ValueError(f"messages nest deeper than {MAX_DEPTH}")
+    paths = _PATHS.get(kind, {})
+    pieces: list[bytes] = []
+    kept = position = start  # [kept, position) is copied as it is
+    while position < end:
+        field_start = position
+        key, position = _varint(data, position, end)
+        wire = key & 7
+        if wire == _VARINT:
+            _, position = _varint(data, position, end)
+            continue
+        if wire == _FIXED64 or wire == _FIXED32:
+            position += 8 if wire == _FIXED64 else 4
+        elif wire == _BYTES:
+            size, position = _varint(data, position, end)
+            payload, position = position, position + size
+            child = paths.get(key >> 3)
+            if size >= LARGE and position <= end:
+                if child is not None:
+                    inner = b"".join(_strip(data, payload, position, child, blobs, depth + 1))
+                elif kind == "tensor" and key >> 3 == _RAW_DATA:
+                    inner = blobs.ticket(payload, size)
+                else:
+                    continue
+                pieces.append(bytes(data[kept:field_start]))
+                pieces.append(_encoded(key) + _encoded(len(inner)))
+                pieces.append(inner)
+                kept = position
+        else:
+            raise ValueError(f"byte {field_start} starts no known field")
+        if position > end:
+            raise ValueError(f"the field at byte {field_start} ends {position - end} bytes too late")
+    pieces.append(bytes(data[kept:end]))
+    return pieces
+
+
+def _varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if position >= end or shift > 63:
+            raise ValueError(f"no integer ends at byte {position}")
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+
+
+def _encoded(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -1,0 +1,166 @@
+"""Values of a source model while it is imported, each with the axis order it is really in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdlc.ir import DType, Tensor
+from xdlc.ir.data import Array
+
+Order = tuple[int, ...]
+
+
+def identity(rank: int) -> Order:
+    """Return the source's own axis order."""
+    return tuple(range(rank))
+
+
+def channel_last(rank: int) -> Order:
+    """Return the order that moves axis 1 to the end: NCHW to NHWC, NCW to NWC."""
+    return identity(rank) if rank < 3 else (0, *range(2, rank), 1)
+
+
+def inverse(order: Sequence[int]) -> Order:
+    """Return the permutation that undoes ``order``."""
+    result = [0] * len(order)
+    for position, axis in enumerate(order):
+        result[axis] = position
+    return tuple(result)
+
+
+@dataclass(slots=True, eq=False)
+class Value:
+    """A value of the source model.
+
+    Attributes:
+        tensor: The IR tensor that holds it.
+        order: Axis i of ``tensor`` is axis ``order[i]`` of the source value.
+        forms: The same value in other axis orders, made so far.
+    """
+
+    tensor: Tensor
+    order: Order
+    forms: dict[tuple[int, ...], Tensor] = field(default_factory=dict)
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.order)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents in the source's axis order."""
+        extents = [0] * len(self.order)
+        for position, axis in enumerate(self.order):
+            extents[axis] = self.tensor.shape[position]
+        return tuple(extents)
+
+    @property
+    def dtype(self) -> DType:
+        """Data type."""
+        return self.tensor.dtype
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the value is known while importing; static values are always in source order."""
+        return self.tensor.is_static
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self.tensor.size
+
+    def axis(self, source_axis: int) -> int:
+        """Return where a source axis (negative counts from the end) lies in the tensor."""
+        return self.order.index(source_axis + self.rank if source_axis < 0 else source_axis)
+
+    def numpy(self) -> Array:
+        """Return the elements of a static value."""
+        return self.tensor.numpy()
+
+
+def broadcast(extents: Sequence[int]) -> int:
+    """Return the common extent of one axis under broadcasting.
+
+    Raises:
+        ValueError: If two extents differ and neither is 1.
+    """
+    wide = {extent for extent in extents if extent != 1}
+    if len(wide) > 1:
+        raise ValueError(f"extents {list(extents)} do not broadcast")
+    return wide.pop() if wide else 1
+
+
+def same_bytes(shape: Sequence[int], perm: Sequence[int]) -> bool:
+    """Return whether transposing ``shape`` by ``perm`` leaves the elements where they are."""
+    moving = [axis for axis in perm if shape[axis] != 1]
+    return moving == sorted(moving)
+
+
+def reshaped_order(source: Sequence[int], order: Order, target: Sequence[int]) -> Order | None:
+    """Return the axis order of a reshape that can be done on the tensor as it lies.
+
+    The axes are cut into the smallest groups of equal size on both sides; that works on the tensor
+    if it holds the axes of each group side by side and in their order.  Axes of extent 1 go
+    anywhere.
+
+    Args:
+        source: Shape before, in source order.
+        order: Axis order of the tensor.
+        target: Shape after, in source order.
+
+    Returns:
+        The order of the reshaped tensor, or None if the axes must be put into source order first.
+    """
+    groups = _groups(source, target)
+    if groups is None:
+        return None
+    group_of = {axis: group for group in groups for axis in group[0]}
+    held = [axis for axis in order if source[axis] != 1]
+    result: list[int] = []
+    position = 0
+    while position < len(held):
+        inputs, outputs = group_of[held[position]]
+        if held[position : position + len(inputs)] != list(inputs):
+            return None
+        result.extend(outputs)
+        position += len(inputs)
+    return _with_unit_axes(result, len(target))
+
+
+def _groups(
+    source: Sequence[int], target: Sequence[int]
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]] | None:
+    left = [(axis, extent) for axis, extent in enumerate(source) if extent != 1]
+    right = [(axis, extent) for axis, extent in enumerate(target) if extent != 1]
+    if any(extent < 1 for _, extent in [*left, *right]):
+        return None
+    groups = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        inputs, outputs = [left[i][0]], [right[j][0]]
+        a, b = left[i][1], right[j][1]
+        i, j = i + 1, j + 1
+        while a != b:
+            if a < b and i < len(left):
+                inputs.append(left[i][0])
+                a *= left[i][1]
+                i += 1
+            elif b < a and j < len(right):
+                outputs.append(right[j][0])
+                b *= right[j][1]
+                j += 1
+            else:
+                return None
+        groups.append((tuple(inputs), tuple(outputs)))
+    return groups if i == len(left) and j == len(right) else None
+
+
+def _with_unit_axes(axes: list[int], rank: int) -> Order:
+    """Complete an order of the axes that matter by the axes of extent 1."""
+    for candidate in (identity(rank), channel_last(rank)):
+        if [axis for axis in candidate if axis in axes] == axes:
+            return candidate
+    units = [axis for axis in range(rank) if axis not in axes]
+    return (*units, *axes)

@@ -1,0 +1,125 @@
+"""Scales and shifts per output channel of a convolution or a fully connected layer."""
+
+from __future__ import annotations
+
+from xdlc import ir
+from xdlc.ir import Graph, Op, Tensor, TensorData, Transform
+from xdlc.ir.data import Array
+
+# Axis of the output channels in the weights.
+CHANNEL_AXIS = {
+    "Conv2d": -1,
+    "Conv3d": -1,
+    "DepthWiseConv2d": -1,
+    "FullyConnected": 0,
+}
+
+
+def foldable_producer(graph: Graph, tensor: Tensor | None, reader: Op) -> Op | None:
+    """Return the float layer with static weights that makes ``tensor`` for ``reader`` alone."""
+    if tensor is None or graph.sole_consumer(tensor) is not reader:
+        return None
+    op = tensor.producer
+    if op is None or op.package != ir.NATIVE_PACKAGE or not _is_layer(op) or tensor.encoding is not None:
+        return None
+    weight, bias = op.inputs[1], op.inputs[2] if len(op.inputs) > 2 else None
+    if weight is None or weight.data is None or not weight.dtype.is_float:
+        return None
+    if bias is not None and bias.data is None:
+        return None
+    return op
+
+
+def _is_layer(op: Op) -> bool:
+    if op.type == "TransposeConv2d":
+        return op.param("group", 1) == 1
+    return op.type in CHANNEL_AXIS
+
+
+def channels(op: Op) -> int:
+    """Return the number of output channels of a layer."""
+    return op.outputs[0].shape[-1]
+
+
+def fold(graph: Graph, layer: Op, reader: Op, scale: TensorData | None, shift: TensorData | None) -> None:
+    """Make ``layer`` compute ``layer * scale + shift`` in place of ``reader``.
+
+    Args:
+        graph: The graph.
+        layer: A layer that ``foldable_producer`` gave.
+        reader: The op to be replaced, whose output the layer takes over.
+        scale: Factor per output channel, or None.
+        shift: Term per output channel, or None.
+    """
+    weight = layer.inputs[1]
+    bias = layer.inputs[2] if len(layer.inputs) > 2 else None
+    if weight is None or weight.data is None:
+        raise ValueError(f"{layer.name} has no weights")
+    if scale is not None:
+        axis = CHANNEL_AXIS.get(layer.type, -1) % weight.rank
+        extents = [1] * weight.rank
+        extents[axis] = -1
+
+        def scaled(array: Array, factor: Array) -> Array:
+            return (array * factor.reshape(extents)).astype(array.dtype, copy=False)
+
+        data = Transform([weight.data, scale], scaled, weight.data.shape, weight.data.dtype)
+        weight = _static(graph, weight.name, weight, data)
+    bias_data = _folded_bias(bias.data if bias is not None else None, scale, shift, channels(layer))
+    if bias_data is not None:
+        name = bias.name if bias is not None else f"{layer.name}_bias"
+        bias = _static(graph, name, weight, bias_data)
+    inputs: list[Tensor | None] = [layer.inputs[0], weight]
+    if bias is not None:
+        inputs.append(bias)
+    result, inner = reader.outputs[0], layer.outputs[0]
+    graph.unlink(reader)
+    merged = ir.Op(
+        layer.type,
+        inputs,
+        [result],
+        layer.params,
+        name=layer.name,
+        package=layer.package,
+        origin=layer.origin.merged(reader.origin),
+    )
+    if result.shape != inner.shape:
+        raise ValueError(f"{reader.name} changes the shape of {inner.name}")
+    graph.replace_op(layer, merged)
+
+
+def _folded_bias(
+    bias: TensorData | None, scale: TensorData | None, shift: TensorData | None, count: int
+) -> TensorData | None:
+    if bias is None:
+        return shift if shift is None or shift.shape == (count,) else shift.reshape((count,))
+    parts = [part for part in (bias, scale, shift) if part is not None]
+    if len(parts) == 1:
+        return bias
+    has_scale, has_shift = scale is not None, shift is not None
+
+    def combined(array: Array, *rest: Array) -> Array:
+        terms = list(rest)
+        result = array.reshape(count)
+        if has_scale:
+            result = result * terms.pop(0).reshape(-1)
+        if has_shift:
+            result = result + terms.pop(0).reshape(-1)
+        return result.astype(array.dtype, copy=False)
+
+    return Transform(parts, combined, (count,), bias.dtype)
+
+
+def _static(graph: Graph, name: str, like: Tensor, data: TensorData) -> Tensor:
+    return Tensor(graph.unique_name(name), data.shape, like.dtype, None, data, ir.Role.STATIC)
+
+
+def per_channel(tensor: Tensor, count: int) -> TensorData | None:
+    """Return static data as one value per last-axis channel, or None if they vary otherwise."""
+    if tensor.data is None or not tensor.dtype.is_float:
+        return None
+    if tensor.size == 1:
+        return tensor.data.reshape((1,)).transform(lambda array: array.repeat(count), shape=(count,))
+    if tensor.size == count and tensor.shape[-1] == count:
+        return tensor.data.reshape((count,))
+    return None

@@ -1,0 +1,76 @@
+"""Joins Transposes and Reshapes that follow each other, and drops those that do nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdlc import ir
+from xdlc.ir import Graph, Op, Tensor
+
+_VIEWS = ("Transpose", "Reshape")
+
+
+@dataclass(frozen=True, slots=True)
+class MergeViews:
+    """Join neighbouring Transposes and Reshapes; drop the ones that do nothing."""
+
+    name: str = "merge_views"
+
+    def apply(self, graph: Graph) -> bool:
+        return any(
+            [
+                _simplify(graph, op)
+                for op in graph.ops
+                if op.type in _VIEWS and op.package == ir.NATIVE_PACKAGE
+            ]
+        )
+
+
+def _simplify(graph: Graph, op: Op) -> bool:
+    source, result = op.inputs[0], op.outputs[0]
+    if source is None or source.is_static:
+        return False
+    if _keeps_all(op, source, result) and not graph.is_output(result):
+        graph.replace(result, source)
+        graph.remove(op)
+        return True
+    before = source.producer
+    if before is None or before.type not in _VIEWS or before.package != ir.NATIVE_PACKAGE:
+        return False
+    first = before.inputs[0]
+    if first is None or first.is_static:
+        return False
+    if op.type == "Reshape" and (before.type == "Reshape" or _moves_nothing(before, first)):
+        graph.set_inputs(op, [first])
+        op.origin = op.origin.merged(before.origin)
+        return _drop_unread(graph, before)
+    if op.type == before.type == "Transpose":
+        import numpy
+
+        perm = numpy.asarray(before.param("perm"))[op.param("perm")]
+        joined = ir.static(f"{op.name}_perm", perm.astype(numpy.uint32))
+        op.params["perm"] = joined
+        graph.set_inputs(op, [first])
+        op.origin = op.origin.merged(before.origin)
+        return _drop_unread(graph, before)
+    return False
+
+
+def _drop_unread(graph: Graph, op: Op) -> bool:
+    if not graph.consumers(op.outputs[0]) and not graph.is_output(op.outputs[0]):
+        graph.remove(op)
+    return True
+
+
+def _moves_nothing(op: Op, source: Tensor) -> bool:
+    """Return whether a Transpose moves axes of extent 1 only."""
+    moving = [int(axis) for axis in op.param("perm") if source.shape[axis] != 1]
+    return moving == sorted(moving)
+
+
+def _keeps_all(op: Op, source: Tensor, result: Tensor) -> bool:
+    if source.dtype is not result.dtype or source.encoding != result.encoding or source.shape != result.shape:
+        return False
+    if op.type == "Reshape":
+        return True
+    return [int(axis) for axis in op.param("perm")] == list(range(source.rank))
