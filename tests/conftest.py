@@ -107,7 +107,7 @@ class Models:
         opset: int = 17,
         types: dict[str, int] | None = None,
     ) -> Any:
-        """Return a model; ``inputs`` and ``outputs`` are shapes by name, float32 unless ``types`` says more."""
+        """Return a model; inputs and outputs are shapes by name, float32 unless ``types`` says otherwise."""
         from onnx import TensorProto, helper, numpy_helper
 
         kinds = types or {}

@@ -12,11 +12,10 @@ Importing this package loads none of the heavy libraries; the verbs do, when the
 
 from __future__ import annotations
 
-import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import xdlc.prepare  # the package must be there before it is made callable
+import xdlc.prepare as _prepare_package
 
 if TYPE_CHECKING:
     from xdlc.api import convert, load, quantize, run
@@ -53,4 +52,4 @@ class _PreparePackage(ModuleType):
         return prepare(*args, **options)
 
 
-sys.modules["xdlc.prepare"].__class__ = _PreparePackage
+_prepare_package.__class__ = _PreparePackage

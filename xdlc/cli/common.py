@@ -21,8 +21,6 @@ WIDTH = 100
 _DEBUG = "xdlc.debug"
 _LEVEL = "xdlc.level"
 
-Progress = Callable[[int, int | None], None]
-
 
 class Tool(click.Command):
     """A command that reports every error the same way, on stderr and without a traceback."""
@@ -53,7 +51,10 @@ def tool(name: str, *, epilog: str | None = None) -> Callable[[Callable[..., Non
         for option in reversed(_common_options()):
             function = option(function)
         settings = {"help_option_names": ["-h", "--help"], "max_content_width": WIDTH}
-        return click.command(name, cls=Tool, context_settings=settings, epilog=epilog)(function)
+        command = click.command(name, cls=Tool, context_settings=settings, epilog=epilog)(function)
+        shared = len(_common_options())
+        command.params = [*command.params[shared:], *command.params[:shared]]  # a tool's own options first
+        return command
 
     return decorate
 
@@ -105,20 +106,15 @@ def _start_logging(level: int) -> None:
 
 
 @contextmanager
-def progress(title: str, unit: str) -> Iterator[Progress]:
-    """Give a callback ``(done, total)`` that draws a bar: on a terminal, after the first second."""
+def progress(title: str, unit: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Give a callback for the number of steps done, which draws a bar: on a terminal, after a second."""
     if is_quiet() or not sys.stderr.isatty():
-        yield lambda done, total=None: None
+        yield lambda done: None
         return
     from tqdm import tqdm
 
-    with tqdm(desc=title, unit=unit, delay=1, leave=False, file=sys.stderr) as bar:
-
-        def advance(done: int, total: int | None = None) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-
-        yield advance
+    with tqdm(desc=title, unit=unit, total=total, delay=1, leave=False, file=sys.stderr) as bar:
+        yield lambda done: bar.update(done - bar.n) and None
 
 
 @contextmanager
@@ -168,36 +164,28 @@ def derived_path(source: Path, suffix: str) -> Path:
     return source.with_name(source.stem + suffix)
 
 
-class NameList(click.ParamType):
-    """Names separated by commas or blanks."""
-
-    name = "a,b"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        return tuple(str(value).replace(",", " ").split())
+def names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """Parse names separated by commas or blanks."""
+    return tuple((value or "").replace(",", " ").split())
 
 
-class Dims(click.ParamType):
-    """Extents separated by commas."""
+def dims_by_name(
+    _ctx: click.Context, _param: click.Parameter, value: tuple[tuple[str, str], ...]
+) -> dict[str, tuple[int, ...]]:
+    """Parse pairs of a name and extents separated by commas.
 
-    name = "D1,D2,.."
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            dims = tuple(int(part) for part in str(value).split(","))
-        except ValueError:
-            self.fail(f"{value!r} is not a list of whole numbers like 1,3,224,224", param, ctx)
-        if any(extent < 0 for extent in dims):
-            self.fail(f"{value!r} has a negative extent", param, ctx)
-        return dims
+    Raises:
+        click.BadParameter: If an extent is no whole number of at least 0, or a name comes twice.
+    """
+    dims: dict[str, tuple[int, ...]] = {}
+    for name, extents in value:
+        parts = extents.split(",")
+        if not all(part.strip().isdecimal() for part in parts):
+            raise click.BadParameter(f"{extents!r} for {name!r} is not a list of extents like 1,3,224,224")
+        if name in dims:
+            raise click.BadParameter(f"{name!r} is given twice")
+        dims[name] = tuple(int(part) for part in parts)
+    return dims
 
 
 INPUT_FILE = click.Path(dir_okay=False, path_type=Path)

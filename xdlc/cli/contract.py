@@ -1,0 +1,63 @@
+"""The input and output contract of a model, and its inserted ops, in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from xdlc.cli import text
+from xdlc.cli.inspection import port
+from xdlc.ir import Model
+
+SHOWN_INSERTED = 20
+
+
+def contract(model: Model) -> Iterator[str]:
+    """Yield lines that say what each graph takes and gives."""
+    layouts = model.metadata.get("layouts", {})
+    for graph in model.graphs.values():
+        yield f"graph {text.clean(graph.name)}: {len(graph)} ops"
+        for title, tensors in (("inputs", graph.inputs), ("outputs", graph.outputs)):
+            yield f"  {title}"
+            yield from port_lines([port(tensor, layouts) for tensor in tensors])
+
+
+def port_lines(ports: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield one line for each input or output, as ``inspection.port`` gives them."""
+    yield from text.columns(
+        [
+            (
+                text.short(text.clean(held["name"])),
+                held["dtype"],
+                text.dims(held["shape"]),
+                ", ".join(filter(None, _notes(held))),
+            )
+            for held in ports
+        ]
+    )
+
+
+def _notes(held: dict[str, Any]) -> Iterator[str]:
+    yield text.clean(held.get("layout", ""))
+    yield text.encoding(held.get("encoding"))
+    if held["dtype"] != "float32":
+        yield f"raw file {held['float_bytes']} bytes as float32, {held['raw_bytes']} native"
+    else:
+        yield f"raw file {held['raw_bytes']} bytes"
+
+
+def inserted(model: Model) -> Iterator[str]:
+    """Yield lines that name the ops which the source model does not have, and why they are there."""
+    rows = [
+        (op.type, text.short(text.clean(op.name), 40), text.clean(op.origin.reason))
+        for graph in model.graphs.values()
+        for op in graph.ops
+        if op.origin.reason is not None
+    ]
+    if not rows:
+        yield "inserted ops: none"
+        return
+    yield f"inserted ops: {len(rows)}"
+    yield from text.columns(rows[:SHOWN_INSERTED])
+    if len(rows) > SHOWN_INSERTED:
+        yield f"    and {len(rows) - SHOWN_INSERTED} more; xdlc-info --trace shows all"

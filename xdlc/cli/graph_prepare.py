@@ -1,0 +1,53 @@
+"""``xdlc-graph-prepare``: a DLC with compiled HTP caches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xdlc.cli import common
+
+
+@common.tool("xdlc-graph-prepare")
+@click.option("--input_dlc", "source", type=common.INPUT_FILE, required=True, help="The DLC.")
+@click.option(
+    "--output_dlc", "target", type=common.OUTPUT_FILE, help="The result.  [default: <input>_cached.dlc]"
+)
+@click.option(
+    "--htp_socs",
+    "socs",
+    callback=common.names,
+    required=True,
+    metavar="SOC,SOC..",
+    help="SoCs to compile for, like sm8550,sm8650; one cache each.",
+)
+@click.option(
+    "--vtcm_override",
+    type=click.IntRange(min=0),
+    metavar="MB",
+    help="Vector memory to plan for; less than the SoC has gives a cache that runs on smaller ones too.",
+)
+@click.option(
+    "--optimization_level",
+    type=click.IntRange(1, 3),
+    default=2,
+    show_default=True,
+    help="3 prepares longest and gives the fastest graph.",
+)
+@click.option(
+    "--overwrite_cache_records", is_flag=True, help="Compile again where an equal cache is there already."
+)
+def main(source: Path, target: Path | None, socs: tuple[str, ...], **options: Any) -> None:
+    """Compile a DLC for the HTP of each SoC, with the vendor's own compiler, and store the caches in it."""
+    from xdlc import api
+    from xdlc.cli.inspection import caches
+
+    target = common.check_target(target or common.derived_path(source, "_cached.dlc"))
+    with common.progress("compiling", "SoC", len(socs)) as progress:
+        prepared = api.prepare(api.load(source), list(socs), progress=progress, **options)
+    prepared.save(target)
+    for cache in caches(prepared):
+        click.echo(f"cache {cache['record']}: {cache['soc']}, {cache['arch']}, {cache['bytes']} bytes")
+    click.echo(f"written: {target}")

@@ -1,0 +1,299 @@
+"""Input lists: text files that name the raw files of each inference.
+
+    # op names whose outputs are wanted as well        (optional, first)
+    % tensor names that are wanted as well             (optional, next)
+    path/to/input.raw                                  one inference of a model with one input
+    a:=path/a.raw b:=path/b.raw                        one inference of a model with several
+
+Relative paths are taken from the current folder.  Raw files are headerless, little-endian, in the layout
+of the graph's input; float32 whatever the graph's type, or the graph's own type for native files.
+``.npy`` files carry their own type and are converted.  For a graph of batch B > 1, files may hold one
+item instead of B: then consecutive lines fill a batch, and the last one is padded with zeros.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, raise_all
+from xdlc.ir import Graph, Tensor
+
+Array = Any  # numpy.ndarray of any dtype
+FIX_PATH = "correct the path; relative paths start from the current folder"
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """One checked file.
+
+    Attributes:
+        path: Where it is.
+        tensor: The input that it is for.
+        native: Whether a raw file holds the tensor's stored type instead of float32.
+        items: Its share of the batch: the tensor's first extent, or 1 for a single item.
+    """
+
+    path: Path
+    tensor: Tensor
+    native: bool
+    items: int
+
+    def read(self) -> Array:
+        """Return the values in the type that the runtime takes, first axis ``items`` long.
+
+        Raises:
+            StorageError: If the file has gone or become shorter since it was checked.
+        """
+        import numpy as np
+
+        tensor, real = self.tensor, np.dtype("<f4")
+        shape = (self.items, *tensor.shape[1:]) if tensor.shape else ()
+        held = tensor.dtype.numpy
+        try:
+            if self.path.suffix == ".npy":
+                array = np.load(self.path, allow_pickle=False).reshape(shape)
+            else:
+                array = np.fromfile(self.path, held if self.native else real).reshape(shape)
+        except (OSError, ValueError) as error:
+            raise StorageError(f"cannot be read: {error}", where=str(self.path), fix=FIX_PATH) from error
+        wanted = real if tensor.dtype.is_fixed and not self.native else held
+        return array.astype(wanted, copy=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """What one execution of the graph reads.
+
+    Attributes:
+        lines: One mapping of input name to file per line; several lines make up a batch.
+        batch: Extent to fill up to, or None where a line is a whole inference.
+    """
+
+    lines: tuple[Mapping[str, InputFile], ...]
+    batch: int | None
+
+    @property
+    def results(self) -> int:
+        """Number of results: one for each line."""
+        return len(self.lines)
+
+    def feeds(self) -> dict[str, Array]:
+        """Return the input arrays by name."""
+        import numpy as np
+
+        if self.batch is None:
+            return {name: file.read() for name, file in self.lines[0].items()}
+        feeds = {}
+        for name in self.lines[0]:
+            items = [line[name].read() for line in self.lines]
+            padding = [np.zeros_like(items[0])] * (self.batch - len(items))
+            feeds[name] = np.concatenate([*items, *padding])
+        return feeds
+
+
+@dataclass(frozen=True, slots=True)
+class InputList:
+    """A checked list.
+
+    Attributes:
+        inferences: In the order of the lines.
+        ops: Op names of the ``#`` line.
+        tensors: Tensor names of the ``%`` line.
+    """
+
+    inferences: tuple[Inference, ...]
+    ops: tuple[str, ...]
+    tensors: tuple[str, ...]
+
+    def samples(self) -> Iterator[dict[str, Array]]:
+        """Iterate over the feeds; one inference is in memory at a time."""
+        for inference in self.inferences:
+            yield inference.feeds()
+
+    def __len__(self) -> int:
+        return len(self.inferences)
+
+
+def read_input_list(path: Path, graph: Graph, *, native: bool = False) -> InputList:
+    """Return the inferences that a list names, after a check of every line and file.
+
+    Args:
+        path: The list.
+        graph: The graph that will read the files.
+        native: Whether raw files hold the inputs' stored types instead of float32.
+
+    Raises:
+        StorageError: If the list cannot be read.
+        UsageError: If it names no inference.
+        ProblemList: With one problem for each wrong line or file, by line number.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise StorageError(
+            f"the input list cannot be read: {reason}", where=str(path), fix="check the path"
+        ) from error
+    ops, tensors, numbered = _split(text)
+    lines: list[dict[str, InputFile]] = []
+    problems: list[XdlcError] = []
+    for number, line in numbered:
+        try:
+            lines.append(_files(line, f"{path}:{number}", graph, native, problems))
+        except UsageError as error:
+            problems.append(error)
+    raise_all(problems, where=str(path))
+    if not lines:
+        raise UsageError(
+            "the input list names no inference", where=str(path), fix="give one line per inference"
+        )
+    return InputList(tuple(_grouped(lines, graph, str(path))), ops, tensors)
+
+
+def read_output_lines(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the op names and the tensor names of the ``#`` and ``%`` lines alone.
+
+    Raises:
+        StorageError: If the list cannot be read.
+    """
+    try:
+        return _split(path.read_text("utf-8"))[:2]
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise StorageError(
+            f"the input list cannot be read: {reason}", where=str(path), fix="check the path"
+        ) from error
+
+
+def _split(text: str) -> tuple[tuple[str, ...], tuple[str, ...], list[tuple[int, str]]]:
+    ops: list[str] = []
+    tensors: list[str] = []
+    numbered = []
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if line.startswith("#"):
+            ops += line[1:].split()
+        elif line.startswith("%"):
+            tensors += line[1:].split()
+        elif line:
+            numbered.append((number, line))
+    return tuple(ops), tuple(tensors), numbered
+
+
+def _files(
+    line: str, where: str, graph: Graph, native: bool, problems: list[XdlcError]
+) -> dict[str, InputFile]:
+    inputs = {tensor.name: tensor for tensor in graph.inputs}
+    found: dict[str, InputFile] = {}
+    for word in _words(line, where):
+        name, mark, rest = word.partition(":=")
+        if not mark:
+            if len(inputs) != 1:
+                raise UsageError(
+                    f"the model has {len(inputs)} inputs, and {word!r} does not say which it is for",
+                    where=where,
+                    fix="write name:=path for each of: " + ", ".join(inputs),
+                )
+            name, rest = next(iter(inputs)), word
+        if name not in inputs:
+            hint = nearest_names(name, inputs) or "inputs: " + ", ".join(inputs)
+            problems.append(UsageError(f"the model has no input {name!r}", where=where, fix=hint))
+        elif name in found:
+            problems.append(UsageError(f"gives input {name!r} twice", where=where, fix="keep one of them"))
+        else:
+            try:
+                found[name] = _checked(Path(rest), inputs[name], native, where)
+            except XdlcError as error:
+                problems.append(error)
+                inputs.pop(name)
+    missing = [name for name in inputs if name not in found]
+    if missing:
+        raise UsageError(f"gives no file for input {', '.join(missing)}", where=where, fix="add name:=path")
+    return found
+
+
+def _words(line: str, where: str) -> Sequence[str]:
+    if "'" not in line and '"' not in line:
+        return line.split()
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise UsageError(f"has an open quote: {line!r}", where=where, fix="close the quote") from error
+
+
+def _checked(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:
+    if path.suffix == ".npy":
+        return _checked_npy(path, tensor, native, where)
+    try:
+        size = path.stat().st_size
+        if not path.is_file():
+            raise StorageError(f"{path} is not a file", where=where, fix=FIX_PATH)
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be read: {error.strerror or error}", where=where, fix=FIX_PATH
+        ) from error
+    kind = tensor.dtype.name if native else "float32"
+    full = tensor.nbytes if native else 4 * tensor.size
+    items = _items(size, full, tensor)
+    if items is None:
+        raise UsageError(
+            f"{path} has {size} bytes, input {tensor.name!r} takes {full} ({_shape(tensor)} of {kind})",
+            where=where,
+            fix="write the file in the type and layout of the input; xdlc-info shows both",
+        )
+    return InputFile(path, tensor, native, items)
+
+
+def _checked_npy(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:
+    import numpy as np
+
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise StorageError(f"{path} cannot be read: {reason}", where=where, fix=FIX_PATH) from error
+    items = _items(array.size, tensor.size, tensor)
+    if items is None or array.dtype.kind not in "biuf":
+        raise UsageError(
+            f"{path} holds {array.dtype} {list(array.shape)}, input {tensor.name!r} takes {_shape(tensor)}",
+            where=where,
+            fix="save an array of numbers in the shape of the input",
+        )
+    return InputFile(path, tensor, native, items)
+
+
+def _items(found: int, full: int, tensor: Tensor) -> int | None:
+    batch = tensor.shape[0] if tensor.shape else 1
+    if found == full:
+        return batch
+    return 1 if batch > 1 and found * batch == full else None
+
+
+def _shape(tensor: Tensor) -> str:
+    return "x".join(map(str, tensor.shape)) or "a scalar"
+
+
+def _grouped(lines: Sequence[Mapping[str, InputFile]], graph: Graph, where: str) -> Iterator[Inference]:
+    batches = {tensor.shape[0] for tensor in graph.inputs if tensor.shape}
+    single = [
+        all(file.items == 1 and file.tensor.shape and file.tensor.shape[0] > 1 for file in line.values())
+        for line in lines
+    ]
+    if len(batches) == 1 and all(single):
+        (batch,) = batches
+        for start in range(0, len(lines), batch):
+            yield Inference(tuple(lines[start : start + batch]), batch)
+        return
+    for line in lines:
+        for file in line.values():
+            if file.tensor.shape and file.items != file.tensor.shape[0]:
+                raise UsageError(
+                    f"{file.path} holds one item of a batch of {file.tensor.shape[0]}, other files do not",
+                    where=where,
+                    fix="give single items for all inputs and lines, or whole batches for all",
+                )
+        yield Inference((line,), None)

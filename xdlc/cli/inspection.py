@@ -1,0 +1,240 @@
+"""What a DLC holds, as plain JSON-like values: the content of ``xdlc-info``."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from xdlc.ir import (
+    AxisScaleOffset,
+    BlockScaleOffset,
+    BlockwiseExpansion,
+    Encoding,
+    Graph,
+    Model,
+    Op,
+    Param,
+    ScaleOffset,
+    Tensor,
+    VectorCode,
+)
+
+SHOWN_VALUES = 16
+_CACHE = "htp.cache."
+_AIP = "aip.metadata"
+# Where the output channels of a convolution's weights are; the rest of the weight is one output's work.
+_CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d")
+_TRANSPOSED = ("TransposeConv1d", "TransposeConv2d", "TransposeConv3d")
+
+
+def inspect(model: Model, path: Path) -> dict[str, Any]:
+    """Return everything that ``xdlc-info`` shows of a model read from ``path``."""
+    layouts = model.metadata.get("layouts", {})
+    return {
+        "file": str(path),
+        "bytes": path.stat().st_size,
+        "version": model.metadata.get("version", ""),
+        "properties": model.metadata.get("properties", {}),
+        "history": model.metadata.get("history", []),
+        "graphs": [_graph(graph, layouts) for graph in model.graphs.values()],
+        "caches": caches(model),
+        "aip": aip_records(model),
+        "records": [
+            {"name": name, "bytes": data.nbytes}
+            for name, data in model.records.items()
+            if not name.startswith((_CACHE, _AIP))
+        ],
+    }
+
+
+def _graph(graph: Graph, layouts: Mapping[str, str]) -> dict[str, Any]:
+    ops = [_op(index, op) for index, op in enumerate(graph.ops)]
+    held = [tensor for tensor in graph.tensors.values() if tensor.is_static]
+    return {
+        "name": graph.name,
+        "inputs": [port(tensor, layouts) for tensor in graph.inputs],
+        "outputs": [port(tensor, layouts) for tensor in graph.outputs],
+        "ops": ops,
+        "totals": {
+            "ops": len(ops),
+            "types": dict(sorted(Counter(op["type"] for op in ops).items())),
+            "parameters": sum(tensor.size for tensor in held),
+            "parameter_bytes": sum(tensor.nbytes for tensor in held),
+            "macs": sum(op["macs"] for op in ops),
+        },
+    }
+
+
+def port(tensor: Tensor, layouts: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a caller needs to know of a graph's input or output."""
+    found = _tensor(tensor) | {"raw_bytes": tensor.nbytes, "float_bytes": 4 * tensor.size}
+    if tensor.name in layouts:
+        found["layout"] = layouts[tensor.name]
+    return found
+
+
+def _tensor(tensor: Tensor) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": tensor.name,
+        "shape": [None if axis in tensor.dynamic_axes else n for axis, n in enumerate(tensor.shape)],
+        "dtype": tensor.dtype.name,
+        "role": "STATIC" if tensor.is_static else tensor.role.name,
+    }
+    if tensor.encoding is not None:
+        found["encoding"] = encoding(tensor.encoding)
+    return found
+
+
+def encoding(held: Encoding) -> dict[str, Any]:
+    """Return an encoding as plain values; real = (stored + offset) * scale."""
+    if isinstance(held, ScaleOffset):
+        values: dict[str, Any] = {"kind": "tensor", "scale": _number(held.scale), "offset": held.offset}
+    else:
+        values = {
+            "kind": {
+                AxisScaleOffset: "axis",
+                BlockScaleOffset: "block",
+                BlockwiseExpansion: "blockwise_expansion",
+                VectorCode: "vector",
+            }[type(held)],
+            "scales": [_number(scale) for scale in held.scales],
+            "offsets": list(held.offsets),
+        }
+        if not isinstance(held, BlockScaleOffset):
+            values["axis"] = held.axis
+    if isinstance(held, BlockScaleOffset):
+        values["block_shape"] = list(held.block_shape)
+    if isinstance(held, BlockwiseExpansion):
+        values["blocks_per_axis"] = held.blocks_per_axis
+        values["block_scale_bits"] = held.block_scale_bits
+    bits = getattr(held, "bits", None)
+    return values | ({"bits": bits} if bits is not None else {})
+
+
+def _number(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)  # JSON has no NaN
+
+
+def _op(index: int, op: Op) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "id": index,
+        "name": op.name,
+        "type": op.type,
+        "package": op.package,
+        "inputs": [None if tensor is None else _tensor(tensor) for tensor in op.inputs],
+        "outputs": [_tensor(tensor) for tensor in op.outputs],
+        "params": {name: _param(value) for name, value in op.params.items()},
+        "parameters": sum(tensor.size for tensor in op.inputs if tensor is not None and tensor.is_static),
+        "macs": macs(op),
+    }
+    if op.origin.nodes:
+        found["source"] = list(op.origin.nodes)
+    if op.origin.reason is not None:
+        found["reason"] = op.origin.reason
+    return found
+
+
+def _param(param: Param) -> Any:
+    if not isinstance(param, Tensor):
+        return _number(param.value) if isinstance(param.value, float) else param.value
+    if param.size <= SHOWN_VALUES and param.is_static:
+        values = param.numpy()
+        if values.dtype.kind == "f":
+            return [_number(float(value)) for value in values.reshape(-1)]
+        return values.tolist()
+    return {"dtype": param.dtype.name, "shape": list(param.shape)}
+
+
+def macs(op: Op) -> int:
+    """Return the multiply-accumulates of convolutions, fully connected layers and matrix products."""
+    inputs, outputs = op.inputs, op.outputs
+    if len(inputs) < 2 or inputs[0] is None or inputs[1] is None or not outputs:
+        return 0
+    data, weight, result = inputs[0], inputs[1], outputs[0]
+    if not data.shape or not weight.shape:
+        return 0
+    if op.type in _CONVOLUTIONS:
+        return result.size * weight.size // max(weight.shape[-1], 1)
+    if op.type in _TRANSPOSED and weight.rank >= 2:
+        return data.size * weight.size // max(weight.shape[-2], 1)
+    if op.type == "FullyConnected":
+        return result.size * weight.shape[-1]
+    if op.type == "MatMul":
+        transposed = bool(op.param("transpose_in0", False)) and data.rank >= 2
+        return result.size * data.shape[-2 if transposed else -1]
+    return 0
+
+
+def caches(model: Model) -> list[dict[str, Any]]:
+    """Return what is known of each HTP cache: from its description in the metadata, and its size."""
+    described = {
+        entry["cacheName"]: entry
+        for entry in model.metadata.get("cacheList", [])
+        if isinstance(entry, dict) and isinstance(entry.get("cacheName"), str)
+    }
+    names = [name for name in model.records if name.startswith(_CACHE)]
+    return [_cache(name, described.get(name), model) for name in [*names, *sorted({*described} - {*names})]]
+
+
+def _cache(name: str, entry: Mapping[str, Any] | None, model: Model) -> dict[str, Any]:
+    parts = name.split(".")
+    record = model.records.get(name)
+    found: dict[str, Any] = {
+        "record": name,
+        "soc": parts[2].upper() if len(parts) > 2 else "?",
+        "bytes": None if record is None else record.nbytes,
+        "described": entry is not None,
+    }
+    if entry is None:
+        return found
+    blob = _dict(entry.get("contextMetadata"))
+    arch = blob.get("dspArch")
+    graphs = [_dict(graph) for graph in _list(entry.get("graphs"))]
+    facts = [_dict(graph.get("graphBlobInfo")) for graph in graphs]
+    return found | {
+        "arch": f"v{arch}" if arch is not None else None,
+        "soc_id": entry.get("socModel"),
+        "build": entry.get("buildId"),
+        "vtcm_mb": sorted({fact["vtcmSize"] for fact in facts if isinstance(fact.get("vtcmSize"), int)}),
+        "graphs": [
+            {
+                "name": graph.get("graphName"),
+                "inputs": [_cached_tensor(tensor) for tensor in _list(graph.get("graphInputs"))],
+                "outputs": [_cached_tensor(tensor) for tensor in _list(graph.get("graphOutputs"))],
+            }
+            for graph in graphs
+        ],
+    }
+
+
+def _cached_tensor(tensor: Any) -> dict[str, Any]:
+    held = _dict(tensor)
+    return {
+        "name": held.get("name"),
+        "shape": held.get("dimensions"),
+        "dtype": str(held.get("dataType", "")).removeprefix("QNN_DATATYPE_"),
+    }
+
+
+def aip_records(model: Model) -> list[dict[str, Any]]:
+    """Return the HTA records: version, compiler, and which layers each section runs."""
+    names = [name for name in model.records if name.startswith(_AIP)]
+    if not names:
+        return []
+    from xdlc.container import describe_aip
+
+    return [
+        {"record": name, "bytes": model.records[name].nbytes} | describe_aip(model.records[name], where=name)
+        for name in names
+    ]
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

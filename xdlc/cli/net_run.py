@@ -1,0 +1,141 @@
+"""``xdlc-net-run``: a DLC executed on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xdlc.cli import common
+from xdlc.errors import UsageError, nearest_names
+from xdlc.ir import Graph, Model
+
+
+@common.tool(
+    "xdlc-net-run",
+    epilog="Result N of the list goes to OUTPUT_DIR/Result_N/<tensor>.raw, float32 unless native files "
+    "are asked for; a slash in a tensor's name makes a folder.",
+)
+@click.option("--container", "source", type=common.INPUT_FILE, required=True, help="The DLC.")
+@click.option("--input_list", type=common.INPUT_FILE, required=True, help="One line per inference.")
+@click.option(
+    "--output_dir",
+    type=common.OUTPUT_FILE,
+    default=Path("output"),
+    show_default=True,
+    help="For the results.",
+)
+@click.option(
+    "--runtime",
+    type=click.Choice(["cpu", "htp"]),
+    default="cpu",
+    show_default=True,
+    help="cpu: onnxruntime. htp: the vendor's emulation of the DSP.",
+)
+@click.option("--soc", metavar="NAME", help="SoC that `--runtime htp` emulates.")
+@click.option(
+    "--use_native_input_files", "native_in", is_flag=True, help="Raw files hold the inputs' own types."
+)
+@click.option(
+    "--use_native_output_files", "native_out", is_flag=True, help="Write <tensor>_native.raw instead."
+)
+@click.option(
+    "--set_output_tensors",
+    "wanted",
+    callback=common.names,
+    metavar="T1,T2",
+    help="Tensors to write beside the graph's outputs (cpu only).",
+)
+def main(
+    source: Path,
+    input_list: Path,
+    output_dir: Path,
+    runtime: str,
+    soc: str | None,
+    native_in: bool,
+    native_out: bool,
+    wanted: tuple[str, ...],
+) -> None:
+    """Run a DLC on every line of an input list and write the outputs."""
+    if soc and runtime != "htp":
+        raise click.UsageError("--soc goes with --runtime htp.")
+    from xdlc import api
+    from xdlc.cli.input_list import read_input_list
+
+    model = api.load(source)
+    graph = model.main
+    inputs = read_input_list(input_list, graph, native=native_in)
+    extra = [*wanted, *inputs.tensors, *_outputs_of(graph, inputs.ops)]
+    if extra and runtime != "cpu":
+        raise UsageError(
+            "--runtime htp gives the graph's own outputs only", fix="take --runtime cpu for others"
+        )
+    execute = _runner(model, runtime, soc, extra, native_out)
+    files = {name: _file_name(name, native_out) for name in [*(t.name for t in graph.outputs), *extra]}
+    done = 0
+    with common.progress("running", "inference", len(inputs)) as progress:
+        for number, inference in enumerate(inputs.inferences, 1):
+            results = execute(inference.feeds())
+            for index in range(inference.results):
+                folder = output_dir / f"Result_{done}"
+                part = None if inference.batch is None else (index, inference.batch)
+                _write(folder, files, results, part, native_out)
+                done += 1
+            progress(number)
+    click.echo(f"written: {output_dir}/Result_0 to Result_{done - 1}")
+
+
+def _runner(
+    model: Model, runtime: str, soc: str | None, extra: list[str], native: bool
+) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+    if runtime == "cpu":
+        from xdlc.runtime import CpuSession
+
+        session = CpuSession(model.main, outputs=list(dict.fromkeys(extra)))
+        return lambda feeds: session.run(feeds, native=native)
+    from xdlc import api
+
+    options = {"soc": soc} if soc else {}
+    return lambda feeds: api.run(model, feeds, runtime, native=native, **options)
+
+
+def _outputs_of(graph: Graph, names: tuple[str, ...]) -> list[str]:
+    ops = {op.name: op for op in graph.ops} if names else {}
+    for name in names:
+        if name not in ops:
+            raise UsageError(f"graph {graph.name!r} has no op {name!r}", fix=nearest_names(name, ops) or None)
+    return [tensor.name for name in names for tensor in ops[name].outputs]
+
+
+def _file_name(tensor: str, native: bool) -> Path:
+    """Return where in a result folder a tensor goes; its name comes from a file and must not lead out."""
+    parts = [part for part in tensor.split("/") if part not in ("", ".")]
+    if not parts or ".." in parts or "\0" in tensor:
+        raise UsageError(
+            f"the name of output {tensor!r} cannot be a file name",
+            fix="rename the output in the source model",
+        )
+    parts[-1] += "_native.raw" if native else ".raw"
+    return Path(*parts)
+
+
+def _write(
+    folder: Path,
+    files: Mapping[str, Path],
+    results: Mapping[str, Any],
+    part: tuple[int, int] | None,
+    native: bool,
+) -> None:
+    import numpy as np
+
+    real = np.dtype("<f4")
+    for name, file in files.items():
+        array = results[name]
+        if part is not None and array.ndim and array.shape[0] == part[1]:
+            array = array[part[0] : part[0] + 1]
+        target = folder / file
+        with common.storage_errors(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(np.ascontiguousarray(array, None if native else real).tobytes())

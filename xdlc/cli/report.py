@@ -1,0 +1,171 @@
+"""The readable form of what ``inspection.inspect`` found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from xdlc.cli import text
+from xdlc.cli.contract import port_lines
+
+NATIVE = "qti.aisw"
+
+
+def report(found: dict[str, Any], *, ops: bool, encodings: bool, trace: bool) -> Iterator[str]:
+    """Yield the lines of the report.
+
+    Args:
+        found: What ``inspect`` returned.
+        ops: Show the ops one by one.
+        encodings: Show the encoding of every tensor, not just of inputs and outputs.
+        trace: Show the source nodes of each op.
+    """
+    yield from _head(found)
+    for graph in found["graphs"]:
+        yield ""
+        yield from _graph(graph, ops=ops, encodings=encodings, trace=trace)
+    if not found["graphs"]:
+        yield ""
+        yield "no graph: the container holds records only"
+    yield from _caches(found["caches"])
+    yield from _aip(found["aip"])
+    if found["records"]:
+        yield ""
+        yield "other records"
+        yield from text.columns(
+            [(text.short(text.clean(r["name"])), text.size(r["bytes"])) for r in found["records"]]
+        )
+
+
+def _head(found: dict[str, Any]) -> Iterator[str]:
+    rows = [
+        ("file", text.clean(found["file"])),
+        ("size", f"{text.size(found['bytes'])} ({found['bytes']} bytes)"),
+        ("container", f"DLC {text.clean(found['version'])}"),
+    ]
+    rows += [(text.clean(key), text.clean(value)) for key, value in found["properties"].items()]
+    for step in found["history"]:
+        args = step.get("args")
+        pairs = args.items() if isinstance(args, dict) else ()
+        words = [step.get("tool", "?"), step.get("converterVersion", ""), step.get("timestamp", "")]
+        made = " ".join(text.clean(word) for word in words if word)
+        rows.append(("made by", made))
+        rows += [("", f"{text.clean(key)}: {text.clean(value)}") for key, value in pairs]
+    yield from text.columns(rows, indent="")
+
+
+def _graph(graph: dict[str, Any], *, ops: bool, encodings: bool, trace: bool) -> Iterator[str]:
+    totals = graph["totals"]
+    yield f"graph {text.clean(graph['name'])}"
+    for title in ("inputs", "outputs"):
+        yield f"  {title}"
+        yield from port_lines(graph[title])
+    if ops:
+        yield "  ops"
+        for op in graph["ops"]:
+            yield from _op(op, encodings=encodings, trace=trace)
+    yield "  totals"
+    types = ", ".join(f"{text.clean(name)} {number}" for name, number in totals["types"].items())
+    yield from text.columns(
+        [
+            ("ops", f"{totals['ops']}: {types}" if types else "none"),
+            ("parameters", f"{text.count(totals['parameters'])}, {text.size(totals['parameter_bytes'])}"),
+            ("MACs", f"{text.count(totals['macs'])} per inference"),
+        ]
+    )
+
+
+def _op(op: dict[str, Any], *, encodings: bool, trace: bool) -> Iterator[str]:
+    package = "" if op["package"] == NATIVE else f"{text.clean(op['package'])}::"
+    work = [
+        f"{text.count(op[key])} {unit}"
+        for key, unit in (("parameters", "params"), ("macs", "MACs"))
+        if op[key]
+    ]
+    head = f"  {op['id']:>4}  {package}{text.clean(op['type']):<20}  {text.short(text.clean(op['name']))}"
+    yield head + (f"  ({', '.join(work)})" if work else "")
+    rows = []
+    for title in ("inputs", "outputs"):
+        for tensor in op[title]:
+            rows.append((title[:-1] if title == "outputs" else "input", *_tensor(tensor, encodings)))
+    if op["params"]:
+        values = [f"{text.clean(name)}={text.param(value)}" for name, value in op["params"].items()]
+        rows.append(("params", "  ".join(values)))
+    if trace and op.get("source"):
+        rows.append(("source", ", ".join(text.clean(node) for node in op["source"])))
+    if op.get("reason"):
+        rows.append(("inserted", text.clean(op["reason"])))
+    indent = " " * 8
+    for row in rows:
+        yield from text.columns([(f"{row[0]:<8}", *row[1:])], indent)
+
+
+def _tensor(tensor: dict[str, Any] | None, encodings: bool) -> tuple[str, ...]:
+    if tensor is None:
+        return ("(left out)",)
+    words = [f"{tensor['dtype']:<8}", text.dims(tensor["shape"])]
+    if tensor["role"] != "NATIVE":
+        words.append(tensor["role"].lower().replace("_", "/"))
+    if encodings and "encoding" in tensor:
+        words.append(text.encoding(tensor["encoding"]))
+    return (f"{text.short(text.clean(tensor['name']), 44):<44}", " ".join(words))
+
+
+def _caches(caches: list[dict[str, Any]]) -> Iterator[str]:
+    if not caches:
+        return
+    yield ""
+    yield "HTP caches"
+    for cache in caches:
+        held = "missing from the file" if cache["bytes"] is None else text.size(cache["bytes"])
+        yield f"  {text.clean(cache['record'])}"
+        if not cache["described"]:
+            yield f"    {held}; not in the metadata, so the vendor's runtime does not find it"
+            continue
+        vtcm = "/".join(map(str, cache["vtcm_mb"])) or "?"
+        yield from text.columns(
+            [
+                ("SoC", f"{text.clean(cache['soc'])} (id {text.clean(cache['soc_id'])})"),
+                ("arch", f"{text.clean(cache['arch'])}, VTCM {vtcm} MB"),
+                ("size", held),
+                ("build", text.clean(cache["build"])),
+            ]
+        )
+        for graph in cache["graphs"]:
+            rows = [
+                (side, text.short(text.clean(t["name"])), f"{text.clean(t['dtype'])} {_extents(t['shape'])}")
+                for side, tensors in (("input", graph["inputs"]), ("output", graph["outputs"]))
+                for t in tensors
+            ]
+            yield f"    graph {text.clean(graph['name'])}"
+            yield from text.columns(rows, " " * 6)
+
+
+def _extents(shape: Any) -> str:
+    return "x".join(text.clean(extent) for extent in shape) if isinstance(shape, list) else "?"
+
+
+def _aip(records: list[dict[str, Any]]) -> Iterator[str]:
+    if not records:
+        return
+    yield ""
+    yield "AIP (HTA) records"
+    for record in records:
+        yield f"  {text.clean(record['record'])}: {text.size(record['bytes'])}"
+        yield from text.columns(
+            [
+                ("version", text.clean(record["version"])),
+                ("compiler", text.clean(record["compiler"])),
+                ("flavour", text.clean(record["flavour"])),
+            ]
+        )
+        rows = [
+            (
+                text.clean(section["kind"]),
+                f"layers {section['first_layer']}-{section['last_layer']}",
+                f"{section['buffers']} buffers",
+                text.size(section["binary_bytes"]),
+            )
+            for section in record["sections"]
+        ]
+        yield from text.columns(rows, " " * 6)

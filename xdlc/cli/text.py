@@ -1,0 +1,115 @@
+"""Pieces of readable text: tables, numbers, names that come from files."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from xdlc.cli.common import WIDTH
+
+MAX_NAME = 60
+_SHOWN = 8
+Row = Sequence[str]
+
+
+def clean(value: object) -> str:
+    r"""Return a text from a file with everything that could steer a terminal escaped.
+
+    Example:
+        >>> print(clean("a\x1b[2Jb"))
+        a\x1b[2Jb
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value))
+
+
+def short(text: str, most: int = MAX_NAME) -> str:
+    """Return ``text``, its middle left out where it is longer than ``most``."""
+    if len(text) <= most:
+        return text
+    tail = (most - 3) * 2 // 3
+    return f"{text[: most - 3 - tail]}...{text[-tail:]}"
+
+
+def columns(rows: Sequence[Row], indent: str = "    ") -> Iterator[str]:
+    """Yield the rows with their columns aligned; the last column is wrapped to the page."""
+    if not rows:
+        return
+    widths = [max(len(row[i]) for row in rows if i < len(row)) for i in range(max(map(len, rows)) - 1)]
+    for row in rows:
+        head = indent + "".join(f"{cell:<{widths[i]}}  " for i, cell in enumerate(row[:-1]))
+        yield from _wrapped(head, row[-1])
+
+
+def _wrapped(head: str, text: str) -> Iterator[str]:
+    room = max(WIDTH - len(head), 24)
+    lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
+    yield (head + lines[0]).rstrip()
+    for line in lines[1:]:
+        yield " " * len(head) + line
+
+
+def dims(shape: Sequence[int | None] | None) -> str:
+    """Return a shape as text.
+
+    Example:
+        >>> dims([1, None, 224]), dims([])
+        ('1x?x224', 'scalar')
+    """
+    return "x".join("?" if extent is None else str(extent) for extent in shape or ()) or "scalar"
+
+
+def count(number: int) -> str:
+    """Return a number with a decimal prefix.
+
+    Example:
+        >>> count(25_557_032), count(12)
+        ('25.56 M', '12')
+    """
+    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if number >= size:
+            return f"{number / size:.2f} {unit}"
+    return str(number)
+
+
+def size(nbytes: int) -> str:
+    """Return a size in bytes with a binary prefix.
+
+    Example:
+        >>> size(40960), size(100)
+        ('40.0 KiB', '100 bytes')
+    """
+    for unit, one in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if nbytes >= one:
+            return f"{nbytes / one:.1f} {unit}"
+    return f"{nbytes} bytes"
+
+
+def encoding(held: dict[str, Any] | None) -> str:
+    """Return an encoding, as ``inspection.encoding`` gives it, in a few words."""
+    if held is None:
+        return ""
+    bits = f" bits {held['bits']}" if "bits" in held else ""
+    if held["kind"] == "tensor":
+        return f"scale {_number(held['scale'])} offset {held['offset']}{bits}"
+    scales = held["scales"]
+    given = [scale for scale in scales if isinstance(scale, float)]
+    span = f" {_number(min(given))}..{_number(max(given))}" if given else ""
+    axis = f" along axis {held['axis']}" if "axis" in held else f" in blocks of {dims(held['block_shape'])}"
+    return f"{len(scales)} scale{'s' * (len(scales) != 1)}{span}{axis}{bits}"
+
+
+def _number(value: float | str) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def param(value: Any) -> str:
+    """Return a parameter's value in one line."""
+    if isinstance(value, dict):
+        return f"{value['dtype']}[{dims(value['shape'])}]"
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, list):
+        shown = [param(item) for item in value[:_SHOWN]]
+        return f"[{','.join(shown)}{',...' if len(value) > _SHOWN else ''}]"
+    return clean(value)
