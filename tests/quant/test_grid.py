@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from xdlc.ir import AxisScaleOffset, ScaleOffset
+from xdlc.ir import AxisScaleOffset, ScaleOffset, static
 from xdlc.ir.dtype import SFIXED8, SFIXED32, UFIXED8
 from xdlc.quant.grid import (
     MIN_WIDTH,
@@ -20,7 +20,6 @@ from xdlc.quant.grid import (
 )
 from xdlc.quant.ranges import NOTHING, Range, range_of
 from xdlc.quant.weights import channel_ranges, weight_encoding
-from xdlc.ir import static
 from xdlc.runtime.stored import to_real
 
 floats = st.floats(-1e6, 1e6, width=32)

@@ -10,7 +10,6 @@ from xdlc.ir.tensor import Role
 from xdlc.quant.decide import Decision, Form, Use
 from xdlc.quant.grid import to_stored
 from xdlc.quant.placement import Placement
-from xdlc.quant.rules import is_real
 
 
 def apply(graph: Graph, placement: Placement, decision: Decision) -> None:
@@ -27,9 +26,9 @@ def apply(graph: Graph, placement: Placement, decision: Decision) -> None:
         tensor.dtype, tensor.encoding = decision.activations[tensor]
     by_tensor: dict[Tensor, dict[Use, Form]] = {}
     for (op, index), form in decision.statics.items():
-        tensor = op.inputs[index]
-        if tensor is not None:
-            by_tensor.setdefault(tensor, {})[op, index] = form
+        static = op.inputs[index]
+        if static is not None:
+            by_tensor.setdefault(static, {})[op, index] = form
     for tensor, uses in by_tensor.items():
         _store(graph, tensor, uses)
 

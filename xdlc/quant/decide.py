@@ -6,13 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from xdlc.errors import ModelError
-from xdlc.ir import AxisScaleOffset, Encoding, Graph, Op, ScaleOffset, Tensor
+from xdlc.ir import Encoding, Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED32, UFIXED8, DType
 from xdlc.quant.grid import activation_type, asymmetric, unit_encoding, weight_type
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
-from xdlc.quant.ranges import NOTHING, Range, range_of
+from xdlc.quant.ranges import NOTHING, Range
 from xdlc.quant.rules import is_real, rule_of
 from xdlc.quant.sharing import Sharing
 from xdlc.quant.weights import Channels, bias_encoding, channel_ranges, weight_encoding

@@ -21,7 +21,7 @@ class Placement:
     reasons: dict[Op, str]
 
     def is_fixed(self, graph: Graph, tensor: Tensor) -> bool:
-        """Return whether an activation is kept in fixed point: its producer says so, or an input's readers."""
+        """Return whether an activation is stored in fixed point: as its producer is, or an input's readers."""
         if tensor.is_static or not is_real(tensor):
             return False
         if tensor.producer is not None:
@@ -57,7 +57,7 @@ def place(graph: Graph, act_bits: int) -> Placement:
         first = op.inputs[0] if op.inputs else None
         if reason is None and rule is not None and rule.selects and first is not None:
             if first.producer in reasons:
-                reason = f"its input comes from {first.producer.name!r}, which stays float"  # type: ignore[union-attr]
+                reason = f"its input comes from {first.producer.name!r}, which stays float"
             elif not is_real(first):
                 reason = "its input holds no reals"
         if reason is None:
