@@ -1,0 +1,159 @@
+"""The vendor's HTP library on the host: its opinion on ops, its compiler, and its emulation.
+
+The library is a black box that comes with the package ``onnxruntime-qnn``; it is called through its
+public API in child processes only (see docs/adr/0006).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from xdlc.ir import Model
+from xdlc.runtime.htp.options import CompileOptions
+from xdlc.runtime.htp.ports import read_arrays, write_arrays
+from xdlc.runtime.htp.process import Child, ask, stored_model
+
+__all__ = ["CompileOptions", "Compiled", "compile_for", "run", "run_cache", "validate"]
+
+Array = Any  # numpy.ndarray
+ModelOrPath = Model | str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A cache for one SoC.
+
+    Attributes:
+        binary: The QNN context binary.
+        entry: Its description as the vendor's ``cacheList`` words it, without name and timestamp.
+    """
+
+    binary: bytes
+    entry: dict[str, Any]
+
+
+def validate(model: ModelOrPath, *, soc: str = "sm8650", timeout: float = 600) -> None:
+    """Ask HTP about every op of every graph.
+
+    Args:
+        model: A model, or the path of a DLC.
+        soc: Name of the SoC to ask for.
+        timeout: Seconds to wait.
+
+    Raises:
+        ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
+        BackendError: If the library is missing, unknown, or fails.
+    """
+    with Child() as child:
+        _ask(child, model, soc, timeout, command="validate")
+
+
+def compile_for(
+    model: ModelOrPath, soc: str, options: CompileOptions, *, timeout: float = 1800, name: str | None = None
+) -> Compiled:
+    """Return the cache of all graphs of a model for one SoC.
+
+    Args:
+        model: A model, or the path of a DLC.
+        soc: Name of the SoC.
+        options: What the caller chose about compiling.
+        timeout: Seconds to wait.
+        name: What messages call the model; default: its path.
+
+    Raises:
+        ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
+        BackendError: If the library is missing, unknown, or fails.
+    """
+    with Child() as child:
+        answer = _ask(child, model, soc, timeout, command="compile", options=asdict(options), name=name)
+        return Compiled((child.folder / "cache.bin").read_bytes(), answer["entry"])
+
+
+def run(
+    model: ModelOrPath,
+    feeds: Mapping[str, Array],
+    *,
+    soc: str = "sm8650",
+    native: bool = False,
+    graph: str | None = None,
+    timeout: float = 600,
+) -> dict[str, Array]:
+    """Run a graph once on the emulation of a SoC and return its outputs by name.
+
+    Float graphs are computed as the SoC would: in fp16 from architecture v69 on, in fp32 on v68.
+
+    Args:
+        model: A model, or the path of a DLC.
+        feeds: One array per graph input, in the input's shape.
+        soc: Name of the SoC to emulate.
+        native: Whether arrays are stored values in the tensors' own types, in and out.  Otherwise
+            quantized inputs take real numbers, which are quantized here, and floating-point and
+            quantized outputs come back as float32.
+        graph: Name of the graph; default: the main one.
+        timeout: Seconds to wait.
+
+    Raises:
+        UsageError: If an array is missing or does not fit.
+        ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
+        BackendError: If the library is missing, unknown, or fails.
+    """
+    with Child() as child:
+        names = write_arrays(child.folder / "arrays.npz", feeds)
+        answer = _ask(child, model, soc, timeout, command="run", arrays=names, native=native, graph=graph)
+        return read_arrays(child.folder / "results.npz", answer["arrays"])
+
+
+def run_cache(
+    binary: bytes,
+    feeds: Mapping[str, Array],
+    *,
+    native: bool = False,
+    graph: str | None = None,
+    timeout: float = 600,
+) -> dict[str, Array]:
+    """Run a graph of a cache once, on the emulation of the SoC it was made for.
+
+    Args:
+        binary: A QNN context binary, as caches of a DLC hold it.
+        feeds: One array per graph input, in the input's shape.
+        native: As for ``run``.
+        graph: Name of the graph; default: the first one.
+        timeout: Seconds to wait.
+
+    Raises:
+        UsageError: If an array is missing or does not fit.
+        BackendError: If the library is missing, unknown, or does not take the binary.
+    """
+    with Child() as child:
+        names = write_arrays(child.folder / "arrays.npz", feeds)
+        path = child.folder / "cache.bin"
+        path.write_bytes(binary)
+        request = {
+            "command": "run_cache",
+            "cache": str(path),
+            "arrays": names,
+            "native": native,
+            "graph": graph,
+        }
+        answer = ask(request, where="cache", soc="HTP emulation", timeout=timeout, child=child)
+        return read_arrays(child.folder / "results.npz", answer["arrays"])
+
+
+def _ask(
+    child: Child, model: ModelOrPath, soc: str, timeout: float, *, name: str | None = None, **request: Any
+) -> dict[str, Any]:
+    from xdlc.targets import find_soc
+
+    target = find_soc(soc)
+    where = name or ("model" if isinstance(model, Model) else os.fspath(model))
+    with stored_model(model) as path:
+        return ask(
+            {**request, "model": str(path), "soc_id": target.id},
+            where=where,
+            soc=target.name,
+            timeout=timeout,
+            child=child,
+        )

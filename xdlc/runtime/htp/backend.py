@@ -1,0 +1,304 @@
+"""libQnnHtp at work, set to one SoC: ask about ops, build graphs, compile, execute.
+
+Runs in a child process only.  The library does not support a second SoC in one process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Callable, Sequence
+from ctypes import byref, c_char_p, c_uint64, c_void_p
+from dataclasses import dataclass
+from typing import Any
+
+from xdlc.errors import BackendError
+from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
+from xdlc.runtime.htp import structs as st
+from xdlc.runtime.htp.library import LogCallback, load_htp
+from xdlc.runtime.htp.lower import Lowering
+from xdlc.runtime.htp.options import CompileOptions
+
+_LOG_ERROR = 1
+_HARMLESS = ("unexpected GraphHtpSettings option",)  # an error line of runs that succeed, too
+
+# QnnHtpDevice_CustomConfig_t and QnnHtpGraph_CustomConfig_t
+_DEVICE_SOC = 0
+_GRAPH_OPTIMIZATION, _GRAPH_VTCM_MB, _GRAPH_HVX_THREADS = 1, 3, 6
+_OPTIMIZATION_LEVEL, _OPTIMIZATION_DLBC = 3, 4
+
+
+class VendorLog:
+    """Collects what the library logs; give ``callback`` to logCreate."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self.callback = LogCallback(self._receive)
+        self._format = ctypes.CDLL(None).vsnprintf
+
+    def _receive(self, template: bytes, level: int, _time: int, arguments: int) -> None:
+        if level > _LOG_ERROR:
+            return
+        buffer = ctypes.create_string_buffer(8192)
+        self._format(buffer, c_uint64(len(buffer)), c_char_p(template), c_void_p(arguments))
+        self._lines.append(buffer.value.decode(errors="replace").strip())
+
+    def take(self) -> list[str]:
+        """Return the error lines since the last call, each once."""
+        lines = [line.removeprefix("<E>").strip() for line in self._lines]
+        self._lines.clear()
+        return list(dict.fromkeys(line for line in lines if line and not line.startswith(_HARMLESS)))
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An op that HTP does not take.
+
+    Attributes:
+        op: Name of the op.
+        type: Its type, with the package in front where that is not the native one.
+        code: Error code of the library.
+        log: What the library logged about it.
+    """
+
+    op: str
+    type: str
+    code: int
+    log: tuple[str, ...]
+
+
+class Htp:
+    """A backend, device and context of libQnnHtp for one SoC.
+
+    Args:
+        soc_id: The SoC's number in the QNN API.
+        step: Called with what is about to happen, for the report in case the process dies.
+        binary: A context binary to start from, instead of an empty context.
+
+    Raises:
+        BackendError: If the library is missing or unknown, or refuses the SoC or the binary.
+    """
+
+    def __init__(
+        self, soc_id: int, step: Callable[[str], None] = lambda text: None, binary: bytes | None = None
+    ) -> None:
+        self._step = step
+        self.library = load_htp()
+        self.log = VendorLog()
+        self._log, self._backend, self._device, self._context = (c_void_p() for _ in range(4))
+        self._keep: list[object] = []
+        self._call("logCreate", self.log.callback, _LOG_ERROR, byref(self._log), doing="opening a log")
+        self._call("backendCreate", self._log, None, byref(self._backend), doing="starting the backend")
+        soc = st.HtpConfig(option=_DEVICE_SOC)
+        soc.words[0] = soc_id
+        configs, keep = st.config_list([soc])
+        self._keep.extend((configs, keep))
+        self._call("deviceCreate", self._log, configs, byref(self._device), doing=f"choosing SoC {soc_id}")
+        if binary is None:
+            self._call(
+                "contextCreate",
+                self._backend,
+                self._device,
+                None,
+                byref(self._context),
+                doing="creating a context",
+            )
+        else:
+            self._keep.append(binary)
+            self._call(
+                "contextCreateFromBinary",
+                self._backend,
+                self._device,
+                None,
+                binary,
+                len(binary),
+                byref(self._context),
+                None,
+                doing="loading the cache",
+            )
+
+    def _call(self, function: str, *arguments: object, doing: str) -> None:
+        self._step(doing)
+        code = self.library.call(function, *arguments)
+        if code:
+            raise BackendError(
+                "; ".join(
+                    [f"{doing} failed with QNN error {code} ({self.message(code)})", *self.log.take()[:6]]
+                )
+            )
+
+    def message(self, code: int) -> str:
+        """Return the library's name of an error code."""
+        text = c_char_p()
+        if self.library.call("errorGetMessage", code, byref(text)) or not text.value:
+            return "no description"
+        return text.value.decode(errors="replace")
+
+    def build_id(self) -> str:
+        """Return the build of the library, like ``v2.51.0.260929181845``."""
+        text = c_char_p()
+        self._call("backendGetBuildId", byref(text), doing="asking for the build")
+        return (text.value or b"").decode(errors="replace")
+
+    def validate(self, graph: Graph, skip: frozenset[tuple[str, ...]] = frozenset()) -> list[Refusal]:
+        """Ask about each op of a graph by itself; return those that HTP refuses.
+
+        Args:
+            graph: The graph; nothing of it is built.
+            skip: (graph name, op name) of ops not to ask about.
+        """
+        refused = []
+        for op in graph.ops:
+            if (graph.name, op.name) in skip:
+                continue
+            self._step(json.dumps(["validate", graph.name, op.name, type_name(op)]))
+            lowering = Lowering()
+            config = _config(lowering, op, lowering.tensor)
+            self.log.take()
+            code = self.library.call("backendValidateOpConfig", self._backend, config)
+            if code:
+                refused.append(Refusal(op.name, type_name(op), code, tuple(self.log.take())))
+            for tensor in op.inputs:
+                if tensor is not None and tensor.data is not None:
+                    tensor.data.release()
+        return refused
+
+    def compile(self, graph: Graph, options: CompileOptions) -> CompiledGraph:
+        """Build a graph and finalize it.
+
+        Raises:
+            BackendError: With the library's log, naming the op or tensor at fault where there is one.
+        """
+        configs, keep = st.config_list(_graph_options(options))
+        handle = c_void_p()
+        self._call(
+            "graphCreate",
+            self._context,
+            graph.name.encode(),
+            configs,
+            byref(handle),
+            doing=f"creating graph {graph.name}",
+        )
+        lowering = Lowering()
+        self._keep.extend((configs, keep, lowering))
+        known: dict[str, st.QnnTensor] = {}
+
+        def register(tensor: Tensor) -> st.QnnTensor:
+            found = known.get(tensor.name)
+            if found is None:
+                found = known[tensor.name] = lowering.tensor(tensor)
+                self._call(
+                    "tensorCreateGraphTensor",
+                    handle,
+                    byref(found),
+                    doing=f"creating tensor {tensor.name} ({tensor.dtype} {list(tensor.shape)})",
+                )
+                found.client_data, found.client_size = None, 0
+                lowering.forget_data()
+                if tensor.data is not None:
+                    tensor.data.release()
+            return found
+
+        inputs = [register(tensor) for tensor in graph.inputs]
+        for op in graph.ops:
+            config = _config(lowering, op, register)
+            self._call("graphAddNode", handle, config, doing=f"adding op {op.name} ({type_name(op)})")
+        outputs = [register(tensor) for tensor in graph.outputs]
+        self._call("graphFinalize", handle, None, None, doing=f"compiling graph {graph.name}")
+        return CompiledGraph(self, graph.name, handle, inputs, outputs)
+
+    def retrieve(
+        self, name: str, inputs: Sequence[st.QnnTensor], outputs: Sequence[st.QnnTensor]
+    ) -> CompiledGraph:
+        """Return a graph of the binary that the context was created from."""
+        handle = c_void_p()
+        self._call(
+            "graphRetrieve", self._context, name.encode(), byref(handle), doing=f"finding graph {name}"
+        )
+        return CompiledGraph(self, name, handle, inputs, outputs)
+
+    def binary(self) -> bytes:
+        """Return the context with its compiled graphs, as a context binary."""
+        size, written = c_uint64(), c_uint64()
+        self._call("contextGetBinarySize", self._context, byref(size), doing="sizing the cache")
+        buffer = ctypes.create_string_buffer(size.value)
+        self._call("contextGetBinary", self._context, buffer, size, byref(written), doing="writing the cache")
+        return ctypes.string_at(buffer, written.value)
+
+
+class CompiledGraph:
+    """A graph ready to run; ``inputs`` and ``outputs`` are its tensors in order."""
+
+    def __init__(
+        self,
+        htp: Htp,
+        name: str,
+        handle: c_void_p,
+        inputs: Sequence[st.QnnTensor],
+        outputs: Sequence[st.QnnTensor],
+    ) -> None:
+        self._htp, self._name, self._handle = htp, name, handle
+        self._inputs = (st.QnnTensor * len(inputs))(*inputs)
+        self._outputs = (st.QnnTensor * len(outputs))(*outputs)
+
+    def execute(self, feeds: Sequence[Any], results: Sequence[Any]) -> None:
+        """Run once: read the arrays ``feeds`` and fill ``results``, both in order and of the tensors' types.
+
+        Raises:
+            BackendError: With the library's log.
+        """
+        for tensor, array in zip((*self._inputs, *self._outputs), (*feeds, *results), strict=True):
+            tensor.mem_type = 0
+            tensor.client_data, tensor.client_size = array.ctypes.data, array.nbytes
+        self._htp._call(
+            "graphExecute",
+            self._handle,
+            self._inputs,
+            len(self._inputs),
+            self._outputs,
+            len(self._outputs),
+            None,
+            None,
+            doing=f"executing graph {self._name}",
+        )
+
+
+def type_name(op: Op) -> str:
+    """Return the op's type, with its package where that is not the native one."""
+    return op.type if op.package == NATIVE_PACKAGE else f"{op.package}.{op.type}"
+
+
+def _config(lowering: Lowering, op: Op, describe: Callable[[Tensor], st.QnnTensor]) -> st.QnnOpConfig:
+    params = [
+        lowering.tensor_param(name, describe(param))
+        if isinstance(param, Tensor)
+        else lowering.scalar_param(name, param)
+        for name, param in op.params.items()
+    ]
+    inputs = [lowering.null() if tensor is None else describe(tensor) for tensor in op.inputs]
+    return lowering.op(op, params, inputs, [describe(tensor) for tensor in op.outputs])
+
+
+def _graph_options(options: CompileOptions) -> list[st.HtpConfig]:
+    chosen = []
+
+    def option(number: int, *words: int) -> None:
+        config = st.HtpConfig(option=number)
+        config.words[: len(words)] = words
+        chosen.append(config)
+
+    if options.vtcm_mb is not None:
+        option(_GRAPH_VTCM_MB, options.vtcm_mb)
+    if options.optimization_level is not None:
+        option(_GRAPH_OPTIMIZATION, _OPTIMIZATION_LEVEL, _float_word(options.optimization_level))
+    if options.dlbc:
+        option(_GRAPH_OPTIMIZATION, _OPTIMIZATION_DLBC, _float_word(1.0))
+    if options.num_hvx_threads is not None:
+        option(_GRAPH_HVX_THREADS, options.num_hvx_threads)
+    return chosen
+
+
+def _float_word(value: float) -> int:
+    import struct
+
+    return int(struct.unpack("<I", struct.pack("<f", value))[0])

@@ -1,0 +1,155 @@
+"""Finding and loading the vendor's libraries, which the package ``onnxruntime-qnn`` brings.
+
+Only a child process (see ``worker``) loads them: a crash in there must not take the caller along.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+from collections.abc import Mapping
+from ctypes import POINTER, byref, c_char_p, c_int32, c_uint32, c_uint64, c_void_p
+from importlib.util import find_spec
+from pathlib import Path
+
+from xdlc.errors import BackendError
+from xdlc.runtime.htp.structs import QnnBinaryInfo, QnnOpConfig, QnnTensor
+
+# Struct layouts and function positions are measured per version: no other version is called.
+KNOWN_CORE_API = (2, 40)
+KNOWN_SYSTEM_API = (1, 15)
+KNOWN_PACKAGE = "onnxruntime-qnn 2.7.0"
+INSTALL = 'pip install "xdlc[htp]"'
+
+_P = c_void_p
+LogCallback = ctypes.CFUNCTYPE(None, c_char_p, c_int32, c_uint64, c_void_p)
+
+# name: (position in the interface struct, argument types)
+_Functions = Mapping[str, tuple[object, ...]]
+_CORE: _Functions = {
+    "backendCreate": (1, _P, _P, _P),
+    "backendGetBuildId": (4, _P),
+    "backendValidateOpConfig": (7, _P, QnnOpConfig),
+    "contextCreate": (9, _P, _P, _P, _P),
+    "contextGetBinarySize": (11, _P, _P),
+    "contextGetBinary": (12, _P, _P, c_uint64, _P),
+    "contextCreateFromBinary": (13, _P, _P, _P, _P, c_uint64, _P, _P),
+    "graphCreate": (15, _P, c_char_p, _P, _P),
+    "graphAddNode": (18, _P, QnnOpConfig),
+    "graphFinalize": (19, _P, _P, _P),
+    "graphRetrieve": (20, _P, c_char_p, _P),
+    "graphExecute": (21, _P, POINTER(QnnTensor), c_uint32, POINTER(QnnTensor), c_uint32, _P, _P),
+    "tensorCreateGraphTensor": (24, _P, POINTER(QnnTensor)),
+    "logCreate": (25, LogCallback, c_int32, _P),
+    "deviceCreate": (40, _P, _P, _P),
+    "errorGetMessage": (48, c_uint64, _P),
+}
+_SYSTEM: _Functions = {
+    "contextCreate": (0, _P),
+    "contextGetMetadata": (2, _P, c_char_p, c_uint64, POINTER(POINTER(QnnBinaryInfo))),
+}
+
+
+def library_folder() -> Path:
+    """Return the folder of the vendor's libraries.
+
+    Raises:
+        BackendError: If this machine cannot run them, or the package is not installed.
+    """
+    here = platform.system(), platform.machine()
+    if here != ("Linux", "x86_64"):
+        raise BackendError(
+            f"the HTP compiler and emulation run on Linux x86_64, this is {here[0]} {here[1]}",
+            fix="run this step on a Linux x86_64 machine; everything else of xdlc works here",
+        )
+    spec = find_spec("onnxruntime_qnn")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    if not folders:
+        raise BackendError(
+            "the HTP compiler and emulation need the package onnxruntime-qnn, which is not installed",
+            fix=INSTALL,
+        )
+    return Path(folders[0])
+
+
+class Library:
+    """The functions of one library's interface, called by name.
+
+    Args:
+        path: The shared object.
+        entry: Its exported function that gives the interface.
+        header: Bytes in front of the function pointers.
+        functions: Position and argument types by name.
+
+    Raises:
+        BackendError: If the library cannot be loaded or offers no interface.
+    """
+
+    def __init__(self, path: Path, entry: str, header: int, functions: _Functions) -> None:
+        try:
+            get_providers = getattr(ctypes.CDLL(str(path)), entry)
+        except (OSError, AttributeError) as error:
+            raise BackendError(
+                f"{path.name} cannot be loaded: {error}", fix=f"reinstall it: {INSTALL}"
+            ) from error
+        get_providers.restype = c_uint64
+        providers, count = POINTER(c_void_p)(), c_uint32()
+        if get_providers(byref(providers), byref(count)) or not count.value:
+            raise BackendError(f"{path.name} offers no interface", fix=f"reinstall it: {INSTALL}")
+        self._provider: int = providers[0]
+        self._header = header
+        self._functions = functions
+        self._bound: dict[str, ctypes._FuncPointer] = {}
+
+    def version(self, offset: int = 16) -> tuple[int, ...]:
+        """Return the API version (major, minor, patch) that stands at ``offset``."""
+        return tuple((c_uint32 * 3).from_address(self._provider + offset))
+
+    def call(self, name: str, *arguments: object) -> int:
+        """Call a function; return its error code, whose meaning is in the low 16 bits (0: success)."""
+        bound = self._bound.get(name)
+        if bound is None:
+            slot, *types = self._functions[name]
+            address = c_void_p.from_address(self._provider + self._header + 8 * int(slot)).value  # type: ignore[call-overload]
+            bound = self._bound[name] = ctypes.CFUNCTYPE(c_uint64, *types)(address)  # type: ignore[arg-type]
+        return int(bound(*arguments)) & 0xFFFF
+
+
+def load_htp() -> Library:
+    """Return libQnnHtp.
+
+    Raises:
+        BackendError: If it is missing, or of a version whose layout is not known.
+    """
+    library = Library(library_folder() / "libQnnHtp.so", "QnnInterface_getProviders", 40, _CORE)
+    check_version("core", library.version(), KNOWN_CORE_API)
+    return library
+
+
+def load_system() -> Library:
+    """Return libQnnSystem.
+
+    Raises:
+        BackendError: If it is missing, or of a version whose layout is not known.
+    """
+    library = Library(library_folder() / "libQnnSystem.so", "QnnSystemInterface_getProviders", 32, _SYSTEM)
+    check_version("system", library.version(), KNOWN_SYSTEM_API)
+    return library
+
+
+def check_version(which: str, found: tuple[int, ...], known: tuple[int, ...]) -> None:
+    """Refuse a library whose struct layouts are not known.
+
+    Raises:
+        BackendError: Naming the version found and the one that is known.
+    """
+    if found[: len(known)] != known:
+        raise BackendError(
+            f"the installed vendor library has QNN {which} API {dotted(found)}, known is {dotted(known)}.x",
+            fix=f"install {KNOWN_PACKAGE}: {INSTALL}",
+        )
+
+
+def dotted(version: tuple[int, ...]) -> str:
+    """Return a version like ``2.40.0``."""
+    return ".".join(map(str, version))

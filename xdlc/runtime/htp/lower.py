@@ -1,0 +1,213 @@
+"""From the IR to the structs of the QNN API, one to one."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Iterable, Sequence
+from ctypes import POINTER, Structure, c_float, c_int32, c_uint8, c_uint16, c_uint32
+from typing import Any, TypeVar
+
+from xdlc.errors import ConstraintError
+from xdlc.ir import (
+    AxisScaleOffset,
+    BlockScaleOffset,
+    BlockwiseExpansion,
+    Encoding,
+    Op,
+    Scalar,
+    ScaleOffset,
+    Tensor,
+)
+from xdlc.ir import dtype as dt
+from xdlc.runtime.htp import structs as st
+
+_S = TypeVar("_S", bound=Structure)
+
+
+class Lowering:
+    """Builds API structs and keeps alive what they point to.
+
+    A struct stays valid as long as the Lowering that built it; ``forget_data`` drops the static data,
+    which the library copies when a tensor is created.
+    """
+
+    def __init__(self) -> None:
+        self._keep: list[object] = []
+        self._data: list[Any] = []
+
+    def forget_data(self) -> None:
+        """Let go of the static data handed over so far."""
+        self._data.clear()
+
+    def tensor(self, tensor: Tensor, *, with_data: bool = True) -> st.QnnTensor:
+        """Return a tensor's struct, its static data handed over by pointer.
+
+        Raises:
+            ConstraintError: If its encoding or the size of its data cannot be told to the library.
+        """
+        dims = (c_uint32 * len(tensor.shape))(*tensor.shape)
+        described = st.QnnTensor(
+            version=2,
+            name=tensor.name.encode(),
+            type=int(tensor.role),
+            data_type=tensor.dtype.code,
+            rank=len(tensor.shape),
+            dims=ctypes.cast(dims, POINTER(c_uint32)) if tensor.shape else None,
+            sparse_layout=st.UNDEFINED,
+        )
+        self._keep.append(dims)
+        if tensor.dynamic_axes:
+            flags = (c_uint8 * len(tensor.shape))(
+                *[axis in tensor.dynamic_axes for axis in range(len(tensor.shape))]
+            )
+            described.dynamic = ctypes.cast(flags, POINTER(c_uint8))
+            self._keep.append(flags)
+        self._encode(described, tensor.encoding, tensor.name)
+        if tensor.data is not None and with_data:
+            import numpy
+
+            array = numpy.ascontiguousarray(tensor.data.numpy())
+            if array.nbytes >= 1 << 32:
+                raise ConstraintError(
+                    f"holds {array.nbytes} bytes, the QNN API counts a tensor's bytes in 32 bits",
+                    where=f"tensor {tensor.name!r}",
+                    fix="split the op that reads it, or quantize its weights",
+                )
+            described.client_data, described.client_size = array.ctypes.data, array.nbytes
+            self._data.append(array)
+        return described
+
+    def null(self) -> st.QnnTensor:
+        """Return the struct of an optional input that is left out."""
+        null = st.QnnTensor(version=2, name=b"", type=5, data_type=st.UNDEFINED, sparse_layout=st.UNDEFINED)
+        null.quantize.definition = null.quantize.encoding = st.UNDEFINED
+        return null
+
+    def op(
+        self,
+        op: Op,
+        params: Sequence[st.QnnParam],
+        inputs: Sequence[st.QnnTensor],
+        outputs: Sequence[st.QnnTensor],
+    ) -> st.QnnOpConfig:
+        """Return the config of an op whose operands are described already."""
+        return st.QnnOpConfig(
+            1,
+            op.name.encode(),
+            op.package.encode(),
+            op.type.encode(),
+            len(params),
+            self._array(st.QnnParam, params),
+            len(inputs),
+            self._array(st.QnnTensor, inputs),
+            len(outputs),
+            self._array(st.QnnTensor, outputs),
+        )
+
+    def scalar_param(self, name: str, scalar: Scalar) -> st.QnnParam:
+        """Return the struct of a scalar parameter."""
+        param = st.QnnParam(kind=0, name=name.encode())
+        target = st.QnnScalar.from_buffer(param, st.QnnParam.payload.offset)
+        target.data_type = scalar.dtype.code
+        if scalar.dtype is dt.STRING:
+            text = ctypes.c_char_p(str(scalar.value).encode())
+            self._keep.append(text)
+            target.value = ctypes.cast(text, ctypes.c_void_p).value or 0
+        else:
+            target.value = struct.unpack("<Q", _scalar_bytes(scalar).ljust(8, b"\0"))[0]
+        return param
+
+    def tensor_param(self, name: str, tensor: st.QnnTensor) -> st.QnnParam:
+        """Return the struct of a tensor parameter."""
+        param = st.QnnParam(kind=1, name=name.encode())
+        ctypes.memmove(
+            ctypes.addressof(param) + st.QnnParam.payload.offset, ctypes.byref(tensor), ctypes.sizeof(tensor)
+        )
+        self._keep.append(tensor)
+        return param
+
+    def _array(self, kind: type[_S], items: Sequence[_S]) -> Any:
+        array = (kind * len(items))(*items)
+        self._keep.extend((array, list(items)))
+        return ctypes.cast(array, POINTER(kind))
+
+    def _numbers(self, kind: Any, values: Iterable[float]) -> Any:
+        listed = list(values)
+        array = (kind * len(listed))(*listed)
+        self._keep.append(array)
+        return ctypes.cast(array, POINTER(kind))
+
+    def _pairs(self, scales: Sequence[float], offsets: Sequence[int]) -> Any:
+        offsets = offsets or (0,) * len(scales)
+        array = (st.QnnScaleOffset * len(scales))(
+            *[st.QnnScaleOffset(*pair) for pair in zip(scales, offsets, strict=True)]
+        )
+        self._keep.append(array)
+        return ctypes.cast(array, POINTER(st.QnnScaleOffset))
+
+    def _encode(self, described: st.QnnTensor, encoding: Encoding | None, name: str) -> None:
+        target = described.quantize
+        target.definition = target.encoding = st.UNDEFINED
+        if encoding is None:
+            return
+        kind, value = self._union(encoding, name)
+        target.definition, target.encoding = 1, kind
+        ctypes.memmove(
+            ctypes.addressof(described) + st.QnnTensor.quantize.offset + st.QnnQuantizeParams.union.offset,
+            ctypes.byref(value),
+            ctypes.sizeof(value),
+        )
+
+    def _union(self, encoding: Encoding, name: str) -> tuple[int, Any]:
+        if isinstance(encoding, ScaleOffset):
+            if encoding.bits is None:
+                return st.SCALE_OFFSET, st.QnnScaleOffset(encoding.scale, encoding.offset)
+            return st.BITS, st.QnnBits(encoding.bits, encoding.scale, encoding.offset)
+        if isinstance(encoding, AxisScaleOffset):
+            count = len(encoding.scales)
+            if encoding.bits is None:
+                return st.AXIS, st.QnnAxis(
+                    encoding.axis, count, self._pairs(encoding.scales, encoding.offsets)
+                )
+            return st.BITS_AXIS, st.QnnBitsAxis(
+                encoding.bits,
+                encoding.axis,
+                count,
+                self._numbers(c_float, encoding.scales),
+                self._numbers(c_int32, encoding.offsets),
+            )
+        if isinstance(encoding, BlockScaleOffset):
+            return st.BLOCK, st.QnnBlock(
+                self._numbers(c_uint32, encoding.block_shape), self._pairs(encoding.scales, encoding.offsets)
+            )
+        if isinstance(encoding, BlockwiseExpansion):
+            block_scales = self._numbers(c_uint16 if encoding.wide else c_uint8, encoding.block_scales)
+            expansion = st.QnnExpansion(
+                encoding.axis,
+                self._pairs(encoding.scales, encoding.offsets),
+                encoding.blocks_per_axis,
+                encoding.block_scale_bits,
+                int(encoding.wide),
+                ctypes.cast(block_scales, ctypes.c_void_p),
+            )
+            self._keep.append(expansion)
+            return st.BLOCKWISE_EXPANSION, ctypes.c_void_p(ctypes.addressof(expansion))
+        raise ConstraintError(
+            f"has an encoding that HTP has no place for ({type(encoding).__name__})",
+            where=f"tensor {name!r}",
+            fix="quantize the tensor with a scale and offset per tensor or per axis",
+        )
+
+
+def _scalar_bytes(scalar: Scalar) -> bytes:
+    kind = scalar.dtype.kind
+    if kind == "bool":
+        return bytes([bool(scalar.value)])
+    if kind == "float":
+        return struct.pack({16: "<e", 32: "<f", 64: "<d"}[scalar.dtype.bits], float(scalar.value))
+    low, high = scalar.dtype.limits
+    value = int(scalar.value)
+    if not low <= value <= high:
+        raise ConstraintError(f"parameter value {value} does not fit its type {scalar.dtype}")
+    return value.to_bytes(8, "little", signed=low < 0)

@@ -1,0 +1,171 @@
+"""Inputs and outputs of a graph that runs: reals or stored values, in and out of files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xdlc.errors import UsageError, nearest_names
+from xdlc.ir import ScaleOffset, Tensor
+from xdlc.ir import dtype as dt
+from xdlc.runtime.stored import to_real, to_stored
+
+if TYPE_CHECKING:
+    from xdlc.runtime.htp.structs import QnnTensor
+
+Array = Any  # numpy.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output of a graph.
+
+    Attributes:
+        tensor: Name, shape, dtype and encoding.
+    """
+
+    tensor: Tensor
+
+    @classmethod
+    def of_tensor(cls, tensor: Tensor) -> Port:
+        """Return the port of a graph's input or output."""
+        return cls(tensor)
+
+    @classmethod
+    def of_struct(cls, struct: QnnTensor) -> Port:
+        """Return the port that a context binary describes."""
+        from xdlc.runtime.htp import info
+
+        found = info.scale_offset(struct)
+        return cls(
+            Tensor(
+                (struct.name or b"").decode(errors="replace"),
+                info.shape(struct),
+                info.tensor_dtype(struct),
+                ScaleOffset(*found) if found else None,
+            )
+        )
+
+    def empty(self) -> Array:
+        """Return zeros in the stored type."""
+        import numpy
+
+        return numpy.zeros(self.tensor.shape, self.tensor.dtype.numpy)
+
+    def stored(self, array: Array, *, native: bool) -> Array:
+        """Return what the graph reads for ``array``.
+
+        Args:
+            array: Stored values if ``native``; else real numbers, which are quantized for a quantized input.
+            native: Whether the array has the tensor's own type.
+
+        Raises:
+            UsageError: If shape or type do not fit.
+        """
+        import numpy
+
+        tensor = self.tensor
+        if array.shape != tensor.shape:
+            raise UsageError(
+                f"should have shape {list(tensor.shape)}, has {list(array.shape)}", where=self._where
+            )
+        if native or tensor.encoding is None:
+            wanted = tensor.dtype.numpy
+            if array.dtype != wanted and (native or not _holds(wanted, array)):
+                raise UsageError(
+                    f"should hold {wanted} ({tensor.dtype}), holds {array.dtype}",
+                    where=self._where,
+                    fix=f"convert it with .astype('{wanted}')",
+                )
+            return numpy.ascontiguousarray(array.astype(wanted, copy=False))
+        return numpy.ascontiguousarray(to_stored(array, tensor))
+
+    def given_back(self, array: Array, *, native: bool) -> Array:
+        """Return a result as the caller wants it: as stored, or as real numbers (float32)."""
+        import numpy
+
+        tensor = self.tensor
+        if native:
+            return array
+        if tensor.encoding is not None:
+            return to_real(array, tensor.encoding, where=self._where)
+        return array.astype(numpy.float32) if tensor.dtype.is_float else array
+
+    @property
+    def _where(self) -> str:
+        return f"array for {self.tensor.name!r}"
+
+
+def _holds(wanted: Any, array: Array) -> bool:
+    """Whether a conversion loses nothing but float precision."""
+    import numpy
+
+    if wanted.kind == "f" or wanted == dt.BFLOAT16.numpy:
+        return bool(array.dtype.kind in "fiub")
+    if wanted.kind == "b":
+        return bool(array.dtype.kind in "iub")
+    return bool(array.dtype.kind in "iub" and numpy.array_equal(array.astype(wanted), array))
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> list[list[str]]:
+    """Store arrays by position; return name and dtype of each, for ``read_arrays``.
+
+    Names are kept apart because a tensor may have any name, and dtypes because numpy's file format
+    forgets the ones that numpy itself does not have.
+    """
+    import numpy
+
+    names = []
+    plain: dict[str, Any] = {}
+    for index, (name, given) in enumerate(arrays.items()):
+        array = numpy.asarray(given)
+        names.append([name, array.dtype.name])
+        plain[str(index)] = array.view(numpy.uint16) if array.dtype.name == "bfloat16" else array
+    with open(path, "wb") as file:
+        numpy.savez(file, **plain)
+    return names
+
+
+def read_arrays(path: Path, names: Sequence[Sequence[str]]) -> dict[str, Array]:
+    """Return the arrays that ``write_arrays`` stored."""
+    import numpy
+
+    with numpy.load(path, allow_pickle=False) as file:
+        return {
+            name: file[str(index)].view(dt.BFLOAT16.numpy) if kind == "bfloat16" else file[str(index)]
+            for index, (name, kind) in enumerate(names)
+        }
+
+
+def read_feeds(folder: Path, inputs: Sequence[Port], request: Mapping[str, Any]) -> list[Array]:
+    """Return what the graph reads, in the order of its inputs.
+
+    Raises:
+        UsageError: If arrays are missing, left over, or do not fit.
+    """
+    given = read_arrays(folder / "arrays.npz", request["arrays"])
+    wanted = [port.tensor.name for port in inputs]
+    missing = [name for name in wanted if name not in given]
+    unknown = [name for name in given if name not in wanted]
+    if missing or unknown:
+        parts = [f"no array for input {name!r}" for name in missing]
+        parts += [f"array {name!r} is for no input" for name in unknown]
+        hint = nearest_names(unknown[0], wanted) if unknown else ""
+        raise UsageError(
+            "; ".join(parts),
+            fix=f"give one array for each of: {', '.join(wanted)}" + (f" ({hint})" if hint else ""),
+        )
+    return [port.stored(given[port.tensor.name], native=request["native"]) for port in inputs]
+
+
+def results_of(
+    folder: Path, outputs: Sequence[Port], results: Sequence[Array], request: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Store the results; return the answer that names them."""
+    arrays = {
+        port.tensor.name: port.given_back(array, native=request["native"])
+        for port, array in zip(outputs, results, strict=True)
+    }
+    return {"refused": [], "arrays": write_arrays(folder / "results.npz", arrays)}

@@ -1,0 +1,207 @@
+"""Starting the child process, waiting for it, and turning what went wrong in it into errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import xdlc
+from xdlc import errors
+from xdlc.errors import BackendError, ConstraintError, ProblemList, StorageError, XdlcError, raise_all
+from xdlc.ir import Model
+from xdlc.runtime.htp.library import library_folder
+from xdlc.runtime.htp.refusals import explain
+
+_TAIL = 400
+
+
+class ChildDiedError(BackendError):
+    """The child ended without an answer.
+
+    Attributes:
+        step: What it was doing: a sentence, or a JSON list about an op that was being validated.
+    """
+
+    def __init__(self, problem: str, step: str) -> None:
+        super().__init__(
+            f"{problem} while {_step_words(step)}",
+            fix="leave out or rewrite what it was working on; the other SoCs are not affected",
+        )
+        self.step = step
+
+
+def _step_words(step: str) -> str:
+    found = validated_op(step)
+    return step if found is None else f"validating op {found[1]!r} ({found[2]}) of graph {found[0]!r}"
+
+
+def validated_op(step: str) -> tuple[str, str, str] | None:
+    """Return graph, op and type if the step was asking about an op."""
+    if not step.startswith("["):
+        return None
+    _, graph, op, kind = json.loads(step)
+    return graph, op, kind
+
+
+def worker_command() -> list[str]:
+    """Return the command line of the child, to which the folder is appended."""
+    return [sys.executable, "-m", "xdlc.runtime.htp.worker"]
+
+
+def _environment() -> dict[str, str]:
+    """The child imports the very xdlc that runs here, installed or not."""
+    root = str(Path(xdlc.__file__).resolve().parent.parent)
+    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+@contextmanager
+def stored_model(model: Model | str | os.PathLike[str]) -> Iterator[Path]:
+    """Give the path of a DLC with the model; one in memory is saved to a temporary file.
+
+    Raises:
+        StorageError: If a path is given where no file is.
+    """
+    if not isinstance(model, Model):
+        path = Path(model)
+        if not path.is_file():
+            raise StorageError("is no file", where=str(path), fix="check the path")
+        yield path.resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix="xdlc-") as folder:
+        path = Path(folder) / "model.dlc"
+        Model(dict(model.graphs)).save(path)  # its records are of no use to the child
+        yield path
+
+
+class Child:
+    """A folder and the child process that works in it.
+
+    Use as a context manager: leaving it ends the child and removes the folder.
+    """
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="xdlc-")
+        self.folder = Path(self._folder.name)
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def ask(self, request: Mapping[str, Any], *, timeout: float) -> dict[str, Any]:
+        """Run the child on a request and return its answer.
+
+        Raises:
+            ChildDiedError: If it crashed or did not answer in time.
+            XdlcError: The error that the child reports.
+        """
+        (self.folder / "request.json").write_text(json.dumps(request))
+        log = self.folder / "log"
+        with (
+            open(log, "wb") as sink,
+            subprocess.Popen(
+                [*worker_command(), str(self.folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+                env=_environment(),
+            ) as child,
+        ):
+            try:
+                status = child.wait(timeout)
+            except subprocess.TimeoutExpired as error:
+                raise ChildDiedError(
+                    f"the vendor's library gave no answer within {timeout:g} s", self._step()
+                ) from error
+            finally:
+                child.kill()
+        answer = self.folder / "answer.json"
+        if not answer.exists():
+            raise ChildDiedError(self._death(status, log), self._step())
+        found: dict[str, Any] = json.loads(answer.read_text())
+        if "error" in found:
+            words = found["error"]
+            kind = getattr(errors, words.pop("kind"), BackendError)
+            raise (kind if issubclass(kind, XdlcError) and kind is not ProblemList else BackendError)(**words)
+        return found
+
+    def _step(self) -> str:
+        path = self.folder / "step"
+        return (path.read_text(errors="replace") if path.exists() else "") or "starting"
+
+    def _death(self, status: int, log: Path) -> str:
+        said = log.read_text(errors="replace").strip()[-_TAIL:]
+        how = f"status {status}"
+        if status < 0:
+            how = signal.Signals(-status).name if -status in signal.valid_signals() else f"signal {-status}"
+        last = said.splitlines()[-1] if said else ""
+        return f"the vendor's library ended with {how}" + (f" ({last})" if last else "")
+
+
+def ask(
+    request: Mapping[str, Any],
+    *,
+    where: str,
+    soc: str,
+    timeout: float,
+    child: Child,
+) -> dict[str, Any]:
+    """Run a request that validates ops first; return its answer.
+
+    A crash of the validator condemns the op it was asked about; the remaining ops are still judged.
+
+    Args:
+        request: What to do.
+        where: The file or model, for messages.
+        soc: Name of the SoC, for messages.
+        timeout: Seconds that one child may take.
+        child: The child to ask.
+
+    Raises:
+        ConstraintError: If HTP refuses an op.
+        ProblemList: If it refuses several.
+        BackendError: If the library fails otherwise, is missing or unknown.
+    """
+    library_folder()
+    crashed: list[tuple[str, str]] = []
+    problems: list[XdlcError] = []
+    current = {**request, "skip": crashed}
+    while True:
+        try:
+            answer = child.ask(current, timeout=timeout)
+        except ChildDiedError as death:
+            found = validated_op(death.step)
+            if found is None or found[:2] in crashed:
+                death.where = f"{where}: {soc}"
+                raise
+            crashed.append((found[0], found[1]))
+            current = {**current, "command": "validate"}
+            problems.append(
+                ConstraintError(
+                    death.problem, where=_op_place(where, soc, *found), fix="leave out or rewrite this op"
+                )
+            )
+            continue
+        except XdlcError as error:
+            error.where = ": ".join([where, soc, *([error.where] if error.where else [])])
+            raise
+        for refusal in answer.get("refused", ()):
+            problem, fix = explain(refusal["type"], refusal["code"], refusal["log"])
+            place = _op_place(where, soc, refusal["graph"], refusal["op"], refusal["type"])
+            problems.append(ConstraintError(problem, where=place, fix=fix))
+        raise_all(problems, where=f"{where}: {soc}")
+        return answer
+
+
+def _op_place(where: str, soc: str, graph: str, op: str, kind: str) -> str:
+    return f"{where}: {soc}: graph {graph!r}: op {op!r} ({kind})"

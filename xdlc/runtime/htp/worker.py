@@ -1,0 +1,142 @@
+"""The child process that loads the vendor's libraries: one request, one SoC, one process.
+
+Started by ``process``.  Its folder holds ``request.json`` (and ``arrays.npz``); it writes
+``answer.json`` (and files that the answer names).  ``step`` tells what it is about to do, so that the
+parent can say where it died.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xdlc.errors import XdlcError
+from xdlc.runtime.htp.backend import Htp
+from xdlc.runtime.htp.options import CompileOptions
+from xdlc.runtime.htp.ports import Port, read_feeds, results_of
+
+if TYPE_CHECKING:
+    from xdlc.ir import Graph, Model
+
+Step = Callable[[str], None]
+
+
+def main(folder: Path) -> None:
+    """Serve the request in ``folder`` and end the process."""
+    request = json.loads((folder / "request.json").read_text())
+    note = os.open(folder / "step", os.O_WRONLY | os.O_CREAT)
+
+    def step(text: str) -> None:
+        written = os.pwrite(note, text.encode(), 0)
+        os.ftruncate(note, written)
+
+    try:
+        answer = _COMMANDS[request["command"]](request, folder, step)
+    except XdlcError as error:
+        answer = {"error": _error_words(error)}
+    unfinished = folder / "answer.part"
+    unfinished.write_text(json.dumps(answer))
+    unfinished.rename(folder / "answer.json")
+    os._exit(0)  # the libraries' clean-up at exit has crashed before and is of no use here
+
+
+def _error_words(error: XdlcError) -> dict[str, Any]:
+    return {
+        "kind": type(error).__name__,
+        "problem": error.problem,
+        "where": error.where,
+        "fix": error.fix,
+    }
+
+
+def _model(request: dict[str, Any], step: Step) -> Model:
+    from xdlc.container import load
+
+    step("reading the model")
+    return load(request["model"])
+
+
+def _refusals(htp: Htp, model: Model, request: dict[str, Any]) -> list[dict[str, Any]]:
+    skip = frozenset(tuple(pair) for pair in request["skip"])
+    return [
+        {"graph": graph.name, "op": found.op, "type": found.type, "code": found.code, "log": found.log}
+        for graph in model.graphs.values()
+        for found in htp.validate(graph, skip)
+    ]
+
+
+def _validate(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
+    model = _model(request, step)
+    return {"refused": _refusals(Htp(request["soc_id"], step), model, request)}
+
+
+def _compile(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
+    from xdlc.runtime.htp.info import BinaryDescription
+
+    model = _model(request, step)
+    htp = Htp(request["soc_id"], step)
+    refused = _refusals(htp, model, request)
+    if refused:
+        return {"refused": refused}
+    for graph in model.graphs.values():
+        htp.compile(graph, CompileOptions(**request["options"]))
+    binary = htp.binary()
+    (folder / "cache.bin").write_bytes(binary)
+    step("describing the cache")
+    return {"refused": [], "entry": BinaryDescription(binary).entry()}
+
+
+def _run(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
+    model = _model(request, step)
+    graph = model.graphs[request["graph"]] if request["graph"] is not None else model.main
+    htp = Htp(request["soc_id"], step)
+    refused = _refusals(htp, model_of(graph), request)
+    if refused:
+        return {"refused": refused}
+    inputs = [Port.of_tensor(tensor) for tensor in graph.inputs]
+    outputs = [Port.of_tensor(tensor) for tensor in graph.outputs]
+    feeds = read_feeds(folder, inputs, request)
+    results = [port.empty() for port in outputs]
+    htp.compile(graph, CompileOptions()).execute(feeds, results)
+    return results_of(folder, outputs, results, request)
+
+
+def model_of(graph: Graph) -> Model:
+    """Return a model of one graph."""
+    from xdlc.ir import Model
+
+    return Model({graph.name: graph})
+
+
+def _run_cache(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
+    from xdlc.runtime.htp.info import BinaryDescription
+
+    binary = Path(request["cache"]).read_bytes()
+    step("describing the cache")
+    description = BinaryDescription(binary)
+    graph = description.graph(request["graph"])
+    described = (
+        [graph.inputs[index] for index in range(graph.input_count)],
+        [graph.outputs[index] for index in range(graph.output_count)],
+    )
+    inputs, outputs = ([Port.of_struct(tensor) for tensor in tensors] for tensors in described)
+    feeds = read_feeds(folder, inputs, request)
+    results = [port.empty() for port in outputs]
+    htp = Htp(description.info.soc_model, step, binary)
+    htp.retrieve((graph.name or b"").decode(), *described).execute(feeds, results)
+    return results_of(folder, outputs, results, request)
+
+
+_COMMANDS: dict[str, Callable[[dict[str, Any], Path, Step], dict[str, Any]]] = {
+    "validate": _validate,
+    "compile": _compile,
+    "run": _run,
+    "run_cache": _run_cache,
+}
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
