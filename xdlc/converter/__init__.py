@@ -1,0 +1,1 @@
+"""Importers: one package a framework, all building the same IR."""

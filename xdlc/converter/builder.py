@@ -189,7 +189,7 @@ class Builder:
         tensor = value.tensor
         if order is None:
             tensor, order = self.source_order(value), identity(len(wanted))
-        lying = tuple(wanted[axis] for axis in order)
+        lying = tuple(wanted[axis] for axis in order) or (1,)
         if lying != tensor.shape:
             tensor = self.emit("Reshape", [tensor], lying, tensor.dtype, encoding=tensor.encoding)
         return Value(tensor, order)
@@ -259,7 +259,7 @@ class Builder:
         rank = len(order)
         full = [((1,) * (rank - value.rank) + value.shape) for value in values]
         shape = tuple(broadcast([extents[axis] for extents in full]) for axis in range(rank))
-        lying = tuple(shape[axis] for axis in order)
+        lying = tuple(shape[axis] for axis in order) or (1,)
         out = self.emit(
             type, tensors, lying, dtype or values[0].dtype, params, encoding=encoding, package=package
         )

@@ -34,7 +34,8 @@ class Value:
     """A value of the source model.
 
     Attributes:
-        tensor: The IR tensor that holds it.
+        tensor: The IR tensor that holds it; a computed scalar lies in a tensor of shape [1], as
+            backends refuse rank 0.
         order: Axis i of ``tensor`` is axis ``order[i]`` of the source value.
         forms: The same value in other axis orders, made so far.
     """

@@ -48,7 +48,18 @@ class Op:
         origin: Source nodes, or the reason for an inserted op.
     """
 
-    __slots__ = ("_inputs", "_next", "_outputs", "_previous", "graph", "name", "origin", "package", "params", "type")
+    __slots__ = (
+        "_inputs",
+        "_next",
+        "_outputs",
+        "_previous",
+        "graph",
+        "name",
+        "origin",
+        "package",
+        "params",
+        "type",
+    )
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ def foldable_producer(graph: Graph, tensor: Tensor | None, reader: Op) -> Op | N
 
 def _is_layer(op: Op) -> bool:
     if op.type == "TransposeConv2d":
-        return op.param("group", 1) == 1
+        return bool(op.param("group", 1) == 1)
     return op.type in CHANNEL_AXIS
 
 

@@ -30,7 +30,8 @@ def run(graph: Graph, passes: Sequence[Pass]) -> bool:
     """
     changed = False
     for _ in range(ROUNDS):
-        if not any([entry.apply(graph) for entry in passes]):
+        found = [entry.name for entry in passes if entry.apply(graph)]
+        if not found:
             return changed
         changed = True
     raise ModelError(

@@ -18,7 +18,8 @@ class FoldAffine:
     name: str = "fold_affine"
 
     def apply(self, graph: Graph) -> bool:
-        return any([_fold(graph, op) for op in graph.ops if op.type == "ElementWiseBinary"])
+        folded = [_fold(graph, op) for op in graph.ops if op.type == "ElementWiseBinary"]
+        return any(folded)
 
 
 def _fold(graph: Graph, op: Op) -> bool:

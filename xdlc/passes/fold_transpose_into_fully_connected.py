@@ -15,13 +15,12 @@ class FoldTransposeIntoFullyConnected:
     name: str = "fold_transpose_into_fully_connected"
 
     def apply(self, graph: Graph) -> bool:
-        return any(
-            [
-                _fold(graph, op)
-                for op in graph.ops
-                if op.type in ("FullyConnected", "MatMul") and op.package == ir.NATIVE_PACKAGE
-            ]
-        )
+        results = [
+            _fold(graph, op)
+            for op in graph.ops
+            if op.type in ("FullyConnected", "MatMul") and op.package == ir.NATIVE_PACKAGE
+        ]
+        return any(results)
 
 
 def _fold(graph: Graph, op: Op) -> bool:

@@ -19,9 +19,8 @@ class FuseGelu:
     name: str = "fuse_gelu"
 
     def apply(self, graph: Graph) -> bool:
-        return any(
-            [_fuse(graph, op) for op in graph.ops if op.type == "Erf" and op.package == ir.HOST_PACKAGE]
-        )
+        results = [_fuse(graph, op) for op in graph.ops if op.type == "Erf" and op.package == ir.HOST_PACKAGE]
+        return any(results)
 
 
 def _fuse(graph: Graph, erf: Op) -> bool:

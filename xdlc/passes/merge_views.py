@@ -17,13 +17,10 @@ class MergeViews:
     name: str = "merge_views"
 
     def apply(self, graph: Graph) -> bool:
-        return any(
-            [
-                _simplify(graph, op)
-                for op in graph.ops
-                if op.type in _VIEWS and op.package == ir.NATIVE_PACKAGE
-            ]
-        )
+        results = [
+            _simplify(graph, op) for op in graph.ops if op.type in _VIEWS and op.package == ir.NATIVE_PACKAGE
+        ]
+        return any(results)
 
 
 def _simplify(graph: Graph, op: Op) -> bool:

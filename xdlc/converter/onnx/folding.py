@@ -46,7 +46,7 @@ def foldable(node: Any) -> bool:
     return not node.domain.replace("ai.onnx", "") and node.op_type not in _IMPURE | _VIEWS
 
 
-def evaluate(node: Any, opset: int, inputs: list[Array | None], where: str) -> list[Array]:
+def evaluate(node: Any, opset: int, inputs: list[Array | None], where: str) -> list[Array | None]:
     """Return the outputs of a node, computed by ONNX's reference implementation.
 
     Args:
@@ -75,14 +75,14 @@ def evaluate(node: Any, opset: int, inputs: list[Array | None], where: str) -> l
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
     try:
         results = ReferenceEvaluator(model).run(None, given)
-    except Exception as error:  # noqa: BLE001 - the evaluator raises whatever numpy does
+    except Exception as error:  # the evaluator raises whatever numpy does
         raise ModelError(
             f"its inputs are constant, but it cannot be evaluated: {error}",
             where=where,
             fix="check the model with onnx.checker and onnxruntime",
         ) from error
-    iterator = iter(results)
-    return [next(iterator) if name else None for name in node.output]  # type: ignore[list-item]
+    found = iter(results)
+    return [next(found) if name else None for name in node.output]
 
 
 def _any(name: str) -> Any:

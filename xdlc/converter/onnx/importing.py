@@ -165,6 +165,11 @@ class _Import:
                 continue
             tensor = self.builder.graph.add_input(ir.Tensor(entry.name, tuple(shapes[entry.name]), dtype))
             value = Value(tensor, identity(tensor.rank))
+            if not tensor.rank:
+                self.builder.node = entry.name
+                value.tensor = self.builder.emit(
+                    "Reshape", [tensor], (1,), dtype, why="backends refuse rank 0"
+                )
             if entry.name in wanted and tensor.rank >= 3:
                 self.builder.node = entry.name
                 order = channel_last(tensor.rank)
@@ -275,7 +280,7 @@ class _Import:
             self._poison(proto, problem)
             return
         for name, array in zip(proto.output, results, strict=True):
-            if name:
+            if name and array is not None:
                 self.values[name] = self.builder.const(array, name)
 
     def _missing(self, name: str, where: str) -> XdlcError:
@@ -323,15 +328,15 @@ class _Import:
         tensor = builder.physical(
             value, identity(value.rank), why=f"output {name!r} keeps the source's axis order"
         )
-        if tensor.producer is None or graph.is_output(tensor):
+        if tensor.producer is None or graph.is_output(tensor) or not value.rank:
             builder.node = f"{name}_copy"
             tensor = builder.emit(
                 "Reshape",
                 [tensor],
-                tensor.shape,
+                value.shape,
                 tensor.dtype,
                 encoding=tensor.encoding,
-                why=f"output {name!r} is an input, a constant or another output",
+                why=f"output {name!r} is a scalar, an input, a constant or another output",
             )
         if tensor.name != name:
             holder = graph.tensors.get(name)
@@ -348,4 +353,4 @@ def _domain(node: Any) -> str:
 
 
 def _name(node: Any) -> str:
-    return node.name or next((name for name in node.output if name), node.op_type)
+    return str(node.name) or next((name for name in node.output if name), node.op_type)

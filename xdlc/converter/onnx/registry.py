@@ -68,7 +68,7 @@ class Node:
             return None
         if not value.is_static:
             raise self.problem(
-                f"{what} (input {index}, {value.tensor.name!r}) is computed at run time, but must be constant",
+                f"{what} (input {index}, {value.tensor.name!r}) must be constant, but is computed",
                 "bind symbolic dimensions with --input_dim, or export the model with static shapes",
             )
         return value.numpy()

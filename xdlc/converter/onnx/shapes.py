@@ -58,8 +58,8 @@ def input_shapes(
             if entry.type.tensor_type.HasField("shape") and len(given) != len(labels):
                 problems.append(
                     UsageError(
-                        f"--input_dim gives input {entry.name!r} {len(given)} dimensions, the model {len(labels)}: "
-                        f"{_text(labels)}",
+                        f"--input_dim gives input {entry.name!r} {len(given)} dimensions, "
+                        f"the model has {len(labels)}: {_text(labels)}",
                         where=where,
                         fix="give every dimension, the batch included",
                     )
@@ -83,7 +83,8 @@ def input_shapes(
         if symbol not in used:
             problems.append(
                 UsageError(
-                    f"--define_symbol names {symbol!r}, but the model's symbols are {', '.join(sorted(used)) or 'none'}",
+                    f"--define_symbol names {symbol!r}, "
+                    f"but the model's symbols are {', '.join(sorted(used)) or 'none'}",
                     where=where,
                     fix=nearest_names(symbol, used) or "leave the flag out",
                 )

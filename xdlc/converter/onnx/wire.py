@@ -80,7 +80,7 @@ def _strip(data: memoryview, start: int, end: int, kind: str, blobs: Blobs, dept
         if wire == _VARINT:
             _, position = _varint(data, position, end)
             continue
-        if wire == _FIXED64 or wire == _FIXED32:
+        if wire in (_FIXED64, _FIXED32):
             position += 8 if wire == _FIXED64 else 4
         elif wire == _BYTES:
             size, position = _varint(data, position, end)

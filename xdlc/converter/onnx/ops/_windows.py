@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -58,10 +58,14 @@ class Window:
             out.append(steps + 1)
         return tuple(out)
 
-    def without_needless_ceil(self, spatial: tuple[int, ...]) -> Window:
-        """Return the window without rounding up where that gives the same output."""
-        floor = Window(self.kernel, self.strides, self.dilations, self.before, self.after)
-        return floor if floor.extents(spatial) == self.extents(spatial) else self
+    def rounded_down(self, spatial: tuple[int, ...]) -> Window:
+        """Return a window of the same output that rounds down: what hangs over becomes padding."""
+        after = []
+        for axis, extent in enumerate(self.extents(spatial)):
+            reach = self.dilations[axis] * (self.kernel[axis] - 1) + 1
+            end = (extent - 1) * self.strides[axis] + reach
+            after.append(max(self.after[axis], end - spatial[axis] - self.before[axis]))
+        return replace(self, after=tuple(after), ceil=False)
 
     def params(self, *names: str) -> dict[str, ir.Param]:
         """Return the named QNN parameters: stride, dilation, pad_amount, filter_size."""

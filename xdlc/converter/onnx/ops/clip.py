@@ -26,10 +26,10 @@ def clip(node: Node, b: Builder) -> Value:
             return value
         if lowest == 0.0 and highest is None:
             return neuron(b, value, RELU)
-        bounds = np.finfo(np.float32)
+        most = float(np.finfo(np.float32).max)
         params = {
-            "min_value": ir.f32(bounds.min if lowest is None else max(lowest, float(bounds.min))),
-            "max_value": ir.f32(bounds.max if highest is None else min(highest, float(bounds.max))),
+            "min_value": ir.f32(-most if lowest is None else max(lowest, -most)),
+            "max_value": ir.f32(most if highest is None else min(highest, most)),
         }
         return neuron(b, value, RELU_MIN_MAX, params)
     if low is not None:

@@ -54,7 +54,7 @@ def split(node: Node, b: Builder) -> list[Value]:
     if len(sizes) == 1:
         return [value]
     lying = value.axis(axis)
-    params = {
+    params: dict[str, ir.Param] = {
         "axis": ir.u32(lying),
         "split_index": ir.static("", np.cumsum(sizes[:-1]).astype(np.uint32)),
     }

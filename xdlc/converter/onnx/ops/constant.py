@@ -28,7 +28,7 @@ def constant(node: Node, b: Builder) -> Value:
 @importer("ConstantOfShape", since=9)
 def constant_of_shape(node: Node, b: Builder) -> Value:
     """Fill a shape with one value, when it is written and not before."""
-    shape = tuple(int(extent) for extent in node.static(0, "the shape").reshape(-1))  # type: ignore[union-attr]
+    shape = tuple(node.ints(0, "shape", "the shape") or ())
     if any(extent < 0 for extent in shape):
         raise node.problem(f"its shape {list(shape)} has a negative extent")
     given = node.attr("value")

@@ -17,7 +17,7 @@ def depth_to_space(node: Node, b: Builder) -> Value:
     if x.rank != 4 or not block or x.shape[1] % (block * block):
         raise node.problem(f"blocksize {block} does not fit {list(x.shape)}")
     n, c, h, w = x.shape
-    params = {
+    params: dict[str, ir.Param] = {
         "block_size": ir.static("", np.asarray([block, block], np.uint32)),
         "mode": ir.u32({"DCR": 0, "CRD": 1}[node.attr("mode", "DCR")]),
     }

@@ -93,7 +93,7 @@ def _direction(node: Node, b: Builder, x: Value, index: int, reverse: bool) -> l
     else:
         array = peepholes.numpy()[index].reshape(3, units)  # input, output, forget
         inputs += [b.source_order(b.const(array[row], f"{node.name}_p{row}_{index}")) for row in (0, 2, 1)]
-    inputs.append(gate(bias, "input", "b"))
+    inputs += [gate(bias, "input", "b"), None, None]  # HTP wants all 24 positions
     params = {"direction": ir.u32(int(reverse)), "time_major": ir.b8(True)}
     shapes = [(steps, batch, units), (batch, units), (batch, units)]
     hidden, cell, last = (

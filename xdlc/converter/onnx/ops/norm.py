@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.registry import ANY, CHANNEL_LAST, Node, importer
-from xdlc.converter.values import Value, channel_last
+from xdlc.converter.values import Value, channel_last, identity
 
 
 @importer("LayerNormalization", since=17)
@@ -17,15 +19,17 @@ def layer_normalization(node: Node, b: Builder) -> Value:
     if any(node.outputs[1:]):
         raise node.problem("its mean or deviation output is used; QNN gives none", "export for inference")
     axis = node.attr("axis", -1) % x.rank
-    inputs = [b.source_order(x), b.source_order(scale)]
+    features = math.prod(x.shape[axis:])
+    flat = b.reshape(x, (*x.shape[:axis], features))  # backends take the last axis only
+    inputs = [b.source_order(flat), b.source_order(b.reshape(scale, (features,)))]
     if bias is not None:
-        inputs.append(b.source_order(bias))
-    params = {
-        "axes": ir.static("", np.arange(axis, x.rank, dtype=np.uint32)),
+        inputs.append(b.source_order(b.reshape(bias, (features,))))
+    params: dict[str, ir.Param] = {
+        "axes": ir.static("", np.asarray([axis], np.uint32)),
         "epsilon": ir.f32(node.attr("epsilon", 1e-5)),
     }
-    out = b.emit("LayerNorm", inputs, x.shape, x.dtype, params)
-    return Value(out, tuple(range(x.rank)))
+    out = b.emit("LayerNorm", inputs, flat.shape, x.dtype, params)
+    return b.reshape(Value(out, identity(flat.rank)), x.shape)
 
 
 @importer("InstanceNormalization", since=6, layout=CHANNEL_LAST)

@@ -52,12 +52,17 @@ def pooled(
         x = b.reshape(x, (*x.shape[:2], 1, *spatial))
     if x.rank not in (4, 5):
         raise node.problem(f"{x.rank - 2} spatial axes; QNN pools over 2 or 3")
-    view = view.without_needless_ceil(x.shape[2:])
+    counts_padding = stem == "PoolAvg" and bool(node.attr("count_include_pad", 0))
+    floor = view.rounded_down(x.shape[2:])
+    if counts_padding and floor.after != view.after:
+        raise node.problem(
+            "ceil_mode with count_include_pad, where a window hangs over the padding: QNN counts otherwise",
+            "export with ceil_mode = 0 or count_include_pad = 0",
+        )
+    view = floor
     params = view.params("filter_size", "stride", "pad_amount")
-    if view.ceil:
-        params["rounding_mode"] = ir.u32(1)
     if stem == "PoolAvg":
-        params["count_pad_for_edges"] = ir.b8(bool(node.attr("count_include_pad", 0)))
+        params["count_pad_for_edges"] = ir.b8(counts_padding)
     lying = (x.shape[0], *view.extents(x.shape[2:]), x.shape[1])
     out = b.emit(f"{stem}{view.rank}d", [b.channel_last(x)], lying, x.dtype, params, encoding=encoding)
     return b.reshape(Value(out, channel_last(x.rank)), shape)

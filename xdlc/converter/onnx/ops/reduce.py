@@ -52,7 +52,7 @@ def _reduce(node: Node, b: Builder, value: Value, type: str) -> Value:
     shape = [1 if axis in lying else extent for axis, extent in enumerate(value.tensor.shape)]
     if not keep and len(axes) < value.rank:
         shape = [extent for axis, extent in enumerate(shape) if axis not in lying]
-    params = {
+    params: dict[str, ir.Param] = {
         "axes": ir.static("", np.asarray(lying, np.uint32)),
         "keep_dims": ir.b8(keep or len(axes) == value.rank),
     }

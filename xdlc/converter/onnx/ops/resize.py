@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -179,7 +180,7 @@ def _native_positions(n: int, m: int, align: bool, half: bool) -> Array:
 
 def _picked(positions: Array, rule: str, n: int) -> Array:
     """Return the element that each position picks."""
-    near = {
+    near: dict[str, Callable[[Array], Array]] = {
         "floor": np.floor,
         "ceil": np.ceil,
         "round": lambda p: np.floor(p + 0.5),

@@ -18,7 +18,6 @@ _OPERATIONS = {
     "Log": 7,
     "Neg": 8,
     "Not": 9,
-    "Reciprocal": 10,
     "Round": 11,
     "Sign": 13,
     "Sin": 14,

@@ -1,0 +1,17 @@
+"""Reciprocal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xdlc.converter.builder import Builder
+from xdlc.converter.onnx.ops.binary import DIVIDE
+from xdlc.converter.onnx.registry import ANY, Node, importer
+from xdlc.converter.values import Value
+
+
+@importer("Reciprocal", since=6, layout=ANY)
+def reciprocal(node: Node, b: Builder) -> Value:
+    """Divide one by the value: HTP refuses the unary operation RECIPROCAL."""
+    x = node.required(0)
+    return b.binary(DIVIDE, b.const(np.ones(1, x.dtype.numpy), f"{node.name}_one"), x)
