@@ -199,6 +199,10 @@ class _Decoder:
         table, cls = self.table, field.table
         return [table(place, cls, depth) for place in places]
 
+    def read_mapped(self, position: int, offset: int, field: Field, depth: int) -> Blob:
+        start, count = self.span(position + offset, SIZES[field.element or ""])
+        return Blob(self.data[start : start + count * SIZES[field.element or ""]], start)
+
     def read_vector64(self, position: int, offset: int, field: Field, depth: int) -> Blob:
         position += offset
         if position + 8 > self.size:
@@ -327,12 +331,12 @@ class _Encoder:
                 elif kind == "table":
                     self.refer(slot, self.table(values[index]))
                 else:
-                    self.refer(slot, self.vector(values[index], field.element or ""))
+                    self.refer(slot, self.vector(values[index], field.element or "", kind == "mapped"))
         else:
             out += shape.pack(position - shape.vtable, *[values[index] for index in shape.picked])
         return position
 
-    def vector(self, values: Sequence[Any] | Blob | bytes, element: str) -> int:
+    def vector(self, values: Sequence[Any] | Blob | bytes, element: str, packed: bool) -> int:
         out = self.out
         width = SIZES.get(element, 4)
         out.extend(bytes((4 - len(out) % 4) % 4))
@@ -340,8 +344,8 @@ class _Encoder:
             out.extend(bytes(4))
         position = len(out)
         count = len(values)
-        if element == "ubyte":
-            out += struct.pack("<I", count) + bytes(values)  # type: ignore[arg-type]
+        if packed or element == "ubyte":
+            out += struct.pack("<I", count // width) + bytes(values)  # type: ignore[arg-type]
             return position
         assert not isinstance(values, Blob)
         if element in FORMATS:

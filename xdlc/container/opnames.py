@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xdlc.ir import NATIVE_PACKAGE, Param, Scalar, u32
+from xdlc.ir import NATIVE_PACKAGE, Param, Scalar, b8, u32
 
 # Type in the file -> (supplemental string that names the QNN operation, the operations it may name).
 FAMILIES = {
@@ -43,7 +43,13 @@ OPERATIONS = {
     "Eltwise_Unary": {f"ElementWise{name}": number for number, name in enumerate(UNARY)},
     "Eltwise_Binary": {f"ElementWise{name}": number for number, name in enumerate(BINARY)},
 }
+# QNN's older names for one operation of a wider type, which the vendor's reader gives back as that type.
+NEURONS = {"Elu": 0, "Gelu": 1, "HardSwish": 3, "Relu": 4, "ReluMinMax": 5, "Sigmoid": 6, "Tanh": 8}
+NARROW = {name: ("ElementWiseNeuron", number) for name, number in NEURONS.items()}
+for _family, _numbers in OPERATIONS.items():
+    NARROW.update((name, (RENAMED[_family], number)) for name, number in _numbers.items())
 INTERPOLATIONS = {0: "ResizeNearestNeighbor", 1: "ResizeBilinear"}
+HALF_PIXEL, ALIGN_CORNERS = 0, 2
 
 
 def to_qnn(
@@ -74,11 +80,29 @@ def to_qnn(
         if name not in OPERATIONS[type]:
             raise ValueError(f"has neither a parameter 'operation' nor a known 'eltwise_type' ({name!r})")
         found["operation"] = u32(OPERATIONS[type][name])
+    if type in NARROW:
+        type, number = NARROW[type]
+        found["operation"] = u32(number)
+        return type, found
     if type == "Resize":
-        mode = found.get("interpolation_mode")
-        chosen = INTERPOLATIONS.get(int(mode.value)) if isinstance(mode, Scalar) else None
-        return chosen or type, found
+        return _resize(found)
     return RENAMED.get(type, type), found
+
+
+def _resize(params: dict[str, Param]) -> tuple[str, dict[str, Param]]:
+    """Return the narrower operation that a Resize stands for; its own parameters stay, as with the vendor."""
+    interpolation, transformation = params.get("interpolation_mode"), params.get("transformation_mode")
+    if not isinstance(interpolation, Scalar) or not isinstance(transformation, Scalar):
+        raise ValueError("needs the scalar parameters 'interpolation_mode' and 'transformation_mode'")
+    if interpolation.value not in INTERPOLATIONS:
+        return "Resize", params
+    type = INTERPOLATIONS[int(interpolation.value)]
+    found = dict(params)
+    found["align_corners"] = b8(transformation.value == ALIGN_CORNERS)
+    found["half_pixel_centers"] = b8(transformation.value == HALF_PIXEL)
+    if type == "ResizeBilinear":
+        found["antialias"] = b8(False)
+    return type, dict(sorted(found.items()))
 
 
 def from_qnn(type: str, package: str, params: Mapping[str, Param]) -> tuple[str, dict[str, str]]:

@@ -1,7 +1,8 @@
 """Writes ``_generated/*.py`` from the ``*.fbs`` files: ``python -m xdlc.schema.generate``.
 
 Takes the part of the flatbuffers schema language that the DLC needs: tables of scalars, strings, tables
-and vectors, ``include``, defaults of scalars, and the attribute ``vector64``.
+and vectors, ``include``, defaults of scalars, and two attributes of vectors: ``vector64`` (64-bit offset and count) and our own ``mapped``
+(the reader gives the bytes where they lie).
 """
 
 from __future__ import annotations
@@ -89,12 +90,12 @@ def _field(tokens: list[str], expect: Callable[..., str]) -> tuple[str, str, str
         default = tokens.pop()
     if tokens[-1] == "(":
         expect("(")
-        kind = expect("vector64")
+        kind = expect("vector64", "mapped")
         expect(")")
     expect(";")
     if kind in SCALARS or kind == "string":
         return name, kind, default, "", None
-    if kind == "vector" or kind == "vector64":
+    if element:
         plain = element in SCALARS or element == "string"
         return name, kind, default, element if plain else "table", None if plain else element
     return name, "table", default, "", kind
@@ -107,7 +108,7 @@ def _annotation(kind: str, element: str, table: str | None) -> str:
         return "str | None"
     if kind == "table":
         return f"{table} | None"
-    if element == "ubyte":
+    if element == "ubyte" or kind == "mapped":
         return "Blob | bytes | None"
     return f"Sequence[{table or SCALARS.get(element, 'str')}] | None"
 

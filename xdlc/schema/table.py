@@ -11,7 +11,8 @@ class Field(NamedTuple):
     Attributes:
         name: Attribute of the Python class.
         slot: Byte offset of its entry in the vtable.
-        kind: A scalar type of flatbuffers, or ``string``, ``table``, ``vector`` or ``vector64``.
+        kind: A scalar type of flatbuffers, or ``string``, ``table``, ``vector``, ``vector64`` or
+            ``mapped`` (a vector of scalars whose bytes are not taken apart).
         default: Value of an absent field.
         element: What a vector holds: a scalar type, ``string`` or ``table``.
         table: The class of the table or of the tables in the vector.

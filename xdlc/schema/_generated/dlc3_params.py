@@ -17,7 +17,7 @@ class Elements(Table):
         self,
         dtype: int = 0,
         octets: Blob | bytes | None = None,
-        reals: Sequence[float] | None = None,
+        reals: Blob | bytes | None = None,
     ) -> None:
         self.dtype = dtype
         self.octets = octets
@@ -72,7 +72,7 @@ class Params(Table):
 Elements.FIELDS = (
     Field('dtype', 4, 'ubyte', 0),
     Field('octets', 6, 'vector', None, 'ubyte', None),
-    Field('reals', 8, 'vector', None, 'float', None),
+    Field('reals', 8, 'mapped', None, 'float', None),
 )
 Weight.FIELDS = (
     Field('name', 4, 'string', None),
