@@ -20,23 +20,36 @@ Array = Any  # numpy.ndarray
 
 def stored_limits(tensor: Tensor) -> tuple[int, int]:
     """Return the smallest and largest integer that ``tensor`` may store, used bits counted."""
-    bits = getattr(tensor.encoding, "bits", None) or tensor.dtype.bits
+    bits = _used_bits(tensor) or tensor.dtype.bits
     if tensor.dtype.is_signed:
         return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     return 0, (1 << bits) - 1
 
 
+def _used_bits(tensor: Tensor) -> int | None:
+    if isinstance(tensor.encoding, ScaleOffset | AxisScaleOffset | BlockScaleOffset):
+        return tensor.encoding.bits
+    return None
+
+
 def unpacked(tensor: Tensor) -> TensorData:
     """Return the stored integers of a static tensor, one element each.
 
-    Packed 4-bit types hold the even element in the low half of a byte.
+    Packed 4-bit types hold the even element in the low half of a byte.  Where an encoding uses only
+    some bits of the storage type, the others say nothing: the vendor's writer leaves them 0 for
+    negative numbers too.
     """
     data = tensor.data
     if data is None:
         raise ValueError(f"tensor {tensor.name!r} is not static")
-    if tensor.dtype.bits != 4:
-        return data.reshape(tensor.shape)
     import numpy
+
+    if tensor.dtype.bits != 4:
+        unused = tensor.dtype.bits - (_used_bits(tensor) or tensor.dtype.bits)
+        shaped = data.reshape(tensor.shape)
+        if unused <= 0 or not tensor.dtype.is_fixed:
+            return shaped
+        return shaped.transform(lambda array: numpy.right_shift(numpy.left_shift(array, unused), unused))
 
     size, shape, signed = tensor.size, tensor.shape, tensor.dtype.is_signed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy
 
@@ -21,37 +22,44 @@ LAYER_NORM = (12, 13, 14, 15)
 INPUT_GATE_WEIGHTS, INPUT_GATE_RECURRENT, INPUT_GATE_BIAS = 16, 17, 21
 PEEPHOLES = (18, 20, 19)  # input, output, forget: the order ONNX wants
 PROJECTION = (22, 23)
+Part = TensorData | str
 FLOAT = numpy.dtype(numpy.float32)
 
 
-def _stacked(parts: Sequence[TensorData], shape: tuple[int, ...]) -> TensorData:
-    """Return the parts behind each other under ``shape``."""
-    return Transform(
-        parts, lambda *arrays: numpy.concatenate([a.reshape(-1) for a in arrays]).reshape(shape), shape, FLOAT
-    )
+def _stacked(b: Builder, hint: str, parts: Sequence[Part], shape: tuple[int, ...]) -> str:
+    """Return the parts behind each other under ``shape``: one initializer if all are static."""
+    data = [part for part in parts if isinstance(part, TensorData)]
+    if len(data) == len(parts):
+        whole = Transform(data, lambda *arrays: _joined(arrays).reshape(shape), shape, FLOAT)
+        return b.initializer(hint, whole)
+    values = [b.initializer(hint, part) if isinstance(part, TensorData) else part for part in parts]
+    return b.reshape(b.node("Concat", [b.reshape(value, (-1,)) for value in values], axis=0), shape)
 
 
-def _static(op: Op, index: int, b: Builder) -> TensorData:
-    tensor = args.operand(op, index)
-    if not tensor.is_static:
-        raise b.unsupported(f"input {index} is computed, but weights must be static", "fold constants first")
-    return real_data(tensor)
+def _joined(arrays: Sequence[Any]) -> Any:
+    return numpy.concatenate([array.reshape(-1) for array in arrays])
 
 
-def _gates(op: Op, first: int, input_gate: int, b: Builder) -> list[TensorData]:
+def _part(tensor: Tensor, b: Builder) -> Part:
+    return real_data(tensor) if tensor.is_static else b.read(tensor)
+
+
+def _gates(op: Op, first: int, input_gate: int, b: Builder) -> list[Part]:
     """Return weights or biases in ONNX's order: input, output, forget, cell.
 
     Without weights of its own the input gate is one minus the forget gate, which is a sigmoid of the
     negated argument: the negated weights of the forget gate.
     """
-    forget = _static(op, first + FORGET, b)
+    forget = _part(args.operand(op, first + FORGET), b)
+    given = args.optional(op, input_gate)
+    own: Part
     if args.optional(op, INPUT_GATE_WEIGHTS) is None:
-        own: TensorData = forget.transform(numpy.negative)
-    elif args.optional(op, input_gate) is None:
-        own = ArrayData(numpy.zeros(forget.shape, FLOAT))
+        own = forget.transform(numpy.negative) if isinstance(forget, TensorData) else b.node("Neg", [forget])
+    elif given is None:
+        own = ArrayData(numpy.zeros(args.operand(op, first + FORGET).shape, FLOAT))
     else:
-        own = _static(op, input_gate, b)
-    return [own, _static(op, first + OUTPUT, b), forget, _static(op, first + CELL, b)]
+        own = _part(given, b)
+    return [own, _part(args.operand(op, first + OUTPUT), b), forget, _part(args.operand(op, first + CELL), b)]
 
 
 def _state(op: Op, index: int, b: Builder, batch: int) -> str:
@@ -94,9 +102,9 @@ def lstm(op: Op, b: Builder) -> None:
     zeros = ArrayData(numpy.zeros(4 * units, FLOAT))
     inputs = [
         value,
-        b.initializer(f"{op.name}~w", _stacked(weights, (1, 4 * units, width))),
-        b.initializer(f"{op.name}~r", _stacked(recurrent, (1, 4 * units, units))),
-        b.initializer(f"{op.name}~b", _stacked([*biases, zeros], (1, 8 * units))),
+        _stacked(b, f"{op.name}~w", weights, (1, 4 * units, width)),
+        _stacked(b, f"{op.name}~r", recurrent, (1, 4 * units, units)),
+        _stacked(b, f"{op.name}~b", [*biases, zeros], (1, 8 * units)),
         "",
         _state(op, INITIAL_OUTPUT, b, batch),
         _state(op, INITIAL_CELL, b, batch),
@@ -112,14 +120,8 @@ def _peepholes(op: Op, b: Builder, units: int) -> str:
     if not any(given):
         return ""
     nothing = ArrayData(numpy.zeros(units, FLOAT))
-    parts = [nothing if tensor is None else _peephole(tensor, b) for tensor in given]
-    return b.initializer(f"{op.name}~p", _stacked(parts, (1, 3 * units)))
-
-
-def _peephole(tensor: Tensor, b: Builder) -> TensorData:
-    if not tensor.is_static:
-        raise b.unsupported("peephole weights are computed, but must be static", "fold constants first")
-    return real_data(tensor)
+    parts = [nothing if tensor is None else _part(tensor, b) for tensor in given]
+    return _stacked(b, f"{op.name}~p", parts, (1, 3 * units))
 
 
 def _write(op: Op, b: Builder, outputs: tuple[str, ...], swapped: bool) -> None:
