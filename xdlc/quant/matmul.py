@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from xdlc.ir import Graph, Op, Origin, Tensor, b8, make_op
+from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor, b8, make_op
 from xdlc.ir.tensor import Role
+from xdlc.quant.rules import single_name
 
 
 def matmul_to_fully_connected(graph: Graph) -> bool:
     """Turn each MatMul by a static float matrix into FullyConnected; say if any was.
 
-    Weights are transposed to [out, in] when they are read.  FullyConnected folds all leading axes of
-    its input into one; ``keep_dims`` gives them back.
+    A vector added to the product becomes the bias.  Weights are transposed to [out, in] when they
+    are read.  FullyConnected folds all leading axes of its input into one; ``keep_dims`` gives them
+    back.
     """
     changed = False
     for op in graph.ops:
@@ -23,7 +25,7 @@ def matmul_to_fully_connected(graph: Graph) -> bool:
 def _has_static_matrix(graph: Graph, op: Op) -> bool:
     source, weight = op.inputs[0], op.inputs[1]
     return (
-        op.package == "qti.aisw"
+        op.package == NATIVE_PACKAGE
         and source is not None
         and weight is not None
         and weight.is_static
@@ -43,19 +45,44 @@ def _turn(graph: Graph, op: Op) -> None:
     data = weight.data.reshape(weight.shape[-2:])
     if not op.param("transpose_in1", False):
         data = data.transpose((1, 0))
-    name = graph.unique_name(f"{weight.name}_t")
-    turned = Tensor(name, data.shape, weight.dtype, None, data, Role.STATIC)
+    turned = Tensor(graph.unique_name(f"{weight.name}_t"), data.shape, weight.dtype, None, data, Role.STATIC)
     inputs = [op.inputs[0], turned, *op.inputs[2:]]
-    origin = op.origin if op.origin.reason else Origin(op.origin.nodes, None)
-    new = make_op(
-        graph,
-        "FullyConnected",
-        inputs,
-        [result],
-        {"keep_dims": b8(result.rank != 2)},
-        name=f"{op.name}_fc",
-        origin=origin,
-    )
+    origin = op.origin
+    addition = graph.sole_consumer(result)
+    bias = _bias_of(addition, result, turned) if addition is not None and len(inputs) == 2 else None
+    if addition is not None and bias is not None:
+        inputs.append(_flat(graph, bias))
+        origin = origin.merged(addition.origin)
+    params = {"keep_dims": b8(result.rank != 2)}
+    new = make_op(graph, "FullyConnected", inputs, [result], params, name=f"{op.name}_fc", origin=origin)
     graph.replace_op(op, new)
-    if not graph.consumers(weight):
-        graph.tensors.pop(weight.name, None)
+    if addition is not None and bias is not None:
+        total = addition.outputs[0]
+        graph.unlink(addition)
+        graph.set_output(new, 0, total)
+    for unread in (weight, bias):
+        if unread is not None and not graph.consumers(unread):
+            graph.tensors.pop(unread.name, None)
+
+
+def _bias_of(addition: Op, result: Tensor, weight: Tensor) -> Tensor | None:
+    """Return the vector that ``addition`` adds to the last axis of ``result``, or None if it does not."""
+    if single_name(addition) != "ElementWiseAdd" or addition.outputs[0].shape != result.shape:
+        return None
+    for bias in addition.inputs:
+        if (
+            bias is not None
+            and bias.is_static
+            and bias.dtype == weight.dtype
+            and bias.encoding is None
+            and bias.size == weight.shape[0] == bias.shape[-1]
+        ):
+            return bias
+    return None
+
+
+def _flat(graph: Graph, bias: Tensor) -> Tensor:
+    if bias.rank == 1 or bias.data is None:
+        return bias
+    data = bias.data.reshape((bias.size,))
+    return Tensor(graph.unique_name(f"{bias.name}_flat"), data.shape, bias.dtype, None, data, Role.STATIC)

@@ -21,7 +21,7 @@ class Placement:
     reasons: dict[Op, str]
 
     def is_fixed(self, graph: Graph, tensor: Tensor) -> bool:
-        """Return whether an activation is stored in fixed point: as its producer is, or an input's readers."""
+        """Return whether an activation is stored in fixed point."""
         if tensor.is_static or not is_real(tensor):
             return False
         if tensor.producer is not None:
