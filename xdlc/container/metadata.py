@@ -149,12 +149,16 @@ def main_text(model: Model) -> bytes:
 
 
 def history_text(model: Model) -> bytes:
-    """Return the JSON history of a model; steps without a time of their own get the file's."""
+    """Return the JSON history of a model.
+
+    Every step gets all fields, the file's time among them: the vendor's reader finds no graph in a
+    file with a step that lacks ``converterVersion``.
+    """
     now = timestamp()
     steps = []
     for given in model.metadata.get("history", ()):
-        step = {key: value for key, value in given.items() if key != "command"}
-        step.setdefault("timestamp", now)
+        step = {"tool": "", "converterVersion": "", "args": {}, "timestamp": now} | given
+        step.pop("command", None)
         steps.append({given.get("command", DEFAULT_COMMAND): step})
     return _pretty({"header": _header("DLC_METADATA_HISTORY", now), "dlcGenerationInfo": steps})
 
