@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from xdlc.ir import (
+    NATIVE_PACKAGE,
     AxisScaleOffset,
     BlockScaleOffset,
     BlockwiseExpansion,
@@ -26,7 +27,7 @@ SHOWN_VALUES = 16
 _CACHE = "htp.cache."
 _AIP = "aip.metadata"
 # Where the output channels of a convolution's weights are; the rest of the weight is one output's work.
-_CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d")
+_CONVOLUTIONS = ("Convolutional", "Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d")
 _TRANSPOSED = ("TransposeConv1d", "TransposeConv2d", "TransposeConv3d")
 
 
@@ -120,7 +121,7 @@ def _number(value: float) -> float | str:
 
 def _op(index: int, op: Op) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "id": index,
+        "id": op.param("layer_id", index),  # of format 3, where HTA sections refer to it
         "name": op.name,
         "type": op.type,
         "package": op.package,
@@ -160,7 +161,7 @@ def macs(op: Op) -> int:
         return result.size * weight.size // max(weight.shape[-1], 1)
     if op.type in _TRANSPOSED and weight.rank >= 2:
         return data.size * weight.size // max(weight.shape[-2], 1)
-    if op.type == "FullyConnected":
+    if op.type == "FullyConnected" and op.package == NATIVE_PACKAGE:
         return result.size * weight.shape[-1]
     if op.type == "MatMul":
         transposed = bool(op.param("transpose_in0", False)) and data.rank >= 2
@@ -221,15 +222,33 @@ def _cached_tensor(tensor: Any) -> dict[str, Any]:
 
 def aip_records(model: Model) -> list[dict[str, Any]]:
     """Return the HTA records: version, compiler, and which layers each section runs."""
-    names = [name for name in model.records if name.startswith(_AIP)]
-    if not names:
-        return []
-    from xdlc.container import describe_aip
+    from xdlc.container.aip import parse_aip
 
-    return [
-        {"record": name, "bytes": model.records[name].nbytes} | describe_aip(model.records[name], where=name)
-        for name in names
-    ]
+    found = []
+    for name, data in model.records.items():
+        if name.startswith(_AIP):
+            record = parse_aip(data.numpy().tobytes(), where=f"entry {name!r}")
+            sections = [
+                {
+                    "engine": section.engine.name,
+                    "first_layer": section.first,
+                    "last_layer": section.last,
+                    "buffers": [buffer.name for buffer in section.buffers],
+                    "binary_bytes": len(section.binary),
+                }
+                for section in record.sections
+            ]
+            found.append(
+                {
+                    "record": name,
+                    "bytes": data.nbytes,
+                    "version": record.version,
+                    "compiler": record.compiler,
+                    "flavour": record.flavour,
+                    "sections": sections,
+                }
+            )
+    return found
 
 
 def _dict(value: Any) -> dict[str, Any]:

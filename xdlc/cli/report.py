@@ -9,6 +9,7 @@ from xdlc.cli import text
 from xdlc.cli.contract import port_lines
 
 NATIVE = "qti.aisw"
+_SHOWN_AS_HISTORY = ("-command", "converter-version")
 
 
 def report(found: dict[str, Any], *, ops: bool, encodings: bool, trace: bool) -> Iterator[str]:
@@ -43,7 +44,11 @@ def _head(found: dict[str, Any]) -> Iterator[str]:
         ("size", f"{text.size(found['bytes'])} ({found['bytes']} bytes)"),
         ("container", f"DLC {text.clean(found['version'])}"),
     ]
-    rows += [(text.clean(key), text.clean(value)) for key, value in found["properties"].items()]
+    rows += [
+        (text.clean(key), text.clean(value))
+        for key, value in found["properties"].items()
+        if value != "N/A" and not key.endswith(_SHOWN_AS_HISTORY)
+    ]
     for step in found["history"]:
         args = step.get("args")
         pairs = args.items() if isinstance(args, dict) else ()
@@ -154,16 +159,16 @@ def _aip(records: list[dict[str, Any]]) -> Iterator[str]:
         yield f"  {text.clean(record['record'])}: {text.size(record['bytes'])}"
         yield from text.columns(
             [
-                ("version", text.clean(record["version"])),
-                ("compiler", text.clean(record["compiler"])),
-                ("flavour", text.clean(record["flavour"])),
+                ("version", record["version"]),
+                ("compiler", record["compiler"]),
+                ("flavour", str(record["flavour"])),
             ]
         )
         rows = [
             (
-                text.clean(section["kind"]),
+                section["engine"],
                 f"layers {section['first_layer']}-{section['last_layer']}",
-                f"{section['buffers']} buffers",
+                f"{len(section['buffers'])} buffers",
                 text.size(section["binary_bytes"]),
             )
             for section in record["sections"]

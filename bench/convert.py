@@ -1,0 +1,127 @@
+"""Time and memory of converting a model, beside other ways to rewrite it.
+
+    python bench/convert.py resnet50.onnx llm.onnx --input_dim llm.onnx:ids 1,128
+
+Each tool runs in a process of its own; wall time and peak resident memory are those of the whole
+process, start-up included.  Of several runs the shortest time and the largest memory count.
+
+    xdlc  xconv-onnx-to-dlc
+    cp    cp of the model and its external data
+    ort   onnxruntime: load, optimize (basic), save
+    dump  onnxruntime-qnn: its own dump of the model as a DLC
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+PEERS = Path(__file__).with_name("peers.py")
+TOOLS = ("xdlc", "cp", "ort", "dump")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One tool on one model: seconds and bytes, or why there are none."""
+
+    seconds: float = 0.0
+    memory: int = 0
+    failure: str = ""
+
+
+def command(tool: str, model: Path, folder: Path, dims: list[tuple[str, str]]) -> list[str]:
+    """Return the command line that lets a tool rewrite ``model`` into ``folder``."""
+    if tool == "xdlc":
+        converter = str(Path(sys.executable).with_name("xconv-onnx-to-dlc"))
+        shapes = [word for name, extents in dims for word in ("-d", name, extents)]
+        return [converter, "-i", str(model), "-o", str(folder / "model.dlc"), *shapes]
+    if tool == "cp":
+        files = subprocess.run(
+            [sys.executable, str(PEERS), "files", str(model)], check=True, capture_output=True, text=True
+        )
+        return ["cp", *files.stdout.split("\n")[:-1], str(folder)]
+    return [sys.executable, str(PEERS), tool, str(model), str(folder)]
+
+
+def measure(words: list[str]) -> Figure:
+    """Run a command and return wall time and peak resident memory of its process."""
+    with tempfile.TemporaryFile() as errors:
+        start = time.perf_counter()
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=errors)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            errors.seek(0)
+            lines = errors.read().decode(errors="replace").strip().splitlines() or ["no message"]
+            return Figure(failure=f"exit {process.returncode}: {lines[0][:70]}")
+    return Figure(seconds, usage.ru_maxrss * 1024)
+
+
+def best(tool: str, model: Path, dims: list[tuple[str, str]], runs: int, scratch: Path) -> Figure:
+    """Return shortest time and largest memory over several runs."""
+    figures = []
+    for _ in range(runs):
+        with tempfile.TemporaryDirectory(dir=scratch) as folder:
+            figures.append(measure(command(tool, model, Path(folder), dims)))
+        if figures[-1].failure:
+            return figures[-1]
+    return Figure(min(f.seconds for f in figures), max(f.memory for f in figures))
+
+
+def table(model: Path, figures: dict[str, Figure]) -> None:
+    """Print one model's figures and their ratios to ours."""
+    ours = figures.get("xdlc", Figure(failure="not run"))
+    print(f"\n{model.name}")
+    print(f"  {'':6}{'seconds':>10}{'peak MB':>10}{'time: ours is':>16}{'memory: ours is':>18}")
+    for tool, figure in figures.items():
+        if figure.failure:
+            print(f"  {tool:6}{figure.failure}")
+            continue
+        ratios = ""
+        if tool != "xdlc" and not ours.failure:
+            ratios = f"{ours.seconds / figure.seconds:>14.2f} x{ours.memory / figure.memory:>16.2f} x"
+        print(f"  {tool:6}{figure.seconds:>10.2f}{figure.memory / 1e6:>10.0f}{ratios}", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("--runs", type=int, default=3, help="runs of each tool (default: 3)")
+    parser.add_argument("--tools", default=",".join(TOOLS), help="comma list of " + ", ".join(TOOLS))
+    parser.add_argument("--scratch", type=Path, help="folder for the results (default: beside the model)")
+    parser.add_argument(
+        "--input_dim",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("MODEL.onnx:NAME", "D1,D2"),
+        help="shape of an input of one of the models, for xdlc",
+    )
+    given = parser.parse_args()
+    failed = False
+    for model in given.models:
+        dims = [
+            (key.partition(":")[2], value)
+            for key, value in given.input_dim
+            if key.startswith(f"{model.name}:")
+        ]
+        figures = {
+            tool: best(tool, model, dims, given.runs, given.scratch or model.resolve().parent)
+            for tool in given.tools.split(",")
+        }
+        table(model, figures)
+        failed |= bool(figures.get("xdlc", Figure()).failure)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
