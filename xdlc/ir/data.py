@@ -141,6 +141,10 @@ class MappedFile:
                 f"cannot be read: {reason}", where=str(path), fix="check the path and its permissions"
             ) from error
 
+    def __del__(self) -> None:
+        if hasattr(self, "file"):  # opening may have failed
+            self.file.close()
+
     def view(self, offset: int, nbytes: int) -> memoryview:
         """Return a read-only view of a range that the caller has checked."""
         return memoryview(self._map)[offset : offset + nbytes]
