@@ -1,0 +1,1 @@
+"""Definitions of operations, and the check that a graph keeps to them."""

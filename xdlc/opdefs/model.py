@@ -1,0 +1,171 @@
+"""What is known of operations, as read from OpDef XML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdlc.ir.dtype import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A rule about one tensor; which texts are enforced is told in ``xdlc.opdefs.rules``.
+
+    Attributes:
+        id: Number or name by which a supplement replaces it; may be empty.
+        type: ``Number``, ``Shape``, ``Value``, ``Datatype``, ``Description`` or empty.
+        text: The rule.
+    """
+
+    id: str
+    type: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDef:
+    """An input or output of an operation.
+
+    Attributes:
+        name: ``in[0]``, ``out[1]`` in native definitions; anything in custom ones.
+        mandatory: Whether it must be there.
+        dtypes: Allowed types; empty if the backend decides.
+        rank: Exact number of axes; None for any.
+        shape: Names, numbers or expressions of the extents; ``..`` stands for any number of axes;
+            empty if not told.
+        layout: ``NHWC`` and the like, or empty.
+        constraints: Rules.
+        default: What stands in for a missing tensor, as text.
+        repeated: Whether it stands for any number of tensors.
+        is_static: Whether it holds data of the model.
+    """
+
+    name: str
+    mandatory: bool
+    dtypes: tuple[DType, ...]
+    rank: int | None
+    shape: tuple[str, ...] = ()
+    layout: str = ""
+    constraints: tuple[Constraint, ...] = ()
+    default: str | None = None
+    repeated: bool = False
+    is_static: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ParamDef(TensorDef):
+    """A parameter; a scalar if its rank is 0.
+
+    Attributes:
+        enumeration: Names of the values 0, 1, 2...; empty for plain numbers.
+    """
+
+    enumeration: tuple[str, ...] = ()
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether the parameter is one value."""
+        return self.rank == 0
+
+
+@dataclass(frozen=True, slots=True)
+class OpDef:
+    """An operation.
+
+    Attributes:
+        name: Operation type.
+        package: Op package.
+        inputs: Inputs by position.
+        outputs: Outputs by position.
+        params: Parameters by name.
+        description: Text, may be empty.
+        references: What it corresponds to elsewhere.
+        backends: Backends that the definition itself names.
+        use_default_translation: Whether a custom op replaces the native op of its name.
+        complete: Whether every input and parameter is known.
+    """
+
+    name: str
+    package: str
+    inputs: tuple[TensorDef, ...]
+    outputs: tuple[TensorDef, ...]
+    params: dict[str, ParamDef]
+    description: str = ""
+    references: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+    use_default_translation: bool = False
+    complete: bool = True
+
+    def value_of(self, param: str, name: str) -> int:
+        """Return the number of an enumerator, like ``value_of("mode", "CRD")``.
+
+        Raises:
+            KeyError: If there is no such parameter or enumerator.
+        """
+        names = self.params[param].enumeration
+        if name not in names:
+            raise KeyError(name)
+        return names.index(name)
+
+
+@dataclass(frozen=True, slots=True)
+class SupplementTensor:
+    """What a backend adds about one input, output or parameter."""
+
+    name: str
+    dtypes: tuple[DType, ...]
+    constraints: tuple[Constraint, ...] = ()
+    only_default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SupplementOp:
+    """What a backend adds about one operation; inputs, outputs and parameters by name."""
+
+    name: str
+    inputs: dict[str, SupplementTensor]
+    outputs: dict[str, SupplementTensor]
+    params: dict[str, SupplementTensor]
+
+
+@dataclass(frozen=True, slots=True)
+class SupplementTable:
+    """One SupplementalOpDefList.
+
+    Attributes:
+        backend: Name in the file; a backend may have one table for quantized and one for float.
+        supported: Types of operations that it has.
+        ops: What it adds, by type.
+    """
+
+    backend: str
+    supported: frozenset[str]
+    ops: dict[str, SupplementOp]
+
+
+@dataclass(frozen=True, slots=True)
+class Supplement:
+    """All that is known of a backend.
+
+    Attributes:
+        backend: ``cpu``, ``gpu``, ``htp`` or ``hta``.
+        tables: An op is accepted if one of them accepts it.
+    """
+
+    backend: str
+    tables: tuple[SupplementTable, ...]
+
+    def supports(self, type: str) -> bool:
+        """Return whether the backend has the operation in any form."""
+        return any(type in table.supported for table in self.tables)
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """Content of an OpDef XML file."""
+
+    package: str
+    domain: str
+    version: str
+    opdefs: tuple[OpDef, ...]
+    supplements: tuple[SupplementTable, ...]
