@@ -1,0 +1,147 @@
+"""Reads the SoC tables, one TOML file for each generation of the DSP."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from xdlc.errors import UsageError, nearest_names
+
+_DATA = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True, slots=True)
+class Arch:
+    """What a generation of the Hexagon DSP can do.
+
+    Attributes:
+        number: Like 75 for v75; 0 where the generation is not known.
+        a8w8: 8-bit activations and weights.
+        per_channel: Weight encodings with one scale per channel.
+        a16w8: 16-bit activations with 8-bit weights.
+        a16w4: 16-bit activations with 4-bit weights.
+        a16w16: 16-bit activations with 16-bit weights; also 16-bit LayerNorm weights and a
+            16-bit second input of MatMul.
+        lpbq: Block scales over channel scales on 4-bit weights.
+        fp16: Float graphs, by the vendor's documentation; a ``Soc`` says what its compiler takes.
+        bf16: bfloat16 graphs.
+        weight_sharing: One copy of the weights for several graphs of a cache.
+        multi_core: One graph on several cores.
+        note: What to know beside that.
+    """
+
+    number: int
+    a8w8: bool = False
+    per_channel: bool = False
+    a16w8: bool = False
+    a16w4: bool = False
+    a16w16: bool = False
+    lpbq: bool = False
+    fp16: bool = False
+    bf16: bool = False
+    weight_sharing: bool = False
+    multi_core: bool = False
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name like ``v75``, or ``unknown``."""
+        return f"v{self.number}" if self.number else "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Soc:
+    """A system on chip.
+
+    Attributes:
+        name: Lower-case name as in cache records, like ``sm8650``.
+        id: ``soc_model`` of the QNN API; not the number that ``/sys/devices/soc0/soc_id`` holds.
+        arch: Generation of its DSP, like 75 for v75; 0 if not known.
+        vtcm_mb: Size of the HTP's fast memory in MB; None if not known.
+        fp16: Whether the vendor's compiler takes float graphs for it.
+        hta: Whether it has a Hexagon Tensor Accelerator.
+        aliases: Other names that mean the same id.
+        note: What to know beside that.
+    """
+
+    name: str
+    id: int
+    arch: int
+    vtcm_mb: int | None = None
+    fp16: bool = False
+    hta: bool = False
+    aliases: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def has_htp(self) -> bool:
+        """Whether its DSP is an HTP, which graphs can be compiled for."""
+        return self.arch >= 68
+
+    @property
+    def capabilities(self) -> Arch:
+        """What its generation can do."""
+        return find_arch(self.arch)
+
+
+@cache
+def _tables() -> tuple[dict[int, Arch], tuple[Soc, ...]]:
+    archs: dict[int, Arch] = {}
+    socs: list[Soc] = []
+    for path in sorted(_DATA.glob("*.toml")):
+        table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        number = table["arch"]
+        archs[number] = Arch(number, **table["capabilities"], note=table.get("note", ""))
+        for entry in table["soc"]:
+            aliases = tuple(entry.pop("aliases", ()))
+            socs.append(Soc(arch=number, aliases=aliases, **entry))
+    return archs, tuple(sorted(socs, key=lambda soc: soc.id))
+
+
+def all_socs() -> tuple[Soc, ...]:
+    """Return every known SoC by id."""
+    return _tables()[1]
+
+
+def all_archs() -> tuple[Arch, ...]:
+    """Return every known generation, the unknown one first."""
+    return tuple(arch for _, arch in sorted(_tables()[0].items()))
+
+
+def find_arch(number: int) -> Arch:
+    """Return a generation, like 75.
+
+    Raises:
+        UsageError: If it is not known.
+    """
+    archs = _tables()[0]
+    if number not in archs:
+        known = ", ".join(arch.name for arch in all_archs() if arch.number)
+        raise UsageError(f"unknown DSP architecture v{number}", fix=f"use one of {known}")
+    return archs[number]
+
+
+def find_soc(name_or_id: str | int) -> Soc:
+    """Return the SoC of a name in any case, an alias, or an id.
+
+    Raises:
+        UsageError: If there is none, with the names that come closest.
+
+    Example:
+        >>> find_soc("SM8650").id, find_soc("57").name, find_soc("qcm6490").name
+        (57, 'sm8650', 'qcs6490')
+    """
+    wanted = str(name_or_id).strip().lower()
+    for soc in all_socs():
+        if wanted in (soc.name, str(soc.id), *soc.aliases):
+            return soc
+    names = [name for soc in all_socs() for name in (soc.name, *soc.aliases)]
+    fix = nearest_names(wanted, names) or "use a name like sm8650 or a QNN soc_model id like 57"
+    raise UsageError(f"unknown SoC {name_or_id!r}", fix=fix)
+
+
+CAPABILITIES = tuple(field.name for field in fields(Arch) if field.name not in ("number", "note"))
+"""Names of the capabilities of an ``Arch``."""
