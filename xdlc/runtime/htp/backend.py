@@ -199,11 +199,12 @@ class Htp:
                     tensor.data.release()
             return found
 
+        # Tensors are created in the order of the vendor's own reader: the same model, the same bytes.
         inputs = [register(tensor) for tensor in graph.inputs]
+        outputs = [register(tensor) for tensor in graph.outputs]
         for op in graph.ops:
             config = _config(lowering, op, register)
             self._call("graphAddNode", handle, config, doing=f"adding op {op.name} ({type_name(op)})")
-        outputs = [register(tensor) for tensor in graph.outputs]
         self._call("graphFinalize", handle, None, None, doing=f"compiling graph {graph.name}")
         return CompiledGraph(self, graph.name, handle, inputs, outputs)
 
@@ -269,14 +270,15 @@ def type_name(op: Op) -> str:
 
 
 def _config(lowering: Lowering, op: Op, describe: Callable[[Tensor], st.QnnTensor]) -> st.QnnOpConfig:
+    inputs = [lowering.null() if tensor is None else describe(tensor) for tensor in op.inputs]
+    outputs = [describe(tensor) for tensor in op.outputs]
     params = [
         lowering.tensor_param(name, describe(param))
         if isinstance(param, Tensor)
         else lowering.scalar_param(name, param)
         for name, param in op.params.items()
     ]
-    inputs = [lowering.null() if tensor is None else describe(tensor) for tensor in op.inputs]
-    return lowering.op(op, params, inputs, [describe(tensor) for tensor in op.outputs])
+    return lowering.op(op, params, inputs, outputs)
 
 
 def _graph_options(options: CompileOptions) -> list[st.HtpConfig]:
