@@ -84,7 +84,7 @@ def prepare(model: Model | PathLike, socs: Sequence[str], **options: Any) -> Mod
     _check_options("prepare", prepare_htp, options)
     if isinstance(socs, str):
         raise UsageError(f"socs is the string {socs!r}", fix=f"give a list: socs=[{socs!r}]")
-    return prepare_htp(_model(model), socs, **options)
+    return prepare_htp(model, socs, **options)
 
 
 def run(

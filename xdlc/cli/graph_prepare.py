@@ -37,17 +37,27 @@ from xdlc.cli import common
     help="3 prepares longest and gives the fastest graph.",
 )
 @click.option(
+    "--num_hvx_threads", type=click.IntRange(min=1), metavar="N", help="Vector threads.  [default: all]"
+)
+@click.option("--htp_dlbc", "dlbc", is_flag=True, help="Compress feature maps in memory.")
+@click.option(
     "--overwrite_cache_records", is_flag=True, help="Compile again where an equal cache is there already."
 )
 def main(source: Path, target: Path | None, socs: tuple[str, ...], **options: Any) -> None:
-    """Compile a DLC for the HTP of each SoC, with the vendor's own compiler, and store the caches in it."""
-    from xdlc import api
+    """Compile a DLC for the HTP of each SoC, with the vendor's own compiler, and store the caches in it.
+
+    Where some SoCs fail, the result has the caches of the others, and the exit code says so.
+    """
     from xdlc.cli.inspection import caches
+    from xdlc.errors import raise_all
+    from xdlc.prepare.htp import prepare_all
 
     target = common.check_target(target or common.derived_path(source, "_cached.dlc"))
     with common.progress("compiling", "SoC", len(socs)) as progress:
-        prepared = api.prepare(api.load(source), list(socs), progress=progress, **options)
-    prepared.save(target)
-    for cache in caches(prepared):
-        click.echo(f"cache {cache['record']}: {cache['soc']}, {cache['arch']}, {cache['bytes']} bytes")
-    click.echo(f"written: {target}")
+        prepared = prepare_all(source, socs, progress=progress, **options)
+    if prepared.done:
+        prepared.model.save(target)
+        for cache in caches(prepared.model):
+            click.echo(f"cache {cache['record']}: {cache['soc']}, {cache['arch']}, {cache['bytes']} bytes")
+        click.echo(f"written: {target}")
+    raise_all(prepared.problems)

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import io
+import logging
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from xdlc import __version__
+from xdlc.cli import common
+from xdlc.cli.main import main
+from xdlc.errors import ContainerError, ModelError, ProblemList, StorageError, UsageError, XdlcError
+
+TOOLS = ("xconv-onnx-to-dlc", "xdlc-quant", "xdlc-graph-prepare", "xdlc-info", "xdlc-net-run", "xdlc")
+HEAVY = {"numpy", "onnx", "onnxruntime", "tqdm", "lxml", "ml_dtypes", "flatbuffers", "google.protobuf"}
+
+
+def raising(error: BaseException) -> common.Tool:
+    @common.tool("x")
+    def command() -> None:
+        raise error
+
+    return command
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UsageError("bad value"),
+        ContainerError("bad entry", where="a.dlc"),
+        ProblemList([ModelError("one"), UsageError("two")], where="m.onnx"),
+        StorageError("disk full", fix="free some space"),
+    ],
+)
+def test_xdlc_errors_give_their_text_and_exit_code(error: XdlcError) -> None:
+    result = CliRunner().invoke(raising(error))
+    assert result.exit_code == error.exit_code
+    assert result.stderr == f"x: error: {error}\n"
+    assert result.stdout == ""
+
+
+def test_interrupt() -> None:
+    result = CliRunner().invoke(raising(KeyboardInterrupt()))
+    assert result.exit_code == 130
+    assert result.stderr == "x: interrupted\n"
+
+
+def test_bug_is_called_a_bug() -> None:
+    result = CliRunner().invoke(raising(KeyError("lost")))
+    assert result.exit_code == 70
+    assert "internal error: KeyError: 'lost'" in result.stderr
+    assert "report it" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_debug_shows_the_traceback() -> None:
+    for error in (KeyError("lost"), UsageError("bad value")):
+        result = CliRunner().invoke(raising(error), ["--debug"])
+        assert "Traceback (most recent call last)" in result.stderr
+
+
+@pytest.mark.parametrize(("flags", "seen"), [([], "w"), (["--verbose"], "diw"), (["--quiet"], "")])
+def test_logs_go_to_stderr(flags: list[str], seen: str) -> None:
+    @common.tool("x")
+    def command() -> None:
+        logger = logging.getLogger("xdlc.part")
+        logger.debug("d")
+        logger.info("i")
+        logger.warning("w")
+
+    result = CliRunner().invoke(command, flags)
+    assert "".join(line[-1] for line in result.stderr.split("\n")[:-1]) == seen
+    assert result.stdout == ""
+
+
+def test_progress_is_silent_off_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    @common.tool("x")
+    def command() -> None:
+        with common.progress("running", "item", 3) as progress:
+            progress(1)
+
+    command.main([], standalone_mode=False)
+    assert capfd.readouterr() == ("", "")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("wait", "drawn"), [(0.0, False), (1.2, True)])
+def test_progress_draws_after_a_second(monkeypatch: pytest.MonkeyPatch, wait: float, drawn: bool) -> None:
+    import time
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+
+    @common.tool("x")
+    def command() -> None:
+        with common.progress("running", "item", 3) as progress:
+            progress(1)
+            time.sleep(wait)
+            progress(2)
+
+    command.main([], standalone_mode=False)
+    assert ("running" in terminal.getvalue()) is drawn
+
+
+def test_dims_by_name() -> None:
+    @click.command()
+    @click.option("-d", "dims", type=(str, str), multiple=True, callback=common.dims_by_name)
+    def command(dims: dict[str, tuple[int, ...]]) -> None:
+        click.echo(dims)
+
+    assert (
+        CliRunner().invoke(command, ["-d", "x", "1,3", "-d", "y:0", "7"]).output
+        == "{'x': (1, 3), 'y:0': (7,)}\n"
+    )
+    for wrong in (
+        ["-d", "x", "1,three"],
+        ["-d", "x", "-1"],
+        ["-d", "x", "1", "-d", "x", "2"],
+        ["-d", "x", ""],
+    ):
+        assert CliRunner().invoke(command, wrong).exit_code == 2
+
+
+def test_check_target(tmp_path: Path) -> None:
+    assert common.check_target(tmp_path / "a.dlc") == tmp_path / "a.dlc"
+    with pytest.raises(StorageError, match="folder does not exist"):
+        common.check_target(tmp_path / "none" / "a.dlc")
+    with pytest.raises(StorageError, match="is a folder"):
+        common.check_target(tmp_path)
+
+
+def test_group_lists_and_resolves() -> None:
+    listed = CliRunner().invoke(main, ["--help"])
+    assert listed.exit_code == 0
+    for name in ("onnx-to-dlc", "quant", "graph-prepare", "info", "net-run"):
+        assert f"  {name} " in listed.output
+        assert CliRunner().invoke(main, [name, "--help"]).exit_code == 0
+    assert CliRunner().invoke(main, ["convert", "--help"]).exit_code == 0
+    wrong = CliRunner().invoke(main, ["quantt"])
+    assert wrong.exit_code == 2
+    assert "nearest: quant" in wrong.output
+
+
+def test_scripts_are_the_commands() -> None:
+    scripts = {e.name: e for e in entry_points(group="console_scripts") if e.value.startswith("xdlc.")}
+    assert set(scripts) == set(TOOLS)
+    for name, entry in scripts.items():
+        command = entry.load()
+        assert command.name == name
+        assert command.callback.__doc__
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_version(name: str) -> None:
+    (entry,) = entry_points(group="console_scripts", name=name)
+    result = CliRunner().invoke(entry.load(), ["--version"], prog_name=name)
+    assert result.output == f"{name} {__version__}\n"
+
+
+def modules_of(code: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_help_loads_next_to_nothing(name: str) -> None:
+    (entry,) = entry_points(group="console_scripts", name=name)
+    module, _, attribute = entry.value.partition(":")
+    asked = (
+        "import io, contextlib\n"
+        f"with contextlib.redirect_stdout(io.StringIO()):\n"
+        f"    from {module} import {attribute}\n"
+        f"    {attribute}(['--help'], standalone_mode=False)"
+    )
+    loaded = modules_of(asked) - modules_of("import click")
+    assert not loaded & HEAVY
+    assert len(loaded) < 80, sorted(loaded)

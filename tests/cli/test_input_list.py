@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xdlc.cli.input_list import read_input_list, read_output_lines
+from xdlc.errors import ProblemList, StorageError, UsageError
+from xdlc.ir import Graph, ScaleOffset, Tensor
+from xdlc.ir.dtype import FLOAT32, INT64, UFIXED8
+
+
+def graph(*inputs: Tensor) -> Graph:
+    made = Graph("g")
+    for tensor in inputs:
+        made.add_input(tensor)
+    return made
+
+
+def write(path: Path, array: object, kind: str = "<f4") -> Path:
+    np.asarray(array, kind).tofile(path)
+    return path
+
+
+def listing(folder: Path, *lines: object) -> Path:
+    path = folder / "list.txt"
+    path.write_text("\n".join(map(str, lines)) + "\n")
+    return path
+
+
+def test_one_input(tmp_path: Path) -> None:
+    a, b = write(tmp_path / "a.raw", [1, 2, 3]), write(tmp_path / "b.raw", [4, 5, 6])
+    found = read_input_list(listing(tmp_path, a, "", b), graph(Tensor("x", (1, 3), FLOAT32)))
+    assert [sample["x"].tolist() for sample in found.samples()] == [[[1, 2, 3]], [[4, 5, 6]]]
+    assert next(found.samples())["x"].dtype == np.float32
+
+
+def test_several_inputs_in_any_order(tmp_path: Path) -> None:
+    a, b = write(tmp_path / "a.raw", [1, 2]), write(tmp_path / "b.raw", [3])
+    inputs = graph(Tensor("x/0", (2,), FLOAT32), Tensor("y:0", (1,), FLOAT32))
+    (sample,) = read_input_list(listing(tmp_path, f"y:0:={b}  x/0:={a}"), inputs).samples()
+    assert sample["x/0"].tolist() == [1, 2]
+    assert sample["y:0"].tolist() == [3]
+
+
+def test_output_lines(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.raw", [1])
+    path = listing(tmp_path, "#conv1 conv2", "% t1 t2", a)
+    found = read_input_list(path, graph(Tensor("x", (1,), FLOAT32)))
+    assert (found.ops, found.tensors) == (("conv1", "conv2"), ("t1", "t2"))
+    assert read_output_lines(path) == (("conv1", "conv2"), ("t1", "t2"))
+
+
+def test_quoted_path_with_a_blank(tmp_path: Path) -> None:
+    a = write(tmp_path / "a b.raw", [7])
+    (sample,) = read_input_list(listing(tmp_path, f'"{a}"'), graph(Tensor("x", (1,), FLOAT32))).samples()
+    assert sample["x"].tolist() == [7]
+
+
+def test_raw_files_are_float32_whatever_the_type(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.raw", [1, 2])
+    (sample,) = read_input_list(listing(tmp_path, a), graph(Tensor("x", (2,), INT64))).samples()
+    assert sample["x"].dtype == np.int64
+    assert sample["x"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [(INT64, "<i8"), (UFIXED8, "u1")])
+def test_native_files_hold_the_stored_type(tmp_path: Path, dtype: object, kind: str) -> None:
+    a = write(tmp_path / "a.raw", [1, 200], kind)
+    inputs = graph(Tensor("x", (2,), dtype, ScaleOffset(0.5, -3)))
+    (sample,) = read_input_list(listing(tmp_path, a), inputs, native=True).samples()
+    assert sample["x"].dtype == np.dtype(kind)
+    assert sample["x"].tolist() == [1, 200]
+
+
+def test_float_files_of_a_quantized_input_stay_real(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.raw", [0.25, -1.5])
+    (sample,) = read_input_list(
+        listing(tmp_path, a), graph(Tensor("x", (2,), UFIXED8, ScaleOffset(0.1)))
+    ).samples()
+    assert sample["x"].tolist() == [0.25, -1.5]
+
+
+def test_npy_is_converted(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.array([[1.0, 2.0]]))
+    (sample,) = read_input_list(
+        listing(tmp_path, tmp_path / "a.npy"), graph(Tensor("x", (1, 2, 1), FLOAT32))
+    ).samples()
+    assert sample["x"].shape == (1, 2, 1)
+    assert sample["x"].dtype == np.float32
+
+
+def test_lines_fill_a_batch_and_zeros_the_rest(tmp_path: Path) -> None:
+    files = [write(tmp_path / f"{n}.raw", [n, n]) for n in range(1, 6)]
+    found = read_input_list(listing(tmp_path, *files), graph(Tensor("x", (3, 2), FLOAT32)))
+    assert [inference.results for inference in found.inferences] == [3, 2]
+    assert [sample["x"][:, 0].tolist() for sample in found.samples()] == [[1, 2, 3], [4, 5, 0]]
+
+
+def test_whole_batches(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.raw", range(6))
+    found = read_input_list(listing(tmp_path, a), graph(Tensor("x", (3, 2), FLOAT32)))
+    assert [inference.results for inference in found.inferences] == [1]
+    assert next(found.samples())["x"].shape == (3, 2)
+
+
+def test_mixed_batches_are_refused(tmp_path: Path) -> None:
+    a, b = write(tmp_path / "a.raw", range(6)), write(tmp_path / "b.raw", range(2))
+    with pytest.raises(UsageError, match="one item of a batch of 3"):
+        read_input_list(listing(tmp_path, a, b), graph(Tensor("x", (3, 2), FLOAT32)))
+
+
+def test_all_wrong_files_are_listed_with_their_lines(tmp_path: Path) -> None:
+    good, short = write(tmp_path / "good.raw", [1, 2]), write(tmp_path / "short.raw", [1])
+    path = listing(tmp_path, good, short, "# op", tmp_path / "missing.raw", tmp_path, f"z:={good}")
+    with pytest.raises(ProblemList) as caught:
+        read_input_list(path, graph(Tensor("x", (1, 2), FLOAT32)))
+    text = str(caught.value)
+    assert f"{path}:2: {short} has 4 bytes, input 'x' takes 8 (1x2 of float32)" in text
+    assert f"{path}:4: {tmp_path / 'missing.raw'} cannot be read: No such file or directory" in text
+    assert f"{path}:5: {tmp_path} is not a file" in text
+    assert f"{path}:6: the model has no input 'z'" in text
+
+
+def test_wrong_npy(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros(3))
+    (tmp_path / "b.npy").write_bytes(b"no array")
+    path = listing(tmp_path, tmp_path / "a.npy", tmp_path / "b.npy")
+    with pytest.raises(ProblemList) as caught:
+        read_input_list(path, graph(Tensor("x", (2,), FLOAT32)))
+    assert "holds float64 [3], input 'x' takes 2" in str(caught.value)
+    assert "b.npy cannot be read" in str(caught.value)
+
+
+def test_inputs_must_be_named_and_complete(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.raw", [1])
+    two = graph(Tensor("x", (1,), FLOAT32), Tensor("y", (1,), FLOAT32))
+    with pytest.raises(UsageError, match="does not say which it is for"):
+        read_input_list(listing(tmp_path, a), two)
+    with pytest.raises(UsageError, match="gives no file for input y"):
+        read_input_list(listing(tmp_path, f"x:={a}"), two)
+    with pytest.raises(UsageError, match="gives input 'x' twice"):
+        read_input_list(listing(tmp_path, f"x:={a} x:={a} y:={a}"), two)
+
+
+def test_missing_and_empty_list(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="input list cannot be read"):
+        read_input_list(tmp_path / "none.txt", graph(Tensor("x", (1,), FLOAT32)))
+    with pytest.raises(UsageError, match="names no inference"):
+        read_input_list(listing(tmp_path, "# conv1"), graph(Tensor("x", (1,), FLOAT32)))
+
+
+def test_file_that_shrinks_after_the_check(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.raw", [1, 2])
+    found = read_input_list(listing(tmp_path, a), graph(Tensor("x", (2,), FLOAT32)))
+    write(a, [1])
+    with pytest.raises(StorageError, match=r"a\.raw"):
+        next(found.samples())
