@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from xdlc.errors import ContainerError
 
@@ -131,8 +132,8 @@ class _Reader:
     def fail(self, problem: str) -> ContainerError:
         return ContainerError(problem, where=self.where, fix="the record is damaged: get the file again")
 
-    def take(self, form: struct.Struct, what: str) -> tuple[int, ...]:
-        return form.unpack(self.bytes(form.size, what))  # type: ignore[return-value]
+    def take(self, form: struct.Struct, what: str) -> tuple[Any, ...]:
+        return form.unpack(self.bytes(form.size, what))
 
     def bytes(self, size: int, what: str) -> bytes:
         if size > len(self.data) - self.position:

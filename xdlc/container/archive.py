@@ -7,6 +7,7 @@ inside the local extra field); shorter zip64 extras make the vendor's library ab
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -89,7 +90,7 @@ def read_entries(source: MappedFile) -> dict[str, Entry]:
         entries[name] = Entry(name, data, nbytes)
         position = extra_end + fields[11]
     spans.sort()
-    for (_, end, name), (offset, _, other) in zip(spans, spans[1:], strict=False):
+    for (_, end, name), (offset, _, other) in itertools.pairwise(spans):
         if offset < end:
             raise _damaged(f"{where}: entry {other!r}", f"overlaps entry {name!r}")
     return entries
@@ -188,7 +189,9 @@ class ArchiveWriter:
         self._position = 0
         self._written: dict[str, tuple[int, int]] = {}
 
-    def add(self, name: str, parts: Sequence[bytes | bytearray | TensorData], alignment: int = ALIGNMENT) -> None:
+    def add(
+        self, name: str, parts: Sequence[bytes | bytearray | TensorData], alignment: int = ALIGNMENT
+    ) -> None:
         """Append an entry made of ``parts``, one after the other.
 
         Tensor data is written and let go of part by part, so that memory holds one part at most.

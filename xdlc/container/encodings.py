@@ -143,7 +143,7 @@ def _read_block(
     shape = [1] * rank
     shape[_axis(found.block_axis, rank, where)] = found.block_extent
     extent = found.scale_offsets
-    if extent is None or extent.offset < 0 or extent.nbytes < 0 or extent.offset + extent.nbytes > len(blocks):
+    if extent is None or min(extent.offset, extent.nbytes, len(blocks) - extent.offset - extent.nbytes) < 0:
         raise ContainerError(
             f"has block scales outside of the {len(blocks)} bytes of model.encodings.bin", where=where
         )
@@ -229,7 +229,7 @@ class EncodingWriter:
         wide = [axis for axis, extent in enumerate(encoding.block_shape) if extent != 1]
         if len(encoding.block_shape) != tensor.rank or len(wide) > 1 or not tensor.rank:
             raise ContainerError(
-                f"has blocks of shape {list(encoding.block_shape)}, but a DLC holds blocks along one axis only",
+                f"has blocks of shape {list(encoding.block_shape)}, a DLC holds blocks along one axis only",
                 where=f"tensor {tensor.name!r}",
                 fix="choose blocks that are 1 wide along all axes but one",
             )

@@ -34,20 +34,38 @@ SIZES = {kind: struct.calcsize(f"<{code}") for kind, code in FORMATS.items()}
 MAX_DEPTH = 64
 # How often over the bytes of a buffer may be read before it counts as an attack; honest writers share little.
 REPEAT = 4
+TABLE_COST = 8
 
 _u16 = struct.Struct("<H").unpack_from
 _u32 = struct.Struct("<I").unpack_from
 _i32 = struct.Struct("<i").unpack_from
+_put_u32 = struct.Struct("<I").pack_into
 _u64 = struct.Struct("<Q").unpack_from
 
 
-class _Layout:
-    """How the tables of one class that share one vtable are laid out."""
+def _picker(order: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """Return a function that gives the elements at ``order`` of a sequence."""
+    if len(order) < 2:
+        return operator.itemgetter(slice(order[0], order[0] + 1) if order else slice(0))
+    return operator.itemgetter(*order)
 
-    __slots__ = ("children", "order", "size", "unpack")
+
+class _Layout:
+    """How the tables of one class that share one vtable are laid out.
+
+    Attributes:
+        size: Bytes of a table.
+        unpack: Reads the fields that are present, in the order of their bytes.
+        defaults: Values of the fields that are absent.
+        pick: Puts what ``unpack`` gave, followed by ``defaults``, in the order of the fields.
+        children: Index, byte offset, reader and declaration of each field that refers to something.
+    """
+
+    __slots__ = ("children", "defaults", "pick", "size", "unpack")
 
     def __init__(
         self,
+        cls: type[Table],
         size: int,
         unpack: Callable[..., tuple[Any, ...]],
         order: list[int],
@@ -55,7 +73,10 @@ class _Layout:
     ) -> None:
         self.size = size
         self.unpack = unpack
-        self.order = order
+        absent = [index for index in range(len(cls.FIELDS)) if index not in order]
+        self.defaults = (*[cls.FIELDS[index].default for index in absent],)
+        places = {index: place for place, index in enumerate([*order, *absent])}
+        self.pick = _picker([places[index] for index in range(len(cls.FIELDS))])
         self.children = children
 
 
@@ -108,18 +129,23 @@ class _Decoder:
         if position + 4 > self.size:
             raise self.fail(f"has a table at byte {position} of {self.size}")
         vtable = position - _i32(self.data, position)[0]
-        layout = self.layouts.get((cls, vtable))
-        if layout is None:
-            layout = self.layouts[cls, vtable] = self.layout(vtable, cls)
+        layout = self.layout_at(vtable, cls)
         if position + layout.size > self.size:
             raise self.fail(f"has a table at byte {position} that ends after byte {self.size}")
-        self.spend(8)
-        values = [field.default for field in cls.FIELDS]
-        for index, value in zip(layout.order, layout.unpack(self.data, position), strict=True):
-            values[index] = value
+        self.spend(TABLE_COST)
+        picked = layout.pick(layout.unpack(self.data, position) + layout.defaults)
+        if not layout.children:
+            return cls(*picked)
+        values = list(picked)
         for index, offset, read, field in layout.children:
             values[index] = read(position + offset, values[index], field, depth + 1)
         return cls(*values)
+
+    def layout_at(self, vtable: int, cls: type[Table]) -> _Layout:
+        layout = self.layouts.get((cls, vtable))
+        if layout is None:
+            layout = self.layouts[cls, vtable] = self.layout(vtable, cls)
+        return layout
 
     def layout(self, vtable: int, cls: type[Table]) -> _Layout:
         if vtable < 0 or vtable + 4 > self.size:
@@ -145,7 +171,7 @@ class _Decoder:
             order.append(index)
             if not scalar:
                 children.append((index, offset, getattr(self, "read_" + field.kind), field))
-        return _Layout(size, struct.Struct(code).unpack_from, order, children)
+        return _Layout(cls, size, struct.Struct(code).unpack_from, order, children)
 
     def read_table(self, position: int, offset: int, field: Field, depth: int) -> Table:
         assert field.table is not None
@@ -197,7 +223,25 @@ class _Decoder:
             return [self.string(place) for place in places]
         assert field.table is not None
         table, cls = self.table, field.table
+        if cls.IS_FLAT:
+            return self.flat_tables(places, cls)
         return [table(place, cls, depth) for place in places]
+
+    def flat_tables(self, places: list[int], cls: type[Table]) -> list[Table]:
+        """Read tables of scalars only, of which encodings have one per channel."""
+        self.spend(TABLE_COST * len(places))
+        data, size, last, found = self.data, self.size, -1, []
+        for place in places:
+            if place + 4 > size:
+                raise self.fail(f"has a table at byte {place} of {size}")
+            vtable = place - _i32(data, place)[0]
+            if vtable != last:
+                layout = self.layout_at(vtable, cls)
+                last, unpack, pick, defaults = vtable, layout.unpack, layout.pick, layout.defaults
+            if place + layout.size > size:
+                raise self.fail(f"has a table at byte {place} that ends after byte {size}")
+            found.append(cls(*pick(unpack(data, place) + defaults)))
+        return found
 
     def read_mapped(self, position: int, offset: int, field: Field, depth: int) -> Blob:
         start, count = self.span(position + offset, SIZES[field.element or ""])
@@ -230,10 +274,11 @@ def encode(root: Table) -> bytearray:
 class _Shape:
     """How tables of one class with the same set of present fields are written."""
 
-    __slots__ = ("align", "children", "pack", "picked", "size", "vtable")
+    __slots__ = ("align", "children", "pack", "pick", "size", "vtable")
 
-    def __init__(self, cls: type[Table], present: tuple[int, ...], out: bytearray) -> None:
+    def __init__(self, cls: type[Table], is_present: tuple[bool, ...], out: bytearray) -> None:
         fields = cls.FIELDS
+        present = [index for index, yes in enumerate(is_present) if yes]
         widths = {index: SIZES.get(fields[index].kind, 4) for index in present}
         self.align = max([4, *widths.values()])
         offsets: dict[int, int] = {}
@@ -259,7 +304,7 @@ class _Shape:
             code += f"{offsets[index] - position}x{FORMATS.get(fields[index].kind, 'I')}"
             position = offsets[index] + widths[index]
         self.pack = struct.Struct(code).pack
-        self.picked = order
+        self.pick = _picker(order)
         self.children = [
             (index, offsets[index], fields[index])
             for index in sorted(present)
@@ -277,12 +322,12 @@ class _Encoder:
     def root(self, root: Table) -> bytearray:
         out = self.out
         out[4:8] = root.IDENTIFIER
-        self.refer(0, self.table(root))
+        _put_u32(out, 0, self.table(root))
         for text, slots in self.strings.items():
             out.extend(bytes(-len(out) % 4))
             position = len(out)
             for slot in slots:
-                struct.pack_into("<I", out, slot, position - slot)
+                _put_u32(out, slot, position - slot)
             raw = text.encode("utf-8")
             out += struct.pack("<I", len(raw)) + raw + b"\0"
         out.extend(bytes(-len(out) % 8))
@@ -293,50 +338,52 @@ class _Encoder:
             )
         return out
 
-    def refer(self, slot: int, position: int) -> None:
-        struct.pack_into("<I", self.out, slot, (position - slot) & 0xFFFFFFFF)
-
-    def table(self, table: Table) -> int:
-        cls = type(table)
+    def getter(self, cls: type[Table]) -> tuple[Callable[[Table], tuple[Any, ...]], tuple[Any, ...]]:
+        """Return what takes the values of all fields from a table, and their defaults."""
         found = self.getters.get(cls)
         if found is None:
             names = [field.name for field in cls.FIELDS]
             # A getter of one name gives the bare value, so a name is doubled there.
             get = operator.attrgetter(*names, names[0]) if len(names) == 1 else operator.attrgetter(*names)
             found = self.getters[cls] = get, tuple(field.default for field in cls.FIELDS)
-        get, defaults = found
-        values = get(table)
-        present = tuple(
-            [index for index, default in enumerate(defaults) if values[index] != default and values[index] is not None]
-        )
-        out = self.out
+        return found
+
+    def shape(self, cls: type[Table], present: tuple[bool, ...]) -> _Shape:
         shape = self.shapes.get((cls, present))
         if shape is None:
-            shape = self.shapes[cls, present] = _Shape(cls, present, out)
+            shape = self.shapes[cls, present] = _Shape(cls, present, self.out)
+        return shape
+
+    def table(self, table: Table) -> int:
+        cls = type(table)
+        get, defaults = self.getter(cls)
+        values = get(table)
+        shape = self.shape(cls, tuple(map(operator.ne, values, defaults)))
+        out = self.out
         padding = -len(out) % shape.align
         if padding:
             out.extend(bytes(padding))
         position = len(out)
-        children = shape.children
-        if children:
+        row: Sequence[Any] = values
+        if shape.children:
             row = list(values)
-            for index, _, _ in children:
+            for index, _, _ in shape.children:
                 row[index] = 0
-            out += shape.pack(position - shape.vtable, *[row[index] for index in shape.picked])
-            for index, offset, field in children:
-                slot = position + offset
-                kind = field.kind
-                if kind == "string":
-                    self.strings.setdefault(values[index], []).append(slot)
-                elif kind == "table":
-                    self.refer(slot, self.table(values[index]))
-                else:
-                    self.refer(slot, self.vector(values[index], field.element or "", kind == "mapped"))
-        else:
-            out += shape.pack(position - shape.vtable, *[values[index] for index in shape.picked])
+        out += shape.pack(position - shape.vtable, *shape.pick(row))
+        for index, offset, field in shape.children:
+            slot = position + offset
+            kind = field.kind
+            if kind == "string":
+                self.strings.setdefault(values[index], []).append(slot)
+                continue
+            if kind == "table":
+                place = self.table(values[index])
+            else:
+                place = self.vector(values[index], field.element or "", kind == "mapped")
+            _put_u32(out, slot, place - slot)
         return position
 
-    def vector(self, values: Sequence[Any] | Blob | bytes, element: str, packed: bool) -> int:
+    def vector(self, values: Any, element: str, packed: bool) -> int:
         out = self.out
         width = SIZES.get(element, 4)
         out.extend(bytes((4 - len(out) % 4) % 4))
@@ -345,22 +392,40 @@ class _Encoder:
         position = len(out)
         count = len(values)
         if packed or element == "ubyte":
-            out += struct.pack("<I", count // width) + bytes(values)  # type: ignore[arg-type]
+            out += struct.pack("<I", count // width) + bytes(values)
             return position
-        assert not isinstance(values, Blob)
         if element in FORMATS:
             out += struct.pack(f"<I{count}{FORMATS[element]}", count, *values)
             return position
         out += struct.pack("<I", count)
         out.extend(bytes(4 * count))
-        slot = position + 4
+        first = position + 4
         if element == "string":
             strings = self.strings
-            for text in values:
-                strings.setdefault(text, []).append(slot)
-                slot += 4
+            for slot, text in enumerate(values):
+                strings.setdefault(text, []).append(first + 4 * slot)
+            return position
+        if count and values[0].IS_FLAT:
+            places = self.flat_tables(values)
         else:
-            for table in values:
-                self.refer(slot, self.table(table))
-                slot += 4
+            write = self.table
+            places = [write(table) for table in values]
+        offsets = [place - first - 4 * slot for slot, place in enumerate(places)]
+        struct.pack_into(f"<{count}I", out, first, *offsets)
         return position
+
+    def flat_tables(self, tables: Sequence[Any]) -> list[int]:
+        """Write tables of scalars only; return where each is."""
+        out, cls, last, places = self.out, type(tables[0]), None, []
+        get, defaults = self.getter(cls)
+        for table in tables:
+            values = get(table)
+            present = tuple(map(operator.ne, values, defaults))
+            if present != last:
+                shape = self.shape(cls, present)
+                last, pack, pick, vtable = present, shape.pack, shape.pick, shape.vtable
+            out.extend(bytes(-len(out) % shape.align))
+            position = len(out)
+            places.append(position)
+            out += pack(position - vtable, *pick(values))
+        return places

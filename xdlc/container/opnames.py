@@ -31,17 +31,18 @@ RENAMED = {
 # HardSwish would be read back as HardSigmoid.
 NEURON_OPERATIONS = frozenset((0, 1, 4, 5, 6, 8))
 
-UNARY = (
-    "Abs Asin Atan Ceil Cos Exp Floor Log Neg Not Reciprocal Round Rsqrt Sign Sin SquareRoot".split()
-)
-BINARY = (
-    "Add And Divide Equal FloorDiv Fmod Greater GreaterEqual Less LessEqual Maximum Minimum Mod Multiply"
-    " NotEqual Or Power SquaredDifference Subtract Xor"
-).split()
+# In the order of their operation numbers.
+UNARY = """
+    Abs Asin Atan Ceil Cos Exp Floor Log Neg Not Reciprocal Round Rsqrt Sign Sin SquareRoot
+"""
+BINARY = """
+    Add And Divide Equal FloorDiv Fmod Greater GreaterEqual Less LessEqual Maximum Minimum Mod Multiply
+    NotEqual Or Power SquaredDifference Subtract Xor
+"""
 # Format 4.0 names the operation in a supplemental string instead, like ElementWiseAdd.
 OPERATIONS = {
-    "Eltwise_Unary": {f"ElementWise{name}": number for number, name in enumerate(UNARY)},
-    "Eltwise_Binary": {f"ElementWise{name}": number for number, name in enumerate(BINARY)},
+    "Eltwise_Unary": {f"ElementWise{name}": number for number, name in enumerate(UNARY.split())},
+    "Eltwise_Binary": {f"ElementWise{name}": number for number, name in enumerate(BINARY.split())},
 }
 # QNN's older names for one operation of a wider type, which the vendor's reader gives back as that type.
 NEURONS = {"Elu": 0, "Gelu": 1, "HardSwish": 3, "Relu": 4, "ReluMinMax": 5, "Sigmoid": 6, "Tanh": 8}

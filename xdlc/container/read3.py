@@ -37,6 +37,7 @@ from xdlc.ir.dtype import BY_NAME, FLOAT32, UINT8
 from xdlc.ir.tensor import Role
 from xdlc.schema._generated import dlc3_model, dlc3_params
 from xdlc.schema._generated.dlc3_model import Attribute
+from xdlc.schema.table import Blob
 
 PACKAGE = "snpe"
 GRAPH = "model"
@@ -116,18 +117,18 @@ class _LayerReader:
             shape = shapes.get(name, own[index] if index < len(own) else None)
             if shape is None or min(shape, default=1) < 0:
                 raise ContainerError(f"gives no shape for its output {name!r}", where=where)
-            encoding = encodings[index] if index < len(encodings) else None
-            outputs.append(Tensor(name, shape, encoding[1] if encoding else FLOAT32, encoding and encoding[0]))
+            found = encodings[index] if index < len(encodings) else None
+            encoding, dtype = found or (None, FLOAT32)
+            outputs.append(Tensor(name, shape, dtype, encoding))
         if layer.type == "Input":
             for tensor in outputs:
                 self.graph.add_input(tensor)
             return
         inputs: list[Tensor | None] = []
         for name in layer.inputs or ():
-            tensor = self.graph.tensors.get(name)
-            if tensor is None:
+            if name not in self.graph.tensors:
                 raise ContainerError(f"reads {name!r}, which no earlier layer gives", where=where)
-            inputs.append(tensor)
+            inputs.append(self.graph.tensors[name])
         given = sorted(self.weights.get(layer.name, ()), key=lambda weight: weight.name == "bias")
         inputs += [self.weight(layer.name, weight) for weight in given]
         params: dict[str, Param] = {"layer_id": i32(layer.id)}
@@ -152,7 +153,7 @@ class _LayerReader:
         encoding: Encoding | None = None
         if encodings and encodings[0] and dtype is UINT8:
             encoding, dtype = encodings[0]
-        start, nbytes = (blob.start, len(blob)) if blob is not None and not isinstance(blob, bytes) else (0, 0)
+        start, nbytes = (blob.start, len(blob)) if isinstance(blob, Blob) else (0, 0)
         if nbytes != dtype.nbytes(shape):
             raise ContainerError(
                 f"has {nbytes} bytes of data, needs {dtype.nbytes(shape)} for {dtype}{list(shape)}",
@@ -167,7 +168,7 @@ def _by_name(attributes: Sequence[Attribute], where: str) -> dict[str, Attribute
     named: dict[str, Attribute] = {}
     for attribute in attributes:
         if attribute.name is None or attribute.name in named:
-            raise ContainerError(f"has no name or two values for its attribute {attribute.name!r}", where=where)
+            raise ContainerError(f"has two attributes named {attribute.name!r}, or no name", where=where)
         named[attribute.name] = attribute
     return named
 

@@ -27,6 +27,7 @@ from xdlc.ir import (
 )
 from xdlc.ir.dtype import BY_CODE, FLOAT32, STRING, UINT8
 from xdlc.schema._generated import dlc4_large, dlc4_model, dlc4_params
+from xdlc.schema.table import Blob
 
 MODEL = "model"
 PARAMS = "model.params"
@@ -129,8 +130,8 @@ def _open_params(
             raise ContainerError("has no index of its buffers", where=where)
         for buffer in large.buffers or ():
             content = buffer.content
-            buffers.append((first + content.start, len(content)) if content else (first, 0))
-        body = bytes(large.params)
+            buffers.append((first + content.start, len(content)) if isinstance(content, Blob) else (first, 0))
+        body = memoryview(bytes(large.params))
 
     def in_params(elements: dlc4_params.Elements, name: str) -> tuple[int, int]:
         if elements.buffer >= 0:
@@ -138,7 +139,7 @@ def _open_params(
                 raise ContainerError(f"uses buffer {elements.buffer} of {len(buffers)}", where=name)
             return buffers[elements.buffer]
         content = elements.inline_bytes
-        if content is None:
+        if not isinstance(content, Blob):
             raise ContainerError("has no data", where=name)
         return first + content.start, len(content)
 
@@ -231,9 +232,7 @@ class _GraphReader:
             )
         return MappedData(self.source, offset, (nbytes,) if dtype.bits == 4 else shape, dtype.numpy)
 
-    def op(
-        self, node: dlc4_model.Node, data: Sequence[dlc4_params.Elements], held: dict[str, Tensor]
-    ) -> Op:
+    def op(self, node: dlc4_model.Node, data: Sequence[dlc4_params.Elements], held: dict[str, Tensor]) -> Op:
         where = f"{self.where}: node {node.name!r} ({node.type})"
         if not node.name or not node.type:
             raise ContainerError("has no name or no type", where=where)

@@ -1,8 +1,8 @@
 """Writes ``_generated/*.py`` from the ``*.fbs`` files: ``python -m xdlc.schema.generate``.
 
 Takes the part of the flatbuffers schema language that the DLC needs: tables of scalars, strings, tables
-and vectors, ``include``, defaults of scalars, and two attributes of vectors: ``vector64`` (64-bit offset and count) and our own ``mapped``
-(the reader gives the bytes where they lie).
+and vectors, ``include``, defaults of scalars, and two attributes of vectors: ``vector64`` (64-bit offset
+and count) and our own ``mapped`` (the reader gives the bytes where they lie).
 """
 
 from __future__ import annotations
@@ -136,6 +136,8 @@ def generate(stem: str) -> str:
     for table, fields in schema.tables.items():
         lines += ["", f"class {table}(Table):", f'    """Table {table} of {stem}.fbs."""', ""]
         lines.append(f"    __slots__ = ({''.join(f'{name!r}, ' for name, *_ in fields).rstrip()})")
+        if all(kind in SCALARS for _, kind, *_ in fields):
+            lines.append("    IS_FLAT = True")
         if table == schema.root:
             lines.append(f"    IDENTIFIER = {schema.identifier.encode()!r}")
         lines += ["", "    def __init__(", "        self,"]

@@ -27,11 +27,18 @@ class Field(NamedTuple):
 
 
 class Table:
-    """A flatbuffer table as a plain object: scalars have their default, all else is None when absent."""
+    """A flatbuffer table as a plain object: scalars have their default, all else is None when absent.
+
+    Attributes:
+        FIELDS: Its fields in the order of the schema.
+        IDENTIFIER: The file identifier, if this is a root.
+        IS_FLAT: Whether all its fields are scalars.
+    """
 
     __slots__ = ()
     FIELDS: ClassVar[tuple[Field, ...]] = ()
     IDENTIFIER: ClassVar[bytes] = b""
+    IS_FLAT: ClassVar[bool] = False
 
     def __repr__(self) -> str:
         shown = (f"{field.name}={getattr(self, field.name)!r}" for field in self.FIELDS)

@@ -11,6 +11,7 @@ class Affine(Table):
     """Table Affine of dlc4_model.fbs."""
 
     __slots__ = ('bits', 'low', 'high', 'scale', 'offset', 'is_symmetric',)
+    IS_FLAT = True
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class Range(Table):
     """Table Range of dlc4_model.fbs."""
 
     __slots__ = ('offset', 'nbytes',)
+    IS_FLAT = True
 
     def __init__(
         self,

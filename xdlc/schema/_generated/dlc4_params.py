@@ -11,6 +11,7 @@ class Range(Table):
     """Table Range of dlc4_params.fbs."""
 
     __slots__ = ('offset', 'nbytes',)
+    IS_FLAT = True
 
     def __init__(
         self,

@@ -1,0 +1,171 @@
+"""Compiled HTP caches of a model: records ``htp.cache.<soc>.<n>`` and their entries in ``cacheList``.
+
+The vendor's library is strict in odd ways: it passes over a record without an entry, drops an entry
+without a record, shows no cache at all if one record is damaged, and crashes on an entry with fields
+missing.  The functions here keep both sides consistent and refuse what would do that.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xdlc.container.metadata import timestamp
+from xdlc.errors import ContainerError
+from xdlc.ir import Model, TensorData, raw_data
+
+PREFIX = "htp.cache."
+SHARED = ("htp.shared.", "htp.metadata.")
+NAME = re.compile(r"htp\.cache\.(?P<soc>[^.]+)\.(?P<number>\d+)")
+# Two versions, a zero, another version, then bytes of metadata, offset and bytes of the binary.
+HEADER = struct.Struct("<4s4sI4sQQQ")
+NEEDED = (
+    "header",
+    "version",
+    "backendId",
+    "buildId",
+    "coreApiVersion",
+    "backendApiVersion",
+    "socVersion",
+    "contextBlobVersion",
+    "contextBlobSize",
+    "numContextTensors",
+    "contextTensors",
+    "numGraphs",
+    "graphs",
+    "platformInfo",
+    "contextMetadataSize",
+    "contextMetadata",
+    "socModel",
+    "timestamp",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """A compiled cache.
+
+    Attributes:
+        name: Name of its record.
+        soc: SoC in the name, in lower case.
+        entry: Its entry of ``cacheList``; None if it has none, and then the vendor does not find it.
+        data: The record; None if it is missing.
+    """
+
+    name: str
+    soc: str
+    entry: Mapping[str, Any] | None
+    data: TensorData | None
+
+    @property
+    def problem(self) -> str | None:
+        """What keeps the vendor's library from finding the cache; None if nothing does."""
+        if self.data is None:
+            return "is listed but has no record"
+        if self.entry is None:
+            return "has a record but is not listed"
+        missing = [key for key in NEEDED if key not in self.entry]
+        if missing:
+            return f"is listed without {', '.join(missing)}"
+        return _damage(self.data)
+
+
+def _damage(data: TensorData) -> str | None:
+    if data.nbytes < HEADER.size:
+        return f"has {data.nbytes} bytes, less than its header"
+    fields = HEADER.unpack(bytes(data.numpy().reshape(-1)[: HEADER.size].data))
+    described, offset, size = fields[4:]
+    if HEADER.size + described > offset or offset + size > data.nbytes:
+        return f"has {data.nbytes} bytes, its header needs {max(offset + size, HEADER.size + described)}"
+    return None
+
+
+def caches(model: Model) -> list[Cache]:
+    """Return the caches of a model: those with a record in record order, then those only listed."""
+    listed = {str(entry.get("cacheName")): entry for entry in model.metadata.get("cacheList", ())}
+    names = [name for name in model.records if name.startswith(PREFIX)]
+    names += [name for name in listed if name not in model.records]
+    return [Cache(name, _soc(name), listed.get(name), model.records.get(name)) for name in names]
+
+
+def _soc(name: str) -> str:
+    match = NAME.fullmatch(name)
+    return match["soc"] if match else ""
+
+
+def add_cache(model: Model, soc_name: str, data: TensorData | bytes, entry: Mapping[str, Any]) -> str:
+    """Put a compiled cache into a model and return the name of its record.
+
+    Args:
+        model: The model; its records and its ``cacheList`` change together.
+        soc_name: SoC such as ``sm8650``; the record's name has it in lower case.
+        data: The context binary.
+        entry: Its description for ``cacheList``, complete but for ``cacheName`` and perhaps ``timestamp``.
+
+    Raises:
+        ContainerError: If the binary is truncated, the description incomplete, or the name unfit.
+    """
+    soc = soc_name.lower()
+    number = 0
+    while f"{PREFIX}{soc}.{number}" in model.records:
+        number += 1
+    name = f"{PREFIX}{soc}.{number}"
+    record = raw_data(data) if isinstance(data, bytes) else data
+    header = {"header": entry["header"]} if "header" in entry else {}
+    described = header | {"cacheName": name} | {key: entry[key] for key in entry if key != "cacheName"}
+    described.setdefault("timestamp", timestamp())
+    problem = Cache(name, soc, described, record).problem
+    if not _soc(name):
+        problem = "does not name a SoC in one word"
+    if problem:
+        raise ContainerError(
+            problem, where=f"cache {name!r}", fix="compile it again; one bad cache hides all others"
+        )
+    model.records[name] = record
+    model.metadata["cacheList"] = [*model.metadata.get("cacheList", ()), described]
+    return name
+
+
+def remove_caches(model: Model, soc: str | None = None) -> list[str]:
+    """Take out the caches of one SoC, or all, and return the names of the records that went.
+
+    Weights that only these caches shared go with them.
+    """
+    wanted = None if soc is None else soc.lower()
+    gone = [cache.name for cache in caches(model) if wanted is None or cache.soc == wanted]
+    if not gone:
+        return []
+    kept = [entry for entry in model.metadata.get("cacheList", ()) if entry.get("cacheName") not in gone]
+    removed = [name for name in gone if model.records.pop(name, None) is not None]
+    relations = [
+        item for item in model.metadata.get("relations", ()) if item.get("parentRecordName") not in gone
+    ]
+    removed += _drop_shared(model, relations)
+    relations = [item for item in relations if item.get("parentRecordName") in model.records]
+    for key, value in (("cacheList", kept), ("relations", relations)):
+        model.metadata.pop(key, None)
+        if value:
+            model.metadata[key] = value
+    return removed
+
+
+def _drop_shared(model: Model, relations: list[Any]) -> list[str]:
+    """Remove shared weights, and what describes them, that no cache refers to any more."""
+    used = {
+        child
+        for item in relations
+        if str(item.get("parentRecordName")).startswith(PREFIX)
+        for child in item.get("childRecordNames", ())
+    }
+    describing = {
+        item.get("parentRecordName")
+        for item in relations
+        if used.intersection(item.get("childRecordNames", ()))
+    }
+    gone = [name for name in model.records if name.startswith(SHARED) and name not in used | describing]
+    for name in gone:
+        del model.records[name]
+    return gone
