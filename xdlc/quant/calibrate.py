@@ -43,8 +43,7 @@ def calibrate(
     """
     import numpy as np
 
-    from xdlc.runtime.cpu import CpuSession
-    from xdlc.runtime.lower import lower
+    from xdlc.runtime import CpuSession, lower
 
     watched = [tensor for tensor in tensors if tensor.size and tensor.producer is not None]
     given = [tensor for tensor in tensors if tensor.size and tensor.producer is None]
