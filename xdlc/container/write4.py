@@ -11,8 +11,8 @@ from xdlc.container.flatbuffer import encode
 from xdlc.container.opnames import from_qnn
 from xdlc.container.read4 import ROLE_PARAMETER, sizes
 from xdlc.errors import ContainerError
-from xdlc.ir import Graph, Model, Op, Role, Scalar, Tensor, TensorData
-from xdlc.ir.dtype import FLOAT32, STRING
+from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Role, Scalar, Tensor, TensorData, string, u32
+from xdlc.ir.dtype import FLOAT32
 from xdlc.schema._generated import dlc4_model, dlc4_params
 
 VERSION_PREFIX = b"\xd5\x0a\4\0\1\0\0\0"
@@ -135,15 +135,18 @@ class _Writer:
         return dlc4_params.Elements(tensor.name, extent=dlc4_params.Range(start, nbytes))
 
     def node(self, op: Op, null: str) -> tuple[dlc4_model.Node, list[dlc4_params.Elements]]:
-        type, supplements = from_qnn(op.type, op.package, op.params)
-        supplements["packageName"] = op.package
+        type, strings = from_qnn(op.type, op.package, op.params)
+        supplements: dict[str, Scalar] = {name: string(text) for name, text in strings.items()}
+        supplements["packageName"] = string(op.package)
+        if (op.type, op.package) == ("Lstm", NATIVE_PACKAGE):
+            supplements["hidden_size"] = u32(op.outputs[0].shape[-1])  # the vendor's reader wants it
         attributes, values = [], []
         names = set()
         for name in sorted({*op.params, *supplements}):
             param = op.params.get(name)
             if param is None:
-                text = dlc4_model.Scalar(STRING.code, text=supplements[name])
-                attributes.append(dlc4_model.Attribute(name, role=ROLE_SUPPLEMENT, scalar=text))
+                value = _scalar(supplements[name])
+                attributes.append(dlc4_model.Attribute(name, role=ROLE_SUPPLEMENT, scalar=value))
                 continue
             if name in supplements or (isinstance(param, Tensor) and param.name in names):
                 raise ContainerError(

@@ -10,6 +10,22 @@ from xdlc.converter.onnx.registry import Node, importer
 from xdlc.converter.values import Value, identity
 from xdlc.ir import Tensor, TensorData
 
+# Stated because the vendor's reader states them for a file without them.
+_DEFAULTS: dict[str, ir.Param] = {
+    **{
+        name: ir.f32(0.0)
+        for name in (
+            "cell_clip_threshold",
+            "output_clip_threshold",
+            "input_gate_qscale",
+            "forget_gate_qscale",
+            "cell_gate_qscale",
+            "output_gate_qscale",
+            "hidden_state_qscale",
+        )
+    },
+    "hidden_state_offset": ir.i32(0),
+}
 _GATES = {"input": 0, "output": 1, "forget": 2, "cell": 3}  # ONNX's order of the four blocks
 
 
@@ -94,7 +110,7 @@ def _direction(node: Node, b: Builder, x: Value, index: int, reverse: bool) -> l
         array = peepholes.numpy()[index].reshape(3, units)  # input, output, forget
         inputs += [b.source_order(b.const(array[row], f"{node.name}_p{row}_{index}")) for row in (0, 2, 1)]
     inputs += [gate(bias, "input", "b"), None, None]  # HTP wants all 24 positions
-    params = {"direction": ir.u32(int(reverse)), "time_major": ir.b8(True)}
+    params: dict[str, ir.Param] = {"direction": ir.u32(int(reverse)), "time_major": ir.b8(True), **_DEFAULTS}
     shapes = [(steps, batch, units), (batch, units), (batch, units)]
     hidden, cell, last = (
         Value(tensor, identity(tensor.rank))

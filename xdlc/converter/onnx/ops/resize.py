@@ -134,7 +134,8 @@ def _native(x: Value, request: _Request) -> tuple[str, dict[str, ir.Param]] | No
         )
         if fits:
             name = "ResizeNearestNeighbor" if request.mode == "nearest" else "ResizeBilinear"
-            return name, {"align_corners": ir.b8(align), "half_pixel_centers": ir.b8(half)}
+            flags = {"align_corners": ir.b8(align), "half_pixel_centers": ir.b8(half)}
+            return name, flags if name == "ResizeNearestNeighbor" else {**flags, "antialias": ir.b8(False)}
     return None
 
 
