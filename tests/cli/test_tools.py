@@ -1,0 +1,277 @@
+"""The tools end to end on a small model, and what they print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import xdlc
+from xdlc.cli import graph_prepare, info, net_run, onnx_to_dlc, quant
+from xdlc.ir import Graph, Model, Op, ScaleOffset, Tensor, raw_data, static
+from xdlc.ir.dtype import FLOAT32, INT64, UFIXED8
+
+SAMPLES = 3
+
+
+def invoke(command: Any, *words: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(command.main, [*map(str, words)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def dlc(models: Any) -> Path:
+    path = models.folder / "net.dlc"
+    invoke(onnx_to_dlc, "-i", models.save(models.cnn(), "net.onnx"))
+    assert path.is_file()
+    return path
+
+
+@pytest.fixture
+def listing(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(3)
+    lines = []
+    for number in range(SAMPLES):
+        path = tmp_path / f"{number}.raw"
+        rng.standard_normal((1, 3, 16, 16)).astype("<f4").tofile(path)
+        lines.append(str(path))
+    (tmp_path / "list.txt").write_text("\n".join(lines))
+    return tmp_path / "list.txt"
+
+
+def feeds(folder: Path, number: int) -> dict[str, Any]:
+    return {"x": np.fromfile(folder / f"{number}.raw", "<f4").reshape(1, 3, 16, 16)}
+
+
+def test_convert_prints_the_contract_and_the_inserted_ops(models: Any) -> None:
+    target = models.folder / "other.dlc"
+    result = invoke(onnx_to_dlc, "-i", models.save(models.cnn()), "-o", target)
+    assert "x  float32  1x3x16x16" in result.stdout
+    assert "y  float32  1x5" in result.stdout
+    assert "inserted ops: 1\n    Transpose" in result.stdout
+    assert result.stdout.endswith(f"written: {target}\n")
+    assert result.stderr == ""
+
+
+def test_convert_flags_reach_the_converter(models: Any) -> None:
+    from onnx import helper
+
+    nodes = [helper.make_node("Relu", ["x"], ["a"], "one"), helper.make_node("Sigmoid", ["a"], ["y"], "two")]
+    path = models.save(models.make(nodes, {"x": ["n", "c"]}, {"y": ["n", "c"]}))
+    result = invoke(onnx_to_dlc, "-i", path, "-s", "c", 7, "-b", 2, "--out_name", "a")
+    assert "x  float32  2x7" in result.stdout
+    assert "a  float32  2x7" in result.stdout
+    invoke(onnx_to_dlc, "-i", path, "-d", "x", "3,4")
+    assert xdlc.load(models.folder / "model.dlc").main.outputs[0].shape == (3, 4)
+
+
+def test_conversion_is_reproducible(models: Any) -> None:
+    path = models.save(models.cnn())
+    for name in ("a.dlc", "b.dlc"):
+        invoke(onnx_to_dlc, "-i", path, "-o", models.folder / name)
+    assert (models.folder / "a.dlc").read_bytes() == (models.folder / "b.dlc").read_bytes()
+
+
+def test_quantize_and_run(dlc: Path, listing: Path) -> None:
+    folder = dlc.parent
+    result = invoke(quant, "--input_dlc", dlc, "--input_list", listing)
+    assert "ufixed8" in result.stdout
+    assert f"calibrated with {SAMPLES} sample(s)" in result.stdout
+    quantized = folder / "net_quantized.dlc"
+    for name, path in (("float", dlc), ("quantized", quantized)):
+        invoke(net_run, "--container", path, "--input_list", listing, "--output_dir", folder / name)
+    for number in range(SAMPLES):
+        plain = np.fromfile(folder / "float" / f"Result_{number}" / "y.raw", "<f4")
+        rounded = np.fromfile(folder / "quantized" / f"Result_{number}" / "y.raw", "<f4")
+        np.testing.assert_array_equal(plain, xdlc.run(dlc, feeds(folder, number))["y"][0])
+        np.testing.assert_array_equal(rounded, xdlc.run(quantized, feeds(folder, number))["y"][0])
+        assert 0 < np.linalg.norm(plain - rounded) < 0.2 * np.linalg.norm(plain)
+    assert not (folder / "float" / f"Result_{SAMPLES}").exists()
+
+
+def test_quantizer_options(dlc: Path, listing: Path) -> None:
+    target = dlc.parent / "wide.dlc"
+    words = ["--act_bitwidth", 16, "--bias_bitwidth", 8, "--no_per_channel_quantization"]
+    invoke(quant, "--input_dlc", dlc, "--input_list", listing, "--output_dlc", target, *words)
+    graph = xdlc.load(target).main
+    assert graph.outputs[0].dtype.name == "ufixed16"
+    weights = [t for t in graph.tensors.values() if t.is_static and t.rank == 4]
+    assert weights
+    assert all(isinstance(tensor.encoding, ScaleOffset) for tensor in weights)
+
+
+def test_native_outputs_are_the_stored_integers(dlc: Path, listing: Path) -> None:
+    folder = dlc.parent
+    invoke(quant, "--input_dlc", dlc, "--input_list", listing)
+    words = [
+        "--container",
+        folder / "net_quantized.dlc",
+        "--input_list",
+        listing,
+        "--output_dir",
+        folder / "out",
+    ]
+    invoke(net_run, *words)
+    invoke(net_run, *words, "--use_native_output_files")
+    encoding = xdlc.load(folder / "net_quantized.dlc").main.outputs[0].encoding
+    real = np.fromfile(folder / "out" / "Result_0" / "y.raw", "<f4")
+    stored = np.fromfile(folder / "out" / "Result_0" / "y_native.raw", "u1")
+    np.testing.assert_allclose((stored + float(encoding.offset)) * encoding.scale, real, rtol=1e-6)
+
+
+def test_more_outputs(dlc: Path, listing: Path) -> None:
+    folder = dlc.parent
+    graph = xdlc.load(dlc).main
+    names = [op.outputs[0].name for op in graph.ops if op.type == "Conv2d"]
+    pool = next(op for op in graph.ops if op.type == "PoolAvg2d")
+    listing.write_text(f"#{pool.name}\n%{names[0]}\n" + listing.read_text())
+    words = ["--container", dlc, "--input_list", listing, "--output_dir", folder / "out"]
+    invoke(net_run, *words, "--set_output_tensors", names[0])
+    found = {path.stem for path in (folder / "out" / "Result_0").iterdir()}
+    assert found == {"y", names[0], pool.outputs[0].name}
+    listing.write_text("#no_such_op\n" + listing.read_text())
+    assert "has no op 'no_such_op'" in invoke(net_run, *words, code=2).stderr
+
+
+def test_single_items_fill_batches(models: Any, tmp_path: Path) -> None:
+    from onnx import helper
+
+    nodes = [helper.make_node("Neg", ["x"], ["y"], "neg")]
+    invoke(onnx_to_dlc, "-i", models.save(models.make(nodes, {"x": [3, 2]}, {"y": [3, 2]})))
+    for number in range(5):
+        np.full(2, number, "<f4").tofile(tmp_path / f"{number}.raw")
+    (tmp_path / "list.txt").write_text("\n".join(str(tmp_path / f"{n}.raw") for n in range(5)))
+    out = tmp_path / "out"
+    words = [
+        "--container",
+        tmp_path / "model.dlc",
+        "--input_list",
+        tmp_path / "list.txt",
+        "--output_dir",
+        out,
+    ]
+    assert "Result_0 to Result_4" in invoke(net_run, *words).stdout
+    assert sorted(path.name for path in out.iterdir()) == [f"Result_{n}" for n in range(5)]
+    for number in range(5):
+        assert np.fromfile(out / f"Result_{number}" / "y.raw", "<f4").tolist() == [-number, -number]
+
+
+def test_names_with_slashes_make_folders(models: Any, tmp_path: Path) -> None:
+    from onnx import helper
+
+    nodes = [helper.make_node("Neg", ["/in"], ["/head/out:0"], "neg")]
+    invoke(onnx_to_dlc, "-i", models.save(models.make(nodes, {"/in": [1, 2]}, {"/head/out:0": [1, 2]})))
+    np.ones(2, "<f4").tofile(tmp_path / "x.raw")
+    (tmp_path / "list.txt").write_text(f"/in:={tmp_path / 'x.raw'}")
+    out = tmp_path / "out"
+    invoke(
+        net_run,
+        *("--container", tmp_path / "model.dlc", "--input_list", tmp_path / "list.txt", "--output_dir", out),
+    )
+    assert (out / "Result_0" / "head" / "out:0.raw").stat().st_size == 8
+
+
+def test_soc_goes_with_htp(dlc: Path, listing: Path) -> None:
+    words = ["--container", dlc, "--input_list", listing]
+    assert "--soc goes with" in invoke(net_run, *words, "--soc", "sm8650", code=2).stderr
+
+
+def test_unknown_soc_names_the_near_ones(dlc: Path) -> None:
+    result = invoke(graph_prepare, "--input_dlc", dlc, "--htp_socs", "sm8560", code=2)
+    assert "sm8550" in result.stderr
+
+
+# ------------------------------------------------------------------ info
+
+
+def test_info_text(dlc: Path) -> None:
+    lines = invoke(info, dlc).stdout.splitlines()
+    text = "\n".join(lines)
+    assert max(map(len, lines)) <= 100 + len(str(dlc))
+    assert "container  DLC 4.1" in text
+    assert "made by    xconv-onnx-to-dlc" in text
+    assert "PoolAvg2d" in text
+    assert "(224 params, 13.82 k MACs)" in text  # 8x8 outputs, 8 channels, 3x3x3 weights
+    assert "stride=[2,2]" in text
+    assert "inserted" in text
+    assert "parameters  349," in text
+    assert invoke(info, "-i", dlc).stdout == invoke(info, dlc).stdout
+    assert "stride=" not in invoke(info, "--brief", dlc).stdout
+    assert "source    conv1" in invoke(info, "--trace", dlc).stdout
+    assert "source" not in text
+
+
+def test_info_json(dlc: Path) -> None:
+    found = json.loads(invoke(info, "--json", dlc).stdout)
+    (graph,) = found["graphs"]
+    assert [port["name"] for port in graph["inputs"]] == ["x"]
+    assert graph["totals"]["ops"] == len(graph["ops"])
+    assert graph["totals"]["parameters"] == 349
+    assert graph["totals"]["macs"] == 8 * 8 * 8 * 27 + 8 * 8 * 8 * 9 + 5 * 8
+    assert found["caches"] == []
+    assert found["bytes"] == dlc.stat().st_size
+
+
+def test_info_shows_encodings(dlc: Path, listing: Path) -> None:
+    invoke(quant, "--input_dlc", dlc, "--input_list", listing)
+    quantized = dlc.parent / "net_quantized.dlc"
+    assert "8 scales" in invoke(info, "--encodings", quantized).stdout
+    text = invoke(info, quantized).stdout
+    assert "8 scales" not in text
+    assert "scale " in text
+    (graph,) = json.loads(invoke(info, "--json", quantized).stdout)["graphs"]
+    assert graph["outputs"][0]["encoding"]["kind"] == "tensor"
+
+
+def strange_model() -> Model:
+    graph = Graph("main")
+    data = graph.add_input(Tensor("in\x1b[31m", (2, 3), INT64))
+    weight = graph.add_tensor(static("w", np.ones((70, 3), np.float32)))
+    result = Tensor("out", (2, 70), UFIXED8, ScaleOffset(float("nan"), -3))
+    middle = Tensor("middle", (2, 3), FLOAT32)
+    graph.append(
+        Op("MyOp", [data, None], [middle], {"table": static("t", np.zeros(99))}, name="a", package="my.pkg")
+    )
+    graph.append(Op("FullyConnected", [middle, weight], [result], name="b"))
+    graph.add_output(result)
+    model = Model(records={"htp.cache.sm8650.0": raw_data(b"12"), "mine": raw_data(b"123")})
+    model.add_graph(graph)
+    model.metadata["cacheList"] = [
+        {"cacheName": "htp.cache.sm8550.0", "graphs": "none", "contextMetadata": 3}
+    ]
+    return model
+
+
+def test_info_of_a_strange_model(tmp_path: Path) -> None:
+    from xdlc.cli.inspection import inspect
+    from xdlc.cli.report import report
+
+    (tmp_path / "a.dlc").write_bytes(b"x")
+    found = inspect(strange_model(), tmp_path / "a.dlc")
+    text = "\n".join(report(found, ops=True, encodings=True, trace=True))
+    assert "in\\x1b[31m" in text
+    assert "\x1b" not in text
+    assert "my.pkg::MyOp" in text
+    assert "(left out)" in text
+    assert "table=float64[99]" in text
+    assert "scale nan offset -3" in text
+    assert "not in the metadata" in text
+    assert "missing from the file" in text
+    assert "mine" in text
+    assert found["graphs"][0]["ops"][1]["macs"] == 2 * 70 * 3
+    json.dumps(found, allow_nan=False)
+
+
+@pytest.mark.corpus
+def test_info_of_vendor_made_files(corpus: Path) -> None:
+    files = sorted((corpus / "dlc").rglob("*.dlc"))
+    assert files
+    for path in files:
+        text = invoke(info, "--encodings", "--trace", path).stdout
+        assert "container  DLC " in text, path
+        json.loads(invoke(info, "--json", path).stdout)

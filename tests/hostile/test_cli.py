@@ -1,0 +1,338 @@
+"""What the tools do with bad input: a clear message, a non-zero exit, and no half-written output."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import xdlc
+
+MODULES = {
+    "xconv-onnx-to-dlc": "onnx_to_dlc",
+    "xdlc-quant": "quant",
+    "xdlc-graph-prepare": "graph_prepare",
+    "xdlc-info": "info",
+    "xdlc-net-run": "net_run",
+}
+
+
+def call(tool: str, *words: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a tool in a process of its own."""
+    code = f"from xdlc.cli.{MODULES[tool]} import main; main(prog_name={tool!r})"
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, check=False, **options
+    )
+
+
+def refused(done: subprocess.CompletedProcess[str], *parts: str, code: int | None = None) -> str:
+    """Check that a call failed in the way that every failure should look like, and return its message."""
+    message = done.stderr
+    assert done.returncode not in (0, 70), message
+    assert code is None or done.returncode == code, message
+    assert "Traceback" not in message
+    assert "internal error" not in message
+    assert "\n\n" not in message
+    for part in parts:
+        assert part in message
+    return message
+
+
+def only(folder: Path, *names: str) -> None:
+    """Check that a folder holds these files and no others."""
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names)
+
+
+@pytest.fixture
+def dlc(models: Any) -> Path:
+    path = models.folder / "net.dlc"
+    xdlc.convert(models.save(models.cnn())).save(path)
+    return path
+
+
+# ------------------------------------------------------------------ models
+
+
+@pytest.mark.parametrize("content", [b"", b"hello world\n" * 100, b"PK\x03\x04" + bytes(100), bytes(4096)])
+def test_not_an_onnx_file(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.onnx").write_bytes(content)
+    refused(call("xconv-onnx-to-dlc", "-i", tmp_path / "a.onnx"), "a.onnx")
+    only(tmp_path, "a.onnx")
+
+
+def test_missing_model(tmp_path: Path) -> None:
+    done = call("xconv-onnx-to-dlc", "-i", tmp_path / "none.onnx")
+    refused(done, "none.onnx: cannot be read: No such file or directory", code=8)
+    only(tmp_path)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7, 0.99])
+def test_truncated_model(models: Any, share: float) -> None:
+    path = models.save(models.cnn())
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * share)])
+    refused(call("xconv-onnx-to-dlc", "-i", path), "model.onnx")
+    only(models.folder, "model.onnx")
+
+
+def external(models: Any) -> Path:
+    path = models.save(
+        models.cnn(),
+        save_as_external_data=True,
+        all_tensors_to_one_file=True,
+        location="model.data",
+        size_threshold=0,
+    )
+    assert (models.folder / "model.data").stat().st_size
+    return path
+
+
+def test_external_data_is_read(models: Any) -> None:
+    done = call("xconv-onnx-to-dlc", "-i", external(models))
+    assert done.returncode == 0, done.stderr
+    only(models.folder, "model.onnx", "model.data", "model.dlc")
+
+
+def test_external_data_missing(models: Any) -> None:
+    path = external(models)
+    (models.folder / "model.data").unlink()
+    refused(call("xconv-onnx-to-dlc", "-i", path), "'model.data' does not exist", "put model.data beside")
+    only(models.folder, "model.onnx")
+
+
+def test_external_data_too_short(models: Any) -> None:
+    path = external(models)
+    os.truncate(models.folder / "model.data", 100)
+    refused(call("xconv-onnx-to-dlc", "-i", path), "of model.data, which has 100", "truncated")
+    only(models.folder, "model.onnx", "model.data")
+
+
+@pytest.mark.parametrize(
+    "location", ["../outside.data", "/etc/passwd", "sub/../../outside.data", "link.data"]
+)
+def test_external_data_outside_the_folder(models: Any, tmp_path: Path, location: str) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    models.folder = inner
+    path = external(models)
+    shutil.move(inner / "model.data", tmp_path / "outside.data")
+    (inner / "link.data").symlink_to(tmp_path / "outside.data")
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = location
+    path.write_bytes(model.SerializeToString())
+    refused(call("xconv-onnx-to-dlc", "-i", path), "outside the model's folder")
+    only(inner, "model.onnx", "link.data")
+
+
+def test_unsupported_ops_are_listed_at_once(models: Any) -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], "fine"),
+        helper.make_node("FooBar", ["a"], ["b"], "first", domain="com.example"),
+        helper.make_node("BarFoo", ["b"], ["c"], "second", domain="com.example"),
+        helper.make_node("StringNormalizer", ["c"], ["y"], "third"),
+    ]
+    model = models.make(nodes, {"x": [1, 4]}, {"y": [1, 4]})
+    model.opset_import.append(helper.make_opsetid("com.example", 1))
+    message = refused(call("xconv-onnx-to-dlc", "-i", models.save(model)), code=4)
+    for name, op in (("first", "FooBar"), ("second", "BarFoo"), ("third", "StringNormalizer")):
+        assert name in message
+        assert op in message
+    only(models.folder, "model.onnx")
+
+
+def test_cyclic_graph(models: Any) -> None:
+    nodes = [
+        helper.make_node("Add", ["x", "b"], ["a"], "one"),
+        helper.make_node("Relu", ["a"], ["b"], "two"),
+        helper.make_node("Relu", ["b"], ["y"], "three"),
+    ]
+    path = models.save(models.make(nodes, {"x": [1, 4]}, {"y": [1, 4]}))
+    refused(call("xconv-onnx-to-dlc", "-i", path), "cycle", "'one'", code=3)
+    only(models.folder, "model.onnx")
+
+
+def test_open_dimension_is_named(models: Any) -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["y"], "relu")]
+    path = models.save(models.make(nodes, {"x": ["batch", 4]}, {"y": ["batch", 4]}))
+    refused(call("xconv-onnx-to-dlc", "-i", path), "batch", "x")
+    assert call("xconv-onnx-to-dlc", "-i", path, "-d", "x", "2,4").returncode == 0
+    refused(call("xconv-onnx-to-dlc", "-i", path, "-d", "z", "2,4"), "z")
+
+
+def test_unknown_flag_names_the_near_one(models: Any) -> None:
+    done = call("xconv-onnx-to-dlc", "-i", models.save(models.cnn()), "--input_dims", "x", "1")
+    assert done.returncode == 2
+    assert "No such option '--input_dims'" in done.stderr
+    assert "--input_dim" in done.stderr
+
+
+# ------------------------------------------------------------------ containers
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.95])
+def test_truncated_container(dlc: Path, share: float) -> None:
+    os.truncate(dlc, int(dlc.stat().st_size * share))
+    refused(call("xdlc-info", dlc), "net.dlc", code=6)
+
+
+def test_not_a_container(tmp_path: Path) -> None:
+    (tmp_path / "a.dlc").write_text("not a DLC")
+    refused(call("xdlc-info", tmp_path / "a.dlc"), "a.dlc", code=6)
+    done = call("xdlc-info", tmp_path)
+    assert done.returncode == 2
+    assert "is a directory" in done.stderr
+
+
+def test_unknown_soc(dlc: Path) -> None:
+    done = call("xdlc-graph-prepare", "--input_dlc", dlc, "--htp_socs", "sm8650,sm8560,foo")
+    refused(done, "sm8560", "foo", "sm8650", "sm8550", code=2)
+    only(dlc.parent, "model.onnx", "net.dlc")
+
+
+# ------------------------------------------------------------------ input lists
+
+
+@pytest.mark.parametrize("tool", ["xdlc-quant", "xdlc-net-run"])
+def test_wrong_input_list(dlc: Path, tool: str) -> None:
+    folder = dlc.parent
+    np.zeros((1, 3, 16, 16), "<f4").tofile(folder / "good.raw")
+    np.zeros(5, "<f4").tofile(folder / "short.raw")
+    lines = [str(folder / name) for name in ("good.raw", "short.raw", "missing.raw")]
+    (folder / "list.txt").write_text("\n".join(lines))
+    flag = "--container" if tool == "xdlc-net-run" else "--input_dlc"
+    done = call(tool, flag, dlc, "--input_list", folder / "list.txt", cwd=folder)
+    refused(done, "list.txt:2: ", "has 20 bytes, input 'x' takes 3072", "list.txt:3: ", "missing.raw")
+    only(folder, "model.onnx", "net.dlc", "good.raw", "short.raw", "list.txt")
+
+
+def test_output_name_that_leads_out_of_the_folder(models: Any) -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["../../y"], "relu")]
+    path = models.save(models.make(nodes, {"x": [1, 4]}, {"../../y": [1, 4]}))
+    folder = models.folder
+    xdlc.convert(path).save(folder / "net.dlc")
+    np.zeros(4, "<f4").tofile(folder / "x.raw")
+    (folder / "list.txt").write_text(str(folder / "x.raw"))
+    done = call(
+        "xdlc-net-run", "--container", folder / "net.dlc", "--input_list", folder / "list.txt", cwd=folder
+    )
+    refused(done, "cannot be a file name")
+    only(folder, "model.onnx", "net.dlc", "x.raw", "list.txt")
+
+
+# ------------------------------------------------------------------ writing
+
+
+def big_model(models: Any, megabytes: int) -> Path:
+    """Save a model with weights of some megabytes, and return its path."""
+    weight = np.ones((256, megabytes * 1024), np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], "matmul")]
+    shape = [1, weight.shape[1]]
+    return models.save(models.make(nodes, {"x": [1, 256]}, {"y": shape}, {"w": weight}), "big.onnx")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one megabyte."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "xdlc-test", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if mounted.returncode:
+        pytest.skip(f"cannot mount a small tmpfs: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_disk_full(models: Any, small_disk: Path) -> None:
+    model = big_model(models, 4)
+    done = call("xconv-onnx-to-dlc", "-i", model, "-o", small_disk / "big.dlc")
+    refused(done, "big.dlc: cannot be written: No space left on device", code=8)
+    only(small_disk)
+
+
+def test_file_size_limit(models: Any) -> None:
+    """The same end of the road as a full disk, for machines where nothing can be mounted."""
+    import resource
+
+    model = big_model(models, 4)
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+    done = call("xconv-onnx-to-dlc", "-i", model, preexec_fn=limit)
+    refused(done, "big.dlc: cannot be written: File too large", code=8)
+    only(models.folder, "big.onnx")
+
+
+def test_output_folder_missing(models: Any) -> None:
+    target = models.folder / "none" / "a.dlc"
+    refused(
+        call("xconv-onnx-to-dlc", "-i", models.save(models.cnn()), "-o", target), "does not exist", code=8
+    )
+    only(models.folder, "model.onnx")
+
+
+def test_output_is_a_folder(models: Any) -> None:
+    done = call("xconv-onnx-to-dlc", "-i", models.save(models.cnn()), "-o", models.folder)
+    refused(done, "it is a folder", code=8)
+
+
+def test_output_not_writable(models: Any, tmp_path: Path) -> None:
+    """In a folder without write permission, or for root, who may write there, in one that takes no files."""
+    model = models.save(models.cnn())
+    folder = Path("/proc/self") if os.geteuid() == 0 else tmp_path / "locked"
+    if os.geteuid():
+        folder.mkdir(mode=0o555)
+    refused(
+        call("xconv-onnx-to-dlc", "-i", model, "-o", folder / "a.dlc"), "a.dlc: cannot be written", code=8
+    )
+
+
+def test_kill_while_writing_leaves_the_old_file(models: Any) -> None:
+    model, target = big_model(models, 64), models.folder / "out" / "big.dlc"
+    target.parent.mkdir()
+    target.write_bytes(b"the old file")
+    code = "from xdlc.cli.onnx_to_dlc import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "-i", str(model), "-o", str(target)], stdout=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 60
+    while process.poll() is None and len(list(target.parent.iterdir())) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.0005)
+    process.kill()
+    if process.wait() != -signal.SIGKILL:
+        pytest.fail("the tool was done before it could be killed: the model is too small for this machine")
+    assert target.read_bytes() == b"the old file"
+    done = call("xconv-onnx-to-dlc", "-i", model, "-o", target)
+    assert done.returncode == 0, done.stderr
+    assert target.read_bytes()[:2] == b"PK"
+
+
+def test_bad_element_types_are_problems_of_the_model(models: Any) -> None:
+    nodes = [helper.make_node("Identity", ["x"], ["y"], "copy")]
+    types = {"x": TensorProto.STRING, "y": TensorProto.STRING}
+    refused(
+        call("xconv-onnx-to-dlc", "-i", models.save(models.make(nodes, {"x": [1]}, {"y": [1]}, types=types)))
+    )
+    only(models.folder, "model.onnx")
