@@ -205,7 +205,12 @@ class MappedData(TensorData):
         self._source.release(self._offset, self.nbytes)
 
     def reshape(self, shape: Sequence[int]) -> TensorData:
-        return MappedData(self._source, self._offset, shape, self.dtype)
+        if tuple(shape) == self.shape:
+            return self
+        result = MappedData(self._source, self._offset, shape, self.dtype)
+        if result.nbytes != self.nbytes:
+            raise ValueError(f"cannot reshape {self.shape} to {tuple(shape)}")
+        return result
 
 
 class Transform(TensorData):

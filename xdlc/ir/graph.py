@@ -208,6 +208,12 @@ class Graph:
                     f"op {op.name!r} writes {tensor.name!r}, which has a source already",
                     where=f"graph {self.name!r}",
                 )
+        fresh: dict[str, Tensor] = {}
+        for touched in (*op._outputs, *op._inputs):
+            if touched is None:
+                continue
+            if self.tensors.get(touched.name, fresh.setdefault(touched.name, touched)) is not touched:
+                raise ModelError(f"two tensors are named {touched.name!r}", where=f"graph {self.name!r}")
         self._op_names.add(op.name)
         op.graph, op._previous, op._next = self, previous, following
         if previous is None:
@@ -304,8 +310,8 @@ class Graph:
         if tensor.producer is not None or tensor.is_static or tensor.role is Role.INPUT:
             raise ModelError(f"{tensor.name!r} has a source already", where=f"graph {self.name!r}")
         old = op._outputs[index]
-        old.producer = None
         op._outputs[index] = self.add_tensor(tensor)
+        old.producer = None
         tensor.producer = op
         if not self._uses.get(old) and not self.is_output(old):
             self.tensors.pop(old.name, None)
