@@ -43,7 +43,8 @@ def calibrate(
     """
     import numpy as np
 
-    from xdlc.runtime import CpuSession, lower
+    from xdlc.runtime.cpu import CpuSession
+    from xdlc.runtime.lower import lower
 
     watched = [tensor for tensor in tensors if tensor.size and tensor.producer is not None]
     given = [tensor for tensor in tensors if tensor.size and tensor.producer is None]
