@@ -1,0 +1,237 @@
+"""Every data file keeps to the schema, and reads as what it says."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from xdlc import opdefs
+from xdlc.errors import ModelError, StorageError, UsageError
+from xdlc.ir import dtype as dt
+from xdlc.opdefs.loader import BACKENDS, dtype_of, read_collection, supplement, validate_xml
+
+DATA = Path(opdefs.__file__).parent / "data"
+FILES = sorted(DATA.rglob("*.xml"))
+
+CUSTOM = """<OpDefCollection
+    xmlns:xs="http://www.w3.org/2001/XMLSchema-instance" xs:noNamespaceSchemaLocation="OpDef.xsd"
+    PackageName="ExamplePackage" Domain="example" Version="1.0">
+  <OpDefList>
+    <OpDef>
+      <Name>Scale</Name>
+      <Description><Content>x * gain</Content><Code></Code></Description>
+      <Reference Source="Tensorflow" Url="https://example.org"></Reference>
+      <Input>
+        <Name>in[0]</Name>
+        <Mandatory>True</Mandatory>
+        <Datatype>FLOAT_32</Datatype>
+        <Datatype>FIXED_8</Datatype>
+        <Shape><Rank>4D</Rank><Layout>NHWC</Layout><Text>[n, h, w, c]</Text></Shape>
+        <Constraint id="0" Type="Shape">rank = 4</Constraint>
+        <Repeated></Repeated>
+        <IsStaticTensor>false</IsStaticTensor>
+      </Input>
+      <Output>
+        <Name>out[0]</Name>
+        <Mandatory>1</Mandatory>
+        <Datatype>BACKEND_SPECIFIC</Datatype>
+        <Shape><Rank>ND</Rank><Layout></Layout></Shape>
+      </Output>
+      <Parameter>
+        <Name>mode</Name>
+        <Mandatory>0</Mandatory>
+        <Datatype>QNN_DATATYPE_UINT_32</Datatype>
+        <Shape><Rank>SCALAR</Rank></Shape>
+        <Default>1</Default>
+        <Enumeration><Enum>SLOW</Enum><Enum>FAST</Enum></Enumeration>
+      </Parameter>
+      <UseDefaultTranslation>true</UseDefaultTranslation>
+      <SupportedBackend>HTP</SupportedBackend>
+    </OpDef>
+  </OpDefList>
+  <SupplementalOpDefList Backend="HTP">
+    <SupportedOps><OpName>Scale</OpName></SupportedOps>
+    <SupplementalOpDef>
+      <Name>Scale</Name>
+      <Output><Name>out[0]</Name><Datatype>QNN_DATATYPE_UFIXED_POINT_8</Datatype></Output>
+      <Parameter><Name>mode</Name><OnlyDefaultSupported>true</OnlyDefaultSupported></Parameter>
+    </SupplementalOpDef>
+  </SupplementalOpDefList>
+</OpDefCollection>
+"""
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(text):
+        path = tmp_path / "ops.xml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_data_files_keep_to_the_schema():
+    assert len(FILES) >= 159 + len(BACKENDS)
+    assert [str(problem) for path in FILES for problem in validate_xml(path)] == []
+
+
+def test_each_file_defines_the_op_of_its_name():
+    for name in opdefs.all_types():
+        definition = opdefs.find(name)
+        assert definition.name == name
+        assert definition.package == "qti.aisw"
+        for side, tensors in (("in", definition.inputs), ("out", definition.outputs)):
+            assert [tensor.name for tensor in tensors] == [f"{side}[{i}]" for i in range(len(tensors))], name
+            assert not any(tensor.repeated for tensor in tensors[:-1]), name
+
+
+def test_supplements_speak_of_defined_ops_tensors_and_parameters():
+    for backend in BACKENDS:
+        for table in supplement(backend).tables:
+            assert table.supported <= set(opdefs.all_types()), backend
+            assert set(table.ops) <= table.supported, backend
+            for op in table.ops.values():
+                definition = opdefs.find(op.name)
+                assert set(op.params) <= set(definition.params), op.name
+                assert set(op.inputs) <= {tensor.name for tensor in definition.inputs}, op.name
+                assert set(op.outputs) <= {tensor.name for tensor in definition.outputs}, op.name
+
+
+def test_every_constraint_is_enforced_or_declared_a_description():
+    from xdlc.opdefs import rules
+
+    patterns = {
+        "Shape": (rules._RANK, rules._EXTENT),
+        "Datatype": (rules._DATATYPE,),
+        "Value": (rules._RANGE, rules._SET),
+    }
+    for path in FILES:
+        collection = read_collection(path)
+        tensors = [t for op in collection.opdefs for t in (*op.inputs, *op.outputs, *op.params.values())]
+        for table in collection.supplements:
+            for op in table.ops.values():
+                tensors += [*op.inputs.values(), *op.outputs.values(), *op.params.values()]
+        for tensor in tensors:
+            for rule in tensor.constraints:
+                known = any(pattern.fullmatch(rule.text) for pattern in patterns.get(rule.type, ()))
+                plain = rule.text == "> 0" or rule.text.startswith(("shape = ", "size = "))
+                assert known or plain or rule.type in ("Number", "Description"), (path.name, rule)
+
+
+def test_find_gives_definitions():
+    conv = opdefs.find("Conv2d")
+    assert [tensor.rank for tensor in conv.inputs] == [4, 4, 1]
+    assert [tensor.mandatory for tensor in conv.inputs] == [True, True, False]
+    assert conv.params["stride"].shape == ("2",)
+    assert not conv.params["stride"].is_scalar
+    assert conv.params["group"].default == "1"
+    assert conv.params["group"].dtypes == (dt.UINT32,)
+    assert opdefs.find("Concat").inputs[-1].repeated
+    assert opdefs.find("ElementWiseNeuron").value_of("operation", "TANH") == 8
+    assert opdefs.find("ElementWiseBinary").value_of("operation", "XOR") == 19
+    assert not opdefs.find("CreateSparse").complete
+    with pytest.raises(KeyError):
+        opdefs.find("Pad").value_of("scheme", "NOTHING")
+
+
+@pytest.mark.parametrize("name", ["", "conv2d", "../backends/htp", "Conv2d\0", "/etc/passwd"])
+def test_unknown_types_are_not_found_nor_looked_up_as_paths(name):
+    assert opdefs.find(name) is None
+
+
+def test_other_packages_are_not_native():
+    assert opdefs.find("Conv2d", "my.package") is None
+
+
+def test_finding_a_dozen_ops_is_fast():
+    types = opdefs.all_types()[20:32]
+    opdefs.find.cache_clear()
+    start = time.perf_counter()
+    for name in types:
+        opdefs.find(name)
+    assert time.perf_counter() - start < 0.05  # 10 ms is the aim; a busy machine gets some room
+
+
+def test_an_unknown_backend_is_a_usage_error():
+    assert supplement("HTP").supports("Conv2d")
+    with pytest.raises(UsageError, match="unknown backend 'htpp'") as caught:
+        supplement("htpp")
+    assert "htp" in caught.value.fix
+
+
+def test_a_custom_collection_reads_and_keeps_to_the_schema(written):
+    path = written(CUSTOM)
+    assert validate_xml(path) == []
+    found = read_collection(path)
+    (scale,) = found.opdefs
+    assert (found.package, found.domain, found.version) == ("ExamplePackage", "example", "1.0")
+    assert scale.inputs[0].dtypes == (dt.FLOAT32, dt.UFIXED8)
+    assert scale.inputs[0].layout == "NHWC"
+    assert scale.inputs[0].mandatory
+    assert scale.outputs[0].dtypes == ()
+    assert scale.params["mode"].enumeration == ("SLOW", "FAST")
+    assert scale.use_default_translation
+    assert scale.backends == ("HTP",)
+    (table,) = found.supplements
+    assert table.ops["Scale"].params["mode"].only_default
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "problem"),
+    [
+        ("<Mandatory>True</Mandatory>", "<Mandatory>yes</Mandatory>", 11, "yes"),
+        ("<Mandatory>True</Mandatory>", "", 9, "0 Mandatory elements"),
+        ("<Datatype>BACKEND_SPECIFIC</Datatype>", "", 19, "0 Datatype elements"),
+        ("<Datatype>FLOAT_32</Datatype>", "<Datatype>FLOAT_33</Datatype>", 12, "FLOAT_33"),
+        ("<Rank>4D</Rank>", "<Rank>4</Rank>", 14, "'4'"),
+        ("<Name>Scale</Name>", "", 6, "Name"),
+        ('PackageName="ExamplePackage"', "", 3, "PackageName"),
+        ('Type="Shape"', 'Type="Form"', 15, "Form"),
+        ("<SupportedBackend>HTP</SupportedBackend>", "<Backend>HTP</Backend>", 35, "Backend"),
+        ("</OpDefCollection>", "", 47, "well-formed"),
+    ],
+)
+def test_schema_errors_name_the_line(written, old, new, line, problem):
+    assert old in CUSTOM
+    path = written(CUSTOM.replace(old, new, 1))
+    first = validate_xml(path)[0]
+    assert problem in first.problem
+    assert abs(int(first.where.rpartition(":")[2]) - line) <= 1
+    assert first.where.startswith(str(path))
+
+
+def test_document_types_are_refused(written, tmp_path):
+    (tmp_path / "secret").write_text("FLOAT_32")
+    bomb = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10 if i else "lol" * 10}">' for i in range(10))
+    for body in (bomb, f'<!ENTITY e9 SYSTEM "file://{tmp_path}/secret">', '<!ENTITY e9 "x">'):
+        text = f"<!DOCTYPE x [{body}]>" + CUSTOM.replace("x * gain", "&e9;")
+        problems = validate_xml(written(text))
+        assert len(problems) == 1
+        assert "document type" in problems[0].problem or "entit" in problems[0].problem.lower()
+
+
+def test_damaged_and_missing_files_are_told(written, tmp_path):
+    with pytest.raises(ModelError, match="not well-formed"):
+        read_collection(written("<OpDef"))
+    with pytest.raises(ModelError, match="unknown data type 'FLOAT_33'"):
+        read_collection(written(CUSTOM.replace("FLOAT_32", "FLOAT_33")))
+    with pytest.raises(StorageError, match="cannot be read"):
+        read_collection(tmp_path / "none.xml")
+    with pytest.raises(StorageError, match="cannot be read"):
+        validate_xml(tmp_path / "none.xml")
+
+
+@pytest.mark.parametrize(
+    ("word", "dtype"),
+    [
+        ("QNN_DATATYPE_SFIXED_POINT_4", dt.SFIXED4),
+        ("FIXED_16", dt.UFIXED16),
+        ("BOOL_8", dt.BOOL8),
+        ("STRING", dt.STRING),
+        ("QNN_DATATYPE_BFLOAT_16", dt.BFLOAT16),
+        ("BACKEND_SPECIFIC", None),
+    ],
+)
+def test_both_spellings_of_data_types(word, dtype):
+    assert dtype_of(word) == dtype

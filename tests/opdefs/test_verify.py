@@ -1,0 +1,253 @@
+"""Each rule of the verifier: graphs that keep it, and graphs that break it."""
+
+import numpy as np
+import pytest
+
+from xdlc import ir
+from xdlc.errors import UsageError
+from xdlc.ir import dtype as dt
+from xdlc.opdefs import verify_graph
+
+
+def build(text):
+    return ir.parse("graph g {\n" + text + "\n}").main
+
+
+def problems(text, backend=None):
+    return [error.problem for error in verify_graph(build(text), backend=backend)]
+
+
+CONV = """
+  input %x {act}[1,8,8,3]{qx}
+  static %w {weight}[3,3,3,4]{qw} = sha256:0
+  static %b {bias}[4]{qw} = sha256:0
+  conv = Conv2d(%x, %w, %b) {{stride=uint32[2] = [1, 1], pad_amount=uint32[2,2] = [1, 1, 1, 1]}} RESULT
+  return %y""".replace("RESULT", "-> %y {act}[1,8,8,4]{qx}")
+FLOAT_CONV = CONV.format(act="float32", weight="float32", bias="float32", qx="", qw="")
+QUANT = {"qx": " per_tensor(scale=0.1)", "qw": " per_tensor(scale=0.1)"}
+QUANT_CONV = CONV.format(act="ufixed8", weight="sfixed8", bias="sfixed32", **QUANT)
+
+
+def edited(text, *pairs):
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.parametrize("backend", [None, "cpu", "gpu", "htp", "hta"])
+def test_a_plain_convolution_passes(backend):
+    float_problems = problems(FLOAT_CONV, backend)
+    assert (float_problems == []) == (backend != "hta")
+    assert problems(QUANT_CONV, backend if backend != "hta" else None) == []
+
+
+@pytest.mark.parametrize(
+    ("pairs", "problem"),
+    [
+        ([("Conv2d", "Conv2D")], "type: expected an operation of qti.aisw, found Conv2D"),
+        ([("(%x, %w, %b)", "(%x)")], "input in[1]: expected a tensor, found nothing"),
+        ([("(%x, %w, %b)", "(%x, %w, %b, %b)")], "inputs: expected at most 3, found 4"),
+        ([("(%x, %w, %b)", "(%x, _, %b)")], "input in[1]: expected a tensor, found nothing"),
+        ([("{stride=", "{strides=")], "parameter 'strides': expected one of stride"),
+        ([("stride=uint32[2] = [1, 1], ", "")], "parameter 'stride': expected a value, found nothing"),
+        (
+            [("stride=uint32[2] = [1, 1]", "stride=int32[2] = [1, 1]")],
+            "expected data type uint32, found int32",
+        ),
+        ([("stride=uint32[2] = [1, 1]", "stride=uint32 1")], "'stride': expected a tensor, found a scalar"),
+        ([("stride=uint32[2] = [1, 1]", "stride=uint32[3] = [1, 1, 1]")], "expected extent 2 (2) on axis 0"),
+        ([("stride=uint32[2] = [1, 1]", "stride=uint32[1,2] = [1, 1]")], "expected rank 1 [2], found rank 2"),
+        ([("stride=uint32[2] = [1, 1]", "stride=uint32[2] = [0, 1]")], "expected values above 0, found 0"),
+        ([("stride=uint32[2] = [1, 1]", "stride=uint32[2]")], "'stride': expected static data, found none"),
+        ([("[1,8,8,3]", "[8,8,3]")], "in[0] 'x': expected rank 4, found rank 3 [8, 8, 3]"),
+        ([("float32[4] =", "float32[5] =")], "extent 4 (channel_out, as in 'w') on axis 0, found shape [5]"),
+        ([("-> %y float32[1,8,8,4]", "-> %y float32[1,4,8,8]")], "out[0] 'y': expected extent 4"),
+    ],
+)
+def test_a_convolution_that_breaks_a_rule(pairs, problem):
+    found = problems(edited(FLOAT_CONV, *pairs))
+    assert len(found) >= 1
+    assert problem in found[0]
+
+
+def test_messages_say_where_and_what_to_do():
+    error = verify_graph(build(edited(FLOAT_CONV, ("{stride=", "{strides="))))[0]
+    assert error.where == "graph 'g': op 'conv' (Conv2d)"
+    assert error.fix == "nearest: stride"
+
+
+GOOD = {
+    "axis of the last dimension": "softmax = Softmax(%x) {axis=uint32 1} -> %y float32[2,3]",
+    "optional parameters left out": "s = Softmax(%x) -> %y float32[2,3]",
+    "several inputs": "c = Concat(%x, %x, %x) {axis=uint32 0} -> %y float32[6,3]",
+    "several outputs": "s = Split(%x) {axis=uint32 0, split_index=uint32[1] = [1]} "
+    "-> %a float32[1,3], %b float32[1,3]",
+    "broadcast": "a = ElementWiseBinary(%x, %v) {operation=uint32 0} -> %y float32[2,3]",
+    "comparison": "a = ElementWiseBinary(%x, %v) {operation=uint32 6} -> %y bool8[2,3]",
+    "negative values without a rule": "c = ReluMinMax(%x) {min_value=float32 -1, max_value=float32 1} "
+    "-> %y float32[2,3]",
+    "float of another width": "r = Relu(%x) -> %y float16[2,3]",
+    "reshape": "r = Reshape(%x) -> %y float32[3,2]",
+    "rank by sum": "g = Gather(%x, %i) {axis=int32 0} -> %y float32[4,3]",
+    "shape by rank": "p = Pad(%x) {scheme=uint32 0, pad_amount=uint32[2,2] = [0, 0, 1, 1]} -> %y "
+    "float32[2,5]",
+    "other package": "n = Nonsense@my.package(%x) {a=uint32 1} -> %y float32[9]",
+    "trailing axes": "b = Batchnorm(%x, %v, %v) -> %y float32[2,3]",
+    "unpublished parameters": "c = RotaryEmbedding(%x, %v, %v) {unknown=uint32 1} -> %y float32[2,3]",
+}
+BAD = {
+    "axis too large": ("s = Softmax(%x) {axis=uint32 2} -> %y float32[2,3]", "expected 0 to 1, found 2"),
+    "negative axis": ("g = Gather(%x, %i) {axis=int32 -1} -> %y float32[2,4]", "expected 0 to 1, found -1"),
+    "axes too large": (
+        "m = ReduceMean(%x) {axes=uint32[2] = [0, 2]} -> %y float32[3]",
+        "parameter 'axes': expected 0 to 1, found 2",
+    ),
+    "no input": ("c = Concat() -> %y float32[6,3]", "input in[0]: expected a tensor"),
+    "rank of a repeated input": (
+        "c = Concat(%v, %x) -> %y float32[6,3]",
+        "out[0] 'y': expected rank 1, found rank 2",
+    ),
+    "too many outputs": ("r = Relu(%x) -> %y float32[2,3], %z float32[2,3]", "outputs: expected at most 1"),
+    "no output": ("r = Relu(%x)", "output out[0]: expected a tensor, found nothing"),
+    "broadcast": (
+        "a = ElementWiseAdd(%x, %i4) -> %y float32[2,3]",
+        "expected inputs that broadcast, found shapes [2, 3] and [4]",
+    ),
+    "broadcast result": (
+        "a = ElementWiseAdd(%x, %v) -> %y float32[3]",
+        "expected the broadcast shape [2, 3]",
+    ),
+    "shape": ("r = Relu(%x) -> %y float32[3,2]", "expected the shape [2, 3] of in[0], found shape [3, 2]"),
+    "size": ("r = Reshape(%x) -> %y float32[3,3]", "expected the 6 elements of in[0], found shape [3, 3]"),
+    "data type": (
+        "r = Reshape(%x) -> %y float16[3,2]",
+        "expected the data type float32 of in[0], found float16",
+    ),
+    "kind of data type": ("r = Relu(%x) -> %y int32[2,3]", "expected the data type float32 of in[0]"),
+    "listed data types": (
+        "s = Shape(%x) -> %y float32[2]",
+        "out[0] 'y': expected data type uint32, found float32",
+    ),
+    "enumeration": (
+        "n = ElementWiseNeuron(%x) {operation=uint32 9} -> %y float32[2,3]",
+        "TANH 8, found 9",
+    ),
+    "scalar": (
+        "s = Softmax(%x) {axis=uint32[1] = [1]} -> %y float32[2,3]",
+        "expected a scalar, found a tensor",
+    ),
+    "rank by sum": (
+        "g = Gather(%x, %i) {axis=int32 0} -> %y float32[4]",
+        "expected rank 2, found rank 1 [4]",
+    ),
+    "shape by rank": (
+        "p = Pad(%x) {scheme=uint32 0, pad_amount=uint32[1,2] = [0, 0]} -> %y float32[2,3]",
+        "expected extent 2 (rank(in[0])) on axis 0, found shape [1, 2]",
+    ),
+    "trailing axes": ("b = Batchnorm(%x, %i4) -> %y float32[2,3]", "extent 3 (channel, as in 'x')"),
+    "leading rank": ("r = Resize(%v) -> %y float32[3]", "expected rank at least 2, found rank 1"),
+    "rank 0": ("r = Relu(%s) -> %y float32[]", "expected rank at least 1, found rank 0"),
+    "range of numbers": (
+        "n = DistributeFpnProposals(%p) {roi_min_level=uint32 1} -> %a int32[7], %b float32[7,5]",
+        "expected 2 to 5, found 1",
+    ),
+}
+FRAME = """
+  input %x float32[2,3]
+  input %v float32[3]
+  input %s float32[]
+  input %i int32[4]
+  input %i4 float32[4]
+  input %p float32[7,5]
+"""
+
+
+@pytest.mark.parametrize("case", GOOD)
+def test_good_ops_pass(case):
+    assert problems(FRAME + GOOD[case]) == []
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_ops_are_told(case):
+    text, problem = BAD[case]
+    found = problems(FRAME + text)
+    assert any(problem in line for line in found), found
+
+
+def test_outputs_hold_no_static_data():
+    graph = ir.Graph("g")
+    x = graph.add_input(ir.Tensor("x", (2,), dt.FLOAT32))
+    y = ir.Tensor("y", (2,), dt.FLOAT32)
+    graph.append(ir.make_op(graph, "Relu", [x], [y]))
+    assert verify_graph(graph) == []
+    y.data = ir.ArrayData(np.ones(2, np.float32))
+    (error,) = verify_graph(graph)
+    assert "expected a tensor that the op computes, found static data" in error.problem
+
+
+def test_extents_known_only_at_run_time_are_not_compared():
+    text = "input %x float32[1,3] dynamic=[0]\n r = Relu(%x) -> %y float32[8,3] dynamic=[0]"
+    assert problems(text) == []
+    text = "input %x float32[1,3] dynamic=[0]\n static %w float32[3] = [1, 1, 1]\n"
+    assert problems(text + "b = Batchnorm(%x, %w) -> %y float32[8,3]") == []
+
+
+def test_a_null_tensor_counts_as_left_out():
+    text = FLOAT_CONV.replace("static %b float32[4] = sha256:0", "tensor %b undefined[0] role=null")
+    assert problems(text) == []
+
+
+@pytest.mark.parametrize(
+    ("backend", "text", "problem"),
+    [
+        ("hta", "r = Transpose(%x) {perm=uint32[2] = [0, 1]} -> %y float32[2,3]", "operation that HTA has"),
+        ("gpu", "r = NonZero(%x) -> %y int32[1,2]", "operation that GPU has"),
+        (
+            "htp",
+            "r = Argmax(%x) {axis=uint32 0} -> %y uint32[3]",
+            "HTP_FP16: out[0] 'y': expected data type int32",
+        ),
+    ],
+)
+def test_backends_refuse_what_they_do_not_have(backend, text, problem):
+    assert problems(FRAME + text) == []
+    assert any(problem in line for line in problems(FRAME + text, backend))
+
+
+def test_htp_takes_quantized_and_float_rows_but_no_mixture():
+    assert problems(QUANT_CONV, "htp") == []
+    mixed = QUANT_CONV.replace("%w sfixed8", "%w float32")
+    assert any("HTP: in[1] 'w': expected data type" in line for line in problems(mixed, "htp"))
+
+
+def test_hta_wants_batches_of_one_and_some_operations_only():
+    relu = (
+        "input %x ufixed8[{n},4,4,8] per_tensor(scale=0.1)\n"
+        "r = ElementWiseNeuron(%x) {{operation=uint32 {op}}} -> %y ufixed8[{n},4,4,8] per_tensor(scale=0.1)"
+    )
+    assert problems(relu.format(n=1, op=4), "hta") == []
+    assert any("extent 1 on axis 0" in line for line in problems(relu.format(n=2, op=4), "hta"))
+    assert any("one of 3, 4, 5, 6, 8, found 0" in line for line in problems(relu.format(n=1, op=0), "hta"))
+
+
+def test_an_unknown_backend_is_a_usage_error():
+    with pytest.raises(UsageError, match="unknown backend"):
+        verify_graph(build(FLOAT_CONV), backend="tpu")
+
+
+@pytest.mark.corpus
+def test_real_files_give_no_alarm(corpus):
+    from xdlc.container import load
+    from xdlc.errors import ContainerError
+
+    seen = 0
+    for path in sorted((corpus / "dlc").rglob("*.dlc")):
+        try:
+            model = load(path)
+        except ContainerError:
+            continue  # refused files are another test's matter
+        for graph in model.graphs.values():
+            seen += 1
+            assert [str(error) for error in verify_graph(graph)] == [], path.name
+    assert seen
