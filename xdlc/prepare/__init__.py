@@ -1,0 +1,1 @@
+"""Compiling for the target: HTP caches and HTA partitions."""

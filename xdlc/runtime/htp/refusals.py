@@ -12,10 +12,12 @@ _NOISE = re.compile(
     r"validateNativeOps master op validator|Input tensor \d+ failed common|Op config was not well"
 )
 _EXPECTED = re.compile(r"has incorrect Value (\S+), expected equal to (\S+?)\.?$")
+_AT_LEAST = re.compile(r"has incorrect Value (\d+), expected >= (\d+)")
 _RANK = re.compile(r"(?:(Input|Output)\[(\d+)\] |.*)has incorrect Rank (\d+)")
 _ELEMENT = re.compile(r"((?:in|out)\[\d+\]):\s*QNN_DATATYPE_([A-Z0-9_]+)")
 _MOST_SETS = 8
 _OP_UNKNOWN = 4005
+_ARCHITECTURES = range(68, 100)
 
 
 def explain(kind: str, code: int, log: Sequence[str]) -> tuple[str, str]:
@@ -47,6 +49,13 @@ def explain(kind: str, code: int, log: Sequence[str]) -> tuple[str, str]:
             return (
                 f"{which} has rank {rank[3]}, which HTP does not take here; the library says: {said}",
                 "reshape around the op: HTP takes ranks 1 to 5, and some ops fewer",
+            )
+        least = _AT_LEAST.search(line)
+        if least and int(least[2]) in _ARCHITECTURES:
+            return (
+                f"this form of {kind} needs architecture v{least[2]}, the SoC has v{least[1]}; "
+                f"the library says: {said}",
+                "use 8-bit operands where both are 16-bit, or leave this SoC out",
             )
         value = _EXPECTED.search(line)
         if value:

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.htp_models import cnn, needs_htp, refused
+from xdlc.container import load
+from xdlc.errors import BackendError, ConstraintError, UsageError
+from xdlc.ir import Model
+from xdlc.prepare.htp import PrepareError, prepare, prepare_all
+from xdlc.runtime import htp
+from xdlc.runtime.htp import process
+
+SOCS = ["sm8550", "sm8650"]
+
+
+@needs_htp
+@pytest.mark.parametrize("quantized", [False, True])
+def test_each_soc_gets_its_cache_and_the_model_stays(quantized: bool, tmp_path: Path) -> None:
+    model = cnn(quantized=quantized)
+    finished: list[int] = []
+    prepared = prepare(model, SOCS, progress=finished.append)
+    assert finished == [1, 2]
+    assert not model.records
+    assert [entry["cacheName"] for entry in prepared.metadata["cacheList"]] == [
+        "htp.cache.sm8550.0",
+        "htp.cache.sm8650.0",
+    ]
+    prepared.save(tmp_path / "p.dlc")
+    again = load(tmp_path / "p.dlc")
+    x = np.random.default_rng(0).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")
+    binary = again.records["htp.cache.sm8650.0"].numpy().tobytes()
+    assert np.array_equal(htp.run_cache(binary, {"x": x})["y"], htp.run(again, {"x": x})["y"])
+
+
+@needs_htp
+def test_same_input_gives_the_same_file(tmp_path: Path) -> None:
+    for name in ("a.dlc", "b.dlc"):
+        prepare(cnn(quantized=True), SOCS).save(tmp_path / name)
+    assert (tmp_path / "a.dlc").read_bytes() == (tmp_path / "b.dlc").read_bytes()
+
+
+@needs_htp
+def test_default_plans_for_all_vtcm_and_override_for_less() -> None:
+    def planned(**options: Any) -> int:
+        model = prepare(cnn(quantized=True), ["sm8650"], **options)
+        return int(model.metadata["cacheList"][0]["graphs"][0]["graphBlobInfo"]["vtcmSize"])
+
+    assert planned() == 8
+    assert planned(vtcm_override=0) == 8
+    assert planned(vtcm_override=2) == 2
+
+
+@needs_htp
+def test_equal_cache_is_kept_and_another_is_not_overwritten_unasked() -> None:
+    first = prepare(cnn(quantized=True), ["sm8650"])
+    finished: list[int] = []
+    second = prepare(first, SOCS, progress=finished.append)
+    assert finished == [2]
+    name = "htp.cache.sm8650.0"
+    assert second.records[name] is first.records[name]
+    with pytest.raises(UsageError, match="a cache for sm8650 already"):
+        prepare(first, ["sm8650"], vtcm_override=2)
+    third = prepare(first, ["sm8650"], vtcm_override=2, overwrite_cache_records=True)
+    assert len(third.metadata["cacheList"]) == 1
+    assert third.metadata["cacheList"][0]["graphs"][0]["graphBlobInfo"]["vtcmSize"] == 2
+
+
+@needs_htp
+def test_refused_ops_are_reported_for_each_soc() -> None:
+    result = prepare_all(refused(), SOCS)
+    assert not result.done
+    assert len(result.problems) == 2
+    for soc, problem in zip(SOCS, result.problems, strict=True):
+        assert f"model: {soc}: graph 'refused': op 'softmax' (Softmax)" in str(problem)
+
+
+@needs_htp
+def test_one_crash_leaves_the_other_socs_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "child.py"
+    script.write_text(
+        "import json, os, signal, sys\nfrom pathlib import Path\nfrom xdlc.runtime.htp.worker import main\n"
+        "folder = Path(sys.argv[1])\n"
+        "if json.loads((folder / 'request.json').read_text())['soc_id'] == 43:\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "main(folder)\n"
+    )
+    monkeypatch.setattr(process, "worker_command", lambda: [sys.executable, str(script)])
+    with pytest.raises(PrepareError) as caught:
+        prepare(cnn(quantized=True), SOCS)
+    (problem,) = caught.value.problems
+    assert isinstance(problem, BackendError)
+    assert str(problem).startswith("model: sm8550: the vendor's library ended with SIGKILL")
+    assert list(caught.value.model.records) == ["htp.cache.sm8650.0"]
+
+
+@pytest.mark.parametrize(
+    ("socs", "options", "said"),
+    [
+        ([], {}, "no SoC is named"),
+        (["sm8650"], {"optimization_level": 4}, "optimization_level should be from 1 to 3, is 4"),
+        (["sm8650"], {"vtcm_override": 16}, "sm8650 has 8 MB"),
+        (["sm9999"], {}, "sm9999"),
+    ],
+)
+def test_wrong_options_are_named(socs: list[str], options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        prepare(cnn(quantized=False), socs, **options)
+
+
+def test_soc_without_htp_is_refused() -> None:
+    with pytest.raises(ConstraintError, match="sm8250 has no HTP"):
+        prepare(cnn(quantized=False), ["sm8250"])
+
+
+@needs_htp
+def test_model_of_caches_only_is_refused() -> None:
+    with pytest.raises(UsageError, match="holds no graph"):
+        prepare(Model(), ["sm8650"])
+
+
+@needs_htp
+@pytest.mark.vendor
+@pytest.mark.parametrize("quantized", [False, True])
+def test_vendor_finds_the_caches(
+    quantized: bool, tmp_path: Path, vendor_check: Callable[..., dict[str, Any]]
+) -> None:
+    path = tmp_path / "p.dlc"
+    prepare(cnn(quantized=quantized), SOCS).save(path)
+    answer = vendor_check("caches", path)
+    assert answer["ok"], answer["reason"]
+    found = {cache["record"]: cache["soc_id"] for cache in answer["caches"]}
+    assert found == {"htp.cache.sm8550.0": 43, "htp.cache.sm8650.0": 57}
+    assert not answer["unlisted_entries"]
+    assert answer["model_graphs"] == ["cnn"]
+    listed = json.dumps(answer["caches"])
+    assert '"vtcm_bytes": 8388608' in listed

@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.htp_models import cnn, cnn_reference, needs_htp, refused
+from xdlc.errors import BackendError, ConstraintError, ProblemList, StorageError, UsageError
+from xdlc.ir import Graph, Model, Tensor, make_op
+from xdlc.ir import dtype as dt
+from xdlc.runtime import htp
+from xdlc.runtime.htp import library, process
+from xdlc.runtime.htp.refusals import explain
+
+X = np.random.default_rng(3).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")
+
+
+@needs_htp
+@pytest.mark.parametrize("quantized", [False, True])
+def test_emulation_gives_the_numbers_of_numpy(quantized: bool) -> None:
+    given = htp.run(cnn(quantized=quantized), {"x": X})["y"]
+    wanted = cnn_reference(cnn(quantized=False), X)
+    assert given.dtype == np.float32
+    assert np.abs(given - wanted).max() < (3 * 4 / 255 if quantized else 5e-3)
+
+
+@needs_htp
+def test_v68_computes_floats_in_single_precision() -> None:
+    given = htp.run(cnn(quantized=False), {"x": X}, soc="sm8350")["y"]
+    assert np.abs(given - cnn_reference(cnn(quantized=False), X)).max() < 1e-5
+
+
+@needs_htp
+def test_native_arrays_are_the_stored_values() -> None:
+    model = cnn(quantized=True)
+    stored = np.clip(np.rint(X / (2 / 255)) + 128, 0, 255).astype("uint8")
+    raw = htp.run(model, {"x": stored}, native=True)["y"]
+    assert raw.dtype == np.uint8
+    real = htp.run(model, {"x": X})["y"]
+    encoding = model.main.outputs[0].encoding
+    assert encoding is not None
+    assert np.allclose((raw.astype("float32") + encoding.offset) * np.float32(encoding.scale), real)
+
+
+@needs_htp
+def test_a_cache_runs_like_its_model() -> None:
+    model = cnn(quantized=True)
+    compiled = htp.compile_for(model, "sm8650", htp.CompileOptions())
+    assert compiled.entry["socModel"] == 57
+    assert compiled.entry["graphs"][0]["graphBlobInfo"]["vtcmSize"] == 4
+    assert np.array_equal(htp.run_cache(compiled.binary, {"x": X})["y"], htp.run(model, {"x": X})["y"])
+
+
+@needs_htp
+def test_options_reach_the_compiler_and_bytes_repeat() -> None:
+    options = htp.CompileOptions(2, 3, 4, True)
+    first, second = (htp.compile_for(cnn(quantized=True), "sm8550", options) for _ in range(2))
+    assert first == second
+    facts = first.entry["graphs"][0]["graphBlobInfo"]
+    assert {key: facts[key] for key in ("vtcmSize", "optimizationLevel", "numHvxThreads", "htpDlbc")} == {
+        "vtcmSize": 2,
+        "optimizationLevel": 3,
+        "numHvxThreads": 4,
+        "htpDlbc": 1,
+    }
+
+
+@needs_htp
+def test_every_refused_op_is_named_with_its_reason() -> None:
+    with pytest.raises(ProblemList) as caught:
+        htp.validate(refused())
+    softmax, reshape = caught.value.problems
+    assert isinstance(softmax, ConstraintError)
+    assert softmax.where == "model: sm8650: graph 'refused': op 'softmax' (Softmax)"
+    assert "is 1 where HTP takes only 3" in softmax.problem
+    assert "op 'reshape' (Reshape)" in str(reshape)
+    assert "has rank 6" in reshape.problem
+
+
+@needs_htp
+def test_host_op_is_refused_by_its_package() -> None:
+    graph = Graph("g")
+    x = graph.add_input(Tensor("x", (1, 4), dt.FLOAT32))
+    y = Tensor("y", (1, 4), dt.FLOAT32)
+    graph.append(make_op(graph, "Erf", [x], [y], package="xdlc"))
+    graph.add_output(y)
+    with pytest.raises(ConstraintError, match="HTP knows no op package 'xdlc'"):
+        htp.validate(Model({"g": graph}))
+
+
+@needs_htp
+def test_int64_input_into_a_cast_is_taken() -> None:
+    graph = Graph("g")
+    x = graph.add_input(Tensor("x", (2, 3), dt.INT64))
+    y = Tensor("y", (2, 3), dt.INT32)
+    graph.append(make_op(graph, "Cast", [x], [y]))
+    graph.add_output(y)
+    values = np.arange(6).reshape(2, 3)
+    assert np.array_equal(htp.run(Model({"g": graph}), {"x": values})["y"], values)
+
+
+@needs_htp
+@pytest.mark.parametrize(
+    ("feeds", "said"),
+    [
+        ({"X": X}, "no array for input 'x'; array 'X' is for no input"),
+        ({"x": X[0]}, r"should have shape \[1, 8, 8, 4\], has \[8, 8, 4\]"),
+    ],
+)
+def test_wrong_feeds_are_named(feeds: dict[str, np.ndarray], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        htp.run(cnn(quantized=False), feeds)
+
+
+@needs_htp
+def test_native_feed_of_another_type_is_refused() -> None:
+    with pytest.raises(UsageError, match="should hold uint8"):
+        htp.run(cnn(quantized=True), {"x": X}, native=True)
+
+
+@needs_htp
+def test_damaged_cache_is_an_error() -> None:
+    with pytest.raises(BackendError, match="cannot read the cache"):
+        htp.run_cache(b"no cache" * 100, {"x": X})
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"gone\.dlc"):
+        htp.validate(tmp_path / "gone.dlc")
+
+
+def test_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(library.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(library, "find_spec", lambda name: None)
+    with pytest.raises(BackendError) as caught:
+        htp.validate(cnn(quantized=False))
+    assert "onnxruntime-qnn, which is not installed" in caught.value.problem
+    assert caught.value.fix == 'pip install "xdlc[htp]"'
+
+
+def test_other_machine_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library.platform, "machine", lambda: "aarch64")
+    with pytest.raises(BackendError, match=r"Linux x86_64, this is \w+ aarch64"):
+        library.library_folder()
+
+
+def test_unknown_library_version_is_refused() -> None:
+    with pytest.raises(BackendError, match=r"QNN core API 2\.41\.0, known is 2\.40\.x"):
+        library.check_version("core", (2, 41, 0), library.KNOWN_CORE_API)
+    library.check_version("core", (2, 40, 7), library.KNOWN_CORE_API)
+
+
+def _child(monkeypatch: pytest.MonkeyPatch, folder: Path, body: str) -> None:
+    script = folder / "child.py"
+    script.write_text(
+        "import json, os, signal, sys, time\nfrom pathlib import Path\nfolder = Path(sys.argv[1])\n"
+        "request = json.loads((folder / 'request.json').read_text())\n" + textwrap.dedent(body)
+    )
+    monkeypatch.setattr(process, "worker_command", lambda: [sys.executable, str(script)])
+    monkeypatch.setattr(process, "library_folder", lambda: folder)
+
+
+def test_crash_names_the_signal_and_the_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    body = """
+    (folder / 'step').write_text('compiling graph cnn')
+    os.kill(os.getpid(), signal.SIGSEGV)
+    """
+    _child(monkeypatch, tmp_path, body)
+    with pytest.raises(BackendError) as caught:
+        htp.compile_for(cnn(quantized=False), "sm8650", htp.CompileOptions())
+    assert str(caught.value).startswith(
+        "model: sm8650: the vendor's library ended with SIGSEGV while compiling graph cnn"
+    )
+
+
+def test_validator_crash_condemns_its_op_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    body = """
+    if not request['skip']:
+        (folder / 'step').write_text(json.dumps(['validate', 'g', 'bad', 'Conv2d']))
+        os.abort()
+    assert request['skip'] == [['g', 'bad']]
+    refused = [{'graph': 'g', 'op': 'worse', 'type': 'Add', 'code': 3110, 'log': ['odd']}]
+    (folder / 'answer.json').write_text(json.dumps({'refused': refused}))
+    """
+    _child(monkeypatch, tmp_path, body)
+    with pytest.raises(ProblemList) as caught:
+        htp.validate(cnn(quantized=False))
+    assert [problem.where for problem in caught.value.problems] == [
+        "model: sm8650: graph 'g': op 'bad' (Conv2d)",
+        "model: sm8650: graph 'g': op 'worse' (Add)",
+    ]
+
+
+def test_silent_child_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _child(monkeypatch, tmp_path, "time.sleep(60)")
+    with pytest.raises(BackendError, match=r"no answer within 0\.5 s"):
+        htp.validate(cnn(quantized=False), timeout=0.5)
+
+
+def test_dtype_refusal_lists_what_is_accepted_nearest_first() -> None:
+    log = [
+        "Unsupported input/output datatypes requested for the HTP Op 'Cast' in the node 'op'.",
+        "Requested I/O datatype set:\n\n   in[0]:QNN_DATATYPE_INT_64\n   out[0]:QNN_DATATYPE_FLOAT_32",
+        "Supported I/O datatype sets for the configuration: X\n   1:\n   in[0]:QNN_DATATYPE_UFIXED_POINT_8\n"
+        "   out[0]:QNN_DATATYPE_BOOL_8\n   2:\n   in[0]:QNN_DATATYPE_INT_64\n   out[0]:QNN_DATATYPE_INT_32",
+    ]
+    problem, _ = explain("Cast", 3110, log)
+    assert problem == (
+        "HTP does not take the data types in[0]=int64 out[0]=float32; "
+        "accepted: in[0]=int64 out[0]=int32; in[0]=ufixed8 out[0]=bool8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "log", "said"),
+    [
+        ("Erf", 4005, [], "HTP has no op Erf"),
+        ("ReduceProd", 3110, ["OpValidator not found op."], "HTP has no op ReduceProd"),
+        ("MatMul", 3110, ["[4294967295] has incorrect Value 69, expected >= 73."], "needs architecture v73"),
+        ("MatMul", 3110, ["Input[0] has incorrect Rank 1."], "input 0 has rank 1"),
+        ("X", 3110, ["QnnBackend_validateOpConfig failed 3110"], "gives no reason"),
+    ],
+)
+def test_refusals_are_put_in_words(kind: str, code: int, log: list[str], said: str) -> None:
+    assert said in explain(kind, code, log)[0]
+
+
+@needs_htp
+@pytest.mark.vendor
+@pytest.mark.parametrize("quantized", [False, True])
+def test_binary_equals_what_the_vendors_reader_compiles(
+    quantized: bool, tmp_path: Path, vendor_check: process.Any
+) -> None:
+    cnn(quantized=quantized).save(tmp_path / "m.dlc")
+    answer = vendor_check("compile", tmp_path / "m.dlc", "--soc", "sm8650", "--out", tmp_path / "c.bin")
+    assert answer["ok"], answer["reason"]
+    compiled = htp.compile_for(tmp_path / "m.dlc", "sm8650", htp.CompileOptions())
+    assert compiled.binary == (tmp_path / "c.bin").read_bytes()
