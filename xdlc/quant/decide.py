@@ -13,6 +13,7 @@ from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.ranges import NOTHING, Range
 from xdlc.quant.rules import is_real, rule_of
+from xdlc.quant.saturation import useful_range
 from xdlc.quant.sharing import Sharing
 from xdlc.quant.weights import Channels, bias_encoding, channel_ranges, weight_encoding
 
@@ -127,6 +128,8 @@ class Decider:
             holder = next((m for m in self.sharing.members(tensor) if m.dtype.is_fixed), None)
             return (holder.dtype if holder is not None else dtype), given
         values = self._group_range(tensor)
+        if len(self.sharing.members(tensor)) == 1:
+            values = values.cut(useful_range(self.graph, tensor, dtype.bits))
         lows = [low for member in self.sharing.members(tensor) if (low := _unit_low(member)) is not None]
         if lows and values.within(Range(float(min(lows)), 1.0)):
             return dtype, unit_encoding(min(lows), dtype.bits)
