@@ -7,6 +7,7 @@ from typing import Any
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
+from xdlc.converter.onnx import protobuf
 from xdlc.converter.onnx.folding import evaluate, foldable
 from xdlc.converter.onnx.registry import ANY, CHANNEL_LAST, Node, find, load_all
 from xdlc.converter.onnx.source import OnnxFile
@@ -143,14 +144,12 @@ class _Import:
             )
 
     def _inputs(self, shapes: Mapping[str, Sequence[int]], wanted: set[str]) -> None:
-        import onnx
-
         for entry in self.source.input:
             if entry.name in self.values:
                 continue  # an initializer with a declared type
             elem = entry.type.tensor_type.elem_type
             try:
-                dtype = ir.dtype.from_numpy(onnx.helper.tensor_dtype_to_np_dtype(elem))
+                dtype = ir.dtype.from_numpy(protobuf.numpy_dtype(elem))
                 if not entry.type.HasField("tensor_type"):
                     raise TypeError("it is no tensor")
             except (TypeError, KeyError) as error:
@@ -257,16 +256,8 @@ class _Import:
         self.absent.update((name, where) for name in proto.output[len(results) :] if name)
 
     def _attribute(self, attribute: Any) -> Any:
-        import onnx
-
-        value = onnx.helper.get_attribute_value(attribute)
-        if isinstance(value, bytes):
-            return value.decode("utf-8", "replace")
-        if attribute.type == onnx.AttributeProto.TENSOR:
-            return self.file.data(value)
-        if attribute.type == onnx.AttributeProto.STRINGS:
-            return [item.decode("utf-8", "replace") for item in value]
-        return value
+        value = protobuf.attribute_value(attribute)
+        return self.file.data(value) if attribute.type == protobuf.TENSOR_ATTRIBUTE else value
 
     def _poison(self, proto: Any, problem: XdlcError) -> None:
         self.problems.append(problem)

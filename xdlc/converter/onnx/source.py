@@ -24,9 +24,9 @@ class OnnxFile:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        import onnx
         from google.protobuf.message import DecodeError
 
+        from xdlc.converter.onnx import protobuf
         from xdlc.converter.onnx.wire import without_blobs
 
         self.path = Path(path)
@@ -37,7 +37,7 @@ class OnnxFile:
         self._file = ir.MappedFile(path)
         self._external: dict[str, ir.MappedFile] = {}
         stripped, self._blobs = without_blobs(self._file.view(0, self._file.size), str(path))
-        self.proto = onnx.ModelProto()
+        self.proto = protobuf.messages().ModelProto()
         try:
             self.proto.ParseFromString(stripped)
         except DecodeError as error:
@@ -78,14 +78,14 @@ class OnnxFile:
         return self._small(tensor, shape, where)
 
     def _numpy_dtype(self, tensor: Any, where: str) -> Any:
-        import onnx
+        from xdlc.converter.onnx import protobuf
 
+        if tensor.data_type == protobuf.STRING:
+            raise UnsupportedOp(
+                "holds strings, which a DLC cannot", where=where, fix="remove the string processing"
+            )
         try:
-            if tensor.data_type == onnx.TensorProto.STRING:
-                raise UnsupportedOp(
-                    "holds strings, which a DLC cannot", where=where, fix="remove the string processing"
-                )
-            return onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
+            return protobuf.numpy_dtype(tensor.data_type)
         except KeyError:
             raise ModelError(f"has unknown data type {tensor.data_type}", where=where) from None
 
@@ -98,13 +98,13 @@ class OnnxFile:
         dtype: Any,
         where: str,
     ) -> ir.TensorData:
-        import onnx
-
         count = 1
         for extent in shape:
             count *= extent
         narrow = {"int4", "uint4", "float4_e2m1fn", "int2", "uint2"}
         if dtype.name in narrow:
+            import onnx
+
             size = length if length is not None else (count + 1) // 2
             raw = bytes(source.view(offset, size))
             proto = onnx.TensorProto(
@@ -127,10 +127,10 @@ class OnnxFile:
         return ir.MappedData(source, offset, shape, dtype)
 
     def _small(self, tensor: Any, shape: tuple[int, ...], where: str) -> ir.TensorData:
-        import onnx
+        from xdlc.converter.onnx import protobuf
 
         try:
-            return ir.ArrayData(onnx.numpy_helper.to_array(tensor).reshape(shape))
+            return ir.ArrayData(protobuf.to_array(tensor).reshape(shape))
         except (ValueError, TypeError, RuntimeError) as error:
             raise ModelError(
                 f"its data do not fit its type and dimensions {list(shape)} ({error})",

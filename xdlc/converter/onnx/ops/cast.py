@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
+from xdlc.converter.onnx import protobuf
 from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value
 
@@ -11,14 +12,11 @@ from xdlc.converter.values import Value
 @importer("Cast", since=6, layout=ANY)
 def cast(node: Node, b: Builder) -> Value:
     """Convert to another data type."""
-    import onnx
-
     target = node.attr("to")
     try:
-        dtype = ir.dtype.from_numpy(onnx.helper.tensor_dtype_to_np_dtype(target))
+        dtype = ir.dtype.from_numpy(protobuf.numpy_dtype(target))
     except (KeyError, TypeError):
-        name = onnx.TensorProto.DataType.Name(target) if target is not None else None
-        raise node.problem(f"QNN has no data type {name}") from None
+        raise node.problem(f"QNN has no data type for ONNX's number {target}") from None
     return b.cast(node.required(0), dtype)
 
 
