@@ -8,6 +8,7 @@ import pytest
 from xdlc import opdefs
 from xdlc.errors import ModelError, StorageError, UsageError
 from xdlc.ir import dtype as dt
+from xdlc.opdefs import loader
 from xdlc.opdefs.loader import BACKENDS, dtype_of, read_collection, supplement, validate_xml
 
 DATA = Path(opdefs.__file__).parent / "data"
@@ -146,7 +147,7 @@ def test_other_packages_are_not_native():
 
 def test_finding_a_dozen_ops_is_fast():
     types = opdefs.all_types()[20:32]
-    opdefs.find.cache_clear()
+    loader._native.cache_clear()
     start = time.perf_counter()
     for name in types:
         opdefs.find(name)
@@ -209,6 +210,8 @@ def test_document_types_are_refused(written, tmp_path):
         problems = validate_xml(written(text))
         assert len(problems) == 1
         assert "document type" in problems[0].problem or "entit" in problems[0].problem.lower()
+        with pytest.raises(ModelError, match="document type 'x' is not allowed"):
+            read_collection(written(text))
 
 
 def test_damaged_and_missing_files_are_told(written, tmp_path):

@@ -58,12 +58,16 @@ def all_types() -> tuple[str, ...]:
     return tuple(sorted(name[:-4] for name in os.listdir(_DATA / "ops") if name.endswith(".xml")))
 
 
-@cache
 def find(type: str, package: str = NATIVE_PACKAGE) -> OpDef | None:
     """Return the definition of a native operation, or None if it is not known."""
     if package != NATIVE_PACKAGE or type not in all_types():
         return None
-    return read_collection(_DATA / "ops" / f"{type}.xml").opdefs[0]
+    return _native(type)
+
+
+@cache
+def _native(type: str) -> OpDef:
+    return _collection(_DATA / "ops" / f"{type}.xml", ElementTree.XMLParser()).opdefs[0]
 
 
 @cache
@@ -79,7 +83,15 @@ def supplement(backend: str) -> Supplement:
             f"unknown backend {backend!r}",
             fix=nearest_names(backend, BACKENDS) or f"use one of {', '.join(BACKENDS)}",
         )
-    return Supplement(name, read_collection(_DATA / "backends" / f"{name}.xml").supplements)
+    path = _DATA / "backends" / f"{name}.xml"
+    return Supplement(name, _collection(path, ElementTree.XMLParser()).supplements)
+
+
+class _Builder(ElementTree.TreeBuilder):
+    """Refuses document types, which could hold entities that grow without bound."""
+
+    def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
+        raise ValueError(f"document type {name!r} is not allowed")
 
 
 def read_collection(path: str | os.PathLike[str]) -> Collection:
@@ -87,12 +99,16 @@ def read_collection(path: str | os.PathLike[str]) -> Collection:
 
     Raises:
         StorageError: If the file cannot be read.
-        ModelError: If it is no XML or lacks what the definitions need.
+        ModelError: If it is no XML, has a document type, or lacks what the definitions need.
     """
+    return _collection(path, ElementTree.XMLParser(target=_Builder()))
+
+
+def _collection(path: str | os.PathLike[str], parser: ElementTree.XMLParser) -> Collection:
     where = os.fspath(path)
     content = _content(path)
     try:
-        root = ElementTree.fromstring(content)
+        root = ElementTree.fromstring(content, parser)
     except (ElementTree.ParseError, ValueError) as error:
         raise ModelError(f"is not well-formed XML: {error}", where=where) from error
     try:
