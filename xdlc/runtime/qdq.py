@@ -59,18 +59,22 @@ def _check_axis(tensor: Tensor) -> None:
     scale_and_offset(encoding_of(tensor), tensor.shape, where=f"tensor {tensor.name!r}")
 
 
-def _parameters(b: Builder, tensor: Tensor, order: Perm) -> tuple[str, str, int | None]:
+def _parameters(
+    b: Builder, tensor: Tensor, order: Perm, *, own_zero: bool = False
+) -> tuple[str, str, int | None]:
     import numpy
 
     encoding = tensor.encoding
     stored = numpy.dtype(f"{'i' if tensor.dtype.is_signed else 'u'}{max(tensor.dtype.bits, 8) // 8}")
     zeros = numpy.asarray(_zero_points(tensor), stored)
+    scales: Any
     if isinstance(encoding, AxisScaleOffset):
         _check_axis(tensor)
-        scales = numpy.asarray(encoding.scales, numpy.float32)
-        return b.constant(scales), b.constant(zeros), order.index(encoding.axis)
-    scale = numpy.float32(encoding.scale)  # type: ignore[union-attr]
-    return b.constant(scale), b.constant(zeros[0]), None
+        scales, axis = numpy.asarray(encoding.scales, numpy.float32), order.index(encoding.axis)
+    else:
+        scales, axis, zeros = numpy.float32(encoding.scale), None, zeros[0]  # type: ignore[union-attr]
+    zero = b.initializer("constant", ArrayData(zeros)) if own_zero else b.constant(zeros)
+    return b.constant(scales), zero, axis
 
 
 def quantize(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
@@ -88,7 +92,9 @@ def dequantize(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
 def static(b: Builder, tensor: Tensor, order: Perm) -> str:
     """Return static fixed-point data as integers behind a DequantizeLinear."""
     value = b.initializer(tensor.name, unpacked(tensor).transpose(order))
-    return dequantize(b, value, tensor, order)
+    # onnxruntime rewrites signed weights and their zero points pair by pair, and fails on a shared one.
+    scale, zero, axis = _parameters(b, tensor, order, own_zero=True)
+    return b.node("DequantizeLinear", [value, scale, zero], axis=axis)
 
 
 def rounded(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
