@@ -12,13 +12,12 @@ if TYPE_CHECKING:
     from xdlc.runtime.cpu import CpuSession as CpuSession
     from xdlc.runtime.lower import Lowered as Lowered
 
-__all__ = ["CpuSession", "Lowered", "known_types", "lower", "lowering", "run"]
+__all__ = ["CpuSession", "Lowered", "known_types", "lowering", "run"]
 
 RUNTIMES = ("cpu", "htp")
 _HOMES = {
     "CpuSession": "cpu",
     "Lowered": "lower",
-    "lower": "lower",
     "known_types": "registry",
     "lowering": "registry",
 }

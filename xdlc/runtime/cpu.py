@@ -18,7 +18,7 @@ class CpuSession:
     """A graph, ready to run.
 
     Args:
-        graph: The graph, or what :func:`xdlc.runtime.lower` made of one.
+        graph: The graph, or what :func:`xdlc.runtime.lower.lower` made of one.
         quantized: Round fixed-point tensors to their encodings; otherwise they run as float.
         outputs: Names of tensors to give out beside the graph's outputs.
         threads: Threads of one op; default: one per core.
@@ -53,6 +53,9 @@ class CpuSession:
             options.intra_op_num_threads = threads
         # Without this, kernels for unsigned times signed bytes may saturate on CPUs without VNNI.
         options.add_session_config_entry("session.x64quantprecision", "1")
+        # Otherwise signed activations are rewritten as unsigned ones; onnxruntime 1.31 then contradicts
+        # itself about the types of nodes it has inserted, and refuses the graph.
+        options.add_session_config_entry("session.qdqisint8allowed", "1")
         names, values = [], []
         for name, data in self.lowered.initializers.items():
             array = _contiguous(data.numpy())

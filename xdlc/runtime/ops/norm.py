@@ -70,7 +70,10 @@ def rms_norm(op: Op, b: Builder) -> None:
 
 @lowering("InstanceNorm")
 def instance_norm(op: Op, b: Builder) -> None:
-    """Lower to InstanceNormalization, other modes and regions to their formula."""
+    """Lower to InstanceNormalization, other modes and regions to their formula.
+
+    The RMS mode has no beta: the vendor's emulation of HTP (SDK 2.51) leaves it out.
+    """
     source, gamma, beta = args.operand(op, 0), args.operand(op, 1), args.optional(op, 2)
     epsilon = float(op.param("epsilon", 1e-12))
     rms, region = int(op.param("mode", 0)) == 1, int(op.param("region", ACROSS_SPATIAL))
@@ -95,6 +98,9 @@ def instance_norm(op: Op, b: Builder) -> None:
     if not rms:
         x = b.node("Sub", [x, _mean(b, x, axes)])
     value = _scaled(b, source, x, axes, epsilon) if divides else x
+    if rms:
+        b.write(args.result(op), b.node("Mul", [value, b.read(gamma)]))
+        return
     b.write(args.result(op), _affine(op, b, value))
 
 
@@ -114,13 +120,9 @@ def group_norm(op: Op, b: Builder) -> None:
 
 @lowering("L2Norm")
 def l2_norm(op: Op, b: Builder) -> None:
-    """Lower to ``x / sqrt(max(sum(x^2), epsilon))`` over ``axes``, or ``axis`` where that is not given."""
+    """Lower to ``x / sqrt(max(sum(x^2), epsilon))`` over ``axes``, or ``axis`` (0 if neither is given)."""
     source = args.operand(op, 0)
-    axes = (
-        args.axes(op, source.rank)
-        if "axes" in op.params
-        else (args.axis(op, source.rank, default=source.rank - 1),)
-    )
+    axes = args.axes(op, source.rank) if "axes" in op.params else (args.axis(op, source.rank, default=0),)
     x = b.read(source)
     power = b.node("ReduceSum", [b.node("Mul", [x, x]), b.ints(*axes)], keepdims=1)
     floor = b.node("Max", [power, b.like(source, float(op.param("epsilon", 1e-12)))])

@@ -29,6 +29,15 @@ def _covers_all(window: dict[str, Any], source: Tensor, target: Tensor) -> bool:
     )
 
 
+def _extend(window: dict[str, Any], source: Tensor, target: Tensor) -> None:
+    """Pad the ends so far that the windows of all outputs lie within."""
+    count = source.rank - 2
+    for axis in range(count):
+        padded = source.shape[1 + axis] + window["pads"][axis] + window["pads"][count + axis]
+        reach = (target.shape[1 + axis] - 1) * window["strides"][axis] + window["kernel_shape"][axis]
+        window["pads"][count + axis] += max(0, reach - padded)
+
+
 @lowering("PoolMax2d", "PoolMax3d")
 def pool_max(op: Op, b: Builder) -> None:
     """Lower to MaxPool; windows of the ceil rounding mode may hang over the end."""
@@ -40,17 +49,23 @@ def pool_max(op: Op, b: Builder) -> None:
 
 @lowering("PoolAvg2d", "PoolAvg3d")
 def pool_avg(op: Op, b: Builder) -> None:
-    """Lower to AveragePool; padding counts where ``count_pad_for_edges`` is set."""
+    """Lower to AveragePool; padding counts where ``count_pad_for_edges`` is set.
+
+    So does then what a window of the ceil rounding mode covers beyond the padding, other than in
+    ONNX: the vendor's emulation of HTP (SDK 2.51) divides by the filter's area there too.
+    """
     source, target = args.operand(op, 0), args.result(op)
     order, window = channels_first(source.rank), _window(op, source)
     inputs = [b.read(source, order)]
     if _covers_all(window, source, target):
         value = b.node("GlobalAveragePool", inputs)
+    elif op.param("count_pad_for_edges", False):
+        _extend(window, source, target)
+        value = b.node("AveragePool", inputs, count_include_pad=1, **window)
     else:
         value = b.node(
             "AveragePool",
             inputs,
-            count_include_pad=int(op.param("count_pad_for_edges", False)),
             ceil_mode=int(op.param("rounding_mode", 0)),
             **window,
         )

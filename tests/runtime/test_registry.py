@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pkgutil
+
+import pytest
+
+from xdlc.ir import Op
+from xdlc.runtime import ops, registry
+
+
+def test_every_module_registers_something():
+    registry.known_types()
+    homes = {function.__module__ for function in registry._lowerings.values()}
+    modules = {f"{ops.__name__}.{module.name}" for module in pkgutil.iter_modules(ops.__path__)}
+    assert modules == homes
+
+
+def test_twice_is_refused():
+    registry.known_types()
+    with pytest.raises(ValueError, match=r"qti\.aisw\.Conv2d is lowered twice"):
+        registry.lowering("Conv2d")(lambda op, b: None)
+
+
+def test_unknown_types_have_none():
+    assert registry.find(Op("Nonsense", [], [], name="n")) is None
+    assert registry.find(Op("Conv2d", [], [], name="n", package="other")) is None
