@@ -35,8 +35,8 @@ def test_each_soc_gets_its_cache_and_the_model_stays(quantized: bool, tmp_path: 
     prepared.save(tmp_path / "p.dlc")
     again = load(tmp_path / "p.dlc")
     x = np.random.default_rng(0).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")
-    binary = again.records["htp.cache.sm8650.0"].numpy().tobytes()
-    assert np.array_equal(htp.run_cache(binary, {"x": x})["y"], htp.run(again, {"x": x})["y"])
+    cache = again.records["htp.cache.sm8650.0"]
+    assert np.array_equal(htp.run_cache(cache, {"x": x})["y"], htp.run(again, {"x": x})["y"])
 
 
 @needs_htp
@@ -79,6 +79,15 @@ def test_refused_ops_are_reported_for_each_soc() -> None:
     assert len(result.problems) == 2
     for soc, problem in zip(SOCS, result.problems, strict=True):
         assert f"model: {soc}: graph 'refused': op 'softmax' (Softmax)" in str(problem)
+
+
+@needs_htp
+def test_float_graph_on_a_soc_without_fp16_is_one_problem() -> None:
+    with pytest.raises(PrepareError) as caught:
+        prepare(cnn(quantized=False), ["sxr1230p"])
+    (problem,) = caught.value.problems
+    assert isinstance(problem, ConstraintError)
+    assert "does not compute in FP16, which 4 op(s) need" in problem.problem
 
 
 @needs_htp

@@ -178,7 +178,7 @@ def prepare_all(
         if target.name in compiled:
             found = compiled[target.name]
             remove_caches(result, target.name)
-            add_cache(result, target.name, found.binary, found.entry)
+            add_cache(result, target.name, found.data, found.entry)
     return Prepared(
         result,
         tuple(target.name for target in targets if target.name not in problems),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from xdlc.ir import Model
+from xdlc.ir import MappedData, MappedFile, Model, TensorData, raw_data
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.ports import read_arrays, write_arrays
 from xdlc.runtime.htp.process import Child, ask, stored_model
@@ -27,11 +27,11 @@ class Compiled:
     """A cache for one SoC.
 
     Attributes:
-        binary: The QNN context binary.
+        data: The QNN context binary, in a nameless file that goes with the last use of it.
         entry: Its description as the vendor's ``cacheList`` words it, without name and timestamp.
     """
 
-    binary: bytes
+    data: TensorData
     entry: dict[str, Any]
 
 
@@ -67,9 +67,12 @@ def compile_for(
         ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
         BackendError: If the library is missing, unknown, or fails.
     """
+    import numpy
+
     with Child() as child:
         answer = _ask(child, model, soc, timeout, command="compile", options=asdict(options), name=name)
-        return Compiled((child.folder / "cache.bin").read_bytes(), answer["entry"])
+        file = MappedFile(child.folder / "cache.bin")
+        return Compiled(MappedData(file, 0, (file.size,), numpy.uint8), answer["entry"])
 
 
 def run(
@@ -107,7 +110,7 @@ def run(
 
 
 def run_cache(
-    binary: bytes,
+    cache: TensorData | bytes,
     feeds: Mapping[str, Array],
     *,
     native: bool = False,
@@ -117,7 +120,7 @@ def run_cache(
     """Run a graph of a cache once, on the emulation of the SoC it was made for.
 
     Args:
-        binary: A QNN context binary, as caches of a DLC hold it.
+        cache: A QNN context binary, as the cache records of a DLC are.
         feeds: One array per graph input, in the input's shape.
         native: As for ``run``.
         graph: Name of the graph; default: the first one.
@@ -130,7 +133,8 @@ def run_cache(
     with Child() as child:
         names = write_arrays(child.folder / "arrays.npz", feeds)
         path = child.folder / "cache.bin"
-        path.write_bytes(binary)
+        with open(path, "wb") as file:
+            (raw_data(cache) if isinstance(cache, bytes) else cache).write_to(file)
         request = {
             "command": "run_cache",
             "cache": str(path),

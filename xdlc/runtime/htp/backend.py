@@ -218,13 +218,13 @@ class Htp:
         )
         return CompiledGraph(self, name, handle, inputs, outputs)
 
-    def binary(self) -> bytes:
+    def binary(self) -> ctypes.Array[ctypes.c_char]:
         """Return the context with its compiled graphs, as a context binary."""
         size, written = c_uint64(), c_uint64()
         self._call("contextGetBinarySize", self._context, byref(size), doing="sizing the cache")
-        buffer = ctypes.create_string_buffer(size.value)
+        buffer = (ctypes.c_char * size.value)()
         self._call("contextGetBinary", self._context, buffer, size, byref(written), doing="writing the cache")
-        return ctypes.string_at(buffer, written.value)
+        return (ctypes.c_char * written.value).from_buffer(buffer)
 
 
 class CompiledGraph:

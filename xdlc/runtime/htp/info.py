@@ -33,7 +33,7 @@ class BinaryDescription:
         BackendError: If the library cannot read it.
     """
 
-    def __init__(self, binary: bytes) -> None:
+    def __init__(self, binary: bytes | ctypes.Array[ctypes.c_char]) -> None:
         self._library = load_system()
         self._binary = binary
         self._context = c_void_p()

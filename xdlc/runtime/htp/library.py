@@ -46,7 +46,7 @@ _CORE: _Functions = {
 }
 _SYSTEM: _Functions = {
     "contextCreate": (0, _P),
-    "contextGetMetadata": (2, _P, c_char_p, c_uint64, POINTER(POINTER(QnnBinaryInfo))),
+    "contextGetMetadata": (2, _P, _P, c_uint64, POINTER(POINTER(QnnBinaryInfo))),
 }
 
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from xdlc import errors
 from xdlc.errors import BackendError, ConstraintError, ProblemList, StorageError, XdlcError, raise_all
 from xdlc.ir import Model
 from xdlc.runtime.htp.library import library_folder
-from xdlc.runtime.htp.refusals import explain
+from xdlc.runtime.htp.refusals import explain, lacking
 
 _TAIL = 400
 
@@ -195,12 +195,32 @@ def ask(
         except XdlcError as error:
             error.where = ": ".join([where, soc, *([error.where] if error.where else [])])
             raise
-        for refusal in answer.get("refused", ()):
-            problem, fix = explain(refusal["type"], refusal["code"], refusal["log"])
-            place = _op_place(where, soc, refusal["graph"], refusal["op"], refusal["type"])
-            problems.append(ConstraintError(problem, where=place, fix=fix))
+        problems += _refusals(answer.get("refused", ()), where, soc)
         raise_all(problems, where=f"{where}: {soc}")
         return answer
+
+
+def _refusals(refused: Sequence[Mapping[str, Any]], where: str, soc: str) -> list[XdlcError]:
+    """One problem for each op, but a single one for all ops whose number format the SoC lacks."""
+    problems: list[XdlcError] = []
+    needing: dict[str, list[str]] = {}
+    for refusal in refused:
+        place = _op_place(where, soc, refusal["graph"], refusal["op"], refusal["type"])
+        lacks = lacking(refusal["log"])
+        if lacks is None:
+            problem, fix = explain(refusal["type"], refusal["code"], refusal["log"])
+            problems.append(ConstraintError(problem, where=place, fix=fix))
+        else:
+            needing.setdefault(lacks, []).append(place)
+    for lacks, places in needing.items():
+        problems.append(
+            ConstraintError(
+                f"this SoC's HTP does not compute in {lacks}, which {len(places)} op(s) need",
+                where=f"{places[0]} and others" if len(places) > 1 else places[0],
+                fix="quantize the model, or choose a SoC that takes float graphs",
+            )
+        )
+    return problems
 
 
 def _op_place(where: str, soc: str, graph: str, op: str, kind: str) -> str:

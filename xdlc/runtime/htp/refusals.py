@@ -20,6 +20,15 @@ _OP_UNKNOWN = 4005
 _ARCHITECTURES = range(68, 100)
 
 
+_UNSUPPORTED = re.compile(r"SocModel doesn't support (\w+)")
+
+
+def lacking(log: Sequence[str]) -> str | None:
+    """Return the number format that the SoC lacks altogether (``FP16``), if the log says so."""
+    found = (_UNSUPPORTED.search(line) for line in log)
+    return next((match[1] for match in found if match), None)
+
+
 def explain(kind: str, code: int, log: Sequence[str]) -> tuple[str, str]:
     """Return the reason, with the library's own words, and the fix for a refused op.
 

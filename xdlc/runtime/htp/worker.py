@@ -85,7 +85,8 @@ def _compile(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any
     for graph in model.graphs.values():
         htp.compile(graph, CompileOptions(**request["options"]))
     binary = htp.binary()
-    (folder / "cache.bin").write_bytes(binary)
+    with open(folder / "cache.bin", "wb") as file:
+        file.write(memoryview(binary))
     step("describing the cache")
     return {"refused": [], "entry": BinaryDescription(binary).entry()}
 
