@@ -132,7 +132,7 @@ def distance(title: str, reference: Any, found: Any, scale: float | None = None)
     line = f"  {title:<46}relative L2 {relative:.2e}   SQNR {sqnr}"
     if scale is not None:
         steps = np.rint(np.abs(reference - found) / scale)
-        line += f"   at most {int(steps.max())} steps, {np.mean(steps == 0):.1%} equal"
+        line += f"   at most {int(steps.max())} steps, {np.mean(steps <= 2):.1%} within 2"
     print(line)
 
 
