@@ -134,8 +134,13 @@ def _native(x: Value, request: _Request) -> tuple[str, dict[str, ir.Param]] | No
         )
         if fits:
             name = "ResizeNearestNeighbor" if request.mode == "nearest" else "ResizeBilinear"
-            flags = {"align_corners": ir.b8(align), "half_pixel_centers": ir.b8(half)}
-            return name, flags if name == "ResizeNearestNeighbor" else {**flags, "antialias": ir.b8(False)}
+            params: dict[str, ir.Param] = {
+                "align_corners": ir.b8(align),
+                "half_pixel_centers": ir.b8(half),
+            }
+            if name == "ResizeBilinear":
+                params["antialias"] = ir.b8(False)
+            return name, params
     return None
 
 
