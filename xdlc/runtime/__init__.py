@@ -37,7 +37,8 @@ def run(
         model: A model, of which the main graph runs, or a graph.
         feeds: One array per input.
         runtime: ``cpu`` for onnxruntime, ``htp`` for the vendor's emulation.
-        native: Give fixed-point outputs as stored integers instead of float32.
+        native: Give fixed-point outputs as stored integers instead of float32; ``htp`` then takes
+            stored integers for fixed-point inputs too.
         options: Keyword arguments of :class:`xdlc.runtime.cpu.CpuSession` or of
             :func:`xdlc.runtime.htp.run`.
 
@@ -53,7 +54,8 @@ def run(
     if runtime == "htp":
         from xdlc.runtime import htp
 
-        return dict(htp.run(model, feeds, **({"native": True} if native else {}), **options))
+        whole = model if isinstance(model, Model) else Model({model.name: model})
+        return htp.run(whole, feeds, native=native, **options)
     raise UsageError(
         f"runtime {runtime!r} is not one of {', '.join(RUNTIMES)}",
         fix=nearest_names(runtime, RUNTIMES) or "take one of these",

@@ -68,7 +68,8 @@ class Builder:
         self._taken: set[str] = set()
         self._counts: dict[str, int] = {}
         self._reserved: set[str] = set()
-        self._node_names: dict[str, int] = {}
+        self.node_ops: dict[str, Op | None] = {}
+        self._node_counts: dict[str, int] = {}
         self._real: dict[Tensor, dict[Perm, str]] = {}
         self._stored: dict[Tensor, dict[Perm, str]] = {}
         self._shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
@@ -114,10 +115,11 @@ class Builder:
         base = self.op.name if self.op else "graph"
         hint = self.op.outputs[0].name if self.op and self.op.outputs else base
         outputs = tuple(self.name(f"{hint}~") for _ in range(count))
-        label, number = base, self._node_names.get(base, 0)
-        if number:
-            label = f"{base}~{number}"
-        self._node_names[base] = number + 1
+        label = base
+        while label in self.node_ops:
+            self._node_counts[base] = self._node_counts.get(base, 0) + 1
+            label = f"{base}~{self._node_counts[base]}"
+        self.node_ops[label] = self.op
         given = {key: value for key, value in attrs.items() if value is not None}
         self.nodes.append(helper.make_node(type, list(inputs), outputs, name=label, domain=domain, **given))
         return outputs

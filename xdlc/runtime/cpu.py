@@ -8,6 +8,7 @@ from typing import Any
 
 from xdlc.errors import BackendError, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Tensor
+from xdlc.runtime.builder import describe
 from xdlc.runtime.lower import Lowered, as_float, lower
 from xdlc.runtime.stored import to_real, to_stored
 
@@ -122,11 +123,9 @@ class CpuSession:
 
     def _failure(self, problem: str, error: Exception) -> BackendError:
         text = " ".join(str(error).split())
-        named = re.search(r"(?:Name|node|Node)[: ]*\(?'([^']+)'", text)
-        ops = {op.name: op for op in self.graph.ops}
-        op = ops.get(named.group(1).rpartition("/")[0] or named.group(1)) if named else None
-        op = op or (ops.get(named.group(1)) if named else None)
-        place = f"graph {self.graph.name!r}" + (f": op {op.name!r} ({op.type})" if op else "")
+        names = re.findall(r"Name:'([^']+)'|[Nn]ode ?\(([^)]+)\)|[Nn]ode '([^']+)'", text)
+        ops = [op for found in names for name in found if (op := self.lowered.op_of(name)) is not None]
+        place = describe(self.graph, ops[0] if ops else None)
         return BackendError(f"{problem}: {text[:600]}", where=place)
 
 

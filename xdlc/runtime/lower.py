@@ -87,6 +87,10 @@ class Lowered:
         """Return the name of a new initializer."""
         return self._builder.constant(array)
 
+    def op_of(self, node: str) -> Op | None:
+        """Return the op that an ONNX node was made for, or None."""
+        return self._builder.node_ops.get(node)
+
     def add_output(
         self, name: str, value: str, dtype: DType, shape: Sequence[int | None] | None = None
     ) -> None:
