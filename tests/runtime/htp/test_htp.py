@@ -11,7 +11,7 @@ from tests.htp_models import cnn, cnn_reference, needs_htp, refused
 from xdlc.errors import BackendError, ConstraintError, ProblemList, StorageError, UsageError
 from xdlc.ir import Graph, Model, Tensor, make_op
 from xdlc.ir import dtype as dt
-from xdlc.runtime import htp
+from xdlc.runtime import CpuSession, htp
 from xdlc.runtime.htp import library, process
 from xdlc.runtime.htp.refusals import explain
 
@@ -28,18 +28,27 @@ def test_emulation_gives_the_numbers_of_numpy(quantized: bool) -> None:
 
 
 @needs_htp
+@pytest.mark.parametrize("quantized", [False, True])
+def test_emulation_agrees_with_the_cpu(quantized: bool) -> None:
+    model = cnn(quantized=quantized)
+    given = htp.run(model, {"x": X})["y"]
+    wanted = CpuSession(model.main).run({"x": X})["y"]
+    assert np.abs(given - wanted).max() <= (1.01 * 4 / 255 if quantized else 5e-3)
+
+
+@needs_htp
 def test_v68_computes_floats_in_single_precision() -> None:
     given = htp.run(cnn(quantized=False), {"x": X}, soc="sm8350")["y"]
     assert np.abs(given - cnn_reference(cnn(quantized=False), X)).max() < 1e-5
 
 
 @needs_htp
-def test_native_arrays_are_the_stored_values() -> None:
+def test_stored_values_go_in_and_out() -> None:
     model = cnn(quantized=True)
     stored = np.clip(np.rint(X / (2 / 255)) + 128, 0, 255).astype("uint8")
     raw = htp.run(model, {"x": stored}, native=True)["y"]
     assert raw.dtype == np.uint8
-    real = htp.run(model, {"x": X})["y"]
+    real = htp.run(model.main, {"x": X})["y"]
     encoding = model.main.outputs[0].encoding
     assert encoding is not None
     assert np.allclose((raw.astype("float32") + encoding.offset) * np.float32(encoding.scale), real)
@@ -117,9 +126,9 @@ def test_wrong_feeds_are_named(feeds: dict[str, np.ndarray], said: str) -> None:
 
 
 @needs_htp
-def test_native_feed_of_another_type_is_refused() -> None:
+def test_feed_of_another_integer_type_is_refused() -> None:
     with pytest.raises(UsageError, match="should hold uint8"):
-        htp.run(cnn(quantized=True), {"x": X}, native=True)
+        htp.run(cnn(quantized=True), {"x": X.astype("int8")})
 
 
 @needs_htp

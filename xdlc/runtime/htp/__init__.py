@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from xdlc.ir import MappedData, MappedFile, Model, TensorData, raw_data
+from xdlc.ir import Graph, MappedData, MappedFile, Model, TensorData, raw_data
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.ports import read_arrays, write_arrays
 from xdlc.runtime.htp.process import Child, ask, stored_model
@@ -19,7 +19,7 @@ from xdlc.runtime.htp.process import Child, ask, stored_model
 __all__ = ["CompileOptions", "Compiled", "compile_for", "run", "run_cache", "validate"]
 
 Array = Any  # numpy.ndarray
-ModelOrPath = Model | str | os.PathLike[str]
+ModelOrPath = Model | Graph | str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def validate(model: ModelOrPath, *, soc: str = "sm8650", timeout: float = 600) -
     """Ask HTP about every op of every graph.
 
     Args:
-        model: A model, or the path of a DLC.
+        model: A model, a graph, or the path of a DLC.
         soc: Name of the SoC to ask for.
         timeout: Seconds to wait.
 
@@ -57,7 +57,7 @@ def compile_for(
     """Return the cache of all graphs of a model for one SoC.
 
     Args:
-        model: A model, or the path of a DLC.
+        model: A model, a graph, or the path of a DLC.
         soc: Name of the SoC.
         options: What the caller chose about compiling.
         timeout: Seconds to wait.
@@ -89,12 +89,11 @@ def run(
     Float graphs are computed as the SoC would: in fp16 from architecture v69 on, in fp32 on v68.
 
     Args:
-        model: A model, or the path of a DLC.
-        feeds: One array per graph input, in the input's shape.
+        model: A model, a graph, or the path of a DLC.
+        feeds: One array per graph input, in the input's shape.  A quantized input takes real numbers
+            (any float type) or stored integers (its own type).
         soc: Name of the SoC to emulate.
-        native: Whether arrays are stored values in the tensors' own types, in and out.  Otherwise
-            quantized inputs take real numbers, which are quantized here, and floating-point and
-            quantized outputs come back as float32.
+        native: Give quantized outputs as stored integers instead of float32.
         graph: Name of the graph; default: the main one.
         timeout: Seconds to wait.
 
@@ -121,7 +120,7 @@ def run_cache(
 
     Args:
         cache: A QNN context binary, as the cache records of a DLC are.
-        feeds: One array per graph input, in the input's shape.
+        feeds: As for ``run``.
         native: As for ``run``.
         graph: Name of the graph; default: the first one.
         timeout: Seconds to wait.
@@ -152,7 +151,7 @@ def _ask(
     from xdlc.targets import find_soc
 
     target = find_soc(soc)
-    where = name or ("model" if isinstance(model, Model) else os.fspath(model))
+    where = name or ("model" if isinstance(model, Model | Graph) else os.fspath(model))
     with stored_model(model) as path:
         return ask(
             {**request, "model": str(path), "soc_id": target.id},

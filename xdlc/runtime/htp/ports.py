@@ -54,44 +54,38 @@ class Port:
 
         return numpy.zeros(self.tensor.shape, self.tensor.dtype.numpy)
 
-    def stored(self, array: Array, *, native: bool) -> Array:
+    def stored(self, array: Array) -> Array:
         """Return what the graph reads for ``array``.
 
         Args:
-            array: Stored values if ``native``; else real numbers, which are quantized for a quantized input.
-            native: Whether the array has the tensor's own type.
+            array: Real numbers of any float type, which are quantized for a quantized input, or stored
+                values in the input's own type.
 
         Raises:
             UsageError: If shape or type do not fit.
         """
         import numpy
 
-        tensor = self.tensor
+        tensor, wanted = self.tensor, self.tensor.dtype.numpy
         if array.shape != tensor.shape:
             raise UsageError(
                 f"should have shape {list(tensor.shape)}, has {list(array.shape)}", where=self._where
             )
-        if native or tensor.encoding is None:
-            wanted = tensor.dtype.numpy
-            if array.dtype != wanted and (native or not _holds(wanted, array)):
-                raise UsageError(
-                    f"should hold {wanted} ({tensor.dtype}), holds {array.dtype}",
-                    where=self._where,
-                    fix=f"convert it with .astype('{wanted}')",
-                )
-            return numpy.ascontiguousarray(array.astype(wanted, copy=False))
-        return numpy.ascontiguousarray(to_stored(array, tensor))
+        if tensor.encoding is not None and array.dtype.kind == "f":
+            return numpy.ascontiguousarray(to_stored(array, tensor))
+        if array.dtype != wanted and (tensor.dtype.is_fixed or not _holds(wanted, array)):
+            raise UsageError(
+                f"should hold {wanted} ({tensor.dtype}), holds {array.dtype}",
+                where=self._where,
+                fix=f"convert it with .astype('{wanted}')",
+            )
+        return numpy.ascontiguousarray(array.astype(wanted, copy=False))
 
     def given_back(self, array: Array, *, native: bool) -> Array:
-        """Return a result as the caller wants it: as stored, or as real numbers (float32)."""
-        import numpy
-
-        tensor = self.tensor
-        if native:
+        """Return a result as the caller wants it: quantized ones as stored, or as real numbers (float32)."""
+        if native or self.tensor.encoding is None:
             return array
-        if tensor.encoding is not None:
-            return to_real(array, tensor.encoding, where=self._where)
-        return array.astype(numpy.float32) if tensor.dtype.is_float else array
+        return to_real(array, self.tensor.encoding, where=self._where)
 
     @property
     def _where(self) -> str:
@@ -157,7 +151,7 @@ def read_feeds(folder: Path, inputs: Sequence[Port], request: Mapping[str, Any])
             "; ".join(parts),
             fix=f"give one array for each of: {', '.join(wanted)}" + (f" ({hint})" if hint else ""),
         )
-    return [port.stored(given[port.tensor.name], native=request["native"]) for port in inputs]
+    return [port.stored(given[port.tensor.name]) for port in inputs]
 
 
 def results_of(

@@ -16,7 +16,7 @@ from typing import Any
 import xdlc
 from xdlc import errors
 from xdlc.errors import BackendError, ConstraintError, ProblemList, StorageError, XdlcError, raise_all
-from xdlc.ir import Model
+from xdlc.ir import Graph, Model
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.refusals import explain, lacking
 
@@ -64,13 +64,13 @@ def _environment() -> dict[str, str]:
 
 
 @contextmanager
-def stored_model(model: Model | str | os.PathLike[str]) -> Iterator[Path]:
+def stored_model(model: Model | Graph | str | os.PathLike[str]) -> Iterator[Path]:
     """Give the path of a DLC with the model; one in memory is saved to a temporary file.
 
     Raises:
         StorageError: If a path is given where no file is.
     """
-    if not isinstance(model, Model):
+    if isinstance(model, str | os.PathLike):
         path = Path(model)
         if not path.is_file():
             raise StorageError("is no file", where=str(path), fix="check the path")
@@ -78,7 +78,8 @@ def stored_model(model: Model | str | os.PathLike[str]) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="xdlc-") as folder:
         path = Path(folder) / "model.dlc"
-        Model(dict(model.graphs)).save(path)  # its records are of no use to the child
+        graphs = {model.name: model} if isinstance(model, Graph) else dict(model.graphs)
+        Model(graphs).save(path)  # its records are of no use to the child
         yield path
 
 

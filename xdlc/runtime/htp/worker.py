@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xdlc.errors import XdlcError
+from xdlc.errors import UsageError, XdlcError, nearest_names
 from xdlc.runtime.htp.backend import Htp
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.ports import Port, read_feeds, results_of
@@ -60,18 +60,18 @@ def _model(request: dict[str, Any], step: Step) -> Model:
     return load(request["model"])
 
 
-def _refusals(htp: Htp, model: Model, request: dict[str, Any]) -> list[dict[str, Any]]:
+def _refusals(htp: Htp, graphs: Iterable[Graph], request: dict[str, Any]) -> list[dict[str, Any]]:
     skip = frozenset(tuple(pair) for pair in request["skip"])
     return [
         {"graph": graph.name, "op": found.op, "type": found.type, "code": found.code, "log": found.log}
-        for graph in model.graphs.values()
+        for graph in graphs
         for found in htp.validate(graph, skip)
     ]
 
 
 def _validate(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
     model = _model(request, step)
-    return {"refused": _refusals(Htp(request["soc_id"], step), model, request)}
+    return {"refused": _refusals(Htp(request["soc_id"], step), model.graphs.values(), request)}
 
 
 def _compile(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def _compile(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any
 
     model = _model(request, step)
     htp = Htp(request["soc_id"], step)
-    refused = _refusals(htp, model, request)
+    refused = _refusals(htp, model.graphs.values(), request)
     if refused:
         return {"refused": refused}
     for graph in model.graphs.values():
@@ -93,9 +93,14 @@ def _compile(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any
 
 def _run(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
     model = _model(request, step)
-    graph = model.graphs[request["graph"]] if request["graph"] is not None else model.main
+    wanted = request["graph"]
+    if wanted is not None and wanted not in model.graphs:
+        raise UsageError(
+            f"there is no graph {wanted!r}", fix=nearest_names(wanted, model.graphs) or "leave the name out"
+        )
+    graph = model.main if wanted is None else model.graphs[wanted]
     htp = Htp(request["soc_id"], step)
-    refused = _refusals(htp, model_of(graph), request)
+    refused = _refusals(htp, [graph], request)
     if refused:
         return {"refused": refused}
     inputs = [Port.of_tensor(tensor) for tensor in graph.inputs]
@@ -104,13 +109,6 @@ def _run(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
     results = [port.empty() for port in outputs]
     htp.compile(graph, CompileOptions()).execute(feeds, results)
     return results_of(folder, outputs, results, request)
-
-
-def model_of(graph: Graph) -> Model:
-    """Return a model of one graph."""
-    from xdlc.ir import Model
-
-    return Model({graph.name: graph})
 
 
 def _run_cache(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
