@@ -231,8 +231,8 @@ class ArchiveWriter:
 
     def close(self, order: Sequence[str]) -> None:
         """Write the directory, with the entries in ``order`` (those that exist), then all others."""
-        names = [name for name in order if name in self._written]
-        names += [name for name in self._written if name not in set(names)]
+        known = [name for name in order if name in self._written]
+        names = list(dict.fromkeys((*known, *self._written)))
         out = bytearray()
         for name in names:
             raw = name.encode("utf-8")

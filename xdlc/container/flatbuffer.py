@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from xdlc.errors import ContainerError
 from xdlc.schema.table import Blob, Field, Table
@@ -114,9 +114,7 @@ class _Decoder:
         found = bytes(self.data[4:8])
         if found != root.IDENTIFIER:
             raise self.fail(f"should have the identifier {root.IDENTIFIER!r}, has {found!r}")
-        table = self.table(_u32(self.data, 0)[0], root, 0)
-        assert isinstance(table, root)
-        return table
+        return cast(T, self.table(_u32(self.data, 0)[0], root, 0))
 
     def spend(self, amount: int) -> None:
         self.budget -= amount
@@ -174,8 +172,7 @@ class _Decoder:
         return _Layout(cls, size, struct.Struct(code).unpack_from, order, children)
 
     def read_table(self, position: int, offset: int, field: Field, depth: int) -> Table:
-        assert field.table is not None
-        return self.table(position + offset, field.table, depth)
+        return self.table(position + offset, field.target, depth)
 
     def read_string(self, position: int, offset: int, field: Field, depth: int) -> str:
         return self.string(position + offset)
@@ -221,8 +218,7 @@ class _Decoder:
         places = [start + 4 * index + offset for index, offset in enumerate(offsets)]
         if element == "string":
             return [self.string(place) for place in places]
-        assert field.table is not None
-        table, cls = self.table, field.table
+        table, cls = self.table, field.target
         if cls.IS_FLAT:
             return self.flat_tables(places, cls)
         return [table(place, cls, depth) for place in places]

@@ -79,6 +79,10 @@ def read_main(data: memoryview, metadata: dict[str, Any], where: str) -> None:
     for key in ("cacheList", "relations"):
         if key in found:
             metadata[key] = _objects(found[key], key, where)
+    for item in metadata.get("relations", ()):
+        children = item.get("childRecordNames", [])
+        if not isinstance(children, list) or not all(isinstance(name, str) for name in children):
+            raise ContainerError("has a relation whose 'childRecordNames' is no list of names", where=where)
 
 
 def read_history(data: memoryview, metadata: dict[str, Any], where: str) -> None:

@@ -8,10 +8,12 @@ last.  Output shapes and encodings go to the tensors and are no parameters.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from xdlc.container.archive import Entry
 from xdlc.container.flatbuffer import decode
+from xdlc.container.read4 import MAX_ELEMENTS, MAX_RANK, PREFIX
 from xdlc.errors import ContainerError, ModelError
 from xdlc.ir import (
     AxisScaleOffset,
@@ -41,7 +43,6 @@ from xdlc.schema.table import Blob
 
 PACKAGE = "snpe"
 GRAPH = "model"
-PREFIX = 8
 FLAG, INTEGER, NATURAL, REAL, TEXT, FLAGS, OCTETS, INTEGERS, REALS, TEXTS, NESTED = range(1, 12)
 UINT8_DATA, FLOAT_DATA = 6, 9
 # Two ways to write encodings: SNPE up to about 1.50, and later (per channel too).
@@ -115,10 +116,11 @@ class _LayerReader:
         outputs = []
         for index, name in enumerate(layer.outputs or ()):
             shape = shapes.get(name, own[index] if index < len(own) else None)
-            if shape is None or min(shape, default=1) < 0:
-                raise ContainerError(f"gives no shape for its output {name!r}", where=where)
+            if shape is None or not _is_shape(shape):
+                raise ContainerError(f"gives no valid shape for its output {name!r}", where=where)
             found = encodings[index] if index < len(encodings) else None
             encoding, dtype = found or (None, FLOAT32)
+            _check_axis(encoding, shape, where)
             outputs.append(Tensor(name, shape, dtype, encoding))
         if layer.type == "Input":
             for tensor in outputs:
@@ -140,8 +142,8 @@ class _LayerReader:
     def weight(self, layer: str, weight: dlc3_params.Weight) -> Tensor:
         where = f"{self.source.path}: layer {layer!r}: weight {weight.name!r}"
         elements, shape = weight.elements, tuple(weight.dims or ())
-        if not weight.name or elements is None or min(shape, default=1) < 0:
-            raise ContainerError("has no name, no data or a negative extent", where=where)
+        if not weight.name or elements is None or not _is_shape(shape):
+            raise ContainerError("has no name, no data or no valid shape", where=where)
         if elements.dtype not in (UINT8_DATA, FLOAT_DATA):
             raise ContainerError(
                 f"has elements of type {elements.dtype}, only {UINT8_DATA} (uint8) and {FLOAT_DATA} (float32)"
@@ -153,6 +155,7 @@ class _LayerReader:
         encoding: Encoding | None = None
         if encodings and encodings[0] and dtype is UINT8:
             encoding, dtype = encodings[0]
+            _check_axis(encoding, shape, where)
         start, nbytes = (blob.start, len(blob)) if isinstance(blob, Blob) else (0, 0)
         if nbytes != dtype.nbytes(shape):
             raise ContainerError(
@@ -162,6 +165,12 @@ class _LayerReader:
             )
         data = MappedData(self.source, self.first + start, shape, dtype.numpy)
         return Tensor(f"{layer}.{weight.name}", shape, dtype, encoding, data, Role.STATIC)
+
+
+def _is_shape(shape: tuple[int, ...]) -> bool:
+    if len(shape) > MAX_RANK or min(shape, default=0) < 0:
+        return False
+    return math.prod(extent or 1 for extent in shape) <= MAX_ELEMENTS
 
 
 def _by_name(attributes: Sequence[Attribute], where: str) -> dict[str, Attribute]:
@@ -230,6 +239,16 @@ def _encoding(elements: Sequence[Attribute], axis: int, where: str) -> tuple[Enc
     if axis < 0:
         return ScaleOffset(scales[0], offsets[0]), dtype
     return AxisScaleOffset(axis, scales, offsets), dtype
+
+
+def _check_axis(encoding: Encoding | None, shape: tuple[int, ...], where: str) -> None:
+    if isinstance(encoding, AxisScaleOffset) and (
+        encoding.axis >= len(shape) or len(encoding.scales) != shape[encoding.axis]
+    ):
+        raise ContainerError(
+            f"has {len(encoding.scales)} scales along axis {encoding.axis} of shape {list(shape)}",
+            where=where,
+        )
 
 
 def _params(name: str, attribute: Attribute, layer: str, where: str) -> dict[str, Param]:

@@ -36,6 +36,9 @@ ENCODINGS = "model.encodings.bin"
 PREFIX = 8
 ROLE_PARAMETER = 1
 NO_TYPE = 0x7FFFFFFF
+# numpy's limits; QNN's own are lower.
+MAX_RANK = 64
+MAX_ELEMENTS = 1 << 59
 
 Locate = Callable[[dlc4_params.Elements, str], tuple[int, int]]
 
@@ -206,6 +209,11 @@ class _GraphReader:
         if dtype is None:
             raise ContainerError(f"has data type {given.dtype:#x}, which is not known", where=where)
         shape = tuple(given.dims)
+        if len(shape) > MAX_RANK or math.prod(extent or 1 for extent in shape) > MAX_ELEMENTS:
+            raise ContainerError(
+                f"has {len(shape)} axes or more elements than {MAX_ELEMENTS}, which nothing can hold",
+                where=where,
+            )
         dynamic = tuple(given.dynamic_axes or ())
         if any(axis >= len(shape) for axis in dynamic):
             raise ContainerError(f"has dynamic axes {list(dynamic)} of {len(shape)}", where=where)

@@ -25,6 +25,17 @@ class Field(NamedTuple):
     element: str | None = None
     table: type[Table] | None = None
 
+    @property
+    def target(self) -> type[Table]:
+        """The class of the table or tables that the field refers to.
+
+        Raises:
+            TypeError: If it refers to none.
+        """
+        if self.table is None:
+            raise TypeError(f"field {self.name!r} refers to no table")
+        return self.table
+
 
 class Table:
     """A flatbuffer table as a plain object: scalars have their default, all else is None when absent.
