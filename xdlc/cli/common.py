@@ -105,16 +105,24 @@ def _start_logging(level: int) -> None:
     logger.propagate = False
 
 
+def _draw_nothing(_done: int) -> None:
+    pass
+
+
 @contextmanager
 def progress(title: str, unit: str, total: int) -> Iterator[Callable[[int], None]]:
     """Give a callback for the number of steps done, which draws a bar: on a terminal, after a second."""
     if is_quiet() or not sys.stderr.isatty():
-        yield lambda done: None
+        yield _draw_nothing
         return
     from tqdm import tqdm
 
     with tqdm(desc=title, unit=unit, total=total, delay=1, leave=False, file=sys.stderr) as bar:
-        yield lambda done: bar.update(done - bar.n) and None
+
+        def advance(done: int) -> None:
+            bar.update(done - bar.n)
+
+        yield advance
 
 
 @contextmanager
