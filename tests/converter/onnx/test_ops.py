@@ -1,0 +1,405 @@
+"""Each ONNX operator: our model, saved and read back, gives what onnxruntime gives on the source."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+import xdlc
+from onnx import TensorProto, helper
+
+RNG = np.random.default_rng(3)
+
+
+def floats(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def positive(*shape):
+    return (np.abs(RNG.standard_normal(shape)) + 0.5).astype(np.float32)
+
+
+def check(models, nodes, feeds, weights=None, *, opset=17, outputs=("y",), atol=1e-5):
+    """Convert, save, load, run, and compare every output with onnxruntime's."""
+    types = {name: helper.np_dtype_to_tensor_dtype(array.dtype) for name, array in feeds.items()}
+    model = models.make(
+        nodes,
+        {name: array.shape for name, array in feeds.items()},
+        dict.fromkeys(outputs),
+        weights,
+        opset=opset,
+        types={**types, **dict.fromkeys(outputs, TensorProto.UNDEFINED)},
+    )
+    for output in model.graph.output:
+        output.ClearField("type")
+    path = models.save(model)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    wanted = session.run(list(outputs), feeds)
+    converted = xdlc.convert(path)
+    converted.save(path.with_suffix(".dlc"))
+    found = xdlc.run(xdlc.load(path.with_suffix(".dlc")), feeds)
+    for name, expected in zip(outputs, wanted, strict=True):
+        assert found[name].shape == expected.shape
+        assert found[name].dtype == expected.dtype
+        np.testing.assert_allclose(found[name], expected, rtol=1e-5, atol=atol)
+    return converted
+
+
+def node(type, inputs="x", outputs="y", **attributes):
+    return helper.make_node(type, inputs.split(), outputs.split(), name=f"n_{type}", **attributes)
+
+
+UNARY = (
+    "Abs Atan Ceil Cos Exp Floor Neg Round Sign Sin Relu Sigmoid Tanh Softplus Elu HardSigmoid HardSwish "
+    "LeakyRelu Erf Identity"
+).split()
+
+
+@pytest.mark.parametrize("type", UNARY)
+def test_unary(models, type):
+    check(models, [node(type)], {"x": floats(2, 3, 4)})
+
+
+@pytest.mark.parametrize("type", ["Log", "Sqrt", "Reciprocal"])
+def test_unary_of_positive_values(models, type):
+    check(models, [node(type)], {"x": positive(2, 3, 4)})
+
+
+@pytest.mark.parametrize("type", ["Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "PRelu"])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (5,), (3, 1, 1), (1,), ()])
+def test_binary_with_a_constant(models, type, shape):
+    check(models, [node(type, "x c")], {"x": positive(2, 3, 4, 5)}, {"c": positive(*shape)})
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [((2, 3), (2, 3)), ((2, 3, 4), (4,)), ((3, 1), (2, 1, 4)), ((), (2, 3))]
+)
+def test_binary_of_two_values(models, left, right):
+    check(models, [node("Add", "a b")], {"a": floats(*left), "b": floats(*right)})
+
+
+@pytest.mark.parametrize("type", ["Greater", "Less", "Equal", "GreaterOrEqual", "LessOrEqual"])
+def test_comparison(models, type):
+    check(models, [node(type, "a b")], {"a": floats(3, 4), "b": floats(4)})
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("type", ["Sum", "Max", "Min", "Mean"])
+def test_variadic(models, type, count):
+    names = [f"x{index}" for index in range(count)]
+    check(models, [node(type, " ".join(names))], {name: floats(2, 3) for name in names})
+
+
+def test_where(models):
+    feeds = {"c": RNG.random((2, 3)) > 0.5, "a": floats(2, 3), "b": floats(3)}
+    check(models, [node("Where", "c a b")], feeds)
+
+
+@pytest.mark.parametrize("limits", [("low", "high"), ("low", ""), ("", "high"), ("", "")])
+def test_clip(models, limits):
+    weights = {"low": np.float32(-0.5), "high": np.float32(0.5)}
+    check(models, [helper.make_node("Clip", ["x", *limits], ["y"])], {"x": floats(4, 5)}, weights)
+
+
+def test_clip_of_old_opsets_and_of_integers(models):
+    check(models, [node("Clip", min=-0.25, max=0.75)], {"x": floats(4, 5)}, opset=10)
+    weights = {"low": np.int32(-2), "high": np.int32(3)}
+    feeds = {"x": np.arange(-6, 6, dtype=np.int32)}
+    check(models, [node("Clip", "x low high")], feeds, weights)
+
+
+CONVOLUTIONS = [
+    dict(x=(1, 3, 9, 8), w=(6, 3, 3, 3), pads=[1, 1, 1, 1], strides=[2, 2]),
+    dict(x=(2, 4, 9, 8), w=(4, 1, 3, 3), group=4, pads=[0, 1, 2, 1]),
+    dict(x=(1, 4, 9, 8), w=(8, 1, 3, 3), group=4, auto_pad="SAME_UPPER", strides=[2, 2]),
+    dict(x=(1, 4, 9, 8), w=(6, 2, 3, 2), group=2, auto_pad="SAME_LOWER", strides=[2, 1]),
+    dict(x=(1, 3, 12, 11), w=(2, 3, 3, 3), dilations=[2, 3]),
+    dict(x=(1, 3, 5, 5), w=(2, 3, 5, 5), auto_pad="VALID"),
+    dict(x=(2, 3, 12), w=(5, 3, 4), pads=[1, 2], strides=[2]),
+    dict(x=(1, 4, 12), w=(4, 1, 3), group=4),
+    dict(x=(1, 2, 5, 6, 7), w=(3, 2, 2, 3, 2), pads=[0, 1, 0, 1, 0, 1]),
+]
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+@pytest.mark.parametrize("bias", [True, False])
+def test_conv(models, case, bias):
+    attributes = {key: value for key, value in case.items() if key not in "xw"}
+    weights = {"w": floats(*case["w"]), **({"b": floats(case["w"][0])} if bias else {})}
+    check(models, [node("Conv", f"x w{' b' * bias}", **attributes)], {"x": floats(*case["x"])}, weights)
+
+
+def test_conv_with_computed_weights(models):
+    check(models, [node("Conv", "x w")], {"x": floats(1, 3, 6, 6), "w": floats(4, 3, 3, 3)})
+
+
+TRANSPOSED = [
+    dict(x=(1, 3, 5, 4), w=(3, 4, 3, 3), strides=[2, 2], pads=[1, 0, 1, 2], output_padding=[1, 1]),
+    dict(x=(1, 4, 5, 4), w=(4, 3, 2, 3), group=2, strides=[2, 3]),
+    dict(x=(1, 3, 5, 4), w=(3, 4, 3, 3), strides=[2, 2], auto_pad="SAME_UPPER"),
+    dict(x=(1, 3, 5, 4), w=(3, 4, 3, 3), strides=[3, 2], output_shape=[14, 9]),
+    dict(x=(1, 2, 6), w=(2, 3, 4), strides=[2], pads=[1, 1]),
+]
+
+
+@pytest.mark.parametrize("case", TRANSPOSED)
+def test_conv_transpose(models, case):
+    attributes = {key: value for key, value in case.items() if key not in "xw"}
+    channels = case["w"][1] * case.get("group", 1)
+    weights = {"w": floats(*case["w"]), "b": floats(channels)}
+    check(models, [node("ConvTranspose", "x w b", **attributes)], {"x": floats(*case["x"])}, weights)
+
+
+POOLS = [
+    dict(kernel_shape=[2, 2], strides=[2, 2]),
+    dict(kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+    dict(kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 0, 1], ceil_mode=1),
+    dict(kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER"),
+    dict(kernel_shape=[2, 2]),
+]
+
+
+@pytest.mark.parametrize("case", POOLS)
+@pytest.mark.parametrize("type", ["MaxPool", "AveragePool"])
+def test_pool(models, type, case):
+    check(models, [node(type, **case)], {"x": floats(2, 3, 9, 8)})
+
+
+def test_pools_over_one_axis_and_with_counted_padding(models):
+    check(models, [node("MaxPool", kernel_shape=[3], strides=[2])], {"x": floats(2, 3, 9)})
+    counted = node("AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1)
+    check(models, [counted], {"x": floats(1, 2, 6, 6)})
+
+
+@pytest.mark.parametrize("type", ["GlobalAveragePool", "GlobalMaxPool"])
+@pytest.mark.parametrize("shape", [(2, 3, 5, 4), (2, 3, 7)])
+def test_global_pool(models, type, shape):
+    check(models, [node(type)], {"x": floats(*shape)})
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (2, 3), (2, 3, 4)])
+def test_batch_normalization(models, shape):
+    weights = {"s": floats(3), "b": floats(3), "m": floats(3), "v": positive(3)}
+    check(models, [node("BatchNormalization", "x s b m v")], {"x": floats(*shape)}, weights)
+
+
+def test_norms(models):
+    check(models, [node("LRN", size=3, alpha=0.01, beta=0.7, bias=1.5)], {"x": floats(1, 6, 4, 4)})
+    check(models, [node("LpNormalization", axis=1, p=2)], {"x": floats(2, 3, 4)})
+    weights = {"s": floats(3), "b": floats(3)}
+    check(models, [node("InstanceNormalization", "x s b")], {"x": floats(2, 3, 4, 5)}, weights)
+
+
+@pytest.mark.parametrize("axis", [-1, 1, 2])
+def test_layer_normalization(models, axis):
+    shape = (2, 3, 4)
+    weights = {"s": floats(*shape[axis:]), "b": floats(*shape[axis:])}
+    check(models, [node("LayerNormalization", "x s b", axis=axis)], {"x": floats(*shape)}, weights)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((3, 4), (4, 5)),
+        ((2, 3, 4), (4, 5)),
+        ((2, 3, 4), (2, 4, 5)),
+        ((4,), (4, 5)),
+        ((3, 4), (4,)),
+        ((2, 1, 3, 4), (5, 4, 2)),
+    ],
+)
+@pytest.mark.parametrize("static", [True, False])
+def test_matmul(models, left, right, static):
+    right_value = {"w": floats(*right)}
+    feeds = {"x": floats(*left), **({} if static else right_value)}
+    check(models, [node("MatMul", "x w")], feeds, right_value if static else None)
+
+
+@pytest.mark.parametrize(
+    "attributes", [{}, {"transB": 1}, {"transA": 1}, {"alpha": 0.5, "beta": 2.0, "transB": 1}]
+)
+@pytest.mark.parametrize("bias", [(5,), (1, 5), (3, 1), (1,), None])
+@pytest.mark.parametrize("static", [True, False])
+def test_gemm(models, attributes, bias, static):
+    weight = {"w": floats(*((5, 4) if attributes.get("transB") else (4, 5)))}
+    constants = {**(weight if static else {}), **({"b": floats(*bias)} if bias else {})}
+    feeds = {"x": floats(*((4, 3) if attributes.get("transA") else (3, 4))), **({} if static else weight)}
+    check(models, [node("Gemm", f"x w{' b' * bool(bias)}", **attributes)], feeds, constants)
+
+
+@pytest.mark.parametrize("shape", [[6, 4], [2, -1], [0, 12], [1, 2, 3, 4, 1], [-1]])
+def test_reshape(models, shape):
+    check(models, [node("Reshape", "x s")], {"x": floats(2, 3, 4)}, {"s": np.asarray(shape, np.int64)})
+
+
+def test_views(models):
+    check(models, [node("Flatten", axis=2)], {"x": floats(2, 3, 4)})
+    check(models, [node("Squeeze", "x a")], {"x": floats(2, 1, 4, 1)}, {"a": np.asarray([1, -1])})
+    check(models, [node("Squeeze")], {"x": floats(2, 1, 4, 1)})
+    check(models, [node("Squeeze", axes=[1])], {"x": floats(2, 1, 4)}, opset=11)
+    check(models, [node("Unsqueeze", "x a")], {"x": floats(2, 4)}, {"a": np.asarray([0, -1])})
+    check(models, [node("Transpose", perm=[2, 0, 1])], {"x": floats(2, 3, 4)})
+    check(models, [node("Transpose")], {"x": floats(2, 3, 4)})
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_concat_and_split(models, axis):
+    check(
+        models,
+        [node("Concat", "a b c", axis=axis)],
+        {"a": floats(2, 3), "b": floats(2, 3)},
+        {"c": floats(2, 3)},
+    )
+    nodes = [node("Split", "x s", "p q", axis=axis)]
+    check(models, nodes, {"x": floats(6, 6, 6)}, {"s": np.asarray([2, 4])}, outputs=("p", "q"))
+    check(models, [node("Split", "x", "p q", axis=axis)], {"x": floats(4, 4, 4)}, outputs=("p", "q"))
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "axes", "steps"),
+    [
+        ([1], [3], [0], [1]),
+        ([0, -3], [100, -1], [1, 2], [2, 1]),
+        ([-1], [-100], [2], [-1]),
+        ([3], [0], [0], [-2]),
+    ],
+)
+def test_slice(models, starts, ends, axes, steps):
+    weights = {
+        name: np.asarray(value) for name, value in zip("seap", (starts, ends, axes, steps), strict=True)
+    }
+    check(models, [node("Slice", "x s e a p")], {"x": floats(4, 5, 6)}, weights)
+
+
+def test_slice_of_old_opsets(models):
+    check(models, [node("Slice", starts=[1], ends=[3], axes=[1])], {"x": floats(4, 5)}, opset=9)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("indices", [np.asarray([2, 0, -1]), np.asarray(1), np.asarray([[0, 1], [1, 0]])])
+def test_gather(models, axis, indices):
+    check(models, [node("Gather", "x i", axis=axis)], {"x": floats(3, 4, 5)}, {"i": indices})
+
+
+def test_gather_of_a_table(models):
+    check(models, [node("Gather", "t i")], {"i": np.asarray([[1, 3, 2]])}, {"t": floats(5, 4)})
+    check(
+        models,
+        [node("GatherElements", "x i", axis=1)],
+        {"x": floats(2, 3)},
+        {"i": np.asarray([[0, 2], [1, 1]])},
+    )
+    check(models, [node("GatherND", "x i")], {"x": floats(2, 3, 4)}, {"i": np.asarray([[0, 1], [1, 2]])})
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
+def test_pad(models, mode):
+    amounts = {"p": np.asarray([0, 0, 1, 2, 0, 0, 2, 1])}
+    check(models, [node("Pad", "x p", mode=mode)], {"x": floats(1, 2, 5, 6)}, amounts)
+
+
+def test_pad_with_a_value_and_by_negative_amounts(models):
+    weights = {"p": np.asarray([-1, 2, 1, -2]), "v": np.float32(3.5)}
+    check(models, [node("Pad", "x p v")], {"x": floats(5, 6)}, weights)
+    check(models, [node("Pad", pads=[1, 0, 0, 1], value=2.0)], {"x": floats(3, 4)}, opset=10)
+
+
+REDUCTIONS = "ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSumExp".split()
+
+
+@pytest.mark.parametrize("type", REDUCTIONS)
+@pytest.mark.parametrize(("axes", "keep"), [([1], 1), ([0, 2], 0), ([-1], 0), (None, 0), (None, 1)])
+def test_reduce(models, type, axes, keep):
+    if type == "ReduceSum":
+        weights = {"a": np.asarray(axes)} if axes else None
+        check(models, [node(type, "x a" if axes else "x", keepdims=keep)], {"x": floats(2, 3, 4)}, weights)
+    else:
+        attributes = {"axes": axes} if axes else {}
+        check(models, [node(type, keepdims=keep, **attributes)], {"x": floats(2, 3, 4)})
+
+
+@pytest.mark.parametrize("type", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize(("axis", "keep"), [(0, 1), (-1, 0)])
+def test_arg(models, type, axis, keep):
+    check(models, [node(type, axis=axis, keepdims=keep)], {"x": floats(3, 4)})
+
+
+@pytest.mark.parametrize("type", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize(("axis", "opset"), [(-1, 17), (1, 17), (0, 17), (1, 11), (2, 11)])
+def test_softmax(models, type, axis, opset):
+    check(models, [node(type, axis=axis)], {"x": floats(2, 3, 4)}, opset=opset)
+
+
+RESIZES = [
+    (mode, transform, nearest, scale)
+    for mode, nearest in (
+        ("nearest", "floor"),
+        ("nearest", "round_prefer_floor"),
+        ("nearest", "ceil"),
+        ("linear", "floor"),
+    )
+    for transform in ("asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel")
+    for scale in (2.0, 0.5, 1.5)
+]
+
+
+@pytest.mark.parametrize(("mode", "transform", "nearest", "scale"), RESIZES)
+def test_resize(models, mode, transform, nearest, scale):
+    attributes = {"coordinate_transformation_mode": transform, "mode": mode}
+    if mode == "nearest":
+        attributes["nearest_mode"] = nearest
+    resize = helper.make_node("Resize", ["x", "", "s"], ["y"], **attributes)
+    check(models, [resize], {"x": floats(1, 2, 6, 8)}, {"s": np.asarray([1, 1, scale, scale], np.float32)})
+
+
+def test_resize_by_sizes_and_of_old_opsets(models):
+    resize = helper.make_node("Resize", ["x", "", "", "s"], ["y"], mode="linear")
+    check(models, [resize], {"x": floats(1, 2, 6, 8)}, {"s": np.asarray([1, 2, 11, 5])})
+    scales = {"s": np.asarray([1, 1, 2, 2], np.float32)}
+    check(models, [node("Upsample", "x s", mode="nearest")], {"x": floats(1, 2, 3, 4)}, scales, opset=9)
+    check(models, [node("Resize", "x s", mode="linear")], {"x": floats(1, 2, 3, 4)}, scales, opset=10)
+
+
+def test_expand_and_tile(models):
+    check(models, [node("Expand", "x s")], {"x": floats(3, 1)}, {"s": np.asarray([2, 1, 4])})
+    check(models, [node("Tile", "x r")], {"x": floats(2, 3)}, {"r": np.asarray([2, 3])})
+
+
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_depth_to_space(models, mode):
+    check(models, [node("DepthToSpace", blocksize=2, mode=mode)], {"x": floats(1, 8, 3, 4)})
+
+
+def test_space_to_depth(models):
+    check(models, [node("SpaceToDepth", blocksize=2)], {"x": floats(1, 2, 4, 6)})
+
+
+@pytest.mark.parametrize(
+    "target", [TensorProto.INT32, TensorProto.BOOL, TensorProto.FLOAT16, TensorProto.INT64]
+)
+def test_cast(models, target):
+    check(models, [node("Cast", to=target)], {"x": (floats(3, 4) * 5).astype(np.float32)})
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("states", [True, False])
+def test_lstm(models, direction, states):
+    count, units = 1 + (direction == "bidirectional"), 5
+    weights = {
+        "w": floats(count, 4 * units, 3),
+        "r": floats(count, 4 * units, units),
+        "b": floats(count, 8 * units),
+        "h": floats(count, 2, units),
+        "c": floats(count, 2, units),
+    }
+    inputs = ["x", "w", "r", "b", "", "h", "c"] if states else ["x", "w", "r"]
+    lstm = helper.make_node("LSTM", inputs, ["y", "last", "cell"], hidden_size=units, direction=direction)
+    check(models, [lstm], {"x": floats(6, 2, 3)}, weights, outputs=("y", "last", "cell"))
+
+
+def test_quantize_and_dequantize(models):
+    weights = {"s": np.float32(0.05), "z": np.uint8(120)}
+    nodes = [node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "y")]
+    check(models, nodes, {"x": floats(3, 4)}, weights)
