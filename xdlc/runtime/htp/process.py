@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import xdlc
 from xdlc import errors
 from xdlc.errors import BackendError, ConstraintError, ProblemList, StorageError, XdlcError, raise_all
 from xdlc.ir import Graph, Model
@@ -58,7 +57,7 @@ def worker_command() -> list[str]:
 
 def _environment() -> dict[str, str]:
     """The child imports the very xdlc that runs here, installed or not."""
-    root = str(Path(xdlc.__file__).resolve().parent.parent)
+    root = str(Path(errors.__file__).resolve().parent.parent)
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
