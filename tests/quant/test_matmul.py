@@ -38,8 +38,9 @@ def test_same_numbers(x_shape, transpose, bias_shape):
     before = run(graph, x)
     assert matmul_to_fully_connected(graph)
     graph.verify()
-    (op,) = graph.ops
+    op, *others = graph.ops
     assert op.type == "FullyConnected"
+    assert [other.type for other in others] == ["Reshape"] * (len(x_shape) > 2)
     assert op.inputs[1].shape == (5, 3)
     assert len(op.inputs) == (2 if bias is None else 3)
     np.testing.assert_allclose(run(graph, x), before, rtol=1e-5, atol=1e-6)

@@ -44,6 +44,6 @@ def test_a_large_bias_raises_the_scale_of_its_channel_alone():
 def test_bias_scales_are_those_of_the_accumulator():
     bias = channel_ranges(static("b", np.float32([1, 2, 3, 4])), 0)
     weight = AxisScaleOffset(3, (0.5, 0.25))
-    assert bias_encoding(bias, 4, 0.5, weight) == AxisScaleOffset(0, (0.25, 0.125, 0.25, 0.125))
+    assert bias_encoding(bias, 2, 0.5, weight) == AxisScaleOffset(0, (0.25, 0.125))
     assert bias_encoding(bias, 4, 0.5, ScaleOffset(0.5, -3)) == ScaleOffset(0.25)
     assert bias_encoding(bias, 4, None, weight) == ScaleOffset(4 / (2**31 - 1))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from xdlc.ir import Encoding, Graph, Op, ScaleOffset, Tensor
+from xdlc.ir import AxisScaleOffset, Encoding, Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED32, UFIXED8, DType
 from xdlc.quant.grid import activation_type, asymmetric, unit_encoding, weight_type
 from xdlc.quant.options import QuantOptions
@@ -184,7 +184,10 @@ class Decider:
 
     def _weight(self, op: Op, tensor: Tensor, axis: int | None, decision: Decision) -> Form:
         options = self.options
-        if not options.use_per_channel_quantization:
+        if not options.use_per_channel_quantization or (
+            # HTP wants as many scales of the bias as the weight has, which groups make unequal.
+            op.type.startswith("TransposeConv") and op.param("group", 1) != 1
+        ):
             axis = None
         channels = self._channel_range(tensor, axis)
         if axis is None and options.weights_bitwidth == 8:
@@ -206,11 +209,11 @@ class Decider:
 
     def _bias(self, op: Op, tensor: Tensor, decision: Decision) -> Form:
         values = self._channel_range(tensor, 0 if tensor.rank == 1 else None)
-        if self.options.bias_bitwidth == 8:
-            return UFIXED8, asymmetric(values.whole, 8, min_width=0.0)
         weight = op.inputs[1]
         form = decision.statics.get((op, 1))
         held = form[1] if form is not None else (weight.encoding if weight is not None else None)
         if held is None and weight in decision.activations:
             held = decision.activations[weight][1]
+        if self.options.bias_bitwidth == 8 and not isinstance(held, AxisScaleOffset):
+            return UFIXED8, asymmetric(values.whole, 8, min_width=0.0)
         return SFIXED32, bias_encoding(values, tensor.size, self._input_scale(op, decision), held)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor, b8, make_op
+from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Origin, Tensor, b8, make_op
 from xdlc.ir.tensor import Role
 from xdlc.quant.rules import single_name
 
@@ -11,8 +11,8 @@ def matmul_to_fully_connected(graph: Graph) -> bool:
     """Turn each MatMul by a static float matrix into FullyConnected; say if any was.
 
     A vector added to the product becomes the bias.  Weights are transposed to [out, in] when they
-    are read.  FullyConnected folds all leading axes of its input into one; ``keep_dims`` gives them
-    back.
+    are read.  FullyConnected folds all leading axes of its input into one; a Reshape gives them back,
+    for HTP does not take ``keep_dims``.
     """
     changed = False
     for op in graph.ops:
@@ -47,22 +47,40 @@ def _turn(graph: Graph, op: Op) -> None:
         data = data.transpose((1, 0))
     turned = Tensor(graph.unique_name(f"{weight.name}_t"), data.shape, weight.dtype, None, data, Role.STATIC)
     inputs = [op.inputs[0], turned, *op.inputs[2:]]
-    origin = op.origin
+    origin, target = op.origin, op
     addition = graph.sole_consumer(result)
     bias = _bias_of(addition, result, turned) if addition is not None and len(inputs) == 2 else None
     if addition is not None and bias is not None:
         inputs.append(_flat(graph, bias))
-        origin = origin.merged(addition.origin)
-    params = {"keep_dims": b8(result.rank != 2)}
-    new = make_op(graph, "FullyConnected", inputs, [result], params, name=f"{op.name}_fc", origin=origin)
-    graph.replace_op(op, new)
-    if addition is not None and bias is not None:
-        total = addition.outputs[0]
-        graph.unlink(addition)
-        graph.set_output(new, 0, total)
+        origin, target = origin.merged(addition.origin), addition
+    _write_product(graph, target, inputs, f"{op.name}_fc", origin)
+    if target is not op:
+        graph.remove(op)
     for unread in (weight, bias):
         if unread is not None and not graph.consumers(unread):
             graph.tensors.pop(unread.name, None)
+
+
+def _write_product(graph: Graph, target: Op, inputs: list[Tensor | None], name: str, origin: Origin) -> None:
+    """Put FullyConnected in the place of ``target``; more than two axes come back by a Reshape."""
+    result, weight = target.outputs[0], inputs[1]
+    if weight is None:
+        raise ValueError(f"{name!r} has no weight")
+    params = {"keep_dims": b8(False)}
+    if result.rank == 2:
+        graph.replace_op(
+            target, make_op(graph, "FullyConnected", inputs, [result], params, name=name, origin=origin)
+        )
+        return
+    units = weight.shape[0]
+    rows = result.size // units if units else 0
+    dynamic = (0,) if result.dynamic_axes else ()
+    flat = Tensor(graph.unique_name(f"{result.name}_rows"), (rows, units), result.dtype, dynamic_axes=dynamic)
+    product = make_op(graph, "FullyConnected", inputs, [flat], params, name=name, origin=origin)
+    graph.insert_before(target, product)
+    reason = "FullyConnected gives two axes on HTP"
+    back = Origin(origin.nodes, reason)
+    graph.replace_op(target, make_op(graph, "Reshape", [flat], [result], name=f"{name}_reshape", origin=back))
 
 
 def _bias_of(addition: Op, result: Tensor, weight: Tensor) -> Tensor | None:

@@ -16,7 +16,8 @@ class QuantOptions:
     Attributes:
         weights_bitwidth: 4, 8 or 16 (16 only with 16-bit activations, as HTP has it).
         act_bitwidth: 8 or 16.
-        bias_bitwidth: 32 (scale is that of input times weight) or 8 (own range).
+        bias_bitwidth: 32 (scale is that of input times weight) or 8 (own range; beside per-channel
+            weights the bias keeps 32 bits, for HTP has no other kernel).
         use_per_channel_quantization: One scale per output channel of convolution and fully connected
             weights, else one per tensor.
 

@@ -42,7 +42,7 @@ def quantize(
             so a generator will do.
         weights_bitwidth: 4, 8 or 16.
         act_bitwidth: 8 or 16.
-        bias_bitwidth: 8 or 32.
+        bias_bitwidth: 32, or 8 where weights have one scale.
         use_per_channel_quantization: One scale per output channel of convolutions and fully connected
             layers.
         algorithms: Names of registered algorithms to run before calibration, in order.

@@ -78,7 +78,8 @@ def weight_encoding(
     top = float(channels.largest.max(initial=0.0))
     scales = [symmetric_scale(float(value) or top, bits) for value in channels.largest]
     if floor is not None:
-        least = _fold(floor, len(scales))
+        # One scale for several channels has to serve the largest bias.
+        least = floor if floor.size == len(scales) else floor.max(initial=0.0)
         scales = [float(value) for value in np.maximum(scales, least)]
     marked = bits if bits == 4 else None
     if axis is None:
@@ -86,22 +87,12 @@ def weight_encoding(
     return AxisScaleOffset(axis, tuple(scales), bits=marked)
 
 
-def _fold(values: Array, count: int) -> Array:
-    """Return the largest value of each of ``count`` scales that the values share in turn."""
-    import numpy as np
-
-    if values.size % count:
-        return np.full(count, values.max(initial=0.0))
-    return values.reshape(-1, count).max(axis=0)
-
-
 def bias_encoding(
     values: Channels, size: int, input_scale: float | None, weight: Encoding | None
 ) -> ScaleOffset | AxisScaleOffset:
     """Return the 32-bit encoding of a bias: scale of the input times that of the weight, offset 0.
 
-    Of a transposed convolution in groups, whose weight has one scale for a channel of each group,
-    the scales repeat.  Where there are no such scales the bias has its own range.
+    Where there are no such scales the bias has its own range.
 
     Args:
         values: Range of the bias.
@@ -111,8 +102,7 @@ def bias_encoding(
     """
     if input_scale is not None and isinstance(weight, ScaleOffset):
         return ScaleOffset(input_scale * weight.scale)
-    if input_scale is not None and isinstance(weight, AxisScaleOffset) and size % len(weight.scales) == 0:
-        scales = [input_scale * scale for scale in weight.scales]
-        return AxisScaleOffset(0, tuple(scales * (size // len(scales))))
+    if input_scale is not None and isinstance(weight, AxisScaleOffset) and size == len(weight.scales):
+        return AxisScaleOffset(0, tuple(input_scale * scale for scale in weight.scales))
     top = 0.0 if values.whole.is_empty else max(abs(values.whole.low), abs(values.whole.high))
     return ScaleOffset(symmetric_scale(top, 32))

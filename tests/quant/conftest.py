@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+
+from xdlc.ir import Graph, Model, Tensor, b8, make_op, static, u32
+from xdlc.ir.dtype import FLOAT32
+
+
+class Net:
+    """Builds float graphs op by op."""
+
+    def __init__(self, *shape):
+        self.graph = Graph("net")
+        self.rng = np.random.default_rng(0)
+        self.x = self.graph.add_input(Tensor("x", shape, FLOAT32))
+
+    def op(self, type, inputs, shape, name, package="qti.aisw", **params):
+        out = Tensor(name, shape, FLOAT32)
+        self.graph.append(
+            make_op(self.graph, type, inputs, [out], params, name=f"{name}_op", package=package)
+        )
+        return out
+
+    def weights(self, name, *shape, scale=1.0):
+        return static(name, (self.rng.standard_normal(shape) * scale).astype(np.float32))
+
+    def conv(self, x, cout, name, *, kernel=3, bias=True):
+        pad, cin = kernel // 2, x.shape[-1]
+        inputs = [x, self.weights(f"{name}_w", kernel, kernel, cin, cout)]
+        if bias:
+            inputs.append(self.weights(f"{name}_b", cout))
+        return self.op(
+            "Conv2d",
+            inputs,
+            (*x.shape[:-1], cout),
+            name,
+            stride=static("s", np.ones(2, np.uint32)),
+            dilation=static("d", np.ones(2, np.uint32)),
+            pad_amount=static("p", np.full((2, 2), pad, np.uint32)),
+            group=u32(1),
+        )
+
+    def neuron(self, x, operation, name, **params):
+        return self.op("ElementWiseNeuron", [x], x.shape, name, operation=u32(operation), **params)
+
+    def binary(self, x, y, operation, name):
+        return self.op("ElementWiseBinary", [x, y], x.shape, name, operation=u32(operation))
+
+    def concat(self, tensors, name):
+        shape = (*tensors[0].shape[:-1], sum(tensor.shape[-1] for tensor in tensors))
+        return self.op("Concat", tensors, shape, name, axis=u32(len(shape) - 1))
+
+    def mean(self, x, name):
+        axes = static("axes", np.uint32([1, 2]))
+        return self.op("ReduceMean", [x], (x.shape[0], x.shape[3]), name, axes=axes, keep_dims=b8(False))
+
+    def reshape(self, x, shape, name):
+        return self.op("Reshape", [x], shape, name)
+
+    def done(self, *outputs):
+        for tensor in outputs:
+            self.graph.add_output(tensor)
+        self.graph.verify()
+        model = Model()
+        model.add_graph(self.graph)
+        return model
+
+    def samples(self, count, seed=1, scale=1.0):
+        rng = np.random.default_rng(seed)
+        return [{"x": (rng.standard_normal(self.x.shape) * scale).astype(np.float32)} for _ in range(count)]
+
+
+@pytest.fixture
+def net():
+    return Net

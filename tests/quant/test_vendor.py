@@ -1,0 +1,51 @@
+"""Quantized networks on the vendor's emulation, against our own run."""
+
+import numpy as np
+import pytest
+
+from xdlc.quant import quantize
+from xdlc.runtime.cpu import CpuSession
+
+RELU, SIGMOID, ADD, MULTIPLY = 4, 6, 0, 13
+
+pytestmark = pytest.mark.vendor
+
+
+def residual(net):
+    n = net(1, 16, 16, 3)
+    first = n.neuron(n.conv(n.x, 16, "c1"), RELU, "r1")
+    second = n.conv(first, 16, "c2")
+    total = n.neuron(n.binary(first, second, ADD, "add"), RELU, "r2")
+    gate = n.conv(total, 16, "c3", kernel=1)
+    silu = n.binary(gate, n.neuron(gate, SIGMOID, "s"), MULTIPLY, "silu")
+    return n, n.done(n.reshape(n.concat([silu, total], "both"), (1, 256, 32), "y"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"use_per_channel_quantization": False},
+        {"weights_bitwidth": 4},
+        {"bias_bitwidth": 8, "use_per_channel_quantization": False},
+        {"bias_bitwidth": 8},
+        {"act_bitwidth": 16},
+    ],
+)
+def test_taken_by_the_compiler_and_equal_within_two_steps(net, vendor_check, tmp_path, options):
+    n, model = residual(net)
+    quantized = quantize(model, n.samples(8), **options)
+    path = tmp_path / "net.dlc"
+    quantized.save(path)
+    assert vendor_check("validate", str(path), "--soc", "SM8650")["ok"]
+    for soc in ("SM8550", "SM8650", "SM8750"):
+        assert vendor_check("compile", str(path), "--soc", soc, "--out", str(tmp_path / soc))["ok"]
+    (sample,) = n.samples(1, seed=5)
+    np.savez(tmp_path / "in.npz", **sample)
+    paths = ["--inputs", str(tmp_path / "in.npz"), "--out", str(tmp_path / "out.npz"), "--float"]
+    assert vendor_check("run", str(path), "--soc", "SM8650", *paths)["ok"]
+    found = np.load(tmp_path / "out.npz")["y"]
+    wanted = CpuSession(quantized.main).run(sample)["y"]
+    steps = np.abs(found - wanted) / quantized.main.tensors["y"].encoding.scale
+    allowed = 2 if options.get("act_bitwidth") != 16 else 128
+    assert (steps <= allowed + 0.01).mean() >= 0.99
