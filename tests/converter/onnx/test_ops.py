@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnxruntime
 import pytest
-import xdlc
 from onnx import TensorProto, helper
+
+import xdlc
 
 RNG = np.random.default_rng(3)
 
