@@ -168,7 +168,7 @@ def _read_pairs(data: memoryview, where: str) -> list[tuple[float, int]]:
         place = table + slot
         vector = place + struct.unpack_from("<Q", data, place)[0]
         count = struct.unpack_from("<Q", data, vector)[0]
-    except struct.error as error:
+    except (struct.error, OverflowError) as error:
         raise problem from error
     if slot < 4 or count * 8 > len(data) - vector - 8:
         raise problem
