@@ -307,7 +307,7 @@ def test_pad_with_a_value_and_by_negative_amounts(models):
     check(models, [node("Pad", pads=[1, 0, 0, 1], value=2.0)], {"x": floats(3, 4)}, opset=10)
 
 
-REDUCTIONS = "ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSumExp".split()
+REDUCTIONS = [f"Reduce{name}" for name in "Mean Sum Max Min Prod L1 L2 SumSquare LogSumExp".split()]
 
 
 @pytest.mark.parametrize("type", REDUCTIONS)

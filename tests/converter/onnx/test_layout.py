@@ -1,0 +1,124 @@
+"""Axis orders: transposes appear at the graph's boundary only, and where the source has them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import xdlc
+from xdlc.converter.values import channel_last, reshaped_order
+
+RNG = np.random.default_rng(5)
+
+
+def floats(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def node(type, inputs, output, **attributes):
+    return helper.make_node(type, inputs.split(), [output], name=output, **attributes)
+
+
+def transposes(models, nodes, inputs, outputs, weights):
+    graph = xdlc.convert(models.save(models.make(nodes, inputs, outputs, weights))).main
+    return [op for op in graph.ops if op.type == "Transpose"]
+
+
+def conv(x, output, weight="w"):
+    return node("Conv", f"{x} {weight}", output, pads=[1, 1, 1, 1])
+
+
+def test_one_transpose_at_each_boundary(models):
+    nodes = [conv("x", "a"), node("Relu", "a", "b"), conv("b", "c"), node("Add", "c b", "y")]
+    found = transposes(models, nodes, {"x": [1, 4, 6, 6]}, {"y": [1, 4, 6, 6]}, {"w": floats(4, 4, 3, 3)})
+    assert [op.origin.reason for op in found] == [
+        "input 'x' is channel-first, the graph works channel-last",
+        "output 'y' keeps the source's axis order",
+    ]
+
+
+def test_slices_and_joins_before_the_first_convolution_follow_it(models):
+    nodes = [
+        node("Slice", "x s e a p", "left"),
+        node("Slice", "x s2 e a p", "right"),
+        node("Concat", "left right", "both", axis=1),
+        conv("both", "c"),
+        node("GlobalAveragePool", "c", "g"),
+        node("Flatten", "g", "y"),
+    ]
+    weights = {
+        "w": floats(5, 6, 3, 3),
+        "s": np.asarray([0]),
+        "s2": np.asarray([1]),
+        "e": np.asarray([100]),
+        "a": np.asarray([2]),
+        "p": np.asarray([2]),
+    }
+    found = transposes(models, nodes, {"x": [1, 3, 8, 8]}, {"y": [1, 5]}, weights)
+    assert [op.origin.nodes for op in found] == [("x",)]
+
+
+def test_channel_last_source_needs_none(models):
+    nodes = [
+        node("Transpose", "x", "first", perm=[0, 3, 1, 2]),
+        conv("first", "c"),
+        node("Transpose", "c", "y", perm=[0, 2, 3, 1]),
+    ]
+    assert not transposes(models, nodes, {"x": [1, 6, 6, 4]}, {"y": [1, 6, 6, 4]}, {"w": floats(4, 4, 3, 3)})
+
+
+def test_detection_head_is_reshaped_as_it_lies(models):
+    nodes = [
+        conv("x", "c"),
+        node("Reshape", "c shape", "r"),
+        node("Transpose", "r", "y", perm=[0, 2, 1]),
+    ]
+    weights = {"w": floats(4, 4, 3, 3), "shape": np.asarray([1, 4, -1])}
+    found = transposes(models, nodes, {"x": [1, 4, 6, 6]}, {"y": [1, 36, 4]}, weights)
+    assert [op.origin.nodes for op in found] == [("x",)]
+
+
+@pytest.mark.parametrize("last", ["Gemm", "MatMul"])
+def test_flattened_image_moves_its_order_into_the_weights(models, last):
+    nodes = [conv("x", "c"), node("Flatten", "c", "f"), node(last, "f v", "y")]
+    weights = {"w": floats(4, 4, 3, 3), "v": floats(144, 5)}
+    found = transposes(models, nodes, {"x": [1, 4, 6, 6]}, {"y": [1, 5]}, weights)
+    assert [op.origin.nodes for op in found] == [("x",)]
+
+
+def test_source_transposes_join_and_are_no_more_than_in_the_source(models):
+    nodes = [
+        node("Reshape", "x shape", "r"),
+        node("Transpose", "r", "heads", perm=[0, 2, 1, 3]),
+        node("Transpose", "heads", "k", perm=[0, 1, 3, 2]),
+        node("MatMul", "heads k", "s"),
+        node("Softmax", "s", "y", axis=-1),
+    ]
+    found = transposes(
+        models, nodes, {"x": [1, 5, 12]}, {"y": [1, 3, 5, 5]}, {"shape": np.asarray([1, 5, 3, 4])}
+    )
+    assert len(found) <= 2
+
+
+@pytest.mark.parametrize(
+    ("source", "order", "target", "expected"),
+    [
+        ((1, 8, 5, 5), channel_last(4), (1, 8, 25), (0, 2, 1)),
+        ((1, 8, 1, 1), channel_last(4), (1, 8), (0, 1)),
+        ((1, 8, 5, 5), channel_last(4), (1, 200), None),
+        ((2, 3, 4), (0, 1, 2), (6, 4), (0, 1)),
+        ((2, 6, 4), (0, 2, 1), (2, 2, 3, 4), (0, 3, 1, 2)),
+        ((0, 3), (1, 0), (3, 0), None),
+    ],
+)
+def test_reshaped_order(source, order, target, expected):
+    assert reshaped_order(source, order, target) == expected
+
+
+def test_reshaped_order_agrees_with_numpy():
+    source, target, order = (2, 6, 5), (2, 2, 3, 5), (0, 2, 1)
+    array = np.arange(60).reshape(source)
+    made = reshaped_order(source, order, target)
+    lying = array.transpose(order).reshape([target[axis] for axis in made])
+    assert np.array_equal(lying.transpose(np.argsort(made)), array.reshape(target))

@@ -1,0 +1,221 @@
+"""Opening ONNX files: what is mapped, what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import xdlc
+from xdlc.converter.onnx.source import OnnxFile
+from xdlc.converter.onnx.wire import without_blobs
+from xdlc.errors import ModelError, UsageError
+from xdlc.ir import ArrayData, MappedData
+
+
+def wide(models, **options):
+    weight = np.arange(128 * 64, dtype=np.float32).reshape(128, 64)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("Constant", [], ["c"], value=onnx.numpy_helper.from_array(weight[:64] * 2, "k")),
+        helper.make_node("MatMul", ["m", "c"], ["y"]),
+    ]
+    model = models.make(
+        nodes, {"x": [1, 128]}, {"y": [1, 64]}, {"w": weight, "small": np.ones(3, np.float32)}
+    )
+    return models.save(model, **options), weight
+
+
+def test_large_weights_stay_in_the_file(models):
+    path, weight = wide(models)
+    file = OnnxFile(path)
+    large, small = (file.data(tensor) for tensor in file.proto.graph.initializer)
+    assert isinstance(large, MappedData)
+    assert isinstance(small, ArrayData)
+    assert np.array_equal(large.numpy(), weight)
+    inner = file.data(file.proto.graph.node[1].attribute[0].t)
+    assert isinstance(inner, MappedData)
+    assert np.array_equal(inner.numpy(), weight[:64] * 2)
+
+
+def test_scan_leaves_a_valid_smaller_model(models):
+    path, _ = wide(models)
+    data = path.read_bytes()
+    stripped, blobs = without_blobs(memoryview(data), "m")
+    assert len(stripped) < len(data) - 48000
+    assert len(blobs.ranges) == 2
+    model = onnx.load_model_from_string(stripped)
+    assert [node.op_type for node in model.graph.node] == ["MatMul", "Constant", "MatMul"]
+
+
+@pytest.mark.parametrize("cut", [1, 10, 1000, 40000])
+def test_truncated_file_is_refused(models, cut):
+    path, _ = wide(models)
+    path.write_bytes(path.read_bytes()[:-cut])
+    with pytest.raises(ModelError, match=r"not an ONNX file|damaged"):
+        xdlc.convert(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"\xff" * 100, bytes(range(256)) * 10])
+def test_other_files_are_refused(tmp_path, content):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match="ONNX"):
+        xdlc.convert(path)
+
+
+def test_external_data_beside_the_model(models):
+    path, weight = wide(models, save_as_external_data=True, location="w.bin", size_threshold=100)
+    feeds = {"x": np.ones((1, 128), np.float32)}
+    found = xdlc.run(xdlc.convert(path), feeds)["y"]
+    np.testing.assert_allclose(found, feeds["x"] @ weight @ (weight[:64] * 2), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda entries: entries.update(location="../w.bin"), "outside the model's folder"),
+        (lambda entries: entries.update(location="/etc/passwd"), "outside the model's folder"),
+        (lambda entries: entries.update(location="none.bin"), "does not exist"),
+        (lambda entries: entries.update(offset="999999"), "which has"),
+        (lambda entries: entries.update(offset="-4"), "negative"),
+        (lambda entries: entries.update(length="8"), "needs 32768"),
+        (lambda entries: entries.update(offset="x"), "no number"),
+    ],
+)
+def test_wrong_external_data(models, change, message):
+    path, _ = wide(models, save_as_external_data=True, location="w.bin", size_threshold=100)
+    model = onnx.load(path, load_external_data=False)
+    tensor = model.graph.initializer[0]
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    change(entries)
+    del tensor.external_data[:]
+    for key, value in entries.items():
+        tensor.external_data.add(key=key, value=value)
+    onnx.save(model, path)
+    with pytest.raises(ModelError, match=message):
+        xdlc.convert(path)
+
+
+def test_link_that_leaves_the_folder_is_refused(models, tmp_path):
+    path, _ = wide(models, save_as_external_data=True, location="w.bin", size_threshold=100)
+    outside = tmp_path.parent / f"{tmp_path.name}-outside.bin"
+    (tmp_path / "w.bin").rename(outside)
+    (tmp_path / "w.bin").symlink_to(outside)
+    with pytest.raises(ModelError, match="outside the model's folder"):
+        xdlc.convert(path)
+
+
+def open_model(models, dims):
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    return models.save(models.make(nodes, {"x": dims}, {"y": None}))
+
+
+def test_open_dimensions_are_named(models):
+    path = open_model(models, ["N", 3, None])
+    with pytest.raises(UsageError, match=r"'x' has dimensions that are not fixed: \[N, 3, \?\]") as caught:
+        xdlc.convert(path)
+    assert "--input_dim x N,3,N" in str(caught.value)
+    assert xdlc.convert(path, input_dims={"x": (2, 3, 4)}).main.inputs[0].shape == (2, 3, 4)
+
+
+def test_symbols_and_batch_bind_dimensions(models):
+    path = open_model(models, ["N", "W"])
+    assert xdlc.convert(path, define_symbols={"N": 2, "W": 5}).main.inputs[0].shape == (2, 5)
+    assert xdlc.convert(path, define_symbols={"W": 5}, batch=3).main.inputs[0].shape == (3, 5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"input_dims": {"z": (1,)}}, "names 'z'"),
+        ({"input_dims": {"x": (1, 2)}}, "gives input 'x' 2 dimensions"),
+        ({"define_symbols": {"M": 2}}, "names 'M'"),
+    ],
+)
+def test_names_that_match_nothing_are_refused(models, options, message):
+    with pytest.raises(UsageError, match=message):
+        xdlc.convert(open_model(models, ["N", 3, 4]), **{"batch": 1, **options})
+
+
+def test_all_problems_come_at_once(models):
+    nodes = [
+        helper.make_node("Bogus", ["x"], ["a"], "first"),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["x", "w"], ["c"], "second"),
+        helper.make_node("Other", ["b"], ["d"], "third", domain="my.domain"),
+        helper.make_node("Sum", ["c", "d"], ["y"]),
+    ]
+    model = models.make(nodes, {"x": [1, 4, 8, 8]}, {"y": None}, {"w": np.ones((2, 3, 3, 3), np.float32)})
+    with pytest.raises(xdlc.XdlcError) as caught:
+        xdlc.convert(models.save(model))
+    text = str(caught.value)
+    for word in ("3 problem(s)", "'first' (Bogus", "'second' (Conv", "my.domain::Other", "fix:"):
+        assert word in text
+
+
+def test_cycle_is_named(models):
+    nodes = [helper.make_node("Add", ["x", "b"], ["a"], "one"), helper.make_node("Relu", ["a"], ["b"], "two")]
+    with pytest.raises(ModelError, match="needs its own result"):
+        xdlc.convert(models.save(models.make(nodes, {"x": [2]}, {"b": None})))
+
+
+def test_unsorted_nodes_are_put_in_order(models):
+    nodes = [helper.make_node("Relu", ["a"], ["y"]), helper.make_node("Neg", ["x"], ["a"])]
+    graph = xdlc.convert(models.save(models.make(nodes, {"x": [2]}, {"y": None}))).main
+    assert [op.type for op in graph.ops] == ["ElementWiseUnary", "ElementWiseNeuron"]
+
+
+def test_value_with_two_sources_is_refused(models):
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Neg", ["x"], ["y"])]
+    with pytest.raises(ModelError, match="two nodes produce 'y'"):
+        xdlc.convert(models.save(models.make(nodes, {"x": [2]}, {"y": None})))
+
+
+def test_old_opset_names_the_oldest_known(models):
+    model = models.make([helper.make_node("Add", ["x", "x"], ["y"])], {"x": [2]}, {"y": None}, opset=6)
+    with pytest.raises(xdlc.XdlcError, match="imported from opset 7 on, found opset 6"):
+        xdlc.convert(models.save(model))
+
+
+def test_output_that_is_an_input_or_a_constant(models):
+    nodes = [helper.make_node("Identity", ["x"], ["y"]), helper.make_node("Identity", ["w"], ["z"])]
+    model = models.make(nodes, {"x": [2, 3]}, {"y": None, "z": None}, {"w": np.ones((2, 2), np.float32)})
+    found = xdlc.run(xdlc.convert(models.save(model)), {"x": np.full((2, 3), 2, np.float32)})
+    assert found["y"].tolist() == [[2, 2, 2], [2, 2, 2]]
+    assert found["z"].tolist() == [[1, 1], [1, 1]]
+
+
+def test_shape_arithmetic_folds(models):
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Gather", ["shape", "zero"], ["n"]),
+        helper.make_node("Unsqueeze", ["n", "axes"], ["head"]),
+        helper.make_node("Concat", ["head", "rest"], ["target"], axis=0),
+        helper.make_node("Reshape", ["x", "target"], ["y"]),
+    ]
+    weights = {"zero": np.asarray(0), "axes": np.asarray([0]), "rest": np.asarray([-1])}
+    model = models.make(nodes, {"x": [2, 3, 4]}, {"y": None}, weights)
+    graph = xdlc.convert(models.save(model)).main
+    assert [op.type for op in graph.ops] == ["Reshape"]
+    assert graph.outputs[0].shape == (2, 12)
+
+
+def test_scalar_inputs_and_outputs_keep_rank_0(models):
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0),
+        helper.make_node("Mul", ["s", "k"], ["y"]),
+    ]
+    model = models.make(nodes, {"x": [2, 3], "k": []}, {"y": None}, types={"k": TensorProto.FLOAT})
+    found = xdlc.run(xdlc.convert(models.save(model)), {"x": np.ones((2, 3), np.float32), "k": np.float32(2)})
+    assert found["y"].shape == ()
+    assert found["y"] == 12
+
+
+def test_out_names_cut_the_graph(models):
+    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Bogus", ["a"], ["y"])]
+    path = models.save(models.make(nodes, {"x": [2]}, {"y": None}))
+    assert [tensor.name for tensor in xdlc.convert(path, out_names=["a"]).main.outputs] == ["a"]
+    with pytest.raises(UsageError, match="no value 'b'"):
+        xdlc.convert(path, out_names=["b"])
