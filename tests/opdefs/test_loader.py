@@ -92,7 +92,7 @@ def test_supplements_speak_of_defined_ops_tensors_and_parameters():
         for table in supplement(backend).tables:
             assert table.supported <= set(opdefs.all_types()), backend
             assert set(table.ops) <= table.supported, backend
-            for op in table.ops.values():
+            for op in (row for rows in table.ops.values() for row in rows):
                 definition = opdefs.find(op.name)
                 assert set(op.params) <= set(definition.params), op.name
                 assert set(op.inputs) <= {tensor.name for tensor in definition.inputs}, op.name
@@ -111,7 +111,7 @@ def test_every_constraint_is_enforced_or_declared_a_description():
         collection = read_collection(path)
         tensors = [t for op in collection.opdefs for t in (*op.inputs, *op.outputs, *op.params.values())]
         for table in collection.supplements:
-            for op in table.ops.values():
+            for op in (row for rows in table.ops.values() for row in rows):
                 tensors += [*op.inputs.values(), *op.outputs.values(), *op.params.values()]
         for tensor in tensors:
             for rule in tensor.constraints:
@@ -175,7 +175,7 @@ def test_a_custom_collection_reads_and_keeps_to_the_schema(written):
     assert scale.use_default_translation
     assert scale.backends == ("HTP",)
     (table,) = found.supplements
-    assert table.ops["Scale"].params["mode"].only_default
+    assert table.ops["Scale"][0].params["mode"].only_default
 
 
 @pytest.mark.parametrize(

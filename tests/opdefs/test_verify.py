@@ -218,7 +218,18 @@ def test_backends_refuse_what_they_do_not_have(backend, text, problem):
 def test_htp_takes_quantized_and_float_rows_but_no_mixture():
     assert problems(QUANT_CONV, "htp") == []
     mixed = QUANT_CONV.replace("%w sfixed8", "%w float32")
-    assert any("HTP: in[1] 'w': expected data type" in line for line in problems(mixed, "htp"))
+    (problem,) = problems(mixed, "htp")
+    assert problem == "HTP_INT8: in[1] 'w': expected data type sfixed8 or ufixed8, found float32"
+
+
+def test_data_types_must_fit_together_in_one_row():
+    text = "input %a {a}[2]\n input %b {b}[2]\n"
+    text += "m = ElementWiseBinary(%a, %b) {{operation=uint32 0}} -> %y {a}[2]"
+    assert problems(text.format(a="float16", b="float16"), "htp") == []
+    assert problems(text.format(a="float32", b="float32"), "htp") == []
+    mixed = text.format(a="float32", b="float16")
+    assert problems(mixed) == []
+    assert len(problems(mixed, "htp")) == 1
 
 
 def test_hta_wants_batches_of_one_and_some_operations_only():

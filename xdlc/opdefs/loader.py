@@ -267,11 +267,14 @@ def _opdef(element: ElementTree.Element, package: str) -> OpDef:
 
 
 def _table(element: ElementTree.Element) -> SupplementTable:
-    ops = [_supplement_op(child) for child in element.iterfind("SupplementalOpDef")]
+    ops: dict[str, tuple[SupplementOp, ...]] = {}
+    for child in element.iterfind("SupplementalOpDef"):
+        op = _supplement_op(child)
+        ops[op.name] = (*ops.get(op.name, ()), op)
     return SupplementTable(
         element.get("Backend", ""),
         frozenset((child.text or "").strip() for child in element.iterfind("SupportedOps/OpName")),
-        {op.name: op for op in ops},
+        ops,
     )
 
 

@@ -135,12 +135,12 @@ class SupplementTable:
     Attributes:
         backend: Name in the file; a backend may have one table for quantized and one for float.
         supported: Types of operations that it has.
-        ops: What it adds, by type.
+        ops: What it adds, by type; of several alternatives one must hold as a whole.
     """
 
     backend: str
     supported: frozenset[str]
-    ops: dict[str, SupplementOp]
+    ops: dict[str, tuple[SupplementOp, ...]]
 
 
 @dataclass(frozen=True, slots=True)

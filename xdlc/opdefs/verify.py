@@ -16,7 +16,6 @@ from xdlc.opdefs.model import (
     ParamDef,
     Supplement,
     SupplementOp,
-    SupplementTable,
     SupplementTensor,
     TensorDef,
 )
@@ -240,24 +239,26 @@ def _backend_problems(op: Op, extra: Supplement, slots: Sequence[_Slot]) -> Iter
             "type", Finding(f"an operation that {name} has", op.type), f"run the op elsewhere than on {name}"
         )
         return
-    attempts = [list(_table_problems(op, table, slots)) for table in tables]
-    quantized = any(slot.tensor.dtype.is_fixed for slot in slots)
-    order = attempts if quantized else attempts[::-1]
-    yield from min(order, key=len)
+    rows = [(table.backend, row) for table in tables for row in table.ops.get(op.type, (None,))]
+    if not any(slot.tensor.dtype.is_fixed for slot in slots):
+        rows.reverse()  # float tables stand behind quantized ones: of equals, show what fits the op
+    attempts = [list(_row_problems(op, name, row, slots)) for name, row in rows]
+    yield from min(attempts, key=len)
 
 
-def _table_problems(op: Op, table: SupplementTable, slots: Sequence[_Slot]) -> Iterator[_Problem]:
-    row = table.ops.get(op.type)
+def _row_problems(
+    op: Op, backend: str, row: SupplementOp | None, slots: Sequence[_Slot]
+) -> Iterator[_Problem]:
     if row is None:
         return
     for slot in slots:
         held = _row_tensor(row, slot)
         if held is not None:
-            yield from _supplement_problems(op, f"{table.backend}: {_subject(slot)}", slot.tensor, held)
+            yield from _supplement_problems(op, f"{backend}: {_subject(slot)}", slot.tensor, held)
     for name, held in row.params.items():
         param = op.params.get(name)
         if param is not None:
-            subject = f"{table.backend}: parameter {name!r}"
+            subject = f"{backend}: parameter {name!r}"
             if held.dtypes and param.dtype not in held.dtypes:
                 yield _Problem(subject, _types(held.dtypes, param.dtype), "change its data type")
             for finding in _value_findings(op, param, held.constraints):
