@@ -109,17 +109,13 @@ def _table() -> dict[str, OpRule]:
     put(OpRule(unit_low=-1), "Tanh")
     for name in (*_BINARY.values(), *_UNARY.values()):
         put(_PLAIN, f"ElementWise{name}")
+    del table["ElementWiseReciprocal"]  # HTP refuses it in fixed point
     for name in ("Asin", "Cos", "Sin", "SquaredDifference"):
         put(_ONLY_8, f"ElementWise{name}")
     return table
 
 
 RULES = _table()
-
-CAN_BE_NAN = frozenset(
-    {f"ElementWise{name}" for name in ("Asin", "Divide", "FloorDiv", "Log", "Power", "Rsqrt", "SquareRoot")}
-)
-"""Operations that may give NaN for finite inputs."""
 
 
 def single_name(op: Op) -> str:
