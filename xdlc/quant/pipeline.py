@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 
 from xdlc.ir import Model
 from xdlc.quant.algorithms import find_algorithms
@@ -59,6 +60,7 @@ def quantize(
         bias_bitwidth=bias_bitwidth,
         use_per_channel_quantization=use_per_channel_quantization,
     )
+    algorithms = [algorithms] if isinstance(algorithms, str) else list(algorithms)
     chosen = find_algorithms(algorithms)
     result = model.clone()
     graph = result.main
@@ -73,4 +75,8 @@ def quantize(
     for name in [name for name in result.records if name.startswith(_STALE_RECORDS)]:
         del result.records[name]
     result.metadata.pop("cacheList", None)
+    args = {key: str(value) for key, value in asdict(options).items()}
+    if algorithms:
+        args["algorithms"] = ",".join(algorithms)
+    result.metadata.setdefault("history", []).append({"tool": "xdlc-quant", "args": args})
     return result

@@ -55,8 +55,6 @@ def find_algorithms(names: Sequence[str]) -> list[Algorithm]:
         UsageError: If a name is not known; lists those that are.
     """
     known = known_algorithms()
-    if isinstance(names, str):
-        names = [names]
     for name in names:
         if name not in known:
             nearest = nearest_names(name, known)
