@@ -198,6 +198,7 @@ def test_info_text(dlc: Path) -> None:
     assert "PoolAvg2d" in text
     assert "(224 params, 13.82 k MACs)" in text  # 8x8 outputs, 8 channels, 3x3x3 weights
     assert "stride=[2,2]" in text
+    assert "operation=4 (RELU)" in text
     assert "inserted" in text
     assert "parameters  349," in text
     assert invoke(info, "-i", dlc).stdout == invoke(info, dlc).stdout

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from xdlc import opdefs
 from xdlc.ir import (
     NATIVE_PACKAGE,
     AxisScaleOffset,
@@ -131,11 +132,29 @@ def _op(index: int, op: Op) -> dict[str, Any]:
         "parameters": sum(tensor.size for tensor in op.inputs if tensor is not None and tensor.is_static),
         "macs": macs(op),
     }
+    named = _enumerators(op)
+    if named:
+        found["enumerators"] = named
     if op.origin.nodes:
         found["source"] = list(op.origin.nodes)
     if op.origin.reason is not None:
         found["reason"] = op.origin.reason
     return found
+
+
+def _enumerators(op: Op) -> dict[str, str]:
+    """Return the names of the values that parameters take from an enumeration."""
+    opdef = opdefs.find(op.type, op.package)
+    if opdef is None:
+        return {}
+    named = {}
+    for name in op.params:
+        definition, value = opdef.params.get(name), op.params[name]
+        if definition and definition.enumeration and not isinstance(value, Tensor):
+            number = value.value
+            if isinstance(number, int) and 0 <= number < len(definition.enumeration):
+                named[name] = definition.enumeration[number]
+    return named
 
 
 def _param(param: Param) -> Any:

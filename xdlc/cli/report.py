@@ -94,7 +94,11 @@ def _op(op: dict[str, Any], *, encodings: bool, trace: bool) -> Iterator[str]:
         for tensor in op[title]:
             rows.append((title[:-1] if title == "outputs" else "input", *_tensor(tensor, encodings)))
     if op["params"]:
-        values = [f"{text.clean(name)}={text.param(value)}" for name, value in op["params"].items()]
+        named = op.get("enumerators", {})
+        values = [
+            f"{text.clean(name)}={text.param(value)}" + (f" ({named[name]})" if name in named else "")
+            for name, value in op["params"].items()
+        ]
         rows.append(("params", "  ".join(values)))
     if trace and op.get("source"):
         rows.append(("source", ", ".join(text.clean(node) for node in op["source"])))
