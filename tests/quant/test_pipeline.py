@@ -166,6 +166,19 @@ def test_float_ops_stay_between_dequantize_and_quantize(net):
     assert sqnr(wanted, found) > 25
 
 
+@pytest.mark.parametrize("value", [-np.inf, np.nan, -3.4e38])
+def test_constants_that_stand_for_infinity_keep_their_op_float(net, value):
+    n = net(1, 4)
+    constant = static("mask", np.float32([0, 0, 0, value]))
+    model = n.done(n.neuron(n.binary(n.x, constant, ADD, "masked"), RELU, "y"))
+    if np.isinf(value) or np.isnan(value):
+        with pytest.raises(ModelError, match="masked"):
+            quantize(model, n.samples(1))
+    else:
+        quantized = quantize(model, n.samples(1))
+        assert quantized.main.tensors["mask"].dtype == FLOAT32
+
+
 def test_integers_stay(net):
     n = net(1, 6, 4)
     out = Tensor("y", (1, 2, 4), FLOAT32)

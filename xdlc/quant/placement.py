@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdlc.ir import Graph, Op, Tensor
+from xdlc.quant.ranges import range_of
 from xdlc.quant.rules import float_tensors, is_real, rule_of, why_float
+
+LARGEST = 1e30
+"""Constants beyond this stand for infinity, as in masks; no encoding holds them beside data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ def place(graph: Graph, act_bits: int) -> Placement:
     for op in graph.ops:
         if not float_tensors(op):
             continue
-        reason = why_float(op, act_bits)
+        reason = why_float(op, act_bits) or _why_constants(op)
         rule = rule_of(op)
         first = op.inputs[0] if op.inputs else None
         if reason is None and rule is not None and rule.selects and first is not None:
@@ -70,6 +74,19 @@ def place(graph: Graph, act_bits: int) -> Placement:
             del fixed[op]
             reasons[op] = "only ops that stay float read its result"
     return Placement(fixed, reasons)
+
+
+def _why_constants(op: Op) -> str | None:
+    """Return why the constants of an op cannot be quantized, or None; weights are not looked at here."""
+    rule = rule_of(op)
+    for index, tensor in enumerate(op.inputs):
+        is_weight = rule is not None and (rule.weight or rule.scale_input) and index in (1, 2)
+        if is_weight or tensor is None or not tensor.is_static or not tensor.dtype.is_float:
+            continue
+        values = range_of(tensor.numpy())
+        if not values.is_empty and not max(-values.low, values.high) < LARGEST:
+            return f"its constant {tensor.name!r} spans {values.low:g} to {values.high:g}"
+    return None
 
 
 def _feeds_only(graph: Graph, op: Op, reasons: dict[Op, str]) -> bool:
