@@ -27,6 +27,7 @@ RENAMED = {
     "Eltwise_Unary": "ElementWiseUnary",
     "Eltwise_Binary": "ElementWiseBinary",
 }
+WIDENED = {"ElementWiseUnary": "Eltwise_Unary", "ElementWiseBinary": "Eltwise_Binary"}
 # The operations of ElementWiseNeuron that the vendor's writer turns into a Neuron; written as a Neuron,
 # HardSwish would be read back as HardSigmoid.
 NEURON_OPERATIONS = frozenset((0, 1, 4, 5, 6, 8))
@@ -51,6 +52,7 @@ for _family, _numbers in OPERATIONS.items():
     NARROW.update((name, (RENAMED[_family], number)) for name, number in _numbers.items())
 INTERPOLATIONS = {0: "ResizeNearestNeighbor", 1: "ResizeBilinear"}
 HALF_PIXEL, ALIGN_CORNERS = 0, 2
+RESIZE_DERIVED = ("align_corners", "antialias", "half_pixel_centers")
 
 
 def to_qnn(
@@ -106,15 +108,23 @@ def _resize(params: dict[str, Param]) -> tuple[str, dict[str, Param]]:
     return type, dict(sorted(found.items()))
 
 
-def from_qnn(type: str, package: str, params: Mapping[str, Param]) -> tuple[str, dict[str, str]]:
-    """Return the type in the file and the supplemental strings for a QNN operation."""
+def from_qnn(
+    type: str, package: str, params: Mapping[str, Param]
+) -> tuple[str, dict[str, Param], dict[str, str]]:
+    """Return the type in the file, the parameters and the supplemental strings for a QNN operation."""
+    kept = dict(params)
     if package != NATIVE_PACKAGE:
-        return type, {}
+        return type, kept, {}
     if type in FOLDED:
         family, key = FOLDED[type]
-        return family, {key: type}
+        return family, kept, {key: type}
     if type == "ElementWiseNeuron":
         operation = params.get("operation")
         folds = isinstance(operation, Scalar) and operation.value in NEURON_OPERATIONS
-        return ("Neuron" if folds else type), {}
-    return {"ElementWiseUnary": "Eltwise_Unary", "ElementWiseBinary": "Eltwise_Binary"}.get(type, type), {}
+        return ("Neuron" if folds else type), kept, {}
+    if type in INTERPOLATIONS.values() and kept.keys() >= {"interpolation_mode", "transformation_mode"}:
+        # It was read from a Resize: written as one again, it keeps its meaning.
+        for name in RESIZE_DERIVED:
+            kept.pop(name, None)
+        return "Resize", kept, {}
+    return WIDENED.get(type, type), kept, {}

@@ -135,15 +135,15 @@ class _Writer:
         return dlc4_params.Elements(tensor.name, extent=dlc4_params.Range(start, nbytes))
 
     def node(self, op: Op, null: str) -> tuple[dlc4_model.Node, list[dlc4_params.Elements]]:
-        type, strings = from_qnn(op.type, op.package, op.params)
+        type, params, strings = from_qnn(op.type, op.package, op.params)
         supplements: dict[str, Scalar] = {name: string(text) for name, text in strings.items()}
         supplements["packageName"] = string(op.package)
-        if (op.type, op.package) == ("Lstm", NATIVE_PACKAGE):
+        if (op.type, op.package) == ("Lstm", NATIVE_PACKAGE) and op.outputs and op.outputs[0].shape:
             supplements["hidden_size"] = u32(op.outputs[0].shape[-1])  # the vendor's reader wants it
         attributes, values = [], []
         names = set()
-        for name in sorted({*op.params, *supplements}):
-            param = op.params.get(name)
+        for name in sorted({*params, *supplements}):
+            param = params.get(name)
             if param is None:
                 value = _scalar(supplements[name])
                 attributes.append(dlc4_model.Attribute(name, role=ROLE_SUPPLEMENT, scalar=value))
