@@ -324,6 +324,13 @@ class Graph:
         self.tensors[name] = tensor
         tensor.name = name
 
+    def supersede(self, old: Tensor, new: Tensor) -> None:
+        """Let ``new`` take the name of the static tensor ``old``, if nobody reads ``old`` any more."""
+        if old is not new and old.is_static and not self._uses.get(old):
+            name = old.name
+            del self.tensors[name]
+            self.rename(new, name)
+
     def prune(self) -> bool:
         """Remove ops whose results nobody reads, and tensors that no op touches; say if any went."""
         before = self._count, len(self.tensors)

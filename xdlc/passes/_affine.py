@@ -85,7 +85,11 @@ def fold(graph: Graph, layer: Op, reader: Op, scale: TensorData | None, shift: T
     )
     if result.shape != inner.shape:
         raise ValueError(f"{reader.name} changes the shape of {inner.name}")
+    held = layer.inputs
     graph.replace_op(layer, merged)
+    for old, new in zip(held[1:], inputs[1:], strict=False):
+        if old is not None and new is not None:
+            graph.supersede(old, new)
 
 
 def _folded_bias(

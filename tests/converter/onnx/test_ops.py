@@ -142,6 +142,7 @@ TRANSPOSED = [
     dict(x=(1, 3, 5, 4), w=(3, 4, 3, 3), strides=[2, 2], auto_pad="SAME_UPPER"),
     dict(x=(1, 3, 5, 4), w=(3, 4, 3, 3), strides=[3, 2], output_shape=[14, 9]),
     dict(x=(1, 2, 6), w=(2, 3, 4), strides=[2], pads=[1, 1]),
+    dict(x=(1, 3, 3, 3), w=(3, 2, 3, 3), strides=[3, 2], output_shape=[10, 8]),
 ]
 
 
@@ -329,8 +330,9 @@ def test_arg(models, type, axis, keep):
 
 @pytest.mark.parametrize("type", ["Softmax", "LogSoftmax"])
 @pytest.mark.parametrize(("axis", "opset"), [(-1, 17), (1, 17), (0, 17), (1, 11), (2, 11)])
-def test_softmax(models, type, axis, opset):
-    check(models, [node(type, axis=axis)], {"x": floats(2, 3, 4)}, opset=opset)
+@pytest.mark.parametrize("shape", [(2, 3, 4), (3, 1, 1), (3, 5, 1)])
+def test_softmax(models, type, axis, opset, shape):
+    check(models, [node(type, axis=axis)], {"x": floats(*shape)}, opset=opset)
 
 
 RESIZES = [
@@ -404,3 +406,9 @@ def test_quantize_and_dequantize(models):
     weights = {"s": np.float32(0.05), "z": np.uint8(120)}
     nodes = [node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "y")]
     check(models, nodes, {"x": floats(3, 4)}, weights)
+
+
+def test_attributes_that_are_not_understood_are_refused(models):
+    model = models.make([node("Relu", surprise=3)], {"x": [2]}, {"y": None})
+    with pytest.raises(xdlc.XdlcError, match="attribute surprise is not understood"):
+        xdlc.convert(models.save(model))

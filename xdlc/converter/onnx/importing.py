@@ -9,7 +9,7 @@ from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx import protobuf
 from xdlc.converter.onnx.folding import evaluate, foldable
-from xdlc.converter.onnx.registry import ANY, CHANNEL_LAST, Node, find, load_all
+from xdlc.converter.onnx.registry import ANY, CHANNEL_LAST, Entry, Node, find, load_all
 from xdlc.converter.onnx.source import OnnxFile
 from xdlc.converter.values import Value, channel_last, identity
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
@@ -212,11 +212,11 @@ class _Import:
             missing = next(key for key in node_inputs if key not in self.values)
             self.problems.append(self._missing(missing, where))
         elif known:
-            self._call(proto, domain, opset, entry.function, where)
+            self._call(proto, domain, opset, entry, where)
             return
         self.poisoned.update(proto.output)
 
-    def _call(self, proto: Any, domain: str, opset: int, function: Any, where: str) -> None:
+    def _call(self, proto: Any, domain: str, opset: int, entry: Entry, where: str) -> None:
         builder = self.builder
         builder.node = _name(proto)
         node = Node(
@@ -229,7 +229,13 @@ class _Import:
             {attribute.name: self._attribute(attribute) for attribute in proto.attribute},
         )
         try:
-            results = function(node, builder)
+            results = entry.function(node, builder)
+            unread = node.attributes.keys() - node.read - entry.ignores - {"consumed_inputs"}
+            if unread:
+                raise node.problem(
+                    f"attribute {', '.join(sorted(unread))} is not understood here",
+                    "remove the attribute if it has no effect, or rewrite the node",
+                )
             results = [results] if isinstance(results, Value) else list(results)
         except UnsupportedOp as problem:
             problem.where = where

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -27,7 +27,8 @@ class Node:
         opset: Version of the domain that the model imports.
         inputs: Values by position; None for an input left out.
         outputs: Names of its outputs; empty for an output left out.
-        attributes: Attribute values as Python objects; strings as str, tensors as TensorProto.
+        attributes: Attribute values as Python objects; strings as str, tensors as lazy data.
+        read: Names of the attributes that the importer asked for.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Node:
     inputs: list[Value | None]
     outputs: Sequence[str]
     attributes: dict[str, Any]
+    read: set[str] = field(default_factory=set)
 
     def input(self, index: int) -> Value | None:
         """Return an input, or None where it is left out."""
@@ -55,6 +57,7 @@ class Node:
 
     def attr(self, name: str, default: Any = None) -> Any:
         """Return an attribute, or ``default``."""
+        self.read.add(name)
         return self.attributes.get(name, default)
 
     def static(self, index: int, what: str) -> Array | None:
@@ -75,8 +78,8 @@ class Node:
 
     def ints(self, index: int, attribute: str, what: str) -> list[int] | None:
         """Return integers that older opsets give as an attribute and newer ones as an input."""
-        if attribute in self.attributes:
-            given = self.attributes[attribute]
+        given = self.attr(attribute)
+        if given is not None:
             return [int(given)] if isinstance(given, int) else [int(item) for item in given]
         array = self.static(index, what)
         return None if array is None else [int(item) for item in array.reshape(-1)]
@@ -91,18 +94,26 @@ Importer = Callable[[Node, Builder], Value | Sequence[Value]]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One importer: valid from opset ``since`` on, with the axis order it works in."""
+    """One importer.
+
+    Attributes:
+        since: Oldest opset it understands.
+        function: The importer.
+        layout: The axis order it works in.
+        ignores: Attributes without meaning at inference.
+    """
 
     since: int
     function: Importer
     layout: str
+    ignores: frozenset[str]
 
 
 _TABLE: dict[tuple[str, str], list[Entry]] = {}
 
 
 def importer(
-    *types: str, since: int = 1, domain: str = "", layout: str = SOURCE
+    *types: str, since: int = 1, domain: str = "", layout: str = SOURCE, ignores: Sequence[str] = ()
 ) -> Callable[[Importer], Importer]:
     """Register a function as the importer of ONNX operators.
 
@@ -112,6 +123,7 @@ def importer(
         domain: Operator domain.
         layout: ``channel_last`` if the op is emitted channel-last, ``any`` if it takes any axis order,
             ``source`` if it needs the source's.
+        ignores: Attributes that mean nothing at inference; any other that is set and not read is refused.
 
     Raises:
         ValueError: If the same operator and version is registered twice.
@@ -122,7 +134,7 @@ def importer(
             entries = _TABLE.setdefault((domain, name), [])
             if any(entry.since == since for entry in entries):
                 raise ValueError(f"{domain}:{name} since {since} is registered twice")
-            entries.append(Entry(since, function, layout))
+            entries.append(Entry(since, function, layout, frozenset(ignores)))
             entries.sort(key=lambda entry: -entry.since)
         return function
 

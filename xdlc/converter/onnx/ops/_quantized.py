@@ -37,6 +37,8 @@ def encoding(node: Node, scale_index: int, zero_index: int, axis: int = 0) -> En
         zero_index: Position of the zero point.
         axis: Axis of a scale with several values.
     """
+    if node.attr("block_size", 0):
+        raise node.problem("block_size", "use scales per tensor or per axis")
     scales = _known(node, scale_index, "the scale").astype(np.float64).reshape(-1)
     zero = node.static(zero_index, "the zero point")
     zeros = np.zeros(len(scales), np.int64) if zero is None else zero.astype(np.int64).reshape(-1)

@@ -11,12 +11,14 @@ from xdlc.ir import Transform
 from xdlc.ir.data import Array
 
 
-@importer("BatchNormalization", since=7, layout=CHANNEL_LAST)
+@importer("BatchNormalization", since=7, layout=CHANNEL_LAST, ignores=("momentum", "is_test"))
 def batch_normalization(node: Node, b: Builder) -> Value:
     """Map onto Batchnorm, whose weight and bias hold the statistics."""
     x = node.required(0)
     if node.attr("training_mode", 0) or (len(node.outputs) > 1 and node.outputs[1]):
         raise node.problem("works in training mode", "export the model for inference")
+    if node.attr("spatial", 1) != 1:
+        raise node.problem("spatial = 0", "export with statistics per channel")
     statistics = [node.required(index) for index in range(1, 5)]
     for index, value in enumerate(statistics, 1):
         node.static(index, "a statistic")

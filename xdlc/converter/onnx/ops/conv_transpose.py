@@ -11,7 +11,7 @@ from xdlc.converter.values import Value, channel_last
 from xdlc.ir import Tensor
 
 
-@importer("ConvTranspose", layout=CHANNEL_LAST)
+@importer("ConvTranspose", layout=CHANNEL_LAST, ignores=("kernel_shape",))
 def conv_transpose(node: Node, b: Builder) -> Value:
     """Map onto TransposeConv2d or TransposeConv3d."""
     x, weight, bias = node.required(0), node.required(1), node.input(2)
@@ -86,6 +86,7 @@ def _pads(
         for axis in range(rank):
             reach = (kernel[axis] - 1) * dilations[axis] + 1
             full = strides[axis] * (spatial[axis] - 1) + extra[axis] + reach
+            extra[axis] += max(0, wanted[axis] - full)  # what the padding cannot give
             total = max(0, full - wanted[axis])
             half = total // 2
             before.append(half if automatic == "SAME_UPPER" else total - half)

@@ -29,6 +29,10 @@ def depth_to_space(node: Node, b: Builder) -> Value:
 def space_to_depth(node: Node, b: Builder) -> Value:
     """Map onto SpaceToDepth."""
     x, block = node.required(0), node.attr("blocksize")
+    if node.attr("mode", "DCR") != "DCR":
+        raise node.problem(
+            f"mode {node.attr('mode')!r}; channels are ordered DCR here", "export with mode DCR"
+        )
     if x.rank != 4 or not block or x.shape[2] % block or x.shape[3] % block:
         raise node.problem(f"blocksize {block} does not fit {list(x.shape)}")
     n, c, h, w = x.shape

@@ -13,7 +13,7 @@ def identity(node: Node, b: Builder) -> Value:
     return node.required(0)
 
 
-@importer("Dropout", since=7, layout=ANY)
+@importer("Dropout", since=7, layout=ANY, ignores=("ratio", "seed", "is_test"))
 def dropout(node: Node, b: Builder) -> Value:
     """Pass the value on: dropout works in training only."""
     mode = node.static(2, "training_mode")

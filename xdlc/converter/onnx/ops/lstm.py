@@ -29,7 +29,7 @@ _DEFAULTS: dict[str, ir.Param] = {
 _GATES = {"input": 0, "output": 1, "forget": 2, "cell": 3}  # ONNX's order of the four blocks
 
 
-@importer("LSTM", since=7)
+@importer("LSTM", since=7, ignores=("hidden_size", "activation_alpha", "activation_beta"))
 def lstm(node: Node, b: Builder) -> list[Value]:
     """Map each direction onto one Lstm; two directions are joined afterwards."""
     x = node.required(0)

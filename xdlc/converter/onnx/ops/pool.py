@@ -11,7 +11,7 @@ from xdlc.converter.values import Value, channel_last
 _STEMS = {"MaxPool": "PoolMax", "AveragePool": "PoolAvg", "LpPool": "L2Pool"}
 
 
-@importer(*_STEMS, layout=CHANNEL_LAST)
+@importer(*_STEMS, layout=CHANNEL_LAST, ignores=("storage_order",))
 def pool(node: Node, b: Builder) -> Value:
     """Map a pool over one, two or three axes."""
     x = node.required(0)

@@ -9,7 +9,7 @@ from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value
 
 
-@importer("QuantizeLinear", since=10, layout=ANY)
+@importer("QuantizeLinear", since=10, layout=ANY, ignores=("saturate", "precision"))
 def quantize_linear(node: Node, b: Builder) -> Value:
     """Map onto Quantize; the parameters become the encoding of the result."""
     x = node.required(0)

@@ -41,14 +41,14 @@ def _unary(b: Builder, value: Value, operation: int) -> Value:
 
 
 def _reduce(node: Node, b: Builder, value: Value, type: str) -> Value:
-    given = node.ints(1, "axes", "the axes")
+    given, keep = node.ints(1, "axes", "the axes"), bool(node.attr("keepdims", 1))
+    keeps_all = bool(node.attr("noop_with_empty_axes", 0))
     if not given:
-        if node.attr("noop_with_empty_axes", 0):
+        if keeps_all:
             return value
         given = list(range(value.rank))
     axes = sorted({axis % value.rank for axis in given})
     lying = sorted(value.axis(axis) for axis in axes)
-    keep = bool(node.attr("keepdims", 1))
     shape = [1 if axis in lying else extent for axis, extent in enumerate(value.tensor.shape)]
     if not keep and len(axes) < value.rank:
         shape = [extent for axis, extent in enumerate(shape) if axis not in lying]

@@ -29,7 +29,7 @@ class _Request:
     scales: tuple[float, ...]
 
 
-@importer("Resize", since=11, layout=CHANNEL_LAST)
+@importer("Resize", since=11, layout=CHANNEL_LAST, ignores=("extrapolation_value", "cubic_coeff_a"))
 def resize(node: Node, b: Builder) -> Value:
     """Map onto ResizeNearestNeighbor or ResizeBilinear where one gives the same, else onto Resize."""
     x = node.required(0)

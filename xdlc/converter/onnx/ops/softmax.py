@@ -32,7 +32,7 @@ def flattening_softmax(node: Node, b: Builder) -> Value:
 
 def along(b: Builder, type: str, value: Value, axis: int) -> Value:
     """Append a softmax along a source axis."""
-    if math.prod(value.shape[axis + 1 :]) == 1 and value.order[-1] != axis:
+    if axis != value.rank - 1 and math.prod(value.shape[axis + 1 :]) == 1:
         rest = [extent for position, extent in enumerate(value.shape) if position != axis]
         moved = b.reshape(value, (*rest, value.shape[axis]))
         return b.reshape(along(b, type, moved, value.rank - 1), value.shape)
