@@ -1,0 +1,414 @@
+"""Netron's own reader, run by node without a browser, shows what the model holds.
+
+Netron 9.3 reads format 4.1, the vendor's files included, with two gaps: it does not know that data lies in
+the entry ``model.params.bin``, so every static tensor is empty, and it takes 64-bit scalars for 32 bits.  So
+each file is opened three times: as it is, for everything but these; with a driver that has Netron follow
+the ranges and read wide scalars; and, by Netron as it is, with the same data packed as format 4.0 has it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import itertools
+import json
+import math
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import xdlc
+from xdlc.container.archive import ArchiveWriter, read_entries
+from xdlc.container.flatbuffer import decode, encode
+from xdlc.container.opnames import from_qnn
+from xdlc.ir import (
+    AxisScaleOffset,
+    DType,
+    Graph,
+    MappedFile,
+    Model,
+    Op,
+    Param,
+    ScaleOffset,
+    Tensor,
+    b8,
+    f32,
+    i32,
+    make_op,
+    static,
+    u32,
+)
+from xdlc.ir import dtype as dtypes
+from xdlc.schema._generated import dlc4_params
+
+DRIVER = Path(__file__).with_name("netron_driver.mjs")
+TIMEOUT = 120
+FEW = 64
+CLASSES = {"sfixed": "qint", "ufixed": "quint"}
+# Real types that Netron 9.3 refuses together with the whole file.
+REFUSED = (dtypes.FLOAT64, dtypes.BFLOAT16)
+
+
+def _knows_modules(version: tuple[int, ...]) -> bool:
+    """Whether this node takes Netron's files for modules, which no package.json says."""
+    return (20, 19) <= version < (21,) or version >= (22, 7)
+
+
+class Netron:
+    def __init__(self, node: str, folder: Path) -> None:
+        self.node = node
+        self.folder = folder
+
+    def open(self, path: Path, *options: str) -> dict[str, Any]:
+        """Return what Netron shows of a file: format, errors, graphs."""
+        done = subprocess.run(
+            [self.node, str(DRIVER), str(self.folder), str(path), *options],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+        assert done.returncode == 0, f"netron cannot open {path.name}: {done.stderr}"
+        return dict(json.loads(done.stdout))
+
+    def check(self, model: Model, path: Path) -> None:
+        """Save a model of one graph and compare what Netron shows with it."""
+        model.save(path)
+        packed = pack_inline(path, path.with_suffix(".inline.dlc"))
+        assert self.differences(model, path) == []
+        assert self.differences(model, packed, data=True) == []
+        assert self.differences(model, path, "--data-entry", data=True, reals=True) == []
+
+    def differences(self, model: Model, path: Path, *options: str, **look_at: bool) -> list[str]:
+        """Return what Netron shows of a file otherwise than a model of one graph holds it."""
+        shown = self.open(path, *options)
+        assert shown["format"] == "DLC"
+        assert shown["errors"] == []
+        (graph,) = shown["graphs"]
+        return list(differences(model.main, graph, **look_at))
+
+
+@pytest.fixture(scope="session")
+def netron() -> Netron:
+    package = importlib.util.find_spec("netron")
+    if package is None or package.origin is None:
+        pytest.skip("needs Netron: pip install netron")
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs node 20.19 or later in the path")
+    text = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    if not _knows_modules(tuple(int(part) for part in text.lstrip("v").split("-")[0].split("."))):
+        pytest.skip(f"needs node 20.19 or 22.7 or later, found {text}")
+    return Netron(node, Path(package.origin).parent)
+
+
+def pack_inline(path: Path, target: Path) -> Path:
+    """Copy a DLC of format 4.1 as one of format 4.0, whose data lies inside ``model.params``."""
+    source = MappedFile(path)
+    entries = {name: bytes(source.view(at.offset, at.size)) for name, at in read_entries(source).items()}
+    data = entries.pop("model.params.bin")
+    params = decode(entries["model.params"][8:], dlc4_params.Params, str(path))
+    for graph in params.graphs or ():
+        for elements in itertools.chain(
+            graph.tensors or (), *(node.tensors or () for node in graph.nodes or ())
+        ):
+            if elements.extent is not None:
+                start = elements.extent.offset
+                elements.inline_bytes = data[start : start + elements.extent.nbytes]
+                elements.extent = None
+    prefix = b"\xd5\x0a\4\0\0\0\0\0"
+    entries |= {"model": prefix + entries["model"][8:], "model.params": prefix + encode(params)}
+    with open(target, "wb") as file:
+        archive = ArchiveWriter(file)
+        for name, content in entries.items():
+            archive.add(name, [content])
+        archive.close(())
+    return target
+
+
+def differences(
+    graph: Graph, shown: dict[str, Any], *, data: bool = False, reals: bool = False
+) -> Iterator[str]:
+    """Yield what Netron shows otherwise than the graph holds it.
+
+    Args:
+        graph: The graph that was saved.
+        shown: What the driver printed of it.
+        data: Whether Netron could find the data; without, tensors may be empty.
+        reals: Whether it read scalars of 64 bits.
+    """
+    if shown["name"] != graph.name:
+        yield f"graph {graph.name!r} is shown as {shown['name']!r}"
+    nodes = shown["nodes"]
+    if [node["name"] for node in nodes] != [op.name for op in graph.ops]:
+        yield f"nodes are {[node['name'] for node in nodes]}, should be {[op.name for op in graph.ops]}"
+        return
+    used: dict[str, Tensor] = {}
+    for op, node in zip(graph.ops, nodes, strict=True):
+        yield from (f"op {op.name!r}: {line}" for line in _op(op, node, data, reals))
+        used.update((tensor.name, tensor) for tensor in (*op.inputs, *op.outputs) if tensor is not None)
+    tensors = dict(shown["tensors"])
+    if tensors.keys() - {"null_tensor"} != used.keys():
+        yield f"tensors that only one side has: {(tensors.keys() - {'null_tensor'}) ^ used.keys()}"
+        return
+    for name, tensor in used.items():
+        found = tensors[name]
+        yield from (f"tensor {name!r}: {line}" for line in _type(tensor, found))
+        if (found["data"] is not None) != (tensor.data is not None):
+            yield f"tensor {name!r}: data is {found['data']}"
+        elif tensor.data is not None:
+            yield from (f"tensor {name!r}: data {line}" for line in _elements(tensor, found["data"], data))
+
+
+def _op(op: Op, node: dict[str, Any], data: bool, reals: bool) -> Iterator[str]:
+    type, params, strings = from_qnn(op.type, op.package, op.params)
+    if node["type"] != type:
+        yield f"type is {node['type']}, should be {type}"
+    for what, tensors in (("inputs", op.inputs), ("outputs", op.outputs)):
+        names = ["null_tensor" if tensor is None else tensor.name for tensor in tensors]
+        if node[what] != names:
+            yield f"{what} are {node[what]}, should be {names}"
+    wanted: dict[str, Param | str] = {**params, **strings, "packageName": op.package}
+    found = node["attributes"]
+    if list(found) != sorted(wanted):
+        yield f"attributes are {list(found)}, should be {sorted(wanted)}"
+        return
+    for name, value in wanted.items():
+        if isinstance(value, Tensor):
+            yield from (f"attribute {name!r}: {line}" for line in _elements(value, found[name], data))
+        elif not isinstance(value, str) and value.dtype.is_float:
+            if reals and float(found[name]) != value.value:
+                yield f"attribute {name!r} is {found[name]}, should be {value.value}"
+        else:
+            plain = value if isinstance(value, str) else value.value
+            if found[name] != plain or isinstance(found[name], bool) != isinstance(plain, bool):
+                yield f"attribute {name!r} is {found[name]!r}, should be {plain!r}"
+
+
+def _type(tensor: Tensor, found: dict[str, Any]) -> Iterator[str]:
+    if found["shape"] != list(tensor.shape):
+        yield f"shape is {found['shape']}, should be {tensor.shape}"
+    if found["dtype"] != _name(tensor.dtype):
+        yield f"datatype is {found['dtype']}, should be {tensor.dtype}"
+
+
+def _name(dtype: DType) -> str:
+    if dtype.kind == "bool":
+        return "boolean"
+    return f"{CLASSES.get(dtype.kind, dtype.kind)}{dtype.bits}"
+
+
+def _elements(tensor: Tensor, found: dict[str, Any], data: bool) -> Iterator[str]:
+    yield from _type(tensor, found)
+    stored = np.ascontiguousarray(tensor.numpy())
+    raw = stored.tobytes()
+    if not data:
+        if found["nbytes"] and found["sha256"] != hashlib.sha256(raw).hexdigest():
+            yield f"has {found['nbytes']} bytes that differ"
+        return
+    if (found["nbytes"], found["sha256"]) != (len(raw), hashlib.sha256(raw).hexdigest()):
+        yield f"has {found['nbytes']} bytes, should have {len(raw)}, or they differ"
+    if 0 < len(raw) <= FEW:
+        values = [float(value) for value in found["values"]]
+        if not np.array_equal(values, stored.astype(np.float64).reshape(-1), equal_nan=True):
+            yield f"values are {values}, should be {stored.reshape(-1).tolist()}"
+
+
+def _weight(rng: np.random.Generator, *shape: int) -> Any:
+    return (rng.standard_normal(shape) / math.sqrt(math.prod(shape[1:]))).astype(np.float32)
+
+
+def _classifier(models: Any) -> Path:
+    rng = np.random.default_rng(1)
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], "conv", pads=[1, 1, 1, 1], strides=[2, 2]),
+        helper.make_node("BatchNormalization", ["c", "gain", "shift", "mean", "var"], ["n"], "norm"),
+        helper.make_node("Relu", ["n"], ["r"], "relu"),
+        helper.make_node("MaxPool", ["r"], ["m"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Clip", ["m", "low", "high"], ["k"], "clip"),
+        helper.make_node("GlobalAveragePool", ["k"], ["a"], "mean"),
+        helper.make_node("Flatten", ["a"], ["f"], "flatten"),
+        helper.make_node("Gemm", ["f", "v", "u"], ["g"], "fc", transB=1),
+        helper.make_node("Softmax", ["g"], ["y"], "softmax", axis=-1),
+    ]
+    weights = {
+        "w": _weight(rng, 8, 3, 3, 3),
+        "b": _weight(rng, 8),
+        "gain": rng.uniform(0.5, 2, 8).astype(np.float32),
+        "shift": _weight(rng, 8),
+        "mean": _weight(rng, 8),
+        "var": rng.uniform(0.5, 2, 8).astype(np.float32),
+        "low": np.float32(0),
+        "high": np.float32(6),
+        "v": _weight(rng, 5, 8),
+        "u": _weight(rng, 5),
+    }
+    graph = models.make(nodes, {"x": [1, 3, 16, 16]}, {"y": [1, 5]}, weights)
+    return Path(models.save(graph, "classifier.onnx"))
+
+
+def _decoder(models: Any) -> Path:
+    rng = np.random.default_rng(2)
+    sizes = np.array([1, 1, 2, 2], np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "dw"], ["d"], "depthwise", pads=[1, 1, 1, 1], group=6),
+        helper.make_node(
+            "Resize", ["d", "", "sizes"], ["s"], "bilinear", mode="linear",
+            coordinate_transformation_mode="half_pixel",
+        ),
+        helper.make_node("ConvTranspose", ["x", "up", "b"], ["t"], "deconv", strides=[2, 2]),
+        helper.make_node("Concat", ["s", "t"], ["c"], "concat", axis=1),
+        helper.make_node("Slice", ["c", "from", "to", "axes", "steps"], ["l"], "slice"),
+        helper.make_node("ReduceMean", ["l"], ["m"], "reduce", axes=[2, 3], keepdims=1),
+        helper.make_node("Sub", ["l", "m"], ["y"], "centre"),
+    ]  # fmt: skip
+    weights = {
+        "dw": _weight(rng, 6, 1, 3, 3),
+        "sizes": sizes,
+        "up": _weight(rng, 6, 4, 2, 2),
+        "b": _weight(rng, 4),
+        "from": np.array([1, 0], np.int64),
+        "to": np.array([9, 16], np.int64),
+        "axes": np.array([1, 2], np.int64),
+        "steps": np.array([2, 4], np.int64),
+    }
+    graph = models.make(nodes, {"x": [1, 6, 8, 8]}, {"y": [1, 4, 4, 16]}, weights)
+    return Path(models.save(graph, "decoder.onnx"))
+
+
+def _transformer(models: Any) -> Path:
+    rng = np.random.default_rng(3)
+    nodes = [
+        helper.make_node("LayerNormalization", ["x", "gain", "shift"], ["n"], "norm", epsilon=1e-5, axis=-1),
+        helper.make_node("MatMul", ["n", "w"], ["h"], "in"),
+        helper.make_node("Add", ["h", "b"], ["a"], "bias"),
+        helper.make_node("Gelu", ["a"], ["g"], "gelu"),
+        helper.make_node("MatMul", ["g", "v"], ["o"], "out"),
+        helper.make_node("Add", ["o", "x"], ["s"], "skip"),
+        helper.make_node("Transpose", ["s"], ["t"], "turn", perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["s", "t"], ["p"], "scores"),
+        helper.make_node("Softmax", ["p"], ["y"], "softmax", axis=-1),
+    ]
+    weights = {
+        "gain": rng.uniform(0.5, 2, 16).astype(np.float32),
+        "shift": _weight(rng, 16),
+        "w": _weight(rng, 16, 32),
+        "b": _weight(rng, 32),
+        "v": _weight(rng, 32, 16),
+    }
+    graph = models.make(nodes, {"x": [2, 7, 16]}, {"y": [2, 7, 7]}, weights, opset=20)
+    return Path(models.save(graph, "transformer.onnx"))
+
+
+@pytest.mark.parametrize(
+    ("make", "types"),
+    [
+        (_classifier, "Conv2d Neuron Pool FullyConnected Softmax"),
+        (
+            _decoder,
+            "DepthWiseConv2d ResizeBilinear TransposeConv2d Concat StridedSlice Reduce Eltwise_Binary",
+        ),
+        (_transformer, "LayerNorm MatMul Neuron Eltwise_Binary Softmax"),
+    ],
+)
+def test_a_float_model(netron: Netron, models: Any, make: Any, types: str, tmp_path: Path) -> None:
+    model = xdlc.convert(make(models))
+    assert {from_qnn(op.type, op.package, op.params)[0] for op in model.main.ops} >= set(types.split())
+    netron.check(model, tmp_path / "net.dlc")
+
+
+@pytest.mark.parametrize("options", [{}, {"act_bitwidth": 16, "weights_bitwidth": 4}])
+def test_a_quantized_model(netron: Netron, models: Any, options: dict[str, int], tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    samples = [{"x": rng.standard_normal((1, 3, 16, 16)).astype(np.float32)} for _ in range(2)]
+    model = xdlc.quantize(xdlc.convert(_classifier(models)), samples, **options)
+    kinds = {tensor.dtype.kind for tensor in model.main.tensors.values()}
+    assert {"ufixed", "sfixed"} <= kinds
+    netron.check(model, tmp_path / "net.dlc")
+
+
+def _holder(*statics: Tensor, **params: Param) -> Model:
+    """Return a model of one op of a package of its own, which takes static tensors of any type."""
+    graph = Graph("held")
+    x = graph.add_input(Tensor("x", (1, 2), dtypes.FLOAT32))
+    y = graph.add_tensor(Tensor("y", (1, 2), dtypes.FLOAT32))
+    held = [graph.add_tensor(tensor) for tensor in statics]
+    graph.append(make_op(graph, "Hold", [x, None, *held], [y], params, name="hold", package="tests"))
+    graph.add_output(y)
+    model = Model()
+    model.add_graph(graph)
+    return model
+
+
+def test_every_data_type_and_awkward_names(netron: Netron, tmp_path: Path) -> None:
+    numbers = np.array([[0, 1, 2], [3, 100, 127]])
+    statics = [
+        static(f"{dtype.name}/\u00e9\u65e5-{index}", numbers.astype(dtype.numpy), dtype)
+        for index, dtype in enumerate(dtypes.BY_NAME.values())
+        if dtype.bits >= 8 and dtype not in REFUSED
+    ]
+    assert len(statics) == 17
+    statics += [
+        static("Z", np.float32(1.5)),
+        static("a", np.zeros((0, 3), np.float32)),
+        static("Aa", np.array([[-128], [127]], np.int8), dtypes.SFIXED8, AxisScaleOffset(0, (0.5, 0.25))),
+        static("per_tensor", np.array([7], np.uint8), dtypes.UFIXED8, ScaleOffset(0.1, -128)),
+        static("four_bits", np.array([-8, 7], np.int8), dtypes.SFIXED8, ScaleOffset(0.1, 0, bits=4)),
+        static("_", np.array([np.inf, -np.inf, np.nan], np.float32)),
+    ]
+    params: dict[str, Param] = {
+        "small": f32(1e-5),
+        "negative": i32(-3),
+        "large": u32((1 << 31) + 1),
+        "yes": b8(True),
+        "no": b8(False),
+        "rank0": static("p", np.float32(2)),
+        "table": static("q", np.arange(6, dtype=np.int32).reshape(2, 3)),
+    }
+    model = _holder(*statics, **params)
+    path = tmp_path / "net.dlc"
+    model.save(path)
+    assert netron.differences(model, path, "--data-entry", data=True, reals=True) == []
+
+
+def test_a_wide_graph_is_recognised(netron: Netron, tmp_path: Path) -> None:
+    """Netron takes a buffer for flatbuffers only if its root and vtable lie as it expects."""
+    graph = Graph("wide")
+    tensor = graph.add_input(Tensor("x", (1, 4), dtypes.FLOAT32))
+    for index in range(500):
+        weight = graph.add_tensor(static(f"w{index}", np.full(4, index, np.float32)))
+        out = graph.add_tensor(Tensor(f"t{index}", (1, 4), dtypes.FLOAT32))
+        graph.append(make_op(graph, "ElementWiseBinary", [tensor, weight], [out], {"operation": u32(0)}))
+        tensor = out
+    graph.add_output(tensor)
+    model = Model()
+    model.add_graph(graph)
+    netron.check(model, tmp_path / "net.dlc")
+
+
+def test_a_difference_is_found(netron: Netron, models: Any, tmp_path: Path) -> None:
+    model = xdlc.convert(_classifier(models))
+    path = tmp_path / "net.dlc"
+    model.save(path)
+    weight = next(op for op in model.main.ops if op.type == "Conv2d").inputs[1]
+    assert weight is not None
+    changed = weight.numpy().copy()
+    changed.reshape(-1)[-1] += 1
+    weight.data = static("changed", changed).data
+    (line,) = netron.differences(model, path, "--data-entry", data=True)
+    assert line.startswith(f"tensor {weight.name!r}: data has {weight.nbytes} bytes")
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    "name", ["yolox_nano", "ultraface_rfb320", "mlperf_resnet8", "mobilenet_v2_quant_nnstreamer"]
+)
+def test_a_real_model(netron: Netron, corpus: Path, name: str, tmp_path: Path) -> None:
+    (path,) = (corpus / "onnx" / name).glob("*.onnx")
+    netron.check(xdlc.convert(path), tmp_path / "net.dlc")
