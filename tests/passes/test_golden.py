@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from xdlc import passes, runtime
 from xdlc.errors import ModelError
 from xdlc.ir import parse, to_text

@@ -1,0 +1,82 @@
+"""The vendor's own libraries open, validate, compile and execute what we write."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xdlc
+from tests.corpus_models import CNNS, OTHERS, CorpusModel
+from tests.vendor_compare import differences
+
+pytestmark = [pytest.mark.corpus, pytest.mark.vendor]
+SOCS = ("SM8550", "SM8650", "SM8750")
+STEPS, SHARE = 2, 0.99
+
+
+@pytest.fixture(scope="module")
+def written(corpus, tmp_path_factory):
+    """Convert and quantize each model once: name -> (source, float path, quantized path)."""
+    folder = tmp_path_factory.mktemp("dlc")
+    made = {}
+
+    def write(name):
+        if name not in made:
+            model = CorpusModel(corpus, name)
+            float_model = model.convert()
+            paths = folder / f"{name}.dlc", folder / f"{name}_quantized.dlc"
+            float_model.save(paths[0])
+            xdlc.quantize(float_model, model.samples(4)).save(paths[1])
+            made[name] = (model, *paths)
+        return made[name]
+
+    return write
+
+
+@pytest.mark.parametrize("name", [*CNNS, *OTHERS])
+def test_vendor_reads_what_we_meant(written, vendor_check, name):
+    for path in written(name)[1:]:
+        answer = vendor_check("read", path)
+        assert answer["ok"], answer["reason"]
+        assert differences(xdlc.load(path).main, answer["graphs"][0]) == []
+
+
+@pytest.mark.parametrize("name", CNNS)
+def test_htp_accepts_every_op_of_the_float_networks(written, vendor_check, name):
+    answer = vendor_check("validate", written(name)[1], "--soc", "SM8650")
+    assert answer["ok"], answer["reason"]
+
+
+@pytest.mark.parametrize("soc", SOCS)
+@pytest.mark.parametrize("name", CNNS)
+def test_htp_compiles(written, vendor_check, tmp_path, name, soc):
+    for path in written(name)[1:]:
+        answer = vendor_check("compile", path, "--soc", soc, "--out", tmp_path / "context.bin")
+        assert answer["ok"], answer["reason"]
+
+
+@pytest.mark.parametrize("name", CNNS)
+def test_emulation_agrees_with_our_quantized_run(written, vendor_check, tmp_path, name):
+    model, _, path = written(name)
+    quantized = xdlc.load(path)
+    np.savez(tmp_path / "in.npz", **model.feeds)
+    arguments = ("--inputs", tmp_path / "in.npz", "--out", tmp_path / "out.npz", "--float")
+    answer = vendor_check("run", path, "--soc", "SM8650", *arguments)
+    assert answer["ok"], answer["reason"]
+    ours = xdlc.run(quantized, model.feeds)
+    with np.load(tmp_path / "out.npz") as theirs:
+        for tensor in quantized.main.outputs:
+            steps = np.abs(theirs[tensor.name] - ours[tensor.name]) / tensor.encoding.scale
+            assert np.mean(steps <= STEPS + 0.01) >= SHARE
+
+
+def test_vendor_finds_the_caches_we_store(written, vendor_check, tmp_path):
+    _, _, path = written("mlperf_resnet8")
+    prepared = [tmp_path / f"prepared{index}.dlc" for index in range(2)]
+    for target in prepared:
+        xdlc.prepare(path, socs=["sm8550", "sm8650"]).save(target)
+    answer = vendor_check("caches", prepared[0])
+    assert answer["ok"], answer["reason"]
+    assert sorted(cache["soc_id"] for cache in answer["caches"]) == [43, 57]
+    assert prepared[0].read_bytes() == prepared[1].read_bytes()
+    assert differences(xdlc.load(prepared[0]).main, vendor_check("read", prepared[0])["graphs"][0]) == []
