@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,7 +106,7 @@ def attribute_value(attribute: Any) -> Any:
     Raises:
         ValueError: If it has no type that ONNX defines.
     """
-    kinds = {
+    kinds: dict[int, Callable[[], Any]] = {
         1: lambda: attribute.f,
         2: lambda: attribute.i,
         3: lambda: attribute.s.decode("utf-8", "replace"),
