@@ -20,7 +20,7 @@ def positive(*shape):
     return (np.abs(RNG.standard_normal(shape)) + 0.5).astype(np.float32)
 
 
-def check(models, nodes, feeds, weights=None, *, opset=17, outputs=("y",), atol=1e-5):
+def check(models, nodes, feeds, weights=None, *, opset=17, outputs=("y",), atol=1e-5, exact=False):
     """Convert, save, load, run, and compare every output with onnxruntime's."""
     types = {name: helper.np_dtype_to_tensor_dtype(array.dtype) for name, array in feeds.items()}
     model = models.make(
@@ -36,6 +36,8 @@ def check(models, nodes, feeds, weights=None, *, opset=17, outputs=("y",), atol=
     path = models.save(model)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    if exact:  # onnxruntime computes products with dequantized weights in 8 bits otherwise
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     wanted = session.run(list(outputs), feeds)
     converted = xdlc.convert(path)
@@ -412,3 +414,17 @@ def test_attributes_that_are_not_understood_are_refused(models):
     model = models.make([node("Relu", surprise=3)], {"x": [2]}, {"y": None})
     with pytest.raises(xdlc.XdlcError, match="attribute surprise is not understood"):
         xdlc.convert(models.save(model))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_dequantized_constants_are_weights(models, axis):
+    count = 1 if axis is None else (4, 3)[axis]
+    weights = {
+        "q": RNG.integers(-128, 128, (4, 3)).astype(np.int8),
+        "s": positive(count) if axis is not None else np.float32(0.02),
+        "z": np.zeros(count, np.int8) if axis is not None else np.int8(3),
+    }
+    attributes = {} if axis is None else {"axis": axis}
+    nodes = [node("DequantizeLinear", "q s z", "w", **attributes), node("MatMul", "x w", "y")]
+    converted = check(models, nodes, {"x": floats(2, 4)}, weights, exact=True)
+    assert [op.type for op in converted.main.ops] == ["MatMul"]

@@ -219,3 +219,13 @@ def test_out_names_cut_the_graph(models):
     assert [tensor.name for tensor in xdlc.convert(path, out_names=["a"]).main.outputs] == ["a"]
     with pytest.raises(UsageError, match="no value 'b'"):
         xdlc.convert(path, out_names=["b"])
+
+
+def test_input_whose_data_are_missing_is_one_problem(models):
+    path, _ = wide(models, save_as_external_data=True, location="w.bin", size_threshold=100)
+    model = onnx.load(path, load_external_data=False)
+    model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [128, 64]))
+    onnx.save(model, path)
+    (path.parent / "w.bin").unlink()
+    with pytest.raises(xdlc.XdlcError, match=r"w\.bin' does not exist"):
+        xdlc.convert(path)

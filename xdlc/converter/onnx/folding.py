@@ -36,6 +36,7 @@ _VIEWS = frozenset(
         "Cast",
         "Constant",
         "ConstantOfShape",
+        "DequantizeLinear",
     )
 )
 LIMIT = 1 << 30  # bytes of one result

@@ -145,7 +145,7 @@ class _Import:
 
     def _inputs(self, shapes: Mapping[str, Sequence[int]], wanted: set[str]) -> None:
         for entry in self.source.input:
-            if entry.name in self.values:
+            if entry.name in self.values or entry.name in self.poisoned:
                 continue  # an initializer with a declared type
             elem = entry.type.tensor_type.elem_type
             try:

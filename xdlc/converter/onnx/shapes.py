@@ -72,7 +72,9 @@ def input_shapes(
             example = ",".join(str(extent) if extent >= 0 else "N" for extent in shape)
             problems.append(
                 UsageError(
-                    f"input {entry.name!r} has dimensions that are not fixed: {_text(labels)}",
+                    f"input {entry.name!r} has dimensions that are not fixed: {_text(labels)}"
+                    if labels
+                    else f"input {entry.name!r} has no declared shape",
                     where=where,
                     fix=f"give its shape: --input_dim {entry.name} {example} (a number for each N)",
                 )
