@@ -229,3 +229,14 @@ def test_input_whose_data_are_missing_is_one_problem(models):
     (path.parent / "w.bin").unlink()
     with pytest.raises(xdlc.XdlcError, match=r"w\.bin' does not exist"):
         xdlc.convert(path)
+
+
+def test_constants_that_would_fill_the_memory_are_not_worked_out(models):
+    nodes = [
+        helper.make_node("Expand", ["one", "big"], ["e"]),
+        helper.make_node("ReduceSum", ["e"], ["s"], keepdims=1),
+        helper.make_node("Add", ["x", "s"], ["y"]),
+    ]
+    weights = {"one": np.ones((1, 1), np.float32), "big": np.asarray([1 << 20, 1 << 20])}
+    graph = xdlc.convert(models.save(models.make(nodes, {"x": [1, 1]}, {"y": None}, weights))).main
+    assert [op.type for op in graph.ops] == ["Tile", "ReduceSum", "ElementWiseBinary"]

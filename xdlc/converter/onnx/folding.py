@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import ModelError
@@ -39,15 +40,20 @@ _VIEWS = frozenset(
         "DequantizeLinear",
     )
 )
-LIMIT = 1 << 30  # bytes of one result
+LIMIT = 1 << 28  # bytes of one result
+_SHAPE_LIKE = 1 << 10  # elements of an input whose values may decide a shape
 
 
 def foldable(node: Any) -> bool:
     """Return whether a node of known inputs is to be evaluated now."""
-    return not node.domain.replace("ai.onnx", "") and node.op_type not in _IMPURE | _VIEWS
+    return (
+        node.domain in ("", "ai.onnx")
+        and node.op_type not in _IMPURE | _VIEWS
+        and not any(attribute.HasField("g") for attribute in node.attribute)
+    )
 
 
-def evaluate(node: Any, opset: int, inputs: list[Array | None], where: str) -> list[Array | None]:
+def evaluate(node: Any, opset: int, inputs: list[Array | None], where: str) -> list[Array | None] | None:
     """Return the outputs of a node, computed by ONNX's reference implementation.
 
     Args:
@@ -55,6 +61,9 @@ def evaluate(node: Any, opset: int, inputs: list[Array | None], where: str) -> l
         opset: Version of the default domain.
         inputs: Arrays by position; None for an input left out.
         where: Place for errors.
+
+    Returns:
+        The outputs, or None if a result is too large to be worked out while converting.
 
     Raises:
         ModelError: If the inputs do not fit the operator.
@@ -70,11 +79,23 @@ def evaluate(node: Any, opset: int, inputs: list[Array | None], where: str) -> l
     graph = onnx.helper.make_graph(
         [kept],
         "fold",
-        [_any(name) for name in given],
-        [_any(name) for name in node.output if name],
+        [
+            onnx.helper.make_tensor_value_info(
+                name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+            )
+            for name, array in given.items()
+        ],
+        [onnx.helper.make_value_info(name, onnx.TypeProto()) for name in node.output if name],
+        [
+            onnx.numpy_helper.from_array(array, name)
+            for name, array in given.items()
+            if array.size <= _SHAPE_LIKE
+        ],
     )
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
     try:
+        if _bytes_of_results(model) > LIMIT:
+            return None
         results = ReferenceEvaluator(model).run(None, given)
     except Exception as error:  # the evaluator raises whatever numpy does
         raise ModelError(
@@ -86,7 +107,14 @@ def evaluate(node: Any, opset: int, inputs: list[Array | None], where: str) -> l
     return [next(found) if name else None for name in node.output]
 
 
-def _any(name: str) -> Any:
+def _bytes_of_results(model: Any) -> int:
+    """Return how large the outputs of a model will be, as far as shape inference can tell."""
     import onnx
 
-    return onnx.helper.make_value_info(name, onnx.TypeProto())
+    most = 0
+    for output in onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output:
+        kind = output.type.tensor_type
+        if kind.elem_type:
+            size = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).itemsize
+            most = max(most, size * math.prod(dim.dim_value for dim in kind.shape.dim))
+    return most

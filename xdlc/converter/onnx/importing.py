@@ -203,8 +203,7 @@ class _Import:
         where = f"{self.file.path}: node {name!r} ({proto.op_type}, opset {opset})"
         known = all(key in self.values for key in node_inputs)
         static = known and all(self.values[key].is_static for key in node_inputs)
-        if static and foldable(proto) and not any(attribute.HasField("g") for attribute in proto.attribute):
-            self._fold(proto, where)
+        if static and foldable(proto) and self._fold(proto, where):
             return
         if entry is None:
             self.problems.append(self._unsupported(proto, domain, opset, where))
@@ -269,16 +268,20 @@ class _Import:
         self.problems.append(problem)
         self.poisoned.update(proto.output)
 
-    def _fold(self, proto: Any, where: str) -> None:
+    def _fold(self, proto: Any, where: str) -> bool:
+        """Evaluate a node of known inputs; return whether its outputs are settled."""
         inputs = [self.values[key].numpy() if key else None for key in proto.input]
         try:
             results = evaluate(proto, self.opset, inputs, where)
         except XdlcError as problem:
             self._poison(proto, problem)
-            return
+            return True
+        if results is None:
+            return False
         for name, array in zip(proto.output, results, strict=True):
             if name and array is not None:
                 self.values[name] = self.builder.const(array, name)
+        return True
 
     def _missing(self, name: str, where: str) -> XdlcError:
         if name in self.absent:
