@@ -16,6 +16,7 @@ from xdlc.converter.values import (
     Value,
     broadcast,
     channel_last,
+    grouped_order,
     identity,
     inverse,
     reshaped_order,
@@ -31,11 +32,13 @@ class Builder:
     Attributes:
         graph: The graph under construction.
         node: Name of the source node being imported.
+        wants_channel_last: Whether its result reaches a channel-last op through ops of any order.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.node = ""
+        self.wants_channel_last = False
 
     # ------------------------------------------------------------------ values
 
@@ -185,8 +188,13 @@ class Builder:
         if value.tensor.data is not None:
             encoding = _reshaped_encoding(value.tensor.encoding, value.shape, wanted)
             return self.static_like(value, value.tensor.data.reshape(wanted), encoding)
-        order = reshaped_order(value.shape, value.order, wanted)
-        tensor = value.tensor
+        tensor, order = value.tensor, reshaped_order(value.shape, value.order, wanted)
+        if order is None and self.wants_channel_last:
+            near = grouped_order(value.shape, value.order, wanted)
+            made = reshaped_order(value.shape, near, wanted) if near is not None else None
+            if near is not None and made == channel_last(len(wanted)):
+                order = made
+                tensor = self.physical(value, near, why=f"{self.node} joins axes that lie apart")
         if order is None:
             tensor, order = self.source_order(value), identity(len(wanted))
         lying = tuple(wanted[axis] for axis in order) or (1,)

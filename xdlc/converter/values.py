@@ -130,6 +130,20 @@ def reshaped_order(source: Sequence[int], order: Order, target: Sequence[int]) -
     return _with_unit_axes(result, len(target))
 
 
+def grouped_order(source: Sequence[int], order: Order, target: Sequence[int]) -> Order | None:
+    """Return the axis order next to ``order`` in which a reshape can be done, or None.
+
+    The axes of each group that ``reshaped_order`` speaks of are brought together where the first
+    of them lies; the groups stay where they are.
+    """
+    groups = _groups(source, target)
+    if groups is None:
+        return None
+    group_of = {axis: inputs for inputs, _ in groups for axis in inputs}
+    joined = dict.fromkeys(group_of[axis] for axis in order if source[axis] != 1)
+    return _with_unit_axes([axis for inputs in joined for axis in inputs], len(source))
+
+
 def _groups(
     source: Sequence[int], target: Sequence[int]
 ) -> list[tuple[tuple[int, ...], tuple[int, ...]]] | None:

@@ -1,4 +1,4 @@
-"""Scales and shifts per output channel of a convolution or a fully connected layer."""
+"""Scales and shifts per output channel of a convolution, a fully connected layer or a Batchnorm."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ CHANNEL_AXIS = {
     "Conv3d": -1,
     "DepthWiseConv2d": -1,
     "FullyConnected": 0,
+    "Batchnorm": 0,
 }
 
 

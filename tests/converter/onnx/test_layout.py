@@ -79,6 +79,24 @@ def test_detection_head_is_reshaped_as_it_lies(models):
     assert [op.origin.nodes for op in found] == [("x",)]
 
 
+def test_channel_shuffle_is_one_transpose(models):
+    nodes = [
+        conv("x", "a"),
+        node("Reshape", "a apart", "b"),
+        node("Transpose", "b", "c", perm=[0, 2, 1, 3, 4]),
+        node("Reshape", "c together", "d"),
+        conv("d", "e"),
+        node("GlobalAveragePool", "e", "y"),
+    ]
+    weights = {
+        "w": floats(6, 6, 3, 3),
+        "apart": np.asarray([1, 2, 3, 4, 5]),
+        "together": np.asarray([1, 6, 4, 5]),
+    }
+    found = transposes(models, nodes, {"x": [1, 6, 4, 5]}, {"y": [1, 6, 1, 1]}, weights)
+    assert [list(op.param("perm")) for op in found] == [[0, 2, 3, 1], [0, 1, 2, 4, 3]]
+
+
 @pytest.mark.parametrize("last", ["Gemm", "MatMul"])
 def test_flattened_image_moves_its_order_into_the_weights(models, last):
     nodes = [conv("x", "c"), node("Flatten", "c", "f"), node(last, "f v", "y")]

@@ -42,6 +42,7 @@ class _Import:
         self.values: dict[str, Value] = {}
         self.poisoned: set[str] = set()
         self.absent: dict[str, str] = {}
+        self.wanted: set[str] = set()
         self.problems: list[XdlcError] = []
         self.opset = file.opsets.get("", 0)
 
@@ -49,7 +50,8 @@ class _Import:
         where = str(self.file.path)
         nodes = self._ordered()
         self._initializers()
-        self._inputs(input_shapes, self._wants_channel_last(nodes))
+        self.wanted = self._wants_channel_last(nodes)
+        self._inputs(input_shapes)
         for node in nodes:
             self._import(node)
         for name in self.out_names:
@@ -143,7 +145,7 @@ class _Import:
                 )
             )
 
-    def _inputs(self, shapes: Mapping[str, Sequence[int]], wanted: set[str]) -> None:
+    def _inputs(self, shapes: Mapping[str, Sequence[int]]) -> None:
         for entry in self.source.input:
             if entry.name in self.values or entry.name in self.poisoned:
                 continue  # an initializer with a declared type
@@ -169,7 +171,7 @@ class _Import:
                 value.tensor = self.builder.emit(
                     "Reshape", [tensor], (1,), dtype, why="backends refuse rank 0"
                 )
-            if entry.name in wanted and tensor.rank >= 3:
+            if entry.name in self.wanted and tensor.rank >= 3:
                 self.builder.node = entry.name
                 order = channel_last(tensor.rank)
                 lying = self.builder.physical(
@@ -218,6 +220,7 @@ class _Import:
     def _call(self, proto: Any, domain: str, opset: int, entry: Entry, where: str) -> None:
         builder = self.builder
         builder.node = _name(proto)
+        builder.wants_channel_last = not self.wanted.isdisjoint(proto.output)
         node = Node(
             builder.node,
             proto.op_type,
