@@ -428,3 +428,38 @@ def test_dequantized_constants_are_weights(models, axis):
     nodes = [node("DequantizeLinear", "q s z", "w", **attributes), node("MatMul", "x w", "y")]
     converted = check(models, nodes, {"x": floats(2, 4)}, weights, exact=True)
     assert [op.type for op in converted.main.ops] == ["MatMul"]
+
+
+@pytest.mark.parametrize("type", ["Selu", "Celu", "ThresholdedRelu", "Softsign", "Mish", "Shrink"])
+def test_composed_activations(models, type):
+    check(models, [node(type)], {"x": floats(2, 3, 4) * 2}, opset=18)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("largest", [0, 1])
+def test_top_k(models, axis, largest):
+    nodes = [node("TopK", "x k", "y i", axis=axis, largest=largest)]
+    check(models, nodes, {"x": floats(4, 5, 6)}, {"k": np.asarray([3])}, outputs=("y", "i"))
+
+
+def test_cumulative_sum(models):
+    for attributes in ({}, {"exclusive": 1}, {"reverse": 1}):
+        check(models, [node("CumSum", "x a", **attributes)], {"x": floats(3, 4)}, {"a": np.asarray(1)})
+
+
+def test_scatter(models):
+    updates = {"u": floats(2, 3), "i": np.asarray([[0, 2, 1], [1, 0, -1]])}
+    check(models, [node("ScatterElements", "x i u", axis=0)], {"x": floats(3, 3)}, updates)
+    places = {"i": np.asarray([[0, 1], [2, 0]]), "u": floats(2, 4)}
+    check(models, [node("ScatterND", "x i u")], {"x": floats(3, 2, 4)}, places)
+
+
+def test_group_normalization(models):
+    weights = {"s": floats(6), "b": floats(6)}
+    check(
+        models,
+        [node("GroupNormalization", "x s b", num_groups=3)],
+        {"x": floats(2, 6, 4, 5)},
+        weights,
+        opset=21,
+    )
