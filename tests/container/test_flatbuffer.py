@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xdlc.container.flatbuffer import MAX_DEPTH, decode, encode
+from xdlc.container.flatbuffer import MAX_DEPTH, decode
+from xdlc.container.flatbuffer_encode import Stream, encode, encode_parts
 from xdlc.errors import ContainerError
+from xdlc.ir import raw_data
 from xdlc.schema._generated import dlc3_model, dlc3_params, dlc4_model, dlc4_params
 from xdlc.schema.table import Blob, Table
 
@@ -90,6 +92,23 @@ def test_mapped_vectors_stay_where_they_are():
 def test_encoding_the_same_twice_gives_the_same_bytes():
     root = dlc4_model.Model([dlc4_model.Graph("g", [dlc4_model.Node("n", "t", ["a"], ["b"])])])
     assert encode(root) == encode(root)
+
+
+@given(st.lists(st.binary(max_size=20), max_size=6))
+def test_streams_are_parts_of_the_same_buffer(contents):
+    def root(wrap):
+        held = [dlc4_params.Elements(f"t{index}", wrap(data)) for index, data in enumerate(contents)]
+        return dlc4_params.Params([dlc4_params.GraphParams("g", held, [dlc4_params.NodeParams(())])])
+
+    streams = [Stream(raw_data(data)) for data in contents]
+    waiting = iter(streams)
+    parts = encode_parts(root(lambda _: next(waiting)))
+    assert [part for part in parts[1:] if not isinstance(part, bytes)] == [stream.data for stream in streams]
+    whole = encode(root(lambda data: Stream(raw_data(data))))
+    assert plain(decode(whole, dlc4_params.Params, "here")) == plain(root(lambda data: data))
+    found = decode(whole, dlc4_params.Params, "here").graphs[0].tensors
+    assert [elements.inline_bytes.start % 8 for elements in found] == [0] * len(contents)
+    assert len(whole) % 8 == 0
 
 
 def nested(depth: int) -> dlc3_model.Model:

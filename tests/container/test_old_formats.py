@@ -7,7 +7,7 @@ import pytest
 
 from xdlc.container import load
 from xdlc.container.archive import ArchiveWriter
-from xdlc.container.flatbuffer import encode
+from xdlc.container.flatbuffer_encode import encode
 from xdlc.errors import ContainerError
 from xdlc.ir import AxisScaleOffset, MappedData, ScaleOffset, Tensor
 from xdlc.schema._generated import dlc3_model, dlc3_params, dlc4_model, dlc4_params

@@ -35,7 +35,7 @@ from xdlc.ir import (
     string,
     u32,
 )
-from xdlc.ir.data import Transform
+from xdlc.ir.data import TensorData, Transform
 from xdlc.ir.dtype import BY_NAME, FLOAT32, INT64, SFIXED4, SFIXED8, UFIXED8, UINT64
 from xdlc.ir.equal import differences
 from xdlc.schema._generated import dlc4_model
@@ -52,14 +52,18 @@ def one_op(type="Custom", params=None, *, package="some.package", weight=None) -
     return model
 
 
-def saved(model: Model, folder) -> Model:
+both_versions = pytest.mark.parametrize("version", ["4.1", "4.0"])
+
+
+def saved(model: Model, folder, version="4.1") -> Model:
     path = folder / "m.dlc"
-    save(model, path)
+    save(model, path, version=version)
     return load(path)
 
 
-def check_round_trip(model: Model, folder) -> Model:
-    found = saved(model, folder)
+def check_round_trip(model: Model, folder, version="4.1") -> Model:
+    found = saved(model, folder, version)
+    assert model.graphs == {} or found.metadata["version"] == version
     found.metadata = model.metadata
     assert differences(model, found) == []
     return found
@@ -176,10 +180,11 @@ def models(draw):
     return model
 
 
-@given(models())
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-def test_what_is_written_is_read(tmp_path_factory, model):
-    check_round_trip(model, tmp_path_factory.mktemp("dlc"))
+@both_versions
+@given(model=models())
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+def test_what_is_written_is_read(tmp_path_factory, version, model):
+    check_round_trip(model, tmp_path_factory.mktemp("dlc"), version)
 
 
 # ---------------------------------------------------------------------------- contents
@@ -242,13 +247,14 @@ def test_dynamic_axes_and_read_write_tensors(tmp_path):
     check_round_trip(model, tmp_path)
 
 
-def test_block_encoding(tmp_path):
+@both_versions
+def test_block_encoding(tmp_path, version):
     encoding = BlockScaleOffset((1, 1, 16, 1), tuple(0.5 + index for index in range(4)), bits=4)
     weight = static("w", np.ones((1, 1, 32, 2), np.int8), SFIXED8, encoding)
-    check_round_trip(one_op(weight=weight), tmp_path)
+    check_round_trip(one_op(weight=weight), tmp_path, version)
     plain = BlockScaleOffset((1, 1, 16, 1), (1.0,) * 4, (1, 2, 3, 4))
     packed = Tensor("w", (1, 1, 32, 2), SFIXED4, plain, ArrayData(np.zeros(32, np.uint8)), Role.STATIC)
-    check_round_trip(one_op(weight=packed), tmp_path)
+    check_round_trip(one_op(weight=packed), tmp_path, version)
 
 
 @pytest.mark.parametrize("encoding", [VectorCode(0, (1.0,), (0,), ()), BlockScaleOffset((2, 2), (1.0,))])
@@ -300,9 +306,10 @@ def test_contract_of_inputs_and_outputs():
 # ---------------------------------------------------------------------------- the file
 
 
-def test_same_model_gives_the_same_bytes(tmp_path):
+@both_versions
+def test_same_model_gives_the_same_bytes(tmp_path, version):
     for name in ("a", "b"):
-        save(one_op(params={"t": static("t", np.arange(5))}), tmp_path / name)
+        save(one_op(params={"t": static("t", np.arange(5))}), tmp_path / name, version=version)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
@@ -364,12 +371,70 @@ def test_starts_of_data_are_multiples_of_four(tmp_path):
     assert content == bytes([1, 0, 0, 0, 0, 1, 2, 0, 0, 1, 2, 3, 4, 0, 0, 0])
 
 
-def test_file_is_replaced_while_its_own_weights_are_read(tmp_path):
+def test_data_inside_the_index(tmp_path):
+    params = {"a": static("a", np.arange(3, dtype=np.uint8)), "b": static("b", np.arange(2, dtype=np.int64))}
     path = tmp_path / "m.dlc"
-    save(one_op(weight=static("w", np.arange(100, dtype=np.float32))), path)
+    save(one_op(params=params, weight=static("w", np.ones(1, np.uint8))), path, version="4.0")
+    entries = {entry.name: entry for entry in describe(path).entries}
+    assert "model.params.bin" not in entries
+    content = path.read_bytes()
+    for name in ("model", "model.params"):
+        assert content[entries[name].offset :][:8] == bytes.fromhex("d50a040000000000")
+    index = entries["model.params"]
+    data = content[index.offset : index.offset + index.size]
+    assert data.endswith(
+        struct.pack("<4xIB7x", 1, 1) + struct.pack("<4xI3B5x", 3, 0, 1, 2) + struct.pack("<4xI2q", 16, 0, 1)
+    )
+    model = load(path)
+    held = [model.main.tensors["w"], *next(model.main.ops).params.values()]
+    assert [tensor.data.location[1] % 8 for tensor in held] == [0, 0, 0]
+
+
+def test_one_version_becomes_the_other(tmp_path):
+    model = one_op(weight=static("w", np.arange(5, dtype=np.int16)))
+    for name, version in (("a", "4.1"), ("b", "4.0")):
+        save(model, tmp_path / name, version=version)
+    for name, version in (("b", "4.1"), ("a", "4.0")):
+        save(load(tmp_path / name), tmp_path / f"{name}2", version=version)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b2").read_bytes()
+    assert (tmp_path / "b").read_bytes() == (tmp_path / "a2").read_bytes()
+
+
+class Vast(TensorData):
+    """Data of a size that nothing may read."""
+
+    def __init__(self, nbytes):
+        self.shape = (nbytes,)
+        self.dtype = np.dtype(np.uint8)
+
+    def numpy(self):
+        raise AssertionError("was read")
+
+
+@pytest.mark.parametrize("nbytes", [(1 << 31) - 100, 1 << 31, 1 << 40])
+def test_two_gigabytes_do_not_fit_into_the_index(tmp_path, nbytes):
+    weight = Tensor("w", (nbytes,), BY_NAME["uint8"], data=Vast(nbytes), role=Role.STATIC)
+    with pytest.raises(ContainerError, match="more than the 2 GB") as caught:
+        save(one_op(weight=weight), tmp_path / "m.dlc", version="4.0")
+    assert "4.1" in caught.value.fix
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("version", ["3.0", "4.2", "", "4"])
+def test_other_versions_are_refused(tmp_path, version):
+    with pytest.raises(UsageError, match="cannot write format") as caught:
+        one_op().save(tmp_path / "m.dlc", version=version)
+    assert caught.value.fix == "use one of 4.0, 4.1"
+    assert list(tmp_path.iterdir()) == []
+
+
+@both_versions
+def test_file_is_replaced_while_its_own_weights_are_read(tmp_path, version):
+    path = tmp_path / "m.dlc"
+    save(one_op(weight=static("w", np.arange(100, dtype=np.float32))), path, version=version)
     model = load(path)
     before = hashlib.sha256(path.read_bytes()).digest()
-    save(model, path)
+    save(model, path, version=version)
     assert hashlib.sha256(path.read_bytes()).digest() == before
     assert model.main.tensors["w"].numpy()[99] == 99
 
@@ -421,14 +486,20 @@ def test_missing_folder_and_missing_file(tmp_path):
         load(tmp_path / "no.dlc")
 
 
-def test_weights_are_let_go_one_after_the_other(tmp_path):
-    alive = []
+@both_versions
+def test_weights_are_let_go_one_after_the_other(tmp_path, version):
+    alive, written = [], []
 
     class Watched(ArrayData):
         def write_to(self, file):
             alive.append(1)
+            written.append(self)
             assert len(alive) == 1
             super().write_to(file)
+
+        def numpy(self):
+            assert alive
+            return super().numpy()
 
         def release(self):
             alive.pop()
@@ -443,8 +514,9 @@ def test_weights_are_let_go_one_after_the_other(tmp_path):
     ]
     op = next(graph.ops)
     graph.set_inputs(op, [*op.inputs, *extra])
-    save(model, tmp_path / "m.dlc")
+    save(model, tmp_path / "m.dlc", version=version)
     assert alive == []
+    assert written == [tensor.data for tensor in extra]
 
 
 def test_only_what_is_asked_for_is_mapped(tmp_path):

@@ -56,14 +56,33 @@ def test_same_graph_before_and_after(vendor_check, tmp_path, path):
     for graph, theirs in zip(model.graphs.values(), before["graphs"], strict=True):
         found = differences(graph, theirs)
         assert all("p_i64" in line or "p_u64" in line for line in found) if path.stem in CUT else not found
-    again = tmp_path / "again.dlc"
-    save(model, again)
-    after = vendor_check("read", again)
-    assert after["ok"], after["reason"]
+    answers = []
+    for version in ("4.1", "4.0"):
+        save(model, tmp_path / version, version=version)
+        answers.append(vendor_check("read", tmp_path / version))
+        assert answers[-1]["ok"], answers[-1]["reason"]
     if path.stem in UNSTABLE:
-        assert differences(model.main, after["graphs"][0]) == []
+        assert [differences(model.main, answer["graphs"][0]) for answer in answers] == [[], []]
     else:
-        assert ids_apart(after["graphs"]) == ids_apart(before["graphs"])
+        assert ids_apart(answers[0]["graphs"]) == ids_apart(before["graphs"])
+        assert answers[1] == answers[0]
+
+
+@pytest.mark.parametrize("name", ["base_cnn", "q_conv_u8_i8_pc"])
+def test_both_formats_compile_to_the_same(vendor_check, tmp_path, name):
+    model = load(next(path for path in FILES if path.stem == name))
+    binaries = []
+    for version in ("4.1", "4.0"):
+        path, context = tmp_path / f"{version}.dlc", tmp_path / f"{version}.bin"
+        save(model, path, version=version)
+        for words in (
+            ("validate", path, "--soc", "SM8650"),
+            ("compile", path, "--soc", "SM8650", "--out", context),
+        ):
+            answer = vendor_check(*words)
+            assert answer["ok"], answer["reason"]
+        binaries.append(context.read_bytes())
+    assert binaries[0] == binaries[1]
 
 
 @each(WITH_CACHES)

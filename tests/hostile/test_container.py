@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from xdlc.container import describe, load, save
 from xdlc.container.archive import CENTRAL, END, END64, LOCAL, LOCATOR, ArchiveWriter
-from xdlc.container.flatbuffer import encode
+from xdlc.container.flatbuffer_encode import encode
 from xdlc.errors import ContainerError, StorageError
 from xdlc.ir import AxisScaleOffset, Graph, Model, Origin, Tensor, make_op, raw_data, static, u32
 from xdlc.ir.dtype import FLOAT32, SFIXED8

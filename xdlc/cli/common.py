@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from xdlc import __version__
-from xdlc.errors import StorageError, XdlcError
+from xdlc.errors import StorageError, UsageError, XdlcError
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
@@ -138,28 +138,52 @@ def storage_errors(path: str | os.PathLike[str], verb: str = "written") -> Itera
         ) from error
 
 
-def check_target(path: Path) -> Path:
+def check_target(path: Path, *, keep: Path | None = None) -> Path:
     """Return the path of a file to be written, after a look at whether it can be.
 
     Work of minutes should not end in an error that was there from the start.
 
+    Args:
+        path: The file to be written.
+        keep: A file that it must not replace.
+
     Raises:
-        StorageError: If the folder is missing or not writable, or the path is a folder.
+        UsageError: If ``path`` is the file to keep.
+        StorageError: If the folder is missing or not writable, or the path is a folder or a device.
     """
-    folder = path.parent
-    if not folder.is_dir():
-        raise StorageError(
-            "cannot be written: its folder does not exist", where=str(path), fix=f"mkdir -p {folder}"
-        )
-    if path.is_dir():
-        raise StorageError("cannot be written: it is a folder", where=str(path), fix="name a file")
+    with storage_errors(path):
+        if not path.parent.is_dir():
+            raise StorageError(
+                "cannot be written: its folder does not exist", where=str(path), fix=f"mkdir -p {path.parent}"
+            )
+        if path.is_dir():
+            raise StorageError("cannot be written: it is a folder", where=str(path), fix="name a file")
+        if path.exists() and not path.is_file():
+            raise StorageError("cannot be written: it is no regular file", where=str(path), fix="name a file")
+        if keep is not None and path.exists() and keep.exists() and path.samefile(keep):
+            raise UsageError(
+                "the output would replace the input", where=str(path), fix="choose another output path"
+            )
+    check_folder(path.parent, path)
+    return path
+
+
+def check_folder(folder: Path, path: Path) -> None:
+    """Check that files can be made in a folder.
+
+    Args:
+        folder: The folder.
+        path: What is to be written there, for the message.
+
+    Raises:
+        StorageError: If they cannot.
+    """
     if not os.access(folder, os.W_OK | os.X_OK):
         raise StorageError(
             "cannot be written: no permission to write to its folder",
             where=str(path),
             fix="choose another output path",
         )
-    return path
 
 
 def derived_path(source: Path, suffix: str) -> Path:
@@ -196,5 +220,21 @@ def dims_by_name(
     return dims
 
 
-INPUT_FILE = click.Path(dir_okay=False, path_type=Path)
-OUTPUT_FILE = click.Path(path_type=Path)
+class FilePath(click.Path):
+    """A path that is not empty."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not os.fspath(value):
+            self.fail("the path is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+INPUT_FILE = FilePath(dir_okay=False, path_type=Path)
+OUTPUT_FILE = FilePath(path_type=Path)
+DLC_VERSION = click.option(
+    "--dlc_version",
+    type=click.Choice(["4.1", "4.0"]),
+    default="4.1",
+    show_default=True,
+    help="Format of the result. 4.0 keeps the data inside the index, as Netron can show it; up to 2 GiB.",
+)

@@ -45,12 +45,14 @@ from xdlc.cli import common
     help="Tensor at which the graph ends instead of the model's outputs. Repeatable.",
 )
 @click.option("--disable_batchnorm_folding", is_flag=True, help="Keep Batchnorm apart from convolutions.")
+@common.DLC_VERSION
 def main(
     source: Path,
     target: Path | None,
     input_dims: dict[str, tuple[int, ...]],
     define_symbols: tuple[tuple[str, int], ...],
     out_names: tuple[str, ...],
+    dlc_version: str,
     **options: Any,
 ) -> None:
     """Convert an ONNX model into a DLC and print what goes in, what comes out and what was inserted.
@@ -60,7 +62,7 @@ def main(
     from xdlc import api
     from xdlc.cli.contract import contract, inserted
 
-    target = common.check_target(target or common.derived_path(source, ".dlc"))
+    target = common.check_target(target or common.derived_path(source, ".dlc"), keep=source)
     model = api.convert(
         source,
         input_dims=input_dims or None,
@@ -68,7 +70,7 @@ def main(
         out_names=[name for given in out_names for name in given.split(",")] or None,
         **options,
     )
-    model.save(target)
+    model.save(target, version=dlc_version)
     for line in (*contract(model), *inserted(model)):
         click.echo(line)
     click.echo(f"written: {target}")

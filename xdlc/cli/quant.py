@@ -45,6 +45,7 @@ from xdlc.cli import common
     is_flag=True,
     help="Raw files hold the inputs' own datatypes instead of float32.",
 )
+@common.DLC_VERSION
 def main(
     source: Path,
     input_list: Path,
@@ -53,6 +54,7 @@ def main(
     act_bitwidth: str,
     bias_bitwidth: str,
     native: bool,
+    dlc_version: str,
     **options: Any,
 ) -> None:
     """Quantize a DLC: run it on calibration samples, choose encodings, store weights as integers."""
@@ -73,7 +75,7 @@ def main(
             progress=progress,
             **options,
         )
-    quantized.save(target)
+    quantized.save(target, version=dlc_version)
     for line in contract(quantized):
         click.echo(line)
     click.echo(f"calibrated with {len(samples)} sample(s)")

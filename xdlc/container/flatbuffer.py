@@ -1,4 +1,4 @@
-"""Table-driven flatbuffers: a reader that trusts nothing, and a writer.
+"""The reader of table-driven flatbuffers, which trusts nothing; ``flatbuffer_encode`` is the writer.
 
 Both work from the ``FIELDS`` of generated tables (see docs/adr/0004).  Tables refer to each other
 by forward offsets only, so a tree of them always ends; what a reader still has to bound is depth
@@ -39,11 +39,10 @@ TABLE_COST = 8
 _u16 = struct.Struct("<H").unpack_from
 _u32 = struct.Struct("<I").unpack_from
 _i32 = struct.Struct("<i").unpack_from
-_put_u32 = struct.Struct("<I").pack_into
 _u64 = struct.Struct("<Q").unpack_from
 
 
-def _picker(order: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+def picker(order: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """Return a function that gives the elements at ``order`` of a sequence."""
     if len(order) < 2:
         return operator.itemgetter(slice(order[0], order[0] + 1) if order else slice(0))
@@ -58,10 +57,11 @@ class _Layout:
         unpack: Reads the fields that are present, in the order of their bytes.
         defaults: Values of the fields that are absent.
         pick: Puts what ``unpack`` gave, followed by ``defaults``, in the order of the fields.
-        children: Index, byte offset, reader and declaration of each field that refers to something.
+        strings: Index and byte offset of each string.
+        children: Index, byte offset, reader and declaration of each other field that refers to something.
     """
 
-    __slots__ = ("children", "defaults", "pick", "size", "unpack")
+    __slots__ = ("children", "defaults", "pick", "size", "strings", "unpack")
 
     def __init__(
         self,
@@ -69,6 +69,7 @@ class _Layout:
         size: int,
         unpack: Callable[..., tuple[Any, ...]],
         order: list[int],
+        strings: list[tuple[int, int]],
         children: list[tuple[int, int, Callable[..., Any], Field]],
     ) -> None:
         self.size = size
@@ -76,7 +77,8 @@ class _Layout:
         absent = [index for index in range(len(cls.FIELDS)) if index not in order]
         self.defaults = (*[cls.FIELDS[index].default for index in absent],)
         places = {index: place for place, index in enumerate([*order, *absent])}
-        self.pick = _picker([places[index] for index in range(len(cls.FIELDS))])
+        self.pick = picker([places[index] for index in range(len(cls.FIELDS))])
+        self.strings = strings
         self.children = children
 
 
@@ -127,14 +129,15 @@ class _Decoder:
         if position + 4 > self.size:
             raise self.fail(f"has a table at byte {position} of {self.size}")
         vtable = position - _i32(self.data, position)[0]
-        layout = self.layout_at(vtable, cls)
+        layout = self.layouts.get((cls, vtable)) or self.layout_at(vtable, cls)
         if position + layout.size > self.size:
             raise self.fail(f"has a table at byte {position} that ends after byte {self.size}")
         self.spend(TABLE_COST)
-        picked = layout.pick(layout.unpack(self.data, position) + layout.defaults)
-        if not layout.children:
-            return cls(*picked)
-        values = list(picked)
+        values = [*layout.pick(layout.unpack(self.data, position) + layout.defaults)]
+        for index, offset in layout.strings:
+            place = position + offset + values[index]
+            text = self.strings.get(place)
+            values[index] = self.string(place) if text is None else text
         for index, offset, read, field in layout.children:
             values[index] = read(position + offset, values[index], field, depth + 1)
         return cls(*values)
@@ -157,7 +160,9 @@ class _Decoder:
             if offset:
                 present.append((offset, index, field))
         present.sort(key=operator.itemgetter(0))
-        code, end, order = "<", 0, []
+        code, end = "<", 0
+        order: list[int] = []
+        strings: list[tuple[int, int]] = []
         children: list[tuple[int, int, Callable[..., Any], Field]] = []
         for offset, index, field in present:
             scalar = FORMATS.get(field.kind)
@@ -167,20 +172,16 @@ class _Decoder:
             code += f"{offset - end}x{scalar or ('Q' if width == 8 else 'I')}"
             end = offset + width
             order.append(index)
-            if not scalar:
+            if field.kind == "string":
+                strings.append((index, offset))
+            elif not scalar:
                 children.append((index, offset, getattr(self, "read_" + field.kind), field))
-        return _Layout(cls, size, struct.Struct(code).unpack_from, order, children)
+        return _Layout(cls, size, struct.Struct(code).unpack_from, order, strings, children)
 
     def read_table(self, position: int, offset: int, field: Field, depth: int) -> Table:
         return self.table(position + offset, field.target, depth)
 
-    def read_string(self, position: int, offset: int, field: Field, depth: int) -> str:
-        return self.string(position + offset)
-
     def string(self, position: int) -> str:
-        known = self.strings.get(position)
-        if known is not None:
-            return known
         start, count = self.span(position, 1)
         end = start + count
         if end >= self.size or self.data[end]:
@@ -217,7 +218,8 @@ class _Decoder:
         offsets = struct.unpack_from(f"<{count}I", self.data, start)
         places = [start + 4 * index + offset for index, offset in enumerate(offsets)]
         if element == "string":
-            return [self.string(place) for place in places]
+            known, read = self.strings, self.string
+            return [known[place] if place in known else read(place) for place in places]
         table, cls = self.table, field.target
         if cls.IS_FLAT:
             return self.flat_tables(places, cls)
@@ -252,176 +254,3 @@ class _Decoder:
             raise self.fail(f"has {count} bytes at byte {position} of {self.size}")
         self.spend(8)
         return Blob(self.data[position + 8 : position + 8 + count], position + 8)
-
-
-def encode(root: Table) -> bytearray:
-    """Return a flatbuffer of ``root`` and all below it.
-
-    Scalars that have their default and fields that are None are left out, as the vendor's writer does.
-    Tables are written before what they refer to; equal strings are written once, at the end.  A
-    ``vector64`` field cannot be written.
-
-    Raises:
-        ContainerError: If the result passes the 2 GB that 32-bit offsets can span.
-    """
-    return _Encoder().root(root)
-
-
-class _Shape:
-    """How tables of one class with the same set of present fields are written."""
-
-    __slots__ = ("align", "children", "pack", "pick", "size", "vtable")
-
-    def __init__(self, cls: type[Table], is_present: tuple[bool, ...], out: bytearray) -> None:
-        fields = cls.FIELDS
-        present = [index for index, yes in enumerate(is_present) if yes]
-        widths = {index: SIZES.get(fields[index].kind, 4) for index in present}
-        self.align = max([4, *widths.values()])
-        offsets: dict[int, int] = {}
-        end = 4
-        for width in (4, 8, 2, 1):
-            for index in present:
-                if widths[index] == width:
-                    end += -end % width
-                    offsets[index] = end
-                    end += width
-        self.size = end
-        last = max((fields[index].slot for index in present), default=2)
-        slots = [0] * ((last - 2) // 2)
-        for index in present:
-            slots[(fields[index].slot - 4) // 2] = offsets[index]
-        out.extend(bytes(-len(out) % 4))
-        self.vtable = len(out)
-        out += struct.pack(f"<HH{len(slots)}H", 4 + 2 * len(slots), end, *slots)
-        out.extend(bytes(-len(out) % 4))
-        order = sorted(present, key=offsets.__getitem__)
-        code, position = "<i", 4
-        for index in order:
-            code += f"{offsets[index] - position}x{FORMATS.get(fields[index].kind, 'I')}"
-            position = offsets[index] + widths[index]
-        self.pack = struct.Struct(code).pack
-        self.pick = _picker(order)
-        self.children = [
-            (index, offsets[index], fields[index])
-            for index in sorted(present)
-            if fields[index].kind not in FORMATS
-        ]
-
-
-class _Encoder:
-    def __init__(self) -> None:
-        self.out = bytearray(8)
-        self.shapes: dict[tuple[type[Table], tuple[int, ...]], _Shape] = {}
-        self.getters: dict[type[Table], tuple[Callable[[Table], tuple[Any, ...]], tuple[Any, ...]]] = {}
-        self.strings: dict[str, list[int]] = {}
-
-    def root(self, root: Table) -> bytearray:
-        out = self.out
-        out[4:8] = root.IDENTIFIER
-        _put_u32(out, 0, self.table(root))
-        for text, slots in self.strings.items():
-            out.extend(bytes(-len(out) % 4))
-            position = len(out)
-            for slot in slots:
-                _put_u32(out, slot, position - slot)
-            raw = text.encode("utf-8")
-            out += struct.pack("<I", len(raw)) + raw + b"\0"
-        out.extend(bytes(-len(out) % 8))
-        if len(out) >= 1 << 31:
-            raise ContainerError(
-                f"the graphs take {len(out)} bytes, more than the 2 GB of a flatbuffer",
-                fix="split the model into several files",
-            )
-        return out
-
-    def getter(self, cls: type[Table]) -> tuple[Callable[[Table], tuple[Any, ...]], tuple[Any, ...]]:
-        """Return what takes the values of all fields from a table, and their defaults."""
-        found = self.getters.get(cls)
-        if found is None:
-            names = [field.name for field in cls.FIELDS]
-            # A getter of one name gives the bare value, so a name is doubled there.
-            get = operator.attrgetter(*names, names[0]) if len(names) == 1 else operator.attrgetter(*names)
-            found = self.getters[cls] = get, tuple(field.default for field in cls.FIELDS)
-        return found
-
-    def shape(self, cls: type[Table], present: tuple[bool, ...]) -> _Shape:
-        shape = self.shapes.get((cls, present))
-        if shape is None:
-            shape = self.shapes[cls, present] = _Shape(cls, present, self.out)
-        return shape
-
-    def table(self, table: Table) -> int:
-        cls = type(table)
-        get, defaults = self.getter(cls)
-        values = get(table)
-        shape = self.shape(cls, tuple(map(operator.ne, values, defaults)))
-        out = self.out
-        padding = -len(out) % shape.align
-        if padding:
-            out.extend(bytes(padding))
-        position = len(out)
-        row: Sequence[Any] = values
-        if shape.children:
-            row = list(values)
-            for index, _, _ in shape.children:
-                row[index] = 0
-        out += shape.pack(position - shape.vtable, *shape.pick(row))
-        for index, offset, field in shape.children:
-            slot = position + offset
-            kind = field.kind
-            if kind == "string":
-                self.strings.setdefault(values[index], []).append(slot)
-                continue
-            if kind == "table":
-                place = self.table(values[index])
-            else:
-                place = self.vector(values[index], field.element or "", kind == "mapped")
-            _put_u32(out, slot, place - slot)
-        return position
-
-    def vector(self, values: Any, element: str, packed: bool) -> int:
-        out = self.out
-        width = SIZES.get(element, 4)
-        out.extend(bytes((4 - len(out) % 4) % 4))
-        if width == 8 and len(out) % 8 == 0:
-            out.extend(bytes(4))
-        position = len(out)
-        count = len(values)
-        if packed or element == "ubyte":
-            out += struct.pack("<I", count // width) + bytes(values)
-            return position
-        if element in FORMATS:
-            out += struct.pack(f"<I{count}{FORMATS[element]}", count, *values)
-            return position
-        out += struct.pack("<I", count)
-        out.extend(bytes(4 * count))
-        first = position + 4
-        if element == "string":
-            strings = self.strings
-            for slot, text in enumerate(values):
-                strings.setdefault(text, []).append(first + 4 * slot)
-            return position
-        if count and values[0].IS_FLAT:
-            places = self.flat_tables(values)
-        else:
-            write = self.table
-            places = [write(table) for table in values]
-        offsets = [place - first - 4 * slot for slot, place in enumerate(places)]
-        struct.pack_into(f"<{count}I", out, first, *offsets)
-        return position
-
-    def flat_tables(self, tables: Sequence[Any]) -> list[int]:
-        """Write tables of scalars only; return where each is."""
-        out, cls, last, places = self.out, type(tables[0]), None, []
-        get, defaults = self.getter(cls)
-        for table in tables:
-            values = get(table)
-            present = tuple(map(operator.ne, values, defaults))
-            if present != last:
-                shape = self.shape(cls, present)
-                last, pack, pick, vtable = present, shape.pack, shape.pick, shape.vtable
-            out.extend(bytes(-len(out) % shape.align))
-            position = len(out)
-            places.append(position)
-            out += pack(position - vtable, *pick(values))
-        return places

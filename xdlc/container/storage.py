@@ -139,20 +139,27 @@ def describe(path: str | os.PathLike[str]) -> Description:
     )
 
 
-def save(model: Model, path: str | os.PathLike[str]) -> None:
-    """Write a model as a DLC of format 4.1; an existing file is replaced in one step.
+def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT) -> None:
+    """Write a model as a DLC; an existing file is replaced in one step.
 
     The same model gives the same bytes.  Weights are streamed: memory holds the largest tensor that is
     not a range of a file, at most.
 
+    Args:
+        model: The model.
+        path: The file.
+        version: ``4.1``, or ``4.0`` for a file whose data lies inside ``model.params``: viewers that do
+            not know the entry ``model.params.bin`` show it, and it ends at 2 GB.
+
     Raises:
-        ContainerError: If something of the model has no form in a DLC.
+        UsageError: If the version is another.
+        ContainerError: If something of the model has no form in a DLC of this version.
         StorageError: If the file cannot be written; an existing file is left as it was.
     """
     from xdlc.container.write4 import make_entries
 
     with _collection_paused():
-        contents = make_entries(model)
+        contents = make_entries(model, version)
 
     def write(file: IO[bytes]) -> None:
         archive = ArchiveWriter(file)
@@ -160,8 +167,8 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
             archive.add(DATA, contents.data)
         archive.add(texts.HISTORY, [texts.history_text(model)])
         archive.add(texts.MAIN, [texts.main_text(model)])
-        archive.add(MODEL, [contents.model])
-        archive.add(PARAMS, [contents.params])
+        archive.add(MODEL, contents.model)
+        archive.add(PARAMS, contents.params)
         if contents.encodings:
             archive.add(ENCODINGS, [contents.encodings])
         trace = texts.trace_text(model)

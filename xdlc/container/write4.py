@@ -1,21 +1,27 @@
-"""Makes the entries of format 4.1 as the vendor's writer does."""
+"""Makes the entries of format 4 as the vendor's writer does.
+
+The versions differ in where the data is: 4.0 has it inside ``model.params``, where a flatbuffer's 32-bit
+offsets end at 2 GB; 4.1 has ranges of the entry ``model.params.bin``.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from xdlc.container.encodings import EncodingWriter
-from xdlc.container.flatbuffer import encode
+from xdlc.container.flatbuffer_encode import Part, Stream, encode, encode_parts
 from xdlc.container.opnames import from_qnn
 from xdlc.container.read4 import ROLE_PARAMETER, sizes
-from xdlc.errors import ContainerError
-from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Role, Scalar, Tensor, TensorData, string, u32
+from xdlc.errors import ContainerError, UsageError
+from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Role, Scalar, Tensor, string, u32
 from xdlc.ir.dtype import FLOAT32
 from xdlc.schema._generated import dlc4_model, dlc4_params
 
-VERSION_PREFIX = b"\xd5\x0a\4\0\1\0\0\0"
+INLINE = "4.0"
+SEPARATE = "4.1"
+PREFIXES = {INLINE: b"\xd5\x0a\4\0\0\0\0\0", SEPARATE: b"\xd5\x0a\4\0\1\0\0\0"}
 ROLE_SUPPLEMENT = 2
 KIND_TENSOR = 1
 NOT_SET = -1
@@ -29,31 +35,41 @@ class Entries:
 
     Attributes:
         model: Graphs.
-        params: Index of the data.
-        data: The data, part by part; empty if the model has none.
+        params: Index of the data, part by part; in format 4.0 with the data.
+        data: The data, part by part; empty if the model has none, and in format 4.0.
         encodings: Scales of block encodings; empty if none are used.
     """
 
-    model: bytes
-    params: bytes
-    data: list[TensorData | bytes] = field(default_factory=list)
-    encodings: bytes = b""
+    model: list[Part]
+    params: list[Part]
+    data: list[Part]
+    encodings: bytes
 
 
-def make_entries(model: Model) -> Entries:
+def make_entries(model: Model, version: str = SEPARATE) -> Entries:
     """Return the contents of all entries that hold the graphs; weights are not read.
 
+    Args:
+        model: The model.
+        version: ``4.1`` or ``4.0``.
+
     Raises:
-        ContainerError: If something of the model has no form in a DLC.
+        UsageError: If the version is another.
+        ContainerError: If something of the model has no form in a DLC of this version.
     """
-    return _Writer().write(model)
+    if version not in PREFIXES:
+        raise UsageError(
+            f"cannot write format {version!r}", where="version", fix=f"use one of {', '.join(PREFIXES)}"
+        )
+    return _Writer(version).write(model)
 
 
 class _Writer:
-    def __init__(self) -> None:
+    def __init__(self, version: str) -> None:
+        self.version = version
         self.encodings = EncodingWriter()
         self.ids = itertools.count(1)
-        self.parts: list[TensorData | bytes] = []
+        self.parts: list[Part] = []
         self.position = 0
         self.where = ""
 
@@ -64,9 +80,13 @@ class _Writer:
             content, data = self.graph(graph)
             graphs.append(content)
             params.append(data)
+        prefix = PREFIXES[self.version]
+        index = encode_parts(
+            dlc4_params.Params(params), fix=f"write format {SEPARATE}, which has no such limit"
+        )
         return Entries(
-            VERSION_PREFIX + encode(dlc4_model.Model(graphs)),
-            VERSION_PREFIX + encode(dlc4_params.Params(params)),
+            [prefix, encode(dlc4_model.Model(graphs))],
+            [prefix, *index],
             self.parts,
             bytes(self.encodings.blocks),
         )
@@ -126,6 +146,8 @@ class _Writer:
                 where=where,
                 fix="give the tensor data of its own type and shape",
             )
+        if self.version == INLINE:
+            return dlc4_params.Elements(tensor.name, Stream(data))
         start = self.position
         self.parts.append(data)
         padding = -nbytes % DATA_ALIGNMENT

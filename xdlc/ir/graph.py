@@ -450,15 +450,21 @@ class Model:
             dict(self.records),
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, version: str = "4.1") -> None:
         """Write the model as a DLC; an existing file is replaced in one step.
 
+        Args:
+            path: The file.
+            version: Format: ``4.1``, or ``4.0`` for one that more viewers read, up to 2 GB.
+
         Raises:
+            UsageError: If the version is another.
+            ContainerError: If something of the model has no form in a DLC of this version.
             StorageError: If the file cannot be written; an existing file is left as it was.
         """
         from xdlc.container import save  # the one look upwards, see docs/adr/0002
 
-        save(self, path)
+        save(self, path, version=version)
 
 
 def make_op(

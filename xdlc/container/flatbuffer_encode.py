@@ -1,0 +1,259 @@
+"""The writer of table-driven flatbuffers; the reader is ``xdlc.container.flatbuffer``."""
+
+from __future__ import annotations
+
+import operator
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdlc.container.flatbuffer import FORMATS, SIZES, picker
+from xdlc.errors import ContainerError
+from xdlc.ir.data import TensorData
+from xdlc.schema.table import Blob, Table
+
+LIMIT = 1 << 31
+STREAM_ALIGNMENT = 8
+_put_u32 = struct.Struct("<I").pack_into
+_STREAM_HEAD = struct.Struct("<4xI")
+_ZEROS = tuple(bytes(count) for count in range(STREAM_ALIGNMENT))
+
+Part = bytes | bytearray | TensorData
+
+
+class Stream(Blob):
+    """Tensor data as a byte vector, which ``encode_parts`` gives back as a part instead of copying it.
+
+    Attributes:
+        data: The bytes.
+    """
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: TensorData) -> None:
+        super().__init__(memoryview(b""))
+        self.data = data
+
+    def __len__(self) -> int:
+        return self.data.nbytes
+
+    def __bytes__(self) -> bytes:
+        return bytes(self.data.numpy().tobytes())
+
+
+def encode(root: Table) -> bytearray:
+    """Return a flatbuffer of ``root`` and all below it.
+
+    Scalars that have their default and fields that are None are left out, as the vendor's writer does.
+    Tables are written before what they refer to; equal strings are written once, after the tables, and
+    streams last.  A ``vector64`` field cannot be written.
+
+    Raises:
+        ContainerError: If the result passes the 2 GB that 32-bit offsets can span.
+    """
+    out = bytearray()
+    for part in encode_parts(root):
+        out += part.numpy().tobytes() if isinstance(part, TensorData) else part
+    return out
+
+
+def encode_parts(root: Table, *, fix: str = "split the model into several files") -> list[Part]:
+    """Return what ``encode`` returns as parts that follow each other; streams are not read.
+
+    The first part is everything but the streams.  The elements of each stream start at a multiple of 8.
+
+    Args:
+        root: The root table; its byte vectors may be ``Stream``s.
+        fix: What to do about a result that is too large, for the error.
+
+    Raises:
+        ContainerError: If the result passes the 2 GB that 32-bit offsets can span.
+    """
+    return _Encoder().root(root, fix)
+
+
+class _Shape:
+    """How tables of one class with the same set of present fields are written.
+
+    Attributes:
+        align: What the position of a table is a multiple of.
+        pack: Makes the bytes of a table of its distance to the vtable and its scalars; the rest is zero.
+        pick: Takes the scalars from the values of all fields, in the order of their bytes.
+        children: Index, byte offset and declaration of each field that refers to something.
+        vtable: Position of the vtable.
+    """
+
+    __slots__ = ("align", "children", "pack", "pick", "vtable")
+
+    def __init__(self, cls: type[Table], is_present: tuple[bool, ...], out: bytearray) -> None:
+        fields = cls.FIELDS
+        present = [index for index, yes in enumerate(is_present) if yes]
+        widths = {index: SIZES.get(fields[index].kind, 4) for index in present}
+        self.align = max([4, *widths.values()])
+        offsets: dict[int, int] = {}
+        end = 4
+        for width in (4, 8, 2, 1):
+            for index in present:
+                if widths[index] == width:
+                    end += -end % width
+                    offsets[index] = end
+                    end += width
+        last = max((fields[index].slot for index in present), default=2)
+        slots = [0] * ((last - 2) // 2)
+        for index in present:
+            slots[(fields[index].slot - 4) // 2] = offsets[index]
+        out.extend(bytes(-len(out) % 4))
+        self.vtable = len(out)
+        out += struct.pack(f"<HH{len(slots)}H", 4 + 2 * len(slots), end, *slots)
+        out.extend(bytes(-len(out) % 4))
+        order = sorted(present, key=offsets.__getitem__)
+        code, position = "<i", 4
+        for index in order:
+            code += f"{offsets[index] - position}x{FORMATS.get(fields[index].kind, '4x')}"
+            position = offsets[index] + widths[index]
+        self.pack = struct.Struct(code).pack
+        self.pick = picker([index for index in order if fields[index].kind in FORMATS])
+        self.children = [
+            (index, offsets[index], fields[index])
+            for index in sorted(present)
+            if fields[index].kind not in FORMATS
+        ]
+
+
+class _Plan:
+    """How tables of one class are taken apart.
+
+    Attributes:
+        get: Returns the values of all fields of a table.
+        defaults: Their defaults.
+        shapes: Shapes made so far, by which fields differ from their default.
+    """
+
+    __slots__ = ("defaults", "get", "shapes")
+
+    def __init__(self, cls: type[Table]) -> None:
+        names = [field.name for field in cls.FIELDS]
+        # A getter of one name gives the bare value, so a name is doubled there.
+        self.get: Callable[[Table], tuple[Any, ...]] = (
+            operator.attrgetter(*names, names[0]) if len(names) == 1 else operator.attrgetter(*names)
+        )
+        self.defaults = tuple(field.default for field in cls.FIELDS)
+        self.shapes: dict[tuple[bool, ...], _Shape] = {}
+
+
+class _Encoder:
+    def __init__(self) -> None:
+        self.out = bytearray(8)
+        self.plans: dict[type[Table], _Plan] = {}
+        self.strings: dict[str, list[int]] = {}
+        self.streams: list[tuple[int, TensorData]] = []
+
+    def root(self, root: Table, fix: str) -> list[Part]:
+        out = self.out
+        out[4:8] = root.IDENTIFIER
+        _put_u32(out, 0, self.table(root))
+        for text, slots in self.strings.items():
+            out.extend(_ZEROS[-len(out) % 4])
+            position = len(out)
+            for slot in slots:
+                _put_u32(out, slot, position - slot)
+            raw = text.encode("utf-8")
+            out += struct.pack("<I", len(raw)) + raw + b"\0"
+        out.extend(_ZEROS[-len(out) % STREAM_ALIGNMENT])
+        position = len(out)
+        total = position + sum(
+            _STREAM_HEAD.size + data.nbytes + -data.nbytes % STREAM_ALIGNMENT for _, data in self.streams
+        )
+        if total >= LIMIT:
+            what = "the graphs' data take" if self.streams else "the graphs take"
+            raise ContainerError(f"{what} {total} bytes, more than the 2 GB of a flatbuffer", fix=fix)
+        parts: list[Part] = [out]
+        for slot, data in self.streams:
+            padding = -data.nbytes % STREAM_ALIGNMENT
+            _put_u32(out, slot, position + 4 - slot)
+            parts += [_STREAM_HEAD.pack(data.nbytes), data, *([_ZEROS[padding]] if padding else [])]
+            position += _STREAM_HEAD.size + data.nbytes + padding
+        return parts
+
+    def plan(self, cls: type[Table]) -> _Plan:
+        found = self.plans.get(cls)
+        if found is None:
+            found = self.plans[cls] = _Plan(cls)
+        return found
+
+    def shape(self, cls: type[Table], plan: _Plan, present: tuple[bool, ...]) -> _Shape:
+        shape = plan.shapes.get(present)
+        if shape is None:
+            shape = plan.shapes[present] = _Shape(cls, present, self.out)
+        return shape
+
+    def table(self, table: Table) -> int:
+        cls = type(table)
+        plan = self.plan(cls)
+        values = plan.get(table)
+        shape = self.shape(cls, plan, tuple(map(operator.ne, values, plan.defaults)))
+        out = self.out
+        out.extend(_ZEROS[-len(out) % shape.align])
+        position = len(out)
+        out += shape.pack(position - shape.vtable, *shape.pick(values))
+        for index, offset, field in shape.children:
+            slot = position + offset
+            value = values[index]
+            kind = field.kind
+            if kind == "string":
+                self.strings.setdefault(value, []).append(slot)
+            elif kind == "table":
+                _put_u32(out, slot, self.table(value) - slot)
+            elif isinstance(value, Stream):
+                self.streams.append((slot, value.data))
+            else:
+                place = self.vector(value, field.element or "", kind == "mapped")
+                _put_u32(out, slot, place - slot)
+        return position
+
+    def vector(self, values: Any, element: str, packed: bool) -> int:
+        out = self.out
+        width = SIZES.get(element, 4)
+        out.extend(_ZEROS[-len(out) % 4])
+        if width == 8 and len(out) % 8 == 0:
+            out.extend(_ZEROS[4])
+        position = len(out)
+        count = len(values)
+        if packed or element == "ubyte":
+            out += struct.pack("<I", count // width) + bytes(values)
+            return position
+        if element in FORMATS:
+            out += struct.pack(f"<I{count}{FORMATS[element]}", count, *values)
+            return position
+        out += struct.pack(f"<I{4 * count}x", count)
+        first = position + 4
+        if element == "string":
+            strings = self.strings
+            for slot, text in enumerate(values):
+                strings.setdefault(text, []).append(first + 4 * slot)
+            return position
+        if count and values[0].IS_FLAT:
+            places = self.flat_tables(values)
+        else:
+            write = self.table
+            places = [write(table) for table in values]
+        offsets = [place - first - 4 * slot for slot, place in enumerate(places)]
+        struct.pack_into(f"<{count}I", out, first, *offsets)
+        return position
+
+    def flat_tables(self, tables: Sequence[Any]) -> list[int]:
+        """Write tables of scalars only; return where each is."""
+        out, cls, last, places = self.out, type(tables[0]), None, []
+        plan = self.plan(cls)
+        get, defaults = plan.get, plan.defaults
+        for table in tables:
+            values = get(table)
+            present = tuple(map(operator.ne, values, defaults))
+            if present != last:
+                shape = self.shape(cls, plan, present)
+                last, pack, pick, vtable = present, shape.pack, shape.pick, shape.vtable
+            out.extend(_ZEROS[-len(out) % shape.align])
+            position = len(out)
+            places.append(position)
+            out += pack(position - vtable, *pick(values))
+        return places
