@@ -8,13 +8,18 @@ from xdlc.errors import ContainerError
 from xdlc.ir import Model, raw_data
 
 BINARY = struct.pack("<4s4sI4sQQQ", bytes(4), bytes(4), 0, bytes(4), 8, 64, 36) + bytes(60)
-ENTRY = dict.fromkeys(NEEDED, 1)
+IDS = {"sm8550": 43, "sm8650": 57}
+ENTRY = dict.fromkeys(NEEDED, 1) | {"socModel": 43}
+
+
+def entry(soc: str) -> dict[str, int]:
+    return ENTRY | {"socModel": IDS[soc.lower()]}
 
 
 def test_records_and_list_stay_together(tmp_path):
     model = Model()
-    assert add_cache(model, "SM8650", BINARY, ENTRY) == "htp.cache.sm8650.0"
-    assert add_cache(model, "SM8650", raw_data(BINARY), ENTRY) == "htp.cache.sm8650.1"
+    assert add_cache(model, "SM8650", BINARY, entry("sm8650")) == "htp.cache.sm8650.0"
+    assert add_cache(model, "SM8650", raw_data(BINARY), entry("sm8650")) == "htp.cache.sm8650.1"
     assert add_cache(model, "sm8550", BINARY, ENTRY) == "htp.cache.sm8550.0"
     save(model, tmp_path / "m.dlc")
     model = load(tmp_path / "m.dlc")
@@ -32,7 +37,7 @@ def test_records_and_list_stay_together(tmp_path):
 
 def test_time_is_added():
     model = Model()
-    add_cache(model, "sm8550", BINARY, {key: 1 for key in NEEDED if key != "timestamp"})
+    add_cache(model, "sm8550", BINARY, {key: ENTRY[key] for key in NEEDED if key != "timestamp"})
     assert model.metadata["cacheList"][0]["timestamp"] == "1980-01-01 00:00:00 UTC"
 
 
@@ -43,6 +48,7 @@ def test_time_is_added():
         ("sm8550", b"", ENTRY, "less than its header"),
         ("sm8550", BINARY, {"header": 1}, "is listed without version"),
         ("a.b", BINARY, ENTRY, "does not name a SoC"),
+        ("sm8650", BINARY, ENTRY, "named after sm8650, which has the id 57, but was compiled for the id 43"),
     ],
 )
 def test_what_would_hide_other_caches_is_refused(soc, binary, entry, problem):
@@ -54,8 +60,8 @@ def test_what_would_hide_other_caches_is_refused(soc, binary, entry, problem):
 
 def test_one_side_missing_is_told():
     model = Model()
-    add_cache(model, "sm8550", BINARY, ENTRY)
-    add_cache(model, "sm8650", BINARY, ENTRY)
+    add_cache(model, "sm8550", BINARY, entry("sm8550"))
+    add_cache(model, "sm8650", BINARY, entry("sm8650"))
     del model.records["htp.cache.sm8550.0"]
     model.metadata["cacheList"].pop()
     assert [cache.problem for cache in caches(model)] == [
@@ -64,10 +70,28 @@ def test_one_side_missing_is_told():
     ]
 
 
+def test_swapped_records_are_told():
+    model = Model()
+    for soc in IDS:
+        add_cache(model, soc, BINARY, entry(soc))
+    first, second = model.metadata["cacheList"]
+    first["cacheName"], second["cacheName"] = second["cacheName"], first["cacheName"]
+    assert [cache.problem for cache in caches(model)] == [
+        "is named after sm8550, which has the id 43, but was compiled for the id 57",
+        "is named after sm8650, which has the id 57, but was compiled for the id 43",
+    ]
+
+
+def test_a_soc_that_is_not_known_is_not_judged():
+    model = Model()
+    add_cache(model, "sm9999", BINARY, ENTRY)
+    assert [cache.problem for cache in caches(model)] == [None]
+
+
 def test_shared_weights_go_with_the_last_cache():
     model = Model()
     for soc in ("sm8550", "sm8650"):
-        add_cache(model, soc, BINARY, ENTRY)
+        add_cache(model, soc, BINARY, entry(soc))
     model.records["htp.shared.weights.h"] = raw_data(b"1")
     model.records["htp.metadata.h"] = raw_data(b"1")
     model.metadata["relations"] = [

@@ -16,6 +16,7 @@ from typing import Any
 from xdlc.container.metadata import timestamp
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, TensorData, raw_data
+from xdlc.targets import all_socs
 
 PREFIX = "htp.cache."
 SHARED = ("htp.shared.", "htp.metadata.")
@@ -62,7 +63,10 @@ class Cache:
 
     @property
     def problem(self) -> str | None:
-        """What keeps the vendor's library from finding the cache; None if nothing does."""
+        """What keeps the vendor's library from finding the cache, or makes it the wrong one; or None.
+
+        The library takes a cache whose record is named after another SoC than it was compiled for.
+        """
         if self.data is None:
             return "is listed but has no record"
         if self.entry is None:
@@ -70,6 +74,10 @@ class Cache:
         missing = [key for key in NEEDED if key not in self.entry]
         if missing:
             return f"is listed without {', '.join(missing)}"
+        named = next((soc.id for soc in all_socs() if self.soc in (soc.name, *soc.aliases)), None)
+        found = self.entry["socModel"]
+        if named is not None and found != named:
+            return f"is named after {self.soc}, which has the id {named}, but was compiled for the id {found}"
         return _damage(self.data)
 
 
