@@ -136,6 +136,10 @@ def test_check_target(tmp_path: Path) -> None:
         common.check_target(tmp_path / "none" / "a.dlc")
     with pytest.raises(StorageError, match="is a folder"):
         common.check_target(tmp_path)
+    (tmp_path / "a.dlc").touch()
+    assert common.check_target(tmp_path / "a.dlc", keep=tmp_path / "b.dlc") == tmp_path / "a.dlc"
+    with pytest.raises(UsageError, match="would replace the input"):
+        common.check_target(tmp_path / "a.dlc", keep=tmp_path / "." / "a.dlc")
 
 
 def test_group_lists_and_resolves() -> None:

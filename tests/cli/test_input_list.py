@@ -144,6 +144,14 @@ def test_inputs_must_be_named_and_complete(tmp_path: Path) -> None:
         read_input_list(listing(tmp_path, f"x:={a} x:={a} y:={a}"), two)
 
 
+def test_lines_without_a_usable_path(tmp_path: Path) -> None:
+    inputs = graph(Tensor("x", (1,), FLOAT32))
+    with pytest.raises(UsageError, match="gives no path for input 'x'"):
+        read_input_list(listing(tmp_path, "x:="), inputs)
+    with pytest.raises(UsageError, match=r"list\.txt:1: holds a NUL character"):
+        read_input_list(listing(tmp_path, "a\0b.raw"), inputs)
+
+
 def test_missing_and_empty_list(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="input list cannot be read"):
         read_input_list(tmp_path / "none.txt", graph(Tensor("x", (1,), FLOAT32)))

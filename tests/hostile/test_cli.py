@@ -234,7 +234,84 @@ def test_output_name_that_leads_out_of_the_folder(models: Any) -> None:
     only(folder, "model.onnx", "net.dlc", "x.raw", "list.txt")
 
 
+def run_words(models: Any, *outputs: str) -> tuple[Path, list[object]]:
+    """Save a DLC with outputs of these names; return its folder and the words that run it."""
+    nodes = [helper.make_node("Relu", ["x"], [name], f"relu{n}") for n, name in enumerate(outputs)]
+    path = models.save(models.make(nodes, {"x": [1, 4]}, {name: [1, 4] for name in outputs}))
+    folder = models.folder
+    xdlc.convert(path).save(folder / "net.dlc")
+    np.ones(4, "<f4").tofile(folder / "x.raw")
+    (folder / "list.txt").write_text(str(folder / "x.raw"))
+    return folder, [
+        *("--container", folder / "net.dlc", "--input_list", folder / "list.txt"),
+        *("--output_dir", folder / "out"),
+    ]
+
+
+@pytest.mark.parametrize("names", [("a", "/a"), ("a", "a.raw/b"), ("b/c.raw/d", "b//c")])
+def test_outputs_that_would_share_a_file(models: Any, names: tuple[str, ...]) -> None:
+    folder, words = run_words(models, *names)
+    refused(call("xdlc-net-run", *words), "would be written to the same path", code=2)
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["y" * 300, "a/" + "é" * 130, "..", "."])
+def test_output_name_that_no_file_can_have(models: Any, name: str) -> None:
+    folder, words = run_words(models, name)
+    refused(call("xdlc-net-run", *words), "cannot be a file name", code=2)
+    assert not (folder / "out").exists()
+
+
+def test_output_folder_that_is_a_file(models: Any) -> None:
+    folder, words = run_words(models, "y")
+    (folder / "out").write_text("mine")
+    refused(call("xdlc-net-run", *words), "out: cannot be written: File exists", code=8)
+    assert (folder / "out").read_text() == "mine"
+
+
+def test_results_are_whole_or_absent(models: Any) -> None:
+    import resource
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8))
+
+    folder, words = run_words(models, "y")
+    refused(call("xdlc-net-run", *words, preexec_fn=limit), "y.raw: cannot be written", code=8)
+    only(folder / "out" / "Result_0")
+
+
 # ------------------------------------------------------------------ writing
+
+
+def test_output_is_the_input(models: Any) -> None:
+    path = models.save(models.cnn())
+    content = path.read_bytes()
+    (models.folder / "link").symlink_to(path)
+    for target in (path, models.folder / ".." / models.folder.name / path.name, models.folder / "link"):
+        done = call("xconv-onnx-to-dlc", "-i", path, "-o", target)
+        refused(done, "the output would replace the input", code=2)
+    assert path.read_bytes() == content
+
+
+def test_output_is_a_device(models: Any) -> None:
+    """Replacing /dev/null by a file, as root may, would break the machine."""
+    os.mkfifo(models.folder / "pipe")
+    for target in ("/dev/null", models.folder / "pipe"):
+        done = call("xconv-onnx-to-dlc", "-i", models.save(models.cnn()), "-o", target)
+        refused(done, "is no regular file", code=8)
+    assert not Path("/dev/null").is_file()
+
+
+def test_names_that_no_file_has(models: Any) -> None:
+    path, long = models.save(models.cnn()), "a" * 300
+    refused(call("xconv-onnx-to-dlc", "-i", path, "-o", long), "File name too long", code=8)
+    refused(call("xconv-onnx-to-dlc", "-i", long), "File name too long", code=8)
+    for words in (["-i", ""], ["-i", path, "-o", ""]):
+        done = call("xconv-onnx-to-dlc", *words)
+        assert done.returncode == 2
+        assert "the path is empty" in done.stderr
+    only(models.folder, "model.onnx")
 
 
 def big_model(models: Any, megabytes: int) -> Path:

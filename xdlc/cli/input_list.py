@@ -204,6 +204,9 @@ def _files(
             problems.append(UsageError(f"the model has no input {name!r}", where=where, fix=hint))
         elif name in found:
             problems.append(UsageError(f"gives input {name!r} twice", where=where, fix="keep one of them"))
+        elif not rest:
+            problems.append(UsageError(f"gives no path for input {name!r}", where=where, fix=FIX_PATH))
+            inputs.pop(name)
         else:
             try:
                 found[name] = _checked(Path(rest), inputs[name], native, where)
@@ -217,6 +220,8 @@ def _files(
 
 
 def _words(line: str, where: str) -> Sequence[str]:
+    if "\0" in line:
+        raise UsageError("holds a NUL character", where=where, fix="write the list as plain text")
     if "'" not in line and '"' not in line:
         return line.split()
     try:

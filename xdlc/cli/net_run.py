@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from xdlc.cli import common
+from xdlc.cli.text import short as shortened
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Model
+
+LONGEST_NAME = 255  # bytes, on the usual file systems
 
 
 @common.tool(
@@ -73,7 +77,10 @@ def main(
             "--runtime htp gives the graph's own outputs only", fix="take --runtime cpu for others"
         )
     execute = _runner(model, runtime, soc, extra, native_out)
-    files = {name: _file_name(name, native_out) for name in [*(t.name for t in graph.outputs), *extra]}
+    files = _files([*(tensor.name for tensor in graph.outputs), *extra], native_out)
+    with common.storage_errors(output_dir):
+        output_dir.mkdir(parents=True, exist_ok=True)
+    common.check_folder(output_dir, output_dir / "Result_0")
     done = 0
     with common.progress("running", "inference", len(inputs)) as progress:
         for number, inference in enumerate(inputs.inferences, 1):
@@ -109,15 +116,43 @@ def _outputs_of(graph: Graph, names: tuple[str, ...]) -> list[str]:
     return [tensor.name for name in names for tensor in ops[name].outputs]
 
 
+def _files(tensors: Sequence[str], native: bool) -> dict[str, Path]:
+    """Return where in a result folder each tensor goes.
+
+    Raises:
+        UsageError: If a name cannot be a file's, or two tensors would share a path.
+    """
+    files = {name: _file_name(name, native) for name in tensors}
+    taken: dict[Path, str] = {}
+    for name, file in files.items():
+        if file in taken:
+            raise _clash(taken[file], name)
+        taken[file] = name
+    for name, file in files.items():
+        for folder in file.parents:
+            if folder in taken:
+                raise _clash(taken[folder], name)
+    return files
+
+
+def _clash(one: str, other: str) -> UsageError:
+    return UsageError(
+        f"the outputs {one!r} and {other!r} would be written to the same path",
+        fix="rename one of them in the source model",
+    )
+
+
 def _file_name(tensor: str, native: bool) -> Path:
     """Return where in a result folder a tensor goes; its name comes from a file and must not lead out."""
     parts = [part for part in tensor.split("/") if part not in ("", ".")]
-    if not parts or ".." in parts or "\0" in tensor:
+    if parts:
+        parts[-1] += "_native.raw" if native else ".raw"
+    too_long = any(len(part.encode()) > LONGEST_NAME for part in parts)
+    if not parts or ".." in tensor.split("/") or "\0" in tensor or too_long:
         raise UsageError(
-            f"the name of output {tensor!r} cannot be a file name",
+            f"the name of output {shortened(tensor)!r} cannot be a file name",
             fix="rename the output in the source model",
         )
-    parts[-1] += "_native.raw" if native else ".raw"
     return Path(*parts)
 
 
@@ -135,7 +170,16 @@ def _write(
         array = results[name]
         if part is not None and array.ndim and array.shape[0] == part[1]:
             array = array[part[0] : part[0] + 1]
-        target = folder / file
-        with common.storage_errors(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(np.ascontiguousarray(array, None if native else real).tobytes())
+        _write_file(folder / file, np.ascontiguousarray(array, None if native else real).tobytes())
+
+
+def _write_file(target: Path, content: bytes) -> None:
+    """Write a file that is there as a whole or not at all."""
+    unfinished = target.with_name(f".{os.getpid()}.part")
+    with common.storage_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            unfinished.write_bytes(content)
+            unfinished.replace(target)
+        finally:
+            unfinished.unlink(missing_ok=True)
