@@ -62,6 +62,34 @@ def test_unknown_options_are_named_with_what_is_near(models: Any) -> None:
     assert "nearest: act_bitwidth" in str(caught.value)
 
 
+def test_unknown_runtime_options(models: Any) -> None:
+    model = xdlc.convert(models.save(models.cnn()))
+    feeds = {"x": np.zeros((1, 3, 16, 16), np.float32)}
+    with pytest.raises(UsageError, match="runtime cpu has no option 'soc'"):
+        xdlc.run(model, feeds, soc="sm8650")
+    with pytest.raises(UsageError, match="runtime htp has no option 'socs'") as caught:
+        xdlc.run(model, feeds, runtime="htp", socs="sm8650")
+    assert "nearest: soc" in str(caught.value)
+    assert xdlc.run(model, feeds, native=True).keys() == {"y"}
+
+
+def test_arrays_come_by_name(models: Any) -> None:
+    path = models.save(models.cnn())
+    model, array = xdlc.convert(path), np.zeros((1, 3, 16, 16), np.float32)
+    with pytest.raises(UsageError, match="feeds is of type ndarray"):
+        xdlc.run(model, array)
+    with pytest.raises(UsageError, match="samples is one mapping"):
+        xdlc.quantize(model, {"x": array})
+    with pytest.raises(UsageError, match="calibration sample 1 is of type ndarray"):
+        xdlc.quantize(model, iter([{"x": array}, array]))
+
+
+@pytest.mark.parametrize("shape", ["1,3,16,16", (1, 3, 16, 16.0), 5, (1, 3, None, 16)])
+def test_input_dims_are_whole_numbers(models: Any, shape: Any) -> None:
+    with pytest.raises(UsageError, match="input_dims gives 'x' the shape"):
+        xdlc.convert(models.save(models.cnn()), input_dims={"x": shape})
+
+
 def test_unknown_runtime(models: Any) -> None:
     with pytest.raises(UsageError, match="'gpu' is not one of cpu, htp"):
         xdlc.run(xdlc.convert(models.save(models.cnn())), {}, runtime="gpu")

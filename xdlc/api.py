@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -35,7 +36,7 @@ def convert(path: PathLike, input_dims: Mapping[str, Sequence[int]] | None = Non
     from xdlc.converter.onnx import convert as convert_onnx
 
     _check_options("convert", convert_onnx, options)
-    return convert_onnx(path, input_dims=input_dims, **options)
+    return convert_onnx(path, input_dims=_checked_dims(input_dims), **options)
 
 
 def load(path: PathLike) -> Model:
@@ -64,7 +65,10 @@ def quantize(model: Model | PathLike, samples: Iterable[Mapping[str, Array]], **
     from xdlc.quant import quantize as quantize_model
 
     _check_options("quantize", quantize_model, options)
-    return quantize_model(_model(model), samples, **options)
+    if isinstance(samples, Mapping):
+        raise UsageError("samples is one mapping", fix="give a list of them: samples=[{name: array}, ...]")
+    checked = (_by_name(sample, f"calibration sample {n}") for n, sample in enumerate(samples))
+    return quantize_model(_model(model), checked, **options)
 
 
 def prepare(model: Model | PathLike, socs: Sequence[str], **options: Any) -> Model:
@@ -104,20 +108,54 @@ def run(
     """
     from xdlc.runtime import run as run_model
 
-    return run_model(_model(model), feeds, runtime=runtime, **options)
+    if runtime == "cpu":
+        from xdlc.runtime import CpuSession
+
+        _check_options("runtime cpu", CpuSession, options, more=("native",))
+    elif runtime == "htp":
+        from xdlc.runtime import htp
+
+        _check_options("runtime htp", htp.run, options)
+    return run_model(_model(model), _by_name(feeds, "feeds"), runtime=runtime, **options)
 
 
 def _model(model: Model | PathLike) -> Model:
     return model if isinstance(model, Model) else load(model)
 
 
-def _check_options(verb: str, function: Callable[..., Model], options: Mapping[str, Any]) -> None:
+def _by_name(feeds: Mapping[str, Array], what: str) -> Mapping[str, Array]:
+    if not isinstance(feeds, Mapping):
+        raise UsageError(f"{what} is of type {type(feeds).__name__}", fix="give a mapping {name: array}")
+    return feeds
+
+
+def _checked_dims(dims: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]] | None:
+    if dims is None:
+        return None
+    checked = {}
+    for name, shape in _by_name(dims, "input_dims").items():
+        try:
+            checked[name] = tuple(map(operator.index, shape))
+        except TypeError as error:
+            raise UsageError(
+                f"input_dims gives {name!r} the shape {shape!r}",
+                fix="give whole numbers, like (1, 3, 224, 224)",
+            ) from error
+    return checked
+
+
+def _check_options(
+    verb: str, function: Callable[..., Any], options: Mapping[str, Any], more: Sequence[str] = ()
+) -> None:
     import inspect
 
     known = [
-        name
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        *more,
+        *(
+            name
+            for name, parameter in inspect.signature(function).parameters.items()
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        ),
     ]
     for name in options:
         if name not in known:
