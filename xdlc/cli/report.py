@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from xdlc.cli import text
+from xdlc.cli.common import WIDTH
 from xdlc.cli.contract import port_lines
 
 NATIVE = "qti.aisw"
+NO_CLOCK = "1980-01-01 00:00:00"  # the earliest time a zip file can have: of files without clock times
 _SHOWN_AS_HISTORY = ("-command", "converter-version")
 
 
@@ -42,7 +44,7 @@ def _head(found: dict[str, Any]) -> Iterator[str]:
     rows = [
         ("file", text.clean(found["file"])),
         ("size", f"{text.size(found['bytes'])} ({found['bytes']} bytes)"),
-        ("container", f"DLC {text.clean(found['version'])}"),
+        ("container", f"DLC {text.clean(found['version'] or 'without a version entry')}"),
     ]
     rows += [
         (text.clean(key), text.clean(value))
@@ -52,7 +54,9 @@ def _head(found: dict[str, Any]) -> Iterator[str]:
     for step in found["history"]:
         args = step.get("args")
         pairs = args.items() if isinstance(args, dict) else ()
-        words = [step.get("tool", "?"), step.get("converterVersion", ""), step.get("timestamp", "")]
+        when = str(step.get("timestamp") or "")
+        words = [step.get("tool", "?"), step.get("converterVersion", "")]
+        words += [] if when.startswith(NO_CLOCK) else [when]
         made = " ".join(text.clean(word) for word in words if word)
         rows.append(("made by", made))
         rows += [("", f"{text.clean(key)}: {text.clean(value)}") for key, value in pairs]
@@ -88,7 +92,11 @@ def _op(op: dict[str, Any], *, encodings: bool, trace: bool) -> Iterator[str]:
         if op[key]
     ]
     head = f"  {op['id']:>4}  {package}{text.clean(op['type']):<20}  {text.short(text.clean(op['name']))}"
-    yield head + (f"  ({', '.join(work)})" if work else "")
+    notes = f"  ({', '.join(work)})" if work else ""
+    if len(head) + len(notes) <= WIDTH:
+        yield head + notes
+    else:
+        yield from (head, " " * 6 + notes)
     rows = []
     for title in ("inputs", "outputs"):
         for tensor in op[title]:
