@@ -84,7 +84,7 @@ def test_arrays_come_by_name(models: Any) -> None:
         xdlc.quantize(model, iter([{"x": array}, array]))
 
 
-@pytest.mark.parametrize("shape", ["1,3,16,16", (1, 3, 16, 16.0), 5, (1, 3, None, 16)])
+@pytest.mark.parametrize("shape", ["1,3,16,16", (1, 3, 16, 16.0), 5, (1, 3, None, 16), (1, 3, 16, 2**32)])
 def test_input_dims_are_whole_numbers(models: Any, shape: Any) -> None:
     with pytest.raises(UsageError, match="input_dims gives 'x' the shape"):
         xdlc.convert(models.save(models.cnn()), input_dims={"x": shape})

@@ -12,6 +12,7 @@ from xdlc.ir import Model
 
 Array: TypeAlias = Any  # numpy.ndarray of any dtype
 PathLike: TypeAlias = "str | os.PathLike[str]"
+MAX_EXTENT = 2**32 - 1
 
 
 def convert(path: PathLike, input_dims: Mapping[str, Sequence[int]] | None = None, **options: Any) -> Model:
@@ -141,6 +142,11 @@ def _checked_dims(dims: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[i
                 f"input_dims gives {name!r} the shape {shape!r}",
                 fix="give whole numbers, like (1, 3, 224, 224)",
             ) from error
+        if any(extent > MAX_EXTENT for extent in checked[name]):
+            raise UsageError(
+                f"input_dims gives {name!r} the shape {list(checked[name])}",
+                fix=f"give extents of at most {MAX_EXTENT}, which is what a DLC can hold",
+            )
     return checked
 
 

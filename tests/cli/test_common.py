@@ -126,7 +126,19 @@ def test_dims_by_name() -> None:
         ["-d", "x", "-1"],
         ["-d", "x", "1", "-d", "x", "2"],
         ["-d", "x", ""],
+        ["-d", "x", "1,٣"],
     ):
+        assert CliRunner().invoke(command, wrong).exit_code == 2
+
+
+def test_distinct_names() -> None:
+    @click.command()
+    @click.option("-n", "found", multiple=True, callback=common.distinct_names)
+    def command(found: tuple[str, ...]) -> None:
+        click.echo(found)
+
+    assert CliRunner().invoke(command, ["-n", "a,b", "-n", "c"]).output == "('a', 'b', 'c')\n"
+    for wrong in (["-n", "a,a"], ["-n", "a", "-n", "a"], ["-n", ""], ["-n", "a,"]):
         assert CliRunner().invoke(command, wrong).exit_code == 2
 
 

@@ -201,6 +201,21 @@ def names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tu
     return tuple((value or "").replace(",", " ").split())
 
 
+def distinct_names(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Parse a repeatable option whose values are names separated by commas.
+
+    Raises:
+        click.BadParameter: If a name is empty or comes twice.
+    """
+    found = [name for given in value for name in given.split(",")]
+    for name in found:
+        if not name:
+            raise click.BadParameter("a name is empty")
+        if found.count(name) > 1:
+            raise click.BadParameter(f"{name!r} is given twice")
+    return tuple(found)
+
+
 def dims_by_name(
     _ctx: click.Context, _param: click.Parameter, value: tuple[tuple[str, str], ...]
 ) -> dict[str, tuple[int, ...]]:
@@ -211,8 +226,8 @@ def dims_by_name(
     """
     dims: dict[str, tuple[int, ...]] = {}
     for name, extents in value:
-        parts = extents.split(",")
-        if not all(part.strip().isdecimal() for part in parts):
+        parts = [part.strip() for part in extents.split(",")]
+        if not all(part.isascii() and part.isdecimal() for part in parts):
             raise click.BadParameter(f"{extents!r} for {name!r} is not a list of extents like 1,3,224,224")
         if name in dims:
             raise click.BadParameter(f"{name!r} is given twice")

@@ -41,6 +41,7 @@ from xdlc.cli import common
     "--out_name",
     "out_names",
     multiple=True,
+    callback=common.distinct_names,
     metavar="NAME",
     help="Tensor at which the graph ends instead of the model's outputs. Repeatable.",
 )
@@ -67,7 +68,7 @@ def main(
         source,
         input_dims=input_dims or None,
         define_symbols=dict(define_symbols) or None,
-        out_names=[name for given in out_names for name in given.split(",")] or None,
+        out_names=out_names or None,
         **options,
     )
     model.save(target, version=dlc_version)
