@@ -414,7 +414,7 @@ class Vast(TensorData):
 @pytest.mark.parametrize("nbytes", [(1 << 31) - 100, 1 << 31, 1 << 40])
 def test_two_gigabytes_do_not_fit_into_the_index(tmp_path, nbytes):
     weight = Tensor("w", (nbytes,), BY_NAME["uint8"], data=Vast(nbytes), role=Role.STATIC)
-    with pytest.raises(ContainerError, match="more than the 2 GB") as caught:
+    with pytest.raises(ContainerError, match="more than the 2 GiB") as caught:
         save(one_op(weight=weight), tmp_path / "m.dlc", version="4.0")
     assert "4.1" in caught.value.fix
     assert list(tmp_path.iterdir()) == []

@@ -58,10 +58,11 @@ class _Layout:
         defaults: Values of the fields that are absent.
         pick: Puts what ``unpack`` gave, followed by ``defaults``, in the order of the fields.
         strings: Index and byte offset of each string.
-        children: Index, byte offset, reader and declaration of each other field that refers to something.
+        tables: Index, byte offset and class of each table.
+        vectors: Index, byte offset, reader and declaration of each vector.
     """
 
-    __slots__ = ("children", "defaults", "pick", "size", "strings", "unpack")
+    __slots__ = ("defaults", "pick", "size", "strings", "tables", "unpack", "vectors")
 
     def __init__(
         self,
@@ -70,7 +71,8 @@ class _Layout:
         unpack: Callable[..., tuple[Any, ...]],
         order: list[int],
         strings: list[tuple[int, int]],
-        children: list[tuple[int, int, Callable[..., Any], Field]],
+        tables: list[tuple[int, int, type[Table]]],
+        vectors: list[tuple[int, int, Callable[..., Any], Field]],
     ) -> None:
         self.size = size
         self.unpack = unpack
@@ -79,7 +81,8 @@ class _Layout:
         places = {index: place for place, index in enumerate([*order, *absent])}
         self.pick = picker([places[index] for index in range(len(cls.FIELDS))])
         self.strings = strings
-        self.children = children
+        self.tables = tables
+        self.vectors = vectors
 
 
 def decode(data: bytes | memoryview, root: type[T], where: str) -> T:
@@ -138,7 +141,9 @@ class _Decoder:
             place = position + offset + values[index]
             text = self.strings.get(place)
             values[index] = self.string(place) if text is None else text
-        for index, offset, read, field in layout.children:
+        for index, offset, target in layout.tables:
+            values[index] = self.table(position + offset + values[index], target, depth + 1)
+        for index, offset, read, field in layout.vectors:
             values[index] = read(position + offset, values[index], field, depth + 1)
         return cls(*values)
 
@@ -163,7 +168,8 @@ class _Decoder:
         code, end = "<", 0
         order: list[int] = []
         strings: list[tuple[int, int]] = []
-        children: list[tuple[int, int, Callable[..., Any], Field]] = []
+        tables: list[tuple[int, int, type[Table]]] = []
+        vectors: list[tuple[int, int, Callable[..., Any], Field]] = []
         for offset, index, field in present:
             scalar = FORMATS.get(field.kind)
             width = SIZES[field.kind] if scalar else 8 if field.kind == "vector64" else 4
@@ -174,12 +180,11 @@ class _Decoder:
             order.append(index)
             if field.kind == "string":
                 strings.append((index, offset))
+            elif field.kind == "table":
+                tables.append((index, offset, field.target))
             elif not scalar:
-                children.append((index, offset, getattr(self, "read_" + field.kind), field))
-        return _Layout(cls, size, struct.Struct(code).unpack_from, order, strings, children)
-
-    def read_table(self, position: int, offset: int, field: Field, depth: int) -> Table:
-        return self.table(position + offset, field.target, depth)
+                vectors.append((index, offset, getattr(self, "read_" + field.kind), field))
+        return _Layout(cls, size, struct.Struct(code).unpack_from, order, strings, tables, vectors)
 
     def string(self, position: int) -> str:
         start, count = self.span(position, 1)

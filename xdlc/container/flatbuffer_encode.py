@@ -49,7 +49,7 @@ def encode(root: Table) -> bytearray:
     streams last.  A ``vector64`` field cannot be written.
 
     Raises:
-        ContainerError: If the result passes the 2 GB that 32-bit offsets can span.
+        ContainerError: If the result passes the 2 GiB that 32-bit offsets can span.
     """
     out = bytearray()
     for part in encode_parts(root):
@@ -67,7 +67,7 @@ def encode_parts(root: Table, *, fix: str = "split the model into several files"
         fix: What to do about a result that is too large, for the error.
 
     Raises:
-        ContainerError: If the result passes the 2 GB that 32-bit offsets can span.
+        ContainerError: If the result passes the 2 GiB that 32-bit offsets can span.
     """
     return _Encoder().root(root, fix)
 
@@ -79,11 +79,12 @@ class _Shape:
         align: What the position of a table is a multiple of.
         pack: Makes the bytes of a table of its distance to the vtable and its scalars; the rest is zero.
         pick: Takes the scalars from the values of all fields, in the order of their bytes.
-        children: Index, byte offset and declaration of each field that refers to something.
+        strings: Index and byte offset of each string.
+        children: Index, byte offset, kind and element of each other field that refers to something.
         vtable: Position of the vtable.
     """
 
-    __slots__ = ("align", "children", "pack", "pick", "vtable")
+    __slots__ = ("align", "children", "pack", "pick", "strings", "vtable")
 
     def __init__(self, cls: type[Table], is_present: tuple[bool, ...], out: bytearray) -> None:
         fields = cls.FIELDS
@@ -113,10 +114,11 @@ class _Shape:
             position = offsets[index] + widths[index]
         self.pack = struct.Struct(code).pack
         self.pick = picker([index for index in order if fields[index].kind in FORMATS])
+        self.strings = [(index, offsets[index]) for index in present if fields[index].kind == "string"]
         self.children = [
-            (index, offsets[index], fields[index])
-            for index in sorted(present)
-            if fields[index].kind not in FORMATS
+            (index, offsets[index], fields[index].kind, fields[index].element or "")
+            for index in present
+            if fields[index].kind not in (*FORMATS, "string")
         ]
 
 
@@ -166,7 +168,7 @@ class _Encoder:
         )
         if total >= LIMIT:
             what = "the graphs' data take" if self.streams else "the graphs take"
-            raise ContainerError(f"{what} {total} bytes, more than the 2 GB of a flatbuffer", fix=fix)
+            raise ContainerError(f"{what} {total} bytes, more than the 2 GiB of a flatbuffer", fix=fix)
         parts: list[Part] = [out]
         for slot, data in self.streams:
             padding = -data.nbytes % STREAM_ALIGNMENT
@@ -189,26 +191,25 @@ class _Encoder:
 
     def table(self, table: Table) -> int:
         cls = type(table)
-        plan = self.plan(cls)
+        plan = self.plans.get(cls) or self.plan(cls)
         values = plan.get(table)
-        shape = self.shape(cls, plan, tuple(map(operator.ne, values, plan.defaults)))
+        present = tuple(map(operator.ne, values, plan.defaults))
+        shape = plan.shapes.get(present) or self.shape(cls, plan, present)
         out = self.out
         out.extend(_ZEROS[-len(out) % shape.align])
         position = len(out)
         out += shape.pack(position - shape.vtable, *shape.pick(values))
-        for index, offset, field in shape.children:
+        for index, offset in shape.strings:
+            self.strings.setdefault(values[index], []).append(position + offset)
+        for index, offset, kind, element in shape.children:
             slot = position + offset
             value = values[index]
-            kind = field.kind
-            if kind == "string":
-                self.strings.setdefault(value, []).append(slot)
-            elif kind == "table":
+            if kind == "table":
                 _put_u32(out, slot, self.table(value) - slot)
             elif isinstance(value, Stream):
                 self.streams.append((slot, value.data))
             else:
-                place = self.vector(value, field.element or "", kind == "mapped")
-                _put_u32(out, slot, place - slot)
+                _put_u32(out, slot, self.vector(value, element, kind == "mapped") - slot)
         return position
 
     def vector(self, values: Any, element: str, packed: bool) -> int:

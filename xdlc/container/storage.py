@@ -149,7 +149,7 @@ def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT) -
         model: The model.
         path: The file.
         version: ``4.1``, or ``4.0`` for a file whose data lies inside ``model.params``: viewers that do
-            not know the entry ``model.params.bin`` show it, and it ends at 2 GB.
+            not know the entry ``model.params.bin`` show it, and it ends at 2 GiB.
 
     Raises:
         UsageError: If the version is another.

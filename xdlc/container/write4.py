@@ -1,7 +1,7 @@
 """Makes the entries of format 4 as the vendor's writer does.
 
 The versions differ in where the data is: 4.0 has it inside ``model.params``, where a flatbuffer's 32-bit
-offsets end at 2 GB; 4.1 has ranges of the entry ``model.params.bin``.
+offsets end at 2 GiB; 4.1 has ranges of the entry ``model.params.bin``.
 """
 
 from __future__ import annotations

@@ -455,7 +455,7 @@ class Model:
 
         Args:
             path: The file.
-            version: Format: ``4.1``, or ``4.0`` for one that more viewers read, up to 2 GB.
+            version: Format: ``4.1``, or ``4.0`` for one that more viewers read, up to 2 GiB.
 
         Raises:
             UsageError: If the version is another.
