@@ -284,6 +284,19 @@ def test_results_are_whole_or_absent(models: Any) -> None:
 # ------------------------------------------------------------------ writing
 
 
+def test_standard_output_on_a_full_disk(dlc: Path) -> None:
+    with open("/dev/full", "w") as full:
+        code = "from xdlc.cli.info import main; main(prog_name='xdlc-info')"
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(dlc)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    refused(done, "error: standard output: No space left on device", code=8)
+
+
 def test_output_is_the_input(models: Any) -> None:
     path = models.save(models.cnn())
     content = path.read_bytes()

@@ -35,6 +35,9 @@ class Tool(click.Command):
             _give_up(ctx, f"error: {error}", error.exit_code)
         except KeyboardInterrupt:
             _give_up(ctx, "interrupted", EXIT_INTERRUPTED)
+        except OSError as error:  # paths have been dealt with: what is left is standard output on a full disk
+            where = error.filename or "standard output"
+            _give_up(ctx, f"error: {where}: {error.strerror or error}", StorageError.exit_code)
         except Exception as error:  # the outermost edge: whatever arrives here is a bug of ours
             _give_up(
                 ctx,
