@@ -233,24 +233,25 @@ class Builder:
         key = (rank, *order)
         made = value.forms.get(key)
         if made is None:
-            tensor = value.tensor
-            shape = tensor.shape
-            if order != identity(rank):
-                shape = tuple(((1,) * (rank - len(shape)) + shape)[axis] for axis in order)
-            while len(shape) > 1 and shape[0] == 1:
-                shape = shape[1:]
-            if (shape or (1,)) == tensor.shape:
-                made = self._linked(tensor)
-            else:
-                data = tensor.data
-                if data is None:
-                    raise ValueError(f"{tensor.name} is not static")
-                full = data.reshape((1,) * (rank - tensor.rank) + tensor.shape).transpose(order)
-                if tensor.encoding is not None and not isinstance(tensor.encoding, ir.ScaleOffset):
-                    raise ValueError(f"{tensor.name} is quantized along an axis")
-                made = self._static_form(value, full.reshape(shape or (1,)), tensor.encoding)
-            value.forms[key] = made
+            made = value.forms[key] = self._broadcastable_static(value.tensor, rank, order)
         return made
+
+    def _broadcastable_static(self, tensor: Tensor, rank: int, order: Order) -> Tensor:
+        """Return static data in an axis order, without leading axes of extent 1."""
+        full = (1,) * (rank - tensor.rank) + tensor.shape
+        shape = tuple(full[axis] for axis in order)
+        while len(shape) > 1 and shape[0] == 1:
+            shape = shape[1:]
+        shape = shape or (1,)
+        if shape == tensor.shape and same_bytes(full, order):
+            return self._linked(tensor)
+        if tensor.data is None:
+            raise ValueError(f"{tensor.name} is not static")
+        if tensor.encoding is not None and not isinstance(tensor.encoding, ir.ScaleOffset):
+            raise ValueError(f"{tensor.name} is quantized along an axis")
+        data = tensor.data.reshape(full).transpose(order).reshape(shape)
+        made = Tensor(tensor.name, shape, tensor.dtype, tensor.encoding, data, ir.Role.STATIC)
+        return self._linked(made)
 
     def elementwise(
         self,

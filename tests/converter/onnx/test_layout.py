@@ -140,3 +140,12 @@ def test_reshaped_order_agrees_with_numpy():
     made = reshaped_order(source, order, target)
     lying = array.transpose(order).reshape([target[axis] for axis in made])
     assert np.array_equal(lying.transpose(np.argsort(made)), array.reshape(target))
+
+
+def test_square_constant_follows_the_order_of_its_partner(models):
+    nodes = [node("Transpose", "x", "t", perm=[0, 2, 1]), node("Mul", "t c", "y")]
+    weights = {"c": floats(4, 4)}
+    path = models.save(models.make(nodes, {"x": [2, 4, 4]}, {"y": None}, weights))
+    x = floats(2, 4, 4)
+    found = xdlc.run(xdlc.convert(path), {"x": x})["y"]
+    np.testing.assert_allclose(found, x.transpose(0, 2, 1) * weights["c"], rtol=1e-6)
