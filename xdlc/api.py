@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from xdlc.errors import UsageError, nearest_names
+from xdlc.errors import UnsupportedOp, UsageError, nearest_names
 from xdlc.ir import Model
 
 Array: TypeAlias = Any  # numpy.ndarray of any dtype
@@ -69,7 +69,7 @@ def quantize(model: Model | PathLike, samples: Iterable[Mapping[str, Array]], **
     if isinstance(samples, Mapping):
         raise UsageError("samples is one mapping", fix="give a list of them: samples=[{name: array}, ...]")
     checked = (_by_name(sample, f"calibration sample {n}") for n, sample in enumerate(samples))
-    return quantize_model(_model(model), checked, **options)
+    return quantize_model(executable(model), checked, **options)
 
 
 def prepare(model: Model | PathLike, socs: Sequence[str], **options: Any) -> Model:
@@ -89,6 +89,7 @@ def prepare(model: Model | PathLike, socs: Sequence[str], **options: Any) -> Mod
     _check_options("prepare", prepare_htp, options)
     if isinstance(socs, str):
         raise UsageError(f"socs is the string {socs!r}", fix=f"give a list: socs=[{socs!r}]")
+    executable(model)
     return prepare_htp(model, socs, **options)
 
 
@@ -117,11 +118,26 @@ def run(
         from xdlc.runtime import htp
 
         _check_options("runtime htp", htp.run, options)
-    return run_model(_model(model), _by_name(feeds, "feeds"), runtime=runtime, **options)
+    return run_model(executable(model), _by_name(feeds, "feeds"), runtime=runtime, **options)
 
 
-def _model(model: Model | PathLike) -> Model:
-    return model if isinstance(model, Model) else load(model)
+def executable(model: Model | PathLike) -> Model:
+    """Return the model, or the one that a DLC holds, if it is made of ops that something can execute.
+
+    Raises:
+        UnsupportedOp: If it comes from a container of format 3, whose layers are not QNN operations.
+        XdlcError: As ``load`` does.
+    """
+    from xdlc.container.read3 import PACKAGE
+
+    held = model if isinstance(model, Model) else load(model)
+    if any(op.package == PACKAGE for graph in held.graphs.values() for op in graph.ops):
+        raise UnsupportedOp(
+            "a container of format 3 (SNPE 1) can be shown, but not quantized, prepared or run",
+            where=None if isinstance(model, Model) else os.fspath(model),
+            fix="convert its source model again",
+        )
+    return held
 
 
 def _by_name(feeds: Mapping[str, Array], what: str) -> Mapping[str, Array]:

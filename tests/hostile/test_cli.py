@@ -17,6 +17,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import xdlc
+from xdlc.errors import UnsupportedOp
+from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir.dtype import FLOAT32
 
 MODULES = {
     "xconv-onnx-to-dlc": "onnx_to_dlc",
@@ -202,6 +205,35 @@ def test_unknown_soc(dlc: Path) -> None:
     done = call("xdlc-graph-prepare", "--input_dlc", dlc, "--htp_socs", "sm8650,sm8560")
     refused(done, "'sm8560'", "sm8650, sm8550", code=2)
     only(dlc.parent, "model.onnx", "net.dlc")
+
+
+def test_format_3_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    from xdlc.container.read3 import PACKAGE
+
+    model = xdlc.Model()
+    graph = Graph("net")
+    data = graph.add_input(Tensor("x", (1, 4), FLOAT32))
+    graph.append(Op("Neuron", [data], [Tensor("y", (1, 4), FLOAT32)], name="relu", package=PACKAGE))
+    graph.add_output(graph.tensors["y"])
+    model.add_graph(graph)
+    path, listing = tmp_path / "old.dlc", tmp_path / "list.txt"
+    model.save(path)
+    listing.write_text("none.raw")
+    for words in (
+        ["xdlc-quant", "--input_dlc", path, "--input_list", listing],
+        ["xdlc-net-run", "--container", path, "--input_list", listing],
+        ["xdlc-graph-prepare", "--input_dlc", path, "--htp_socs", "sm8650"],
+    ):
+        message = refused(call(*words), "old.dlc: a container of format 3", code=4)
+        assert len(message.splitlines()) == 2
+    for verb in (
+        lambda: xdlc.run(path, {}),
+        lambda: xdlc.quantize(path, []),
+        lambda: xdlc.prepare(path, ["x"]),
+    ):
+        with pytest.raises(UnsupportedOp, match="format 3"):
+            verb()
+    only(tmp_path, "old.dlc", "list.txt")
 
 
 # ------------------------------------------------------------------ input lists

@@ -44,15 +44,18 @@ from xdlc.cli import common
     "--overwrite_cache_records", is_flag=True, help="Compile again where an equal cache is there already."
 )
 def main(source: Path, target: Path | None, socs: tuple[str, ...], **options: Any) -> None:
-    """Compile a DLC for the HTP of each SoC, with the vendor's own compiler, and store the caches in it.
+    """Add compiled HTP caches to a DLC.
 
-    Where some SoCs fail, the result has the caches of the others, and the exit code says so.
+    They come from the vendor's own compiler, one for each SoC. Where some SoCs fail, the result has the
+    caches of the others, and the exit code says so.
     """
+    from xdlc import api
     from xdlc.cli.inspection import caches
     from xdlc.errors import raise_all
     from xdlc.prepare.htp import prepare_all
 
     target = common.check_target(target or common.derived_path(source, "_cached.dlc"))
+    api.executable(source)
     with common.progress("compiling", "SoC", len(socs)) as progress:
         prepared = prepare_all(source, socs, progress=progress, **options)
     if prepared.done:

@@ -19,9 +19,10 @@ from xdlc.cli import common
 def main(
     file: Path | None, input_dlc: Path | None, brief: bool, encodings: bool, trace: bool, as_json: bool
 ) -> None:
-    """Show what a DLC holds: making, inputs and outputs, ops, totals, caches, HTA records.
+    """Show what a DLC holds.
 
-    Reads containers of format 3 and 4, ours and the vendor's.
+    Its making, inputs and outputs, ops, totals, caches, HTA records. Reads containers
+    of format 3 and 4, ours and the vendor's.
     """
     source = file or input_dlc
     if source is None or (file and input_dlc):

@@ -62,13 +62,16 @@ def main(
     native_out: bool,
     wanted: tuple[str, ...],
 ) -> None:
-    """Run a DLC on every line of an input list and write the outputs."""
+    """Run a DLC on inputs from files.
+
+    Every line of the input list is one inference; its outputs are written as files.
+    """
     if soc and runtime != "htp":
         raise click.UsageError("--soc goes with --runtime htp.")
     from xdlc import api
     from xdlc.cli.input_list import read_input_list
 
-    model = api.load(source)
+    model = api.executable(source)
     graph = model.main
     inputs = read_input_list(input_list, graph, native=native_in)
     extra = [*wanted, *inputs.tensors, *_outputs_of(graph, inputs.ops)]

@@ -56,9 +56,10 @@ def main(
     dlc_version: str,
     **options: Any,
 ) -> None:
-    """Convert an ONNX model into a DLC and print what goes in, what comes out and what was inserted.
+    """Convert an ONNX model into a DLC.
 
-    Inputs and outputs keep the model's names, layout and datatypes.
+    Prints what goes in, what comes out and what was inserted. Inputs and outputs keep the model's
+    names, layout and datatypes.
     """
     from xdlc import api
     from xdlc.cli.contract import contract, inserted

@@ -57,13 +57,16 @@ def main(
     dlc_version: str,
     **options: Any,
 ) -> None:
-    """Quantize a DLC: run it on calibration samples, choose encodings, store weights as integers."""
+    """Quantize a DLC.
+
+    Runs it on calibration samples, chooses encodings, and stores weights as integers.
+    """
     from xdlc import api
     from xdlc.cli.contract import contract
     from xdlc.cli.input_list import read_input_list
 
     target = common.check_target(target or common.derived_path(source, "_quantized.dlc"))
-    model = api.load(source)
+    model = api.executable(source)
     samples = read_input_list(input_list, model.main, native=native)
     with common.progress("calibrating", "sample", len(samples)) as progress:
         quantized = api.quantize(
