@@ -67,6 +67,23 @@ class Window:
             after.append(max(self.after[axis], end - spatial[axis] - self.before[axis]))
         return replace(self, after=tuple(after), ceil=False)
 
+    def trimmed(self, spatial: tuple[int, ...]) -> Window:
+        """Return a window without padding along the axes of one output: only what it covers is left.
+
+        HTP averages wrongly where a window reaches over both ends of the data.
+        """
+        kernel, strides, before, after = (
+            list(part) for part in (self.kernel, self.strides, self.before, self.after)
+        )
+        for axis, extent in enumerate(self.extents(spatial)):
+            if extent == 1 and self.dilations[axis] == 1:
+                kernel[axis] = min(spatial[axis], kernel[axis] - before[axis])
+                strides[axis] = spatial[axis]
+                before[axis] = after[axis] = 0
+        return replace(
+            self, kernel=tuple(kernel), strides=tuple(strides), before=tuple(before), after=tuple(after)
+        )
+
     def params(self, *names: str) -> dict[str, ir.Param]:
         """Return the named QNN parameters: stride, dilation, pad_amount, filter_size."""
         made = {

@@ -59,7 +59,7 @@ def pooled(
             "ceil_mode with count_include_pad, where a window hangs over the padding: QNN counts otherwise",
             "export with ceil_mode = 0 or count_include_pad = 0",
         )
-    view = floor
+    view = floor if counts_padding else floor.trimmed(x.shape[2:])
     params = view.params("filter_size", "stride", "pad_amount")
     if stem == "PoolAvg":
         params["count_pad_for_edges"] = ir.b8(counts_padding)
