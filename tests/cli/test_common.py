@@ -50,6 +50,12 @@ def test_interrupt() -> None:
     assert result.stderr == "x: interrupted\n"
 
 
+def test_lack_of_memory_is_no_bug() -> None:
+    result = CliRunner().invoke(raising(MemoryError("no room for 11 GiB")))
+    assert result.exit_code == 7
+    assert result.stderr == "x: error: not enough memory: no room for 11 GiB\n"
+
+
 def test_bug_is_called_a_bug() -> None:
     result = CliRunner().invoke(raising(KeyError("lost")))
     assert result.exit_code == 70

@@ -175,6 +175,8 @@ def test_open_dimension_is_named(models: Any) -> None:
     refused(call("xconv-onnx-to-dlc", "-i", path), "batch", "x")
     assert call("xconv-onnx-to-dlc", "-i", path, "-d", "x", "2,4").returncode == 0
     refused(call("xconv-onnx-to-dlc", "-i", path, "-d", "z", "2,4"), "z")
+    for words in (["-b", 2**32], ["-s", "batch", 2**70], ["-b", 0]):
+        assert call("xconv-onnx-to-dlc", "-i", path, *words).returncode == 2
 
 
 def test_unknown_flag_names_the_near_one(models: Any) -> None:

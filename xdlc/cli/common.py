@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 from xdlc import __version__
-from xdlc.errors import StorageError, UsageError, XdlcError
+from xdlc.errors import BackendError, StorageError, UsageError, XdlcError
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
@@ -35,6 +35,8 @@ class Tool(click.Command):
             _give_up(ctx, f"error: {error}", error.exit_code)
         except KeyboardInterrupt:
             _give_up(ctx, "interrupted", EXIT_INTERRUPTED)
+        except MemoryError as error:
+            _give_up(ctx, f"error: not enough memory: {error}", BackendError.exit_code)
         except OSError as error:  # paths have been dealt with: what is left is standard output on a full disk
             where = error.filename or "standard output"
             _give_up(ctx, f"error: {where}: {error.strerror or error}", StorageError.exit_code)
@@ -247,6 +249,7 @@ class FilePath(click.Path):
         return super().convert(value, param, ctx)
 
 
+EXTENT = click.IntRange(1, 2**32 - 1)
 INPUT_FILE = FilePath(dir_okay=False, path_type=Path)
 OUTPUT_FILE = FilePath(path_type=Path)
 DLC_VERSION = click.option(

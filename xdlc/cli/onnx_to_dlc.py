@@ -27,12 +27,12 @@ from xdlc.cli import common
     metavar="NAME D1,D2,..",
     help="Shape of an input; needed where the model leaves it open. Repeatable.",
 )
-@click.option("-b", "--batch", type=click.IntRange(min=1), help="First extent of every input.")
+@click.option("-b", "--batch", type=common.EXTENT, help="First extent of every input.")
 @click.option(
     "-s",
     "--define_symbol",
     "define_symbols",
-    type=(str, click.IntRange(min=1)),
+    type=(str, common.EXTENT),
     multiple=True,
     metavar="SYMBOL N",
     help="Value of a symbolic dimension. Repeatable.",
