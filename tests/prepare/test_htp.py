@@ -65,6 +65,8 @@ def test_equal_cache_is_kept_and_another_is_not_overwritten_unasked() -> None:
     assert finished == [2]
     name = "htp.cache.sm8650.0"
     assert second.records[name] is first.records[name]
+    assert [step["args"]["htp_socs"] for step in second.metadata["history"]] == ["sm8650", "sm8550"]
+    assert prepare(second, SOCS).metadata["history"] == second.metadata["history"]
     with pytest.raises(UsageError, match="a cache for sm8650 already"):
         prepare(first, ["sm8650"], vtcm_override=2)
     third = prepare(first, ["sm8650"], vtcm_override=2, overwrite_cache_records=True)

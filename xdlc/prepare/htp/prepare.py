@@ -179,6 +179,16 @@ def prepare_all(
             found = compiled[target.name]
             remove_caches(result, target.name)
             add_cache(result, target.name, found.data, found.entry)
+    if compiled:
+        given = {
+            "htp_socs": ",".join(target.name for target in wanted if target.name in compiled),
+            "vtcm_override": vtcm_override,
+            "optimization_level": optimization_level,
+            "num_hvx_threads": num_hvx_threads,
+            "htp_dlbc": dlbc or None,
+        }
+        args = {key: str(value) for key, value in given.items() if value is not None}
+        result.metadata.setdefault("history", []).append({"tool": "xdlc-graph-prepare", "args": args})
     return Prepared(
         result,
         tuple(target.name for target in targets if target.name not in problems),
