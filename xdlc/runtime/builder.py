@@ -72,6 +72,7 @@ class Builder:
         self._node_counts: dict[str, int] = {}
         self._real: dict[Tensor, dict[Perm, str]] = {}
         self._stored: dict[Tensor, dict[Perm, str]] = {}
+        self._unrounded: dict[Tensor, tuple[Perm, str]] = {}
         self._shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
 
     # ------------------------------------------------------------------ names, nodes, constants
@@ -195,18 +196,30 @@ class Builder:
         """Return whether values of ``tensor`` are rounded to its encoding."""
         return self.quantized and tensor.dtype.is_fixed and tensor.dtype.bits <= 16
 
-    def read(self, tensor: Tensor, perm: Sequence[int] | None = None, *, dtype: Any = None) -> str:
+    def read(
+        self,
+        tensor: Tensor,
+        perm: Sequence[int] | None = None,
+        *,
+        dtype: Any = None,
+        rounded: bool = True,
+    ) -> str:
         """Return the ONNX value of ``tensor`` as real numbers.
 
         Args:
             tensor: Any tensor that exists already: static, input, or output of an earlier op.
             perm: Axis order of the value: its axis i is axis ``perm[i]`` of the tensor.
             dtype: Numpy dtype of the value; default: the one ``tensor`` is computed in.
+            rounded: Whether the value is rounded to the tensor's encoding where the graph runs
+                quantized; False for ops that HTP computes as one with the op before.
 
         Raises:
             ModelError: If a static tensor has no usable encoding.
         """
         order = tuple(range(tensor.rank)) if perm is None else tuple(perm)
+        if not rounded and tensor in self._unrounded:
+            have, value = self._unrounded[tensor]
+            return self._reordered({have: value}, order)
         held = self._real.setdefault(tensor, {})
         if order not in held:
             held[order] = self._make_real(tensor, order)
@@ -216,12 +229,14 @@ class Builder:
 
     def orders(self, tensor: Tensor) -> tuple[Perm, ...]:
         """Return the axis orders that values of ``tensor`` exist in, the first made first."""
+        if tensor not in self._stored and tensor in self._unrounded:
+            return (self._unrounded[tensor][0],)
         return tuple(self._stored.get(tensor) or self._real.get(tensor) or ())
 
     def _make_real(self, tensor: Tensor, order: Perm) -> str:
         if tensor.is_static:
             return self._make_static(tensor, order)
-        stored = self._stored.get(tensor)
+        stored = self._stored_forms(tensor)
         if stored:
             if order not in stored:
                 stored[order] = self._reordered(stored, order)
@@ -230,6 +245,15 @@ class Builder:
         if not held:
             raise KeyError(f"tensor {tensor.name!r} has no value yet")
         return self._reordered(held, order)
+
+    def _stored_forms(self, tensor: Tensor) -> dict[Perm, str] | None:
+        """Return the stored integers of ``tensor`` by axis order; rounds it if nobody asked before."""
+        if tensor not in self._stored and tensor in self._unrounded:
+            order, value = self._unrounded[tensor]
+            reader, self.op = self.op, tensor.producer
+            self._stored[tensor] = {order: qdq.quantize(self, value, tensor, order)}
+            self.op = reader
+        return self._stored.get(tensor)
 
     def _reordered(self, held: dict[Perm, str], order: Perm) -> str:
         have, value = next(iter(held.items()))
@@ -261,7 +285,7 @@ class Builder:
             value = self.cast(value, self.dtype(tensor))
         if self.is_rounded(tensor):
             if qdq.has_form(tensor):
-                self._stored[tensor] = {order: qdq.quantize(self, value, tensor, order)}
+                self._unrounded[tensor] = order, value
                 return
             value = qdq.rounded(self, value, tensor, order)
         self._real[tensor] = {order: value}

@@ -8,7 +8,7 @@ import numpy
 
 from xdlc.errors import ModelError
 from xdlc.ir import Op, Tensor
-from xdlc.runtime import args
+from xdlc.runtime import args, fused
 from xdlc.runtime.builder import Builder, Perm
 from xdlc.runtime.registry import lowering
 
@@ -70,22 +70,24 @@ def _shared_order(b: Builder, first: Tensor, second: Tensor, target: Tensor) -> 
     return None
 
 
-def _operands(op: Op, b: Builder, dtype: numpy.dtype | None) -> tuple[str, str, Perm | None]:
+def _operands(op: Op, b: Builder, dtype: numpy.dtype | None, operation: str) -> tuple[str, str, Perm | None]:
     first, second = args.operand(op, 0), args.operand(op, 1)
     order = _shared_order(b, first, second, args.result(op))
-    return b.read(first, order, dtype=dtype), b.read(second, order, dtype=dtype), order
+    gate = fused.gate_of(op) if operation == "Multiply" else None
+    x, y = (b.read(tensor, order, dtype=dtype, rounded=tensor is not gate) for tensor in (first, second))
+    return x, y, order
 
 
 def _lower(op: Op, b: Builder, operation: str) -> None:
     target = args.result(op)
     first, second = b.dtype(args.operand(op, 0)), b.dtype(args.operand(op, 1))
     if operation in LOGIC:
-        x, y, order = _operands(op, b, BOOL)
+        x, y, order = _operands(op, b, BOOL, operation)
         b.write(target, b.node(LOGIC[operation], [x, y]), order, dtype=BOOL)
         return
     common = numpy.promote_types(first, second)
     if operation in COMPARISON or operation == "NotEqual":
-        x, y, order = _operands(op, b, common)
+        x, y, order = _operands(op, b, common, operation)
         value = b.node(COMPARISON.get(operation, "Equal"), [x, y])
         if operation == "NotEqual":
             value = b.node("Not", [value])
@@ -93,7 +95,7 @@ def _lower(op: Op, b: Builder, operation: str) -> None:
         return
     if common == BOOL:
         common = numpy.dtype(numpy.int32)
-    x, y, order = _operands(op, b, common)
+    x, y, order = _operands(op, b, common, operation)
     if operation in ARITHMETIC:
         value = b.node(ARITHMETIC[operation], [x, y])
     else:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from xdlc.errors import ModelError
 from xdlc.ir import Op, Tensor
-from xdlc.runtime import args
+from xdlc.runtime import args, fused
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.registry import lowering
 
@@ -69,8 +69,11 @@ FUNCTIONS: dict[str, Function] = {
 
 def _lower(op: Op, b: Builder, function: str) -> None:
     source = args.operand(op, 0)
+    target = args.result(op)
     order = b.orders(source)[0] if b.orders(source) else None
-    b.write(args.result(op), FUNCTIONS[function](op, b, source, b.read(source, order)), order)
+    rounded = source.encoding == target.encoding or not fused.with_producer(source, function)
+    value = b.read(source, order, rounded=rounded)
+    b.write(target, FUNCTIONS[function](op, b, source, value), order)
 
 
 @lowering("ElementWiseNeuron")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdlc.ir import Op
-from xdlc.runtime import args
+from xdlc.runtime import args, fused
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.registry import lowering
 
@@ -13,6 +13,7 @@ def prelu(op: Op, b: Builder) -> None:
     """Lower to PRelu; the slope broadcasts against the input's last axes."""
     source, slope = args.operand(op, 0), args.operand(op, 1)
     orders = b.orders(source)
+    rounded = not fused.with_producer(source, "Prelu")
     if (
         orders
         and slope.is_static
@@ -21,7 +22,7 @@ def prelu(op: Op, b: Builder) -> None:
     ):
         order = orders[0]
         along = [slope.size if axis == source.rank - 1 else 1 for axis in order]
-        value = b.node("PRelu", [b.read(source, order), b.reshape(b.read(slope), along)])
+        value = b.node("PRelu", [b.read(source, order, rounded=rounded), b.reshape(b.read(slope), along)])
         b.write(args.result(op), value, order)
         return
-    b.write(args.result(op), b.node("PRelu", [b.read(source), b.read(slope)]))
+    b.write(args.result(op), b.node("PRelu", [b.read(source, rounded=rounded), b.read(slope)]))

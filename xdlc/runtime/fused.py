@@ -1,0 +1,52 @@
+"""Ops that HTP computes as one with the op before, so that nothing is rounded between them.
+
+Found with the vendor's emulation (SDK 2.51, SM8650) on pairs of ops with 8-bit activations: the
+result is that of the second op over unrounded values of the first, whatever encoding the tensor
+between them has, and even if that tensor is an output of the graph.  Other pairs, like a
+convolution and Sigmoid, Gelu or Elu, or an addition and Relu, round between.
+"""
+
+from __future__ import annotations
+
+from xdlc.ir import NATIVE_PACKAGE, Op, Tensor
+
+_WEIGHTED = ("Conv2d", "DepthWiseConv2d", "FullyConnected", "Batchnorm")
+_PRODUCERS = {"Prelu": _WEIGHTED, "HardSwish": _WEIGHTED, "Relu": ("Conv2d", "FullyConnected")}
+
+
+def with_producer(source: Tensor, function: str) -> bool:
+    """Return whether an activation function takes its input unrounded.
+
+    Args:
+        source: The function's input.
+        function: Its name, like ``Prelu``.
+    """
+    producer = source.producer
+    return (
+        producer is not None
+        and producer.package == NATIVE_PACKAGE
+        and producer.type in _PRODUCERS.get(function, ())
+        and source.dtype.is_fixed
+        and source.dtype.bits == 8
+    )
+
+
+def gate_of(op: Op) -> Tensor | None:
+    """Return the ``sigmoid(x)`` of a product ``x * sigmoid(x)``, or None; it is not rounded either."""
+    for gate, other in (op.inputs[:2], op.inputs[1::-1]):
+        producer = gate.producer if gate is not None else None
+        if (
+            gate is not None
+            and producer is not None
+            and producer.package == NATIVE_PACKAGE
+            and _is_sigmoid(producer)
+            and producer.inputs[0] is other
+            and gate.dtype.is_fixed
+            and gate.dtype.bits == 8
+        ):
+            return gate
+    return None
+
+
+def _is_sigmoid(op: Op) -> bool:
+    return op.type == "Sigmoid" or (op.type == "ElementWiseNeuron" and op.param("operation") == 6)
