@@ -309,3 +309,29 @@ def test_u32_is_left_alone(net):
     n, model = classifier(net)
     op = next(quantize(model, n.samples(1)).main.ops)
     assert op.params["group"] == u32(1)
+
+
+def test_relu_hands_its_range_on_through_ops_that_move_values(net):
+    n = net(1, 8, 8, 4)
+    flat = n.op("Reshape", [n.conv(n.x, 8, "c")], (1, 64, 8), "flat")
+    model = n.done(n.neuron(flat, 4, "y"))
+    tensors = quantize(model, n.samples(4)).main.tensors
+    assert tensors["c"].encoding == tensors["flat"].encoding == tensors["y"].encoding
+    assert tensors["y"].encoding.offset == 0
+
+
+def test_relu_behind_a_value_that_others_read_keeps_its_range(net):
+    n = net(1, 8, 8, 4)
+    first = n.conv(n.x, 8, "c")
+    model = n.done(n.neuron(n.op("Reshape", [first], (1, 64, 8), "flat"), 4, "y"), first)
+    tensors = quantize(model, n.samples(4)).main.tensors
+    assert tensors["c"].encoding.offset < 0
+
+
+def test_softmax_over_many_classes_is_not_rounded_away(net):
+    n = net(1, 1000)
+    model = n.done(n.op("Softmax", [n.x], (1, 1000), "y", axis=u32(1)))
+    quantized = quantize(model, n.samples(4, scale=0.5))
+    assert quantized.main.tensors["y"].encoding == ScaleOffset(2.0**-15)
+    (sample,) = n.samples(1, seed=2, scale=0.5)
+    assert np.count_nonzero(CpuSession(quantized.main).run(sample)["y"]) > 990

@@ -1,9 +1,10 @@
-"""Ranges of activations over samples: one streaming pass, two numbers a tensor and sample."""
+"""Ranges and means of activations over samples: one streaming pass, a few numbers a tensor and sample."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import ModelError, UsageError, XdlcError
@@ -19,14 +20,28 @@ if TYPE_CHECKING:
 Sample = Mapping[str, "np.ndarray"]
 
 
+@dataclass(slots=True)
+class Calibration:
+    """What samples tell of activations.
+
+    Attributes:
+        ranges: Smallest and largest value of each watched tensor.
+        means: Mean over samples and all axes but the last, float64, of each averaged tensor.
+    """
+
+    ranges: dict[Tensor, Range] = field(default_factory=dict)
+    means: dict[Tensor, np.ndarray] = field(default_factory=dict)
+
+
 def calibrate(
     graph: Graph,
     tensors: Sequence[Tensor],
     samples: Iterable[Sample],
     *,
+    averaged: Sequence[Tensor] = (),
     progress: Callable[[int], None] | None = None,
-) -> dict[Tensor, Range]:
-    """Return the range of each tensor over all samples of the float graph.
+) -> Calibration:
+    """Return what is to be known of activations over all samples of the float graph.
 
     The graph is lowered once with reductions behind each tensor, so that a run returns numbers and
     no activations; memory stays that of a float session.
@@ -35,6 +50,7 @@ def calibrate(
         graph: The graph to run; encodings it has already are ignored.
         tensors: Activations to watch.
         samples: Arrays by input name; read once, one at a time.
+        averaged: Activations to take the mean of each channel of.
         progress: Called with the number of samples done.
 
     Raises:
@@ -58,6 +74,13 @@ def calibrate(
             keys.append(f"{kind}:{number}")
             (reduced,) = lowered.add_node(kind, [value], keepdims=0)
             lowered.add_output(keys[-1], reduced, dt.FLOAT32, ())
+    for number, tensor in enumerate(averaged):
+        order = lowered.layout(tensor.name)
+        axes = [position for position, axis in enumerate(order) if axis != tensor.rank - 1]
+        inputs = [lowered.value(tensor.name, any_layout=True), lowered.add_constant(np.array(axes, np.int64))]
+        (mean,) = lowered.add_node("ReduceMean", inputs, keepdims=0)
+        lowered.add_output(f"mean:{number}", mean, dt.FLOAT32, (tensor.shape[-1],))
+    sums = {tensor: np.zeros(tensor.shape[-1]) for tensor in averaged}
     session = CpuSession(lowered)
     count = 0
     for sample in samples:
@@ -68,6 +91,8 @@ def calibrate(
         for number, tensor in enumerate(watched):
             low, high, total = (float(found[key]) for key in keys[3 * number : 3 * number + 3])
             ranges[tensor] = ranges[tensor].merge(_finite(Range(low, high), total, tensor, count))
+        for number, tensor in enumerate(averaged):
+            sums[tensor] += found[f"mean:{number}"]
         count += 1
         if progress is not None:
             progress(count)
@@ -75,7 +100,7 @@ def calibrate(
         raise UsageError(
             "no calibration samples were given", where="samples", fix="give at least one sample; 32 is usual"
         )
-    return ranges
+    return Calibration(ranges, {tensor: total / count for tensor, total in sums.items()})
 
 
 def _run(session: CpuSession, sample: Sample, index: int) -> dict[str, Any]:

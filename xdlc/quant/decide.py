@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from xdlc.ir import AxisScaleOffset, Encoding, Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED32, UFIXED8, DType
-from xdlc.quant.grid import activation_type, asymmetric, unit_encoding, weight_type
+from xdlc.quant.grid import activation_type, asymmetric, softmax_top, unit_encoding, weight_type
+from xdlc.quant.multipliers import exact_scales
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.ranges import NOTHING, Range
@@ -42,8 +43,12 @@ def watch_list(graph: Graph, placement: Placement, sharing: Sharing) -> list[Ten
         if placement.is_read_fixed(graph, tensor)
         and tensor not in sharing.derived
         and sharing.given(tensor) is None
-        and _unit_low(tensor) is None
+        and (_unit_low(tensor) is None or _is_softmax(tensor))
     ]
+
+
+def _is_softmax(tensor: Tensor) -> bool:
+    return tensor.producer is not None and tensor.producer.type == "Softmax"
 
 
 def _unit_low(tensor: Tensor) -> int | None:
@@ -118,9 +123,11 @@ class Decider:
         if tensor.is_static:
             return padding.merge(self._channel_range(tensor, None).whole)
         low = _unit_low(tensor)
+        seen = self._ranges.get(tensor, NOTHING)
         if low is not None:
-            return padding.merge(Range(float(low), 1.0))
-        return padding.merge(self._ranges.get(tensor, NOTHING))
+            top = softmax_top(seen.high, self.options.act_bitwidth) if _is_softmax(tensor) else 1.0
+            return padding.merge(Range(float(low), top))
+        return padding.merge(seen)
 
     def _activation(self, tensor: Tensor, dtype: DType) -> Form:
         given = self.sharing.given(tensor)
@@ -132,7 +139,7 @@ class Decider:
             values = values.cut(useful_range(self.graph, tensor, dtype.bits))
         lows = [low for member in self.sharing.members(tensor) if (low := _unit_low(member)) is not None]
         if lows and values.within(Range(float(min(lows)), 1.0)):
-            return dtype, unit_encoding(min(lows), dtype.bits)
+            return dtype, unit_encoding(min(lows), dtype.bits, softmax_top(values.high, dtype.bits))
         return dtype, asymmetric(values, dtype.bits)
 
     # ------------------------------------------------------------------ static data
@@ -203,9 +210,25 @@ class Decider:
             and options.bias_bitwidth == 32
         ):
             floor = self._channel_range(bias, 0).largest / (scale * 2.0**30)
-        return weight_type(options.weights_bitwidth), weight_encoding(
-            channels, axis, options.weights_bitwidth, floor
-        )
+        encoding = weight_encoding(channels, axis, options.weights_bitwidth, floor)
+        target = self._rounded_to(op, decision)
+        if (
+            isinstance(encoding, AxisScaleOffset)
+            and (options.weights_bitwidth, options.act_bitwidth) == (8, 8)
+            and scale
+            and target is not None
+            # Uses of a shared weight may ask for different scales: it would be stored twice.
+            and self.graph.sole_consumer(tensor) is op
+        ):
+            encoding = replace(encoding, scales=tuple(exact_scales(encoding.scales, scale, target)))
+        return weight_type(options.weights_bitwidth), encoding
+
+    def _rounded_to(self, op: Op, decision: Decision) -> float | None:
+        """Return the scale that the result of ``op`` is rounded to: its own, or that of a fused Prelu."""
+        reader = self.graph.sole_consumer(op.outputs[0])
+        fused = reader is not None and reader.type == "Prelu" and reader in self.placement.fixed
+        form = decision.activations.get(reader.outputs[0] if fused and reader is not None else op.outputs[0])
+        return form[1].scale if form is not None and isinstance(form[1], ScaleOffset) else None
 
     def _bias(self, op: Op, tensor: Tensor, decision: Decision) -> Form:
         values = self._channel_range(tensor, 0 if tensor.rank == 1 else None)

@@ -6,6 +6,7 @@ Formulas of the SNPE and QNN documents: ``scale = (max - min) / (2^bits - 1)``,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdlc.ir import AxisScaleOffset, ScaleOffset, as_float32
@@ -53,13 +54,35 @@ def symmetric_scale(largest: float, bits: int) -> float:
     return as_float32(max(largest / ((1 << (bits - 1)) - 1), MIN_SCALE))
 
 
-def unit_encoding(low: int, bits: int) -> ScaleOffset:
+def unit_encoding(low: int, bits: int, top: float = 1.0) -> ScaleOffset:
     """Return the encoding of an op whose results lie in [0, 1] (``low`` 0) or [-1, 1] (``low`` -1).
 
-    A whole power of two as HTP has it; the upper end is one step short of 1.
+    A whole power of two as HTP has it; the upper end is one step short of ``top``.
+
+    Args:
+        low: Smallest result.
+        bits: Bits of a stored integer.
+        top: Largest result, a power of two; other than 1 only beside a ``low`` of 0.
     """
     span = 1 - low
-    return ScaleOffset(span / (1 << bits), low * ((1 << bits) // span))
+    return ScaleOffset(top * span / (1 << bits), low * ((1 << bits) // span))
+
+
+def softmax_top(largest: float, bits: int) -> float:
+    """Return the upper end of a Softmax's range: 1, or a power of two where results are far smaller.
+
+    Over a thousand classes all of them may be less than a step of 1/256.  Where the largest result takes
+    less than a sixteenth of the range, the range ends at the next power of two above it.  HTP's
+    emulation (SDK 2.51) is within a step for scales that are powers of two down to 2^-16, and off by
+    a factor for others.
+
+    Args:
+        largest: Largest result seen.
+        bits: Bits of a stored integer.
+    """
+    if bits != 8 or not 0.0 < largest < 1 / 16:
+        return 1.0
+    return max(2.0 ** math.ceil(math.log2(largest)), 2.0**-8)
 
 
 def stored_limits(dtype: DType, bits: int | None = None) -> tuple[int, int]:

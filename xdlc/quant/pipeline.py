@@ -8,6 +8,7 @@ from dataclasses import asdict
 from xdlc.ir import Model
 from xdlc.quant.algorithms import find_algorithms
 from xdlc.quant.apply import apply
+from xdlc.quant.bias import averaged_inputs, correct_biases
 from xdlc.quant.calibrate import Sample, calibrate
 from xdlc.quant.decide import Decider, watch_list
 from xdlc.quant.matmul import matmul_to_fully_connected
@@ -69,8 +70,15 @@ def quantize(
         rewrite(graph)
     placement = place(graph, options.act_bitwidth)
     sharing = Sharing(graph, placement)
-    ranges = calibrate(graph, watch_list(graph, placement, sharing), samples, progress=progress)
-    decision = Decider(graph, placement, sharing, ranges, options).decide()
+    seen = calibrate(
+        graph,
+        watch_list(graph, placement, sharing),
+        samples,
+        averaged=averaged_inputs(graph, placement),
+        progress=progress,
+    )
+    decision = Decider(graph, placement, sharing, seen.ranges, options).decide()
+    correct_biases(graph, placement, decision, seen.means)
     apply(graph, placement, decision)
     for name in [name for name in result.records if name.startswith(_STALE_RECORDS)]:
         del result.records[name]

@@ -86,22 +86,30 @@ class Sharing:
                     self.derived.add(result)
             if op.type == "Pad" and pad_value(op):
                 self.padding.append((source, Range(pad_value(op), pad_value(op))))
-        elif rule.clamps and self._producer_can_clamp(op, source) and self.join(op.outputs[0], source):
-            self.derived.add(source)
+        elif rule.clamps:
+            written = self._clampable(op, source)
+            if written is not None and self.join(op.outputs[0], written):
+                self.derived.add(written)
 
-    def _producer_can_clamp(self, op: Op, source: Tensor) -> bool:
-        producer = source.producer
-        if producer is None or producer not in self._placement.fixed:
-            return False
-        rule = rule_of(producer)
+    def _clampable(self, op: Op, source: Tensor) -> Tensor | None:
+        """Return the tensor whose producer can cut off what ``op`` would, or None.
+
+        Only ops that move values may lie between the two.
+        """
+        reader = op
+        while True:
+            producer = source.producer
+            rule = rule_of(producer) if producer is not None and producer in self._placement.fixed else None
+            if producer is None or rule is None or self._graph.sole_consumer(source) is not reader:
+                return None
+            first = producer.inputs[0]
+            if not rule.selects or len(producer.outputs) != 1 or first is None:
+                break
+            reader, source = producer, first
         # A clamp in front hands its range on already; a fixed range is not to be widened.
-        return (
-            rule is not None
-            and rule.clamped_by_range
-            and not rule.clamps
-            and rule.unit_low is None
-            and self._graph.sole_consumer(source) is op
-        )
+        if rule.clamped_by_range and not rule.clamps and rule.unit_low is None:
+            return source
+        return None
 
     def join_gathered(self, width: Callable[[Tensor], Range], joined: Callable[[Tensor], None]) -> None:
         """Join the inputs of Concat and the like to its result where it does not cost much.

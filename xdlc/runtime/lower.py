@@ -79,6 +79,11 @@ class Lowered:
         orders = self._builder.orders(found)
         return self._builder.read(found, orders[0] if any_layout and orders else None)
 
+    def layout(self, tensor: str) -> tuple[int, ...]:
+        """Return the axis order of ``value(tensor, any_layout=True)``, in axes of the tensor."""
+        found = self.graph.tensors[tensor]
+        return next(iter(self._builder.orders(found)), tuple(range(found.rank)))
+
     def add_node(self, type: str, inputs: Sequence[str], *, count: int = 1, **attrs: Any) -> tuple[str, ...]:
         """Append an ONNX node; return the names of its outputs."""
         return self._builder.nodes_out(type, inputs, count, **attrs)
