@@ -67,16 +67,28 @@ class Window:
             after.append(max(self.after[axis], end - spatial[axis] - self.before[axis]))
         return replace(self, after=tuple(after), ceil=False)
 
-    def trimmed(self, spatial: tuple[int, ...]) -> Window:
-        """Return a window without padding along the axes of one output: only what it covers is left.
+    def repeats(self, spatial: tuple[int, ...]) -> tuple[int, ...]:
+        """Return how often one result recurs along each axis: wherever all windows cover all data."""
+        return tuple(
+            outputs
+            if self.before[axis] >= (outputs - 1) * self.strides[axis]
+            and self.kernel[axis] - self.before[axis] >= spatial[axis]
+            and self.dilations[axis] == 1
+            else 1
+            for axis, outputs in enumerate(self.extents(spatial))
+        )
 
-        HTP averages wrongly where a window reaches over both ends of the data.
+    def trimmed(self, spatial: tuple[int, ...]) -> Window:
+        """Return a window without padding along the axes of one result: only what it covers is left.
+
+        HTP averages wrongly where a window of 3 reaches over both ends of the data.
         """
+        repeats = self.repeats(spatial)
         kernel, strides, before, after = (
             list(part) for part in (self.kernel, self.strides, self.before, self.after)
         )
         for axis, extent in enumerate(self.extents(spatial)):
-            if extent == 1 and self.dilations[axis] == 1:
+            if extent == repeats[axis] or (extent == 1 and self.dilations[axis] == 1):
                 kernel[axis] = min(spatial[axis], kernel[axis] - before[axis])
                 strides[axis] = spatial[axis]
                 before[axis] = after[axis] = 0

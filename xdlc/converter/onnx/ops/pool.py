@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._windows import Window, window
+from xdlc.converter.onnx.ops.expand import tiled
 from xdlc.converter.onnx.registry import CHANNEL_LAST, Node, importer
 from xdlc.converter.values import Value, channel_last
 
@@ -59,10 +60,16 @@ def pooled(
             "ceil_mode with count_include_pad, where a window hangs over the padding: QNN counts otherwise",
             "export with ceil_mode = 0 or count_include_pad = 0",
         )
-    view = floor if counts_padding else floor.trimmed(x.shape[2:])
+    once = (1,) * floor.rank
+    view, repeats = floor, once
+    if not counts_padding:
+        view, repeats = floor.trimmed(x.shape[2:]), floor.repeats(x.shape[2:])
     params = view.params("filter_size", "stride", "pad_amount")
     if stem == "PoolAvg":
         params["count_pad_for_edges"] = ir.b8(counts_padding)
     lying = (x.shape[0], *view.extents(x.shape[2:]), x.shape[1])
     out = b.emit(f"{stem}{view.rank}d", [b.channel_last(x)], lying, x.dtype, params, encoding=encoding)
-    return b.reshape(Value(out, channel_last(x.rank)), shape)
+    result = Value(out, channel_last(x.rank))
+    if repeats != once:
+        result = tiled(b, result, [1, 1, *repeats])
+    return b.reshape(result, shape)
