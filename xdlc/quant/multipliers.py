@@ -7,8 +7,8 @@ m = input scale * weight scale / output scale and the power of two g that brings
 
     result = floor(M * (floor(accumulator / g) + 1/2) + 1/2),   M = m * g rounded to multiples of 2^-15
 
-So a few low bits of the accumulator are lost, and about 2 % of the results are one step off.  None is
-where 1 / (m * g) is an even integer n: results then change at accumulators that are multiples of g.
+So a few low bits of the accumulator are lost, and about 2 % of the results are one step off.  Where
+1 / (m * g) is an even integer, results change at multiples of g, and only halfway ones differ.
 """
 
 from __future__ import annotations
