@@ -16,13 +16,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import xdlc.prepare as _prepare_package
+from xdlc.version import VERSION
 
 if TYPE_CHECKING:
     from xdlc.api import convert, load, quantize, run
     from xdlc.errors import XdlcError
     from xdlc.ir import Model
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = ["Model", "XdlcError", "__version__", "convert", "load", "prepare", "quantize", "run"]
 

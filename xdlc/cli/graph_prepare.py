@@ -39,7 +39,7 @@ from xdlc.cli import common
 @click.option(
     "--num_hvx_threads", type=click.IntRange(min=1), metavar="N", help="Vector threads.  [default: all]"
 )
-@click.option("--htp_dlbc", "dlbc", is_flag=True, help="Compress feature maps in memory.")
+@click.option("--htp_dlbc", is_flag=True, help="Compress feature maps in memory.")
 @click.option(
     "--overwrite_cache_records", is_flag=True, help="Compile again where an equal cache is there already."
 )

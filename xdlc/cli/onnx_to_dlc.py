@@ -31,7 +31,7 @@ from xdlc.cli import common
 @click.option(
     "-s",
     "--define_symbol",
-    "define_symbols",
+    "define_symbol",
     type=(str, common.EXTENT),
     multiple=True,
     metavar="SYMBOL N",
@@ -39,7 +39,7 @@ from xdlc.cli import common
 )
 @click.option(
     "--out_name",
-    "out_names",
+    "out_name",
     multiple=True,
     callback=common.distinct_names,
     metavar="NAME",
@@ -51,8 +51,8 @@ def main(
     source: Path,
     target: Path | None,
     input_dims: dict[str, tuple[int, ...]],
-    define_symbols: tuple[tuple[str, int], ...],
-    out_names: tuple[str, ...],
+    define_symbol: tuple[tuple[str, int], ...],
+    out_name: tuple[str, ...],
     dlc_version: str,
     **options: Any,
 ) -> None:
@@ -68,8 +68,8 @@ def main(
     model = api.convert(
         source,
         input_dims=input_dims or None,
-        define_symbols=dict(define_symbols) or None,
-        out_names=out_names or None,
+        define_symbol=dict(define_symbol) or None,
+        out_name=out_name or None,
         **options,
     )
     model.save(target, version=dlc_version)

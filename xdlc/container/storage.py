@@ -6,6 +6,7 @@ import contextlib
 import gc
 import itertools
 import os
+import stat
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import IO
 from xdlc.container import metadata as texts
 from xdlc.container.archive import ALIGNMENT, CACHE_ALIGNMENT, ArchiveWriter, Entry, read_entries
 from xdlc.container.read4 import DATA, ENCODINGS, MODEL, PARAMS, PREFIX, read_graphs
-from xdlc.errors import ContainerError, StorageError
+from xdlc.errors import ContainerError, StorageError, UsageError
 from xdlc.ir import MappedData, MappedFile, Model
 from xdlc.ir.dtype import UINT8
 
@@ -195,10 +196,12 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], None
         write: Writes the content.
 
     Raises:
+        UsageError: If ``path`` names a folder, a device or a pipe.
         StorageError: If any step fails; nothing is left behind and an old file stays whole.
     """
     target = os.path.realpath(path)
-    temporary = f"{target}.{os.getpid()}.{next(_serial)}.part"
+    _refuse_other_files(target, os.fspath(path))
+    temporary = os.path.join(os.path.dirname(target), f".{os.getpid()}.{next(_serial)}.part")
     try:
         with open(temporary, "xb", buffering=BUFFER) as file:
             write(file)
@@ -216,6 +219,18 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], None
             ) from error
         raise
     _sync_folder(os.path.dirname(target))
+
+
+def _refuse_other_files(target: str, given: str) -> None:
+    """Refuse to replace a folder, a device or a pipe."""
+    try:
+        kind = os.stat(target).st_mode
+    except (OSError, ValueError):
+        return  # not there, or not to be seen: writing will tell
+    if not stat.S_ISREG(kind):
+        raise UsageError(
+            "is a folder, a device or a pipe, not a file", where=given, fix="name a file to write to"
+        )
 
 
 def _sync_folder(path: str) -> None:

@@ -140,6 +140,9 @@ class Graph:
     def __len__(self) -> int:
         return self._count
 
+    def __repr__(self) -> str:
+        return f"<Graph {self.name!r}: {self._count} ops, {len(self.tensors)} tensors>"
+
     def consumers(self, tensor: Tensor) -> tuple[Op, ...]:
         """Return the ops that read ``tensor``, each once."""
         return tuple(self._uses.get(tensor, ()))
@@ -407,7 +410,7 @@ def _tensor_copy(tensor: Tensor) -> Tensor:
     )
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Model:
     """Everything a container holds.
 
@@ -441,6 +444,10 @@ class Model:
         if self.graphs.setdefault(graph.name, graph) is not graph:
             raise ModelError(f"two graphs are named {graph.name!r}")
         return graph
+
+    def __repr__(self) -> str:
+        graphs = ", ".join(f"{graph.name!r} ({len(graph)} ops)" for graph in self.graphs.values())
+        return f"<Model: {graphs or 'no graph'}; {len(self.records)} records>"
 
     def clone(self) -> Model:
         """Return a copy with its own graphs; weights and records are shared, not copied."""

@@ -1,5 +1,6 @@
 """Definitions of operations, and the check that a graph keeps to them."""
 
+from xdlc.opdefs.extents import verify_extents
 from xdlc.opdefs.loader import all_types, find, read_collection, supplement, validate_xml
 from xdlc.opdefs.model import Collection, Constraint, OpDef, ParamDef, Supplement, TensorDef
 from xdlc.opdefs.verify import verify_graph, verify_op
@@ -16,6 +17,7 @@ __all__ = [
     "read_collection",
     "supplement",
     "validate_xml",
+    "verify_extents",
     "verify_graph",
     "verify_op",
 ]

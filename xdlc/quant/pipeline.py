@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 
-from xdlc.ir import Model
+from xdlc.errors import UsageError
+from xdlc.ir import Graph, Model
 from xdlc.quant.algorithms import find_algorithms
 from xdlc.quant.apply import apply
 from xdlc.quant.bias import averaged_inputs, correct_biases
@@ -13,10 +14,26 @@ from xdlc.quant.calibrate import Sample, calibrate
 from xdlc.quant.decide import Decider, watch_list
 from xdlc.quant.matmul import matmul_to_fully_connected
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.placement import place
+from xdlc.quant.placement import Placement, place
 from xdlc.quant.sharing import Sharing
+from xdlc.version import VERSION
 
 _STALE_RECORDS = ("htp.", "aip.")
+
+
+def _refuse_quantized(placement: Placement, graph: Graph) -> None:
+    """Refuse a graph in which every value of every op has an encoding: nothing is left to decide.
+
+    Raises:
+        UsageError: Naming the graph.
+    """
+    values = [tensor for op in placement.fixed for tensor in (*op.inputs, *op.outputs) if tensor is not None]
+    if values and not any(tensor.dtype.is_float for tensor in values):
+        raise UsageError(
+            "is quantized already: every value of its ops has an encoding",
+            where=f"graph {graph.name!r}",
+            fix="quantize the float model that it came from",
+        )
 
 
 def quantize(
@@ -69,6 +86,7 @@ def quantize(
     for rewrite in chosen:
         rewrite(graph)
     placement = place(graph, options.act_bitwidth)
+    _refuse_quantized(placement, graph)
     sharing = Sharing(graph, placement)
     seen = calibrate(
         graph,
@@ -86,5 +104,7 @@ def quantize(
     args = {key: str(value) for key, value in asdict(options).items()}
     if algorithms:
         args["algorithms"] = ",".join(algorithms)
-    result.metadata.setdefault("history", []).append({"tool": "xdlc-quant", "args": args})
+    result.metadata.setdefault("history", []).append(
+        {"tool": "xdlc-quant", "converterVersion": VERSION, "args": args}
+    )
     return result

@@ -7,6 +7,7 @@ from typing import Any
 
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import DType, Graph, Op, Tensor, TensorData
+from xdlc.opdefs import verify_extents
 from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder, describe
 from xdlc.runtime.registry import find, known_types
@@ -159,8 +160,10 @@ def lower(graph: Graph, *, quantized: bool = True, outputs: Iterable[str] | None
     Raises:
         UnsupportedOp: If an op cannot be lowered; several make a ProblemList.
         ModelError: If a tensor has no usable encoding, or the graph reads what nothing produces.
+        ConstraintError: If an op states an output that its parameters do not give.
         UsageError: If an extra output is no tensor of the graph.
     """
+    raise_all(verify_extents(graph))
     extra = list(dict.fromkeys(outputs or ()))
     _check_outputs(graph, extra)
     b = Builder(graph, quantized=quantized)

@@ -122,8 +122,8 @@ def test_open_dimensions_are_named(models):
 
 def test_symbols_and_batch_bind_dimensions(models):
     path = open_model(models, ["N", "W"])
-    assert xdlc.convert(path, define_symbols={"N": 2, "W": 5}).main.inputs[0].shape == (2, 5)
-    assert xdlc.convert(path, define_symbols={"W": 5}, batch=3).main.inputs[0].shape == (3, 5)
+    assert xdlc.convert(path, define_symbol={"N": 2, "W": 5}).main.inputs[0].shape == (2, 5)
+    assert xdlc.convert(path, define_symbol={"W": 5}, batch=3).main.inputs[0].shape == (3, 5)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_symbols_and_batch_bind_dimensions(models):
     [
         ({"input_dims": {"z": (1,)}}, "names 'z'"),
         ({"input_dims": {"x": (1, 2)}}, "gives input 'x' 2 dimensions"),
-        ({"define_symbols": {"M": 2}}, "names 'M'"),
+        ({"define_symbol": {"M": 2}}, "names 'M'"),
     ],
 )
 def test_names_that_match_nothing_are_refused(models, options, message):
@@ -216,9 +216,9 @@ def test_scalar_inputs_and_outputs_keep_rank_0(models):
 def test_out_names_cut_the_graph(models):
     nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Bogus", ["a"], ["y"])]
     path = models.save(models.make(nodes, {"x": [2]}, {"y": None}))
-    assert [tensor.name for tensor in xdlc.convert(path, out_names=["a"]).main.outputs] == ["a"]
+    assert [tensor.name for tensor in xdlc.convert(path, out_name=["a"]).main.outputs] == ["a"]
     with pytest.raises(UsageError, match="no value 'b'"):
-        xdlc.convert(path, out_names=["b"])
+        xdlc.convert(path, out_name=["b"])
 
 
 def test_input_whose_data_are_missing_is_one_problem(models):

@@ -10,15 +10,16 @@ from xdlc.converter.onnx.importing import import_graph
 from xdlc.converter.onnx.shapes import input_shapes
 from xdlc.converter.onnx.source import OnnxFile
 from xdlc.errors import raise_all
+from xdlc.version import VERSION
 
 
 def convert(
     path: str | os.PathLike[str],
     *,
     input_dims: Mapping[str, Sequence[int]] | None = None,
-    define_symbols: Mapping[str, int] | None = None,
+    define_symbol: Mapping[str, int] | None = None,
     batch: int | None = None,
-    out_names: Sequence[str] | None = None,
+    out_name: Sequence[str] | None = None,
     disable_batchnorm_folding: bool = False,
 ) -> ir.Model:
     """Return the model of an ONNX file; weights stay in the file until they are written or used.
@@ -26,9 +27,9 @@ def convert(
     Args:
         path: The ``.onnx`` file; external data lie in its folder.
         input_dims: Shapes by input name, batch included; needed for open dimensions.
-        define_symbols: Values of symbolic dimensions by name.
+        define_symbol: Values of symbolic dimensions by name.
         batch: First dimension of every input.
-        out_names: Values at which the graph ends; default: the model's outputs.
+        out_name: Values at which the graph ends; default: the model's outputs.
         disable_batchnorm_folding: Keep Batchnorm ops apart from the convolutions before them.
 
     Raises:
@@ -39,25 +40,24 @@ def convert(
         file.proto.graph,
         str(path),
         input_dims=input_dims or {},
-        symbols=define_symbols or {},
+        symbols=define_symbol or {},
         batch=batch,
     )
-    graph = import_graph(file, shapes, out_names)
+    graph = import_graph(file, shapes, out_name)
     skipped = {"fold_batchnorm"} if disable_batchnorm_folding else set()
     passes.run(graph, [entry for entry in passes.CONVERTER if entry.name not in skipped])
     graph.verify()
     raise_all(opdefs.verify_graph(graph), where=str(path))
     model = ir.Model()
     model.add_graph(graph)
-    model.metadata["history"] = [
-        {
-            "tool": "xconv-onnx-to-dlc",
-            "args": {
-                "input_network": os.path.basename(os.fspath(path)),
-                **{
-                    f"input_dim {name}": ",".join(map(str, dims)) for name, dims in (input_dims or {}).items()
-                },
-            },
-        }
-    ]
+    args = {"input_network": os.fsencode(os.path.basename(os.fspath(path))).decode("utf-8", "replace")}
+    args |= {f"input_dim {name}": ",".join(map(str, dims)) for name, dims in (input_dims or {}).items()}
+    args |= {f"define_symbol {name}": str(value) for name, value in (define_symbol or {}).items()}
+    if batch is not None:
+        args["batch"] = str(batch)
+    if out_name:
+        args["out_name"] = ",".join(out_name)
+    if disable_batchnorm_folding:
+        args["disable_batchnorm_folding"] = "true"
+    model.metadata["history"] = [{"tool": "xconv-onnx-to-dlc", "converterVersion": VERSION, "args": args}]
     return model

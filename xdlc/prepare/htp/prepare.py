@@ -14,6 +14,7 @@ from xdlc.runtime.htp import Compiled, CompileOptions, compile_for
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.process import stored_model
 from xdlc.targets import Soc, find_soc
+from xdlc.version import VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def prepare(
     vtcm_override: int | None = None,
     optimization_level: int = 2,
     num_hvx_threads: int | None = None,
-    dlbc: bool = False,
+    htp_dlbc: bool = False,
     overwrite_cache_records: bool = False,
     jobs: int | None = None,
     timeout: float = 1800,
@@ -71,7 +72,7 @@ def prepare(
         vtcm_override: VTCM in MB to plan for; 0 and None mean all that the SoC has.
         optimization_level: 1 to 3; 3 compiles longest and gives the fastest graph.
         num_hvx_threads: Threads of the vector unit; default: all.
-        dlbc: Whether to compress feature maps in memory.
+        htp_dlbc: Whether to compress feature maps in memory.
         overwrite_cache_records: Whether to compile again for a SoC that has an equal cache already:
             one of the same graphs, inputs, outputs and options.
         jobs: SoCs to compile at a time; default: one per processor.
@@ -89,7 +90,7 @@ def prepare(
         vtcm_override=vtcm_override,
         optimization_level=optimization_level,
         num_hvx_threads=num_hvx_threads,
-        dlbc=dlbc,
+        htp_dlbc=htp_dlbc,
         overwrite_cache_records=overwrite_cache_records,
         jobs=jobs,
         timeout=timeout,
@@ -107,7 +108,7 @@ def prepare_all(
     vtcm_override: int | None = None,
     optimization_level: int = 2,
     num_hvx_threads: int | None = None,
-    dlbc: bool = False,
+    htp_dlbc: bool = False,
     overwrite_cache_records: bool = False,
     jobs: int | None = None,
     timeout: float = 1800,
@@ -131,7 +132,7 @@ def prepare_all(
         )
     options = {
         target.name: CompileOptions(
-            vtcm_override or target.vtcm_mb or 0, optimization_level, num_hvx_threads, dlbc
+            vtcm_override or target.vtcm_mb or 0, optimization_level, num_hvx_threads, htp_dlbc
         )
         for target in targets
     }
@@ -185,10 +186,12 @@ def prepare_all(
             "vtcm_override": vtcm_override,
             "optimization_level": optimization_level,
             "num_hvx_threads": num_hvx_threads,
-            "htp_dlbc": dlbc or None,
+            "htp_dlbc": htp_dlbc or None,
         }
         args = {key: str(value) for key, value in given.items() if value is not None}
-        result.metadata.setdefault("history", []).append({"tool": "xdlc-graph-prepare", "args": args})
+        result.metadata.setdefault("history", []).append(
+            {"tool": "xdlc-graph-prepare", "converterVersion": VERSION, "args": args}
+        )
     return Prepared(
         result,
         tuple(target.name for target in targets if target.name not in problems),
