@@ -5,11 +5,13 @@ from xdlc.passes.fold_affine import FoldAffine
 from xdlc.passes.fold_batchnorm import FoldBatchnorm
 from xdlc.passes.fold_transpose_into_fully_connected import FoldTransposeIntoFullyConnected
 from xdlc.passes.fuse_gelu import FuseGelu
+from xdlc.passes.fuse_hard_swish import FuseHardSwish
 from xdlc.passes.merge_views import MergeViews
 from xdlc.passes.prune import Prune
 
 CONVERTER: tuple[Pass, ...] = (
     FuseGelu(),
+    FuseHardSwish(),
     FoldBatchnorm(),
     FoldAffine(),
     MergeViews(),
@@ -24,6 +26,7 @@ __all__ = [
     "FoldBatchnorm",
     "FoldTransposeIntoFullyConnected",
     "FuseGelu",
+    "FuseHardSwish",
     "MergeViews",
     "Pass",
     "Prune",
