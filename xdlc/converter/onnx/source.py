@@ -36,7 +36,9 @@ class OnnxFile:
             )
         self._file = ir.MappedFile(path)
         self._external: dict[str, ir.MappedFile] = {}
-        stripped, self._blobs = without_blobs(self._file.view(0, self._file.size), str(path))
+        stripped, self._blobs = without_blobs(
+            self._file.view(0, self._file.size), str(path), self._file.release
+        )
         self.proto = protobuf.messages().ModelProto()
         try:
             self.proto.ParseFromString(stripped)

@@ -8,11 +8,13 @@ place; ``onnx`` parses what remains.  Format: protobuf encoding guide; field num
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from xdlc.errors import ModelError
 
 LARGE = 1 << 10
+RELEASED = 1 << 20
 MAX_DEPTH = 64
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -29,14 +31,25 @@ _RAW_DATA = 9
 
 @dataclass(slots=True)
 class Blobs:
-    """The ranges that were cut out; a tensor's ``raw_data`` holds the ticket of its range."""
+    """The ranges that were cut out; a tensor's ``raw_data`` holds the ticket of its range.
 
+    Attributes:
+        release: Told the range that the scan is done with: touching a page may map megabytes around it.
+        token: Marks the tickets of this scan; a file cannot forge it.
+        ranges: Offset and size of each blob.
+    """
+
+    release: Callable[[int, int], None]
     token: bytes = field(default_factory=lambda: secrets.token_bytes(16))
     ranges: list[tuple[int, int]] = field(default_factory=list)
+    _done: int = 0
 
     def ticket(self, offset: int, nbytes: int) -> bytes:
         """Note a range and return what stands for it."""
         self.ranges.append((offset, nbytes))
+        if offset + nbytes - self._done >= RELEASED:
+            self.release(0, offset + nbytes)  # from the start: a touch may map what lies before it again
+            self._done = offset + nbytes
         return self.token + (len(self.ranges) - 1).to_bytes(8, "little")
 
     def find(self, raw_data: bytes) -> tuple[int, int] | None:
@@ -46,17 +59,20 @@ class Blobs:
         return None
 
 
-def without_blobs(data: memoryview, where: str) -> tuple[bytes, Blobs]:
+def without_blobs(
+    data: memoryview, where: str, release: Callable[[int, int], None] = lambda offset, nbytes: None
+) -> tuple[bytes, Blobs]:
     """Return a serialized model whose large raw data are tickets, and the ranges they stand for.
 
     Args:
         data: The whole file.
         where: Its name, for errors.
+        release: Called with offset and size of ranges that the scan is done with.
 
     Raises:
         ModelError: If the bytes are not a protobuf message.
     """
-    blobs = Blobs()
+    blobs = Blobs(release)
     try:
         return b"".join(_strip(data, 0, len(data), "model", blobs, 0)), blobs
     except (IndexError, ValueError) as error:
