@@ -7,12 +7,13 @@ written or asked for, and nothing of it is kept.
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from xdlc.errors import ModelError, StorageError
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 Array = Any  # numpy.ndarray of any dtype
 COPY_CHUNK = 1 << 26
+BUFFER = 1 << 18  # fits into the cache of a core
+WRITEBACK = 1 << 24  # bytes after which the disk is told to begin
+SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 
 
 class TensorData(ABC):
@@ -272,23 +276,32 @@ def raw_data(data: bytes) -> TensorData:
 
 
 def copy_range(source: MappedFile, offset: int, nbytes: int, file: IO[bytes]) -> None:
-    """Append a range of ``source`` to ``file``, inside the kernel where it can.
+    """Append a range of ``source`` to ``file`` without holding it in memory.
 
-    ``os.copy_file_range`` needs two real files; anything else falls back to writing the mapped
-    bytes in chunks.
+    Between two real files the kernel copies where both ranges lie alike on their pages; where they
+    do not, it would touch every page twice, and a small buffer that stays in the cache is a quarter
+    faster.  Anything else gets the mapped bytes in chunks.
     """
     end = offset + nbytes
     try:
         target = file.fileno()
         file.flush()
-        position: int | None = file.tell()
+        position = file.tell()
     except (OSError, AttributeError):
-        target, position = -1, None
-    while offset < end and position is not None:
+        _write_chunks(source, offset, end, file)
+        return
+    alike = (offset - position) % mmap.PAGESIZE == 0
+    buffer = memoryview(bytearray(0 if alike else BUFFER))
+    pending = position
+    while offset < end:
         try:
-            copied = os.copy_file_range(
-                source.file.fileno(), target, min(COPY_CHUNK, end - offset), offset, position
-            )
+            if alike:
+                copied = os.copy_file_range(
+                    source.file.fileno(), target, min(COPY_CHUNK, end - offset), offset, position
+                )
+            else:
+                read = os.preadv(source.file.fileno(), [buffer[: end - offset]], offset)
+                copied = os.pwrite(target, buffer[:read], position)
         except OSError as error:
             if error.errno in _NO_KERNEL_COPY:
                 break
@@ -297,13 +310,38 @@ def copy_range(source: MappedFile, offset: int, nbytes: int, file: IO[bytes]) ->
             break
         offset += copied
         position += copied
-    if position is not None:
-        file.seek(position)
+        if position - pending >= WRITEBACK:
+            _start_writeback(target, pending, position - pending)
+            pending = position
+    file.seek(position)
+    _write_chunks(source, offset, end, file)
+
+
+def _write_chunks(source: MappedFile, offset: int, end: int, file: IO[bytes]) -> None:
     while offset < end:
         step = min(COPY_CHUNK, end - offset)
         file.write(source.view(offset, step))
         source.release(offset, step)
         offset += step
+
+
+def _start_writeback(descriptor: int, offset: int, nbytes: int) -> None:
+    """Let the disk begin with what was copied, so that the final flush has less to wait for."""
+    call = _sync_file_range()
+    if call is not None:
+        call(descriptor, offset, nbytes, SYNC_FILE_RANGE_WRITE)
+
+
+@functools.cache
+def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
+    """Return Linux's ``sync_file_range``, which Python's os module lacks; None elsewhere."""
+    import ctypes
+
+    found = getattr(ctypes.CDLL(None), "sync_file_range", None)
+    if found is None:
+        return None
+    found.argtypes = [ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint]
+    return cast(Callable[[int, int, int, int], int], found)
 
 
 def _no_kernel_copy() -> frozenset[int]:
