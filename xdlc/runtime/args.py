@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from xdlc.errors import ModelError
@@ -46,6 +47,18 @@ def required(op: Op, name: str) -> Any:
     if value is None:
         raise ModelError(f"parameter {name!r} is missing")
     return value
+
+
+def operation(op: Op, names: Sequence[str]) -> str:
+    """Return the name of the operation that parameter ``operation`` gives by its number.
+
+    Raises:
+        ModelError: If it is missing or out of range.
+    """
+    number = int(required(op, "operation"))
+    if not 0 <= number < len(names):
+        raise ModelError(f"parameter 'operation' is {number}, known are 0 to {len(names) - 1}")
+    return names[number]
 
 
 def axis(op: Op, rank: int, *, name: str = "axis", default: int | None = None) -> int:

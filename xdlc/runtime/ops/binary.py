@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy
 
-from xdlc.errors import ModelError
 from xdlc.ir import Op, Tensor
 from xdlc.runtime import args, fused
 from xdlc.runtime.builder import Builder, Perm
@@ -106,10 +105,7 @@ def _lower(op: Op, b: Builder, operation: str) -> None:
 @lowering("ElementWiseBinary")
 def binary(op: Op, b: Builder) -> None:
     """Lower the operation that parameter ``operation`` names."""
-    number = int(args.required(op, "operation"))
-    if not 0 <= number < len(OPERATIONS):
-        raise ModelError(f"parameter 'operation' is {number}, known are 0 to {len(OPERATIONS) - 1}")
-    _lower(op, b, OPERATIONS[number])
+    _lower(op, b, args.operation(op, OPERATIONS))
 
 
 @lowering(*(f"ElementWise{name}" for name in OPERATIONS))

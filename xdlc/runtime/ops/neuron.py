@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdlc.errors import ModelError
 from xdlc.ir import Op, Tensor
 from xdlc.runtime import args, fused
 from xdlc.runtime.builder import Builder
@@ -79,10 +78,7 @@ def _lower(op: Op, b: Builder, function: str) -> None:
 @lowering("ElementWiseNeuron")
 def neuron(op: Op, b: Builder) -> None:
     """Lower the function that parameter ``operation`` names."""
-    number = int(args.required(op, "operation"))
-    if not 0 <= number < len(OPERATIONS):
-        raise ModelError(f"parameter 'operation' is {number}, known are 0 to {len(OPERATIONS) - 1}")
-    _lower(op, b, OPERATIONS[number])
+    _lower(op, b, args.operation(op, OPERATIONS))
 
 
 @lowering(*(name for name in FUNCTIONS if name != "Softplus"), "ElementWiseSoftplus")

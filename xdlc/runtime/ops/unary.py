@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy
 
-from xdlc.errors import ModelError
 from xdlc.ir import Op
 from xdlc.runtime import args
 from xdlc.runtime.builder import Builder
@@ -39,10 +38,7 @@ def _lower(op: Op, b: Builder, operation: str) -> None:
 @lowering("ElementWiseUnary")
 def unary(op: Op, b: Builder) -> None:
     """Lower the operation that parameter ``operation`` names."""
-    number = int(args.required(op, "operation"))
-    if not 0 <= number < len(OPERATIONS):
-        raise ModelError(f"parameter 'operation' is {number}, known are 0 to {len(OPERATIONS) - 1}")
-    _lower(op, b, OPERATIONS[number])
+    _lower(op, b, args.operation(op, OPERATIONS))
 
 
 @lowering(*(f"ElementWise{name}" for name in OPERATIONS))
