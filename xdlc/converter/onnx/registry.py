@@ -143,14 +143,14 @@ def importer(
 
 @cache
 def load_all() -> dict[tuple[str, str], list[Entry]]:
-    """Import every module of ``ops`` and return the table they filled."""
+    """Import every module of ``ops``, sub-packages included, and return the table they filled."""
     import importlib
     import pkgutil
 
     from xdlc.converter.onnx import ops
 
-    for module in pkgutil.iter_modules(ops.__path__):
-        importlib.import_module(f"{ops.__name__}.{module.name}")
+    for module in pkgutil.walk_packages(ops.__path__, f"{ops.__name__}."):
+        importlib.import_module(module.name)
     return _TABLE
 
 

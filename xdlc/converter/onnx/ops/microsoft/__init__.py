@@ -1,0 +1,1 @@
+"""Operators of domain com.microsoft, which onnxruntime's own tools write."""
