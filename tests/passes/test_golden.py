@@ -22,11 +22,19 @@ MARK = "\n====\n"
 
 def results(graph):
     rng = np.random.default_rng(0)
-    feeds = {tensor.name: rng.standard_normal(tensor.shape).astype(np.float32) for tensor in graph.inputs}
+    feeds = {
+        tensor.name: np.abs(rng.standard_normal(tensor.shape)).astype(tensor.dtype.numpy)
+        if tensor.dtype.is_integer
+        else rng.standard_normal(tensor.shape).astype(np.float32)
+        for tensor in graph.inputs
+    }
     return runtime.run(graph, feeds)
 
 
-@pytest.mark.parametrize("entry", passes.CONVERTER, ids=lambda entry: entry.name)
+ALL = (*passes.CONVERTER, *passes.HTP)
+
+
+@pytest.mark.parametrize("entry", ALL, ids=lambda entry: entry.name)
 def test_pass(entry):
     path = FOLDER / f"{entry.name}.txt"
     before, _, expected = path.read_text().partition(MARK)
@@ -45,7 +53,7 @@ def test_pass(entry):
 
 
 def test_every_golden_file_has_its_pass():
-    assert {path.stem for path in FOLDER.glob("*.txt")} == {entry.name for entry in passes.CONVERTER}
+    assert {path.stem for path in FOLDER.glob("*.txt")} == {entry.name for entry in ALL}
 
 
 def test_passes_that_never_settle_are_an_error():

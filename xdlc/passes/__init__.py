@@ -7,6 +7,7 @@ from xdlc.passes.fold_transpose_into_fully_connected import FoldTransposeIntoFul
 from xdlc.passes.fuse_gelu import FuseGelu
 from xdlc.passes.fuse_hard_swish import FuseHardSwish
 from xdlc.passes.merge_views import MergeViews
+from xdlc.passes.narrow_integers import NarrowIntegers
 from xdlc.passes.prune import Prune
 
 CONVERTER: tuple[Pass, ...] = (
@@ -20,6 +21,9 @@ CONVERTER: tuple[Pass, ...] = (
 )
 """What the importers run, in this order, until nothing changes."""
 
+HTP: tuple[Pass, ...] = (NarrowIntegers(),)
+"""What brings a graph into the form that HTP takes, before it is asked about, compiled or emulated."""
+
 __all__ = [
     "CONVERTER",
     "FoldAffine",
@@ -27,7 +31,9 @@ __all__ = [
     "FoldTransposeIntoFullyConnected",
     "FuseGelu",
     "FuseHardSwish",
+    "HTP",
     "MergeViews",
+    "NarrowIntegers",
     "Pass",
     "Prune",
     "run",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.htp_models import cnn, cnn_reference, needs_htp, refused
 from xdlc.errors import BackendError, ConstraintError, ProblemList, StorageError, UsageError
-from xdlc.ir import Graph, Model, Tensor, make_op
+from xdlc.ir import Graph, Model, Tensor, i32, make_op, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.runtime import CpuSession, htp
 from xdlc.runtime.htp import library, process
@@ -110,6 +110,43 @@ def test_int64_input_into_a_cast_is_taken() -> None:
     graph.add_output(y)
     values = np.arange(6).reshape(2, 3)
     assert np.array_equal(htp.run(Model({"g": graph}), {"x": values})["y"], values)
+
+
+def integers(table: list[int]) -> Model:
+    """Return y = table[x] + x and z = 2 w, all in 64 bits."""
+    graph = Graph("g")
+    x, w = graph.add_input(Tensor("x", (3,), dt.INT64)), graph.add_input(Tensor("w", (3,), dt.UINT64))
+    found, y, z = Tensor("found", (3,), dt.INT64), Tensor("y", (3,), dt.INT64), Tensor("z", (3,), dt.UINT64)
+    held = static("table", np.array(table, "int64"))
+    graph.append(make_op(graph, "Gather", [held, x], [found], {"axis": i32(0)}, name="pick"))
+    graph.append(make_op(graph, "ElementWiseBinary", [found, x], [y], {"operation": u32(0)}, name="plus"))
+    graph.append(make_op(graph, "Reshape", [w], [z], name="copy"))
+    graph.add_output(y)
+    graph.add_output(z)
+    return Model({"g": graph})
+
+
+@needs_htp
+def test_wide_integers_are_computed_in_32_bits_and_given_back_wide() -> None:
+    feeds = {"x": np.array([2, 0, 1]), "w": np.array([1, 2, 2**32 - 1], "uint64")}
+    model = integers([5, -7, 2**31 - 3])
+    found = htp.run(model, feeds)
+    wanted = CpuSession(model.main).run(feeds)
+    assert {name: array.dtype for name, array in found.items()} == {"y": "int64", "z": "uint64"}
+    np.testing.assert_array_equal(found["z"], wanted["z"])
+    np.testing.assert_array_equal(found["y"], wanted["y"])
+    assert model.main.inputs[0].dtype is dt.INT64
+
+
+@needs_htp
+def test_known_values_beyond_32_bits_are_refused_with_op_and_value() -> None:
+    with pytest.raises(ConstraintError) as caught:
+        htp.compile_for(integers([0, 1, -(2**31) - 1]), "sm8650", htp.CompileOptions())
+    assert caught.value.where == "model: sm8650: graph 'g': op 'pick' (Gather)"
+    assert "input 0 ('table') holds -2147483649" in caught.value.problem
+    feeds = {"x": np.array([2, 0, 2**31]), "w": np.zeros(3, "uint64")}
+    with pytest.raises(UsageError, match="array for 'x': holds values beyond 32 bits"):
+        htp.run(integers([0, 1, 2]), feeds)
 
 
 @needs_htp

@@ -79,6 +79,12 @@ class Port:
                 where=self._where,
                 fix=f"convert it with .astype('{wanted}')",
             )
+        if tensor.dtype is dt.INT64 and not _holds(dt.INT32.numpy, array):
+            raise UsageError(
+                "holds values beyond 32 bits, which is what HTP computes in",
+                where=self._where,
+                fix="give smaller values, or run the model on the cpu",
+            )
         return numpy.ascontiguousarray(array.astype(wanted, copy=False))
 
     def given_back(self, array: Array, *, native: bool) -> Array:

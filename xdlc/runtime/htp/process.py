@@ -129,10 +129,7 @@ class Child:
         if not answer.exists():
             raise ChildDiedError(self._death(status, log), self._step())
         found: dict[str, Any] = json.loads(answer.read_text())
-        if "error" in found:
-            words = found["error"]
-            kind = getattr(errors, words.pop("kind"), BackendError)
-            raise (kind if issubclass(kind, XdlcError) and kind is not ProblemList else BackendError)(**words)
+        raise_all([_error(words) for words in found.get("errors", ())])
         return found
 
     def _step(self) -> str:
@@ -146,6 +143,12 @@ class Child:
             how = signal.Signals(-status).name if -status in signal.valid_signals() else f"signal {-status}"
         last = said.splitlines()[-1] if said else ""
         return f"the vendor's library ended with {how}" + (f" ({last})" if last else "")
+
+
+def _error(words: dict[str, Any]) -> XdlcError:
+    """Return the error that the child put into words."""
+    kind = getattr(errors, words.pop("kind"), BackendError)
+    return (kind if issubclass(kind, XdlcError) and kind is not ProblemList else BackendError)(**words)
 
 
 def ask(
@@ -193,7 +196,8 @@ def ask(
             )
             continue
         except XdlcError as error:
-            error.where = ": ".join([where, soc, *([error.where] if error.where else [])])
+            for problem in error.problems if isinstance(error, ProblemList) else (error,):
+                problem.where = ": ".join([where, soc, *([problem.where] if problem.where else [])])
             raise
         problems += _refusals(answer.get("refused", ()), where, soc)
         raise_all(problems, where=f"{where}: {soc}")

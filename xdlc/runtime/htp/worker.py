@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xdlc.errors import UsageError, XdlcError, nearest_names
+from xdlc.errors import ProblemList, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.runtime.htp.backend import Htp
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.ports import Port, read_feeds, results_of
@@ -37,7 +37,8 @@ def main(folder: Path) -> None:
     try:
         answer = _COMMANDS[request["command"]](request, folder, step)
     except XdlcError as error:
-        answer = {"error": _error_words(error)}
+        each = error.problems if isinstance(error, ProblemList) else (error,)
+        answer = {"errors": [_error_words(problem) for problem in each]}
     unfinished = folder / "answer.part"
     unfinished.write_text(json.dumps(answer))
     unfinished.rename(folder / "answer.json")
@@ -60,6 +61,19 @@ def _model(request: dict[str, Any], step: Step) -> Model:
     return load(request["model"])
 
 
+def _adapt(graphs: Iterable[Graph]) -> None:
+    """Bring graphs into the form that HTP takes."""
+    from xdlc import passes
+
+    problems: list[XdlcError] = []
+    for graph in graphs:
+        try:
+            passes.run(graph, passes.HTP)
+        except XdlcError as error:
+            problems += error.problems if isinstance(error, ProblemList) else (error,)
+    raise_all(problems)
+
+
 def _refusals(htp: Htp, graphs: Iterable[Graph], request: dict[str, Any]) -> list[dict[str, Any]]:
     skip = frozenset(tuple(pair) for pair in request["skip"])
     return [
@@ -71,6 +85,7 @@ def _refusals(htp: Htp, graphs: Iterable[Graph], request: dict[str, Any]) -> lis
 
 def _validate(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
     model = _model(request, step)
+    _adapt(model.graphs.values())
     return {"refused": _refusals(Htp(request["soc_id"], step), model.graphs.values(), request)}
 
 
@@ -78,6 +93,7 @@ def _compile(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any
     from xdlc.runtime.htp.info import BinaryDescription
 
     model = _model(request, step)
+    _adapt(model.graphs.values())
     htp = Htp(request["soc_id"], step)
     refused = _refusals(htp, model.graphs.values(), request)
     if refused:
@@ -99,6 +115,8 @@ def _run(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
             f"there is no graph {wanted!r}", fix=nearest_names(wanted, model.graphs) or "leave the name out"
         )
     graph = model.main if wanted is None else model.graphs[wanted]
+    promised = [tensor.dtype.numpy for tensor in graph.outputs]
+    _adapt([graph])
     htp = Htp(request["soc_id"], step)
     refused = _refusals(htp, [graph], request)
     if refused:
@@ -108,7 +126,8 @@ def _run(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
     feeds = read_feeds(folder, inputs, request)
     results = [port.empty() for port in outputs]
     htp.compile(graph, CompileOptions()).execute(feeds, results)
-    return results_of(folder, outputs, results, request)
+    widened = [array.astype(dtype, copy=False) for array, dtype in zip(results, promised, strict=True)]
+    return results_of(folder, outputs, widened, request)
 
 
 def _run_cache(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:

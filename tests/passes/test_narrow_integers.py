@@ -1,0 +1,41 @@
+"""Known values that do not fit 32 bits are all named, and nothing is changed then."""
+
+from __future__ import annotations
+
+import pytest
+
+from xdlc.errors import ProblemList
+from xdlc.ir import parse, to_text
+from xdlc.passes import NarrowIntegers
+
+TEXT = """
+graph wide {
+  input %ids int64[2]
+  static %table int64[3] = [0, 4294967296, 1]
+  static %fine int64[1] = [2147483647]
+  gather = Gather(%table, %ids) {axis=int32 0} -> %found int64[2]
+  plus = ElementWiseBinary(%found, %fine) {operation=uint32 0} -> %sum int64[2]
+  again = ElementWiseBinary(%sum, %table) {operation=uint32 0} -> %more int64[3]
+  hot = OneHot(%ids) {axis=uint32 1, depth=uint32 4, off_value=int64 0, on_value=int64 -2147483649}
+    -> %y int64[2,4]
+  return %more, %y
+}
+"""
+
+
+def test_every_misfit_is_named_once() -> None:
+    graph = parse(" ".join(TEXT.split("\n    "))).main
+    before = to_text(graph, data="inline")
+    with pytest.raises(ProblemList) as caught:
+        NarrowIntegers().apply(graph)
+    assert [(problem.where, problem.problem) for problem in caught.value.problems] == [
+        (
+            "graph 'wide': op 'gather' (Gather)",
+            "input 0 ('table') holds 4294967296, HTP's integers have 32 bits",
+        ),
+        (
+            "graph 'wide': op 'hot' (OneHot)",
+            "parameter 'on_value' holds -2147483649, HTP's integers have 32 bits",
+        ),
+    ]
+    assert to_text(graph, data="inline") == before

@@ -1,0 +1,148 @@
+"""Stores 64-bit integers in 32 bits, which is as wide as HTP's integers are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdlc import ir
+from xdlc.errors import ConstraintError, XdlcError, raise_all
+from xdlc.ir import Graph, Op, Origin, Param, Role, Tensor
+from xdlc.ir.dtype import INT32, INT64, UINT32, UINT64, DType
+
+NARROW = {INT64: INT32, UINT64: UINT32}
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowIntegers:
+    """Turn int64 into int32 and uint64 into uint32, after a look at every value that is known.
+
+    Inputs and outputs of type int64 stay, with a Cast behind or before them; for uint64 there is no such
+    Cast in HTP, so that these become uint32 themselves.
+    """
+
+    name: str = "narrow_integers"
+
+    def apply(self, graph: Graph) -> bool:
+        """Rewrite ``graph`` and return whether anything changed.
+
+        Raises:
+            ConstraintError: If a static tensor or a parameter holds a value that does not fit; a
+                ProblemList if several do.  The graph is as it was.
+        """
+        raise_all(list(_misfits(graph)))
+        ports = [_split_input(graph, tensor) for tensor in graph.inputs]
+        ports += [_split_output(graph, tensor) for tensor in graph.outputs]
+        kept = {tensor for tensor in (*graph.inputs, *graph.outputs) if tensor.dtype is INT64}
+        tensors = [_narrow_tensor(tensor) for tensor in graph.tensors.values() if tensor not in kept]
+        params = [_narrow_params(op) for op in graph.ops if op.package == ir.NATIVE_PACKAGE]
+        return any([*ports, *tensors, *params])
+
+
+def _misfits(graph: Graph) -> Iterator[XdlcError]:
+    """Yield a problem for each known value that does not fit, at the first op that uses it."""
+    seen: set[Tensor] = set()
+    for op in graph.ops:
+        held: list[tuple[str, Param | None]] = [
+            (f"input {index}", tensor) for index, tensor in enumerate(op.inputs) if tensor not in seen
+        ]
+        if op.package == ir.NATIVE_PACKAGE:
+            held += [(f"parameter {name!r}", param) for name, param in op.params.items()]
+        for place, param in held:
+            if isinstance(param, Tensor):
+                seen.add(param)
+            value = _misfit(param)
+            if value is not None:
+                named = f"{place} ({param.name!r})" if isinstance(param, Tensor) else place
+                yield ConstraintError(
+                    f"{named} holds {value}, HTP's integers have 32 bits",
+                    where=f"graph {graph.name!r}: op {op.name!r} ({op.type})",
+                    fix="use a value that fits 32 bits, or run this part of the model on the host",
+                )
+
+
+def _misfit(param: Param | None) -> int | None:
+    """Return the value farthest outside of 32 bits, if any is."""
+    narrow = NARROW.get(param.dtype) if param is not None else None
+    if param is None or narrow is None:
+        return None
+    if isinstance(param, Tensor):
+        if param.data is None or not param.size:
+            return None
+        values = param.data.numpy()
+        ends = (int(values.min()), int(values.max()))
+        param.data.release()
+    else:
+        ends = (int(param.value), int(param.value))
+    low, high = narrow.limits
+    worst = ends[0] if low - ends[0] > ends[1] - high else ends[1]
+    return None if low <= worst <= high else worst
+
+
+def _split_input(graph: Graph, tensor: Tensor) -> bool:
+    readers = [op for op in graph.consumers(tensor) if not _is_cast(op, INT64, INT32)]
+    if tensor.dtype is not INT64 or not readers:
+        return False
+    inner = _narrow_twin(graph, tensor)
+    for op in readers:
+        graph.set_inputs(op, [inner if held is tensor else held for held in op.inputs])
+    first = next(graph.ops)
+    graph.insert_before(first, _cast(graph, tensor, inner, f"HTP computes input {tensor.name!r} in 32 bits"))
+    return True
+
+
+def _split_output(graph: Graph, tensor: Tensor) -> bool:
+    op = tensor.producer
+    if tensor.dtype is not INT64 or op is None or _is_cast(op, INT32, INT64):
+        return False
+    inner = _narrow_twin(graph, tensor)
+    graph.set_output(op, op.outputs.index(tensor), inner)
+    for reader in graph.consumers(tensor):
+        graph.set_inputs(reader, [inner if held is tensor else held for held in reader.inputs])
+    graph.insert_after(op, _cast(graph, inner, tensor, f"HTP computes output {tensor.name!r} in 32 bits"))
+    return True
+
+
+def _narrow_twin(graph: Graph, tensor: Tensor) -> Tensor:
+    name = graph.unique_name(f"{tensor.name}_int32")
+    return Tensor(name, tensor.shape, INT32, dynamic_axes=tensor.dynamic_axes)
+
+
+def _cast(graph: Graph, source: Tensor, result: Tensor, reason: str) -> Op:
+    producer = source.producer
+    nodes = producer.origin.nodes if producer is not None else ()
+    return ir.make_op(
+        graph, "Cast", [source], [result], name=f"{source.name}_cast", origin=Origin(nodes, reason)
+    )
+
+
+def _is_cast(op: Op, source: DType, result: DType) -> bool:
+    given = op.inputs[0] if op.inputs else None
+    return (
+        op.type == "Cast"
+        and op.package == ir.NATIVE_PACKAGE
+        and given is not None
+        and given.dtype is source
+        and op.outputs[0].dtype is result
+    )
+
+
+def _narrow_tensor(tensor: Tensor) -> bool:
+    narrow = NARROW.get(tensor.dtype)
+    if narrow is None or tensor.role is Role.INPUT_OUTPUT:
+        return False
+    tensor.dtype = narrow
+    if tensor.data is not None:
+        tensor.data = tensor.data.cast(narrow.numpy)
+    return True
+
+
+def _narrow_params(op: Op) -> bool:
+    changed = False
+    for name, param in op.params.items():
+        if isinstance(param, Tensor):
+            changed |= _narrow_tensor(param)
+        elif param.dtype in NARROW:
+            op.params[name] = ir.Scalar(NARROW[param.dtype], param.value)
+            changed = True
+    return changed
