@@ -14,6 +14,8 @@ class XdlcError(Exception):
         where: The place, read from the file down to the node:
             ``model.onnx: node 'conv1' (Conv, opset 13)``.
         fix: What to do about it, in the imperative.
+        node: Name of the source node or op that it is about, for tables.
+        op: Type of that node or op.
 
     Example:
         >>> print(ModelError("Relu needs opset 6", where="m.onnx", fix="upgrade the model"))
@@ -23,11 +25,21 @@ class XdlcError(Exception):
 
     exit_code = 1
 
-    def __init__(self, problem: str, *, where: str | None = None, fix: str | None = None) -> None:
+    def __init__(
+        self,
+        problem: str,
+        *,
+        where: str | None = None,
+        fix: str | None = None,
+        node: str | None = None,
+        op: str | None = None,
+    ) -> None:
         super().__init__(problem)
         self.problem = problem
         self.where = where
         self.fix = fix
+        self.node = node
+        self.op = op
 
     def __str__(self) -> str:
         text = f"{self.where}: {self.problem}" if self.where else self.problem
@@ -90,6 +102,16 @@ class ProblemList(XdlcError):
     def __str__(self) -> str:
         head = f"{self.where}: {self.problem}" if self.where else self.problem
         return "\n".join([head, *(f"- {problem}" for problem in self.problems)])
+
+
+def each_problem(error: XdlcError) -> tuple[XdlcError, ...]:
+    """Return the problems that an error stands for: itself, or those of a list.
+
+    Example:
+        >>> [problem.problem for problem in each_problem(ModelError("a"))]
+        ['a']
+    """
+    return error.problems if isinstance(error, ProblemList) else (error,)
 
 
 def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> str:

@@ -55,7 +55,11 @@ def verify_graph(graph: Graph, *, backend: str | None = None) -> list[Constraint
             where = f"graph {graph.name!r}: op {op.name!r} ({op.type})"
             errors.extend(
                 ConstraintError(
-                    f"{subject}: expected {finding.expected}, found {finding.found}", where=where, fix=fix
+                    f"{subject}: expected {finding.expected}, found {finding.found}",
+                    where=where,
+                    fix=fix,
+                    node=op.name,
+                    op=op.type,
                 )
                 for subject, finding, fix in _op_problems(op, extra)
             )

@@ -58,6 +58,8 @@ def _misfits(graph: Graph) -> Iterator[XdlcError]:
                     f"{named} holds {value}, HTP's integers have 32 bits",
                     where=f"graph {graph.name!r}: op {op.name!r} ({op.type})",
                     fix="use a value that fits 32 bits, or run this part of the model on the host",
+                    node=op.name,
+                    op=op.type,
                 )
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
 
-from xdlc.errors import ConstraintError, ProblemList, StorageError, UsageError, XdlcError
+from xdlc.errors import ConstraintError, ProblemList, StorageError, UsageError, XdlcError, each_problem
 from xdlc.ir import Model, ScaleOffset, Tensor
 from xdlc.runtime.htp import Compiled, CompileOptions, compile_for
 from xdlc.runtime.htp.library import library_folder
@@ -40,10 +40,7 @@ class PrepareError(ProblemList):
     """
 
     def __init__(self, problems: Sequence[XdlcError], model: Model) -> None:
-        each: list[XdlcError] = []
-        for problem in problems:
-            each += problem.problems if isinstance(problem, ProblemList) else (problem,)
-        super().__init__(each)
+        super().__init__([single for problem in problems for single in each_problem(problem)])
         self.model = model
 
 

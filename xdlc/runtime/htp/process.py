@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from xdlc import errors
-from xdlc.errors import BackendError, ConstraintError, ProblemList, StorageError, XdlcError, raise_all
+from xdlc.errors import (
+    BackendError,
+    ConstraintError,
+    ProblemList,
+    StorageError,
+    XdlcError,
+    each_problem,
+    raise_all,
+)
 from xdlc.ir import Graph, Model
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.refusals import explain, lacking
@@ -191,12 +199,16 @@ def ask(
             current = {**current, "command": "validate"}
             problems.append(
                 ConstraintError(
-                    death.problem, where=_op_place(where, soc, *found), fix="leave out or rewrite this op"
+                    death.problem,
+                    where=_op_place(where, soc, *found),
+                    fix="leave out or rewrite this op",
+                    node=found[1],
+                    op=found[2],
                 )
             )
             continue
         except XdlcError as error:
-            for problem in error.problems if isinstance(error, ProblemList) else (error,):
+            for problem in each_problem(error):
                 problem.where = ": ".join([where, soc, *([problem.where] if problem.where else [])])
             raise
         problems += _refusals(answer.get("refused", ()), where, soc)
@@ -207,21 +219,27 @@ def ask(
 def _refusals(refused: Sequence[Mapping[str, Any]], where: str, soc: str) -> list[XdlcError]:
     """One problem for each op, but a single one for all ops whose number format the SoC lacks."""
     problems: list[XdlcError] = []
-    needing: dict[str, list[str]] = {}
+    needing: dict[str, list[tuple[str, str, str]]] = {}
     for refusal in refused:
         place = _op_place(where, soc, refusal["graph"], refusal["op"], refusal["type"])
         lacks = lacking(refusal["log"])
         if lacks is None:
             problem, fix = explain(refusal["type"], refusal["code"], refusal["log"])
-            problems.append(ConstraintError(problem, where=place, fix=fix))
+            problems.append(
+                ConstraintError(problem, where=place, fix=fix, node=refusal["op"], op=refusal["type"])
+            )
         else:
-            needing.setdefault(lacks, []).append(place)
-    for lacks, places in needing.items():
+            needing.setdefault(lacks, []).append((place, refusal["op"], refusal["type"]))
+    for lacks, users in needing.items():
+        place, op, kind = users[0]
+        others = " and others" if len(users) > 1 else ""
         problems.append(
             ConstraintError(
-                f"this SoC's HTP does not compute in {lacks}, which {len(places)} op(s) need",
-                where=f"{places[0]} and others" if len(places) > 1 else places[0],
+                f"this SoC's HTP does not compute in {lacks}, which {len(users)} op(s) need",
+                where=place + others,
                 fix="quantize the model, or choose a SoC that takes float graphs",
+                node=op + others,
+                op=kind + others,
             )
         )
     return problems

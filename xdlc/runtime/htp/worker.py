@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xdlc.errors import ProblemList, UsageError, XdlcError, nearest_names, raise_all
+from xdlc.errors import UsageError, XdlcError, each_problem, nearest_names, raise_all
 from xdlc.runtime.htp.backend import Htp
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.ports import Port, read_feeds, results_of
@@ -37,8 +37,7 @@ def main(folder: Path) -> None:
     try:
         answer = _COMMANDS[request["command"]](request, folder, step)
     except XdlcError as error:
-        each = error.problems if isinstance(error, ProblemList) else (error,)
-        answer = {"errors": [_error_words(problem) for problem in each]}
+        answer = {"errors": [_error_words(problem) for problem in each_problem(error)]}
     unfinished = folder / "answer.part"
     unfinished.write_text(json.dumps(answer))
     unfinished.rename(folder / "answer.json")
@@ -51,6 +50,8 @@ def _error_words(error: XdlcError) -> dict[str, Any]:
         "problem": error.problem,
         "where": error.where,
         "fix": error.fix,
+        "node": error.node,
+        "op": error.op,
     }
 
 
@@ -70,7 +71,7 @@ def _adapt(graphs: Iterable[Graph]) -> None:
         try:
             passes.run(graph, passes.HTP)
         except XdlcError as error:
-            problems += error.problems if isinstance(error, ProblemList) else (error,)
+            problems += each_problem(error)
     raise_all(problems)
 
 
