@@ -27,7 +27,7 @@ attributes = st.recursive(
         real=FLOAT,
         text=st.none() | TEXT,
         flags=st.none() | st.lists(st.booleans(), max_size=4),
-        octets=st.none() | st.binary(max_size=9),
+        positions=st.none() | st.lists(INT32, max_size=4),
         integers=st.none() | st.lists(INT32, max_size=4),
         reals=st.none() | st.lists(FLOAT, max_size=4),
         texts=st.none() | st.lists(TEXT, max_size=4),

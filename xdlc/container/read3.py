@@ -43,7 +43,7 @@ from xdlc.schema.table import Blob
 
 PACKAGE = "snpe"
 GRAPH = "model"
-FLAG, INTEGER, NATURAL, REAL, TEXT, FLAGS, OCTETS, INTEGERS, REALS, TEXTS, NESTED = range(1, 12)
+FLAG, INTEGER, NATURAL, REAL, TEXT, FLAGS, POSITIONS, INTEGERS, REALS, TEXTS, NESTED = range(1, 12)
 UINT8_DATA, FLOAT_DATA = 6, 9
 # Two ways to write encodings: SNPE up to about 1.50, and later (per channel too).
 ENCODINGS = ("FxpData", "DataEncoding")
@@ -268,7 +268,7 @@ def _params(name: str, attribute: Attribute, layer: str, where: str) -> dict[str
 
     lists = {
         FLAGS: (attribute.flags, numpy.bool_),
-        OCTETS: (numpy.frombuffer(bytes(attribute.octets or b""), numpy.uint8), numpy.uint8),
+        POSITIONS: (attribute.positions, numpy.int32),
         INTEGERS: (attribute.integers, numpy.int32),
         REALS: (attribute.reals, numpy.float32),
     }

@@ -10,7 +10,7 @@ from xdlc.schema.table import Blob, Field, Table
 class Attribute(Table):
     """Table Attribute of dlc3_model.fbs."""
 
-    __slots__ = ('name', 'type', 'flag', 'integer', 'natural', 'real', 'text', 'flags', 'octets', 'integers', 'reals', 'texts', 'attributes',)
+    __slots__ = ('name', 'type', 'flag', 'integer', 'natural', 'real', 'text', 'flags', 'positions', 'integers', 'reals', 'texts', 'attributes',)
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class Attribute(Table):
         real: float = 0.0,
         text: str | None = None,
         flags: Sequence[bool] | None = None,
-        octets: Blob | bytes | None = None,
+        positions: Sequence[int] | None = None,
         integers: Sequence[int] | None = None,
         reals: Sequence[float] | None = None,
         texts: Sequence[str] | None = None,
@@ -36,7 +36,7 @@ class Attribute(Table):
         self.real = real
         self.text = text
         self.flags = flags
-        self.octets = octets
+        self.positions = positions
         self.integers = integers
         self.reals = reals
         self.texts = texts
@@ -95,7 +95,7 @@ Attribute.FIELDS = (
     Field('real', 14, 'float', 0.0),
     Field('text', 16, 'string', None),
     Field('flags', 18, 'vector', None, 'bool', None),
-    Field('octets', 20, 'vector', None, 'ubyte', None),
+    Field('positions', 20, 'vector', None, 'int', None),
     Field('integers', 22, 'vector', None, 'int', None),
     Field('reals', 24, 'vector', None, 'float', None),
     Field('texts', 26, 'vector', None, 'string', None),
