@@ -76,6 +76,13 @@ def is_plain(test: Any) -> bool:
     )
 
 
+def has_small_types(test: Any) -> bool:
+    """Return whether an input or output is of 8-bit floats, or of less than 8 bits."""
+    values = (*test.model.graph.input, *test.model.graph.output)
+    names = {onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type) for value in values}
+    return any(re.fullmatch(r"FLOAT[48]E.*|U?INT[24]", name) for name in names)
+
+
 def is_random(test: Any) -> bool:
     """Return whether a test draws random numbers: a node that does, or Dropout told to drop something."""
     types = {node.op_type for node in test.model.graph.node}
@@ -212,12 +219,19 @@ def measure(names: Sequence[str], *, processes: int = 2, seconds: float = 60.0) 
     ]
 
 
-def report(entries: Sequence[Mapping[str, Any]], *, reasons: bool) -> None:
-    """Print counts, then what is neither right nor refused, then the refusals if asked."""
+def table(title: str, entries: Sequence[Mapping[str, Any]]) -> None:
+    print(f"\n{title}: {len(entries)}")
     print(f"{'':12}" + "".join(f"{verdict:>9}" for verdict in VERDICTS))
     for engine in ENGINES:
         counts = Counter(entry[engine] for entry in entries)
         print(f"{engine:12}" + "".join(f"{counts[verdict]:>9}" for verdict in VERDICTS))
+
+
+def report(entries: Sequence[Mapping[str, Any]], *, reasons: bool) -> None:
+    """Print counts, then what is neither right nor refused, then the refusals if asked."""
+    table("all types", entries)
+    usual = [entry for entry in entries if not has_small_types(TESTS[entry["name"]])]
+    table("without inputs and outputs of 8-bit floats or of less than 8 bits", usual)
     for verdict in ("wrong", "crashed", "timeout"):
         for entry in entries:
             if entry["ours"] == verdict:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +19,10 @@ from tests.corpus_models import relative_error
 DATA = Path(onnx.backend.test.__file__).parent / "data"
 LIGHT = sorted((DATA / "light").glob("*.onnx"))
 SINGLE = sorted(path.parent for path in DATA.glob("pytorch-*/*/model.onnx"))
+
+CONFORMANCE = Path(__file__).parents[2] / "bench" / "conformance.py"
+# Tests of the onnx package 1.23 that must be right; none may be wrong, whatever its version.
+RIGHT = 760
 
 OF_OPSET_7 = {"Add", "Sub", "Mul", "Div", "Pow", "Gemm", "BatchNormalization", "PRelu"}
 
@@ -73,3 +80,14 @@ def test_single_operators_match_or_are_refused_with_the_known_reason(folder):
         expected = tensor(folder / "test_data_set_0" / f"output_{index}.pb")
         assert found[output.name].shape == expected.shape
         np.testing.assert_allclose(found[output.name], expected, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.corpus
+def test_node_tests_are_right_or_refused(corpus, tmp_path):
+    """All of the package's node tests, through a DLC on disk."""
+    command = [sys.executable, CONFORMANCE, "--json", tmp_path / "verdicts.json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    verdicts = Counter(entry["ours"] for entry in json.loads((tmp_path / "verdicts.json").read_text()))
+    assert verdicts.keys() <= {"right", "refused"}
+    assert verdicts["right"] >= RIGHT
