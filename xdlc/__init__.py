@@ -6,6 +6,7 @@ The verbs of the command line, in Python::
     quantized = xdlc.quantize(model, samples, weights_bitwidth=8, act_bitwidth=8)
     xdlc.prepare(quantized, socs=["sm8550", "sm8650"]).save("net.dlc")
     outputs = xdlc.run("net.dlc", {"x": image})
+    xdlc.to_onnx("net.dlc", "net.onnx")
 
 Importing this package loads none of the heavy libraries; the verbs do, when they are called.
 """
@@ -19,13 +20,13 @@ import xdlc.prepare as _prepare_package
 from xdlc.version import VERSION
 
 if TYPE_CHECKING:
-    from xdlc.api import convert, load, quantize, run
+    from xdlc.api import convert, load, quantize, run, to_onnx
     from xdlc.errors import XdlcError
     from xdlc.ir import Model
 
 __version__ = VERSION
 
-__all__ = ["Model", "XdlcError", "__version__", "convert", "load", "prepare", "quantize", "run"]
+__all__ = ["Model", "XdlcError", "__version__", "convert", "load", "prepare", "quantize", "run", "to_onnx"]
 
 _HOMES = {"Model": "xdlc.ir", "XdlcError": "xdlc.errors"}
 

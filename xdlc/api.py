@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from xdlc.errors import UnsupportedOp, UsageError, nearest_names
@@ -119,6 +120,25 @@ def run(
 
         _check_options("runtime htp", htp.run, options)
     return run_model(executable(model), _by_name(feeds, "feeds"), runtime=runtime, **options)
+
+
+def to_onnx(model: Model | PathLike, path: PathLike, **options: Any) -> tuple[Path, ...]:
+    """Write a model as an ONNX file that onnxruntime runs, and return the paths of the files written.
+
+    Args:
+        model: The model, or the path of a DLC.
+        path: The ONNX file.
+        **options: Flags of ``xdlc-to-onnx`` under their names: ``encodings="qdq"``, ``external_data=True``...
+
+    Raises:
+        UsageError: If an option, or the graph that it names, is not known.
+        UnsupportedOp: If operations have no form in ONNX; all of them are listed.
+        StorageError: If a file cannot be read or written.
+    """
+    from xdlc.runtime.export import export
+
+    _check_options("to_onnx", export, options)
+    return export(executable(model), path, **options)
 
 
 def executable(model: Model | PathLike) -> Model:

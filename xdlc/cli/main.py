@@ -16,6 +16,7 @@ _MODULES = {
     "graph-prepare": "graph_prepare",
     "info": "info",
     "net-run": "net_run",
+    "to-onnx": "to_onnx",
 }
 _ALIASES = {"convert": "onnx-to-dlc"}
 
@@ -50,5 +51,5 @@ def main() -> None:
     """Convert, quantize, prepare, run and look into DLC model containers.
 
     Every command is also a tool of its own: xconv-onnx-to-dlc (here also `convert`), xdlc-quant,
-    xdlc-graph-prepare, xdlc-info, xdlc-net-run.
+    xdlc-graph-prepare, xdlc-info, xdlc-net-run, xdlc-to-onnx.
     """

@@ -88,7 +88,7 @@ class Builder:
         return found
 
     def reserve(self, names: Iterable[str]) -> None:
-        """Keep names free for the inputs and outputs of the model."""
+        """Keep the names of the graph's tensors free for the values that hold them."""
         self._reserved.update(names)
 
     def release(self) -> None:
@@ -148,7 +148,7 @@ class Builder:
         return self.constant(value, compute_dtype(tensor.dtype))
 
     def initializer(self, hint: str, data: TensorData) -> str:
-        """Return the name of an initializer that holds ``data``."""
+        """Return the name of an initializer that holds ``data``: ``hint`` if it is a static tensor's."""
         import numpy
         from onnx import TensorProto, helper, numpy_helper
 
@@ -232,6 +232,11 @@ class Builder:
         if tensor not in self._stored and tensor in self._unrounded:
             return (self._unrounded[tensor][0],)
         return tuple(self._stored.get(tensor) or self._real.get(tensor) or ())
+
+    def values(self, tensor: Tensor) -> tuple[str, ...]:
+        """Return the ONNX values that hold ``tensor`` as real numbers, the one its op computes first."""
+        unrounded = (self._unrounded[tensor][1],) if tensor in self._unrounded else ()
+        return (*unrounded, *self._real.get(tensor, {}).values())
 
     def _make_real(self, tensor: Tensor, order: Perm) -> str:
         if tensor.is_static:

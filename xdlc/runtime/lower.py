@@ -80,6 +80,10 @@ class Lowered:
         orders = self._builder.orders(found)
         return self._builder.read(found, orders[0] if any_layout and orders else None)
 
+    def values(self, tensor: Tensor) -> tuple[str, ...]:
+        """Return the ONNX values that hold a tensor as real numbers, the one its op computes first."""
+        return self._builder.values(tensor)
+
     def layout(self, tensor: str) -> tuple[int, ...]:
         """Return the axis order of ``value(tensor, any_layout=True)``, in axes of the tensor."""
         found = self.graph.tensors[tensor]
@@ -167,7 +171,7 @@ def lower(graph: Graph, *, quantized: bool = True, outputs: Iterable[str] | None
     extra = list(dict.fromkeys(outputs or ()))
     _check_outputs(graph, extra)
     b = Builder(graph, quantized=quantized)
-    b.reserve(tensor.name for tensor in (*graph.inputs, *graph.outputs))
+    b.reserve(graph.tensors)
     inputs, infos = _inputs(graph, b)
     problems: list[XdlcError] = []
     for op in graph.ops:

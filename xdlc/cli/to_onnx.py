@@ -1,0 +1,46 @@
+"""``xdlc-to-onnx``: a DLC as an ONNX model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xdlc.cli import common
+
+
+@common.tool("xdlc-to-onnx")
+@click.option("-i", "--input_dlc", "source", type=common.INPUT_FILE, required=True, help="The DLC.")
+@click.option(
+    "-o",
+    "--output_path",
+    "target",
+    type=common.OUTPUT_FILE,
+    help="The ONNX model.  [default: the DLC's name.onnx]",
+)
+@click.option("--graph", metavar="NAME", help="The graph to write.  [default: the first]")
+@click.option(
+    "--encodings",
+    type=click.Choice(["qdq", "aimet", "none"]),
+    default="qdq",
+    show_default=True,
+    help="qdq: QuantizeLinear and DequantizeLinear nodes; aimet: a float model and a file of encodings"
+    " beside it, in AIMET's format 1.0.0; none: a float model.",
+)
+@click.option(
+    "--external_data",
+    is_flag=True,
+    help="Write the weights to a file of their own; always so from 2 GiB on.",
+)
+def main(source: Path, target: Path | None, **options: Any) -> None:
+    """Write a DLC as an ONNX model that onnxruntime runs.
+
+    Takes containers of format 3 and 4, ours and the vendor's. Names and shapes of inputs and outputs
+    stay; quantized ones are float32.
+    """
+    from xdlc import api
+
+    target = common.check_target(target or common.derived_path(source, ".onnx"), keep=source)
+    for path in api.to_onnx(source, target, **options):
+        click.echo(f"written: {path}")

@@ -1,0 +1,102 @@
+"""Encodings as a JSON file in AIMET's format 1.0.0, by the names that the ONNX model has.
+
+AIMET counts stored values from 0 whatever their type, so that a symmetric encoding of n bits has the
+offset ``-2 ** (n - 1)``; ``real = (stored + offset) * scale``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from xdlc.container.storage import replace_file
+from xdlc.errors import UnsupportedOp
+from xdlc.ir import (
+    AxisScaleOffset,
+    BlockScaleOffset,
+    BlockwiseExpansion,
+    Graph,
+    ScaleOffset,
+    Tensor,
+)
+
+VERSION = "1.0.0"
+SUFFIX = ".encodings"
+LPBQ_BITS = 4  # of a stored value; the blocks' integer scales add theirs
+
+
+def save_encodings(
+    graph: Graph, held: Mapping[str, Iterable[str]], path: str | os.PathLike[str]
+) -> tuple[Path]:
+    """Write the encodings beside the model, under its name and ``.encodings``, and return the path.
+
+    Args:
+        graph: The graph.
+        held: Names of the ONNX values that hold each tensor, by the tensor's name.
+        path: The ONNX file.
+
+    Raises:
+        UnsupportedOp: If an encoding has no form in the file.
+        StorageError: If the file cannot be written.
+    """
+    activations, params = [], []
+    for tensor in graph.tensors.values():
+        if tensor.encoding is None or not tensor.dtype.is_fixed:
+            continue
+        for name in sorted(held.get(tensor.name, ())):
+            (params if tensor.is_static else activations).append({"name": name, **_entry(tensor)})
+    content = {
+        "version": VERSION,
+        "activation_encodings": activations,
+        "param_encodings": params,
+        "excluded_layers": [],
+    }
+    beside = Path(path).with_suffix(SUFFIX)
+    text = json.dumps(content, indent=2) + "\n"
+    replace_file(beside, lambda file: file.write(text.encode()))
+    return (beside,)
+
+
+def _entry(tensor: Tensor) -> dict[str, Any]:
+    encoding = tensor.encoding
+    if isinstance(encoding, ScaleOffset):
+        return _affine("PER_TENSOR", tensor, [encoding.scale], [encoding.offset], encoding.bits)
+    if isinstance(encoding, AxisScaleOffset):
+        return _affine("PER_CHANNEL", tensor, encoding.scales, encoding.offsets, encoding.bits)
+    if isinstance(encoding, BlockScaleOffset):
+        made = _affine("PER_BLOCK", tensor, encoding.scales, encoding.offsets, encoding.bits)
+        return {**made, "block_size": max(encoding.block_shape)}
+    if isinstance(encoding, BlockwiseExpansion):
+        made = _affine("LPBQ", tensor, encoding.scales, encoding.offsets, LPBQ_BITS)
+        axis = encoding.axis
+        return {
+            **made,
+            "bw": LPBQ_BITS + encoding.block_scale_bits,
+            "compressed_bw": LPBQ_BITS,
+            "block_size": tensor.size // tensor.shape[axis] // encoding.blocks_per_axis,
+            "per_block_int_scale": list(encoding.block_scales),
+        }
+    raise UnsupportedOp(
+        f"{type(encoding).__name__} has no form in a file of encodings",
+        where=f"tensor {tensor.name!r}",
+        fix="export with --encodings none, or quantize the tensor with scales and offsets",
+    )
+
+
+def _affine(
+    kind: str, tensor: Tensor, scales: Sequence[float], offsets: Sequence[int], used: int | None
+) -> dict[str, Any]:
+    bits = used or tensor.dtype.bits
+    lowest = -(1 << (bits - 1)) if tensor.dtype.is_signed else 0
+    counted = [offset + lowest for offset in offsets]
+    return {
+        "enc_type": kind,
+        "dtype": "INT",
+        "bw": bits,
+        "is_sym": all(offset == -(1 << (bits - 1)) for offset in counted),
+        "scale": list(scales),
+        "offset": counted,
+    }
