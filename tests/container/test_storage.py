@@ -247,6 +247,33 @@ def test_dynamic_axes_and_read_write_tensors(tmp_path):
     check_round_trip(model, tmp_path)
 
 
+def several_graphs(*names: str) -> Model:
+    model = Model()
+    for count, name in enumerate(names, 1):
+        graph = one_op(weight=static("w", np.full(count, count, np.float32))).main
+        graph.name = name
+        model.add_graph(graph)
+    return model
+
+
+@both_versions
+def test_graphs_stand_by_name_but_keep_their_order(tmp_path, version):
+    found = check_round_trip(several_graphs("main", "else", "then", "é", "a"), tmp_path, version)
+    assert list(found.graphs) == ["main", "else", "then", "é", "a"]
+    path = tmp_path / "m.dlc"
+    entry = next(entry for entry in describe(path).entries if entry.name == "model")
+    content = path.read_bytes()[entry.offset + 8 : entry.offset + entry.size]
+    written = decode(content, dlc4_model.Model, "here").graphs
+    assert [graph.name for graph in written] == ["a", "else", "main", "then", "é"]
+
+
+def test_graphs_without_a_record_of_their_order_stand_by_name(tmp_path):
+    save(several_graphs("m", "n", "l"), tmp_path / "m.dlc")
+    content = (tmp_path / "m.dlc").read_bytes().replace(b"xdlc.io", b"xdlc.no")
+    (tmp_path / "m.dlc").write_bytes(content)
+    assert list(load(tmp_path / "m.dlc").graphs) == ["l", "m", "n"]
+
+
 @both_versions
 def test_block_encoding(tmp_path, version):
     encoding = BlockScaleOffset((1, 1, 16, 1), tuple(0.5 + index for index in range(4)), bits=4)

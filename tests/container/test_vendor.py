@@ -3,11 +3,14 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.vendor_compare import differences
 from xdlc.container import caches, load, save
 from xdlc.container.aip import parse_aip
+from xdlc.ir import Graph, Model, Tensor, make_op, static, string, u32
+from xdlc.ir.dtype import FLOAT32
 
 pytestmark = pytest.mark.vendor
 
@@ -106,3 +109,28 @@ def test_old_files_load_whole(path):
     for name, data in model.records.items():
         record = parse_aip(data.numpy().tobytes(), where=name)
         assert (record.sections[0].first, record.sections[-1].last) == (0, 119)
+
+
+def test_several_graphs_in_any_order(vendor_check, tmp_path):
+    model = Model()
+    for name in ("main", "else", "then"):
+        graph = model.add_graph(Graph(name))
+        x = graph.add_input(Tensor("x", (2, 3), FLOAT32))
+        weight = static("w", np.arange(3, dtype=np.float32))
+        y = Tensor("y", (2, 3), FLOAT32)
+        graph.append(make_op(graph, "ElementWiseBinary", [x, weight], [y], {"operation": u32(0)}))
+        graph.add_output(y)
+    # An op of a package the vendor does not know, and an accumulator that starts empty.
+    other = model.graphs["then"]
+    start = static("start", np.zeros((0, 3), np.float32))
+    grown = Tensor("grown", (2, 3), FLOAT32, dynamic_axes=(0,))
+    params = {"then_graph": string("then"), "else_graph": string("else")}
+    other.append(make_op(other, "Anything", [start, other.inputs[0]], [grown], params, package="xdlc"))
+    other.add_output(grown)
+    path = tmp_path / "several.dlc"
+    save(model, path)
+    answer = vendor_check("read", path)
+    assert answer["ok"], answer["reason"]
+    for theirs in answer["graphs"]:
+        assert differences(model.graphs[theirs["name"]], theirs) == []
+    assert sorted(theirs["name"] for theirs in answer["graphs"]) == ["else", "main", "then"]

@@ -287,3 +287,17 @@ def read_io(data: memoryview, metadata: dict[str, Any], where: str) -> None:
                     layouts[name] = note
     if layouts:
         metadata["layouts"] = layouts
+
+
+def read_graph_order(data: memoryview, model: Model, where: str) -> None:
+    """Put the graphs of ``model`` in the order of an ``xdlc.io`` record: the main one comes first.
+
+    In the file they stand in the order of their names.
+
+    Raises:
+        ContainerError: If the record does not have the form that ``io_text`` writes.
+    """
+    found = _object(read_json(data, where), where)
+    listed = [graph.get("name") for graph in _objects(found.get("graphs"), "graphs", where)]
+    known = [name for name in listed if isinstance(name, str) and name in model.graphs]
+    model.graphs = {name: model.graphs[name] for name in dict.fromkeys((*known, *model.graphs))}

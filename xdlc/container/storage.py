@@ -83,6 +83,10 @@ def _load(source: MappedFile) -> Model:
         read_layers(source, entries, model)
     else:
         read_graphs(source, entries, version, model)
+    if texts.IO in entries:
+        entry = entries[texts.IO]
+        view = source.view(entry.offset, entry.size)
+        texts.read_graph_order(view, model, f"{source.path}: entry {texts.IO!r}")
     if texts.TRACE in entries:
         entry = entries[texts.TRACE]
         view = source.view(entry.offset, entry.size)
