@@ -293,7 +293,23 @@ class Builder:
                 self._unrounded[tensor] = order, value
                 return
             value = qdq.rounded(self, value, tensor, order)
+        elif tensor.dtype.name == "bfloat16":
+            value = self.rounded(value, tensor)
         self._real[tensor] = {order: value}
+
+    def rounded(self, value: str, tensor: Tensor) -> str:
+        """Return a computed value as the plain type of ``tensor`` can hold it."""
+        return self.cast(self.cast(value, tensor.dtype.numpy), self.dtype(tensor))
+
+    def wrapped(self, value: str, tensor: Tensor) -> str:
+        """Return a computed value with integers beyond the type of ``tensor`` wrapped around.
+
+        For ops that can leave the range of a type that is computed in a wider one.
+        """
+        held = tensor.dtype
+        if not held.is_integer or held.numpy.itemsize == self.dtype(tensor).itemsize:
+            return value
+        return self.rounded(value, tensor)
 
     def write_reshaped(self, tensor: Tensor, value: str, shape: Sequence[int]) -> None:
         """Make ``value`` the value of ``tensor``, its shape changed after rounding."""

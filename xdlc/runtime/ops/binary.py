@@ -38,7 +38,11 @@ def _floor_div(b: Builder, x: str, y: str, dtype: numpy.dtype) -> str:
 def _mod(b: Builder, x: str, y: str, dtype: numpy.dtype) -> str:
     if dtype.kind != "f":
         return b.node("Mod", [x, y])
-    return b.node("Sub", [x, b.node("Mul", [b.node("Floor", [b.node("Div", [x, y])]), y])])
+    # By way of fmod, which is exact and knows what infinity leaves over; then the divisor's sign.
+    zero, rest = b.constant(0, dtype), b.node("Mod", [x, y], fmod=1)
+    signs = b.node("Xor", [b.node("Less", [rest, zero]), b.node("Less", [y, zero])])
+    differs = b.node("And", [signs, b.node("Not", [b.node("Equal", [rest, zero])])])
+    return b.node("Where", [differs, b.node("Add", [rest, y]), rest])
 
 
 def _fmod(b: Builder, x: str, y: str, dtype: numpy.dtype) -> str:
@@ -99,6 +103,8 @@ def _lower(op: Op, b: Builder, operation: str) -> None:
         value = b.node(ARITHMETIC[operation], [x, y])
     else:
         value = COMPOSED[operation](b, x, y, common)
+    if common == b.dtype(target):
+        value = b.wrapped(value, target)
     b.write(target, value, order, dtype=common)
 
 

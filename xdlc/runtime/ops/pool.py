@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from xdlc.ir import Op, Tensor
 from xdlc.runtime import args
 from xdlc.runtime.builder import Builder, channels_first
@@ -43,8 +45,13 @@ def pool_max(op: Op, b: Builder) -> None:
     """Lower to MaxPool; windows of the ceil rounding mode may hang over the end."""
     source, target = args.operand(op, 0), args.result(op)
     order, window = channels_first(source.rank), _window(op, source)
-    value = b.node("MaxPool", [b.read(source, order)], ceil_mode=int(op.param("rounding_mode", 0)), **window)
-    b.write(target, value, order)
+    # onnxruntime pools floats only; float64 holds every integer of 32 bits.
+    dtype = numpy.dtype(numpy.float64) if source.dtype.is_integer else b.dtype(source)
+    if source.dtype.is_integer and source.dtype.bits == 64:
+        raise b.unsupported("a pool over 64-bit integers has no host implementation")
+    value = b.read(source, order, dtype=dtype)
+    value = b.node("MaxPool", [value], ceil_mode=int(op.param("rounding_mode", 0)), **window)
+    b.write(target, value, order, dtype=dtype)
 
 
 @lowering("PoolAvg2d", "PoolAvg3d")

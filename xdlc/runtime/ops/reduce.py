@@ -26,7 +26,8 @@ def reduce(op: Op, b: Builder) -> None:
         order = channels_first(4)
         b.write(target, b.node("GlobalAveragePool", [b.read(source, order)]), order)
         return
-    b.write(target, b.node(TYPES[op.type], [b.read(source), b.ints(*axes)], keepdims=int(keep)))
+    value = b.node(TYPES[op.type], [b.read(source), b.ints(*axes)], keepdims=int(keep))
+    b.write(target, b.wrapped(value, target))
 
 
 @lowering("Moments")

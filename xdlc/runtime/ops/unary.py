@@ -32,6 +32,8 @@ def _lower(op: Op, b: Builder, operation: str) -> None:
         value = b.node("Reciprocal", [b.node("Sqrt", [value])])
     else:
         value = b.node(DIRECT[operation], [value])
+    if operation in ("Abs", "Neg") and dtype == b.dtype(target):
+        value = b.wrapped(value, target)
     b.write(target, value, order, dtype=dtype)
 
 

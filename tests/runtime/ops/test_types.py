@@ -1,0 +1,58 @@
+"""Values of types that the host computes in wider ones: narrow integers and bfloat16."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from xdlc.errors import UnsupportedOp
+
+ADD, MULTIPLY, SUBTRACT = 0, 13, 18
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int16, np.uint32])
+@pytest.mark.parametrize(
+    ("operation", "function"), [(ADD, np.add), (MULTIPLY, np.multiply), (SUBTRACT, np.subtract)]
+)
+def test_narrow_integers_wrap_around_within_a_graph(one_op, dtype, operation, function):
+    x = np.array([3, 100, np.iinfo(dtype).max], dtype)
+    y = np.array([5, 200 % (np.iinfo(dtype).max + 1), 2], dtype)
+    name = np.dtype(dtype).name
+    found = one_op("ElementWiseBinary", [x, y], [((3,), name)], {"operation": operation})
+    np.testing.assert_array_equal(found, function(x, y))
+
+
+def test_sums_of_narrow_integers_wrap_around(one_op):
+    x = np.full((2, 5), 100, np.int8)
+    found = one_op("ReduceSum", [x], [((2,), "int8")], {"axes": [1]})
+    np.testing.assert_array_equal(found, x.sum(1, dtype=np.int8))
+
+
+def test_modulo_of_infinity_and_zero(one_op):
+    x = np.array([-np.inf, 0.0, -0.0, -3, 3, 3, -3, 4, -4, 5, 7.5, -7.5], np.float32)
+    y = np.array([2, 5, 5, np.inf, np.inf, -np.inf, -np.inf, -2, 2, 0, 2, 2], np.float32)
+    found = one_op("ElementWiseMod", [x, y], [(len(x),)])
+    with np.errstate(invalid="ignore"):
+        want = np.mod(x, y)
+    np.testing.assert_array_equal(found, want)
+
+
+def test_bfloat16_is_rounded_after_each_op(one_op):
+    x = np.array([1.0078125, 3.015625], ml_dtypes.bfloat16)
+    found = one_op("ElementWiseMultiply", [x, x], [((2,), "bfloat16")])
+    np.testing.assert_array_equal(found.astype(np.float32), (x * x).astype(np.float32))
+
+
+def test_softmax_of_bfloat16_is_refused(one_op):
+    x = np.ones((2, 3), ml_dtypes.bfloat16)
+    with pytest.raises(UnsupportedOp, match="partial sums"):
+        one_op("Softmax", [x], [((2, 3), "bfloat16")])
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32])
+def test_pool_of_integers(one_op, dtype):
+    x = np.arange(16, dtype=dtype).reshape(1, 4, 4, 1) + (0 if dtype == np.uint8 else (1 << 30))
+    params = {"filter_size": [2, 2], "stride": [2, 2], "pad_amount": [[0, 0], [0, 0]]}
+    found = one_op("PoolMax2d", [x.astype(dtype)], [((1, 2, 2, 1), np.dtype(dtype).name)], params)
+    np.testing.assert_array_equal(found, x[:, 1::2, 1::2].astype(dtype))
