@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -15,6 +21,9 @@ TOLERANCE = 1e-5
 # onnxruntime disagrees with itself by more than the tolerance between its optimization levels here;
 # test_ill_conditioned_model bounds ours by that.
 ILL_CONDITIONED = ("ppocrv3_det",)
+HARNESS = Path(__file__).parents[2] / "bench" / "corpus.py"
+# Part of the models that onnxruntime runs which must be right, by what open dimensions are bound to.
+RIGHT = {"reference": 0.78, "none": 0.74}
 
 
 @pytest.mark.parametrize("name", [name for name in (*CNNS, *OTHERS) if name not in ILL_CONDITIONED])
@@ -85,3 +94,16 @@ def test_quantized_output_is_near_the_float_one(corpus, name, least):
     for key, values in expected.items():
         noise = np.mean((found[key] - values) ** 2, dtype=np.float64)
         assert 10 * np.log10(np.mean(values**2, dtype=np.float64) / noise) >= least
+
+
+@pytest.mark.parametrize("bind", RIGHT)
+def test_every_model_is_right_or_refused(corpus, tmp_path, bind):
+    """All models of the manifest, within the harness's limits of time and memory."""
+    verdicts = tmp_path / "verdicts.json"
+    command = [sys.executable, HARNESS, corpus, "--bind", bind, "--json", verdicts]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    entries = json.loads(verdicts.read_text())
+    assert Counter(entry["verdict"] for entry in entries).keys() <= {"right", "refused", "unchecked"}
+    runs = [entry["verdict"] for entry in entries if entry["runs"]]
+    assert runs.count("right") >= RIGHT[bind] * len(runs)
