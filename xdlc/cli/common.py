@@ -32,7 +32,9 @@ class Tool(click.Command):
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
         except XdlcError as error:
-            _give_up(ctx, f"error: {error}", error.exit_code)
+            from xdlc.cli.problems import error_lines
+
+            _give_up(ctx, "error: " + "\n".join(error_lines(error)), error.exit_code)
         except KeyboardInterrupt:
             _give_up(ctx, "interrupted", EXIT_INTERRUPTED)
         except MemoryError as error:

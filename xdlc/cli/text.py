@@ -49,6 +49,41 @@ def _wrapped(head: str, text: str) -> Iterator[str]:
         yield " " * len(head) + line
 
 
+def table(titles: Row, rows: Sequence[Row], widths: Sequence[int], indent: str = "  ") -> Iterator[str]:
+    """Yield a table whose cells are wrapped to their columns.
+
+    Args:
+        titles: Headings.
+        rows: Cells, which may be longer than their columns; each of their lines is wrapped by itself.
+        widths: The widest that each column may become; the last one gets what is left of the page.
+        indent: Put in front of each line.
+    """
+    needed = [
+        max(len(line) for row in (titles, *rows) for line in row[i].split("\n")) for i in range(len(titles))
+    ]
+    wide = [min(most, needed[i]) for i, most in enumerate(widths)]
+    left = WIDTH - len(indent) - sum(wide) - 2 * len(wide)
+    wide.append(max(min(needed[-1], left), 8))
+    for row in (titles, tuple("-" * width for width in wide), *rows):
+        cells = [
+            [part for line in cell.split("\n") for part in _folded(line, wide[i])]
+            for i, cell in enumerate(row)
+        ]
+        for line in range(max(map(len, cells))):
+            parts = [cell[line] if line < len(cell) else "" for cell in cells]
+            yield (indent + "  ".join(f"{part:<{wide[i]}}" for i, part in enumerate(parts))).rstrip()
+
+
+def _folded(text: str, width: int) -> Iterator[str]:
+    """Yield lines of at most ``width``; longer words are cut, behind punctuation if there is any."""
+    for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False):
+        while len(line) > width:
+            cut = max(line.rfind(mark, width // 2, width) for mark in "/._:") + 1 or width
+            yield line[:cut]
+            line = line[cut:]
+        yield line
+
+
 def dims(shape: Sequence[int | None] | None) -> str:
     """Return a shape as text.
 

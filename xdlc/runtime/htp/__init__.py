@@ -7,7 +7,7 @@ public API in child processes only (see docs/adr/0006).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,20 +35,27 @@ class Compiled:
     entry: dict[str, Any]
 
 
-def validate(model: ModelOrPath, *, soc: str = "sm8650", timeout: float = 600) -> None:
+def validate(
+    model: ModelOrPath,
+    *,
+    soc: str = "sm8650",
+    timeout: float = 600,
+    skip: Sequence[tuple[str, str]] = (),
+) -> None:
     """Ask HTP about every op of every graph.
 
     Args:
         model: A model, a graph, or the path of a DLC.
         soc: Name of the SoC to ask for.
         timeout: Seconds to wait.
+        skip: Names of graph and op of the ops not to ask about.
 
     Raises:
         ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
         BackendError: If the library is missing, unknown, or fails.
     """
     with Child() as child:
-        _ask(child, model, soc, timeout, command="validate")
+        _ask(child, model, soc, timeout, command="validate", skip=list(skip))
 
 
 def compile_for(

@@ -184,7 +184,7 @@ def ask(
         BackendError: If the library fails otherwise, is missing or unknown.
     """
     library_folder()
-    crashed: list[tuple[str, str]] = []
+    crashed: list[tuple[str, str]] = list(request.get("skip", ()))
     problems: list[XdlcError] = []
     current = {**request, "skip": crashed}
     while True:

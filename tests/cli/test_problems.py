@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from click.testing import CliRunner
+
+from xdlc.cli import common
+from xdlc.cli.problems import SHOWN_NODES, error_lines, problem_table
+from xdlc.errors import ModelError, ProblemList, UnsupportedOp, UsageError, XdlcError
+
+LONG = "/encoder/layers.0/attention/self/" + "very_long_" * 9 + "GridSample_12"
+FIX = "rewrite this part of the model, or cut the graph before it with --out_name"
+
+
+def unsupported(node: str, why: str = "attribute mode='cubic' has no QNN operation") -> XdlcError:
+    return UnsupportedOp(
+        why, where=f"m.onnx: node {node!r} (GridSample, opset 16)", fix=FIX, node=node, op="Grid"
+    )
+
+
+def test_long_names_are_wrapped_and_nothing_is_lost() -> None:
+    lines = list(error_lines(ProblemList([unsupported(LONG, "w" * 300), unsupported("b")], where="m.onnx")))
+    assert lines[0] == "m.onnx: 2 problem(s)"
+    assert max(map(len, lines)) <= common.WIDTH
+    node_column = [line[2:28].strip() for line in lines[3:]]
+    assert "".join(node_column).startswith(LONG)
+
+
+def test_equal_problems_share_a_row() -> None:
+    names = [f"n{number}" for number in range(10)]
+    cells = [(name, "Grid", "", "why", "fix") for name in names]
+    few = "\n".join(problem_table(cells))
+    assert few.count("why") == 2  # in the heading and once below
+    assert "n5\n" in few
+    assert f"and {10 - SHOWN_NODES} more" in few
+    every = "\n".join(problem_table(cells, every_node=True))
+    assert all(name in every for name in names)
+
+
+def test_the_table_says_whose_verdict_it_is() -> None:
+    lines = list(problem_table([("a", "Relu", "vendor", "why", "fix")]))
+    assert lines[0].split() == ["node", "op", "by", "why", "fix"]
+    assert lines[2].split() == ["a", "Relu", "vendor", "why", "fix"]
+
+
+def test_names_from_files_cannot_steer_the_terminal() -> None:
+    assert "\x1b" not in "".join(problem_table([("a\x1b[2J", "R\n", "", "w\x07", "f")]))
+
+
+def test_one_problem_and_problems_of_no_node_stay_text() -> None:
+    for error in (unsupported("a"), ProblemList([ModelError("one"), UsageError("two")], where="m.onnx")):
+        assert list(error_lines(error)) == [str(error)]
+
+
+def test_tools_print_the_table() -> None:
+    @common.tool("x")
+    def command() -> None:
+        raise ProblemList(
+            [unsupported("a"), unsupported("b"), UsageError("no", where="m.onnx")], where="m.onnx"
+        )
+
+    result = CliRunner().invoke(command)
+    assert result.exit_code == UnsupportedOp.exit_code
+    assert result.stderr.startswith("x: error: m.onnx: 3 problem(s)\n  node  op    why")
+    assert "m.onnx: no" in result.stderr

@@ -1,0 +1,53 @@
+"""Problems of a model as one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdlc.cli import text
+from xdlc.errors import XdlcError, each_problem
+
+SHOWN_NODES = 6
+_NODE, _OP, _BY, _WHY = 26, 16, 8, 32
+
+Cells = tuple[str, str, str, str, str]
+"""Node, op, who says so, why, fix."""
+
+
+def problem_table(problems: Sequence[Cells], *, every_node: bool = False) -> Iterator[str]:
+    """Yield a table of problems; nodes that have the same one share a row.
+
+    Args:
+        problems: The problems.
+        every_node: Name all nodes of a row instead of the first few.
+    """
+    nodes: dict[tuple[str, ...], list[str]] = {}
+    for node, *others in problems:
+        nodes.setdefault(tuple(map(text.clean, others)), []).append(text.clean(node))
+    most = len(problems) if every_node else SHOWN_NODES
+    rows = [(_listed(names, most), *others) for others, names in nodes.items()]
+    if any(row[2] for row in rows):
+        yield from text.table(("node", "op", "by", "why", "fix"), rows, (_NODE, _OP, _BY, _WHY))
+    else:
+        without = [(*row[:2], *row[3:]) for row in rows]
+        yield from text.table(("node", "op", "why", "fix"), without, (_NODE, _OP, _WHY + 4))
+
+
+def error_lines(error: XdlcError) -> Iterator[str]:
+    """Yield what is printed of an error: a table where several nodes of a model are at fault."""
+    each = each_problem(error)
+    if len(each) < 2 or not any(problem.node for problem in each):
+        yield str(error)
+        return
+    yield f"{error.where}: {error.problem}" if error.where else error.problem
+    yield from problem_table([_cells(problem) for problem in each], every_node=True)
+
+
+def _cells(problem: XdlcError) -> Cells:
+    why = problem.problem if problem.node or not problem.where else f"{problem.where}: {problem.problem}"
+    return problem.node or "", problem.op or "", "", why, problem.fix or ""
+
+
+def _listed(names: Sequence[str], most: int) -> str:
+    shown = "\n".join(names[:most])
+    return f"{shown}\nand {len(names) - most} more" if len(names) > most else shown

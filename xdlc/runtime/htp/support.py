@@ -1,0 +1,173 @@
+"""Which ops of a model a SoC's HTP does not take: by the vendor's library, or else by our own tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdlc import opdefs, passes
+from xdlc.errors import BackendError, ConstraintError, XdlcError, each_problem
+from xdlc.ir import (
+    HOST_PACKAGE,
+    AxisScaleOffset,
+    BlockScaleOffset,
+    BlockwiseExpansion,
+    Model,
+    Op,
+    Tensor,
+)
+from xdlc.runtime.htp import validate
+from xdlc.runtime.htp.library import KNOWN_PACKAGE, library_folder
+from xdlc.targets import Arch, Soc
+
+VENDOR = f"the vendor's library ({KNOWN_PACKAGE})"
+TABLES = "xdlc's tables of HTP"
+MAX_RANK = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a SoC takes of a model.
+
+    Attributes:
+        judge: Whose verdict it is: ``VENDOR`` or ``TABLES``.
+        problems: One for each op that is not taken.
+    """
+
+    judge: str
+    problems: tuple[XdlcError, ...]
+
+
+def judge(model: Model, soc: Soc, *, timeout: float = 600) -> Verdict:
+    """Ask about every op of every graph of a model.
+
+    Ops of package ``xdlc`` run on the host only; they are named without asking anybody.
+
+    Args:
+        model: The model.
+        soc: The SoC.
+        timeout: Seconds to wait for the vendor's library.
+
+    Raises:
+        BackendError: If the vendor's library is installed but fails.
+    """
+    if not soc.has_htp:
+        problem = ConstraintError(
+            f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}",
+            fix="choose another SoC; HTP starts with v68",
+        )
+        return Verdict(TABLES, (problem,))
+    host_only = [_host_only(op) for graph in model.graphs.values() for op in graph.ops if _is_host_only(op)]
+    if not _has_library():
+        return Verdict(TABLES, (*host_only, *_by_tables(model, soc)))
+    skip = [(graph.name, op.name) for graph in model.graphs.values() for op in graph.ops if _is_host_only(op)]
+    refused: tuple[XdlcError, ...] = ()
+    try:
+        validate(model, soc=soc.name, timeout=timeout, skip=skip)
+    except XdlcError as error:
+        refused = each_problem(error)
+        if not all(isinstance(problem, ConstraintError) for problem in refused):
+            raise
+    return Verdict(VENDOR, (*host_only, *refused))
+
+
+def _is_host_only(op: Op) -> bool:
+    return op.package == HOST_PACKAGE
+
+
+def _host_only(op: Op) -> ConstraintError:
+    return ConstraintError(
+        f"runs on the host only: {op.origin.reason or 'no QNN operation carries it'}",
+        fix="rewrite it with operators that QNN has, or cut the model there and run this part on the host",
+        node=op.name,
+        op=op.type,
+    )
+
+
+def _has_library() -> bool:
+    try:
+        library_folder()
+    except BackendError:
+        return False
+    return True
+
+
+def _by_tables(model: Model, soc: Soc) -> Iterator[XdlcError]:
+    """Yield what our definitions of HTP's ops and the SoC's capabilities say against a model."""
+    for graph in model.clone().graphs.values():
+        try:
+            passes.run(graph, passes.HTP)
+        except XdlcError as error:
+            yield from each_problem(error)
+        yield from opdefs.verify_graph(graph, backend="htp")
+        floats = [op for op in graph.ops if any(tensor.dtype.is_float for tensor in op.outputs)]
+        if floats and not soc.fp16:
+            yield ConstraintError(
+                f"the vendor's compiler takes no float graphs for {soc.name}, {len(floats)} op(s) are float",
+                fix="quantize the model, or choose a SoC that takes float graphs",
+            )
+        for op in graph.ops:
+            yield from _by_rank(op)
+            yield from _by_generation(op, soc)
+
+
+def _by_rank(op: Op) -> Iterator[XdlcError]:
+    deepest = max((tensor.rank for tensor in (*op.inputs, *op.outputs) if tensor is not None), default=0)
+    if deepest > MAX_RANK and not _is_host_only(op):
+        yield ConstraintError(
+            f"has a tensor of rank {deepest}, HTP takes at most rank {MAX_RANK}",
+            fix="reshape around the op",
+            node=op.name,
+            op=op.type,
+        )
+
+
+def _by_generation(op: Op, soc: Soc) -> Iterator[XdlcError]:
+    for name in _needs(op):
+        if not getattr(soc.capabilities, name):
+            yield ConstraintError(
+                f"needs {_CAPABILITIES[name]}, which {soc.capabilities.name} of {soc.name} does not have",
+                fix="quantize it otherwise, or choose a newer SoC",
+                node=op.name,
+                op=op.type,
+            )
+
+
+_CAPABILITIES = {
+    "a8w8": "8-bit weights with 8-bit activations",
+    "a16w8": "8-bit weights with 16-bit activations",
+    "a16w4": "4-bit weights with 16-bit activations",
+    "a16w16": "16-bit weights with 16-bit activations",
+    "per_channel": "weights with one scale per channel",
+    "lpbq": "weights with block scales over channel scales",
+    "bf16": "bfloat16",
+}
+
+
+def _needs(op: Op) -> Iterator[str]:
+    """Yield the names of the capabilities of an ``Arch`` that an op needs."""
+    if any(tensor.dtype.name == "bfloat16" for tensor in op.outputs):
+        yield "bf16"
+    if len(op.inputs) < 2:
+        return
+    data, weight = op.inputs[:2]
+    if data is None or weight is None or not (data.dtype.is_fixed and weight.dtype.is_fixed):
+        return
+    if weight.is_static and op.type in _WEIGHTED:
+        width = f"a{data.dtype.bits}w{_bits(weight)}"
+        if width in Arch.__dataclass_fields__:
+            yield width
+        if isinstance(weight.encoding, AxisScaleOffset):
+            yield "per_channel"
+        elif isinstance(weight.encoding, BlockScaleOffset | BlockwiseExpansion):
+            yield "lpbq"
+
+
+_WEIGHTED = (
+    *("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d"),
+    *("TransposeConv1d", "TransposeConv2d", "TransposeConv3d", "FullyConnected", "MatMul"),
+)
+
+
+def _bits(weight: Tensor) -> int:
+    return getattr(weight.encoding, "bits", None) or weight.dtype.bits
