@@ -1,0 +1,119 @@
+"""Formulas that several operators share, written with QNN operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xdlc import ir
+from xdlc.converter.builder import Builder
+from xdlc.converter.onnx.ops.binary import ADD, MULTIPLY
+from xdlc.converter.onnx.ops.matmul import multiply
+from xdlc.converter.onnx.ops.neuron import SIGMOID, TANH, neuron
+from xdlc.converter.onnx.registry import Node
+from xdlc.converter.values import Value, identity
+
+SQRT_2_OVER_PI = 0.7978845608028654
+CUBIC = 0.044715
+
+
+def number(b: Builder, like: Value, value: float) -> Value:
+    """Return one number of the type of ``like``."""
+    return b.const(np.asarray([value], like.dtype.numpy))
+
+
+def times(b: Builder, x: Value, factor: float) -> Value:
+    """Return ``x`` times a number."""
+    return x if factor == 1.0 else b.binary(MULTIPLY, x, number(b, x, factor))
+
+
+def plus(b: Builder, x: Value, *terms: Value | None) -> Value:
+    """Return ``x`` and the terms that are there added up, from left to right."""
+    for term in terms:
+        if term is not None:
+            x = b.binary(ADD, x, term)
+    return x
+
+
+def tanh_gelu(b: Builder, x: Value) -> Value:
+    """Return 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))."""
+    square = b.binary(MULTIPLY, x, x)
+    slope = plus(b, times(b, square, SQRT_2_OVER_PI * CUBIC), number(b, x, SQRT_2_OVER_PI))
+    bent = neuron(b, b.binary(MULTIPLY, x, slope), TANH)
+    half = times(b, x, 0.5)
+    return plus(b, b.binary(MULTIPLY, half, bent), half)
+
+
+def silu(b: Builder, x: Value, alpha: float = 1.0) -> Value:
+    """Return x * sigmoid(alpha * x)."""
+    return b.binary(MULTIPLY, x, neuron(b, times(b, x, alpha), SIGMOID))
+
+
+def normalized(b: Builder, x: Value, scale: Value, bias: Value | None, epsilon: float, *, rms: bool) -> Value:
+    """Return ``x`` normalized over its last axis.
+
+    Args:
+        b: The builder.
+        x: The value.
+        scale: Factors of the last axis.
+        bias: Summands of the last axis, or None.
+        epsilon: Added to the variance, or to the mean of squares.
+        rms: Whether the mean is left in.
+    """
+    inputs = [b.source_order(x), b.source_order(scale)]
+    if bias is not None:
+        inputs.append(b.source_order(bias))
+    params: dict[str, ir.Param] = {
+        "axes": ir.static("", np.asarray([x.rank - 1], np.uint32)),
+        "epsilon": ir.f32(epsilon),
+    }
+    out = b.emit("RmsNorm" if rms else "LayerNorm", inputs, x.shape, x.dtype, params)
+    return Value(out, identity(x.rank))
+
+
+def linear(node: Node, b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
+    """Return ``x`` [..., k] times ``weight`` [k, n] plus ``bias`` [n].
+
+    Known weights make it a FullyConnected of rank 2.
+    """
+    if weight.rank != 2 or x.shape[-1:] != weight.shape[:1]:
+        raise node.problem(f"input {list(x.shape)} does not fit weights {list(weight.shape)}")
+    if not weight.is_static:
+        return plus(b, multiply(node, b, x, weight), bias)
+    width, units = weight.shape
+    rows = x.size // width if width else 0
+    inputs = [b.source_order(b.reshape(x, (rows, width))), b.source_order(b.transpose(weight, (1, 0)))]
+    if bias is not None and bias.is_static:
+        inputs.append(b.source_order(bias))
+        bias = None
+    out = b.emit("FullyConnected", inputs, (rows, units), x.dtype, {"keep_dims": ir.b8(False)})
+    return plus(b, b.reshape(Value(out, (0, 1)), (*x.shape[:-1], units)), bias)
+
+
+def part(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
+    """Return the elements from ``start`` to before ``stop`` of a source axis."""
+    if (start, stop) == (0, x.shape[axis]):
+        return x
+    if x.tensor.data is not None:
+        where = (*(slice(None),) * axis, slice(start, stop))
+        shape = (*x.shape[:axis], stop - start, *x.shape[axis + 1 :])
+        return b.static_like(x, x.tensor.data.transform(lambda array: array[where], shape=shape))
+    ranges = [[0, extent, 1] for extent in x.tensor.shape]
+    lying = x.order.index(axis)
+    ranges[lying] = [start, stop, 1]
+    shape = tuple(bounds[1] - bounds[0] for bounds in ranges)
+    params = {"ranges": ir.static("", np.asarray(ranges, np.int32))}
+    out = b.emit("StridedSlice", [x.tensor], shape, x.dtype, params, encoding=x.tensor.encoding)
+    return Value(out, x.order)
+
+
+def joined(b: Builder, values: Sequence[Value], axis: int) -> Value:
+    """Return values joined along a source axis, in the source's axis order."""
+    tensors = [b.source_order(value) for value in values if value.shape[axis]]
+    if len(tensors) == 1:
+        return Value(tensors[0], identity(tensors[0].rank))
+    shape = list(tensors[0].shape)
+    shape[axis] = sum(tensor.shape[axis] for tensor in tensors)
+    out = b.emit("Concat", tensors, shape, values[0].dtype, {"axis": ir.u32(axis)})
+    return Value(out, identity(out.rank))
