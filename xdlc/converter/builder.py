@@ -22,6 +22,7 @@ from xdlc.converter.values import (
     reshaped_order,
     same_bytes,
 )
+from xdlc.errors import UnsupportedOp
 from xdlc.ir import DType, Graph, Origin, Param, Tensor, TensorData
 from xdlc.ir.data import Array
 
@@ -102,6 +103,8 @@ class Builder:
 
     def _rearranged(self, tensor: Tensor, perm: Sequence[int], why: str) -> Tensor:
         shape = tuple(tensor.shape[axis] for axis in perm)
+        if tensor.dynamic_axes:
+            raise UnsupportedOp(f"{tensor.name!r} has open extents and is to be rearranged")
         if same_bytes(tensor.shape, perm):
             return self.emit("Reshape", [tensor], shape, tensor.dtype, encoding=tensor.encoding, why=why)
         params = {"perm": ir.static("", _u32(perm))}
@@ -183,6 +186,8 @@ class Builder:
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
         """Return ``value`` under another source shape of as many elements."""
         wanted = tuple(int(extent) for extent in shape)
+        if value.is_dynamic:
+            raise UnsupportedOp(f"{value.tensor.name!r} has open extents and is to be reshaped")
         if wanted == value.shape:
             return value
         if value.tensor.data is not None:
@@ -272,6 +277,7 @@ class Builder:
         out = self.emit(
             type, tensors, lying, dtype or values[0].dtype, params, encoding=encoding, package=package
         )
+        out.dynamic_axes = _open_axes(values, shape)
         return Value(out, order)
 
     def unary(
@@ -289,7 +295,8 @@ class Builder:
         out = self.emit(
             type, [tensor], tensor.shape, dtype or value.dtype, params, encoding=encoding, package=package
         )
-        return Value(out, value.order)
+        out.dynamic_axes = tensor.dynamic_axes
+        return Value(out, value.order, ranked=value.ranked)
 
     def binary(self, operation: int, a: Value, b: Value, *, dtype: DType | None = None) -> Value:
         """Append an ElementWiseBinary; the numbers of ``operation`` are QNN's."""
@@ -302,6 +309,16 @@ class Builder:
         if value.tensor.data is not None:
             return self.const(value.tensor.data.cast(dtype.numpy), value.tensor.name)
         return self.unary("Cast", value, dtype=dtype)
+
+
+def _open_axes(values: Sequence[Value], shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the open axes of values of one axis order combined by broadcasting.
+
+    An open extent stands as 1 in a shape, so that it yields to any other.
+    """
+    rank = len(shape)
+    found = {axis + rank - value.rank for value in values for axis in value.tensor.dynamic_axes}
+    return tuple(sorted(axis for axis in found if shape[axis] == 1))
 
 
 def _transposed_encoding(encoding: ir.Encoding | None, perm: Sequence[int]) -> ir.Encoding | None:

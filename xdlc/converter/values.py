@@ -38,11 +38,16 @@ class Value:
             backends refuse rank 0.
         order: Axis i of ``tensor`` is axis ``order[i]`` of the source value.
         forms: The same value in other axis orders, made so far.
+        scalar: The tensor of rank 0 of a computed scalar, if there is one.
+        ranked: Whether the number of axes is known before the graph runs; if not, the tensor has
+            one open axis for all.
     """
 
     tensor: Tensor
     order: Order
     forms: dict[tuple[int, ...], Tensor] = field(default_factory=dict)
+    scalar: Tensor | None = None
+    ranked: bool = True
 
     @property
     def rank(self) -> int:
@@ -68,6 +73,11 @@ class Value:
         return self.tensor.is_static
 
     @property
+    def is_dynamic(self) -> bool:
+        """Whether an extent is only known when the graph runs."""
+        return bool(self.tensor.dynamic_axes)
+
+    @property
     def size(self) -> int:
         """Number of elements."""
         return self.tensor.size
@@ -79,6 +89,16 @@ class Value:
     def numpy(self) -> Array:
         """Return the elements of a static value."""
         return self.tensor.numpy()
+
+
+def open_tensor(name: str, shape: Sequence[int | None], dtype: DType) -> Tensor:
+    """Return a tensor whose open extents, given as None, are dynamic axes."""
+    return Tensor(
+        name,
+        tuple(1 if extent is None else extent for extent in shape),
+        dtype,
+        dynamic_axes=tuple(axis for axis, extent in enumerate(shape) if extent is None),
+    )
 
 
 def broadcast(extents: Sequence[int]) -> int:

@@ -131,7 +131,16 @@ class Graph:
     @property
     def ops(self) -> Iterator[Op]:
         """Iterate over the ops in execution order; the current op may be removed meanwhile."""
-        op = self._first
+        return self.since(None)
+
+    @property
+    def last(self) -> Op | None:
+        """The op at the end."""
+        return self._last
+
+    def since(self, mark: Op | None) -> Iterator[Op]:
+        """Iterate over the ops behind ``mark``; over all of them if it is None."""
+        op = self._first if mark is None else mark._next
         while op is not None:
             following = op._next
             yield op

@@ -18,6 +18,7 @@ from typing import Any
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import ArrayData, DType, Graph, Op, Tensor, TensorData
 from xdlc.runtime import qdq
+from xdlc.runtime.host_kernels import HOST_OPSET
 from xdlc.runtime.stored import encoding_of, real_data, unpacked
 
 Array = Any  # numpy.ndarray
@@ -74,6 +75,7 @@ class Builder:
         self._stored: dict[Tensor, dict[Perm, str]] = {}
         self._unrounded: dict[Tensor, tuple[Perm, str]] = {}
         self._shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self.opsets: dict[str, int] = {"": HOST_OPSET}
 
     # ------------------------------------------------------------------ names, nodes, constants
 
@@ -107,15 +109,28 @@ class Builder:
         """
         return self.nodes_out(type, inputs, 1, domain=domain, **attrs)[0]
 
+    def require_opset(self, domain: str, version: int) -> None:
+        """Make the model import at least this version of an operator domain."""
+        self.opsets[domain] = max(version, self.opsets.get(domain, 0))
+
     def nodes_out(
-        self, type: str, inputs: Sequence[str], count: int, *, domain: str = "", **attrs: Any
+        self, type: str, inputs: Sequence[str], count: int | Sequence[bool], *, domain: str = "", **attrs: Any
     ) -> tuple[str, ...]:
-        """Append an ONNX node of ``count`` outputs; return their names."""
+        """Append an ONNX node; return the names of its outputs.
+
+        Args:
+            type: ONNX operator.
+            inputs: Names of values; an empty one leaves an input out.
+            count: Number of outputs, or for each whether it is wanted; others get the name ``""``.
+            domain: Operator domain.
+            attrs: Attributes; those that are None are left out.
+        """
         from onnx import helper
 
         base = self.op.name if self.op else "graph"
         hint = self.op.outputs[0].name if self.op and self.op.outputs else base
-        outputs = tuple(self.name(f"{hint}~") for _ in range(count))
+        wanted = [True] * count if isinstance(count, int) else count
+        outputs = tuple(self.name(f"{hint}~") if one else "" for one in wanted)
         label = base
         while label in self.node_ops:
             self._node_counts[base] = self._node_counts.get(base, 0) + 1
@@ -152,6 +167,9 @@ class Builder:
         import numpy
         from onnx import TensorProto, helper, numpy_helper
 
+        tensor = self.graph.tensors.get(hint)
+        if tensor is not None and tensor.is_static:
+            self._reserved.discard(hint)
         name = self.name(hint)
         if data.nbytes <= EMBED_LIMIT:
             array = numpy.ascontiguousarray(data.numpy()).reshape(data.shape)

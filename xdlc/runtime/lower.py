@@ -12,7 +12,6 @@ from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder, describe
 from xdlc.runtime.registry import find, known_types
 
-OPSET = 21
 IR_VERSION = 10
 
 
@@ -55,7 +54,7 @@ class Lowered:
         )
         return helper.make_model(
             graph,
-            opset_imports=[helper.make_opsetid("", OPSET)],
+            opset_imports=[helper.make_opsetid(*entry) for entry in sorted(self._builder.opsets.items())],
             ir_version=IR_VERSION,
             producer_name="xdlc",
         )
@@ -168,8 +167,7 @@ def lower(graph: Graph, *, quantized: bool = True, outputs: Iterable[str] | None
         UsageError: If an extra output is no tensor of the graph.
     """
     raise_all(verify_extents(graph))
-    extra = list(dict.fromkeys(outputs or ()))
-    _check_outputs(graph, extra)
+    extra = check_outputs(graph, outputs)
     b = Builder(graph, quantized=quantized)
     b.reserve(graph.tensors)
     inputs, infos = _inputs(graph, b)
@@ -191,7 +189,13 @@ def lower(graph: Graph, *, quantized: bool = True, outputs: Iterable[str] | None
     return lowered
 
 
-def _check_outputs(graph: Graph, names: Sequence[str]) -> None:
+def check_outputs(graph: Graph, outputs: Iterable[str] | None) -> list[str]:
+    """Return the names of tensors to give out, each once.
+
+    Raises:
+        UsageError: If one is no tensor of the graph.
+    """
+    names = list(dict.fromkeys(outputs or ()))
     problems: list[XdlcError] = [
         UsageError(
             f"has no tensor {name!r} to give out",
@@ -202,6 +206,7 @@ def _check_outputs(graph: Graph, names: Sequence[str]) -> None:
         if name not in graph.tensors
     ]
     raise_all(problems)
+    return names
 
 
 def _inputs(graph: Graph, b: Builder) -> tuple[dict[str, str], list[Any]]:

@@ -112,12 +112,15 @@ def open_model(models, dims):
     return models.save(models.make(nodes, {"x": dims}, {"y": None}))
 
 
-def test_open_dimensions_are_named(models):
+def test_open_dimensions_stay_open(models):
     path = open_model(models, ["N", 3, None])
-    with pytest.raises(UsageError, match=r"'x' has dimensions that are not fixed: \[N, 3, \?\]") as caught:
-        xdlc.convert(path)
-    assert "--input_dim x N,3,N" in str(caught.value)
-    assert xdlc.convert(path, input_dims={"x": (2, 3, 4)}).main.inputs[0].shape == (2, 3, 4)
+    model = xdlc.convert(path)
+    assert model.main.inputs[0].dynamic_axes == model.main.outputs[0].dynamic_axes == (0, 2)
+    assert [op.package for op in model.main.ops] == ["qti.aisw"]
+    for shape in ((1, 3, 2), (4, 3, 5)):
+        x = np.full(shape, -1.0, np.float32)
+        assert not xdlc.run(model, {"x": x})["y"].any()
+    assert xdlc.convert(path, input_dims={"x": (2, 3, 4)}).main.inputs[0].dynamic_axes == ()
 
 
 def test_symbols_and_batch_bind_dimensions(models):
@@ -174,7 +177,8 @@ def test_value_with_two_sources_is_refused(models):
 
 
 def test_old_opset_names_the_oldest_known(models):
-    model = models.make([helper.make_node("Add", ["x", "x"], ["y"])], {"x": [2]}, {"y": None}, opset=6)
+    adding = helper.make_node("Add", ["x", "w"], ["y"], broadcast=1, axis=0)
+    model = models.make([adding], {"x": [2, 3]}, {"y": None}, {"w": np.ones(2, np.float32)}, opset=6)
     with pytest.raises(xdlc.XdlcError, match="imported from opset 7 on, found opset 6"):
         xdlc.convert(models.save(model))
 

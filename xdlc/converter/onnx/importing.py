@@ -7,34 +7,43 @@ from typing import Any
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx import protobuf
+from xdlc.converter.onnx import functions, host_only, protobuf
 from xdlc.converter.onnx.folding import evaluate, foldable
+from xdlc.converter.onnx.inference import Inference
 from xdlc.converter.onnx.registry import ANY, CHANNEL_LAST, Entry, Node, find, load_all
 from xdlc.converter.onnx.source import OnnxFile
-from xdlc.converter.values import Value, channel_last, identity
+from xdlc.converter.values import Value, channel_last, identity, open_tensor
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
+
+NODE_LIMIT = 1 << 22
+"""Most nodes that the functions of a model may expand to."""
 
 
 def import_graph(
     file: OnnxFile,
-    input_shapes: Mapping[str, Sequence[int]],
+    input_shapes: Mapping[str, Sequence[int | None]],
     out_names: Sequence[str] | None = None,
 ) -> ir.Graph:
     """Return the IR of a model's main graph.
 
     Args:
         file: The opened model.
-        input_shapes: Concrete shape of every graph input.
+        input_shapes: Shape of every graph input, None for open extents.
         out_names: Values to end at; default: the model's outputs.
 
     Raises:
         XdlcError: All problems of the model, together.
     """
-    return _Import(file, out_names).run(input_shapes)
+    return _Import(file, input_shapes, out_names).run()
 
 
 class _Import:
-    def __init__(self, file: OnnxFile, out_names: Sequence[str] | None) -> None:
+    def __init__(
+        self,
+        file: OnnxFile,
+        input_shapes: Mapping[str, Sequence[int | None]],
+        out_names: Sequence[str] | None,
+    ) -> None:
         self.file = file
         self.source = file.proto.graph
         self.out_names = list(out_names or [output.name for output in self.source.output])
@@ -44,14 +53,22 @@ class _Import:
         self.absent: dict[str, str] = {}
         self.wanted: set[str] = set()
         self.problems: list[XdlcError] = []
-        self.opset = file.opsets.get("", 0)
+        self.opsets: Mapping[str, int] = file.opsets
+        self.input_shapes = input_shapes
+        self.inference = Inference(file, input_shapes)
+        self.functions = {
+            (_plain(function.domain), function.name, function.overload): function
+            for function in file.proto.functions
+        }
+        self.callers: list[str] = []
+        self.expanded = 0
 
-    def run(self, input_shapes: Mapping[str, Sequence[int]]) -> ir.Graph:
+    def run(self) -> ir.Graph:
         where = str(self.file.path)
         nodes = self._ordered()
         self._initializers()
         self.wanted = self._wants_channel_last(nodes)
-        self._inputs(input_shapes)
+        self._inputs()
         for node in nodes:
             self._import(node)
         for name in self.out_names:
@@ -145,7 +162,7 @@ class _Import:
                 )
             )
 
-    def _inputs(self, shapes: Mapping[str, Sequence[int]]) -> None:
+    def _inputs(self) -> None:
         for entry in self.source.input:
             if entry.name in self.values or entry.name in self.poisoned:
                 continue  # an initializer with a declared type
@@ -164,14 +181,17 @@ class _Import:
                     )
                 )
                 continue
-            tensor = self.builder.graph.add_input(ir.Tensor(entry.name, tuple(shapes[entry.name]), dtype))
+            tensor = self.builder.graph.add_input(
+                open_tensor(entry.name, self.input_shapes[entry.name], dtype)
+            )
             value = Value(tensor, identity(tensor.rank))
             if not tensor.rank:
                 self.builder.node = entry.name
+                value.scalar = tensor
                 value.tensor = self.builder.emit(
                     "Reshape", [tensor], (1,), dtype, why="backends refuse rank 0"
                 )
-            if entry.name in self.wanted and tensor.rank >= 3:
+            if entry.name in self.wanted and tensor.rank >= 3 and not value.is_dynamic:
                 self.builder.node = entry.name
                 order = channel_last(tensor.rank)
                 lying = self.builder.physical(
@@ -197,56 +217,28 @@ class _Import:
     # ------------------------------------------------------------------ nodes
 
     def _import(self, proto: Any) -> None:
-        node_inputs = [name for name in proto.input if name]
         domain = _domain(proto)
-        opset = self.file.opsets.get(domain, 1)
-        entry = find(domain, proto.op_type, opset)
-        name = _name(proto)
-        where = f"{self.file.path}: node {name!r} ({proto.op_type}, opset {opset})"
-        known = all(key in self.values for key in node_inputs)
-        static = known and all(self.values[key].is_static for key in node_inputs)
+        opset = self.opsets.get(domain, 1)
+        where = self._place(proto, opset)
+        needed = [name for name in proto.input if name]
+        if any(name in self.poisoned for name in needed):
+            self.poisoned.update(proto.output)
+            if not self._is_known(proto, domain, opset):
+                self.problems.append(self._unsupported(domain, proto.op_type, opset, where))
+            return
+        missing = next((name for name in needed if name not in self.values), None)
+        if missing is not None:
+            self._poison(proto, self._missing(missing, where))
+            return
+        static = all(self.values[name].is_static for name in needed)
         if static and foldable(proto) and self._fold(proto, where):
             return
-        if entry is None:
-            self.problems.append(self._unsupported(proto, domain, opset, where))
-        elif not known and not any(key in self.poisoned for key in node_inputs):
-            missing = next(key for key in node_inputs if key not in self.values)
-            self.problems.append(self._missing(missing, where))
-        elif known:
-            self._call(proto, domain, opset, entry, where)
-            return
-        self.poisoned.update(proto.output)
-
-    def _call(self, proto: Any, domain: str, opset: int, entry: Entry, where: str) -> None:
-        builder = self.builder
-        builder.node = _name(proto)
-        builder.wants_channel_last = not self.wanted.isdisjoint(proto.output)
-        node = Node(
-            builder.node,
-            proto.op_type,
-            domain,
-            opset,
-            [self.values[key] if key else None for key in proto.input],
-            list(proto.output),
-            {attribute.name: self._attribute(attribute) for attribute in proto.attribute},
-        )
         try:
-            results = entry.function(node, builder)
-            unread = node.attributes.keys() - node.read - entry.ignores - {"consumed_inputs"}
-            if unread:
-                raise node.problem(
-                    f"attribute {', '.join(sorted(unread))} is not understood here",
-                    "remove the attribute if it has no effect, or rewrite the node",
-                )
-            results = [results] if isinstance(results, Value) else list(results)
-        except UnsupportedOp as problem:
-            problem.where = where
-            self._poison(proto, problem)
-            return
+            self._settle(proto, self._node(proto, domain, opset), where)
         except XdlcError as problem:
-            problem.where = problem.where or where
+            if problem.where is None or problem.where.startswith("node "):
+                problem.where = where
             self._poison(proto, problem)
-            return
         except (ValueError, IndexError, TypeError) as error:
             self._poison(
                 proto,
@@ -256,12 +248,140 @@ class _Import:
                     fix="check the model with onnx.checker; if it is valid, please report this",
                 ),
             )
+
+    def _is_known(self, proto: Any, domain: str, opset: int) -> bool:
+        """Return whether there is a way to import an operator, as far as its name tells."""
+        return (
+            (domain, proto.op_type, proto.overload) in self.functions
+            or find(domain, proto.op_type, opset) is not None
+            or host_only.can_keep(proto.op_type, domain)
+            or functions.has_body(proto.op_type, domain, opset)
+        )
+
+    def _place(self, proto: Any, opset: int) -> str:
+        inside = "".join(f"in {caller}: " for caller in self.callers)
+        return f"{self.file.path}: {inside}node {_name(proto)!r} ({proto.op_type}, opset {opset})"
+
+    def _node(self, proto: Any, domain: str, opset: int) -> Node:
+        builder = self.builder
+        if not self.callers:
+            builder.node = _name(proto)
+        builder.wants_channel_last = not self.wanted.isdisjoint(proto.output)
+        return Node(
+            builder.node,
+            proto.op_type,
+            domain,
+            opset,
+            [self.values[key] if key else None for key in proto.input],
+            list(proto.output),
+            {attribute.name: self._attribute(attribute) for attribute in proto.attribute},
+        )
+
+    def _settle(self, proto: Any, node: Node, where: str) -> None:
+        """Give the outputs of a node values: by its importer, its function body, or an op of the host.
+
+        Raises:
+            XdlcError: If none of them can.
+        """
+        own = self.functions.get((node.domain, node.type, proto.overload))
+        if own is not None:
+            self._expand(own, proto, node)
             return
+        entry = find(node.domain, node.type, node.opset)
+        if entry is None:
+            refusal = self._unsupported(node.domain, node.type, node.opset, where)
+        elif not _takes_open(entry, node):
+            refusal = node.problem("reads values with open extents", _BIND)
+        else:
+            try:
+                self._accept(proto, self._call(entry, node), where)
+                return
+            except UnsupportedOp as problem:
+                refusal = problem
+        if not self._by_body(proto, node):
+            self._keep(proto, node, refusal, where)
+
+    def _call(self, entry: Entry, node: Node) -> list[Value]:
+        results = entry.function(node, self.builder)
+        unread = node.attributes.keys() - node.read - entry.ignores - {"consumed_inputs"}
+        if unread:
+            raise node.problem(
+                f"attribute {', '.join(sorted(unread))} is not understood here",
+                "remove the attribute if it has no effect, or rewrite the node",
+            )
+        return [results] if isinstance(results, Value) else list(results)
+
+    def _accept(self, proto: Any, results: Sequence[Value], where: str) -> None:
         for name, value in zip(proto.output, results, strict=False):
             if name:
                 self._name_result(value, name)
                 self.values[name] = value
         self.absent.update((name, where) for name in proto.output[len(results) :] if name)
+
+    # ------------------------------------------------------------------ what no importer takes
+
+    def _by_body(self, proto: Any, node: Node) -> bool:
+        """Import the function body of a standard operator; return whether that settled it.
+
+        A body that itself needs ops of the host is taken only where the host has no kernel for the
+        operator as a whole.
+        """
+        keeps = host_only.can_keep(node.type, node.domain)
+        if keeps and any(value.is_dynamic for value in node.inputs if value is not None):
+            return False
+        body = functions.body(proto, node.opset, node.inputs)
+        if body is None:
+            return False
+        last, problems, poisoned = self.builder.graph.last, len(self.problems), set(self.poisoned)
+        self._expand(body, proto, node)
+        added = self.builder.graph.since(last)
+        failed = len(self.problems) > problems
+        if failed or (keeps and any(op.package == ir.HOST_PACKAGE for op in added)):
+            del self.problems[problems:]
+            self.poisoned = poisoned
+            for name in proto.output:
+                self.values.pop(name, None)
+            return False
+        return True
+
+    def _expand(self, function: Any, proto: Any, node: Node) -> None:
+        """Import the nodes of a function's body in place of a node."""
+        if len(self.callers) >= functions.DEPTH:
+            raise node.problem(
+                f"functions call one another more than {functions.DEPTH} deep",
+                "inline the functions with onnx.inliner; a function must not call itself",
+            )
+        opsets, self.opsets = self.opsets, function_opsets(function, self.opsets)
+        self.callers.append(f"{node.type} {_name(proto)!r}")
+        try:
+            for inner in functions.expanded(function, proto, f"{_name(proto)}~{self.expanded}"):
+                self.expanded += 1
+                if self.expanded > NODE_LIMIT:
+                    raise ModelError(
+                        f"its functions expand to more than {NODE_LIMIT} nodes",
+                        fix="inline the functions with onnx.inliner, or simplify the model",
+                    )
+                self._import(inner)
+        finally:
+            self.callers.pop()
+            self.opsets = opsets
+
+    def _keep(self, proto: Any, node: Node, refusal: UnsupportedOp, where: str) -> None:
+        """Keep a node as an op of the host.
+
+        Raises:
+            UnsupportedOp: ``refusal``, if the host cannot execute it either.
+        """
+        if not host_only.can_keep(node.type, node.domain):
+            raise refusal
+        try:
+            specs = self.inference.outputs(proto, node.opset, node.inputs)
+            results = host_only.keep(node, self.builder, specs, refusal.problem)
+        except XdlcError as problem:
+            raise UnsupportedOp(
+                f"{refusal.problem}; nor can the host take it: {problem.problem}", fix=problem.fix
+            ) from problem
+        self._accept(proto, results, where)
 
     def _attribute(self, attribute: Any) -> Any:
         value = protobuf.attribute_value(attribute)
@@ -275,7 +395,7 @@ class _Import:
         """Evaluate a node of known inputs; return whether its outputs are settled."""
         inputs = [self.values[key].numpy() if key else None for key in proto.input]
         try:
-            results = evaluate(proto, self.opset, inputs, where)
+            results = evaluate(proto, self.opsets.get("", 0), inputs, where)
         except XdlcError as problem:
             self._poison(proto, problem)
             return True
@@ -297,16 +417,16 @@ class _Import:
             f"reads {name!r}, which nothing produces", where=where, fix="export the model again"
         )
 
-    def _unsupported(self, proto: Any, domain: str, opset: int, where: str) -> XdlcError:
-        versions = load_all().get((domain, proto.op_type))
+    def _unsupported(self, domain: str, type: str, opset: int, where: str) -> UnsupportedOp:
+        versions = load_all().get((domain, type))
         if versions:
             oldest = versions[-1].since
             return UnsupportedOp(
-                f"{proto.op_type} is imported from opset {oldest} on, found opset {opset}",
+                f"{type} is imported from opset {oldest} on, found opset {opset}",
                 where=where,
                 fix=f"upgrade the model with onnx.version_converter to opset {oldest} or newer",
             )
-        full = f"{domain}::{proto.op_type}" if domain else proto.op_type
+        full = f"{domain}::{type}" if domain else type
         return UnsupportedOp(
             f"operator {full} has no mapping onto QNN operations",
             where=where,
@@ -351,8 +471,27 @@ class _Import:
         graph.add_output(tensor)
 
 
+def function_opsets(function: Any, opsets: Mapping[str, int]) -> dict[str, int]:
+    """Return the operator versions inside a function: its own, then those of the model."""
+    own = {_plain(entry.domain): entry.version for entry in function.opset_import}
+    return {**opsets, **own}
+
+
+def _takes_open(entry: Entry, node: Node) -> bool:
+    """Return whether an importer can work with what is known of the shapes of a node's inputs."""
+    values = [value for value in node.inputs if value is not None and value.is_dynamic]
+    return not values or (entry.dynamic and all(value.ranked for value in values))
+
+
+_BIND = "bind the open dimensions with --input_dim, --define_symbol or --batch"
+
+
+def _plain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
 def _domain(node: Any) -> str:
-    return "" if node.domain == "ai.onnx" else node.domain
+    return _plain(node.domain)
 
 
 def _name(node: Any) -> str:

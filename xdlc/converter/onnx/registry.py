@@ -9,7 +9,7 @@ from typing import Any
 
 from xdlc.converter.builder import Builder
 from xdlc.converter.values import Value
-from xdlc.errors import UnsupportedOp
+from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir.data import Array
 
 MICROSOFT = "com.microsoft"
@@ -48,11 +48,11 @@ class Node:
         """Return an input that must be there.
 
         Raises:
-            UnsupportedOp: If it is left out.
+            ModelError: If it is left out.
         """
         value = self.input(index)
         if value is None:
-            raise self.problem(f"input {index} is missing", "the model is not valid ONNX: export it again")
+            raise self.invalid(f"input {index} is missing")
         return value
 
     def attr(self, name: str, default: Any = None) -> Any:
@@ -85,8 +85,16 @@ class Node:
         return None if array is None else [int(item) for item in array.reshape(-1)]
 
     def problem(self, text: str, fix: str | None = None) -> UnsupportedOp:
-        """Return an error about this node, to be raised."""
+        """Return an error to be raised where QNN cannot carry this node; the host may."""
         return UnsupportedOp(text, where=f"node {self.name!r} ({self.type}, opset {self.opset})", fix=fix)
+
+    def invalid(self, text: str) -> ModelError:
+        """Return an error to be raised where this node contradicts itself: nobody can execute it."""
+        return ModelError(
+            text,
+            where=f"node {self.name!r} ({self.type}, opset {self.opset})",
+            fix="the model is not valid ONNX: export it again",
+        )
 
 
 Importer = Callable[[Node, Builder], Value | Sequence[Value]]
@@ -101,19 +109,26 @@ class Entry:
         function: The importer.
         layout: The axis order it works in.
         ignores: Attributes without meaning at inference.
+        dynamic: Whether it takes values with open extents.
     """
 
     since: int
     function: Importer
     layout: str
     ignores: frozenset[str]
+    dynamic: bool
 
 
 _TABLE: dict[tuple[str, str], list[Entry]] = {}
 
 
 def importer(
-    *types: str, since: int = 1, domain: str = "", layout: str = SOURCE, ignores: Sequence[str] = ()
+    *types: str,
+    since: int = 1,
+    domain: str = "",
+    layout: str = SOURCE,
+    ignores: Sequence[str] = (),
+    dynamic: bool = False,
 ) -> Callable[[Importer], Importer]:
     """Register a function as the importer of ONNX operators.
 
@@ -124,6 +139,7 @@ def importer(
         layout: ``channel_last`` if the op is emitted channel-last, ``any`` if it takes any axis order,
             ``source`` if it needs the source's.
         ignores: Attributes that mean nothing at inference; any other that is set and not read is refused.
+        dynamic: Whether it takes values with open extents; otherwise such a node is kept for the host.
 
     Raises:
         ValueError: If the same operator and version is registered twice.
@@ -134,7 +150,7 @@ def importer(
             entries = _TABLE.setdefault((domain, name), [])
             if any(entry.since == since for entry in entries):
                 raise ValueError(f"{domain}:{name} since {since} is registered twice")
-            entries.append(Entry(since, function, layout, frozenset(ignores)))
+            entries.append(Entry(since, function, layout, frozenset(ignores), dynamic))
             entries.sort(key=lambda entry: -entry.since)
         return function
 

@@ -15,8 +15,8 @@ def input_shapes(
     input_dims: Mapping[str, Sequence[int]],
     symbols: Mapping[str, int],
     batch: int | None,
-) -> dict[str, tuple[int, ...]]:
-    """Return the shape of each graph input that is no initializer.
+) -> dict[str, tuple[int | None, ...]]:
+    """Return the shape of each graph input that is no initializer; None is an extent that stays open.
 
     Args:
         graph: ``GraphProto``.
@@ -26,7 +26,7 @@ def input_shapes(
         batch: Value of every input's first dimension.
 
     Raises:
-        UsageError: For each input that keeps an open dimension, and each name that matches nothing.
+        UsageError: For each input without a declared shape, and each name that matches nothing.
     """
     initializers = {tensor.name for tensor in graph.initializer}
     inputs = [entry for entry in graph.input if entry.name not in initializers]
@@ -42,7 +42,7 @@ def input_shapes(
                 )
             )
     used: set[str] = set()
-    shapes: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int | None, ...]] = {}
     for entry in inputs:
         declared = entry.type.tensor_type.shape.dim
         labels = [_label(dim) for dim in declared]
@@ -67,20 +67,15 @@ def input_shapes(
                 continue
             shape = given
         elif not entry.type.tensor_type.HasField("shape"):
-            shape = [-1]
-        if any(extent < 0 for extent in shape):
-            example = ",".join(str(extent) if extent >= 0 else "N" for extent in shape)
             problems.append(
                 UsageError(
-                    f"input {entry.name!r} has dimensions that are not fixed: {_text(labels)}"
-                    if labels
-                    else f"input {entry.name!r} has no declared shape",
+                    f"input {entry.name!r} has no declared shape",
                     where=where,
-                    fix=f"give its shape: --input_dim {entry.name} {example} (a number for each N)",
+                    fix=f"give its shape: --input_dim {entry.name} N,N,... (a number for each N, -1 if open)",
                 )
             )
             continue
-        shapes[entry.name] = tuple(shape)
+        shapes[entry.name] = tuple(extent if extent >= 0 else None for extent in shape)
     for symbol in symbols:
         if symbol not in used:
             problems.append(

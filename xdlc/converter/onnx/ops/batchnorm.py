@@ -23,7 +23,7 @@ def batch_normalization(node: Node, b: Builder) -> Value:
     for index, value in enumerate(statistics, 1):
         node.static(index, "a statistic")
         if value.shape != (x.shape[1],):
-            raise node.problem(f"input {index} has shape {list(value.shape)} for {x.shape[1]} channels")
+            raise node.invalid(f"input {index} has shape {list(value.shape)} for {x.shape[1]} channels")
     data = [value.tensor.data for value in statistics if value.tensor.data is not None]
     epsilon = node.attr("epsilon", 1e-5)
 

@@ -9,7 +9,7 @@ from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value
 
 
-@importer("Cast", since=6, layout=ANY, ignores=("saturate", "round_mode"))
+@importer("Cast", since=6, layout=ANY, ignores=("saturate", "round_mode"), dynamic=True)
 def cast(node: Node, b: Builder) -> Value:
     """Convert to another data type."""
     target = node.attr("to")
@@ -20,7 +20,7 @@ def cast(node: Node, b: Builder) -> Value:
     return b.cast(node.required(0), dtype)
 
 
-@importer("CastLike", since=15, layout=ANY, ignores=("saturate", "round_mode"))
+@importer("CastLike", since=15, layout=ANY, ignores=("saturate", "round_mode"), dynamic=True)
 def cast_like(node: Node, b: Builder) -> Value:
     """Convert to the data type of the second input."""
     return b.cast(node.required(0), node.required(1).dtype)

@@ -39,12 +39,12 @@ def convolve(
         encoding: Encoding of a quantized result.
     """
     if x.rank < 3 or weight.rank != x.rank:
-        raise node.problem(f"input of rank {x.rank} with weights of rank {weight.rank}")
+        raise node.invalid(f"input of rank {x.rank} with weights of rank {weight.rank}")
     if x.rank > 5:
-        raise node.problem(f"{x.rank - 2} spatial axes; QNN convolves over at most 3")
+        raise node.invalid(f"{x.rank - 2} spatial axes; QNN convolves over at most 3")
     group = node.attr("group", 1)
     if group < 1 or x.shape[1] != weight.shape[1] * group or weight.shape[0] % group:
-        raise node.problem(
+        raise node.invalid(
             f"{x.shape[1]} input channels, weights {list(weight.shape)} and group {group} do not fit"
         )
     spatial = x.shape[2:]

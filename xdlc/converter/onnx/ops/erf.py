@@ -8,7 +8,7 @@ from xdlc.converter.values import Value
 from xdlc.ir import HOST_PACKAGE
 
 
-@importer("Erf", since=9, layout=ANY)
+@importer("Erf", since=9, layout=ANY, dynamic=True)
 def erf(node: Node, b: Builder) -> Value:
     """Keep as an op of the host; the pass fuse_gelu finds the Gelu around it."""
     return b.unary("Erf", node.required(0), package=HOST_PACKAGE)

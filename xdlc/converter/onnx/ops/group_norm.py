@@ -14,7 +14,7 @@ def group_normalization(node: Node, b: Builder) -> Value:
     x, scale, bias = (node.required(index) for index in range(3))
     groups = node.attr("num_groups")
     if not groups or x.shape[1] % groups or scale.shape != (x.shape[1],):
-        raise node.problem(f"{groups} groups and scale {list(scale.shape)} do not fit {x.shape[1]} channels")
+        raise node.invalid(f"{groups} groups and scale {list(scale.shape)} do not fit {x.shape[1]} channels")
     order = channel_last(x.rank)
     params = {"epsilon": ir.f32(node.attr("epsilon", 1e-5)), "group": ir.u32(groups)}
     inputs = [b.channel_last(x), b.source_order(scale), b.source_order(bias)]

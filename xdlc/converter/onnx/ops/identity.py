@@ -7,13 +7,13 @@ from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value
 
 
-@importer("Identity", layout=ANY)
+@importer("Identity", layout=ANY, dynamic=True)
 def identity(node: Node, b: Builder) -> Value:
     """Pass the value on."""
     return node.required(0)
 
 
-@importer("Dropout", since=7, layout=ANY, ignores=("ratio", "seed", "is_test"))
+@importer("Dropout", since=7, layout=ANY, ignores=("ratio", "seed", "is_test"), dynamic=True)
 def dropout(node: Node, b: Builder) -> Value:
     """Pass the value on: dropout works in training only."""
     mode = node.static(2, "training_mode")

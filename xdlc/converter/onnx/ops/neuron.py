@@ -17,38 +17,38 @@ def neuron(b: Builder, value: Value, operation: int, params: Mapping[str, ir.Par
     return b.unary("ElementWiseNeuron", value, {"operation": ir.u32(operation), **(params or {})})
 
 
-@importer("Relu", "Sigmoid", "Tanh", layout=ANY)
+@importer("Relu", "Sigmoid", "Tanh", layout=ANY, dynamic=True)
 def plain(node: Node, b: Builder) -> Value:
     """Map an activation without parameters."""
     return neuron(b, node.required(0), {"Relu": RELU, "Sigmoid": SIGMOID, "Tanh": TANH}[node.type])
 
 
-@importer("Softplus", layout=ANY)
+@importer("Softplus", layout=ANY, dynamic=True)
 def softplus(node: Node, b: Builder) -> Value:
     """Map log(1 + exp(x))."""
     return neuron(b, node.required(0), SOFTPLUS, {"beta": ir.f32(1.0)})
 
 
-@importer("HardSwish", since=14, layout=ANY)
+@importer("HardSwish", since=14, layout=ANY, dynamic=True)
 def hard_swish(node: Node, b: Builder) -> Value:
     """Map x * max(0, min(1, x / 6 + 0.5))."""
     return neuron(b, node.required(0), HARD_SWISH)
 
 
-@importer("Elu", layout=ANY)
+@importer("Elu", layout=ANY, dynamic=True)
 def elu(node: Node, b: Builder) -> Value:
     """Map x below 0 to alpha * (exp(x) - 1)."""
     return neuron(b, node.required(0), ELU, {"alpha": ir.f32(node.attr("alpha", 1.0))})
 
 
-@importer("HardSigmoid", layout=ANY)
+@importer("HardSigmoid", layout=ANY, dynamic=True)
 def hard_sigmoid(node: Node, b: Builder) -> Value:
     """Map max(0, min(1, alpha * x + beta))."""
     params = {"alpha": ir.f32(node.attr("alpha", 0.2)), "beta": ir.f32(node.attr("beta", 0.5))}
     return neuron(b, node.required(0), HARD_SIGMOID, params)
 
 
-@importer("Gelu", since=20, layout=ANY)
+@importer("Gelu", since=20, layout=ANY, dynamic=True)
 def gelu(node: Node, b: Builder) -> Value:
     """Map the error-function form; the tanh approximation is another function."""
     if node.attr("approximate", "none") != "none":

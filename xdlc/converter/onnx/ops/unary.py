@@ -25,7 +25,7 @@ _OPERATIONS = {
 }
 
 
-@importer(*_OPERATIONS, layout=ANY)
+@importer(*_OPERATIONS, layout=ANY, dynamic=True)
 def unary(node: Node, b: Builder) -> Value:
     """Map onto ElementWiseUnary."""
     return b.unary("ElementWiseUnary", node.required(0), {"operation": ir.u32(_OPERATIONS[node.type])})

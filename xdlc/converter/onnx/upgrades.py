@@ -1,0 +1,167 @@
+"""Brings nodes of old opsets up to the version in which host-only ops are written.
+
+Only what changed the meaning of a node counts: attributes that became inputs, defaults that changed.
+Sources: the change logs of the operators in ONNX's Operators.md and Changelog.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xdlc.converter.builder import Builder
+from xdlc.converter.onnx.registry import Node
+from xdlc.converter.values import Value
+
+Upgrade = Callable[[Node, Builder], Node]
+
+
+def upgraded(node: Node, builder: Builder) -> Node:
+    """Return the node as the newest version of its operator that the host follows writes it.
+
+    Raises:
+        UnsupportedOp: If the old form has no new one.
+    """
+    if node.domain:
+        return node
+    node = replace(node, inputs=list(node.inputs), attributes=dict(node.attributes))
+    for before, function in _UPGRADES.get(node.type, ()):
+        if node.opset < before:
+            node = function(node, builder)
+    return node
+
+
+def _to_input(attribute: str, index: int, dtype: str = "int64", default: Any = None) -> Upgrade:
+    """Return an upgrade that turns an attribute into a constant input."""
+
+    def upgrade(node: Node, builder: Builder) -> Node:
+        import numpy
+
+        value = node.attributes.pop(attribute, default)
+        if value is not None:
+            kind = node.required(0).dtype.numpy if dtype == "like" else numpy.dtype(dtype)
+            _set(node, index, builder.const(numpy.asarray(value, kind), f"{node.name}_{attribute}"))
+        return node
+
+    return upgrade
+
+
+def _set(node: Node, index: int, value: Value | None) -> None:
+    node.inputs.extend([None] * (index + 1 - len(node.inputs)))
+    node.inputs[index] = value
+
+
+def _default(attribute: str, value: Any) -> Upgrade:
+    """Return an upgrade that states what was the default."""
+
+    def upgrade(node: Node, builder: Builder) -> Node:
+        node.attributes.setdefault(attribute, value)
+        return node
+
+    return upgrade
+
+
+def _spelled(attribute: str, names: dict[str, str]) -> Upgrade:
+    """Return an upgrade that renames the values of an attribute."""
+
+    def upgrade(node: Node, builder: Builder) -> Node:
+        if attribute in node.attributes:
+            node.attributes[attribute] = names.get(node.attributes[attribute], node.attributes[attribute])
+        return node
+
+    return upgrade
+
+
+def _dropped(*attributes: str) -> Upgrade:
+    """Return an upgrade that leaves out attributes without meaning at inference."""
+
+    def upgrade(node: Node, builder: Builder) -> Node:
+        for name in attributes:
+            node.attributes.pop(name, None)
+        return node
+
+    return upgrade
+
+
+def _refused(since: int, what: str) -> Upgrade:
+    """Return an upgrade that refuses."""
+
+    def upgrade(node: Node, builder: Builder) -> Node:
+        raise node.problem(
+            f"{what} before opset {since}, which the host does not execute",
+            f"upgrade the model with onnx.version_converter to opset {since} or newer",
+        )
+
+    return upgrade
+
+
+def _scatter(node: Node, builder: Builder) -> Node:
+    return replace(node, type="ScatterElements")
+
+
+def _upsample(node: Node, builder: Builder) -> Node:
+    """Upsample and Resize 10: no region of interest, coordinates divided by the scale."""
+    if node.opset < 9:
+        node = _to_input("scales", 1, "float32")(node, builder)
+    scales = node.inputs.pop(1) if len(node.inputs) > 1 else None
+    node.inputs.extend([None, scales])
+    node.attributes.setdefault("mode", "nearest")
+    node.attributes["coordinate_transformation_mode"] = "asymmetric"
+    node.attributes["nearest_mode"] = "floor"
+    return replace(node, type="Resize")
+
+
+def _split(node: Node, builder: Builder) -> Node:
+    if node.input(1) is None:
+        node.attributes["num_outputs"] = len(node.outputs)
+    return node
+
+
+def _slice(node: Node, builder: Builder) -> Node:
+    for index, name in enumerate(("starts", "ends", "axes"), 1):
+        node = _to_input(name, index)(node, builder)
+    return node
+
+
+def _dropout(node: Node, builder: Builder) -> Node:
+    node.attributes.pop("ratio", None)
+    return node
+
+
+def _pad(node: Node, builder: Builder) -> Node:
+    node = _to_input("pads", 1)(node, builder)
+    return _to_input("value", 2, "like")(node, builder)
+
+
+def _clip(node: Node, builder: Builder) -> Node:
+    node = _to_input("min", 1, "like")(node, builder)
+    return _to_input("max", 2, "like")(node, builder)
+
+
+_REDUCED_BY_18: Sequence[str] = tuple(
+    f"Reduce{name}" for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
+)
+_FLATTENING = "works on a matrix of two axes"
+_UPGRADES: dict[str, Sequence[tuple[int, Upgrade]]] = {
+    **{name: [(18, _to_input("axes", 1))] for name in _REDUCED_BY_18},
+    "ReduceSum": [(13, _to_input("axes", 1))],
+    "Squeeze": [(13, _to_input("axes", 1))],
+    "Unsqueeze": [(13, _to_input("axes", 1))],
+    "Split": [(13, _to_input("split", 1)), (18, _split)],
+    "Slice": [(10, _slice)],
+    "Pad": [(11, _pad)],
+    "Clip": [(11, _clip)],
+    "TopK": [(10, _to_input("k", 1))],
+    "Dropout": [(12, _dropout)],
+    "Scatter": [(99, _scatter)],
+    "Upsample": [(99, _upsample)],
+    "Resize": [(11, _upsample)],
+    "RoiAlign": [(16, _default("coordinate_transformation_mode", "output_half_pixel"))],
+    "GridSample": [(20, _spelled("mode", {"bilinear": "linear", "bicubic": "cubic"}))],
+    "DFT": [(20, _to_input("axis", 2, default=1))],
+    "BatchNormalization": [(9, _dropped("spatial", "is_test", "consumed_inputs"))],
+    "Softmax": [(13, _refused(13, _FLATTENING))],
+    "LogSoftmax": [(13, _refused(13, _FLATTENING))],
+    "Hardmax": [(13, _refused(13, _FLATTENING))],
+}

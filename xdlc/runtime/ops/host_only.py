@@ -1,0 +1,73 @@
+"""Operators that no QNN operation carries, executed by onnxruntime as they are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from xdlc.errors import ModelError
+from xdlc.ir import HOST_PACKAGE, Op, Param, Tensor
+from xdlc.ir.dtype import UNDEFINED
+from xdlc.runtime.builder import Builder
+from xdlc.runtime.host_kernels import DOMAIN, HOST_KERNELS, opset_of
+from xdlc.runtime.registry import lowering
+
+_TYPES = sorted({name for names in HOST_KERNELS.values() for name in names} - {"Erf"})
+
+
+@lowering(*_TYPES, package=HOST_PACKAGE)
+def host_only(op: Op, b: Builder) -> None:
+    """Lower to the operator itself; its operands are in the source's order already."""
+    domain = str(op.param(DOMAIN, ""))
+    if op.type not in HOST_KERNELS.get(domain, ()):
+        raise ModelError(f"domain {domain!r} has no operator {op.type} that the host executes")
+    version = opset_of(op.type, domain)
+    b.require_opset(domain, version)
+    kinds = _attribute_kinds(op.type, version, domain)
+    attributes = {name: _attribute(name, param, kinds) for name, param in op.params.items() if name != DOMAIN}
+    wanted = [tensor.dtype is not UNDEFINED for tensor in op.outputs]
+    operands = [_operand(tensor, b) for tensor in op.inputs]
+    results = b.nodes_out(op.type, operands, wanted, domain=domain, **attributes)
+    for tensor, value in zip(op.outputs, results, strict=True):
+        if value:
+            value = b.cast(value, b.dtype(tensor)) if _is_half(tensor) else value
+            b.write(tensor, value, dtype=_given(tensor, b))
+
+
+def _operand(tensor: Tensor | None, b: Builder) -> str:
+    return "" if tensor is None else b.read(tensor, dtype=_given(tensor, b))
+
+
+def _given(tensor: Tensor, b: Builder) -> Any:
+    """Return the type that the operator gets: integers in their own width, floats as computed."""
+    return tensor.dtype.numpy if tensor.dtype.is_integer else b.dtype(tensor)
+
+
+def _is_half(tensor: Tensor) -> bool:
+    return tensor.dtype.is_float and tensor.dtype.bits == 16
+
+
+def _attribute_kinds(type: str, version: int, domain: str) -> dict[str, str]:
+    """Return the kinds of an operator's attributes, as far as ONNX knows it."""
+    import onnx
+
+    try:
+        schema = onnx.defs.get_schema(type, version, domain)
+    except onnx.defs.SchemaError:
+        return {}
+    return {name: str(attribute.type).rpartition(".")[2] for name, attribute in schema.attributes.items()}
+
+
+def _attribute(name: str, param: Param, kinds: dict[str, str]) -> Any:
+    import onnx
+
+    kind = kinds.get(name)
+    if isinstance(param, Tensor):
+        array = param.numpy()
+        return onnx.numpy_helper.from_array(array) if kind == "TENSOR" else array.reshape(-1).tolist()
+    if kind == "STRINGS":
+        try:
+            return [str(item) for item in json.loads(str(param.value))]
+        except (ValueError, TypeError) as error:
+            raise ModelError(f"parameter {name!r} is no list of strings: {error}") from error
+    return param.value
