@@ -12,12 +12,19 @@ from xdlc.runtime.registry import lowering
 
 @lowering("OneHot")
 def one_hot(op: Op, b: Builder) -> None:
-    """Lower to OneHot; indices beyond the depth give a row of the off value."""
+    """Lower to OneHot; indices below 0 or beyond the depth give a row of the off value.
+
+    So does the vendor's emulation of HTP (SDK 2.51); ONNX's operator counts those below 0 from the end.
+    """
     index, target = args.operand(op, 0), args.result(op)
     values = [op.param("off_value", 0), op.param("on_value", 1)]
+    place, depth = b.read(index, dtype=numpy.dtype(numpy.int64)), int(args.required(op, "depth"))
+    if index.dtype.is_signed:
+        below = b.node("Less", [place, b.constant(0, numpy.int64)])
+        place = b.node("Where", [below, b.constant(depth, numpy.int64), place])
     inputs = [
-        b.read(index, dtype=numpy.dtype(numpy.int64)),
-        b.ints(int(args.required(op, "depth"))),
+        place,
+        b.ints(depth),
         b.constant(values, b.dtype(target)),
     ]
     axis = args.axis(op, index.rank + 1, default=index.rank)

@@ -1,0 +1,159 @@
+"""Operators that QNN has under another name or not at all: what they become gives the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.onnx_models import RNG, check, floats, node
+
+
+@pytest.mark.parametrize("type", ["Tan", "Cosh"])
+def test_functions_of_angles(models, type):
+    check(models, [node(type)], {"x": floats(3, 4) * 2})
+
+
+def test_acos(models):
+    check(models, [node("Acos")], {"x": np.linspace(-1, 1, 21, dtype=np.float32)})
+
+
+def test_is_nan_and_is_inf(models):
+    feeds = {"x": np.array([1, np.nan, np.inf, -np.inf, 0], np.float32)}
+    check(models, [node("IsNaN")], feeds)
+    for negative in (0, 1):
+        check(models, [node("IsInf", detect_negative=negative)], feeds)
+
+
+@pytest.mark.parametrize("k", [None, -9, -1, 0, 2, 9])
+@pytest.mark.parametrize("upper", [0, 1])
+def test_trilu_cuts_infinities_off(models, k, upper):
+    x = np.where(RNG.random((2, 4, 5)) > 0.7, np.inf, 1).astype(np.float32)
+    weights = {} if k is None else {"k": np.int64(k)}
+    check(models, [node("Trilu", "x" if k is None else "x k", upper=upper)], {"x": x}, weights)
+
+
+def test_trilu_of_64_bit_integers(models):
+    x = (np.arange(12) + (1 << 60)).reshape(3, 4)
+    check(models, [node("Trilu")], {"x": x})
+
+
+@pytest.mark.parametrize("attributes", [{}, {"k": 1}, {"k": -2, "dtype": 7}])
+def test_eye_like(models, attributes):
+    check(models, [node("EyeLike", **attributes)], {"x": floats(4, 5)})
+
+
+@pytest.mark.parametrize("axis", [-1, 0, 1])
+@pytest.mark.parametrize("values", [np.array([2, 5], np.float32), np.array([0, 7], np.int64)])
+def test_one_hot_counts_from_the_end_once(models, axis, values):
+    feeds = {"x": np.array([[0, -1, 4], [5, -5, -7]])}
+    weights = {"depth": np.int64(5), "values": values}
+    check(
+        models,
+        [node("OneHot", "x depth values", axis=axis)],
+        feeds,
+        weights,
+        reference=values.dtype == np.int64,
+    )
+
+
+def test_one_hot_of_values_beyond_a_parameter_is_kept_for_the_host(models):
+    weights = {"depth": np.int64(3), "values": np.array([0, 1 << 40])}
+    check(models, [node("OneHot", "x depth values")], {"x": np.array([0, 2])}, weights, native=False)
+
+
+@pytest.mark.parametrize(("opset", "axis"), [(17, 0), (17, 1), (17, -1), (11, 1)])
+def test_hardmax(models, opset, axis):
+    check(models, [node("Hardmax", axis=axis)], {"x": floats(3, 4, 5)}, opset=opset)
+
+
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+def test_grid_sample(models, mode, padding, align):
+    feeds = {"x": floats(2, 3, 5, 6), "g": floats(2, 4, 7, 2)}
+    attributes = {"mode": mode, "padding_mode": padding, "align_corners": align}
+    check(models, [node("GridSample", "x g", **attributes)], feeds, opset=20)
+
+
+def test_cubic_grid_sample_is_kept_for_the_host(models):
+    feeds = {"x": floats(1, 2, 5, 6), "g": floats(1, 4, 7, 2)}
+    check(models, [node("GridSample", "x g", mode="cubic")], feeds, opset=20, native=False)
+
+
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("size", [(2, 3, 4, 5), (2, 3, 4, 5, 6), (2, 3, 1, 5)])
+def test_affine_grid(models, size, align):
+    theta = floats(2, len(size) - 2, len(size) - 1)
+    nodes = [node("AffineGrid", "x size", align_corners=align)]
+    if not (align and 1 in size[2:]):
+        check(models, nodes, {"x": theta}, {"size": np.array(size)}, opset=20)
+
+
+EQUATIONS = {
+    "ij->ji": [(3, 4)],
+    "ij->": [(3, 4)],
+    "abc->ca": [(2, 3, 4)],
+    "ii->i": [(4, 4)],
+    "iij->ij": [(3, 3, 2)],
+    "...ii->...i": [(2, 3, 4, 4)],
+    "i,i": [(5,), (5,)],
+    "i,j->ij": [(3,), (4,)],
+    "bij, bjk -> bik": [(2, 3, 4), (2, 4, 5)],
+    "bhid,bhjd->bhij": [(1, 2, 3, 4), (1, 2, 5, 4)],
+    "bhwc,hkc->bhwk": [(2, 3, 4, 5), (3, 6, 5)],
+    "...ij,...jk->...ik": [(2, 1, 3, 4), (2, 5, 4, 6)],
+    "ab,bc,cd->ad": [(2, 3), (3, 4), (4, 5)],
+    "ijk,ijk->ik": [(2, 3, 4), (2, 3, 4)],
+    "nchw,nc->nhw": [(2, 3, 4, 5), (2, 3)],
+    "ba,ca": [(2, 3), (4, 3)],
+}
+
+
+@pytest.mark.parametrize("equation", EQUATIONS)
+def test_einsum(models, equation):
+    shapes = EQUATIONS[equation]
+    names = [f"x{index}" for index in range(len(shapes))]
+    feeds = {name: floats(*shape) for name, shape in zip(names, shapes, strict=True)}
+    check(models, [node("Einsum", " ".join(names), equation=equation)], feeds)
+
+
+def test_einsum_of_64_bit_integers(models):
+    feeds = {"a": np.arange(6).reshape(2, 3) + (1 << 40), "b": np.arange(12).reshape(3, 4)}
+    check(models, [node("Einsum", "a b", equation="ij,jk->ik")], feeds)
+
+
+@pytest.mark.parametrize("time", [0, 1])
+def test_reverse_sequence(models, time):
+    x = floats(4, 3, 2) if time == 0 else floats(3, 4, 2)
+    nodes = [node("ReverseSequence", "x l", time_axis=time, batch_axis=1 - time)]
+    check(models, nodes, {"x": x}, {"l": np.array([4, 2, 1])})
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_compress(models, axis):
+    attributes = {} if axis is None else {"axis": axis}
+    weights = {"c": np.array([True, False, True])}
+    check(models, [node("Compress", "x c", **attributes)], {"x": floats(3, 4)}, weights)
+
+
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize("reverse", [0, 1])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_cumulative_product(models, exclusive, reverse, dtype):
+    x = (floats(3, 5) * 3).astype(dtype)
+    nodes = [node("CumProd", "x axis", exclusive=exclusive, reverse=reverse)]
+    check(models, nodes, {"x": x}, {"axis": np.int64(1)}, opset=26, reference=True)
+
+
+@pytest.mark.parametrize(("mode", "start"), [("linear", (1, 3)), ("circular", (5, 3)), ("linear", None)])
+def test_tensor_scatter(models, mode, start):
+    feeds = {"p": floats(2, 3, 6, 4), "u": floats(2, 3, 2, 4)}
+    weights = {} if start is None else {"w": np.array(start)}
+    nodes = [node("TensorScatter", "p u" + (" w" if start else ""), mode=mode)]
+    check(models, nodes, feeds, weights, opset=24)
+
+
+@pytest.mark.parametrize(("axis", "scale"), [(1, (3, 4)), (-1, (4,)), (1, (4,)), (0, (2, 3, 4))])
+def test_rms_normalization(models, axis, scale):
+    nodes = [node("RMSNormalization", "x s", axis=axis)]
+    check(models, nodes, {"x": floats(2, 3, 4)}, {"s": floats(*scale)}, opset=23)

@@ -1,0 +1,111 @@
+"""Small ONNX models of a few nodes, held to onnxruntime or to ONNX's reference implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+import xdlc
+from xdlc.ir import NATIVE_PACKAGE, Model
+
+RNG = np.random.default_rng(7)
+
+
+def floats(*shape: int) -> np.ndarray:
+    """Return random numbers of mean 0 and deviation 1."""
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def node(type: str, inputs: str = "x", outputs: str = "y", **attributes: Any) -> Any:
+    """Return a node; ``-`` in the names leaves an input or output out."""
+    names = [["" if name == "-" else name for name in given.split()] for given in (inputs, outputs)]
+    return helper.make_node(type, *names, name=f"n_{type}", **attributes)
+
+
+def build(
+    nodes: Sequence[Any],
+    feeds: Mapping[str, np.ndarray],
+    weights: Mapping[str, np.ndarray] | None,
+    outputs: Sequence[str],
+    opset: int,
+) -> Any:
+    """Return the model of some nodes."""
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in feeds.items()
+    ]
+    domains = {entry.domain for entry in nodes} - {""}
+    graph = helper.make_graph(
+        list(nodes),
+        "graph",
+        inputs,
+        [onnx.ValueInfoProto(name=name) for name in outputs],
+        [numpy_helper.from_array(np.asarray(array), name) for name, array in (weights or {}).items()],
+    )
+    imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def expected(model: Any, feeds: Mapping[str, np.ndarray], reference: bool) -> list[np.ndarray]:
+    """Return the outputs by onnxruntime, or by ONNX's reference implementation."""
+    if reference:
+        from onnx.reference import ReferenceEvaluator
+
+        return ReferenceEvaluator(model).run(None, dict(feeds))
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, dict(feeds))
+
+
+def check(
+    models: Any,
+    nodes: Sequence[Any],
+    feeds: Mapping[str, np.ndarray],
+    weights: Mapping[str, np.ndarray] | None = None,
+    *,
+    opset: int = 17,
+    outputs: Sequence[str] = ("y",),
+    reference: bool = False,
+    native: bool = True,
+    rtol: float = 1e-5,
+    atol: float = 1e-5,
+) -> Model:
+    """Convert, save, load, run, and compare every output; return the converted model.
+
+    Args:
+        models: The fixture of that name.
+        nodes: Nodes of the model.
+        feeds: Inputs by name.
+        weights: Constants by name.
+        opset: Version of the default domain.
+        outputs: Names of the outputs.
+        reference: Compare with ONNX's reference implementation instead of onnxruntime.
+        native: Demand that all ops are QNN's; otherwise some have to be host-only.
+        rtol: Relative tolerance.
+        atol: Absolute tolerance.
+    """
+    model = build(nodes, feeds, weights, outputs, opset)
+    wanted = expected(model, feeds, reference)
+    path = models.save(model)
+    converted = xdlc.convert(path)
+    packages = {op.package for graph in converted.graphs.values() for op in graph.ops}
+    assert (packages <= {NATIVE_PACKAGE}) == native, sorted(packages)
+    converted.save(path.with_suffix(".dlc"))
+    found = xdlc.run(xdlc.load(path.with_suffix(".dlc")), feeds)
+    for name, value in zip(outputs, wanted, strict=True):
+        assert found[name].shape == value.shape
+        assert found[name].dtype == value.dtype
+        if value.dtype.kind in "biu":
+            np.testing.assert_array_equal(found[name], value)
+        else:
+            np.testing.assert_allclose(found[name], value, rtol=rtol, atol=atol)
+    return converted
