@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from xdlc.errors import UnsupportedOp, UsageError, nearest_names
+from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Model
 
 Array: TypeAlias = Any  # numpy.ndarray of any dtype
@@ -90,8 +90,7 @@ def prepare(model: Model | PathLike, socs: Sequence[str], **options: Any) -> Mod
     _check_options("prepare", prepare_htp, options)
     if isinstance(socs, str):
         raise UsageError(f"socs is the string {socs!r}", fix=f"give a list: socs=[{socs!r}]")
-    executable(model)
-    return prepare_htp(model, socs, **options)
+    return prepare_htp(preparable(model), socs, **options)
 
 
 def run(
@@ -142,22 +141,31 @@ def to_onnx(model: Model | PathLike, path: PathLike, **options: Any) -> tuple[Pa
 
 
 def executable(model: Model | PathLike) -> Model:
-    """Return the model, or the one that a DLC holds, if it is made of ops that something can execute.
+    """Return the model, or the one that a DLC holds, made of ops that something can execute.
+
+    Layers of SNPE 1, as containers of format 3 hold them, are translated into QNN operations.
 
     Raises:
-        UnsupportedOp: If it comes from a container of format 3, whose layers are not QNN operations.
+        UnsupportedOp: If a layer has no translation; all of them are listed.
         XdlcError: As ``load`` does.
     """
-    from xdlc.container.read3 import PACKAGE
+    from xdlc.converter.snpe import has_layers, translate
 
     held = model if isinstance(model, Model) else load(model)
-    if any(op.package == PACKAGE for graph in held.graphs.values() for op in graph.ops):
-        raise UnsupportedOp(
-            "a container of format 3 (SNPE 1) can be shown, but not quantized, prepared or run",
-            where=None if isinstance(model, Model) else os.fspath(model),
-            fix="convert its source model again",
-        )
+    if has_layers(held):
+        return translate(held, None if isinstance(model, Model) else os.fspath(model))
     return held
+
+
+def preparable(model: Model | PathLike) -> Model | PathLike:
+    """Return the model or path as it is given, but layers of SNPE 1 translated as ``executable`` does.
+
+    A path lets compilers read the file itself.
+    """
+    from xdlc.converter.snpe import has_layers
+
+    held = model if isinstance(model, Model) else load(model)
+    return executable(model) if has_layers(held) else model
 
 
 def _by_name(feeds: Mapping[str, Array], what: str) -> Mapping[str, Array]:

@@ -16,7 +16,15 @@ from xdlc.cli import common
 from xdlc.cli.main import main
 from xdlc.errors import ContainerError, ModelError, ProblemList, StorageError, UsageError, XdlcError
 
-TOOLS = ("xconv-onnx-to-dlc", "xdlc-quant", "xdlc-graph-prepare", "xdlc-info", "xdlc-net-run", "xdlc")
+TOOLS = (
+    "xconv-onnx-to-dlc",
+    "xdlc-quant",
+    "xdlc-graph-prepare",
+    "xdlc-info",
+    "xdlc-net-run",
+    "xdlc-to-onnx",
+    "xdlc",
+)
 HEAVY = {"numpy", "onnx", "onnxruntime", "tqdm", "lxml", "ml_dtypes", "flatbuffers", "google.protobuf"}
 
 
@@ -163,7 +171,7 @@ def test_check_target(tmp_path: Path) -> None:
 def test_group_lists_and_resolves() -> None:
     listed = CliRunner().invoke(main, ["--help"])
     assert listed.exit_code == 0
-    for name in ("onnx-to-dlc", "quant", "graph-prepare", "info", "net-run"):
+    for name in ("onnx-to-dlc", "quant", "graph-prepare", "info", "net-run", "to-onnx"):
         assert f"  {name} " in listed.output
         assert CliRunner().invoke(main, [name, "--help"]).exit_code == 0
     assert CliRunner().invoke(main, ["convert", "--help"]).exit_code == 0

@@ -27,6 +27,7 @@ MODULES = {
     "xdlc-graph-prepare": "graph_prepare",
     "xdlc-info": "info",
     "xdlc-net-run": "net_run",
+    "xdlc-to-onnx": "to_onnx",
 }
 
 
@@ -208,7 +209,7 @@ def test_unknown_soc(dlc: Path) -> None:
     only(dlc.parent, "model.onnx", "net.dlc")
 
 
-def test_format_3_is_refused_in_one_sentence(tmp_path: Path) -> None:
+def test_layers_of_format_3_that_are_not_known_are_refused_in_one_sentence(tmp_path: Path) -> None:
     from xdlc.container.read3 import PACKAGE
 
     model = xdlc.Model()
@@ -224,15 +225,17 @@ def test_format_3_is_refused_in_one_sentence(tmp_path: Path) -> None:
         ["xdlc-quant", "--input_dlc", path, "--input_list", listing],
         ["xdlc-net-run", "--container", path, "--input_list", listing],
         ["xdlc-graph-prepare", "--input_dlc", path, "--htp_socs", "sm8650"],
+        ["xdlc-to-onnx", "--input_dlc", path],
     ):
-        message = refused(call(*words), "old.dlc: a container of format 3", code=4)
+        message = refused(call(*words), "old.dlc: layer 'relu' (Neuron): has no attribute 'type'", code=4)
         assert len(message.splitlines()) == 2
     for verb in (
         lambda: xdlc.run(path, {}),
         lambda: xdlc.quantize(path, []),
         lambda: xdlc.prepare(path, ["x"]),
+        lambda: xdlc.to_onnx(path, tmp_path / "m.onnx"),
     ):
-        with pytest.raises(UnsupportedOp, match="format 3"):
+        with pytest.raises(UnsupportedOp, match="no attribute"):
             verb()
     only(tmp_path, "old.dlc", "list.txt")
 

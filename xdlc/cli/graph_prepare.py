@@ -55,9 +55,9 @@ def main(source: Path, target: Path | None, socs: tuple[str, ...], **options: An
     from xdlc.prepare.htp import prepare_all
 
     target = common.check_target(target or common.derived_path(source, "_cached.dlc"))
-    api.executable(source)
+    model = api.preparable(source)
     with common.progress("compiling", "SoC", len(socs)) as progress:
-        prepared = prepare_all(source, socs, progress=progress, **options)
+        prepared = prepare_all(model, socs, progress=progress, **options)
     if prepared.done:
         prepared.model.save(target)
         for cache in caches(prepared.model):

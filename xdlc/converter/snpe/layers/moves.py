@@ -1,0 +1,101 @@
+"""Layers that move, choose or repeat elements."""
+
+from __future__ import annotations
+
+from xdlc import ir
+from xdlc.converter.snpe.registry import Layer, layer, u32s
+from xdlc.ir import Param, Tensor
+from xdlc.ir.dtype import FLOAT32, INT32
+
+RESIZES = {0: "bilinear"}
+
+
+def _axis(node: Layer, rank: int) -> int:
+    axis = int(node.attr("axis"))
+    if not -rank <= axis < rank:
+        raise node.problem(f"attribute 'axis' is {axis}, but the rank is {rank}")
+    return axis % rank
+
+
+@layer("Const")
+def const(node: Layer) -> None:
+    """Make the output a static tensor."""
+    value = node.weight("value") if "value" in node.weights else next(iter(node.weights.values()), None)
+    if value is None or value.data is None or value.size != node.output.size:
+        raise node.problem("has no value of the shape of its output")
+    target = node.output
+    target.data, target.role = value.data.reshape(target.shape), value.role
+    target.dtype, target.encoding = value.dtype, value.encoding
+
+
+@layer("Concat")
+def concat(node: Layer) -> None:
+    """Translate to Concat."""
+    axis = _axis(node, node.source.rank)
+    node.emit("Concat", node.inputs, {"axis": ir.u32(axis)})
+
+
+@layer("Slice")
+def split(node: Layer) -> None:
+    """Translate to Split; ``slice_points`` lists where each output after the first begins."""
+    axis = _axis(node, node.source.rank)
+    points = node.ints("slice_points", len(node.outputs) - 1)
+    node.emit("Split", [node.source], {"axis": ir.u32(axis), "split_index": u32s(points)})
+
+
+@layer("StridedSlice")
+def strided_slice(node: Layer) -> None:
+    """Translate to StridedSlice."""
+    import numpy
+
+    rank = node.source.rank
+    ranges = zip(*(node.ints(name, rank) for name in ("begin", "end", "strides")), strict=True)
+    params: dict[str, Param] = {"ranges": ir.static("", numpy.asarray(list(ranges), numpy.int32))}
+    masks = {
+        "begin_mask": "begin_mask",
+        "end_mask": "end_mask",
+        "shrink_axis_mask": "shrink_axes",
+        "new_axis_mask": "new_axes_mask",
+    }
+    for attribute, param in masks.items():
+        mask = int(node.attr(attribute, 0))
+        if mask:
+            params[param] = ir.u32(mask)
+    node.emit("StridedSlice", [node.source], params)
+
+
+@layer("Reshape")
+def reshape(node: Layer) -> None:
+    """Translate to Reshape: the output's shape says it all."""
+    node.emit("Reshape", [node.source])
+
+
+@layer("Scaling")
+def scaling(node: Layer) -> None:
+    """Translate to ResizeBilinear: the output's extents say how far."""
+    node.choice("resize_mode", RESIZES)
+    if node.attr("maintain_aspect_ratio", False):
+        raise node.problem("keeps the aspect ratio and pads the rest")
+    params: dict[str, Param] = {
+        "align_corners": ir.b8(bool(node.attr("align_corners", False))),
+        "half_pixel_centers": ir.b8(bool(node.attr("half_pixel_centers", False))),
+    }
+    node.emit("ResizeBilinear", [node.source], params)
+
+
+@layer("ArgMax")
+def arg_max(node: Layer) -> None:
+    """Translate to Argmax, and Cast to the real numbers that SNPE 1 gives positions as."""
+    if node.attr("op", "ARGMAX") != "ARGMAX":
+        raise node.problem(
+            f"attribute 'op' is {node.attr('op')!r}; its meaning is not known, known is 'ARGMAX'"
+        )
+    axis = _axis(node, node.source.rank)
+    params: dict[str, Param] = {
+        "axis": ir.u32(axis),
+        "keep_dims": ir.b8(bool(node.attr("keep_dims", False))),
+    }
+    positions = Tensor(node.graph.unique_name(f"{node.op.name}_positions"), node.output.shape, INT32)
+    node.emit("Argmax", [node.source], params, [positions])
+    node.output.dtype, node.output.encoding = FLOAT32, None
+    node.emit("Cast", [positions])

@@ -1,0 +1,111 @@
+"""Layers that slide a window over an image: convolutions and pools; x is the width, y the height."""
+
+from __future__ import annotations
+
+from xdlc import ir
+from xdlc.converter.snpe.registry import Layer, layer, u32s
+from xdlc.ir import Param, Tensor
+
+# Strategies whose padding attributes say what lies in front of the image: none, the smaller half of
+# what the output needs, or what the source model said.
+KNOWN_STRATEGIES = (2, 3, 4)
+POOLS = {0: "PoolMax2d", 1: "PoolAvg2d"}
+
+
+def _image(node: Layer) -> Tensor:
+    if node.source.rank != 4 or node.output.rank != 4:
+        raise node.problem(f"works on {list(node.source.shape)}, not on images")
+    return node.source
+
+
+def _pair(node: Layer, vertical: str, horizontal: str, default: int | None = None) -> list[int]:
+    names = (vertical, horizontal)
+    return [int(node.attr(name) if default is None else node.attr(name, default)) for name in names]
+
+
+def _pad_amount(node: Layer, begins: list[int], needed: list[int], strategy: str) -> Tensor:
+    """Return the padding: what the windows need for as many outputs, and is not in front, is behind."""
+    number = int(node.attr(strategy))
+    if number not in KNOWN_STRATEGIES and any(begins):
+        known = ", ".join(map(str, KNOWN_STRATEGIES))
+        raise node.problem(
+            f"attribute {strategy!r} is {number}; where it puts padding is not known, known are {known}"
+        )
+    return u32s([[begin, max(0, total - begin)] for begin, total in zip(begins, needed, strict=True)])
+
+
+def _needed(node: Layer, spans: list[int], steps: list[int]) -> list[int]:
+    """Return how far the windows of all outputs reach beyond the image, in front and behind together."""
+    return [
+        (node.output.shape[axis + 1] - 1) * steps[axis] + spans[axis] - node.source.shape[axis + 1]
+        for axis in range(2)
+    ]
+
+
+def _weights(node: Layer) -> Tensor:
+    weight = node.weight("weights_0")
+    if int(node.attr("padding_mode", 0)) != 0:
+        raise node.problem("pads with something else than zeros")
+    if weight.rank != 4:
+        raise node.problem(f"has weights of shape {list(weight.shape)} instead of rank 4")
+    return weight
+
+
+@layer("Convolutional")
+def convolutional(node: Layer) -> None:
+    """Translate to Conv2d, or DepthWiseConv2d where each channel is a group; weights are [h, w, in, out]."""
+    source, weight, groups = _image(node), _weights(node), int(node.attr("groups", 1))
+    steps, dilation = _pair(node, "stride_y", "stride"), _pair(node, "dilation_y", "dilation_x", 1)
+    spans = [(weight.shape[axis] - 1) * dilation[axis] + 1 for axis in range(2)]
+    begins, needed = _pair(node, "padding_y", "padding"), _needed(node, spans, steps)
+    params: dict[str, Param] = {
+        "stride": u32s(steps),
+        "pad_amount": _pad_amount(node, begins, needed, "padding_strategy"),
+        "dilation": u32s(dilation),
+    }
+    depthwise = groups > 1 and groups == source.shape[-1] and weight.shape[2] == 1
+    if not depthwise:
+        params["group"] = ir.u32(groups)
+    inputs = [source, weight, node.weights.get("bias")]
+    node.emit("DepthWiseConv2d" if depthwise else "Conv2d", inputs, params)
+
+
+@layer("Deconvolution")
+def deconvolution(node: Layer) -> None:
+    """Translate to TransposeConv2d; weights are [h, w, in, out]."""
+    source, weight = _image(node), _weights(node)
+    steps = _pair(node, "stride_y", "stride")
+    if _pair(node, "dilation_y", "dilation_x", 1) != [1, 1]:
+        raise node.problem("is dilated")
+    more = _pair(node, "output_padding_y", "output_padding_x", 0)
+    needed = [
+        (source.shape[axis + 1] - 1) * steps[axis]
+        + weight.shape[axis]
+        + more[axis]
+        - node.output.shape[axis + 1]
+        for axis in range(2)
+    ]
+    begins = _pair(node, "padding_y", "padding")
+    params: dict[str, Param] = {
+        "stride": u32s(steps),
+        "pad_amount": _pad_amount(node, begins, needed, "padding_strategy"),
+        "group": ir.u32(int(node.attr("groups", 1))),
+        "output_padding": u32s(more),
+    }
+    node.emit("TransposeConv2d", [source, weight, node.weights.get("bias")], params)
+
+
+@layer("Pooling")
+def pooling(node: Layer) -> None:
+    """Translate to PoolMax2d or PoolAvg2d."""
+    source, type = _image(node), node.choice("type", POOLS)
+    size, steps = _pair(node, "size_y", "size_x"), _pair(node, "stride_y", "stride_x")
+    begins, needed = _pair(node, "pad_y", "pad_x"), _needed(node, size, steps)
+    params: dict[str, Param] = {
+        "filter_size": u32s(size),
+        "stride": u32s(steps),
+        "pad_amount": _pad_amount(node, begins, needed, "padding_size_strategy"),
+    }
+    if type == "PoolAvg2d":
+        params["count_pad_for_edges"] = ir.b8(bool(node.attr("pool_region_include_padding", False)))
+    node.emit(type, [source], params)

@@ -1,0 +1,190 @@
+"""Which function translates which layer, and what it gets to see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from xdlc import ir
+from xdlc.errors import UnsupportedOp
+from xdlc.ir import Graph, Op, Origin, Param, Tensor
+from xdlc.runtime.stored import real_data
+
+if TYPE_CHECKING:
+    from xdlc.ir.data import Array
+
+MISSING = object()
+TYPE_CHANGING = ("Argmax", "Cast")
+
+
+@dataclass(slots=True, eq=False)
+class Layer:
+    """A layer, with its tensors in the graph under construction.
+
+    Attributes:
+        op: The op of package ``snpe`` that stands for it.
+        graph: The graph under construction.
+        inputs: What it reads from other layers.
+        weights: Its weights by name.
+        outputs: What it gives, not yet produced.
+    """
+
+    op: Op
+    graph: Graph
+    inputs: list[Tensor]
+    weights: dict[str, Tensor]
+    outputs: list[Tensor]
+
+    @property
+    def source(self) -> Tensor:
+        """The first input.
+
+        Raises:
+            UnsupportedOp: If there is none.
+        """
+        if not self.inputs:
+            raise self.problem("has no input")
+        return self.inputs[0]
+
+    @property
+    def output(self) -> Tensor:
+        """The first output."""
+        if not self.outputs:
+            raise self.problem("has no output")
+        return self.outputs[0]
+
+    def attr(self, name: str, default: Any = MISSING) -> Any:
+        """Return an attribute's plain value.
+
+        Raises:
+            UnsupportedOp: If it is missing and there is no default.
+        """
+        value = self.op.param(name, None)
+        if value is not None:
+            return value
+        if default is MISSING:
+            raise self.problem(f"has no attribute {name!r}")
+        return default
+
+    def ints(self, name: str, count: int) -> list[int]:
+        """Return an attribute that lists ``count`` whole numbers."""
+        import numpy
+
+        values = [int(value) for value in numpy.asarray(self.attr(name)).reshape(-1)]
+        if len(values) != count:
+            raise self.problem(f"attribute {name!r} has {len(values)} values instead of {count}")
+        return values
+
+    def weight(self, name: str) -> Tensor:
+        """Return a weight that the layer must have."""
+        if name not in self.weights:
+            raise self.problem(f"has no weights {name!r}")
+        return self.weights[name]
+
+    def choice(self, name: str, known: Mapping[int, str]) -> str:
+        """Return what the number in an attribute means, as far as real files have shown."""
+        number = int(self.attr(name))
+        if number not in known:
+            shown = ", ".join(f"{key} {value}" for key, value in known.items())
+            raise self.problem(f"attribute {name!r} is {number}; its meaning is not known, known are {shown}")
+        return known[number]
+
+    def emit(
+        self,
+        type: str,
+        inputs: Sequence[Tensor | None],
+        params: Mapping[str, Param] | None = None,
+        outputs: Sequence[Tensor] | None = None,
+    ) -> None:
+        """Append the op that gives the layer's outputs, or other ones.
+
+        SNPE 1 lets quantized layers follow float ones and the other way round; where both meet, the op
+        computes real numbers, which Dequantize and Quantize give and take.
+        """
+        given = self.outputs if outputs is None else outputs
+        fixed = {tensor.dtype.is_fixed for tensor in (*inputs, *given) if tensor is not None}
+        if len(fixed) < 2 or type in TYPE_CHANGING:
+            self._append(type, inputs, given, params)
+            return
+        results = [self._float_twin(tensor) if tensor.dtype.is_fixed else tensor for tensor in given]
+        self._append(type, [self._real(tensor) for tensor in inputs], results, params)
+        for result, tensor in zip(results, given, strict=True):
+            if result is not tensor:
+                self._append("Quantize", [result], [tensor], why="a quantized layer that reads real numbers")
+
+    def _append(
+        self,
+        type: str,
+        inputs: Sequence[Tensor | None],
+        outputs: Sequence[Tensor],
+        params: Mapping[str, Param] | None = None,
+        why: str | None = None,
+    ) -> None:
+        origin = Origin((self.op.name,), why)
+        name = self.op.name
+        self.graph.append(ir.make_op(self.graph, type, inputs, outputs, params, name=name, origin=origin))
+
+    def _float_twin(self, tensor: Tensor) -> Tensor:
+        name = self.graph.unique_name(f"{tensor.name}_float")
+        return self.graph.add_tensor(Tensor(name, tensor.shape, ir.dtype.FLOAT32))
+
+    def _real(self, tensor: Tensor | None) -> Tensor | None:
+        if tensor is None or not tensor.dtype.is_fixed:
+            return tensor
+        if tensor.is_static:
+            return Tensor(
+                tensor.name, tensor.shape, ir.dtype.FLOAT32, data=real_data(tensor), role=tensor.role
+            )
+        twin = self._float_twin(tensor)
+        self._append("Dequantize", [tensor], [twin], why="a layer of real numbers after a quantized one")
+        return twin
+
+    def problem(self, text: str, fix: str | None = None) -> UnsupportedOp:
+        """Return an error about this layer, to be raised."""
+        return UnsupportedOp(
+            text,
+            where=f"layer {self.op.name!r} ({self.op.type})",
+            fix=fix or "convert the source model again, with a newer converter",
+        )
+
+
+Translator = Callable[[Layer], None]
+_TABLE: dict[str, Translator] = {}
+
+
+def layer(*types: str) -> Callable[[Translator], Translator]:
+    """Register a function as the translator of layer types.
+
+    Raises:
+        ValueError: If a type is registered twice.
+    """
+
+    def register(function: Translator) -> Translator:
+        for name in types:
+            if _TABLE.setdefault(name, function) is not function:
+                raise ValueError(f"layer {name} is translated twice")
+        return function
+
+    return register
+
+
+@cache
+def load_all() -> Mapping[str, Translator]:
+    """Import every module of ``layers`` and return the table they filled."""
+    import importlib
+    import pkgutil
+
+    from xdlc.converter.snpe import layers
+
+    for module in pkgutil.iter_modules(layers.__path__):
+        importlib.import_module(f"{layers.__name__}.{module.name}")
+    return _TABLE
+
+
+def u32s(values: Array | Sequence[Any]) -> Tensor:
+    """Return a tensor parameter of unsigned numbers."""
+    import numpy
+
+    return ir.static("", numpy.asarray(values, numpy.uint32))

@@ -1,0 +1,84 @@
+"""Translates graphs layer by layer and collects every problem on the way."""
+
+from __future__ import annotations
+
+from xdlc import opdefs
+from xdlc.container.read3 import PACKAGE
+from xdlc.converter.snpe.registry import Layer, load_all
+from xdlc.errors import UnsupportedOp, XdlcError, nearest_names, raise_all
+from xdlc.ir import Graph, Model, Op, Role, Tensor
+
+KEPT = ("history",)
+
+
+def has_layers(model: Model) -> bool:
+    """Return whether a model holds layers of SNPE 1."""
+    return any(op.package == PACKAGE for graph in model.graphs.values() for op in graph.ops)
+
+
+def translate(model: Model, where: str | None = None) -> Model:
+    """Return the model with QNN operations in the place of layers; weights are shared, not copied.
+
+    Inputs and outputs keep their names, shapes and encodings; positions that ArgMax gives are exact
+    float32 numbers.  Records are left out: they speak of layers.
+
+    Args:
+        model: What a container of format 3 holds.
+        where: Its place, for errors.
+
+    Raises:
+        UnsupportedOp: If a layer cannot be translated; several make a ProblemList.
+        ConstraintError: If the result breaks an OpDef.
+    """
+    problems: list[XdlcError] = []
+    result = Model(metadata={key: model.metadata[key] for key in KEPT if key in model.metadata})
+    for graph in model.graphs.values():
+        result.add_graph(_graph(graph, problems))
+    for problem in problems:
+        problem.where = ": ".join(filter(None, (where, problem.where)))
+    raise_all(problems, where=where)
+    for graph in result.graphs.values():
+        graph.verify()
+        raise_all(opdefs.verify_graph(graph), where=where)
+    return result
+
+
+def _graph(source: Graph, problems: list[XdlcError]) -> Graph:
+    graph = Graph(source.name)
+    tensors: dict[Tensor, Tensor] = {}
+    for tensor in source.inputs:
+        tensors[tensor] = graph.add_input(_copy(tensor))
+    for op in source.ops:
+        try:
+            _layer(op, graph, tensors)
+        except XdlcError as problem:
+            problems.append(problem)
+    for tensor in source.outputs if not problems else ():
+        graph.add_output(tensors[tensor])
+    return graph
+
+
+def _layer(op: Op, graph: Graph, tensors: dict[Tensor, Tensor]) -> None:
+    for tensor in op.outputs:
+        tensors[tensor] = _copy(tensor)
+    prefix = f"{op.name}."
+    weights, inputs = {}, []
+    for tensor in op.inputs:
+        if tensor is not None and tensor.is_static and tensor.name.startswith(prefix):
+            weights[tensor.name.removeprefix(prefix)] = _copy(tensor)
+        elif tensor is not None:
+            inputs.append(tensors[tensor])
+    function = load_all().get(op.type)
+    if function is None:
+        raise UnsupportedOp(
+            f"layers of type {op.type} have no translation into QNN operations",
+            where=f"layer {op.name!r} ({op.type})",
+            fix=nearest_names(op.type, load_all())
+            or "convert the source model again, with a newer converter",
+        )
+    function(Layer(op, graph, inputs, weights, [tensors[tensor] for tensor in op.outputs]))
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    role = Role.STATIC if tensor.is_static else Role.NATIVE
+    return Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding, tensor.data, role)
