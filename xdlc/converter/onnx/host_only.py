@@ -45,7 +45,10 @@ def keep(node: Node, builder: Builder, outputs: Sequence[Spec], why: str) -> lis
     _check_attributes(node)
     while len(outputs) > 1 and not node.outputs[len(outputs) - 1]:
         outputs = outputs[:-1]
-    made = [_output(builder, name, spec) for name, spec in zip(node.outputs, outputs, strict=False)]
+    made = [
+        builder.graph.add_tensor(_output(builder, name, spec))
+        for name, spec in zip(node.outputs, outputs, strict=False)
+    ]
     op = ir.make_op(
         builder.graph,
         node.type,
@@ -62,6 +65,8 @@ def keep(node: Node, builder: Builder, outputs: Sequence[Spec], why: str) -> lis
 
 def _operand(builder: Builder, value: Value) -> Tensor:
     """Return a tensor that holds a value in the source's order and rank."""
+    if value.bits is not None:
+        raise UnsupportedOp(f"{value.tensor.name!r} holds integers of {value.bits} bits")
     if value.rank or value.is_static:
         return builder.source_order(value)
     if value.scalar is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xdlc import ir
@@ -60,12 +60,15 @@ class _Import:
             (_plain(function.domain), function.name, function.overload): function
             for function in file.proto.functions
         }
+        self.read = set(self.out_names)
         self.callers: list[str] = []
         self.expanded = 0
 
     def run(self) -> ir.Graph:
         where = str(self.file.path)
         nodes = self._ordered()
+        for node in nodes:
+            self.read.update(_read_names(node))
         self._initializers()
         self.wanted = self._wants_channel_last(nodes)
         self._inputs()
@@ -294,7 +297,9 @@ class _Import:
             refusal = node.problem("reads values with open extents", _BIND)
         else:
             try:
-                self._accept(proto, self._call(entry, node), where)
+                results = self._call(entry, node)
+                self._check_offered(proto, node, len(results))
+                self._accept(proto, results, where)
                 return
             except UnsupportedOp as problem:
                 refusal = problem
@@ -311,6 +316,15 @@ class _Import:
             )
         return [results] if isinstance(results, Value) else list(results)
 
+    def _check_offered(self, proto: Any, node: Node, count: int) -> None:
+        """Refuse an importer's results if something reads an output that is not among them."""
+        for name in proto.output[count:]:
+            if name and (self.callers or name in self.read):
+                raise node.problem(
+                    f"its output {name!r} is used, which QNN does not offer",
+                    "export the model for inference, without the ops that read it",
+                )
+
     def _accept(self, proto: Any, results: Sequence[Value], where: str) -> None:
         for name, value in zip(proto.output, results, strict=False):
             if name:
@@ -323,8 +337,8 @@ class _Import:
     def _by_body(self, proto: Any, node: Node) -> bool:
         """Import the function body of a standard operator; return whether that settled it.
 
-        A body that itself needs ops of the host is taken only where the host has no kernel for the
-        operator as a whole.
+        A body that fails, or itself needs ops of the host, counts only where the host has no kernel for
+        the operator as a whole.
         """
         keeps = host_only.can_keep(node.type, node.domain)
         if keeps and any(value.is_dynamic for value in node.inputs if value is not None):
@@ -336,7 +350,7 @@ class _Import:
         self._expand(body, proto, node)
         added = self.builder.graph.since(last)
         failed = len(self.problems) > problems
-        if failed or (keeps and any(op.package == ir.HOST_PACKAGE for op in added)):
+        if keeps and (failed or any(op.package == ir.HOST_PACKAGE for op in added)):
             del self.problems[problems:]
             self.poisoned = poisoned
             for name in proto.output:
@@ -475,6 +489,18 @@ def function_opsets(function: Any, opsets: Mapping[str, int]) -> dict[str, int]:
     """Return the operator versions inside a function: its own, then those of the model."""
     own = {_plain(entry.domain): entry.version for entry in function.opset_import}
     return {**opsets, **own}
+
+
+def _read_names(node: Any) -> Iterator[str]:
+    """Iterate over the names of the values that a node and the graphs inside it read."""
+    stack = [node]
+    while stack:
+        found = stack.pop()
+        yield from found.input
+        for attribute in found.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                yield from (output.name for output in graph.output)
+                stack.extend(graph.node)
 
 
 def _takes_open(entry: Entry, node: Node) -> bool:
