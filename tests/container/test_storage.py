@@ -306,6 +306,7 @@ def test_origins_history_layouts_and_relations_are_kept(tmp_path):
         "relations": [{"parentRecordName": "p", "childRecordNames": ["c"], "timestamp": "now"}],
         "cacheList": [{"cacheName": "htp.cache.sm8550.0"}],
         "layouts": {"x": "NF"},
+        "nodes": [["a", "Relu", None], ["c", "Shape", "its result is known"]],
     }
     found = saved(model, tmp_path)
     assert found.metadata == {"version": "4.1", **model.metadata}
@@ -323,6 +324,7 @@ def test_contract_of_inputs_and_outputs():
             "shape": [2, 3],
             "dtype": "float32",
             "bytes": 24,
+            "raw": {"float32": 'array.astype("<f4").tofile("x.raw")'},
             "layout": "NF",
             "encoding": {"scale": 0.5, "offset": -3},
         }

@@ -385,6 +385,9 @@ def test_blocks_that_are_no_buffer(tmp_path):
         ("xdlc.trace", b'{"version": 2}', "version 2"),
         ("xdlc.trace", b'{"version": 1, "graphs": {"g": {"n": [1]}}}', "origin of op 'n'"),
         ("xdlc.trace", b'{"version": 1, "graphs": {"g": {"n": "no"}}}', "origin of op 'n'"),
+        ("xdlc.trace", b'{"version": 1, "graphs": {}, "nodes": {}}', "list of source nodes"),
+        ("xdlc.trace", b'{"version": 1, "graphs": {}, "nodes": [["a", "b"]]}', "list of source nodes"),
+        ("xdlc.trace", b'{"version": 1, "graphs": {}, "nodes": [["a", "b", 1]]}', "list of source nodes"),
         ("xdlc.io", b'{"graphs": [{"inputs": 1}]}', "list at 'inputs'"),
     ],
 )

@@ -7,7 +7,8 @@ from typing import Any
 
 from xdlc.cli import text
 from xdlc.cli.inspection import port
-from xdlc.ir import Model
+from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Model
+from xdlc.opdefs.control_flow import called
 
 SHOWN_INSERTED = 20
 
@@ -15,11 +16,30 @@ SHOWN_INSERTED = 20
 def contract(model: Model) -> Iterator[str]:
     """Yield lines that say what each graph takes and gives."""
     layouts = model.metadata.get("layouts", {})
+    inner = {name for graph in model.graphs.values() for op in graph.ops for name in called(op)}
     for graph in model.graphs.values():
         yield f"graph {text.clean(graph.name)}: {len(graph)} ops"
-        for title, tensors in (("inputs", graph.inputs), ("outputs", graph.outputs)):
-            yield f"  {title}"
-            yield from port_lines([port(tensor, layouts) for tensor in tensors])
+        if graph.name not in inner:
+            inputs = [port(tensor, layouts) for tensor in graph.inputs]
+            outputs = [port(tensor, layouts, reads=True) for tensor in graph.outputs]
+            yield "  inputs"
+            yield from port_lines(inputs)
+            yield "  outputs"
+            yield from port_lines(outputs)
+            yield from raw_lines(inputs, outputs)
+
+
+def raw_lines(inputs: Sequence[dict[str, Any]], outputs: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield how to make and read the raw files of a graph, with numpy."""
+    rows = [
+        (verb, text.short(text.clean(held["name"])), form, text.clean(recipe))
+        for verb, ports in (("write", inputs), ("read", outputs))
+        for held in ports
+        for form, recipe in held["raw"].items()
+    ]
+    if rows:
+        yield "  raw files"
+        yield from text.columns(rows)
 
 
 def port_lines(ports: Sequence[dict[str, Any]]) -> Iterator[str]:
@@ -52,7 +72,7 @@ def inserted(model: Model) -> Iterator[str]:
         (op.type, text.short(text.clean(op.name), 40), text.clean(op.origin.reason))
         for graph in model.graphs.values()
         for op in graph.ops
-        if op.origin.reason is not None
+        if op.origin.reason is not None and op.package == NATIVE_PACKAGE
     ]
     if not rows:
         yield "inserted ops: none"
@@ -61,3 +81,18 @@ def inserted(model: Model) -> Iterator[str]:
     yield from text.columns(rows[:SHOWN_INSERTED])
     if len(rows) > SHOWN_INSERTED:
         yield f"    and {len(rows) - SHOWN_INSERTED} more; xdlc-info --trace shows all"
+
+
+def host_only(model: Model) -> Iterator[str]:
+    """Yield lines that name the ops which run on the host only, and why."""
+    rows = [
+        (op.type, text.short(text.clean(op.name), 40), text.clean(op.origin.reason or ""))
+        for graph in model.graphs.values()
+        for op in graph.ops
+        if op.package == HOST_PACKAGE
+    ]
+    if rows:
+        yield f"host-only ops: {len(rows)}"
+        yield from text.columns(rows[:SHOWN_INSERTED])
+        if len(rows) > SHOWN_INSERTED:
+            yield f"    and {len(rows) - SHOWN_INSERTED} more; xdlc-info shows all"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from xdlc import opdefs
+from xdlc.container.raw_files import recipes
 from xdlc.ir import (
     NATIVE_PACKAGE,
     AxisScaleOffset,
@@ -42,6 +43,7 @@ def inspect(model: Model, path: Path) -> dict[str, Any]:
         "properties": model.metadata.get("properties", {}),
         "history": model.metadata.get("history", []),
         "graphs": [_graph(graph, layouts) for graph in model.graphs.values()],
+        "source_nodes": source_nodes(model),
         "caches": caches(model),
         "aip": aip_records(model),
         "records": [
@@ -52,13 +54,27 @@ def inspect(model: Model, path: Path) -> dict[str, Any]:
     }
 
 
+def source_nodes(model: Model) -> list[dict[str, Any]]:
+    """Return what became of each node of the source model: the ops that stand for it, or why there are none."""
+    ops: dict[str, list[str]] = {}
+    for graph in model.graphs.values():
+        for op in graph.ops:
+            for node in op.origin.nodes:
+                ops.setdefault(node, []).append(f"{op.type} {op.name}")
+    nodes = model.metadata.get("nodes") or [(name, "", None) for name in ops]
+    return [
+        {"name": name, "type": kind, "ops": ops.get(name, [])} | ({"reason": reason} if reason else {})
+        for name, kind, reason in nodes
+    ]
+
+
 def _graph(graph: Graph, layouts: Mapping[str, str]) -> dict[str, Any]:
     ops = [_op(index, op) for index, op in enumerate(graph.ops)]
     held = [tensor for tensor in graph.tensors.values() if tensor.is_static]
     return {
         "name": graph.name,
         "inputs": [port(tensor, layouts) for tensor in graph.inputs],
-        "outputs": [port(tensor, layouts) for tensor in graph.outputs],
+        "outputs": [port(tensor, layouts, reads=True) for tensor in graph.outputs],
         "ops": ops,
         "totals": {
             "ops": len(ops),
@@ -70,9 +86,13 @@ def _graph(graph: Graph, layouts: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def port(tensor: Tensor, layouts: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a caller needs to know of a graph's input or output."""
-    found = _tensor(tensor) | {"raw_bytes": tensor.nbytes, "float_bytes": 4 * tensor.size}
+def port(tensor: Tensor, layouts: Mapping[str, str], *, reads: bool = False) -> dict[str, Any]:
+    """Return what a caller needs to know of a graph's input, or, with ``reads``, output."""
+    found = _tensor(tensor) | {
+        "raw_bytes": tensor.nbytes,
+        "float_bytes": 4 * tensor.size,
+        "raw": recipes(tensor, reads=reads),
+    }
     if tensor.name in layouts:
         found["layout"] = layouts[tensor.name]
     return found

@@ -62,7 +62,7 @@ def main(
     names, layout and datatypes.
     """
     from xdlc import api
-    from xdlc.cli.contract import contract, inserted
+    from xdlc.cli.contract import contract, host_only, inserted
 
     target = common.check_target(target or common.derived_path(source, ".dlc"), keep=source)
     model = api.convert(
@@ -73,6 +73,6 @@ def main(
         **options,
     )
     model.save(target, version=dlc_version)
-    for line in (*contract(model), *inserted(model)):
+    for line in (*contract(model), *inserted(model), *host_only(model)):
         click.echo(line)
     click.echo(f"written: {target}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from xdlc.cli import text
 from xdlc.cli.common import WIDTH
-from xdlc.cli.contract import port_lines
+from xdlc.cli.contract import port_lines, raw_lines
 
 NATIVE = "qti.aisw"
 NO_CLOCK = "1980-01-01 00:00:00"  # the earliest time a zip file can have: of files without clock times
@@ -27,6 +27,9 @@ def report(found: dict[str, Any], *, ops: bool, encodings: bool, trace: bool) ->
     for graph in found["graphs"]:
         yield ""
         yield from _graph(graph, ops=ops, encodings=encodings, trace=trace)
+    if trace and found["source_nodes"]:
+        yield ""
+        yield from _source_nodes(found["source_nodes"])
     if not found["graphs"]:
         yield ""
         yield "no graph: the container holds records only"
@@ -69,6 +72,7 @@ def _graph(graph: dict[str, Any], *, ops: bool, encodings: bool, trace: bool) ->
     for title in ("inputs", "outputs"):
         yield f"  {title}"
         yield from port_lines(graph[title])
+    yield from raw_lines(graph["inputs"], graph["outputs"])
     if ops:
         yield "  ops"
         for op in graph["ops"]:
@@ -82,6 +86,19 @@ def _graph(graph: dict[str, Any], *, ops: bool, encodings: bool, trace: bool) ->
             ("MACs", f"{text.count(totals['macs'])} per inference"),
         ]
     )
+
+
+def _source_nodes(nodes: list[dict[str, Any]]) -> Iterator[str]:
+    yield f"source nodes: {len(nodes)}"
+    rows = [
+        (
+            text.clean(node["name"]),
+            text.clean(node["type"]),
+            "\n".join(map(text.clean, node["ops"])) or f"({text.clean(node.get('reason', 'no op'))})",
+        )
+        for node in nodes
+    ]
+    yield from text.table(("node", "operator", "ops"), rows, (40, 20))
 
 
 def _op(op: dict[str, Any], *, encodings: bool, trace: bool) -> Iterator[str]:
@@ -111,7 +128,7 @@ def _op(op: dict[str, Any], *, encodings: bool, trace: bool) -> Iterator[str]:
     if trace and op.get("source"):
         rows.append(("source", ", ".join(text.clean(node) for node in op["source"])))
     if op.get("reason"):
-        rows.append(("inserted", text.clean(op["reason"])))
+        rows.append(("inserted" if op["package"] == NATIVE else "on host", text.clean(op["reason"])))
     indent = " " * 8
     for row in rows:
         yield from text.columns([(f"{row[0]:<8}", *row[1:])], indent)

@@ -1,8 +1,9 @@
 """What a DLC says about itself: JSON entries of format 4, text lines of format 3, and our own records.
 
 ``Model.metadata`` keeps it as plain values under the keys ``version`` ``history`` ``cacheList``
-``relations`` ``layouts`` (input or output name -> note on its axes, like ``NCHW``) and, for what older
-tools wrote as text, ``properties``.
+``relations`` ``layouts`` (input or output name -> note on its axes, like ``NCHW``) ``nodes`` (of the source
+model: name, operator, and why no op stands for it, or None) and, for what older tools wrote as text,
+``properties``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from xdlc.container.raw_files import recipes
 from xdlc.errors import ContainerError, UsageError
 from xdlc.ir import (
     AxisScaleOffset,
@@ -176,10 +178,11 @@ def _compact(content: Mapping[str, Any]) -> bytes:
 
 
 def trace_text(model: Model) -> bytes | None:
-    """Return the record of the ops' origins: per graph and op, the source nodes, then the reason.
+    """Return the record of the ops' origins, and of what became of each node of the source.
 
-    A step is ``[reason or null, node, node, ...]``; ops without an origin are left out.  Returns None if
-    no op has one.
+    Per graph and op, the source nodes: a step is ``[reason or null, node, node, ...]``; ops without an
+    origin are left out.  Per node: name, operator, and the reason why no op stands for it, or null.
+    Returns None if neither is known.
     """
     graphs: dict[str, dict[str, list[str | None]]] = {}
     for graph in model.graphs.values():
@@ -190,11 +193,14 @@ def trace_text(model: Model) -> bytes | None:
         }
         if steps:
             graphs[graph.name] = steps
-    return _compact({"version": 1, "graphs": graphs}) if graphs else None
+    nodes = model.metadata.get("nodes")
+    if not graphs and not nodes:
+        return None
+    return _compact({"version": 1, "graphs": graphs} | ({"nodes": nodes} if nodes else {}))
 
 
 def read_trace(data: memoryview, model: Model, where: str) -> None:
-    """Give the ops of ``model`` the origins of an ``xdlc.trace`` record.
+    """Give ``model`` what an ``xdlc.trace`` record holds: the origins of its ops, and the source's nodes.
 
     Raises:
         ContainerError: If the record does not have the form that ``trace_text`` writes.
@@ -219,13 +225,28 @@ def read_trace(data: memoryview, model: Model, where: str) -> None:
             ):
                 raise ContainerError(f"has a malformed origin of op {op.name!r}", where=where)
             op.origin = Origin(tuple(step[1:]), step[0])
+    nodes = found.get("nodes", [])
+    if not isinstance(nodes, list) or not all(map(_is_node, nodes)):
+        raise ContainerError("has a malformed list of source nodes", where=where)
+    if nodes:
+        model.metadata["nodes"] = nodes
+
+
+def _is_node(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == 3
+        and isinstance(value[0], str)
+        and isinstance(value[1], str)
+        and (value[2] is None or isinstance(value[2], str))
+    )
 
 
 def io_contract(model: Model) -> dict[str, Any]:
     """Return what callers must feed and get, as JSON-like values.
 
     Per graph and per input and output: name, shape, dynamic axes, dtype, encoding, bytes of the raw file
-    (little-endian, row-major) and, where known, the meaning of the axes.
+    (little-endian, row-major) and how to make or read one, and, where known, the meaning of the axes.
     """
     layouts = model.metadata.get("layouts", {})
     return {
@@ -233,20 +254,21 @@ def io_contract(model: Model) -> dict[str, Any]:
         "graphs": [
             {
                 "name": graph.name,
-                "inputs": [_port(tensor, layouts) for tensor in graph.inputs],
-                "outputs": [_port(tensor, layouts) for tensor in graph.outputs],
+                "inputs": [_port(tensor, layouts, recipes(tensor)) for tensor in graph.inputs],
+                "outputs": [_port(tensor, layouts, recipes(tensor, reads=True)) for tensor in graph.outputs],
             }
             for graph in model.graphs.values()
         ],
     }
 
 
-def _port(tensor: Tensor, layouts: Mapping[str, str]) -> dict[str, Any]:
+def _port(tensor: Tensor, layouts: Mapping[str, str], raw: Mapping[str, str]) -> dict[str, Any]:
     port: dict[str, Any] = {
         "name": tensor.name,
         "shape": list(tensor.shape),
         "dtype": tensor.dtype.name,
         "bytes": tensor.nbytes,
+        "raw": dict(raw),
     }
     if tensor.dynamic_axes:
         port["dynamicAxes"] = list(tensor.dynamic_axes)
