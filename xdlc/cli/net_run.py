@@ -52,6 +52,12 @@ LONGEST_NAME = 255  # bytes, on the usual file systems
     metavar="T1,T2",
     help="Tensors to write beside the graph's outputs (cpu only).",
 )
+@click.option(
+    "--loop_timeout",
+    type=float,
+    metavar="SECONDS",
+    help="Time that each loop may take, at most 15 (cpu only).  [default: 2]",
+)
 def main(
     source: Path,
     input_list: Path,
@@ -61,6 +67,7 @@ def main(
     native_in: bool,
     native_out: bool,
     wanted: tuple[str, ...],
+    loop_timeout: float | None,
 ) -> None:
     """Run a DLC on inputs from files.
 
@@ -68,6 +75,8 @@ def main(
     """
     if soc and runtime != "htp":
         raise click.UsageError("--soc goes with --runtime htp.")
+    if loop_timeout is not None and runtime != "cpu":
+        raise click.UsageError("--loop_timeout goes with --runtime cpu.")
     from xdlc import api
     from xdlc.cli.input_list import read_input_list
 
@@ -79,7 +88,7 @@ def main(
         raise UsageError(
             "--runtime htp gives the graph's own outputs only", fix="take --runtime cpu for others"
         )
-    execute = _runner(model, runtime, soc, extra, native_out)
+    execute = _runner(model, runtime, soc, extra, native_out, loop_timeout)
     files = _files([*(tensor.name for tensor in graph.outputs), *extra], native_out)
     with common.storage_errors(output_dir):
         output_dir.mkdir(parents=True, exist_ok=True)
@@ -98,12 +107,17 @@ def main(
 
 
 def _runner(
-    model: Model, runtime: str, soc: str | None, extra: list[str], native: bool
+    model: Model,
+    runtime: str,
+    soc: str | None,
+    extra: list[str],
+    native: bool,
+    loop_timeout: float | None,
 ) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
     if runtime == "cpu":
         from xdlc.runtime import CpuSession
 
-        session = CpuSession(model.main, outputs=list(dict.fromkeys(extra)))
+        session = CpuSession(model, outputs=list(dict.fromkeys(extra)), loop_timeout=loop_timeout)
         return lambda feeds: session.run(feeds, native=native)
     from xdlc import api
 

@@ -49,8 +49,7 @@ def run(
     if runtime == "cpu":
         from xdlc.runtime.cpu import CpuSession
 
-        graph = model.main if isinstance(model, Model) else model
-        return CpuSession(graph, **options).run(feeds, native=native)
+        return CpuSession(model, **options).run(feeds, native=native)
     if runtime == "htp":
         from xdlc.runtime import htp
 

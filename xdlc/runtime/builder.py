@@ -12,7 +12,7 @@ others.  Graph inputs and outputs are converted at the boundary.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xdlc.errors import UnsupportedOp
@@ -57,11 +57,13 @@ class Builder:
     Args:
         graph: The graph to lower.
         quantized: Whether fixed-point tensors are rounded to their encodings.
+        graphs: The graphs that ops may run, by name.
     """
 
-    def __init__(self, graph: Graph, *, quantized: bool) -> None:
+    def __init__(self, graph: Graph, *, quantized: bool, graphs: Mapping[str, Graph] | None = None) -> None:
         self.graph = graph
         self.quantized = quantized
+        self.graphs = graphs or {}
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.initializers: dict[str, TensorData] = {}
@@ -75,7 +77,26 @@ class Builder:
         self._stored: dict[Tensor, dict[Perm, str]] = {}
         self._unrounded: dict[Tensor, tuple[Perm, str]] = {}
         self._shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self._is_inner = False
         self.opsets: dict[str, int] = {"": HOST_OPSET}
+
+    def inner(self, graph: Graph, nodes: list[Any] | None = None) -> Builder:
+        """Return a builder for a graph that the current op runs.
+
+        Names are unique across both; constants go to the outermost graph, which all inside can read.
+
+        Args:
+            graph: The graph.
+            nodes: Where its nodes go; default: a list of their own.
+        """
+        made = Builder(graph, quantized=self.quantized, graphs=self.graphs)
+        made.nodes = [] if nodes is None else nodes
+        made.constants, made.initializers, made._shared = self.constants, self.initializers, self._shared
+        made._taken, made._counts, made._reserved = self._taken, self._counts, self._reserved
+        made.node_ops, made._node_counts = self.node_ops, self._node_counts
+        made.opsets = self.opsets
+        made._is_inner = True
+        return made
 
     # ------------------------------------------------------------------ names, nodes, constants
 
@@ -168,7 +189,7 @@ class Builder:
         from onnx import TensorProto, helper, numpy_helper
 
         tensor = self.graph.tensors.get(hint)
-        if tensor is not None and tensor.is_static:
+        if tensor is not None and tensor.is_static and not self._is_inner:
             self._reserved.discard(hint)
         name = self.name(hint)
         if data.nbytes <= EMBED_LIMIT:

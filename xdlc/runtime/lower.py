@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
+from xdlc.errors import (
+    ModelError,
+    ProblemList,
+    UnsupportedOp,
+    UsageError,
+    XdlcError,
+    nearest_names,
+    raise_all,
+)
 from xdlc.ir import DType, Graph, Op, Tensor, TensorData
 from xdlc.opdefs import verify_extents
+from xdlc.opdefs.control_flow import reachable, verify_control_flow
 from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder, describe
 from xdlc.runtime.registry import find, known_types
@@ -150,7 +159,13 @@ def _dims(tensor: Tensor) -> list[int | None]:
     return [None if axis in tensor.dynamic_axes else extent for axis, extent in enumerate(tensor.shape)]
 
 
-def lower(graph: Graph, *, quantized: bool = True, outputs: Iterable[str] | None = None) -> Lowered:
+def lower(
+    graph: Graph,
+    *,
+    quantized: bool = True,
+    outputs: Iterable[str] | None = None,
+    graphs: Mapping[str, Graph] | None = None,
+) -> Lowered:
     """Return the graph as an ONNX model.
 
     Args:
@@ -159,26 +174,24 @@ def lower(graph: Graph, *, quantized: bool = True, outputs: Iterable[str] | None
             DequantizeLinear, which onnxruntime turns into integer kernels).  Otherwise encodings of
             activations are ignored and weights are dequantized.
         outputs: Names of tensors to give out beside the graph's outputs.
+        graphs: The graphs that ops of the graph run, by name; they become graphs inside of the model.
 
     Raises:
         UnsupportedOp: If an op cannot be lowered; several make a ProblemList.
         ModelError: If a tensor has no usable encoding, or the graph reads what nothing produces.
-        ConstraintError: If an op states an output that its parameters do not give.
+        ConstraintError: If an op states an output that its parameters do not give, or one that runs
+            other graphs breaks a rule of control flow.
         UsageError: If an extra output is no tensor of the graph.
     """
-    raise_all(verify_extents(graph))
+    known = {**(graphs or {}), graph.name: graph}
+    parts = reachable(graph, known)
+    raise_all([problem for part in parts for problem in verify_extents(part)])
+    raise_all(verify_control_flow(known, graph))
     extra = check_outputs(graph, outputs)
-    b = Builder(graph, quantized=quantized)
+    b = Builder(graph, quantized=quantized, graphs=known)
     b.reserve(graph.tensors)
     inputs, infos = _inputs(graph, b)
-    problems: list[XdlcError] = []
-    for op in graph.ops:
-        problem = _lower_op(graph, op, b)
-        if problem is not None:
-            problems.append(problem)
-            b.poison(op)
-    b.op = None
-    raise_all(problems)
+    lower_ops(graph, b)
     b.release()
     lowered = Lowered(graph, b, inputs, infos)
     for tensor in graph.outputs:
@@ -187,6 +200,22 @@ def lower(graph: Graph, *, quantized: bool = True, outputs: Iterable[str] | None
         if name not in lowered.outputs:
             lowered.add_tensor_output(graph.tensors[name])
     return lowered
+
+
+def lower_ops(graph: Graph, b: Builder) -> None:
+    """Lower the ops of a graph whose inputs have their values.
+
+    Raises:
+        XdlcError: All problems of the ops, together.
+    """
+    problems: list[XdlcError] = []
+    for op in graph.ops:
+        problem = _lower_op(graph, op, b)
+        if problem is not None:
+            problems += problem.problems if isinstance(problem, ProblemList) else (problem,)
+            b.poison(op)
+    b.op = None
+    raise_all(problems)
 
 
 def check_outputs(graph: Graph, outputs: Iterable[str] | None) -> list[str]:

@@ -57,7 +57,8 @@ def export(
         raise UsageError(
             f"encodings {encodings!r} is not one of {', '.join(ENCODINGS)}", fix=hint or "take one of these"
         )
-    lowered = lower(_chosen(model, graph), quantized=encodings == "qdq")
+    graphs = model.graphs if isinstance(model, Model) else None
+    lowered = lower(_chosen(model, graph), quantized=encodings == "qdq", graphs=graphs)
     proto, held = carry_names(lowered)
     written = save(proto, lowered.initializers, path, external_data=external_data)
     if encodings == "aimet":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from xdlc.ir import Op, Tensor
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
+    from onnx import ModelProto, NodeProto
 
     from xdlc.runtime.lower import Lowered
 
@@ -24,7 +24,7 @@ def carry_names(lowered: Lowered) -> tuple[ModelProto, dict[str, tuple[str, ...]
     for node in proto.graph.node:
         if node.op_type == "Identity" and renamed.get(node.input[0]) == node.output[0]:
             continue  # the value bears the output's name itself
-        node.input[:] = [renamed.get(name, name) for name in node.input]
+        _rename_reads(node, renamed)
         node.output[:] = [renamed.get(name, name) for name in node.output]
         kept.append(node)
     _name_nodes(lowered, kept)
@@ -36,6 +36,14 @@ def carry_names(lowered: Lowered) -> tuple[ModelProto, dict[str, tuple[str, ...]
         if (values := lowered.values(tensor))
     }
     return proto, held
+
+
+def _rename_reads(node: NodeProto, renamed: dict[str, str]) -> None:
+    """Rename what a node and the nodes of its graphs read."""
+    node.input[:] = [renamed.get(name, name) for name in node.input]
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            _rename_reads(inner, renamed)
 
 
 def _value_names(lowered: Lowered, proto: ModelProto) -> dict[str, str]:

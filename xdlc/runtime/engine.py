@@ -1,0 +1,107 @@
+"""A lowered graph in an onnxruntime session."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from xdlc.errors import BackendError
+from xdlc.runtime.builder import describe
+from xdlc.runtime.lower import Lowered
+
+Array = Any  # numpy.ndarray
+
+
+class Engine:
+    """An onnxruntime session of a lowered graph.
+
+    Args:
+        lowered: The graph.
+        threads: Threads of one op; default: one per core.
+        spins: Whether idle threads wait busily, which is faster unless many sessions take turns.
+
+    Raises:
+        BackendError: If onnxruntime refuses the graph.
+    """
+
+    def __init__(self, lowered: Lowered, *, threads: int | None = None, spins: bool = True) -> None:
+        self.lowered = lowered
+        self._keep: list[Array] = []
+        self._session = self._open(threads, spins)
+
+    def _open(self, threads: int | None, spins: bool) -> Any:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4  # what it reports comes as an exception anyway
+        if threads is not None:
+            options.intra_op_num_threads = threads
+        if not spins:
+            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        # Without this, kernels for unsigned times signed bytes may saturate on CPUs without VNNI.
+        options.add_session_config_entry("session.x64quantprecision", "1")
+        # Otherwise signed activations are rewritten as unsigned ones; onnxruntime 1.31 then contradicts
+        # itself about the types of nodes it has inserted, and refuses the graph.
+        options.add_session_config_entry("session.qdqisint8allowed", "1")
+        names, values = [], []
+        for name, data in self.lowered.initializers.items():
+            array = contiguous(data.numpy())
+            self._keep.append(array)
+            names.append(name)
+            values.append(onnxruntime.OrtValue.ortvalue_from_numpy(array))
+        if names:
+            options.add_external_initializers(names, values)
+        self._keep.append(values)
+        proto = self.lowered.proto.SerializeToString()
+        try:
+            return onnxruntime.InferenceSession(proto, options, providers=["CPUExecutionProvider"])
+        except _engine_errors() as error:
+            raise self._failure("onnxruntime does not take the graph", error) from error
+
+    def run(self, values: Mapping[str, Array], options: Any = None) -> dict[str, Array]:
+        """Return the outputs by tensor name.
+
+        Args:
+            values: An array for each input by tensor name, as ``Lowered`` says; others are passed over.
+            options: ``onnxruntime.RunOptions``.
+
+        Raises:
+            BackendError: If onnxruntime fails.
+        """
+        given = {onnx_name: values[name] for name, onnx_name in self.lowered.inputs.items()}
+        names = self.lowered.outputs
+        try:
+            results = self._session.run(list(names.values()), given, options)
+        except _engine_errors() as error:
+            raise self._failure("onnxruntime failed", error) from error
+        return dict(zip(names, results, strict=True))
+
+    def _failure(self, problem: str, error: Exception) -> BackendError:
+        text = " ".join(str(error).split())
+        names = re.findall(r"Name:'([^']+)'|[Nn]ode ?\(([^)]+)\)|[Nn]ode '([^']+)'", text)
+        ops = [op for found in names for name in found if (op := self.lowered.op_of(name)) is not None]
+        place = describe(self.lowered.graph, ops[0] if ops else None)
+        return BackendError(f"{problem}: {text[:600]}", where=place)
+
+
+def _engine_errors() -> tuple[type[Exception], ...]:
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    names = (
+        "Fail",
+        "InvalidArgument",
+        "InvalidGraph",
+        "InvalidProtobuf",
+        "NotImplemented",
+        "RuntimeException",
+    )
+    found = tuple(getattr(state, name) for name in names if hasattr(state, name))
+    return (*found, RuntimeError, ValueError)
+
+
+def contiguous(array: Array) -> Array:
+    """Return the array in row-major order and aligned, which onnxruntime needs."""
+    import numpy
+
+    return numpy.require(array, requirements=["C", "A"])

@@ -1,0 +1,98 @@
+"""If and While as ONNX's If and Loop, whose graphs read what they need from the graph around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdlc.ir import HOST_PACKAGE, Graph, Op, Tensor
+from xdlc.opdefs.control_flow import IF, WHILE, Loop, called
+from xdlc.runtime import args
+from xdlc.runtime.builder import Builder
+from xdlc.runtime.lower import lower_ops
+from xdlc.runtime.registry import lowering
+
+
+@lowering(IF, package=HOST_PACKAGE)
+def branch(op: Op, b: Builder) -> None:
+    """Lower to If."""
+    condition, *inputs = (args.operand(op, index) for index in range(len(op.inputs)))
+    values = [b.read(tensor) for tensor in inputs]
+    then, other = (
+        _branch_graph(b, b.graphs[name], values, key)
+        for name, key in zip(called(op), ("then", "else"), strict=True)
+    )
+    results = b.nodes_out(
+        "If", [_scalar(b, b.read(condition))], len(op.outputs), then_branch=then, else_branch=other
+    )
+    for tensor, value in zip(op.outputs, results, strict=True):
+        b.write(tensor, value)
+
+
+def _branch_graph(b: Builder, graph: Graph, values: Sequence[str], label: str) -> Any:
+    inner = b.inner(graph)
+    _lower_inner(inner, graph, values)
+    return _graph(inner, label, (), [_named(inner, tensor) for tensor in graph.outputs])
+
+
+@lowering(WHILE, package=HOST_PACKAGE)
+def loop(op: Op, b: Builder) -> None:
+    """Lower to Loop, whose condition is worked out once before it and then at the end of each iteration."""
+    cond, body = (b.graphs[name] for name in called(op))
+    counts = Loop.of(op, body)
+    given = [b.read(args.operand(op, index)) for index in range(len(op.inputs))]
+    initial, constants = given[: counts.carried], given[counts.carried :]
+    before = b.inner(cond, nodes=b.nodes)
+    _lower_inner(before, cond, given)
+    first = _scalar(b, before.read(cond.outputs[0]))
+
+    inner = b.inner(body)
+    iteration, held = inner.name(f"{op.name}~iteration"), inner.name(f"{op.name}~condition")
+    states = [inner.name(f"{op.name}~state") for _ in initial]
+    _lower_inner(inner, body, [*states, *constants])
+    results = [_named(inner, tensor) for tensor in body.outputs]
+    after = b.inner(cond, nodes=inner.nodes)
+    _lower_inner(after, cond, [*(name for name, _ in results), *constants])
+    going_on = _scalar(after, after.read(cond.outputs[0]))
+    graph = _graph(
+        inner,
+        "body",
+        [
+            _info(iteration, "int64", ()),
+            _info(held, "bool", ()),
+            *(_info(name, b.dtype(tensor)) for name, tensor in zip(states, body.inputs, strict=False)),
+        ],
+        [(going_on, _info(going_on, "bool", ())), *results],
+    )
+    finals = b.nodes_out("Loop", ["", first, *initial], counts.carried, body=graph)
+    for tensor, value in zip(op.outputs, finals, strict=False):
+        b.write(tensor, value)
+
+
+def _lower_inner(inner: Builder, graph: Graph, values: Sequence[str]) -> None:
+    for tensor, value in zip(graph.inputs, values, strict=True):
+        inner.write(tensor, value)
+    lower_ops(graph, inner)
+
+
+def _named(inner: Builder, tensor: Tensor) -> tuple[str, Any]:
+    """Return a value of the graph's own that holds one of its outputs, and the description of it."""
+    value = inner.node("Identity", [inner.read(tensor)])
+    return value, _info(value, inner.dtype(tensor))
+
+
+def _scalar(b: Builder, value: str) -> str:
+    return b.node("Reshape", [value, b.ints()])
+
+
+def _info(name: str, dtype: Any, shape: Sequence[int] | None = None) -> Any:
+    import numpy
+    from onnx import helper
+
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(numpy.dtype(dtype)), shape)
+
+
+def _graph(inner: Builder, name: str, inputs: Sequence[Any], outputs: Sequence[tuple[str, Any]]) -> Any:
+    from onnx import helper
+
+    return helper.make_graph(inner.nodes, name, list(inputs), [info for _, info in outputs])

@@ -1,0 +1,292 @@
+"""Runs a graph in steps where no single session can: around ops that run other graphs.
+
+The ops between them are put into as few segments as their order allows, each a session of its own;
+values go from step to step in the form in which graphs take and give them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from xdlc.errors import BackendError, ProblemList, XdlcError, raise_all
+from xdlc.ir import Graph, Op, Role, Tensor
+from xdlc.opdefs.control_flow import IF, Loop, called, has_control_flow, is_control_flow, verify_control_flow
+from xdlc.runtime.builder import describe
+from xdlc.runtime.engine import Engine, contiguous
+from xdlc.runtime.lower import Lowered, as_float, check_outputs, lower
+from xdlc.runtime.stored import real_data, unpacked
+from xdlc.runtime.timeout import Watch
+
+Array = Any  # numpy.ndarray
+Values = dict[str, Array]
+Refine = Callable[[Lowered], None]
+
+
+class Step(Protocol):
+    """A part of a plan."""
+
+    def run(self, values: Values, watch: Watch) -> None:
+        """Add the step's results to ``values``, which hold by tensor name what went before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Ops that one session runs."""
+
+    engine: Engine
+
+    def run(self, values: Values, watch: Watch) -> None:
+        """Run the session; the loops around it may end it."""
+        try:
+            values.update(self.engine.run(values, watch.options))
+        except BackendError:
+            watch.check()
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """An ``If``."""
+
+    op: Op
+    then: Plan
+    other: Plan
+
+    def run(self, values: Values, watch: Watch) -> None:
+        """Run the branch that the condition chooses."""
+        condition, *inputs = (values[tensor.name] for tensor in self.op.inputs if tensor is not None)
+        chosen = self.then if _truth(condition, _place(self.op)) else self.other
+        results = chosen.run(inputs, watch)
+        values.update(zip((tensor.name for tensor in self.op.outputs), results, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A ``While``."""
+
+    op: Op
+    counts: Loop
+    condition: Plan
+    body: Plan
+
+    def run(self, values: Values, watch: Watch) -> None:
+        """Run the body while the condition holds.
+
+        Raises:
+            BackendError: If a loop takes longer than its time-out.
+        """
+        where = _place(self.op)
+        carried = [values[tensor.name] for tensor in self.op.inputs if tensor is not None]
+        constants = carried[self.counts.carried :]
+        del carried[self.counts.carried :]
+        with watch.loop(where) as loop:
+            while _truth(self.condition.run([*carried, *constants], watch)[0], where):
+                watch.check()
+                carried = self.body.run([*carried, *constants], watch)
+                loop.done += 1
+        values.update(zip((tensor.name for tensor in self.op.outputs), carried, strict=False))
+
+
+def _place(op: Op) -> str:
+    return describe(op.graph, op) if op.graph is not None else op.name
+
+
+def _truth(condition: Array, where: str) -> bool:
+    if condition.size != 1:
+        raise BackendError(
+            f"its condition has {condition.size} elements when the graph runs, not one",
+            where=where,
+            fix="convert the source model again; its condition must be one bool",
+        )
+    return bool(condition.reshape(-1)[0])
+
+
+class Plan:
+    """A graph as steps.
+
+    Attributes:
+        graph: The graph.
+        outputs: Names of the tensors that it gives: the graph's outputs, then others asked for.
+    """
+
+    def __init__(self, graph: Graph, outputs: Iterable[str] = ()) -> None:
+        self.graph = graph
+        self.outputs = list(dict.fromkeys((*(tensor.name for tensor in graph.outputs), *outputs)))
+        self.steps: list[Step] = []
+        self.constants: Values = {}
+
+    def run(self, inputs: Sequence[Array], watch: Watch) -> list[Array]:
+        """Return the outputs.
+
+        Args:
+            inputs: Arrays for the graph's inputs, in order.
+            watch: Keeps the time of loops.
+
+        Raises:
+            BackendError: If onnxruntime fails, or a loop takes longer than its time-out.
+        """
+        values = dict(self.constants)
+        values.update(zip((tensor.name for tensor in self.graph.inputs), inputs, strict=True))
+        for step in self.steps:
+            step.run(values, watch)
+        return [values[name] for name in self.outputs]
+
+
+def whole_plan(lowered: Lowered, *, threads: int | None = None) -> Plan:
+    """Return the plan that runs a lowered graph in one session.
+
+    Raises:
+        BackendError: If onnxruntime refuses the graph.
+    """
+    plan = Plan(lowered.graph, lowered.outputs)
+    plan.steps.append(Segment(Engine(lowered, threads=threads)))
+    return plan
+
+
+def make_plan(
+    graph: Graph,
+    graphs: Mapping[str, Graph],
+    *,
+    quantized: bool = True,
+    outputs: Iterable[str] | None = None,
+    threads: int | None = None,
+    refine: Refine | None = None,
+) -> Plan:
+    """Return the plan of a graph.
+
+    Args:
+        graph: The graph.
+        graphs: The graphs that it may run, by name.
+        quantized: Whether fixed-point tensors are rounded to their encodings.
+        outputs: Names of tensors to give out beside the graph's outputs.
+        threads: Threads of one op; default: one per core.
+        refine: Called with each part of ``graph`` once it is lowered; may add nodes and outputs.
+
+    Raises:
+        ConstraintError: If an op that runs other graphs breaks a rule of control flow.
+        XdlcError: What lowering and opening the parts raises, all of it together.
+    """
+    if not has_control_flow(graph):
+        lowered = lower(graph, quantized=quantized, outputs=outputs)
+        if refine is not None:
+            refine(lowered)
+        return whole_plan(lowered, threads=threads)
+    raise_all(verify_control_flow({graph.name: graph, **graphs}, graph))
+    extra = check_outputs(graph, outputs)
+    maker = _Maker(graphs, quantized, threads)
+    plan = maker.plan(graph, extra, refine)
+    raise_all(maker.problems)
+    return plan
+
+
+class _Maker:
+    """Makes the plans of graphs that run others, each graph's once, and collects the problems."""
+
+    def __init__(self, graphs: Mapping[str, Graph], quantized: bool, threads: int | None) -> None:
+        self.graphs = graphs
+        self.quantized = quantized
+        self.threads = threads
+        self.problems: list[XdlcError] = []
+        self._plans: dict[str, Plan] = {}
+
+    def plan(self, graph: Graph, outputs: Iterable[str] = (), refine: Refine | None = None) -> Plan:
+        plan = Plan(graph, outputs)
+        levels = _levels(graph)
+        layers: list[tuple[list[Op], list[Op]]] = [
+            ([], []) for _ in range(max(levels.values(), default=0) + 1)
+        ]
+        for op, level in levels.items():
+            layers[level][is_control_flow(op)].append(op)
+        for ops, callers in layers:
+            given = _given_out(graph, ops, plan.outputs)
+            if given:
+                self._add_segment(plan, _segment(graph, ops, given), refine)
+            plan.steps.extend(self._caller(op) for op in callers)
+        read = {tensor for op in levels if is_control_flow(op) for tensor in op.inputs if tensor is not None}
+        for tensor in (*read, *(graph.tensors[name] for name in plan.outputs if name in graph.tensors)):
+            if tensor.is_static and tensor.name not in plan.constants:
+                plan.constants[tensor.name] = _constant(tensor)
+        return plan
+
+    def _add_segment(self, plan: Plan, part: Graph, refine: Refine | None) -> None:
+        try:
+            lowered = lower(part, quantized=self.quantized)
+            if refine is not None:
+                refine(lowered)
+            plan.steps.append(Segment(Engine(lowered, threads=self.threads, spins=False)))
+        except XdlcError as problem:
+            self.problems.extend(problem.problems if isinstance(problem, ProblemList) else (problem,))
+            return
+        plan.outputs += [name for name in lowered.outputs if name not in part.tensors]
+
+    def _caller(self, op: Op) -> Step:
+        plans = [self._called(name) for name in called(op)]
+        if op.type == IF:
+            return Branch(op, plans[0], plans[1])
+        return Repeat(op, Loop.of(op, plans[1].graph), plans[0], plans[1])
+
+    def _called(self, name: str) -> Plan:
+        if name not in self._plans:
+            self._plans[name] = self.plan(self.graphs[name])
+        return self._plans[name]
+
+
+def _constant(tensor: Tensor) -> Array:
+    data = real_data(tensor) if as_float(tensor.dtype) else unpacked(tensor)
+    return contiguous(data.numpy()).reshape(tensor.shape)
+
+
+def _levels(graph: Graph) -> dict[Op, int]:
+    """Return for each op how many ops that run other graphs it has to wait for, one after the other."""
+    ready: dict[Tensor, int] = {}
+    levels: dict[Op, int] = {}
+    for op in graph.ops:
+        level = max((ready.get(tensor, 0) for tensor in op.inputs if tensor is not None), default=0)
+        levels[op] = level
+        ready.update((tensor, level + is_control_flow(op)) for tensor in op.outputs)
+    return levels
+
+
+def _given_out(graph: Graph, ops: Sequence[Op], wanted: Iterable[str]) -> list[str]:
+    """Return the names of what ``ops`` compute that others read."""
+    inside, names = set(ops), set(wanted)
+    return [
+        tensor.name
+        for op in ops
+        for tensor in op.outputs
+        if tensor.name in names or not inside.issuperset(graph.consumers(tensor))
+    ]
+
+
+def _segment(graph: Graph, ops: Sequence[Op], outputs: Sequence[str]) -> Graph:
+    """Return a graph of copies of some ops, whose inputs are what these read and do not compute."""
+    part = Graph(graph.name)
+    twins: dict[Tensor, Tensor] = {}
+
+    def twin(tensor: Tensor) -> Tensor:
+        if tensor not in twins:
+            role = Role.STATIC if tensor.is_static else Role.NATIVE
+            twins[tensor] = replace(tensor, role=role, producer=None)
+        return twins[tensor]
+
+    made = {tensor for op in ops for tensor in op.outputs}
+    for op in ops:
+        for tensor in op.inputs:
+            if tensor is not None and not tensor.is_static and tensor not in made and tensor not in twins:
+                part.add_input(twin(tensor))
+        part.append(
+            Op(
+                op.type,
+                [None if tensor is None else twin(tensor) for tensor in op.inputs],
+                [twin(tensor) for tensor in op.outputs],
+                op.params,
+                name=op.name,
+                package=op.package,
+                origin=op.origin,
+            )
+        )
+    for name in outputs:
+        part.add_output(part.tensors[name])
+    return part

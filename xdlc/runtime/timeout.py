@@ -1,0 +1,130 @@
+"""The time-out of loops.
+
+Each loop may run for so long, counted from its own start.  The clock is looked at before every
+iteration; beside that a timer ends an iteration that is itself too long, between two of its ops.
+All loops have the same time-out, so of loops under way the outermost one's ends first, and one
+timer does.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from xdlc.errors import BackendError, UsageError
+
+DEFAULT = 2.0
+LONGEST = 15.0
+
+
+def checked(seconds: float | None) -> float:
+    """Return a time-out in seconds, brought down to the longest allowed one with a warning.
+
+    Raises:
+        UsageError: If it is no positive number.
+    """
+    if seconds is None:
+        return DEFAULT
+    if not isinstance(seconds, int | float) or math.isnan(seconds) or seconds <= 0:
+        raise UsageError(
+            f"loop_timeout is {seconds!r}", fix=f"give seconds, more than 0 and at most {LONGEST:g}"
+        )
+    if seconds > LONGEST:
+        logging.getLogger(__name__).warning(
+            "a loop time-out of %g s was asked for; %g s is the most there is", seconds, LONGEST
+        )
+    return min(float(seconds), LONGEST)
+
+
+@dataclass(slots=True)
+class Running:
+    """A loop that is under way.
+
+    Attributes:
+        where: The loop, as errors name it.
+        deadline: When it must have ended, on the monotonic clock.
+        done: Iterations done.
+    """
+
+    where: str
+    deadline: float
+    done: int = 0
+
+
+class Watch:
+    """Keeps the time of the loops of one run.
+
+    Args:
+        timeout: Seconds that each loop may take.
+
+    Attributes:
+        options: ``onnxruntime.RunOptions`` for sessions inside a loop; None outside of loops.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout
+        self.options: Any = None
+        self._loops: list[Running] = []
+
+    @contextmanager
+    def loop(self, where: str) -> Iterator[Running]:
+        """Keep the time of a loop while the block runs."""
+        running = Running(where, time.monotonic() + self.timeout)
+        self._loops.append(running)
+        try:
+            if len(self._loops) == 1:
+                with self._timer():
+                    yield running
+            else:
+                yield running
+        finally:
+            self._loops.pop()
+
+    @contextmanager
+    def _timer(self) -> Iterator[None]:
+        import onnxruntime
+
+        options = self.options = onnxruntime.RunOptions()
+        options.log_severity_level = 4
+
+        def end() -> None:
+            options.terminate = True
+
+        timer = threading.Timer(self.timeout, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            self.options = None
+
+    def check(self) -> None:
+        """Check that no loop has run for too long.
+
+        Raises:
+            BackendError: Naming the loop, and the innermost one if that is another.
+        """
+        if self._loops and time.monotonic() >= self._loops[0].deadline:
+            raise self._overrun()
+
+    def _overrun(self) -> BackendError:
+        outer, inner = self._loops[0], self._loops[-1]
+        inside = f"; inside of it, {inner.where} has done {inner.done}" if inner is not outer else ""
+        longer = (
+            "make the condition of the loop end it, or let it do less"
+            if self.timeout >= LONGEST
+            else f"give it more time with --loop_timeout (loop_timeout=), at most {LONGEST:g} s, "
+            "or make its condition end it"
+        )
+        return BackendError(
+            f"the loop has not ended after {self.timeout:g} s, with {outer.done} iterations done{inside}",
+            where=outer.where,
+            fix=longer,
+        )
