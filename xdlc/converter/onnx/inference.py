@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from xdlc.converter.onnx.source import OnnxFile
 
 Extents = tuple[int | None, ...]
+_EXTENT_LIMIT = (1 << 31) - 1
 _VALUE_LIMIT = 1 << 10  # elements of an input whose values may decide a shape
 
 
@@ -96,6 +97,8 @@ class Inference:
         if shape is None and proto.op_type in _RANKS:
             rank = _RANKS[proto.op_type](proto, inputs)
             shape = None if rank is None else (None,) * rank
+        if any(extent is not None and extent > _EXTENT_LIMIT for extent in shape or ()):
+            raise ModelError(f"its output {name!r} has the impossible shape {list(shape or ())}")
         return Spec(shape, dtype)
 
     def _model(self) -> dict[str, Spec]:
@@ -136,13 +139,7 @@ def extents(value: Value) -> Extents | None:
 def _infer(proto: Any, opset: int, inputs: Sequence[Value | None]) -> list[Spec]:
     import onnx
 
-    try:
-        schema = onnx.defs.get_schema(proto.op_type, opset, proto.domain)
-    except onnx.defs.SchemaError as error:
-        raise UnsupportedOp(
-            f"there is no operator {proto.domain or 'ai.onnx'}::{proto.op_type} in version {opset}",
-            fix="check the model with onnx.checker",
-        ) from error
+    schema = _schema(proto, opset)
     types, data = {}, {}
     for name, value in zip(proto.input, inputs, strict=True):
         if not name or value is None:
@@ -153,7 +150,11 @@ def _infer(proto: Any, opset: int, inputs: Sequence[Value | None]) -> list[Spec]
             data[name] = onnx.numpy_helper.from_array(value.numpy(), name)
     try:
         found = onnx.shape_inference.infer_node_outputs(
-            schema, proto, types, data, opset_imports=[onnx.helper.make_opsetid(proto.domain, opset)]
+            schema,
+            proto,
+            types,
+            data,
+            opset_imports=[onnx.helper.make_opsetid(proto.domain, max(opset, schema.since_version))],
         )
     except Exception as error:  # inference, type and validation errors have no common base
         raise ModelError(
@@ -180,7 +181,34 @@ def _spec(kind: Any) -> Spec:
     if not kind.tensor_type.HasField("shape"):
         return Spec(None, dtype)
     dims = kind.tensor_type.shape.dim
-    return Spec(tuple(int(d.dim_value) if d.HasField("dim_value") else None for d in dims), dtype)
+    return Spec(tuple(_extent(dim) for dim in dims), dtype)
+
+
+def _extent(dim: Any) -> int | None:
+    """Return a stated extent; inference states -1 where it has met an open one."""
+    return int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else None
+
+
+def _schema(proto: Any, opset: int) -> Any:
+    """Return the definition of a node's operator.
+
+    Tools write some operators, LayerNormalization above all, into models of an older opset than the one
+    that has brought them; those mean the first version.
+
+    Raises:
+        UnsupportedOp: If ONNX has no such operator.
+    """
+    import onnx
+
+    for version in (opset, *range(opset + 1, onnx.defs.onnx_opset_version() + 1)):
+        try:
+            return onnx.defs.get_schema(proto.op_type, version, proto.domain)
+        except onnx.defs.SchemaError:
+            continue
+    raise UnsupportedOp(
+        f"there is no operator {proto.domain or 'ai.onnx'}::{proto.op_type} in version {opset}",
+        fix="check the model with onnx.checker",
+    )
 
 
 def _merged(a: Extents | None, b: Extents | None) -> Extents | None:

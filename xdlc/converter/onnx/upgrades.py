@@ -84,18 +84,6 @@ def _dropped(*attributes: str) -> Upgrade:
     return upgrade
 
 
-def _refused(since: int, what: str) -> Upgrade:
-    """Return an upgrade that refuses."""
-
-    def upgrade(node: Node, builder: Builder) -> Node:
-        raise node.problem(
-            f"{what} before opset {since}, which the host does not execute",
-            f"upgrade the model with onnx.version_converter to opset {since} or newer",
-        )
-
-    return upgrade
-
-
 def _scatter(node: Node, builder: Builder) -> Node:
     return replace(node, type="ScatterElements")
 
@@ -139,10 +127,22 @@ def _clip(node: Node, builder: Builder) -> Node:
     return _to_input("max", 2, "like")(node, builder)
 
 
+def _softmax(node: Node, builder: Builder) -> Node:
+    """Before opset 13 all axes from ``axis`` on are one: the same where that is the last one alone."""
+    x = node.required(0)
+    axis = int(node.attributes.get("axis", 1))
+    if not x.ranked or axis not in (-1, x.rank - 1):
+        raise node.problem(
+            f"axis {axis} joins all axes behind it before opset 13, which the host does not",
+            "upgrade the model with onnx.version_converter to opset 13 or newer",
+        )
+    node.attributes["axis"] = -1
+    return node
+
+
 _REDUCED_BY_18: Sequence[str] = tuple(
     f"Reduce{name}" for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 )
-_FLATTENING = "works on a matrix of two axes"
 _UPGRADES: dict[str, Sequence[tuple[int, Upgrade]]] = {
     **{name: [(18, _to_input("axes", 1))] for name in _REDUCED_BY_18},
     "ReduceSum": [(13, _to_input("axes", 1))],
@@ -161,7 +161,7 @@ _UPGRADES: dict[str, Sequence[tuple[int, Upgrade]]] = {
     "GridSample": [(20, _spelled("mode", {"bilinear": "linear", "bicubic": "cubic"}))],
     "DFT": [(20, _to_input("axis", 2, default=1))],
     "BatchNormalization": [(9, _dropped("spatial", "is_test", "consumed_inputs"))],
-    "Softmax": [(13, _refused(13, _FLATTENING))],
-    "LogSoftmax": [(13, _refused(13, _FLATTENING))],
-    "Hardmax": [(13, _refused(13, _FLATTENING))],
+    "Softmax": [(13, _softmax)],
+    "LogSoftmax": [(13, _softmax)],
+    "Hardmax": [(13, _softmax)],
 }
