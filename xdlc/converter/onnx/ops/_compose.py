@@ -71,12 +71,17 @@ def strided(b: Builder, x: Value, ranges: Mapping[int, tuple[int, int, int]]) ->
             slice(start, None if stop < 0 else stop, step)
             for start, stop, step in (ranges.get(axis, (0, x.shape[axis], 1)) for axis in range(x.rank))
         )
-        return b.const(np.ascontiguousarray(x.numpy()[where]), x.tensor.name)
+        cut = x.tensor.data.transform(lambda array: array[where], shape=_cut(x.shape, where))
+        return b.const(cut, x.tensor.name)
     full = [ranges.get(axis, (0, x.shape[axis], 1)) for axis in x.order]
     shape = [len(range(*bounds)) for bounds in full]
     params = {"ranges": ir.static("", np.asarray(full, np.int32))}
     out = b.emit("StridedSlice", [x.tensor], shape, x.dtype, params, encoding=x.tensor.encoding)
     return Value(out, x.order)
+
+
+def _cut(shape: Sequence[int], where: Sequence[slice]) -> tuple[int, ...]:
+    return tuple(len(range(*one.indices(extent))) for one, extent in zip(where, shape, strict=True))
 
 
 def part(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:

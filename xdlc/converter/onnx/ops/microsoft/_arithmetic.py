@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
+from xdlc.converter.onnx.ops._compose import number
 from xdlc.converter.onnx.ops.binary import ADD, MULTIPLY
 from xdlc.converter.onnx.ops.matmul import multiply
 from xdlc.converter.onnx.ops.neuron import SIGMOID, TANH, neuron
@@ -16,11 +15,6 @@ from xdlc.converter.values import Value, identity
 
 SQRT_2_OVER_PI = 0.7978845608028654
 CUBIC = 0.044715
-
-
-def number(b: Builder, like: Value, value: float) -> Value:
-    """Return one number of the type of ``like``."""
-    return b.const(np.asarray([value], like.dtype.numpy))
 
 
 def times(b: Builder, x: Value, factor: float) -> Value:
@@ -89,31 +83,3 @@ def linear(node: Node, b: Builder, x: Value, weight: Value, bias: Value | None) 
         bias = None
     out = b.emit("FullyConnected", inputs, (rows, units), x.dtype, {"keep_dims": ir.b8(False)})
     return plus(b, b.reshape(Value(out, (0, 1)), (*x.shape[:-1], units)), bias)
-
-
-def part(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
-    """Return the elements from ``start`` to before ``stop`` of a source axis."""
-    if (start, stop) == (0, x.shape[axis]):
-        return x
-    if x.tensor.data is not None:
-        where = (*(slice(None),) * axis, slice(start, stop))
-        shape = (*x.shape[:axis], stop - start, *x.shape[axis + 1 :])
-        return b.static_like(x, x.tensor.data.transform(lambda array: array[where], shape=shape))
-    ranges = [[0, extent, 1] for extent in x.tensor.shape]
-    lying = x.order.index(axis)
-    ranges[lying] = [start, stop, 1]
-    shape = tuple(bounds[1] - bounds[0] for bounds in ranges)
-    params = {"ranges": ir.static("", np.asarray(ranges, np.int32))}
-    out = b.emit("StridedSlice", [x.tensor], shape, x.dtype, params, encoding=x.tensor.encoding)
-    return Value(out, x.order)
-
-
-def joined(b: Builder, values: Sequence[Value], axis: int) -> Value:
-    """Return values joined along a source axis, in the source's axis order."""
-    tensors = [b.source_order(value) for value in values if value.shape[axis]]
-    if len(tensors) == 1:
-        return Value(tensors[0], identity(tensors[0].rank))
-    shape = list(tensors[0].shape)
-    shape[axis] = sum(tensor.shape[axis] for tensor in tensors)
-    out = b.emit("Concat", tensors, shape, values[0].dtype, {"axis": ir.u32(axis)})
-    return Value(out, identity(out.rank))

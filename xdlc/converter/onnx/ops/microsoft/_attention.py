@@ -13,14 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from xdlc.converter.builder import Builder
+from xdlc.converter.onnx.ops._compose import compare, joined, number, part, select
 from xdlc.converter.onnx.ops.binary import GREATER, GREATER_EQUAL, LESS, MINIMUM, OR
 from xdlc.converter.onnx.ops.matmul import multiply
-from xdlc.converter.onnx.ops.microsoft._arithmetic import joined, part, plus, times
+from xdlc.converter.onnx.ops.microsoft._arithmetic import plus, times
 from xdlc.converter.onnx.ops.softmax import along
 from xdlc.converter.onnx.registry import Node
 from xdlc.converter.values import Value
 from xdlc.ir.data import Array
-from xdlc.ir.dtype import BOOL8, INT32
+from xdlc.ir.dtype import INT32
 
 FILTER = -10000.0
 
@@ -100,21 +101,15 @@ def key_mask(node: Node, b: Builder, mask: Value | None, like: Value, extents: E
         return b.const(_known_mask(mask.numpy(), forms.get(mask.shape), extents, filler, like))
     flags = b.cast(mask, INT32)
     if mask.shape in forms:
-        seen = b.binary(
-            GREATER, b.reshape(flags, forms[mask.shape]), b.const(np.asarray([0], np.int32)), dtype=BOOL8
-        )
+        seen = compare(b, GREATER, b.reshape(flags, forms[mask.shape]), b.const(np.asarray([0], np.int32)))
         return _chosen(b, seen, like, 0.0, filler)
     position = b.const(np.arange(keys, dtype=np.int32).reshape(1, 1, 1, keys))
     ends = b.reshape(part(b, flags, 0, 0, batch), (batch, 1, 1, 1))
     if mask.shape != (2 * batch,):
-        return _chosen(b, b.binary(LESS, position, ends, dtype=BOOL8), like, 0.0, filler)
+        return _chosen(b, compare(b, LESS, position, ends), like, 0.0, filler)
     starts = b.reshape(part(b, flags, 0, batch, 2 * batch), (batch, 1, 1, 1))
-    hidden = b.binary(
-        OR,
-        b.binary(LESS, position, starts, dtype=BOOL8),
-        b.binary(GREATER_EQUAL, position, ends, dtype=BOOL8),
-        dtype=BOOL8,
-    )
+    early, late = compare(b, LESS, position, starts), compare(b, GREATER_EQUAL, position, ends)
+    hidden = compare(b, OR, early, late)
     return _chosen(b, hidden, like, filler, 0.0)
 
 
@@ -134,8 +129,7 @@ def _known_mask(
 
 
 def _chosen(b: Builder, where: Value, like: Value, yes: float, no: float) -> Value:
-    values = [b.const(np.asarray([value], like.dtype.numpy)) for value in (yes, no)]
-    return b.elementwise("ElementWiseSelect", [where, *values], dtype=like.dtype)
+    return select(b, where, number(b, like, yes), number(b, like, no))
 
 
 def causal_mask(
