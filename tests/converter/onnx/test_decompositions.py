@@ -157,3 +157,12 @@ def test_tensor_scatter(models, mode, start):
 def test_rms_normalization(models, axis, scale):
     nodes = [node("RMSNormalization", "x s", axis=axis)]
     check(models, nodes, {"x": floats(2, 3, 4)}, {"s": floats(*scale)}, opset=23)
+
+
+def test_attention_is_written_out(models):
+    feeds = {name: floats(1, 2, 5, 8) for name in "qkv"}
+    check(models, [node("Attention", "q k v", is_causal=1)], feeds, opset=24)
+
+
+def test_mean_variance_normalization_knows_its_default_axes(models):
+    check(models, [node("MeanVarianceNormalization")], {"x": floats(2, 3, 4, 5)})

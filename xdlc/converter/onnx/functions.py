@@ -51,7 +51,12 @@ def body(proto: Any, opset: int, inputs: Sequence[Value | None]) -> Any | None:
         return None
     function = onnx.FunctionProto()
     function.ParseFromString(made)
-    if not any(entry.domain in ("", "ai.onnx") for entry in function.opset_import):
+    function.attribute_proto.extend(
+        attribute.default_value
+        for name, attribute in sorted(schema.attributes.items())
+        if name in function.attribute and attribute.default_value.name
+    )
+    if not proto.domain and not any(entry.domain in ("", "ai.onnx") for entry in function.opset_import):
         function.opset_import.append(onnx.helper.make_opsetid("", opset))
     return function
 
@@ -122,7 +127,8 @@ def _renamed(node: Any, names: Mapping[str, str], given: Mapping[str, Any], pref
                 copy.attribute[-1].name = attribute.name
             continue
         copy.attribute.add().CopyFrom(attribute)
-        for graph in (copy.attribute[-1].g, *copy.attribute[-1].graphs):
+        inner = copy.attribute[-1]
+        for graph in (*([inner.g] if inner.HasField("g") else ()), *inner.graphs):
             _rename_graph(graph, names, given, prefix)
     return copy
 
