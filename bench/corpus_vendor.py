@@ -1,0 +1,156 @@
+"""What the vendor's libraries make of a corpus's DLCs: asked by ``corpus.py --vendor``."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from references import NoTensors, Reference, Row, reference_of
+from workers import run
+
+import xdlc
+
+ROOT = Path(__file__).parents[1]
+SOC = "SM8650"  # computes floats in half precision
+RELATIVE_L2 = 1e-2
+NATIVE = "qti.aisw"
+
+
+def check(*words: object) -> dict[str, Any]:
+    """Return what the checker answers; its path is in XDLC_VENDOR_CHECK."""
+    command = [sys.executable, os.environ["XDLC_VENDOR_CHECK"], *map(str, words), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return dict(json.loads(done.stdout))
+
+
+def judge(job: tuple[Row, str]) -> dict[str, Any]:
+    """Return what the vendor's libraries make of one model.
+
+    ``read`` is what its reader finds otherwise than we meant; ``accepted`` whether HTP takes every op;
+    ``agreement`` the largest relative L2 error of an output of the emulation.  Each is absent if the
+    step before failed, and all are if the model is refused or has ops that only the host runs.
+    """
+    row, bind = job
+    try:
+        reference = reference_of(row)
+    except NoTensors:
+        reference = None
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "model.dlc"
+        dims = {name: array.shape for name, array in reference.feeds.items()} if reference else None
+        try:
+            xdlc.convert(row.path, input_dims=dims if bind == "reference" else None).save(target)
+        except xdlc.XdlcError:
+            return {}
+        model = xdlc.load(target)
+        if any(op.package != NATIVE for graph in model.graphs.values() for op in graph.ops):
+            return {}
+        found: dict[str, Any] = {"ops": len(list(model.main.ops)), "read": read_differences(target, model)}
+        answer = check("validate", target, "--soc", SOC)
+        found |= {"accepted": answer["ok"], "refusal": answer["reason"]}
+        return found | (emulated(target, model, reference) if reference and answer["ok"] else {})
+
+
+def read_differences(path: Path, model: xdlc.Model) -> list[str]:
+    """Return where the vendor's reader and our IR differ."""
+    if str(ROOT) not in sys.path:
+        sys.path.append(str(ROOT))
+    from tests.vendor_compare import differences
+
+    answer = check("read", path)
+    if not answer["ok"]:
+        return [answer["reason"]]
+    theirs = {graph["name"]: graph for graph in answer["graphs"]}
+    found = []
+    for name, graph in model.graphs.items():
+        shown = theirs.get(re.sub(r"\W", "_", name)) or (answer["graphs"][0] if len(theirs) == 1 else None)
+        found += differences(graph, shown) if shown else [f"graph {name!r} is not there"]
+    return found
+
+
+def emulated(path: Path, model: xdlc.Model, reference: Reference) -> dict[str, Any]:
+    """Run the emulation on the reference's inputs; return the error of each output, or why it failed."""
+    given, taken = path.with_name("in.npz"), path.with_name("out.npz")
+    np.savez(given, **{_clean(name): array for name, array in reference.feeds.items()})
+    answer = check("run", path, "--soc", SOC, "--inputs", given, "--out", taken, "--float")
+    if not answer["ok"]:
+        return {"failure": answer["reason"]}
+    errors = {}
+    with np.load(taken) as arrays:
+        for tensor, shown in zip(model.main.outputs, answer["outputs"], strict=True):
+            errors[tensor.name] = _error(arrays[shown["name"]], reference, tensor.name)
+    return {"errors": errors, "agreement": max(errors.values(), default=0.0)}
+
+
+def _clean(name: str) -> str:
+    clean = re.sub(r"\W", "_", name)
+    return f"_{clean}" if clean[:1].isdigit() else clean
+
+
+def _error(found: Any, reference: Reference, name: str) -> float:
+    expected, stride = reference.outputs[name].astype(np.float64).reshape(-1), reference.strides.get(name, 1)
+    values = np.asarray(found, np.float64).reshape(-1)[::stride]
+    if values.shape != expected.shape or not np.isfinite(values).all():
+        return float("inf")
+    return float(np.linalg.norm(values - expected) / (np.linalg.norm(expected) or 1.0))
+
+
+def measure(
+    models: Sequence[Row], bind: str, *, processes: int, seconds: float, memory: int
+) -> Iterator[dict[str, Any]]:
+    """Yield each model's name and what the vendor's libraries make of it."""
+    jobs = [(row, bind) for row in models]
+    for outcome in run(judge, jobs, processes=processes, seconds=seconds, memory=memory):
+        failure = {"failure": f"{outcome.end}: {outcome.reason}"} if outcome.end else {}
+        yield {"name": outcome.item[0].name, **failure, **(outcome.result or {})}
+
+
+def agrees(entry: Mapping[str, Any]) -> bool:
+    return entry.get("agreement", float("inf")) <= RELATIVE_L2
+
+
+def report(entries: Sequence[Mapping[str, Any]]) -> bool:
+    """Print the figures and what disagrees; return whether everything was read as meant."""
+    native = [entry for entry in entries if "read" in entry]
+    same = [entry for entry in native if not entry["read"]]
+    accepted = [
+        entry for entry in native if entry["accepted"] and ("agreement" in entry or "failure" in entry)
+    ]
+    close = [entry for entry in accepted if agrees(entry)]
+    print(f"\nDLCs of {NATIVE} ops only: {len(native)} of {len(entries)} models")
+    print(f"  read by the vendor's library and equal to ours: {_share(len(same), len(native))}")
+    print(f"  every op accepted by HTP of {SOC}: {_share(sum(e['accepted'] for e in native), len(native))}")
+    print(f"  and run with reference data, relative L2 error <= {RELATIVE_L2:g}: ", end="")
+    print(_share(len(close), len(accepted)))
+    for entry in native:
+        if entry["read"]:
+            print(f"\nread otherwise: {entry['name']}")
+            print("\n".join(f"    {line}" for line in entry["read"][:5]))
+    for entry in accepted:
+        if not agrees(entry):
+            why = entry.get("failure") or ", ".join(f"{n} {e:.3g}" for n, e in entry["errors"].items())
+            print(f"\ndisagrees: {entry['name']}: {why}")
+    for entry in entries:
+        if "failure" in entry and "read" not in entry:
+            print(f"\nfailed: {entry['name']}: {entry['failure']}")
+    print("\nnot accepted by HTP:")
+    for reason, count in Counter(_brief(e["refusal"]) for e in native if not e["accepted"]).most_common():
+        print(f"{count:5}  {reason}")
+    return len(same) == len(native)
+
+
+def _brief(reason: str) -> str:
+    return re.sub(r"'[^']*'", "'...'", " ".join(reason.split()))[:160]
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part} of {whole} ({part / whole:.1%})" if whole else "0 of 0"
