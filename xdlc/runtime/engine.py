@@ -31,33 +31,34 @@ class Engine:
         self._session = self._open(threads, spins)
 
     def _open(self, threads: int | None, spins: bool) -> Any:
+        """Return a session, optimized as far as onnxruntime's optimizers do not contradict themselves.
+
+        Version 1.31 refuses some valid graphs that it has rewritten itself: layer normalizations fused
+        across casts of half floats, initializers shared by two rewritten nodes, integer kernels chosen
+        but not there.
+        """
+        names, values = self._initializers()
+        proto = self.lowered.proto.SerializeToString()
+        refusal: BackendError | None = None
+        for level in ("ALL", "EXTENDED", "BASIC", "DISABLE_ALL"):
+            try:
+                return _session(proto, names, values, level, threads, spins)
+            except _engine_errors() as error:
+                refusal = refusal or self._failure("onnxruntime does not take the graph", error)
+        assert refusal is not None
+        raise refusal
+
+    def _initializers(self) -> tuple[list[str], list[Any]]:
         import onnxruntime
 
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4  # what it reports comes as an exception anyway
-        if threads is not None:
-            options.intra_op_num_threads = threads
-        if not spins:
-            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        # Without this, kernels for unsigned times signed bytes may saturate on CPUs without VNNI.
-        options.add_session_config_entry("session.x64quantprecision", "1")
-        # Otherwise signed activations are rewritten as unsigned ones; onnxruntime 1.31 then contradicts
-        # itself about the types of nodes it has inserted, and refuses the graph.
-        options.add_session_config_entry("session.qdqisint8allowed", "1")
         names, values = [], []
         for name, data in self.lowered.initializers.items():
             array = contiguous(data.numpy())
             self._keep.append(array)
             names.append(name)
             values.append(onnxruntime.OrtValue.ortvalue_from_numpy(array))
-        if names:
-            options.add_external_initializers(names, values)
         self._keep.append(values)
-        proto = self.lowered.proto.SerializeToString()
-        try:
-            return onnxruntime.InferenceSession(proto, options, providers=["CPUExecutionProvider"])
-        except _engine_errors() as error:
-            raise self._failure("onnxruntime does not take the graph", error) from error
+        return names, values
 
     def run(self, values: Mapping[str, Array], options: Any = None) -> dict[str, Array]:
         """Return the outputs by tensor name.
@@ -83,6 +84,29 @@ class Engine:
         ops = [op for found in names for name in found if (op := self.lowered.op_of(name)) is not None]
         place = describe(self.lowered.graph, ops[0] if ops else None)
         return BackendError(f"{problem}: {text[:600]}", where=place)
+
+
+def _session(
+    proto: bytes, names: list[str], values: list[Any], level: str, threads: int | None, spins: bool
+) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what it reports comes as an exception anyway
+    prefix = "ORT_" if level.startswith("DISABLE") else "ORT_ENABLE_"
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, prefix + level)
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    if not spins:
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # Without this, kernels for unsigned times signed bytes may saturate on CPUs without VNNI.
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    # Otherwise signed activations are rewritten as unsigned ones; onnxruntime 1.31 then contradicts
+    # itself about the types of nodes it has inserted, and refuses the graph.
+    options.add_session_config_entry("session.qdqisint8allowed", "1")
+    if names:
+        options.add_external_initializers(names, values)
+    return onnxruntime.InferenceSession(proto, options, providers=["CPUExecutionProvider"])
 
 
 def _engine_errors() -> tuple[type[Exception], ...]:

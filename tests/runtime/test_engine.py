@@ -1,0 +1,38 @@
+"""Sessions of graphs that onnxruntime's optimizers stumble over."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto, helper
+
+import xdlc
+
+
+def test_layer_normalization_across_a_cast(models):
+    """Half in, float inside, half out: onnxruntime fuses it into an op of two types and refuses that."""
+    nodes = [
+        helper.make_node("ReduceMean", ["x"], ["mean"], axes=[-1]),
+        helper.make_node("Sub", ["x", "mean"], ["d"]),
+        helper.make_node("Cast", ["d"], ["df"], to=TensorProto.FLOAT),
+        helper.make_node("Pow", ["df", "two"], ["dd"]),
+        helper.make_node("ReduceMean", ["dd"], ["var"], axes=[-1]),
+        helper.make_node("Add", ["var", "eps"], ["sum"]),
+        helper.make_node("Sqrt", ["sum"], ["dev"]),
+        helper.make_node("Div", ["df", "dev"], ["n"]),
+        helper.make_node("Cast", ["n"], ["nh"], to=TensorProto.FLOAT16),
+        helper.make_node("Mul", ["gamma", "nh"], ["scaled"]),
+        helper.make_node("Add", ["beta", "scaled"], ["y"]),
+    ]
+    weights = {
+        "two": np.float32(2),
+        "eps": np.float32(1e-5),
+        "gamma": np.linspace(0.5, 1.5, 8).astype(np.float16),
+        "beta": np.linspace(-1, 1, 8).astype(np.float16),
+    }
+    half = TensorProto.FLOAT16
+    model = models.make(nodes, {"x": [2, 8]}, {"y": None}, weights, types={"x": half, "y": half})
+    x = np.random.default_rng(0).standard_normal((2, 8)).astype(np.float16)
+    found = xdlc.run(xdlc.convert(models.save(model)), {"x": x})["y"]
+    d = x.astype(np.float32) - x.astype(np.float32).mean(-1, keepdims=True)
+    wanted = d / np.sqrt((d**2).mean(-1, keepdims=True) + 1e-5) * weights["gamma"] + weights["beta"]
+    np.testing.assert_allclose(found.astype(np.float32), wanted, atol=5e-3)
