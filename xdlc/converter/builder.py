@@ -26,6 +26,8 @@ from xdlc.errors import UnsupportedOp
 from xdlc.ir import DType, Graph, Origin, Param, Tensor, TensorData
 from xdlc.ir.data import Array
 
+_NARROW = {f"{kind}{bits}": (f"{kind}8", bits) for kind in ("int", "uint") for bits in (2, 4)}
+
 
 class Builder:
     """Adds ops to a graph on behalf of one source node at a time.
@@ -44,8 +46,10 @@ class Builder:
     # ------------------------------------------------------------------ values
 
     def const(self, array: Array | TensorData, name: str | None = None) -> Value:
-        """Return a static value."""
+        """Return a static value; integers of 2 and 4 bits are kept in 8."""
         data = array if isinstance(array, TensorData) else ir.ArrayData(array)
+        stem, bits = _NARROW.get(data.dtype.name, (None, None))
+        data = data.cast(stem) if stem else data
         tensor = Tensor(
             name or f"{self.node}_const",
             data.shape,
@@ -53,7 +57,7 @@ class Builder:
             data=data,
             role=ir.Role.STATIC,
         )
-        return Value(tensor, identity(len(data.shape)))
+        return Value(tensor, identity(len(data.shape)), bits=bits)
 
     def static_like(self, value: Value, data: TensorData, encoding: ir.Encoding | None = None) -> Value:
         """Return a static value with other data but the name and type of ``value``."""

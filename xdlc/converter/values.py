@@ -41,6 +41,7 @@ class Value:
         scalar: The tensor of rank 0 of a computed scalar, if there is one.
         ranked: Whether the number of axes is known before the graph runs; if not, the tensor has
             one open axis for all.
+        bits: Width of static integers that are narrower than the 8 bits they are kept in.
     """
 
     tensor: Tensor
@@ -48,6 +49,7 @@ class Value:
     forms: dict[tuple[int, ...], Tensor] = field(default_factory=dict)
     scalar: Tensor | None = None
     ranked: bool = True
+    bits: int | None = None
 
     @property
     def rank(self) -> int:
