@@ -5,6 +5,7 @@ Graphs of QNN operations, channel-last, with encodings; weights stay where they 
 
 from xdlc.ir import dtype
 from xdlc.ir.data import ArrayData, Elided, MappedData, MappedFile, TensorData, Transform, raw_data
+from xdlc.ir.dequantized import Dequantized
 from xdlc.ir.dtype import DType
 from xdlc.ir.encoding import (
     AxisScaleOffset,
@@ -27,6 +28,7 @@ __all__ = [
     "BlockScaleOffset",
     "BlockwiseExpansion",
     "DType",
+    "Dequantized",
     "Elided",
     "Encoding",
     "Graph",

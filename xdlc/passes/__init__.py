@@ -3,6 +3,7 @@
 from xdlc.passes.base import Pass, run
 from xdlc.passes.fold_affine import FoldAffine
 from xdlc.passes.fold_batchnorm import FoldBatchnorm
+from xdlc.passes.fold_quantize_dequantize import FoldQuantizeDequantize
 from xdlc.passes.fold_transpose_into_fully_connected import FoldTransposeIntoFullyConnected
 from xdlc.passes.fuse_gelu import FuseGelu
 from xdlc.passes.fuse_hard_swish import FuseHardSwish
@@ -17,6 +18,7 @@ CONVERTER: tuple[Pass, ...] = (
     FoldAffine(),
     MergeViews(),
     FoldTransposeIntoFullyConnected(),
+    FoldQuantizeDequantize(),
     Prune(),
 )
 """What the importers run, in this order, until nothing changes."""
@@ -28,6 +30,7 @@ __all__ = [
     "CONVERTER",
     "FoldAffine",
     "FoldBatchnorm",
+    "FoldQuantizeDequantize",
     "FoldTransposeIntoFullyConnected",
     "FuseGelu",
     "FuseHardSwish",

@@ -1,101 +1,129 @@
-"""Operators of onnxruntime's older quantized form: integers in, integers out."""
+"""Operators of onnxruntime's older quantized form, integers in and integers out.
+
+Each is the operator on reals of a similar name between DequantizeLinear and QuantizeLinear.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import replace
 
-from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops._quantized import encoding, static_quantized, zero_dtype
-from xdlc.converter.onnx.ops.binary import ADD, MULTIPLY
-from xdlc.converter.onnx.ops.conv import convolve
-from xdlc.converter.onnx.ops.pool import pooled, whole
-from xdlc.converter.onnx.registry import ANY, CHANNEL_LAST, MICROSOFT, Node, importer
-from xdlc.converter.values import Value, identity
-from xdlc.ir import AxisScaleOffset, Encoding, ScaleOffset
+from xdlc.converter.onnx.ops import _quantized
+from xdlc.converter.onnx.registry import ANY, CHANNEL_LAST, MICROSOFT, Node, find, importer
+from xdlc.converter.values import Value
+from xdlc.ir import AxisScaleOffset, ScaleOffset
+
+_OPSET = 17
+"""Version of the operators on reals that are put in place of these."""
+
+
+def _operand(node: Node, b: Builder, index: int) -> Value:
+    """Return the reals of an operand that is followed by its scale and its zero point."""
+    return _quantized.real(node, b, node.required(index), _quantized.encoding(node, index + 1, index + 2))
+
+
+def _result(node: Node, b: Builder, value: Value, scale_index: int) -> Value:
+    """Return reals rounded to the scale at a position and the zero point after it."""
+    given = _quantized.encoding(node, scale_index, scale_index + 1)
+    return _quantized.quantized(node, b, value, _quantized.zero_dtype(node, scale_index + 1), given)
+
+
+def _on_reals(
+    node: Node, b: Builder, type: str, operands: Sequence[Value | None], opset: int = _OPSET
+) -> Value:
+    """Import an operator on reals with the attributes of the node."""
+    entry = find("", type, opset)
+    if entry is None:
+        raise node.problem(f"{type} of opset {opset} has no importer")
+    made = entry.function(replace(node, type=type, domain="", opset=opset, inputs=list(operands)), b)
+    return made if isinstance(made, Value) else made[0]
 
 
 @importer("QLinearConv", since=10, layout=CHANNEL_LAST)
 def qlinear_conv(node: Node, b: Builder) -> Value:
-    """Map onto a convolution of quantized tensors; the bias scale is input times weight scale."""
-    x = _encoded(node, 0, 1, 2)
-    weights = encoding(node, 4, 5, axis=0)
+    """Map onto a convolution; the bias scale is input times weight scale."""
+    weight = node.required(3)
+    scales = _quantized.encoding(node, 4, 5, weight, axis=0)
+    operands = [_operand(node, b, 0), _quantized.real(node, b, weight, scales)]
     bias = node.input(8)
     if bias is not None:
-        bias = static_quantized(node, bias, _bias_encoding(node, x.tensor.encoding, weights))
-    return convolve(
-        node,
-        b,
-        x,
-        static_quantized(node, node.required(3), weights),
-        bias,
-        dtype=zero_dtype(node, 7),
-        encoding=encoding(node, 6, 7),
-    )
+        x = _quantized.encoding(node, 1, 2)
+        operands.append(_quantized.real(node, b, bias, _product(node, x, scales)))
+    return _result(node, b, _on_reals(node, b, "Conv", operands), 6)
 
 
-def _bias_encoding(node: Node, x: Encoding | None, weight: Encoding) -> Encoding:
+def _product(
+    node: Node, x: ScaleOffset | AxisScaleOffset, weight: ScaleOffset | AxisScaleOffset
+) -> ScaleOffset | AxisScaleOffset:
+    """Return the encoding of a bias, one number per output channel."""
     if not isinstance(x, ScaleOffset):
-        raise node.problem("its input has no scale")
+        raise node.problem("its input has several scales")
     if isinstance(weight, AxisScaleOffset):
         return AxisScaleOffset(0, tuple(x.scale * scale for scale in weight.scales))
-    if not isinstance(weight, ScaleOffset):
-        raise node.problem("its weights have no scale")
     return ScaleOffset(x.scale * weight.scale)
-
-
-@importer("QLinearAdd", "QLinearMul", domain=MICROSOFT, layout=ANY)
-def qlinear_binary(node: Node, b: Builder) -> Value:
-    """Map onto ElementWiseBinary of quantized tensors."""
-    values = [_encoded(node, 0, 1, 2), _encoded(node, 3, 4, 5)]
-    operation = ADD if node.type == "QLinearAdd" else MULTIPLY
-    return b.elementwise(
-        "ElementWiseBinary",
-        values,
-        {"operation": ir.u32(operation)},
-        dtype=zero_dtype(node, 7),
-        encoding=encoding(node, 6, 7),
-    )
-
-
-@importer("QLinearGlobalAveragePool", domain=MICROSOFT, layout=CHANNEL_LAST)
-def qlinear_global_average_pool(node: Node, b: Builder) -> Value:
-    """Map onto PoolAvg2d of quantized tensors."""
-    if node.attr("channels_last", 0):
-        raise node.problem("channels_last = 1", "export channel-first")
-    x = _encoded(node, 0, 1, 2)
-    return pooled(node, b, x, whole(x), "PoolAvg", encoding=encoding(node, 3, 4))
 
 
 @importer("QLinearMatMul", since=10)
 def qlinear_matmul(node: Node, b: Builder) -> Value:
-    """Map onto FullyConnected for known rank-2 weights, else onto MatMul, of quantized tensors."""
-    x, y = _encoded(node, 0, 1, 2), node.required(3)
-    given = encoding(node, 4, 5, axis=y.rank - 1)
-    out = encoding(node, 6, 7)
-    dtype = zero_dtype(node, 7)
-    if y.is_static and y.rank == 2 and x.rank == 2:
-        weight = b.transpose(static_quantized(node, y, given), (1, 0))
-        shape = (x.shape[0], y.shape[1])
-        tensors = [b.source_order(x), b.source_order(weight)]
-        params = {"keep_dims": ir.b8(False)}
-        return Value(b.emit("FullyConnected", tensors, shape, dtype, params, encoding=out), (0, 1))
-    right = static_quantized(node, y, given) if y.is_static else _encoded(node, 3, 4, 5)
-    shape = (*np.broadcast_shapes(x.shape[:-2], right.shape[:-2]), x.shape[-2], right.shape[-1])
-    params = {"transpose_in0": ir.b8(False), "transpose_in1": ir.b8(False)}
-    tensors = [b.source_order(x), b.source_order(right)]
-    made = b.emit("MatMul", tensors, shape, dtype, params, encoding=out)
-    return Value(made, identity(made.rank))
+    """Map onto a matrix product; weights may have one scale per column."""
+    y = node.required(3)
+    right = _quantized.real(node, b, y, _quantized.encoding(node, 4, 5, y, axis=-1))
+    return _result(node, b, _on_reals(node, b, "MatMul", [_operand(node, b, 0), right]), 6)
 
 
-def _encoded(node: Node, index: int, scale: int, zero: int) -> Value:
-    """Return a quantized input whose tensor carries the encoding that the node states."""
-    value = node.required(index)
-    given = encoding(node, scale, zero)
-    if value.is_static:
-        return static_quantized(node, value, given)
-    if value.tensor.encoding is None and value.dtype.is_integer:
-        value.tensor.dtype, value.tensor.encoding = zero_dtype(node, zero), given
-    if value.tensor.encoding != given:
-        raise node.problem(f"the scale of input {index} differs from the one it was made with")
-    return value
+@importer("QGemm", domain=MICROSOFT)
+def qgemm(node: Node, b: Builder) -> Value:
+    """Map onto Gemm; the bias scale is alpha times both scales, and the result may stay real."""
+    weight, bias = node.required(3), node.input(6)
+    scales = _quantized.encoding(node, 4, 5, weight, axis=0 if node.attr("transB", 0) else 1)
+    operands: list[Value | None] = [_operand(node, b, 0), _quantized.real(node, b, weight, scales)]
+    if bias is not None:
+        alpha = ScaleOffset(node.attr("alpha", 1.0))
+        step = _product(node, _quantized.encoding(node, 1, 2), scales)
+        operands.append(_quantized.real(node, b, bias, _product(node, alpha, step)))
+    product = _on_reals(node, b, "Gemm", operands)
+    return product if node.input(7) is None else _result(node, b, product, 7)
+
+
+@importer("QLinearAdd", "QLinearMul", domain=MICROSOFT, layout=ANY)
+def qlinear_binary(node: Node, b: Builder) -> Value:
+    """Map onto ElementWiseBinary."""
+    operands = [_operand(node, b, 0), _operand(node, b, 3)]
+    return _result(node, b, _on_reals(node, b, node.type.removeprefix("QLinear"), operands), 6)
+
+
+@importer("QLinearLeakyRelu", "QLinearReduceMean", "QLinearSigmoid", domain=MICROSOFT, layout=ANY)
+def qlinear_unary(node: Node, b: Builder) -> Value:
+    """Map onto the operation of the same name."""
+    return _result(node, b, _on_reals(node, b, node.type.removeprefix("QLinear"), [_operand(node, b, 0)]), 3)
+
+
+@importer("QLinearAveragePool", "QLinearGlobalAveragePool", domain=MICROSOFT, layout=CHANNEL_LAST)
+def qlinear_pool(node: Node, b: Builder) -> Value:
+    """Map onto an average pool."""
+    if node.attr("channels_last", 0):
+        raise node.problem("channels_last = 1", "export channel-first")
+    return _result(node, b, _on_reals(node, b, node.type.removeprefix("QLinear"), [_operand(node, b, 0)]), 3)
+
+
+@importer("QLinearSoftmax", domain=MICROSOFT)
+def qlinear_softmax(node: Node, b: Builder) -> Value:
+    """Map onto Softmax in the version of ONNX that the node names."""
+    node.attributes.setdefault("axis", -1)
+    opset = node.attr("opset", 1)
+    return _result(node, b, _on_reals(node, b, "Softmax", [_operand(node, b, 0)], opset), 3)
+
+
+@importer("QLinearConcat", domain=MICROSOFT, layout=ANY)
+def qlinear_concat(node: Node, b: Builder) -> Value:
+    """Map onto Concat; the scale of the result comes first, each operand brings its own."""
+    operands = [_operand(node, b, index) for index in range(2, len(node.inputs), 3)]
+    return _result(node, b, _on_reals(node, b, "Concat", operands), 0)
+
+
+@importer("QLinearWhere", domain=MICROSOFT, layout=ANY)
+def qlinear_where(node: Node, b: Builder) -> Value:
+    """Map onto ElementWiseSelect."""
+    operands = [node.required(0), _operand(node, b, 1), _operand(node, b, 4)]
+    return _result(node, b, _on_reals(node, b, "Where", operands), 7)

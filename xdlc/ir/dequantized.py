@@ -1,0 +1,119 @@
+"""Static reals that are stored integers under an encoding, as a source model's DequantizeLinear gives them.
+
+They read as float32 data.  Moving their elements moves the stored integers and the encoding with them, so
+that a pass can still store the integers themselves; any other change leaves plain reals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from xdlc.ir.data import Array, TensorData, Transform
+from xdlc.ir.dtype import DType
+from xdlc.ir.encoding import AxisScaleOffset, BlockScaleOffset, ScaleOffset
+
+StaticEncoding = ScaleOffset | AxisScaleOffset | BlockScaleOffset
+
+
+class Dequantized(Transform):
+    """Reals ``(stored + offset) * scale`` in float32, worked out when they are read.
+
+    Attributes:
+        stored: The integers, one element each whatever their width.
+        fixed: Fixed-point type that stores them.
+        encoding: How they stand for reals.
+    """
+
+    __slots__ = ("encoding", "fixed", "stored")
+
+    def __init__(self, stored: TensorData, fixed: DType, encoding: StaticEncoding) -> None:
+        import numpy
+
+        self.stored, self.fixed, self.encoding = stored, fixed, encoding
+        super().__init__([stored], self._reals, stored.shape, numpy.float32)
+
+    def _reals(self, stored: Array) -> Array:
+        import numpy
+
+        encoding, shape = self.encoding, self.shape
+        if isinstance(encoding, ScaleOffset):
+            scale: Any = numpy.float32(encoding.scale)
+            offset: Any = numpy.int64(encoding.offset)
+        else:
+            scale = numpy.asarray(encoding.scales, numpy.float32)
+            offset = numpy.asarray(encoding.offsets, numpy.int64)
+            if isinstance(encoding, AxisScaleOffset):
+                along = [-1 if axis == encoding.axis else 1 for axis in range(len(shape))]
+                scale, offset = scale.reshape(along), offset.reshape(along)
+            else:
+                grid = block_grid(encoding, shape)
+                scale, offset = scale.reshape(grid), offset.reshape(grid)
+                for axis, extent in enumerate(encoding.block_shape):
+                    scale, offset = numpy.repeat(scale, extent, axis), numpy.repeat(offset, extent, axis)
+        wide = numpy.int64 if self.fixed.bits > 16 else numpy.int32
+        return (stored.astype(wide) + offset.astype(wide)).astype(numpy.float32) * scale
+
+    def transpose(self, perm: Sequence[int]) -> TensorData:
+        order = tuple(perm)
+        if order == tuple(range(len(order))):
+            return self
+        return Dequantized(self.stored.transpose(order), self.fixed, self._transposed(order))
+
+    def _transposed(self, order: tuple[int, ...]) -> StaticEncoding:
+        import numpy
+
+        encoding = self.encoding
+        if isinstance(encoding, AxisScaleOffset):
+            return replace(encoding, axis=order.index(encoding.axis))
+        if isinstance(encoding, BlockScaleOffset):
+            grid = block_grid(encoding, self.shape)
+            scales = numpy.asarray(encoding.scales).reshape(grid).transpose(order)
+            offsets = numpy.asarray(encoding.offsets).reshape(grid).transpose(order)
+            shape = tuple(encoding.block_shape[axis] for axis in order)
+            return replace(
+                encoding,
+                block_shape=shape,
+                scales=tuple(scales.reshape(-1).tolist()),
+                offsets=tuple(offsets.reshape(-1).tolist()),
+            )
+        return encoding
+
+    def reshape(self, shape: Sequence[int]) -> TensorData:
+        wanted = tuple(shape)
+        if wanted == self.shape:
+            return self
+        encoding = self._reshaped(wanted)
+        if encoding is None:
+            return super().reshape(wanted)
+        return Dequantized(self.stored.reshape(wanted), self.fixed, encoding)
+
+    def _reshaped(self, wanted: tuple[int, ...]) -> StaticEncoding | None:
+        """Return the encoding under another shape, or None if it has none there."""
+        encoding = self.encoding
+        if isinstance(encoding, ScaleOffset):
+            return encoding
+        if isinstance(encoding, AxisScaleOffset):
+            before = math.prod(self.shape[: encoding.axis])
+            extent = self.shape[encoding.axis]
+            for axis, found in enumerate(wanted):
+                if found == extent and math.prod(wanted[:axis]) == before:
+                    return replace(encoding, axis=axis)
+        return None
+
+
+def block_grid(encoding: BlockScaleOffset, shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the number of blocks along each axis of a tensor of ``shape``.
+
+    Raises:
+        ValueError: If the blocks do not divide the shape, or there is not one scale for each.
+    """
+    block = encoding.block_shape
+    if len(block) != len(shape) or any(b < 1 or n % b for n, b in zip(shape, block, strict=True)):
+        raise ValueError(f"blocks of {list(block)} do not divide shape {list(shape)}")
+    grid = tuple(n // b for n, b in zip(shape, block, strict=True))
+    if math.prod(grid) != len(encoding.scales):
+        raise ValueError(f"{len(encoding.scales)} scales for {math.prod(grid)} blocks")
+    return grid

@@ -1,0 +1,73 @@
+"""Operations that hand values on as they are, or cut them off, so that rounding passes through them."""
+
+from __future__ import annotations
+
+from xdlc import ir
+from xdlc.ir import Op
+
+_RELU, _RELU_MIN_MAX = 4, 5
+_NEAREST = 0
+# Each result is a value of input 0.
+_MOVES = frozenset(
+    (
+        "BatchToSpace",
+        "ChannelShuffle",
+        "DepthToSpace",
+        "ExpandDims",
+        "Gather",
+        "GatherElements",
+        "GatherNd",
+        "PoolMax2d",
+        "PoolMax3d",
+        "ReduceMax",
+        "ReduceMin",
+        "Reshape",
+        "ResizeNearestNeighbor",
+        "SpaceToDepth",
+        "Split",
+        "Squeeze",
+        "StridedSlice",
+        "Tile",
+        "Transpose",
+        "UnPack",
+    )
+)
+_GATHERS = frozenset(("Concat", "Pack"))
+_CLAMPS = frozenset(("Relu", "Relu1", "Relu6", "ReluMinMax"))
+
+
+def moves(op: Op) -> tuple[int, ...]:
+    """Return the inputs whose values make up the results of an op unchanged; none if it computes.
+
+    Clamps count if what they cut off to is zero, which every encoding of a source holds.
+    """
+    if op.package != ir.NATIVE_PACKAGE:
+        return ()
+    if op.type in _GATHERS:
+        return tuple(range(len(op.inputs)))
+    if op.type in _MOVES or (op.type == "Resize" and op.param("interpolation_mode", _NEAREST) == _NEAREST):
+        return (0,)
+    if op.type == "Pad" and (op.param("scheme", 0) != 0 or not op.param("pad_constant_value", 0)):
+        return (0,)
+    return (0,) if _is_relu(op) else ()
+
+
+def carried(op: Op) -> tuple[int, ...]:
+    """Return the inputs that may be rounded first if the result is rounded in the same way.
+
+    That holds for what ``moves`` names and for every clamp: cutting off keeps the order of values.
+    """
+    return (0,) if clamps(op) else moves(op)
+
+
+def clamps(op: Op) -> bool:
+    """Return whether an op only cuts values off."""
+    if op.package != ir.NATIVE_PACKAGE:
+        return False
+    if op.type == "ElementWiseNeuron":
+        return op.param("operation") in (_RELU, _RELU_MIN_MAX)
+    return op.type in _CLAMPS
+
+
+def _is_relu(op: Op) -> bool:
+    return op.type == "Relu" or (op.type == "ElementWiseNeuron" and op.param("operation") == _RELU)

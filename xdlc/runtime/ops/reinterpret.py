@@ -1,0 +1,26 @@
+"""Reinterpret: stored integers of a fixed-point tensor as plain integers, and the other way round."""
+
+from __future__ import annotations
+
+from xdlc.errors import ModelError
+from xdlc.ir import HOST_PACKAGE, Op
+from xdlc.runtime import args, qdq
+from xdlc.runtime.builder import Builder
+from xdlc.runtime.registry import lowering
+
+
+@lowering("Reinterpret", package=HOST_PACKAGE)
+def reinterpret(op: Op, b: Builder) -> None:
+    """Lower to QuantizeLinear or DequantizeLinear, which undo what reading and writing do."""
+    source, target = args.operand(op, 0), args.result(op)
+    if source.dtype.is_fixed == target.dtype.is_fixed or source.dtype.bits != target.dtype.bits:
+        raise ModelError(f"turns {source.dtype} into {target.dtype}, not integers into fixed point or back")
+    order = b.orders(source)[0]
+    if source.dtype.is_fixed:
+        if not qdq.has_form(source):
+            raise ModelError(f"{source.name!r} has an encoding that onnxruntime cannot round to")
+        value = qdq.quantize(b, b.read(source, order), source, order)
+        b.write(target, b.cast(value, b.dtype(target)), order)
+        return
+    value = b.read(source, order, dtype=target.dtype.numpy)
+    b.write(target, qdq.dequantize(b, value, target, order), order)
