@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xdlc.errors import UnsupportedOp
-from xdlc.ir import ArrayData, DType, Graph, Op, Tensor, TensorData
+from xdlc.ir import ArrayData, AxisScaleOffset, DType, Graph, Op, Tensor, TensorData
 from xdlc.runtime import qdq
 from xdlc.runtime.host_kernels import HOST_OPSET
 from xdlc.runtime.stored import encoding_of, real_data, unpacked
@@ -76,6 +76,7 @@ class Builder:
         self._real: dict[Tensor, dict[Perm, str]] = {}
         self._stored: dict[Tensor, dict[Perm, str]] = {}
         self._unrounded: dict[Tensor, tuple[Perm, str]] = {}
+        self._converted: dict[tuple[Tensor, Perm, str], str] = {}
         self._shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._is_inner = False
         self.opsets: dict[str, int] = {"": HOST_OPSET}
@@ -259,12 +260,21 @@ class Builder:
         if not rounded and tensor in self._unrounded:
             have, value = self._unrounded[tensor]
             return self._reordered({have: value}, order)
+        converted = dtype is not None and dtype != self.dtype(tensor)
+        if converted and tensor.is_static and not tensor.dtype.is_fixed:
+            return self._static_as(tensor, order, dtype)
         held = self._real.setdefault(tensor, {})
         if order not in held:
             held[order] = self._make_real(tensor, order)
-        if dtype is not None and dtype != self.dtype(tensor):
-            return self.cast(held[order], dtype)
-        return held[order]
+        return self.cast(held[order], dtype) if converted else held[order]
+
+    def _static_as(self, tensor: Tensor, order: Perm, dtype: Any) -> str:
+        """Return static data in another type, converted once and without a node."""
+        key = (tensor, order, str(dtype))
+        if key not in self._converted:
+            data = unpacked(tensor).cast(dtype).transpose(order)
+            self._converted[key] = self.initializer(tensor.name, data)
+        return self._converted[key]
 
     def orders(self, tensor: Tensor) -> tuple[Perm, ...]:
         """Return the axis orders that values of ``tensor`` exist in, the first made first."""
@@ -349,6 +359,27 @@ class Builder:
         if not held.is_integer or held.numpy.itemsize == self.dtype(tensor).itemsize:
             return value
         return self.rounded(value, tensor)
+
+    def write_view(self, tensor: Tensor, source: Tensor, perm: Sequence[int]) -> None:
+        """Make ``tensor`` the value of ``source`` with its axes permuted, without a node where that works.
+
+        What exists of ``source`` is taken as it lies, under the axis order that it is in for ``tensor``:
+        a Transpose costs nothing until somebody reads the other order.
+
+        Args:
+            tensor: An output of the op.
+            source: The op's input.
+            perm: Axis i of ``tensor`` is axis ``perm[i]`` of ``source``.
+        """
+        same = tensor.dtype is source.dtype and tensor.encoding == source.encoding
+        forms = None
+        if same and not source.is_static:
+            forms = self._stored_forms(source) or self._real.get(source)
+        if not forms or isinstance(tensor.encoding, AxisScaleOffset):
+            self.write(tensor, self.read(source, perm))
+            return
+        held = {tuple(perm.index(axis) for axis in order): value for order, value in forms.items()}
+        (self._stored if source in self._stored else self._real)[tensor] = held
 
     def write_reshaped(self, tensor: Tensor, value: str, shape: Sequence[int]) -> None:
         """Make ``value`` the value of ``tensor``, its shape changed after rounding."""

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import numpy
+
 from xdlc.ir import Op
 from xdlc.runtime import args
-from xdlc.runtime.builder import Builder
+from xdlc.runtime.builder import Builder, channels_first
 from xdlc.runtime.registry import lowering
 
 
 @lowering("Batchnorm")
 def batchnorm(op: Op, b: Builder) -> None:
-    """Lower to ``x * weight + bias`` along the last axis."""
-    source, bias = args.operand(op, 0), args.optional(op, 2)
-    value = b.node("Mul", [b.read(source), b.read(args.operand(op, 1))])
+    """Lower to BatchNormalization of statistics that change nothing, or to ``x * weight + bias``."""
+    source, weight, bias = args.operand(op, 0), args.operand(op, 1), args.optional(op, 2)
+    if source.rank > 1 and source.dtype.is_float and weight.shape == source.shape[-1:]:
+        order, zeros = channels_first(source.rank), numpy.zeros(weight.shape, b.dtype(source))
+        shift = b.constant(zeros) if bias is None else b.read(bias)
+        inputs = [b.read(source, order), b.read(weight), shift, b.constant(zeros), b.constant(zeros + 1)]
+        b.write(args.result(op), b.node("BatchNormalization", inputs, epsilon=0.0), order)
+        return
+    value = b.node("Mul", [b.read(source), b.read(weight)])
     if bias is not None:
         value = b.node("Add", [value, b.read(bias)])
     b.write(args.result(op), value)

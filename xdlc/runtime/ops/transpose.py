@@ -11,9 +11,9 @@ from xdlc.runtime.registry import lowering
 
 @lowering("Transpose")
 def transpose(op: Op, b: Builder) -> None:
-    """Take the value as it is where it exists in the wanted order, else lower to Transpose."""
+    """Take the value as it lies; whoever reads it in another axis order gets a Transpose."""
     source = args.operand(op, 0)
     perm = args.axes(op, source.rank, name="perm")
     if len(perm) != source.rank:
         raise ModelError(f"parameter 'perm' has {len(perm)} axes, the input has {source.rank}")
-    b.write(args.result(op), b.read(source, perm))
+    b.write_view(args.result(op), source, perm)
