@@ -55,7 +55,7 @@ def inspect(model: Model, path: Path) -> dict[str, Any]:
 
 
 def source_nodes(model: Model) -> list[dict[str, Any]]:
-    """Return what became of each node of the source model: the ops that stand for it, or why there are none."""
+    """Return for each node of the source model the ops that stand for it, or why there are none."""
     ops: dict[str, list[str]] = {}
     for graph in model.graphs.values():
         for op in graph.ops:

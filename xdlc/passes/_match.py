@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from xdlc import ir
-from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir import Graph, Op, Origin, Tensor
 
 ADD, DIVIDE, MULTIPLY = 0, 2, 13
 
@@ -92,8 +93,8 @@ def _is_scaled(tensor: Tensor, source: Tensor, factor: float) -> bool:
     )
 
 
-def replace_by_neuron(graph: Graph, last: Op, source: Tensor, operation: int, name: str, first: Op) -> None:
-    """Put an ElementWiseNeuron of ``source`` in the place of ``last``; the ops between die unread."""
+def replace_by_neuron(graph: Graph, last: Op, source: Tensor, operation: int, name: str) -> None:
+    """Put an ElementWiseNeuron of ``source`` in the place of ``last`` ; the ops between die unread."""
     fused = ir.make_op(
         graph,
         "ElementWiseNeuron",
@@ -101,6 +102,27 @@ def replace_by_neuron(graph: Graph, last: Op, source: Tensor, operation: int, na
         [last.outputs[0]],
         {"operation": ir.u32(operation)},
         name=name,
-        origin=first.origin.merged(last.origin),
+        origin=last.origin,
     )
+    inputs = last.inputs
     graph.replace_op(last, fused)
+    fused.origin = _with_unread(graph, fused.origin, inputs)
+
+
+def _with_unread(graph: Graph, origin: Origin, tensors: Sequence[Tensor | None]) -> Origin:
+    """Return ``origin`` with those of the ops, back from ``tensors``, whose results nobody reads any more."""
+    dead: set[Op] = set()
+    pending = list(tensors)
+    while pending:
+        tensor = pending.pop()
+        op = tensor.producer if tensor is not None else None
+        if op is None or op in dead or not all(_is_unread(graph, held, dead) for held in op.outputs):
+            continue
+        dead.add(op)
+        pending += op.inputs
+        origin = op.origin.merged(origin)
+    return origin
+
+
+def _is_unread(graph: Graph, tensor: Tensor, dead: set[Op]) -> bool:
+    return not graph.is_output(tensor) and dead.issuperset(graph.consumers(tensor))

@@ -42,7 +42,7 @@ def _fuse(graph: Graph, erf: Op) -> bool:
     last = product_chain(graph, plus.outputs[0], source, 0.5)
     if last is None:
         return False
-    replace_by_neuron(graph, last, source, GELU, f"{erf.name}_gelu", erf)
+    replace_by_neuron(graph, last, source, GELU, f"{erf.name}_gelu")
     return True
 
 

@@ -44,5 +44,5 @@ def _fuse(graph: Graph, op: Op) -> bool:
     last = product_chain(graph, op.outputs[0], source, factor) if source is not None else None
     if last is None or source is None:
         return False
-    replace_by_neuron(graph, last, source, HARD_SWISH, f"{op.name}_hard_swish", op)
+    replace_by_neuron(graph, last, source, HARD_SWISH, f"{op.name}_hard_swish")
     return True

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from xdlc import ir, opdefs, passes
+from xdlc.converter.onnx.findings import Findings
 from xdlc.converter.onnx.importing import import_graph
 from xdlc.converter.onnx.shapes import input_shapes
 from xdlc.converter.onnx.source import OnnxFile
@@ -21,6 +22,7 @@ def convert(
     batch: int | None = None,
     out_name: Sequence[str] | None = None,
     disable_batchnorm_folding: bool = False,
+    findings: Findings | None = None,
 ) -> ir.Model:
     """Return the model of an ONNX file; weights stay in the file until they are written or used.
 
@@ -31,6 +33,8 @@ def convert(
         batch: First dimension of every input.
         out_name: Values at which the graph ends; default: the model's outputs.
         disable_batchnorm_folding: Keep Batchnorm ops apart from the convolutions before them.
+        findings: Takes the problems of nodes and ops, which are then not raised: the result holds what
+            could be converted, and is no whole model if there are any.
 
     Raises:
         XdlcError: Every problem found; several come as one ProblemList.
@@ -43,13 +47,23 @@ def convert(
         symbols=define_symbol or {},
         batch=batch,
     )
-    graph = import_graph(file, shapes, out_name)
+    found = Findings() if findings is None else findings
+    graph = import_graph(file, shapes, out_name, found)
+    if found is not findings:
+        raise_all(found.problems, where=str(path))
+    elif found.problems:
+        _keep_unread(graph)
+    removed: dict[str, str] = {}
     skipped = {"fold_batchnorm"} if disable_batchnorm_folding else set()
-    passes.run(graph, [entry for entry in passes.CONVERTER if entry.name not in skipped])
+    passes.run(graph, [entry for entry in passes.CONVERTER if entry.name not in skipped], removed=removed)
     graph.verify()
-    raise_all(opdefs.verify_graph(graph), where=str(path))
+    found.problems += opdefs.verify_graph(graph)
+    if found is not findings:
+        raise_all(found.problems, where=str(path))
+    found.settle([graph], removed)
     model = ir.Model()
     model.add_graph(graph)
+    model.metadata["nodes"] = [[node.name, node.type, node.reason] for node in found.nodes]
     args = {"input_network": os.fsencode(os.path.basename(os.fspath(path))).decode("utf-8", "replace")}
     args |= {f"input_dim {name}": ",".join(map(str, dims)) for name, dims in (input_dims or {}).items()}
     args |= {f"define_symbol {name}": str(value) for name, value in (define_symbol or {}).items()}
@@ -61,3 +75,11 @@ def convert(
         args["disable_batchnorm_folding"] = "true"
     model.metadata["history"] = [{"tool": "xconv-onnx-to-dlc", "converterVersion": VERSION, "args": args}]
     return model
+
+
+def _keep_unread(graph: ir.Graph) -> None:
+    """Make what nothing reads an output, so that the passes leave it in a graph with gaps."""
+    for op in list(graph.ops):
+        for tensor in op.outputs:
+            if not graph.consumers(tensor) and not graph.is_output(tensor):
+                graph.add_output(tensor)

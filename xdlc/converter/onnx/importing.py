@@ -8,12 +8,13 @@ from typing import Any
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx import functions, host_only, protobuf
+from xdlc.converter.onnx.findings import KNOWN, REFUSED, UNUSED, Findings, SourceNode
 from xdlc.converter.onnx.folding import evaluate, foldable
 from xdlc.converter.onnx.inference import Inference
 from xdlc.converter.onnx.registry import ANY, CHANNEL_LAST, Entry, Node, find, load_all
 from xdlc.converter.onnx.source import OnnxFile
 from xdlc.converter.values import Value, channel_last, identity, open_tensor
-from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
+from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, nearest_names
 
 NODE_LIMIT = 1 << 22
 """Most nodes that the functions of a model may expand to."""
@@ -22,19 +23,21 @@ NODE_LIMIT = 1 << 22
 def import_graph(
     file: OnnxFile,
     input_shapes: Mapping[str, Sequence[int | None]],
-    out_names: Sequence[str] | None = None,
+    out_names: Sequence[str] | None,
+    findings: Findings,
 ) -> ir.Graph:
-    """Return the IR of a model's main graph.
+    """Return the IR of a model's main graph, or what could be imported of it.
 
     Args:
         file: The opened model.
         input_shapes: Shape of every graph input, None for open extents.
         out_names: Values to end at; default: the model's outputs.
+        findings: Takes the problems, all of them, and the nodes.
 
     Raises:
-        XdlcError: All problems of the model, together.
+        ModelError: If the model is no graph: two nodes produce a value, or one needs its own result.
     """
-    return _Import(file, input_shapes, out_names).run()
+    return _Import(file, input_shapes, out_names, findings).run()
 
 
 class _Import:
@@ -43,8 +46,10 @@ class _Import:
         file: OnnxFile,
         input_shapes: Mapping[str, Sequence[int | None]],
         out_names: Sequence[str] | None,
+        findings: Findings,
     ) -> None:
         self.file = file
+        self.findings = findings
         self.source = file.proto.graph
         self.out_names = list(out_names or [output.name for output in self.source.output])
         self.builder = Builder(ir.Graph(self.source.name or "main"))
@@ -52,7 +57,7 @@ class _Import:
         self.poisoned: set[str] = set()
         self.absent: dict[str, str] = {}
         self.wanted: set[str] = set()
-        self.problems: list[XdlcError] = []
+        self.problems = findings.problems
         self.opsets: Mapping[str, int] = file.opsets
         self.input_shapes = input_shapes
         self.inference = Inference(file, input_shapes)
@@ -84,10 +89,26 @@ class _Import:
                         f"there is no value {name!r}", where=where, fix=nearest_names(name, known) or None
                     )
                 )
-        raise_all(self.problems, where=where)
+        self._note(nodes)
         for name in self.out_names:
-            self._output(name)
+            if name in self.values:
+                self._output(name)
         return self.builder.graph
+
+    def _note(self, nodes: Sequence[Any]) -> None:
+        """Put what is known of each node into the findings."""
+        needed = {id(node) for node in nodes}
+        for node in self.source.node:
+            reason = None
+            if id(node) not in needed:
+                reason = UNUSED
+            elif self.poisoned.issuperset(filter(None, node.output)):
+                reason = REFUSED
+            elif all(name in self.values and self.values[name].is_static for name in node.output if name):
+                reason = KNOWN
+            domain = _domain(node)
+            kind = f"{domain}::{node.op_type}" if domain else node.op_type
+            self.findings.nodes.append(SourceNode(_name(node), kind, reason))
 
     # ------------------------------------------------------------------ before the nodes
 
@@ -227,7 +248,7 @@ class _Import:
         if any(name in self.poisoned for name in needed):
             self.poisoned.update(proto.output)
             if not self._is_known(proto, domain, opset):
-                self.problems.append(self._unsupported(domain, proto.op_type, opset, where))
+                self._poison(proto, self._unsupported(domain, proto.op_type, opset, where))
             return
         missing = next((name for name in needed if name not in self.values), None)
         if missing is not None:
@@ -402,6 +423,8 @@ class _Import:
         return self.file.data(value) if attribute.type == protobuf.TENSOR_ATTRIBUTE else value
 
     def _poison(self, proto: Any, problem: XdlcError) -> None:
+        problem.node = self.builder.node if self.callers else _name(proto)
+        problem.op = proto.op_type
         self.problems.append(problem)
         self.poisoned.update(proto.output)
 

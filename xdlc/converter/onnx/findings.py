@@ -1,0 +1,64 @@
+"""What an import finds out beside the graph: problems, and what became of each source node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from xdlc.errors import XdlcError
+from xdlc.ir import Graph, Origin
+
+UNUSED = "no output of the model needs it"
+REFUSED = "it could not be imported"
+KNOWN = "its result is known while converting"
+VIEW = "its result is its input under another name, shape or axis order"
+
+
+@dataclass(slots=True)
+class SourceNode:
+    """A node of the source model.
+
+    Attributes:
+        name: Its name, or one made from its first output.
+        type: ONNX operator, with its domain in front where that is not the default one.
+        reason: Why no op stands for it; None if some does.
+    """
+
+    name: str
+    type: str
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class Findings:
+    """What is found while a model is imported.
+
+    Attributes:
+        problems: Everything that keeps the model from being converted.
+        nodes: The nodes of the source, in its order.
+    """
+
+    problems: list[XdlcError] = field(default_factory=list)
+    nodes: list[SourceNode] = field(default_factory=list)
+
+    def settle(self, graphs: Iterable[Graph], removed: Mapping[str, str]) -> None:
+        """Give a reason to each node that no op names any more, and leave only nodes in origins.
+
+        Args:
+            graphs: The graphs after the passes.
+            removed: The pass that removed the last op of a node, by the node's name.
+        """
+        known = {node.name for node in self.nodes}
+        carried: set[str] = set()
+        for graph in graphs:
+            for op in graph.ops:
+                if not known.issuperset(op.origin.nodes):
+                    kept = tuple(name for name in op.origin.nodes if name in known)
+                    op.origin = Origin(kept, op.origin.reason)
+                carried.update(op.origin.nodes)
+        for node in self.nodes:
+            if node.name in carried:
+                node.reason = None
+            elif node.reason is None:
+                by = removed.get(node.name)
+                node.reason = f"its op was dropped by the pass {by}" if by else VIEW
