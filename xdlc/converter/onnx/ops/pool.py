@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdlc import ir
 from xdlc.converter.builder import Builder
+from xdlc.converter.onnx.ops._compose import ABS, number, reduced, unary
+from xdlc.converter.onnx.ops._taps import (
+    dilated_maximum,
+    dilated_mean,
+    maximum_and_place,
+    padding_share,
+    taps,
+)
 from xdlc.converter.onnx.ops._windows import Window, window
+from xdlc.converter.onnx.ops.binary import ADD, MULTIPLY, POWER
 from xdlc.converter.onnx.ops.expand import tiled
 from xdlc.converter.onnx.registry import CHANNEL_LAST, Node, importer
 from xdlc.converter.values import Value, channel_last
@@ -12,20 +23,44 @@ from xdlc.converter.values import Value, channel_last
 _STEMS = {"MaxPool": "PoolMax", "AveragePool": "PoolAvg", "LpPool": "L2Pool"}
 
 
-@importer(*_STEMS, layout=CHANNEL_LAST, ignores=("storage_order",))
-def pool(node: Node, b: Builder) -> Value:
-    """Map a pool over one, two or three axes."""
+@importer(*_STEMS, layout=CHANNEL_LAST)
+def pool(node: Node, b: Builder) -> Value | Sequence[Value]:
+    """Map a pool over one, two or three axes; dilated ones, and places of maxima, element by element."""
     x = node.required(0)
-    if len(node.outputs) > 1 and node.outputs[1]:
-        raise node.problem("its indices output is used; QNN pools give none", "remove the unpooling")
     view = window(node, tuple(node.attr("kernel_shape") or ()), x.shape[2:])
+    column_major = bool(node.attr("storage_order", 0))
+    if len(node.outputs) > 1 and node.outputs[1]:
+        return maximum_and_place(node, b, x, view, column_major=column_major)
+    if node.type == "LpPool":
+        return _lp_pool(node, b, x, view, node.attr("p", 2))
     if any(dilation != 1 for dilation in view.dilations):
-        raise node.problem(
-            f"dilations {list(view.dilations)}; QNN pools have none", "export without dilation"
-        )
-    if node.type == "LpPool" and node.attr("p", 2) != 2:
-        raise node.problem(f"p = {node.attr('p')}; QNN has the L2 pool only")
+        if node.type == "MaxPool":
+            return dilated_maximum(node, b, x, view)
+        return dilated_mean(node, b, x, view, counts_padding=bool(node.attr("count_include_pad", 0)))
     return pooled(node, b, x, view, _STEMS[node.type])
+
+
+def _lp_pool(node: Node, b: Builder, x: Value, view: Window, p: int) -> Value:
+    """Map onto L2Pool, or write the root of the windows' sums of powers."""
+    dilated = any(dilation != 1 for dilation in view.dilations)
+    if p == 2 and not dilated and x.rank <= 4:
+        return pooled(node, b, x, view, _STEMS[node.type])
+    powers = unary(b, ABS, x)
+    powers = powers if p == 1 else b.binary(POWER, powers, number(b, x, p))
+    total, *others = taps(node, b, powers, view, 0.0).values(b)
+    for value in others:
+        total = b.binary(ADD, total, value)
+    return total if p == 1 else b.binary(POWER, total, number(b, x, 1.0 / p))
+
+
+@importer("GlobalLpPool", since=2, layout=CHANNEL_LAST)
+def global_lp_pool(node: Node, b: Builder) -> Value:
+    """Write the root of each channel's sum of powers."""
+    x, p = node.required(0), node.attr("p", 2)
+    powers = unary(b, ABS, x)
+    powers = powers if p == 1 else b.binary(POWER, powers, number(b, x, p))
+    total = reduced(b, "ReduceSum", powers, range(2, x.rank))
+    return total if p == 1 else b.binary(POWER, total, number(b, x, 1.0 / p))
 
 
 @importer("GlobalMaxPool", "GlobalAveragePool", layout=CHANNEL_LAST)
@@ -55,11 +90,7 @@ def pooled(
         raise node.problem(f"{x.rank - 2} spatial axes; QNN pools over 2 or 3")
     counts_padding = stem == "PoolAvg" and bool(node.attr("count_include_pad", 0))
     floor = view.rounded_down(x.shape[2:])
-    if counts_padding and floor.after != view.after:
-        raise node.problem(
-            "ceil_mode with count_include_pad, where a window hangs over the padding: QNN counts otherwise",
-            "export with ceil_mode = 0 or count_include_pad = 0",
-        )
+    given, hangs_over = view, counts_padding and floor.after != view.after
     once = (1,) * floor.rank
     view, repeats = floor, once
     if not counts_padding:
@@ -72,4 +103,7 @@ def pooled(
     result = Value(out, channel_last(x.rank))
     if repeats != once:
         result = tiled(b, result, [1, 1, *repeats])
+    if hangs_over:  # QNN divides by the whole window there, ONNX by what lies within the padding
+        share = padding_share(given, x.shape[2:]).astype(x.dtype.numpy)
+        result = b.binary(MULTIPLY, result, b.const(share, f"{node.name}_share"))
     return b.reshape(result, shape)
