@@ -157,3 +157,11 @@ def test_functions_that_explode_are_refused(models, monkeypatch):
     monkeypatch.setattr("xdlc.converter.onnx.importing.NODE_LIMIT", 5000)
     with pytest.raises(xdlc.XdlcError, match="expand to more than"):
         xdlc.convert(with_functions(models, nested_functions(20, 10)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "axis"), [("Softmax", 1), ("LogSoftmax", 2), ("Hardmax", 1), ("Softmax", -1)]
+)
+def test_softmax_of_joined_open_axes(models, tmp_path, kind, axis):
+    nodes = [helper.make_node(kind, ["x"], ["y"], axis=axis)]
+    check(models, tmp_path, nodes, {"x": X}, ["y"], dims={"x": ["a", "b", "c"]}, opset=11)

@@ -7,7 +7,7 @@ from typing import Any
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx import functions, host_only, protobuf
+from xdlc.converter.onnx import functions, host_only, protobuf, upgrades
 from xdlc.converter.onnx.findings import KNOWN, REFUSED, UNUSED, Findings, SourceNode
 from xdlc.converter.onnx.folding import evaluate, foldable
 from xdlc.converter.onnx.inference import Inference
@@ -409,6 +409,10 @@ class _Import:
         """
         if not host_only.can_keep(node.type, node.domain):
             raise refusal
+        successor = upgrades.rewritten(node)
+        if successor is not None:
+            self._expand(successor, proto, node)
+            return
         try:
             specs = self.inference.outputs(proto, node.opset, node.inputs)
             results = host_only.keep(node, self.builder, specs, refusal.problem)
@@ -481,23 +485,28 @@ class _Import:
 
     # ------------------------------------------------------------------ after the nodes
 
+    def _copied(self, name: str, tensor: ir.Tensor, value: Value) -> ir.Tensor:
+        """Return a tensor of its own for an output that shares one with something else."""
+        self.builder.node = f"{name}_copy"
+        why = f"output {name!r} is a scalar, an input, a constant or another output"
+        if value.is_dynamic:
+            copy = self.builder.unary("Identity", value, package=ir.HOST_PACKAGE).tensor
+            if copy.producer is not None:
+                copy.producer.origin = ir.Origin(copy.producer.origin.nodes, why)
+            return copy
+        return self.builder.emit(
+            "Reshape", [tensor], value.shape, tensor.dtype, encoding=tensor.encoding, why=why
+        )
+
     def _output(self, name: str) -> None:
         builder, graph = self.builder, self.builder.graph
         value = self.values[name]
         builder.node = name
-        tensor = builder.physical(
+        tensor = value.scalar or builder.physical(
             value, identity(value.rank), why=f"output {name!r} keeps the source's axis order"
         )
-        if tensor.producer is None or graph.is_output(tensor) or not value.rank:
-            builder.node = f"{name}_copy"
-            tensor = builder.emit(
-                "Reshape",
-                [tensor],
-                value.shape,
-                tensor.dtype,
-                encoding=tensor.encoding,
-                why=f"output {name!r} is a scalar, an input, a constant or another output",
-            )
+        if tensor.producer is None or graph.is_output(tensor) or tensor.rank != value.rank:
+            tensor = self._copied(name, tensor, value)
         if tensor.name != name:
             holder = graph.tensors.get(name)
             if holder is not None:

@@ -13,6 +13,7 @@ from typing import Any
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.registry import Node
 from xdlc.converter.values import Value
+from xdlc.runtime.host_kernels import HOST_OPSET
 
 Upgrade = Callable[[Node, Builder], Node]
 
@@ -129,17 +130,38 @@ def _clip(node: Node, builder: Builder) -> Node:
 
 def _softmax(node: Node, builder: Builder) -> Node:
     """Before opset 13 all axes from ``axis`` on are one: the same where that is the last one alone."""
-    x = node.required(0)
-    axis = int(node.attributes.get("axis", 1))
-    if not x.ranked or axis not in (-1, x.rank - 1):
+    if not _is_along_last(node):
         raise node.problem(
-            f"axis {axis} joins all axes behind it before opset 13, which the host does not",
+            "joins axes of open extents before opset 13",
             "upgrade the model with onnx.version_converter to opset 13 or newer",
         )
     node.attributes["axis"] = -1
     return node
 
 
+def _is_along_last(node: Node) -> bool:
+    x = node.required(0)
+    return x.ranked and int(node.attributes.get("axis", 1)) in (-1, x.rank - 1)
+
+
+def rewritten(node: Node) -> Any | None:
+    """Return a ``FunctionProto`` that does what an old operator did, where no one operator does now."""
+    if node.domain or node.opset >= 13 or node.type not in _SOFTMAXES or _is_along_last(node):
+        return None
+    from onnx import helper
+
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Flatten", ["x"], ["rows"], axis=int(node.attributes.get("axis", 1))),
+        helper.make_node(node.type, ["rows"], ["result"], axis=-1),
+        helper.make_node("Reshape", ["result", "shape"], ["y"]),
+    ]
+    return helper.make_function(
+        "", node.type, ["x"], ["y"], nodes, [helper.make_opsetid("", HOST_OPSET)], attributes=["axis"]
+    )
+
+
+_SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax")
 _REDUCED_BY_18: Sequence[str] = tuple(
     f"Reduce{name}" for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 )
@@ -160,8 +182,6 @@ _UPGRADES: dict[str, Sequence[tuple[int, Upgrade]]] = {
     "RoiAlign": [(16, _default("coordinate_transformation_mode", "output_half_pixel"))],
     "GridSample": [(20, _spelled("mode", {"bilinear": "linear", "bicubic": "cubic"}))],
     "DFT": [(20, _to_input("axis", 2, default=1))],
+    **{name: [(13, _softmax)] for name in _SOFTMAXES},
     "BatchNormalization": [(9, _dropped("spatial", "is_test", "consumed_inputs"))],
-    "Softmax": [(13, _softmax)],
-    "LogSoftmax": [(13, _softmax)],
-    "Hardmax": [(13, _softmax)],
 }
