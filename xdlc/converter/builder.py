@@ -26,7 +26,7 @@ from xdlc.errors import UnsupportedOp
 from xdlc.ir import DType, Graph, Origin, Param, Tensor, TensorData
 from xdlc.ir.data import Array
 
-_NARROW = {f"{kind}{bits}": (f"{kind}8", bits) for kind in ("int", "uint") for bits in (2, 4)}
+_NARROW = {f"{kind}{bits}": bits for kind in ("int", "uint") for bits in (2, 4)}
 
 
 class Builder:
@@ -48,8 +48,9 @@ class Builder:
     def const(self, array: Array | TensorData, name: str | None = None) -> Value:
         """Return a static value; integers of 2 and 4 bits are kept in 8."""
         data = array if isinstance(array, TensorData) else ir.ArrayData(array)
-        stem, bits = _NARROW.get(data.dtype.name, (None, None))
-        data = data.cast(stem) if stem else data
+        bits = _NARROW.get(data.dtype.name)
+        if bits is not None:
+            data = data.cast((ir.dtype.UINT8 if data.dtype.name.startswith("u") else ir.dtype.INT8).numpy)
         tensor = Tensor(
             name or f"{self.node}_const",
             data.shape,
