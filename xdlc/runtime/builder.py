@@ -57,11 +57,23 @@ class Builder:
     Args:
         graph: The graph to lower.
         quantized: Whether fixed-point tensors are rounded to their encodings.
+        half: Whether float16 is computed in float16.
         graphs: The graphs that ops may run, by name.
+        stated: Whether every fixed-point tensor is rounded, also where HTP would not.
     """
 
-    def __init__(self, graph: Graph, *, quantized: bool, graphs: Mapping[str, Graph] | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        quantized: bool,
+        half: bool = False,
+        graphs: Mapping[str, Graph] | None = None,
+        stated: bool = False,
+    ) -> None:
         self.graph = graph
+        self.stated = stated
+        self.half = half
         self.quantized = quantized
         self.graphs = graphs or {}
         self.nodes: list[Any] = []
@@ -90,7 +102,9 @@ class Builder:
             graph: The graph.
             nodes: Where its nodes go; default: a list of their own.
         """
-        made = Builder(graph, quantized=self.quantized, graphs=self.graphs)
+        made = Builder(
+            graph, quantized=self.quantized, half=self.half, graphs=self.graphs, stated=self.stated
+        )
         made.nodes = [] if nodes is None else nodes
         made.constants, made.initializers, made._shared = self.constants, self.initializers, self._shared
         made._taken, made._counts, made._reserved = self._taken, self._counts, self._reserved
@@ -182,7 +196,7 @@ class Builder:
 
     def like(self, tensor: Tensor, value: float) -> str:
         """Return a scalar constant of the type that ``tensor`` is computed in."""
-        return self.constant(value, compute_dtype(tensor.dtype))
+        return self.constant(value, self.dtype(tensor))
 
     def initializer(self, hint: str, data: TensorData) -> str:
         """Return the name of an initializer that holds ``data``: ``hint`` if it is a static tensor's."""
@@ -230,6 +244,8 @@ class Builder:
 
     def dtype(self, tensor: Tensor) -> Any:
         """Return the numpy dtype that ``tensor`` is computed in."""
+        if self.half and tensor.dtype.name == "float16":
+            return tensor.dtype.numpy
         return compute_dtype(tensor.dtype)
 
     def is_rounded(self, tensor: Tensor) -> bool:

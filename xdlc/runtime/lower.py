@@ -163,8 +163,10 @@ def lower(
     graph: Graph,
     *,
     quantized: bool = True,
+    half: bool = False,
     outputs: Iterable[str] | None = None,
     graphs: Mapping[str, Graph] | None = None,
+    stated: bool = False,
 ) -> Lowered:
     """Return the graph as an ONNX model.
 
@@ -173,8 +175,11 @@ def lower(
         quantized: Round fixed-point tensors to their encodings (QuantizeLinear and
             DequantizeLinear, which onnxruntime turns into integer kernels).  Otherwise encodings of
             activations are ignored and weights are dequantized.
+        half: Keep float16 as it is instead of computing in float32.
         outputs: Names of tensors to give out beside the graph's outputs.
         graphs: The graphs that ops of the graph run, by name; they become graphs inside of the model.
+        stated: Round every fixed-point tensor, as the source of its encodings does; otherwise values
+            between ops that HTP computes as one are not rounded.
 
     Raises:
         UnsupportedOp: If an op cannot be lowered; several make a ProblemList.
@@ -188,7 +193,7 @@ def lower(
     raise_all([problem for part in parts for problem in verify_extents(part)])
     raise_all(verify_control_flow(known, graph))
     extra = check_outputs(graph, outputs)
-    b = Builder(graph, quantized=quantized, graphs=known)
+    b = Builder(graph, quantized=quantized, half=half, graphs=known, stated=stated)
     b.reserve(graph.tensors)
     inputs, infos = _inputs(graph, b)
     lower_ops(graph, b)

@@ -50,6 +50,7 @@ def export(
     from xdlc.runtime.export.aimet import save_encodings
     from xdlc.runtime.export.naming import carry_names
     from xdlc.runtime.export.onnx_file import save
+    from xdlc.runtime.fused import came_quantized
     from xdlc.runtime.lower import lower
 
     if encodings not in ENCODINGS:
@@ -58,7 +59,13 @@ def export(
             f"encodings {encodings!r} is not one of {', '.join(ENCODINGS)}", fix=hint or "take one of these"
         )
     graphs = model.graphs if isinstance(model, Model) else None
-    lowered = lower(_chosen(model, graph), quantized=encodings == "qdq", graphs=graphs)
+    lowered = lower(
+        _chosen(model, graph),
+        quantized=encodings == "qdq",
+        half=True,
+        graphs=graphs,
+        stated=isinstance(model, Model) and came_quantized(model),
+    )
     proto, held = carry_names(lowered)
     written = save(proto, lowered.initializers, path, external_data=external_data)
     if encodings == "aimet":

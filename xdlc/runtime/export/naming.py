@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdlc.ir import Op, Tensor
+from xdlc.ir import Graph, Op
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
@@ -52,8 +52,8 @@ def _value_names(lowered: Lowered, proto: ModelProto) -> dict[str, str]:
     renamed: dict[str, str] = {}
     for node in proto.graph.node:
         source = node.input[0] if node.input else ""
-        if node.name.endswith("~out") and node.op_type == "Identity" and source not in fixed | renamed.keys():
-            renamed[source] = node.output[0]
+        if node.name.endswith("~out") and node.op_type == "Identity" and source not in fixed:
+            renamed.setdefault(source, node.output[0])
     taken = fixed | set(renamed.values()) | {entry.name for entry in proto.graph.output}
     for tensor in lowered.graph.tensors.values():
         value = next(iter(lowered.values(tensor)), None)
@@ -64,25 +64,46 @@ def _value_names(lowered: Lowered, proto: ModelProto) -> dict[str, str]:
     return renamed
 
 
-def _name_nodes(lowered: Lowered, nodes: list) -> None:
+def _name_nodes(lowered: Lowered, nodes: list[NodeProto]) -> None:
     """Name the node that computes an op's first output like the op, those around it ``<op>/<type>``."""
+    labels = _labels(lowered.graph)
+    owners = [lowered.op_of(node.name) for node in nodes]
     main: dict[Op, int] = {}
-    results = {tensor.name: tensor for tensor in lowered.graph.tensors.values()}
-    for position, node in enumerate(nodes):
-        op = lowered.op_of(node.name)
-        produced: Tensor | None = next((results[name] for name in node.output if name in results), None)
-        if op is not None and (op not in main or (produced is not None and produced in op.outputs[:1])):
+    results = {op.outputs[0].name: op for op in labels if op.outputs}
+    for position, (node, owner) in enumerate(zip(nodes, owners, strict=True)):
+        for op in filter(None, (results.get(name) for name in node.output)):
             main[op] = position
-    taken = {op.name for op in main}
-    for position, node in enumerate(nodes):
-        op = lowered.op_of(node.name)
-        if op is not None and main[op] == position:
-            node.name = op.name
-            continue
-        base = f"{op.name if op else lowered.graph.name}/{node.op_type}"
-        name, count = base, 1
-        while name in taken:
-            count += 1
-            name = f"{base}_{count}"
-        taken.add(name)
+        if owner is not None:
+            main.setdefault(owner, position)
+    named = {position: labels.get(op, op.name) for op, position in main.items()}
+    taken = set(named.values())
+    for position, (node, owner) in enumerate(zip(nodes, owners, strict=True)):
+        name = named.get(position)
+        if name is None:
+            base = name = f"{owner.name if owner else lowered.graph.name}/{node.op_type}"
+            count = 1
+            while name in taken:
+                count += 1
+                name = f"{base}_{count}"
+            taken.add(name)
         node.name = name
+
+
+def _labels(graph: Graph) -> dict[Op, str]:
+    """Return what the node of each op is called: like the op, or like the source node it comes from.
+
+    The latter where the importer named an op that it inserted after that node, which left the op
+    itself another name: inserted ops need no node of their own, and come back under their names.
+    """
+    labels: dict[Op, str] = {}
+    inserted_for: str | None = None
+    for op in graph.ops:
+        source = op.origin.nodes[-1] if op.origin.nodes else None
+        if op.origin.reason is not None:
+            inserted_for = source
+            labels[op] = op.name
+            continue
+        after = source is not None and source == inserted_for and op.name.startswith(f"{source}_")
+        labels[op] = source if after and source is not None else op.name
+        inserted_for = None
+    return labels

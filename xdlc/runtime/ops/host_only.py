@@ -34,7 +34,8 @@ def host_only(op: Op, b: Builder) -> None:
     results = b.nodes_out(op.type, operands, wanted, domain=domain, **attributes)
     for tensor, value in zip(op.outputs, results, strict=True):
         if value:
-            value = b.cast(value, b.dtype(tensor)) if _is_half(tensor) and not double else value
+            if _is_half(tensor) and not double and b.dtype(tensor) != tensor.dtype.numpy:
+                value = b.cast(value, b.dtype(tensor))
             b.write(tensor, value, dtype=_given(tensor, b, double))
 
 

@@ -41,7 +41,7 @@ def _joined(arrays: Sequence[Any]) -> Any:
 
 
 def _part(tensor: Tensor, b: Builder) -> Part:
-    return real_data(tensor) if tensor.is_static else b.read(tensor)
+    return real_data(tensor) if tensor.is_static else b.read(tensor, dtype=FLOAT)
 
 
 def _gates(op: Op, first: int, input_gate: int, b: Builder) -> list[Part]:
@@ -66,7 +66,7 @@ def _state(op: Op, index: int, b: Builder, batch: int) -> str:
     tensor = args.optional(op, index)
     if tensor is None:
         return ""
-    return b.reshape(b.read(tensor), (1, batch, tensor.shape[-1]))
+    return b.reshape(b.read(tensor, dtype=FLOAT), (1, batch, tensor.shape[-1]))
 
 
 def _refuse(op: Op, b: Builder) -> None:
@@ -92,7 +92,7 @@ def lstm(op: Op, b: Builder) -> None:
         raise ModelError(f"needs an input of rank 2 or 3, found {list(source.shape)}")
     units, width = args.operand(op, INPUT_WEIGHTS).shape
     swapped = source.rank == 3 and not op.param("time_major", False)
-    value = b.read(source, (1, 0, 2) if swapped else None)
+    value = b.read(source, (1, 0, 2) if swapped else None, dtype=FLOAT)
     if source.rank == 2:
         value = b.node("Unsqueeze", [value, b.ints(0)])
     batch = source.shape[0] if swapped or source.rank == 2 else source.shape[1]
@@ -131,9 +131,9 @@ def _write(op: Op, b: Builder, outputs: tuple[str, ...], swapped: bool) -> None:
             value = b.node("Squeeze", [every, b.ints(1)])
             if tensor.rank == 2:
                 value = b.node("Squeeze", [value, b.ints(0)])
-            b.write(tensor, value, (1, 0, 2) if swapped else None)
+            b.write(tensor, value, (1, 0, 2) if swapped else None, dtype=FLOAT)
         elif index in (1, 2):
             value = last_cell if index == 1 else last_hidden
-            b.write(tensor, b.reshape(value, tensor.shape))
+            b.write(tensor, b.reshape(value, tensor.shape), dtype=FLOAT)
         else:
             raise b.unsupported(f"output {index} (a gate's value) has no host implementation", "leave it out")
