@@ -12,7 +12,7 @@ from xdlc.converter.onnx.registry import ANY, CHANNEL_LAST, Node, importer
 from xdlc.converter.values import Value, channel_last, identity
 
 
-# onnxruntime's own writers of test models misspell epsilon, and onnxruntime passes over what it does not know.
+# Tools of onnxruntime misspell epsilon; onnxruntime passes over what it does not know.
 @importer("LayerNormalization", ignores=("stash_type", "epsion"))
 def layer_normalization(node: Node, b: Builder) -> Value:
     """Map onto LayerNorm over the axes from ``axis`` on."""
