@@ -13,6 +13,7 @@ from typing import Any
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
+from xdlc.converter.onnx.host_faults import check_results
 from xdlc.converter.onnx.inference import Spec
 from xdlc.converter.onnx.registry import Node
 from xdlc.converter.onnx.upgrades import upgraded
@@ -43,6 +44,7 @@ def keep(node: Node, builder: Builder, outputs: Sequence[Spec], why: str) -> lis
     node.read.update(node.attributes)
     node = upgraded(node, builder)
     _check_attributes(node)
+    check_results(node)
     while len(outputs) > 1 and not node.outputs[len(outputs) - 1]:
         outputs = outputs[:-1]
     made = [
