@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.contrib_models import check, contrib, floats, ints, reference
+from tests.contrib_models import RNG, check, contrib, floats, ints, reference
 
 SCALE = (1,)
 
@@ -257,3 +257,56 @@ def test_fused_conv(models, activation, params, added):
 @pytest.mark.parametrize("static", [(), (1,)])
 def test_distances(models, metric, static):
     check(models, "CDist", [floats(4, 6), floats(5, 6)], static=static, metric=metric)
+
+
+NAMESAKES = {
+    "pad": ("Pad", [floats(2, 3), np.asarray([1, 0, 0, 2]), np.float32(3)], (1, 2), dict(mode="constant")),
+    "reflected": ("Pad", [floats(4, 3), np.asarray([1, 0, 0, 2])], (1,), dict(mode="reflect")),
+    "trilu": ("Trilu", [floats(2, 3, 4), np.asarray(1)], (1,), dict(upper=0)),
+    "gather": ("GatherND", [floats(3, 4, 5), np.asarray([[0, 1], [2, 3]])], (), {}),
+    "grid": ("GridSample", [floats(1, 2, 4, 4), floats(1, 3, 3, 2)], (), dict(padding_mode="border")),
+    "axis": ("ExpandDims", [floats(2, 3), np.asarray(-1, np.int32)], (1,), {}),
+    "pool": ("NhwcMaxPool", [RNG.integers(0, 256, (1, 6, 6, 3), np.uint8)], (), dict(kernel_shape=[3, 2])),
+}
+
+
+@pytest.mark.parametrize(("type", "inputs", "static", "options"), NAMESAKES.values(), ids=NAMESAKES)
+def test_namesakes_of_onnx(models, type, inputs, static, options):
+    inputs = [np.asarray(array) for array in inputs]
+    check(models, type, inputs, static=static, **options)
+    check(models, type, inputs, static=static, open_axes=True, host=True, **options)
+
+
+LEFT = {
+    "pads": ("Pad", [floats(2, 3), np.asarray([1, 0, 0, 2])], 1, {}),
+    "inverse": ("Inverse", [floats(2, 3, 3)], 1, {}),
+    "range": ("Range", [np.asarray(value, np.float32) for value in (0, 5, 0.5)], 1, {}),
+    "unique": ("Unique", [np.asarray([1, 3, 1, 2], np.float32)], 3, {}),
+    "unfold": ("UnfoldTensor", [floats(2, 8)], 1, dict(size=3, step=2)),
+    "crop": (
+        "CropAndResize",
+        [floats(2, 3, 6, 6), np.abs(floats(2, 4)), ints(0, 1), ints(3, 4)],
+        1,
+        dict(mode="nearest"),
+    ),
+    "repeats": ("NGramRepeatBlock", [np.asarray([[1, 2, 1, 2, 1]]), floats(1, 5)], 1, dict(ngram_size=2)),
+    "hash": ("MurmurHash3", [ints(1, 2, 3)], 1, {}),
+    "masked_pool": (
+        "MaxpoolWithMask",
+        [floats(1, 1, 6, 6), np.ones((1, 1, 6, 6), np.int32)],
+        1,
+        dict(kernel_shape=[2, 2]),
+    ),
+    "four_bits": (
+        "MatMulBnb4",
+        [floats(2, 32), RNG.integers(0, 256, 64, np.uint8), np.abs(floats(8))],
+        1,
+        dict(K=32, N=4, block_size=16, quant_type=1),
+    ),
+}
+
+
+@pytest.mark.parametrize("open_axes", [False, True])
+@pytest.mark.parametrize(("type", "inputs", "outputs", "options"), LEFT.values(), ids=LEFT)
+def test_what_is_left_to_the_host(models, type, inputs, outputs, options, open_axes):
+    check(models, type, inputs, outputs, host=True, open_axes=open_axes, **options)

@@ -173,3 +173,67 @@ def test_unknown_extents(models, case):
     inputs = [floats(BATCH, LENGTH, HIDDEN) for _ in range(3)]
     past = [floats(BATCH, HEADS, 3, SIZE) for _ in range(2)] if case == "past" else []
     check(models, "MultiHeadAttention", [*inputs, None, mask, None, *past], 3, **options)
+
+
+def grouped(length, past, *, groups=1, packed=False, rotary=False, extra=False):
+    """Return the inputs of GroupQueryAttention with 2 heads of 16 elements."""
+    query, key, value = (floats(1, length, count * 16) for count in (2, groups, groups))
+    apart = [np.concatenate([query, key, value], 2), None, None] if packed else [query, key, value]
+    state = [floats(1, groups, past, 16) for _ in range(2)] if past else [None, None]
+    lengths = [ints(length + past - 1), np.asarray(length + past, np.int32)]
+    tables = [floats(32, 8), floats(32, 8)] if rotary else [None, None]
+    return [*apart, *state, *lengths, *tables, None, floats(1, 1, length, length + past) if extra else None]
+
+
+GROUPED = {
+    "prompt": (grouped(4, 0), {}),
+    "packed": (grouped(4, 0, packed=True), {}),
+    "as_many_groups_as_heads": (grouped(4, 0, groups=2), dict(kv_num_heads=2)),
+    "past": (grouped(1, 5), {}),
+    "several_after_past": (grouped(3, 5), {}),
+    "rotated": (grouped(4, 0, rotary=True), dict(do_rotary=1)),
+    "rotated_interleaved": (grouped(4, 0, rotary=True), dict(do_rotary=1, rotary_interleaved=1)),
+    "rotated_after_past": (grouped(1, 5, packed=True, rotary=True), dict(do_rotary=1)),
+    "window": (grouped(4, 0), dict(local_window_size=2)),
+    "window_of_past": (grouped(1, 5), dict(local_window_size=3)),
+    "added": (grouped(4, 0, extra=True), {}),
+    "scale": (grouped(1, 5, extra=True), dict(scale=0.2)),
+}
+
+
+@pytest.mark.parametrize(("inputs", "options"), GROUPED.values(), ids=GROUPED)
+def test_group_query_attention(models, inputs, options):
+    options = {"num_heads": 2, "kv_num_heads": 1, **options}
+    static = [index for index in (5, 6, 7, 8) if inputs[index] is not None]
+    check(models, "GroupQueryAttention", inputs, 3, static=static, **options)
+
+
+@pytest.mark.parametrize("case", ["prompt", "past", "rotated_after_past"])
+def test_grouped_lengths_that_are_computed(models, case):
+    inputs, options = GROUPED[case]
+    options = {"num_heads": 2, "kv_num_heads": 1, "host": True, **options}
+    check(models, "GroupQueryAttention", inputs, 3, **options)
+
+
+@pytest.mark.parametrize("options", [dict(softcap=3.0), dict(smooth_softmax=1)])
+def test_grouped_attention_with_another_softmax_is_left_to_the_host(models, options):
+    options = {"num_heads": 2, "kv_num_heads": 1, "host": True, **options}
+    check(models, "GroupQueryAttention", grouped(4, 0), 3, static=(5, 6), **options)
+
+
+def test_decoding_step_is_left_to_the_host(models):
+    options = dict(num_heads=2, host=True)
+    cross = [floats(2, 1, 8), floats(2, 2, 6, 4), floats(2, 2, 6, 4)]
+    state = [floats(2, 2, 8, 4), floats(2, 2, 8, 4), ints(3)]
+    steps = [floats(2, 1, 8) for _ in range(3)]
+    for open_axes in (False, True):
+        check(models, "DecoderMaskedMultiHeadAttention", cross, open_axes=open_axes, **options)
+        check(
+            models,
+            "DecoderMaskedMultiHeadAttention",
+            [*steps, None, None, *state],
+            3,
+            open_axes=open_axes,
+            past_present_share_buffer=1,
+            **options,
+        )

@@ -17,6 +17,9 @@ Rule = Callable[
 ]
 """(attributes, input shapes, input dtypes, values of small static inputs) to (shape, numpy dtype)."""
 
+OF_DEFAULT_DOMAIN = frozenset({"SimplifiedLayerNormalization"})
+"""Operators that onnxruntime has in ONNX's own domain, where ONNX has none."""
+
 _VERSION = 17  # opset whose operators stand in for those that are the same but for their types
 
 
@@ -57,17 +60,24 @@ def _stand_in(
     attributes: Mapping[str, Any],
     shapes: Sequence[Extents | None],
     values: Sequence[Any] = (),
+    dtypes: Sequence[Any] = (),
 ) -> Extents | None:
-    """Return the shape of the first output of an operator of ONNX, asked of its shape inference."""
+    """Return the shape of the first output of an operator of ONNX, asked of its shape inference.
+
+    Quantized operands stand for reals; only positions and conditions keep their types.
+    """
+    import numpy
     import onnx
 
     schema = onnx.defs.get_schema(type, _VERSION)
     given = {key: value for key, value in attributes.items() if key in schema.attributes}
     names = [f"input{index}" for index in range(len(shapes))]
     node = onnx.helper.make_node(type, names, ["output"], **given)
+    kept = [dtype if dtype in ("int32", "int64", "bool") else numpy.dtype("float32") for dtype in dtypes]
+    kept += [numpy.dtype("float32")] * (len(names) - len(kept))
     types = {
-        name: onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, shape)
-        for name, shape in zip(names, shapes, strict=True)
+        name: onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(dtype), shape)
+        for name, dtype, shape in zip(names, kept, shapes, strict=True)
     }
     data = {
         name: onnx.numpy_helper.from_array(value, name)
@@ -77,7 +87,7 @@ def _stand_in(
     opsets = [onnx.helper.make_opsetid("", _VERSION)]
     try:
         found = onnx.shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=opsets)
-    except onnx.shape_inference.InferenceError as error:
+    except Exception as error:  # inference, type and validation errors have no common base
         raise ValueError(str(error)) from error
     kind = found["output"].tensor_type if "output" in found else None
     if kind is None or not kind.HasField("shape"):
@@ -103,7 +113,13 @@ def _like(type: str, *positions: int, of: int = 0) -> Rule:
         last = bool(attributes.get("channels_last"))
         if last:
             inputs = [_channels_first(shape) for shape in inputs]
-        found = _stand_in(type, attributes, inputs, [values[index] for index in present])
+        found = _stand_in(
+            type,
+            attributes,
+            inputs,
+            [values[index] for index in present],
+            [dtypes[index] for index in present],
+        )
         return [(_channels_last(found) if last else found, dtypes[of])]
 
     return rule
@@ -291,6 +307,14 @@ def _skip_layer_normalization(attributes: Any, shapes: Any, dtypes: Any, values:
     return [(shape, dtype), (mean, _float32()), (mean, _float32()), (shape, dtype)]
 
 
+def _simplified_layer_normalization(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+    shape = shapes[0]
+    if shape is None:
+        return [(None, dtypes[0]), (None, _float32())]
+    axis = attributes.get("axis", -1) % len(shape)
+    return [(shape, dtypes[0]), ((*shape[:axis], *(1,) * (len(shape) - axis)), _float32())]
+
+
 def _embed_layer_normalization(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
     import numpy
 
@@ -425,6 +449,7 @@ SHAPES: dict[str, Rule] = {
     "QLinearWhere": _like("Where", 0, 1, 4, of=1),
     "QuantizeLinear": _quantize,
     "Range": _like("Range"),
+    "SimplifiedLayerNormalization": _simplified_layer_normalization,
     "SkipLayerNormalization": _skip_layer_normalization,
     "SkipSimplifiedLayerNormalization": _skip_layer_normalization,
     "TransposeMatMul": _fused_matmul,

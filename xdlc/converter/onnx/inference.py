@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xdlc.converter.onnx.contrib_shapes import SHAPES
+from xdlc.converter.onnx.contrib_shapes import OF_DEFAULT_DOMAIN, SHAPES
 from xdlc.converter.onnx.registry import MICROSOFT
 from xdlc.converter.values import Value
 from xdlc.errors import ModelError, UnsupportedOp
@@ -52,7 +52,7 @@ class Inference:
             ModelError: If the inputs do not fit the operator.
             UnsupportedOp: If nothing knows the operator, or an output is no tensor of plain numbers.
         """
-        if proto.domain == MICROSOFT:
+        if proto.domain == MICROSOFT or proto.op_type in OF_DEFAULT_DOMAIN:
             found = self._contributed(proto, inputs)
         else:
             found = _infer(proto, opset, inputs)

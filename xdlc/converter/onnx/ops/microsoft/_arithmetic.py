@@ -75,9 +75,14 @@ def linear(node: Node, b: Builder, x: Value, weight: Value, bias: Value | None) 
         raise node.problem(f"input {list(x.shape)} does not fit weights {list(weight.shape)}")
     if not weight.is_static:
         return plus(b, multiply(node, b, x, weight), bias)
-    width, units = weight.shape
+    return fully_connected(b, x, b.transpose(weight, (1, 0)), bias)
+
+
+def fully_connected(b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
+    """Return ``x`` [..., k] times the transpose of known weights [n, k], plus ``bias`` [n]."""
+    units, width = weight.shape
     rows = x.size // width if width else 0
-    inputs = [b.source_order(b.reshape(x, (rows, width))), b.source_order(b.transpose(weight, (1, 0)))]
+    inputs = [b.source_order(b.reshape(x, (rows, width))), b.source_order(weight)]
     if bias is not None and bias.is_static:
         inputs.append(b.source_order(bias))
         bias = None
