@@ -7,7 +7,8 @@ kernels.
 
 Numbers are computed in: float32 for float16, bfloat16, float32 and fixed point; int32 for integers
 of 8 and 16 bits; int64 for uint32 and 64-bit integers; for onnxruntime's CPU kernels know few
-others.  Graph inputs and outputs are converted at the boundary.
+others.  Graph inputs and outputs are converted at the boundary.  For export, float16 stays as it is:
+onnxruntime converts where it must.
 """
 
 from __future__ import annotations
@@ -267,13 +268,14 @@ class Builder:
             perm: Axis order of the value: its axis i is axis ``perm[i]`` of the tensor.
             dtype: Numpy dtype of the value; default: the one ``tensor`` is computed in.
             rounded: Whether the value is rounded to the tensor's encoding where the graph runs
-                quantized; False for ops that HTP computes as one with the op before.
+                quantized; False for ops that HTP computes as one with the op before, which counts
+                unless the encodings are ``stated``.
 
         Raises:
             ModelError: If a static tensor has no usable encoding.
         """
         order = tuple(range(tensor.rank)) if perm is None else tuple(perm)
-        if not rounded and tensor in self._unrounded:
+        if not rounded and not self.stated and tensor in self._unrounded:
             have, value = self._unrounded[tensor]
             return self._reordered({have: value}, order)
         converted = dtype is not None and dtype != self.dtype(tensor)

@@ -8,6 +8,7 @@ from typing import Any
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Model, Tensor
 from xdlc.runtime.engine import contiguous
+from xdlc.runtime.fused import came_quantized
 from xdlc.runtime.lower import Lowered, as_float
 from xdlc.runtime.plan import make_plan, whole_plan
 from xdlc.runtime.stored import to_real, to_stored
@@ -53,7 +54,13 @@ class CpuSession:
             self.graph = graph.main if isinstance(graph, Model) else graph
             graphs = graph.graphs if isinstance(graph, Model) else {}
             self._plan = make_plan(
-                self.graph, graphs, quantized=quantized, outputs=outputs, threads=threads, refine=refine
+                self.graph,
+                graphs,
+                quantized=quantized,
+                outputs=outputs,
+                threads=threads,
+                refine=refine,
+                stated=isinstance(graph, Model) and came_quantized(graph),
             )
         self._inputs = {tensor.name: tensor for tensor in self.graph.inputs}
 

@@ -101,9 +101,6 @@ def _session(
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # Without this, kernels for unsigned times signed bytes may saturate on CPUs without VNNI.
     options.add_session_config_entry("session.x64quantprecision", "1")
-    # Otherwise signed activations are rewritten as unsigned ones; onnxruntime 1.31 then contradicts
-    # itself about the types of nodes it has inserted, and refuses the graph.
-    options.add_session_config_entry("session.qdqisint8allowed", "1")
     if names:
         options.add_external_initializers(names, values)
     return onnxruntime.InferenceSession(proto, options, providers=["CPUExecutionProvider"])

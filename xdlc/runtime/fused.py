@@ -8,10 +8,21 @@ convolution and Sigmoid, Gelu or Elu, or an addition and Relu, round between.
 
 from __future__ import annotations
 
-from xdlc.ir import NATIVE_PACKAGE, Op, Tensor
+from xdlc.ir import NATIVE_PACKAGE, Model, Op, Tensor
 
 _WEIGHTED = ("Conv2d", "DepthWiseConv2d", "FullyConnected", "Batchnorm")
 _PRODUCERS = {"Prelu": _WEIGHTED, "HardSwish": _WEIGHTED, "Relu": ("Conv2d", "FullyConnected")}
+
+
+def came_quantized(model: Model) -> bool:
+    """Return whether the encodings of a model are those of its source.
+
+    The source rounds every value that has one, and so does the host then, where HTP would not: what was
+    converted gives what the source gives.
+    """
+    history = model.metadata.get("history", ())
+    tools = [entry.get("tool", "") for entry in history if isinstance(entry, dict)]
+    return any(tool.startswith("xconv-") for tool in tools) and "xdlc-quant" not in tools
 
 
 def with_producer(source: Tensor, function: str) -> bool:

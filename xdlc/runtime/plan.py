@@ -153,6 +153,7 @@ def make_plan(
     outputs: Iterable[str] | None = None,
     threads: int | None = None,
     refine: Refine | None = None,
+    stated: bool = False,
 ) -> Plan:
     """Return the plan of a graph.
 
@@ -163,19 +164,20 @@ def make_plan(
         outputs: Names of tensors to give out beside the graph's outputs.
         threads: Threads of one op; default: one per core.
         refine: Called with each part of ``graph`` once it is lowered; may add nodes and outputs.
+        stated: Whether every fixed-point tensor is rounded, see :func:`xdlc.runtime.lower.lower`.
 
     Raises:
         ConstraintError: If an op that runs other graphs breaks a rule of control flow.
         XdlcError: What lowering and opening the parts raises, all of it together.
     """
     if not has_control_flow(graph):
-        lowered = lower(graph, quantized=quantized, outputs=outputs)
+        lowered = lower(graph, quantized=quantized, outputs=outputs, stated=stated)
         if refine is not None:
             refine(lowered)
         return whole_plan(lowered, threads=threads)
     raise_all(verify_control_flow({graph.name: graph, **graphs}, graph))
     extra = check_outputs(graph, outputs)
-    maker = _Maker(graphs, quantized, threads)
+    maker = _Maker(graphs, quantized, threads, stated)
     plan = maker.plan(graph, extra, refine)
     raise_all(maker.problems)
     return plan
@@ -184,8 +186,11 @@ def make_plan(
 class _Maker:
     """Makes the plans of graphs that run others, each graph's once, and collects the problems."""
 
-    def __init__(self, graphs: Mapping[str, Graph], quantized: bool, threads: int | None) -> None:
+    def __init__(
+        self, graphs: Mapping[str, Graph], quantized: bool, threads: int | None, stated: bool
+    ) -> None:
         self.graphs = graphs
+        self.stated = stated
         self.quantized = quantized
         self.threads = threads
         self.problems: list[XdlcError] = []
@@ -212,7 +217,7 @@ class _Maker:
 
     def _add_segment(self, plan: Plan, part: Graph, refine: Refine | None) -> None:
         try:
-            lowered = lower(part, quantized=self.quantized)
+            lowered = lower(part, quantized=self.quantized, stated=self.stated)
             if refine is not None:
                 refine(lowered)
             plan.steps.append(Segment(Engine(lowered, threads=self.threads, spins=False)))

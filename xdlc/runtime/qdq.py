@@ -60,14 +60,13 @@ def _check_axis(tensor: Tensor) -> None:
 
 
 def _parameters(
-    b: Builder, tensor: Tensor, order: Perm, *, own_zero: bool = False, shift: int = 0
+    b: Builder, tensor: Tensor, order: Perm, *, own_zero: bool = False
 ) -> tuple[str, str, int | None]:
-    """Return scale, zero point and axis; ``shift`` makes signed integers the unsigned ones so far above."""
     import numpy
 
-    encoding, signed = tensor.encoding, tensor.dtype.is_signed and not shift
-    stored = numpy.dtype(f"{'i' if signed else 'u'}{max(tensor.dtype.bits, 8) // 8}")
-    zeros = numpy.asarray([zero + shift for zero in _zero_points(tensor)]).astype(stored)
+    encoding = tensor.encoding
+    stored = numpy.dtype(f"{'i' if tensor.dtype.is_signed else 'u'}{max(tensor.dtype.bits, 8) // 8}")
+    zeros = numpy.asarray(_zero_points(tensor), stored)
     scales: Any
     if isinstance(encoding, AxisScaleOffset):
         _check_axis(tensor)
@@ -78,38 +77,14 @@ def _parameters(
     return b.constant(scales), zero, axis
 
 
-def _shift(tensor: Tensor) -> int:
-    """Return what is added to the stored integers of an activation of 8 bits to make them unsigned.
-
-    onnxruntime has integer kernels for unsigned activations; of signed ones it makes unsigned ones
-    itself, but contradicts itself about the types then (1.31), or finds no kernel.
-    """
-    return 128 if tensor.dtype.is_signed and tensor.dtype.bits == 8 else 0
-
-
 def quantize(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
-    """Return real numbers rounded to the stored integers of ``tensor``, axes in ``order``.
-
-    Signed integers of 8 bits are given as unsigned ones, 128 higher.
-    """
-    scale, zero, axis = _parameters(b, tensor, order, shift=_shift(tensor))
-    return b.node("QuantizeLinear", [value, scale, zero], axis=axis)
-
-
-def dequantize(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
-    """Return what :func:`quantize` gave, axes in ``order``, as real numbers."""
-    scale, zero, axis = _parameters(b, tensor, order, shift=_shift(tensor))
-    return b.node("DequantizeLinear", [value, scale, zero], axis=axis)
-
-
-def to_integers(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
-    """Return real numbers rounded to the stored integers of ``tensor``, in its own type."""
+    """Return real numbers rounded to the stored integers of ``tensor``, axes in ``order``."""
     scale, zero, axis = _parameters(b, tensor, order)
     return b.node("QuantizeLinear", [value, scale, zero], axis=axis)
 
 
-def from_integers(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
-    """Return stored integers of ``tensor``, in its own type, as real numbers."""
+def dequantize(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
+    """Return stored integers of ``tensor``, axes in ``order``, as real numbers."""
     scale, zero, axis = _parameters(b, tensor, order)
     return b.node("DequantizeLinear", [value, scale, zero], axis=axis)
 

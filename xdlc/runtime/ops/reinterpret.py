@@ -19,8 +19,8 @@ def reinterpret(op: Op, b: Builder) -> None:
     if source.dtype.is_fixed:
         if not qdq.has_form(source):
             raise ModelError(f"{source.name!r} has an encoding that onnxruntime cannot round to")
-        value = qdq.to_integers(b, b.read(source, order), source, order)
+        value = qdq.quantize(b, b.read(source, order), source, order)
         b.write(target, b.cast(value, b.dtype(target)), order)
         return
     value = b.read(source, order, dtype=target.dtype.numpy)
-    b.write(target, qdq.from_integers(b, value, target, order), order)
+    b.write(target, qdq.dequantize(b, value, target, order), order)
