@@ -2,6 +2,7 @@
 
 The verbs of the command line, in Python::
 
+    report = xdlc.check("net.onnx", target="sm8650", input_dims={"x": (1, 3, 224, 224)})
     model = xdlc.convert("net.onnx", input_dims={"x": (1, 3, 224, 224)})
     quantized = xdlc.quantize(model, samples, weights_bitwidth=8, act_bitwidth=8)
     xdlc.prepare(quantized, socs=["sm8550", "sm8650"]).save("net.dlc")
@@ -20,13 +21,24 @@ import xdlc.prepare as _prepare_package
 from xdlc.version import VERSION
 
 if TYPE_CHECKING:
-    from xdlc.api import convert, load, quantize, run, to_onnx
+    from xdlc.api import check, convert, load, quantize, run, to_onnx
     from xdlc.errors import XdlcError
     from xdlc.ir import Model
 
 __version__ = VERSION
 
-__all__ = ["Model", "XdlcError", "__version__", "convert", "load", "prepare", "quantize", "run", "to_onnx"]
+__all__ = [
+    "Model",
+    "XdlcError",
+    "__version__",
+    "check",
+    "convert",
+    "load",
+    "prepare",
+    "quantize",
+    "run",
+    "to_onnx",
+]
 
 _HOMES = {"Model": "xdlc.ir", "XdlcError": "xdlc.errors"}
 

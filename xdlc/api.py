@@ -6,10 +6,13 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Model
+
+if TYPE_CHECKING:
+    from xdlc.converter.report import Report
 
 Array: TypeAlias = Any  # numpy.ndarray of any dtype
 PathLike: TypeAlias = "str | os.PathLike[str]"
@@ -39,6 +42,35 @@ def convert(path: PathLike, input_dims: Mapping[str, Sequence[int]] | None = Non
 
     _check_options("convert", convert_onnx, options)
     return convert_onnx(path, input_dims=_checked_dims(input_dims), **options)
+
+
+def check(
+    path: PathLike,
+    target: str | None = None,
+    input_dims: Mapping[str, Sequence[int]] | None = None,
+    **options: Any,
+) -> Report:
+    """Return what would become of a framework model: its problems, its nodes, its ops.
+
+    Nothing is written, and problems of the model are not raised but listed, all of them.
+
+    Args:
+        path: An ONNX file.
+        target: Name of a SoC that is asked whether it takes each op of the converted model; the answer
+            is that of the vendor's library where it is installed, else of xdlc's own tables.
+        input_dims: Shapes by input name.
+        **options: Flags of ``xconv-onnx-to-dlc`` under their names.
+
+    Raises:
+        UsageError: If an option, an input name or the SoC is not known.
+        ModelError: If the file is no model of its format.
+        StorageError: If the file cannot be read.
+    """
+    from xdlc.converter.onnx import check as check_onnx
+    from xdlc.converter.onnx import convert as convert_onnx
+
+    _check_options("check", convert_onnx, options)
+    return check_onnx(path, target=target, input_dims=_checked_dims(input_dims), **options)
 
 
 def load(path: PathLike) -> Model:

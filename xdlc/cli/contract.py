@@ -7,7 +7,7 @@ from typing import Any
 
 from xdlc.cli import text
 from xdlc.cli.inspection import port
-from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Model
+from xdlc.ir import HOST_PACKAGE, Model
 from xdlc.opdefs.control_flow import called
 
 SHOWN_INSERTED = 20
@@ -72,7 +72,7 @@ def inserted(model: Model) -> Iterator[str]:
         (op.type, text.short(text.clean(op.name), 40), text.clean(op.origin.reason))
         for graph in model.graphs.values()
         for op in graph.ops
-        if op.origin.reason is not None and op.package == NATIVE_PACKAGE
+        if op.is_inserted
     ]
     if not rows:
         yield "inserted ops: none"

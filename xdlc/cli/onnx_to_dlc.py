@@ -47,6 +47,20 @@ from xdlc.cli import common
 )
 @click.option("--disable_batchnorm_folding", is_flag=True, help="Keep Batchnorm apart from convolutions.")
 @common.DLC_VERSION
+@click.option(
+    "--dry_run",
+    type=click.Choice(["info", "debug"]),
+    is_flag=False,
+    flag_value="info",
+    help="Write no DLC: list every problem of the model and what would become of it, with `debug` node by "
+    "node. Without a value: info.",
+)
+@click.option(
+    "--target", "soc", metavar="SOC", help="With --dry_run: ask whether this SoC takes the ops, like sm8650."
+)
+@click.option(
+    "--report", type=common.OUTPUT_FILE, metavar="FILE.json", help="With --dry_run: write the result as JSON."
+)
 def main(
     source: Path,
     target: Path | None,
@@ -54,6 +68,9 @@ def main(
     define_symbol: tuple[tuple[str, int], ...],
     out_name: tuple[str, ...],
     dlc_version: str,
+    dry_run: str | None,
+    soc: str | None,
+    report: Path | None,
     **options: Any,
 ) -> None:
     """Convert an ONNX model into a DLC.
@@ -64,15 +81,37 @@ def main(
     from xdlc import api
     from xdlc.cli.contract import contract, host_only, inserted
 
+    options |= {
+        "input_dims": input_dims or None,
+        "define_symbol": dict(define_symbol) or None,
+        "out_name": out_name or None,
+    }
+    if dry_run is not None:
+        _dry_run(source, soc, report, every_node=dry_run == "debug", options=options)
+        return
+    if soc or report:
+        raise click.UsageError("--target and --report go with --dry_run.")
     target = common.check_target(target or common.derived_path(source, ".dlc"), keep=source)
-    model = api.convert(
-        source,
-        input_dims=input_dims or None,
-        define_symbol=dict(define_symbol) or None,
-        out_name=out_name or None,
-        **options,
-    )
+    model = api.convert(source, **options)
     model.save(target, version=dlc_version)
     for line in (*contract(model), *inserted(model), *host_only(model)):
         click.echo(line)
     click.echo(f"written: {target}")
+
+
+def _dry_run(
+    source: Path, soc: str | None, target: Path | None, *, every_node: bool, options: dict[str, Any]
+) -> None:
+    from xdlc import api
+    from xdlc.cli.dry_run import as_json, lines
+
+    if target is not None:
+        common.check_target(target, keep=source)
+    report = api.check(source, soc, **options)
+    for line in lines(report, every_node=every_node):
+        click.echo(line)
+    if target is not None:
+        with common.storage_errors(target):
+            target.write_text(as_json(report), encoding="utf-8")
+        click.echo(f"written: {target}")
+    click.get_current_context().exit(report.exit_code)

@@ -8,7 +8,8 @@ from xdlc.cli import text
 from xdlc.errors import XdlcError, each_problem
 
 SHOWN_NODES = 6
-_NODE, _OP, _BY, _WHY = 26, 16, 8, 32
+_WIDTHS = {"node": 24, "op": 17, "why": 33}
+_WIDTHS_BY = {"node": 22, "op": 17, "by": 6, "why": 28}
 
 Cells = tuple[str, str, str, str, str]
 """Node, op, who says so, why, fix."""
@@ -27,10 +28,10 @@ def problem_table(problems: Sequence[Cells], *, every_node: bool = False) -> Ite
     most = len(problems) if every_node else SHOWN_NODES
     rows = [(_listed(names, most), *others) for others, names in nodes.items()]
     if any(row[2] for row in rows):
-        yield from text.table(("node", "op", "by", "why", "fix"), rows, (_NODE, _OP, _BY, _WHY))
+        yield from text.table((*_WIDTHS_BY, "fix"), rows, tuple(_WIDTHS_BY.values()))
     else:
         without = [(*row[:2], *row[3:]) for row in rows]
-        yield from text.table(("node", "op", "why", "fix"), without, (_NODE, _OP, _WHY + 4))
+        yield from text.table((*_WIDTHS, "fix"), without, tuple(_WIDTHS.values()))
 
 
 def error_lines(error: XdlcError) -> Iterator[str]:

@@ -26,7 +26,8 @@ class Origin:
 
     Attributes:
         nodes: Names of the source nodes it stands for.
-        reason: Why it was inserted, for an op that the source does not have.
+        reason: Why it was inserted, for an op that the source does not have; for an op of the host, why
+            no other op carries it.
     """
 
     nodes: tuple[str, ...] = ()
@@ -92,6 +93,11 @@ class Op:
     def outputs(self) -> tuple[Tensor, ...]:
         """Output tensors by position."""
         return tuple(self._outputs)
+
+    @property
+    def is_inserted(self) -> bool:
+        """Whether the source has no such op; the reason of an op of the host is why it is one."""
+        return self.origin.reason is not None and self.package != HOST_PACKAGE
 
     def param(self, name: str, default: Any = None) -> Any:
         """Return a parameter's plain value: a Python scalar, or an array for a tensor parameter."""

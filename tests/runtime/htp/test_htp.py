@@ -270,6 +270,7 @@ def test_dtype_refusal_lists_what_is_accepted_nearest_first() -> None:
         ("MatMul", 3110, ["[4294967295] has incorrect Value 69, expected >= 73."], "needs architecture v73"),
         ("MatMul", 3110, ["Input[0] has incorrect Rank 1."], "input 0 has rank 1"),
         ("X", 3110, ["QnnBackend_validateOpConfig failed 3110"], "gives no reason"),
+        ("X", 3110, ["Tensor can only have static dimensions"], "open extents"),
     ],
 )
 def test_refusals_are_put_in_words(kind: str, code: int, log: list[str], said: str) -> None:

@@ -11,6 +11,7 @@ from xdlc.ir import Graph, Origin
 UNUSED = "no output of the model needs it"
 REFUSED = "it could not be imported"
 KNOWN = "its result is known while converting"
+INNER = "its result in this branch or loop is known, unread, or its input under another name"
 VIEW = "its result is its input under another name, shape or axis order"
 
 

@@ -211,7 +211,10 @@ def ask(
             for problem in each_problem(error):
                 problem.where = ": ".join([where, soc, *([problem.where] if problem.where else [])])
             raise
-        problems += _refusals(answer.get("refused", ()), where, soc)
+        noticed = [_error(words) for words in answer.get("problems", ())]
+        for problem in noticed:
+            problem.where = f"{where}: {soc}: {problem.where}"
+        problems += [*noticed, *_refusals(answer.get("refused", ()), where, soc)]
         raise_all(problems, where=f"{where}: {soc}")
         return answer
 

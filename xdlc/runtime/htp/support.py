@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 
-from xdlc import opdefs, passes
+from xdlc import opdefs
 from xdlc.errors import BackendError, ConstraintError, XdlcError, each_problem
 from xdlc.ir import (
     HOST_PACKAGE,
@@ -16,12 +17,13 @@ from xdlc.ir import (
     Op,
     Tensor,
 )
+from xdlc.passes.narrow_integers import NarrowIntegers, misfits
 from xdlc.runtime.htp import validate
-from xdlc.runtime.htp.library import KNOWN_PACKAGE, library_folder
+from xdlc.runtime.htp.library import library_folder
+from xdlc.runtime.htp.refusals import BIND_EXTENTS, OPEN_EXTENTS
 from xdlc.targets import Arch, Soc
 
-VENDOR = f"the vendor's library ({KNOWN_PACKAGE})"
-TABLES = "xdlc's tables of HTP"
+PACKAGE = "onnxruntime-qnn"
 MAX_RANK = 5
 
 
@@ -30,12 +32,16 @@ class Verdict:
     """What a SoC takes of a model.
 
     Attributes:
-        judge: Whose verdict it is: ``VENDOR`` or ``TABLES``.
-        problems: One for each op that is not taken.
+        judge: Whose verdict it is, in words.
+        is_vendors: Whether it is that of the vendor's library; else that of our tables.
+        plain: Problems that need no judge: ops that run on the host only, integers that do not fit.
+        refused: The problems that the judge sees.
     """
 
     judge: str
-    problems: tuple[XdlcError, ...]
+    is_vendors: bool
+    plain: tuple[XdlcError, ...]
+    refused: tuple[XdlcError, ...]
 
 
 def judge(model: Model, soc: Soc, *, timeout: float = 600) -> Verdict:
@@ -51,24 +57,34 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600) -> Verdict:
     Raises:
         BackendError: If the vendor's library is installed but fails.
     """
+    graphs = model.graphs.values()
+    plain: tuple[XdlcError, ...] = tuple(
+        _host_only(op) for graph in graphs for op in graph.ops if _is_host_only(op)
+    )
     if not soc.has_htp:
         problem = ConstraintError(
             f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}",
             fix="choose another SoC; HTP starts with v68",
         )
-        return Verdict(TABLES, (problem,))
-    host_only = [_host_only(op) for graph in model.graphs.values() for op in graph.ops if _is_host_only(op)]
+        return Verdict("xdlc's table of SoCs", False, plain, (problem,))
+    wide = tuple(problem for graph in graphs for problem in misfits(graph))
     if not _has_library():
-        return Verdict(TABLES, (*host_only, *_by_tables(model, soc)))
+        return Verdict("xdlc's tables of HTP", False, (*plain, *wide), tuple(_by_tables(model, soc)))
+    known = {problem.problem for problem in wide}
+    refused = tuple(each for each in _by_vendor(model, soc, timeout) if each.problem not in known)
+    return Verdict(f"the vendor's library ({PACKAGE} {version(PACKAGE)})", True, (*plain, *wide), refused)
+
+
+def _by_vendor(model: Model, soc: Soc, timeout: float) -> tuple[XdlcError, ...]:
     skip = [(graph.name, op.name) for graph in model.graphs.values() for op in graph.ops if _is_host_only(op)]
-    refused: tuple[XdlcError, ...] = ()
     try:
         validate(model, soc=soc.name, timeout=timeout, skip=skip)
     except XdlcError as error:
         refused = each_problem(error)
-        if not all(isinstance(problem, ConstraintError) for problem in refused):
-            raise
-    return Verdict(VENDOR, (*host_only, *refused))
+        if all(isinstance(problem, ConstraintError) for problem in refused):
+            return refused
+        raise
+    return ()
 
 
 def _is_host_only(op: Op) -> bool:
@@ -95,10 +111,7 @@ def _has_library() -> bool:
 def _by_tables(model: Model, soc: Soc) -> Iterator[XdlcError]:
     """Yield what our definitions of HTP's ops and the SoC's capabilities say against a model."""
     for graph in model.clone().graphs.values():
-        try:
-            passes.run(graph, passes.HTP)
-        except XdlcError as error:
-            yield from each_problem(error)
+        NarrowIntegers(check=False).apply(graph)
         yield from opdefs.verify_graph(graph, backend="htp")
         floats = [op for op in graph.ops if any(tensor.dtype.is_float for tensor in op.outputs)]
         if floats and not soc.fp16:
@@ -107,19 +120,24 @@ def _by_tables(model: Model, soc: Soc) -> Iterator[XdlcError]:
                 fix="quantize the model, or choose a SoC that takes float graphs",
             )
         for op in graph.ops:
-            yield from _by_rank(op)
+            yield from _by_shapes(op)
             yield from _by_generation(op, soc)
 
 
-def _by_rank(op: Op) -> Iterator[XdlcError]:
-    deepest = max((tensor.rank for tensor in (*op.inputs, *op.outputs) if tensor is not None), default=0)
-    if deepest > MAX_RANK and not _is_host_only(op):
+def _by_shapes(op: Op) -> Iterator[XdlcError]:
+    if _is_host_only(op):
+        return
+    tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
+    deepest = max((tensor.rank for tensor in tensors), default=0)
+    if deepest > MAX_RANK:
         yield ConstraintError(
             f"has a tensor of rank {deepest}, HTP takes at most rank {MAX_RANK}",
             fix="reshape around the op",
             node=op.name,
             op=op.type,
         )
+    if any(tensor.dynamic_axes for tensor in tensors):
+        yield ConstraintError(OPEN_EXTENTS, fix=BIND_EXTENTS, node=op.name, op=op.type)
 
 
 def _by_generation(op: Op, soc: Soc) -> Iterator[XdlcError]:

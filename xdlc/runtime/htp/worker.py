@@ -85,9 +85,14 @@ def _refusals(htp: Htp, graphs: Iterable[Graph], request: dict[str, Any]) -> lis
 
 
 def _validate(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
+    from xdlc.passes.narrow_integers import NarrowIntegers, misfits
+
     model = _model(request, step)
-    _adapt(model.graphs.values())
-    return {"refused": _refusals(Htp(request["soc_id"], step), model.graphs.values(), request)}
+    problems = [_error_words(problem) for graph in model.graphs.values() for problem in misfits(graph)]
+    for graph in model.graphs.values():
+        NarrowIntegers(check=False).apply(graph)  # the ops are asked about all the same
+    refused = _refusals(Htp(request["soc_id"], step), model.graphs.values(), request)
+    return {"refused": refused, "problems": problems}
 
 
 def _compile(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:

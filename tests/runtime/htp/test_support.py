@@ -1,0 +1,138 @@
+"""A SoC's verdict on a model: the vendor's where its library is, else that of our tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.htp_models import cnn, needs_htp, refused
+from xdlc.errors import ConstraintError
+from xdlc.ir import BlockScaleOffset, Graph, Model, Origin, ScaleOffset, Tensor, make_op, static, u32
+from xdlc.ir import dtype as dt
+from xdlc.runtime.htp import library, support
+from xdlc.targets import find_soc
+
+SM8650 = find_soc("sm8650")
+
+
+@pytest.fixture
+def tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "find_spec", lambda name: None)
+
+
+def one_op(x: Tensor, y: Tensor, *, on_host: bool = False) -> Model:
+    """Return a graph of a Relu, or of an op that runs on the host only."""
+    graph = Graph("g")
+    graph.add_input(x)
+    if on_host:
+        origin = Origin(("node",), "no QNN operation has determinants")
+        graph.append(make_op(graph, "Det", [x], [y], name="op", package="xdlc", origin=origin))
+    else:
+        graph.append(make_op(graph, "ElementWiseNeuron", [x], [y], {"operation": u32(4)}, name="op"))
+    graph.add_output(y)
+    return Model({"g": graph})
+
+
+def said(verdict: support.Verdict) -> list[tuple[str | None, str]]:
+    assert all(isinstance(each, ConstraintError) and each.fix for each in (*verdict.plain, *verdict.refused))
+    return [(each.node, each.problem) for each in (*verdict.plain, *verdict.refused)]
+
+
+@needs_htp
+def test_the_vendors_library_is_asked_where_it_is() -> None:
+    verdict = support.judge(refused(), SM8650)
+    assert verdict.is_vendors
+    assert verdict.judge.startswith("the vendor's library (onnxruntime-qnn ")
+    assert [(each.node, each.op) for each in verdict.refused] == [
+        ("softmax", "Softmax"),
+        ("reshape", "Reshape"),
+    ]
+    assert said(support.judge(cnn(quantized=True), SM8650)) == []
+
+
+@pytest.mark.usefixtures("tables")
+def test_without_it_the_tables_speak() -> None:
+    for quantized in (False, True):
+        verdict = support.judge(cnn(quantized=quantized), SM8650)
+        assert (verdict.judge, verdict.is_vendors, said(verdict)) == ("xdlc's tables of HTP", False, [])
+    verdict = support.judge(refused(), SM8650)
+    assert said(verdict) == [("reshape", "has a tensor of rank 6, HTP takes at most rank 5")]
+
+
+@pytest.mark.usefixtures("tables")
+def test_tables_know_what_a_generation_lacks() -> None:
+    assert (
+        "takes no float graphs for sm6450"
+        in said(support.judge(cnn(quantized=False), find_soc("sm6450")))[0][1]
+    )
+    graph = Graph("g")
+    x = graph.add_input(Tensor("x", (1, 4), dt.UFIXED16, ScaleOffset(1e-4, -32768)))
+    w = static("w", np.zeros((2, 4), "int16"), dt.SFIXED16, ScaleOffset(1e-4, 0))
+    y = Tensor("y", (1, 2), dt.UFIXED16, ScaleOffset(1e-4, -32768))
+    graph.append(make_op(graph, "FullyConnected", [x, w], [y], name="fc"))
+    graph.add_output(y)
+    model = Model({"g": graph})
+    old = [problem for _, problem in said(support.judge(model, find_soc("sm8350")))]
+    assert "needs 16-bit weights with 16-bit activations, which v68 of sm8350 does not have" in old
+    assert not [problem for _, problem in said(support.judge(model, SM8650)) if "needs" in problem]
+
+
+@pytest.mark.usefixtures("tables")
+def test_block_scales_need_a_generation_too() -> None:
+    graph = Graph("g")
+    x = graph.add_input(Tensor("x", (1, 4), dt.UFIXED8, ScaleOffset(0.1, 0)))
+    encoding = BlockScaleOffset((1, 2), (0.1,) * 4, (0,) * 4)
+    w = static("w", np.zeros((2, 4), "int8"), dt.SFIXED8, encoding)
+    y = Tensor("y", (1, 2), dt.UFIXED8, ScaleOffset(0.1, 0))
+    graph.append(make_op(graph, "FullyConnected", [x, w], [y], name="fc"))
+    graph.add_output(y)
+    problems = [text for _, text in said(support.judge(Model({"g": graph}), find_soc("sm8350")))]
+    assert any("block scales" in text for text in problems)
+
+
+@pytest.mark.usefixtures("tables")
+def test_open_extents_and_wide_integers_are_named() -> None:
+    shapes = [Tensor(name, (1, 4), dt.FLOAT32, dynamic_axes=(0,)) for name in "xy"]
+    assert said(support.judge(one_op(*shapes), SM8650)) == [("op", support.OPEN_EXTENTS)]
+    graph = Graph("g")
+    x, y = graph.add_input(Tensor("x", (2,), dt.INT64)), Tensor("y", (2,), dt.INT64)
+    wide = static("wide", np.array([1, 2**40]))
+    graph.append(make_op(graph, "ElementWiseBinary", [x, wide], [y], {"operation": u32(0)}, name="add"))
+    graph.add_output(y)
+    model = Model({"g": graph})
+    assert said(support.judge(model, SM8650))[0] == (
+        "add",
+        "input 1 ('wide') holds 1099511627776, HTP's integers have 32 bits",
+    )
+    assert model.main.outputs[0].dtype is dt.INT64  # the model is as it was
+
+
+@needs_htp
+def test_a_value_that_does_not_fit_hides_no_refusal() -> None:
+    model = refused()
+    graph = model.main
+    x, y = graph.add_input(Tensor("i", (2,), dt.INT64)), Tensor("j", (2,), dt.INT64)
+    wide = static("wide", np.array([1, 2**40]))
+    graph.append(make_op(graph, "ElementWiseBinary", [x, wide], [y], {"operation": u32(0)}, name="add"))
+    graph.add_output(y)
+    verdict = support.judge(model, SM8650)
+    assert [each.node for each in verdict.plain] == ["add"]
+    assert [each.node for each in verdict.refused] == ["softmax", "reshape"]
+
+
+@pytest.mark.parametrize("installed", [pytest.param(True, marks=needs_htp), False])
+def test_ops_of_the_host_are_named_with_their_reason(
+    installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not installed:
+        monkeypatch.setattr(library, "find_spec", lambda name: None)
+    model = one_op(Tensor("x", (2, 2), dt.FLOAT32), Tensor("y", (), dt.FLOAT32), on_host=True)
+    verdict = support.judge(model, SM8650)
+    assert said(verdict) == [("op", "runs on the host only: no QNN operation has determinants")]
+    assert verdict.refused == ()
+
+
+def test_socs_without_htp_are_told_by_the_table_of_socs() -> None:
+    verdict = support.judge(cnn(quantized=True), find_soc("sm8250"))
+    assert verdict.judge == "xdlc's table of SoCs"
+    assert said(verdict) == [(None, "sm8250 has no HTP: its DSP is of architecture v66")]

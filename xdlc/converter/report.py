@@ -1,0 +1,140 @@
+"""What would become of a model: every problem of it, every node, and the counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdlc.errors import XdlcError
+from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Model, Op
+from xdlc.runtime.htp.support import Verdict
+from xdlc.targets import Soc
+
+CONVERTER = "xdlc"
+VENDOR, TABLES = "vendor", "tables"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that keeps a model from being converted, or from running on the target.
+
+    Attributes:
+        node: Source node, or op of the converted graph; empty for a problem of the whole model.
+        op: Its type.
+        by: Whose verdict it is: ``xdlc`` (conversion), ``vendor`` (its library) or ``tables`` (ours).
+        why: What was expected and what was found.
+        fix: What to do about it.
+        kind: Name of the error class.
+    """
+
+    node: str
+    op: str
+    by: str
+    why: str
+    fix: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of a source node.
+
+    Attributes:
+        node: Its name.
+        op: ONNX operator.
+        ops: Types and names of the ops that stand for it, packages other than QNN's in front.
+        reason: Why there are none; None if there are some.
+    """
+
+    node: str
+    op: str
+    ops: tuple[str, ...]
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What would become of a model.
+
+    Attributes:
+        source: The model's file.
+        target: Name and architecture of the SoC that was asked for, if any.
+        judge: Who spoke for the target.
+        problems: All of them.
+        nodes: The source nodes, in the model's order.
+        qnn_ops: Number of QNN operations of each type.
+        host_only: Number of ops of each type that run on the host only.
+        inserted: Number of ops that the source does not have, by type and reason.
+        exit_code: 0, or that of the first problem, as the tools give it.
+    """
+
+    source: str
+    target: str | None
+    judge: str | None
+    problems: tuple[Problem, ...]
+    nodes: tuple[Fate, ...]
+    qnn_ops: Mapping[str, int]
+    host_only: Mapping[str, int]
+    inserted: Mapping[str, int]
+    exit_code: int
+
+
+def make_report(
+    source: str,
+    model: Model | None,
+    problems: Sequence[XdlcError],
+    soc: Soc | None = None,
+    verdict: Verdict | None = None,
+) -> Report:
+    """Put together what is known of a model.
+
+    Args:
+        source: The model's file.
+        model: What could be converted of it; None if nothing could.
+        problems: What was found while converting.
+        soc: The target.
+        verdict: What the target takes.
+    """
+    own = [*problems, *(verdict.plain if verdict is not None else ())]
+    refused = verdict.refused if verdict is not None else ()
+    judge = VENDOR if verdict is not None and verdict.is_vendors else TABLES
+    graphs = list(model.graphs.values()) if model is not None else []
+    ops = [op for graph in graphs for op in graph.ops]
+    sources = {op.name: ", ".join(op.origin.nodes) for op in ops if op.origin.nodes}
+    return Report(
+        source,
+        f"{soc.name} ({soc.capabilities.name})" if soc is not None else None,
+        verdict.judge if verdict is not None else None,
+        (
+            *(_problem(error, CONVERTER, sources) for error in own),
+            *(_problem(error, judge, sources) for error in refused),
+        ),
+        _fates(model, ops),
+        _counted(op.type for op in ops if op.package == NATIVE_PACKAGE),
+        _counted(op.type for op in ops if op.package == HOST_PACKAGE),
+        _counted(f"{op.type}: {op.origin.reason}" for op in ops if op.is_inserted),
+        next((error.exit_code for error in (*own, *refused)), 0),
+    )
+
+
+def _problem(error: XdlcError, by: str, sources: Mapping[str, str]) -> Problem:
+    """Put an error into a row; an op of the converted graph goes by the nodes that it comes from."""
+    where = error.where if error.where and not error.node else None
+    why = f"{where}: {error.problem}" if where else error.problem
+    node = sources.get(error.node or "", error.node or "")
+    return Problem(node, error.op or "", by, why, error.fix or "", type(error).__name__)
+
+
+def _fates(model: Model | None, ops: Sequence[Op]) -> tuple[Fate, ...]:
+    carried: dict[str, list[str]] = {}
+    for op in ops:
+        package = "" if op.package == NATIVE_PACKAGE else f"{op.package}::"
+        for node in op.origin.nodes:
+            carried.setdefault(node, []).append(f"{package}{op.type} {op.name}")
+    nodes = model.metadata.get("nodes", ()) if model is not None else ()
+    return tuple(Fate(name, kind, tuple(carried.get(name, ())), reason) for name, kind, reason in nodes)
+
+
+def _counted(items: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(items).items()))
