@@ -8,7 +8,7 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.values import Value, broadcast, identity
+from xdlc.converter.values import Order, Value, broadcast, identity
 from xdlc.ir import DType
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import BOOL8, INT32
@@ -52,9 +52,14 @@ def reduced(b: Builder, type: str, x: Value, axes: Sequence[int], *, keep: bool 
     if keeps:
         made = Value(out, x.order)
         return made if keep else b.reshape(made, ())
-    kept = [axis for axis in x.order if axis not in axes]
+    return Value(out, without_axes(x.order, axes))
+
+
+def without_axes(order: Order, axes: Sequence[int]) -> Order:
+    """Return the order of a value that lost source axes."""
+    kept = [axis for axis in order if axis not in axes]
     ranks = {axis: position for position, axis in enumerate(sorted(kept))}
-    return Value(out, tuple(ranks[axis] for axis in kept))
+    return tuple(ranks[axis] for axis in kept)
 
 
 def strided(b: Builder, x: Value, ranges: Mapping[int, tuple[int, int, int]]) -> Value:

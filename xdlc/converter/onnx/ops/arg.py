@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops.reduce import without_axes
+from xdlc.converter.onnx.ops._compose import number, reversed_along, without_axes
+from xdlc.converter.onnx.ops.binary import SUBTRACT
 from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import INT32, INT64
@@ -14,9 +15,10 @@ from xdlc.ir.dtype import INT32, INT64
 def arg(node: Node, b: Builder) -> Value:
     """Map onto Argmax or Argmin (int32), cast to the int64 that ONNX wants."""
     value = node.required(0)
-    if node.attr("select_last_index", 0):
-        raise node.problem("select_last_index is not offered by QNN", "export with select_last_index=0")
     axis = node.attr("axis", 0) % value.rank
+    last = bool(node.attr("select_last_index", 0))
+    if last:  # the first from the other end
+        value = reversed_along(b, value, axis)
     lying = value.axis(axis)
     keep = bool(node.attr("keepdims", 1)) or value.rank == 1
     shape = [1 if position == lying else extent for position, extent in enumerate(value.tensor.shape)]
@@ -25,6 +27,8 @@ def arg(node: Node, b: Builder) -> Value:
     params = {"axis": ir.u32(lying), "keep_dims": ir.b8(keep)}
     found = b.emit({"ArgMax": "Argmax", "ArgMin": "Argmin"}[node.type], [value.tensor], shape, INT32, params)
     result = Value(found, value.order if keep else without_axes(value.order, [axis]))
+    if last:
+        result = b.binary(SUBTRACT, number(b, result, value.shape[axis] - 1), result)
     if keep and not node.attr("keepdims", 1):
         result = b.reshape(result, ())
     return b.cast(result, INT64)

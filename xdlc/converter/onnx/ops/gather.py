@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from xdlc import ir
@@ -60,6 +62,17 @@ def index_value(node: Node, b: Builder, indices: Value, extent: int) -> Value:
     return b.cast(indices, INT32)
 
 
+def tuple_value(node: Node, b: Builder, indices: Value, extents: Sequence[int]) -> Value:
+    """Return tuples of indices, one for each of ``extents``, as ``index_value`` does."""
+    if not indices.is_static:
+        return b.cast(indices, INT32)
+    known = indices.numpy().astype(np.int64)
+    bounds = np.asarray(extents, np.int64)
+    if len(bounds) != known.shape[-1] or np.any(known < -bounds) or np.any(known >= bounds):
+        raise node.invalid(f"indices do not fit extents {list(extents)}")
+    return b.const(np.where(known < 0, known + bounds, known).astype(np.int32), indices.tensor.name)
+
+
 @importer("GatherElements", since=11)
 def gather_elements(node: Node, b: Builder) -> Value:
     """Map onto GatherElements."""
@@ -76,10 +89,9 @@ def gather_nd(node: Node, b: Builder) -> Value:
     """Map onto GatherNd."""
     x, indices = node.required(0), node.required(1)
     batch = node.attr("batch_dims", 0)
-    if indices.is_static and indices.numpy().min(initial=0) < 0:
-        raise node.problem("negative indices", "use indices counted from the start")
     depth = indices.shape[-1]
-    inputs = [b.source_order(x), b.source_order(b.cast(indices, INT32))]
+    positions = tuple_value(node, b, indices, x.shape[batch : batch + depth])
+    inputs = [b.source_order(x), b.source_order(positions)]
     shape = (*indices.shape[:-1], *x.shape[batch + depth :])
     out = b.emit("GatherNd", inputs, shape, x.dtype, {"batch_dims": ir.u32(batch)})
     return Value(out, identity(out.rank))

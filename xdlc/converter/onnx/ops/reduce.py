@@ -6,9 +6,11 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops.binary import MULTIPLY
+from xdlc.converter.onnx.ops._compose import reduced
+from xdlc.converter.onnx.ops.binary import ADD, MULTIPLY, SUBTRACT
+from xdlc.converter.onnx.ops.neuron import RELU_MIN_MAX, neuron
 from xdlc.converter.onnx.registry import ANY, Node, importer
-from xdlc.converter.values import Order, Value
+from xdlc.converter.values import Value
 
 _TYPES = {f"Reduce{name}": f"Reduce{name}" for name in ("Max", "Mean", "Min", "Prod", "Sum")}
 SQRT, EXP, LOG, ABS = 15, 5, 7, 0
@@ -20,7 +22,26 @@ def reduce(node: Node, b: Builder) -> Value:
     return _reduce(node, b, node.required(0), _TYPES[node.type])
 
 
-@importer("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp", layout=ANY)
+@importer("ReduceLogSumExp", layout=ANY)
+def log_sum_exp(node: Node, b: Builder) -> Value:
+    """Write log(sum(exp(x - m))) + m with the greatest element m, so that no exponential overflows."""
+    value = node.required(0)
+    most = float(np.finfo(np.float32).max)
+    axes = _axes(node, value)
+    if not axes or not value.dtype.is_float:
+        return _unary(b, _reduce(node, b, _unary(b, value, EXP), "ReduceSum"), LOG)
+    limits: dict[str, ir.Param] = {"min_value": ir.f32(-most), "max_value": ir.f32(most)}
+    top = neuron(
+        b, reduced(b, "ReduceMax", value, axes), RELU_MIN_MAX, limits
+    )  # infinity less infinity is none
+    total = reduced(b, "ReduceSum", _unary(b, b.binary(SUBTRACT, value, top), EXP), axes)
+    result = b.binary(ADD, _unary(b, total, LOG), top)
+    if node.attr("keepdims", 1):
+        return result
+    return b.reshape(result, [extent for axis, extent in enumerate(value.shape) if axis not in axes])
+
+
+@importer("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", layout=ANY)
 def composed(node: Node, b: Builder) -> Value:
     """Write a reduction as ReduceSum with operations before and after it."""
     value = node.required(0)
@@ -28,44 +49,24 @@ def composed(node: Node, b: Builder) -> Value:
         value = b.binary(MULTIPLY, value, value)
     elif node.type == "ReduceL1":
         value = _unary(b, value, ABS)
-    elif node.type == "ReduceLogSumExp":
-        value = _unary(b, value, EXP)
     total = _reduce(node, b, value, "ReduceSum")
     if node.type == "ReduceL2":
         return _unary(b, total, SQRT)
-    return _unary(b, total, LOG) if node.type.startswith("ReduceLog") else total
+    return _unary(b, total, LOG) if node.type == "ReduceLogSum" else total
 
 
 def _unary(b: Builder, value: Value, operation: int) -> Value:
     return b.unary("ElementWiseUnary", value, {"operation": ir.u32(operation)})
 
 
-def _reduce(node: Node, b: Builder, value: Value, type: str) -> Value:
-    given, keep = node.ints(1, "axes", "the axes"), bool(node.attr("keepdims", 1))
-    keeps_all = bool(node.attr("noop_with_empty_axes", 0))
+def _axes(node: Node, value: Value) -> list[int]:
+    """Return the axes to reduce, from 0; none for an operator that then changes nothing."""
+    given = node.ints(1, "axes", "the axes")
     if not given:
-        if keeps_all:
-            return value
-        given = list(range(value.rank))
-    axes = sorted({axis % value.rank for axis in given})
-    lying = sorted(value.axis(axis) for axis in axes)
-    shape = [1 if axis in lying else extent for axis, extent in enumerate(value.tensor.shape)]
-    if not keep and len(axes) < value.rank:
-        shape = [extent for axis, extent in enumerate(shape) if axis not in lying]
-    params: dict[str, ir.Param] = {
-        "axes": ir.static("", np.asarray(lying, np.uint32)),
-        "keep_dims": ir.b8(keep or len(axes) == value.rank),
-    }
-    out = b.emit(type, [value.tensor], shape, value.dtype, params, encoding=None)
-    if keep:
-        return Value(out, value.order)
-    if len(axes) == value.rank:
-        return b.reshape(Value(out, value.order), ())
-    return Value(out, without_axes(value.order, axes))
+        return [] if node.attr("noop_with_empty_axes", 0) else list(range(value.rank))
+    return sorted({axis % value.rank for axis in given})
 
 
-def without_axes(order: Order, axes: list[int]) -> Order:
-    """Return the order of a value that lost source axes."""
-    kept = [axis for axis in order if axis not in axes]
-    ranks = {axis: position for position, axis in enumerate(sorted(kept))}
-    return tuple(ranks[axis] for axis in kept)
+def _reduce(node: Node, b: Builder, value: Value, type: str) -> Value:
+    axes, keep = _axes(node, value), bool(node.attr("keepdims", 1))
+    return reduced(b, type, value, axes, keep=keep) if axes else value

@@ -2,41 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops.gather import index_value
+from xdlc.converter.onnx.ops._compose import NEG, number, unary
+from xdlc.converter.onnx.ops.binary import SUBTRACT
+from xdlc.converter.onnx.ops.gather import index_value, tuple_value
 from xdlc.converter.onnx.registry import Node, importer
 from xdlc.converter.values import Value, identity
-from xdlc.ir.dtype import INT32
 
 _REDUCTIONS = {"none": 0, "add": 1, "mul": 2, "max": 3}
-
-
-def _reduction(node: Node) -> ir.Scalar:
-    name = node.attr("reduction", "none")
-    if name not in _REDUCTIONS:
-        raise node.problem(f"reduction {name!r}; QNN has {', '.join(_REDUCTIONS)}")
-    return ir.u32(_REDUCTIONS[name])
 
 
 @importer("ScatterElements", since=11)
 @importer("Scatter", since=9)
 def scatter_elements(node: Node, b: Builder) -> Value:
     """Map onto ScatterElements."""
-    x, indices, updates = (node.required(index) for index in range(3))
+    x, indices = node.required(0), node.required(1)
     axis = node.attr("axis", 0) % x.rank
     positions = index_value(node, b, indices, x.shape[axis])
-    inputs = [b.source_order(x), b.source_order(positions), b.source_order(updates)]
-    params = {"axis": ir.u32(axis), "reduction": _reduction(node)}
-    return Value(b.emit("ScatterElements", inputs, x.shape, x.dtype, params), identity(x.rank))
+    return _scattered(node, b, "ScatterElements", positions, {"axis": ir.u32(axis)})
 
 
 @importer("ScatterND", since=11)
 def scatter_nd(node: Node, b: Builder) -> Value:
     """Map onto ScatterNd."""
-    x, indices, updates = (node.required(index) for index in range(3))
-    if indices.is_static and indices.numpy().min(initial=0) < 0:
-        raise node.problem("negative indices", "use indices counted from the start")
-    inputs = [b.source_order(x), b.source_order(b.cast(indices, INT32)), b.source_order(updates)]
-    params = {"reduction": _reduction(node)}
-    return Value(b.emit("ScatterNd", inputs, x.shape, x.dtype, params), identity(x.rank))
+    x, indices = node.required(0), node.required(1)
+    extents = x.shape[: indices.shape[-1]]
+    return _scattered(node, b, "ScatterNd", tuple_value(node, b, indices, extents), {})
+
+
+def _scattered(node: Node, b: Builder, type: str, positions: Value, params: Mapping[str, ir.Param]) -> Value:
+    """Append a scatter; the least of several is the greatest of all turned upside down."""
+    x, updates = node.required(0), node.required(2)
+    reduction = node.attr("reduction", "none")
+    if reduction not in (*_REDUCTIONS, "min"):
+        raise node.invalid(f"reduction {reduction!r} is unknown")
+    turned = reduction == "min"
+    if turned:
+        x, updates, reduction = _upside_down(b, x), _upside_down(b, updates), "max"
+    inputs = [b.source_order(value) for value in (x, positions, updates)]
+    given = {**params, "reduction": ir.u32(_REDUCTIONS[reduction])}
+    result = Value(b.emit(type, inputs, x.shape, x.dtype, given), identity(x.rank))
+    return _upside_down(b, result) if turned else result
+
+
+def _upside_down(b: Builder, x: Value) -> Value:
+    """Return values in reverse order of size: integers so that none leaves its type."""
+    if x.dtype.is_float:
+        return unary(b, NEG, x)
+    most = x.dtype.limits[1] if not x.dtype.is_signed else -1
+    return b.binary(SUBTRACT, number(b, x, most), x)

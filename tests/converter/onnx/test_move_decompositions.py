@@ -1,0 +1,66 @@
+"""Scatters, gathers, pads and slices in forms that QNN has no operation for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.onnx_models import check, floats, node
+
+BOUNDARIES = np.array([5, -3, np.iinfo(np.int64).min, np.iinfo(np.int64).max])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int64])
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+def test_scatter(models, reduction, dtype):
+    x, updates = (floats(4, 3) * 9).astype(dtype), (floats(2, 3) * 9).astype(dtype)
+    indices = np.array([[0, -1, 2], [3, 0, -4]] if reduction != "none" else [[0, -1, 2], [3, 0, 1]])
+    nodes = [node("ScatterElements", "x i u", reduction=reduction)]
+    check(models, nodes, {"x": x, "u": updates}, {"i": indices}, opset=18)
+    rows = np.array([[0], [-1]])
+    check(
+        models,
+        [node("ScatterND", "x i u", reduction=reduction)],
+        {"x": x, "u": updates},
+        {"i": rows},
+        opset=18,
+    )
+
+
+def test_least_of_extreme_integers(models):
+    feeds = {"x": BOUNDARIES, "u": BOUNDARIES[::-1].copy()}
+    check(models, [node("ScatterElements", "x i u", reduction="min")], feeds, {"i": np.arange(4)}, opset=18)
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+def test_gather_nd_counts_from_the_end(models, batch):
+    indices = np.array([[[0, -1]], [[-2, 1]]])
+    nodes = [node("GatherND", "x i", batch_dims=batch)]
+    check(models, nodes, {"x": floats(2, 3, 3)}, {"i": indices})
+
+
+@pytest.mark.parametrize("pads", [[0, 1, 0, 2], [2, 0, 1, 0], [0, 7, 0, 9], [-1, 1, 0, 0]])
+def test_pad_round(models, pads):
+    weights = {"pads": np.array(pads)}
+    nodes = [node("Pad", "x pads", mode="wrap")]
+    check(models, nodes, {"x": floats(3, 4)}, weights, opset=19, reference=min(pads) >= 0)
+
+
+def test_pad_of_integers_and_booleans(models):
+    weights = {"pads": np.array([1, 2])}
+    x = np.array([True, False])
+    check(models, [node("Pad", "x pads fill")], {"x": x}, {**weights, "fill": np.array(True)})
+    x = np.array([1, 1 << 50])
+    check(models, [node("Pad", "x pads fill")], {"x": x}, {**weights, "fill": np.array(7)})
+    weights["fill"] = np.array(1 << 40)
+    check(models, [node("Pad", "x pads fill")], {"x": x}, weights, native=False)
+
+
+def test_empty_slice_is_a_constant(models):
+    nodes = [node("Slice", "x s e", "cut"), node("Concat", "x cut", axis=0)]
+    check(models, nodes, {"x": floats(3, 4)}, {"s": np.array([2]), "e": np.array([1])})
+
+
+@pytest.mark.parametrize("opset", [12, 17])
+def test_mask_of_dropout_keeps_all(models, opset):
+    check(models, [node("Dropout", "x", "y m")], {"x": floats(2, 3)}, opset=opset, outputs=("y", "m"))
