@@ -29,7 +29,7 @@ def test_gelus(models, type, options, open_axes):
     options = dict(options)
     inputs = [floats(2, 5, 8) * 3, *([floats(8)] if options.pop("bias", False) else [])]
     static = (1,) if len(inputs) > 1 else ()
-    check(models, type, inputs, static=static, open_axes=open_axes, host=open_axes, **options)
+    check(models, type, inputs, static=static, open_axes=open_axes, **options)
 
 
 def test_split_gelu(models):

@@ -12,13 +12,13 @@ from xdlc.converter.onnx.registry import ANY, MICROSOFT, Node, importer
 from xdlc.converter.values import Value
 
 
-@importer("BiasAdd", domain=MICROSOFT, layout=ANY)
+@importer("BiasAdd", domain=MICROSOFT, layout=ANY, dynamic=True)
 def bias_add(node: Node, b: Builder) -> Value:
     """Write x + bias + skip."""
     return plus(b, node.required(0), node.required(1), node.required(2))
 
 
-@importer("BiasDropout", domain=MICROSOFT, layout=ANY, ignores=("seed",))
+@importer("BiasDropout", domain=MICROSOFT, layout=ANY, ignores=("seed",), dynamic=True)
 def bias_dropout(node: Node, b: Builder) -> Value:
     """Write data + bias + residual: nothing is dropped at inference."""
     training = node.static(4, "the training mode")
@@ -38,7 +38,7 @@ def bias_softmax(node: Node, b: Builder) -> Value:
     return b.reshape(along(b, "Softmax", flat, 1), x.shape)
 
 
-@importer("GatedAdd", domain=MICROSOFT, layout=ANY)
+@importer("GatedAdd", domain=MICROSOFT, layout=ANY, dynamic=True)
 def gated_add(node: Node, b: Builder) -> Value:
     """Write x + y * gate."""
     return b.binary(ADD, node.required(0), b.binary(MULTIPLY, node.required(1), node.required(2)))

@@ -11,25 +11,25 @@ from xdlc.converter.onnx.registry import ANY, MICROSOFT, Node, importer
 from xdlc.converter.values import Value
 
 
-@importer("Gelu", domain=MICROSOFT, layout=ANY)
+@importer("Gelu", domain=MICROSOFT, layout=ANY, dynamic=True)
 def gelu(node: Node, b: Builder) -> Value:
     """Map onto Gelu, the form with the error function."""
     return neuron(b, node.required(0), GELU)
 
 
-@importer("BiasGelu", domain=MICROSOFT, layout=ANY)
+@importer("BiasGelu", domain=MICROSOFT, layout=ANY, dynamic=True)
 def bias_gelu(node: Node, b: Builder) -> Value:
     """Map onto an addition and Gelu."""
     return neuron(b, b.binary(ADD, node.required(0), node.required(1)), GELU)
 
 
-@importer("FastGelu", domain=MICROSOFT, layout=ANY)
+@importer("FastGelu", domain=MICROSOFT, layout=ANY, dynamic=True)
 def fast_gelu(node: Node, b: Builder) -> Value:
     """Write the approximation with the hyperbolic tangent."""
     return tanh_gelu(b, plus(b, node.required(0), node.input(1)))
 
 
-@importer("QuickGelu", domain=MICROSOFT, layout=ANY)
+@importer("QuickGelu", domain=MICROSOFT, layout=ANY, dynamic=True)
 def quick_gelu(node: Node, b: Builder) -> Value:
     """Write x * sigmoid(alpha * x)."""
     return silu(b, node.required(0), node.attr("alpha", 1.702))
