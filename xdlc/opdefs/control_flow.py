@@ -195,7 +195,6 @@ def _while_problems(op: Op, inputs: list[Tensor], cond: Graph, body: Graph) -> I
     if len(body.inputs) == len(inputs):
         title = f"body_graph {body.name!r}: output i is the next value of input i"
         yield from _signature(title, body.inputs[:carried], body.outputs)
-    yield from _signature("input i is the initial value of output i", inputs[:m], op.outputs)
     title = f"body_graph {body.name!r}: its first outputs are those of the op"
     yield from _signature(title, body.outputs[:m], op.outputs)
 
@@ -219,8 +218,18 @@ def _signature(title: str, one: Sequence[Tensor], other: Sequence[Tensor]) -> It
             )
 
 
+def has_open_rank(tensor: Tensor) -> bool:
+    """Return whether even the number of axes may be known only when the graph runs: one open axis."""
+    return tensor.shape == (1,) and tensor.dynamic_axes == (0,)
+
+
 def compatible(a: Tensor, b: Tensor) -> bool:
-    """Return whether the shapes of two tensors can be the same when the graph runs."""
+    """Return whether the shapes of two tensors can be the same when the graph runs.
+
+    One open axis alone also stands for an open rank.
+    """
+    if has_open_rank(a) or has_open_rank(b):
+        return True
     return a.rank == b.rank and all(
         n == m or axis in a.dynamic_axes or axis in b.dynamic_axes
         for axis, (n, m) in enumerate(zip(a.shape, b.shape, strict=True))

@@ -16,7 +16,7 @@ from xdlc.errors import (
 )
 from xdlc.ir import DType, Graph, Op, Tensor, TensorData
 from xdlc.opdefs import verify_extents
-from xdlc.opdefs.control_flow import reachable, verify_control_flow
+from xdlc.opdefs.control_flow import has_open_rank, reachable, verify_control_flow
 from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder, describe
 from xdlc.runtime.registry import find, known_types
@@ -92,6 +92,14 @@ class Lowered:
         """Return the ONNX values that hold a tensor as real numbers, the one its op computes first."""
         return self._builder.values(tensor)
 
+    def form(self, tensor: Tensor) -> tuple[str, tuple[int, ...]]:
+        """Return the first of ``values`` and the axis order that it is in; no name where there is none."""
+        return self._builder.form(tensor)
+
+    def dtype(self, tensor: Tensor) -> Any:
+        """Return the numpy dtype of the ONNX values that hold a tensor."""
+        return self._builder.dtype(tensor)
+
     def layout(self, tensor: str) -> tuple[int, ...]:
         """Return the axis order of ``value(tensor, any_layout=True)``, in axes of the tensor."""
         found = self.graph.tensors[tensor]
@@ -155,7 +163,10 @@ def as_float(dtype: DType) -> bool:
     return dtype.is_fixed or dtype.name == "bfloat16"
 
 
-def _dims(tensor: Tensor) -> list[int | None]:
+def _dims(tensor: Tensor) -> list[int | None] | None:
+    """Return the extents, None for an open one; None as a whole if the rank may be open."""
+    if has_open_rank(tensor):
+        return None
     return [None if axis in tensor.dynamic_axes else extent for axis, extent in enumerate(tensor.shape)]
 
 

@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from xdlc import ir, opdefs, passes
 from xdlc.converter.onnx.findings import Findings
-from xdlc.converter.onnx.importing import import_graph
+from xdlc.converter.onnx.importing import import_model
 from xdlc.converter.onnx.shapes import input_shapes
 from xdlc.converter.onnx.source import OnnxFile
-from xdlc.errors import raise_all
+from xdlc.errors import UsageError, raise_all
+from xdlc.opdefs.control_flow import remove_uncalled, verify_control_flow
 from xdlc.version import VERSION
+
+UNROLL_LOOPS = 16
 
 
 def convert(
@@ -22,6 +25,7 @@ def convert(
     batch: int | None = None,
     out_name: Sequence[str] | None = None,
     disable_batchnorm_folding: bool = False,
+    unroll_loops: int = UNROLL_LOOPS,
     findings: Findings | None = None,
 ) -> ir.Model:
     """Return the model of an ONNX file; weights stay in the file until they are written or used.
@@ -33,12 +37,16 @@ def convert(
         batch: First dimension of every input.
         out_name: Values at which the graph ends; default: the model's outputs.
         disable_batchnorm_folding: Keep Batchnorm ops apart from the convolutions before them.
+        unroll_loops: Most iterations of a loop of known length that are put one after the other instead
+            of kept as a loop, which no accelerator runs; 0 keeps all loops.
         findings: Takes the problems of nodes and ops, which are then not raised: the result holds what
             could be converted, and is no whole model if there are any.
 
     Raises:
         XdlcError: Every problem found; several come as one ProblemList.
     """
+    if unroll_loops < 0:
+        raise UsageError(f"unroll_loops is {unroll_loops}", fix="give a number of iterations, from 0 on")
     file = OnnxFile(path)
     shapes = input_shapes(
         file.proto.graph,
@@ -48,21 +56,24 @@ def convert(
         batch=batch,
     )
     found = Findings() if findings is None else findings
-    graph = import_graph(file, shapes, out_name, found)
+    model = import_model(file, shapes, out_name, found, unroll_loops)
     if found is not findings:
         raise_all(found.problems, where=str(path))
     elif found.problems:
-        _keep_unread(graph)
+        _keep_unread(model.main)
     removed: dict[str, str] = {}
     skipped = {"fold_batchnorm"} if disable_batchnorm_folding else set()
-    passes.run(graph, [entry for entry in passes.CONVERTER if entry.name not in skipped], removed=removed)
-    graph.verify()
-    found.problems += opdefs.verify_graph(graph)
+    chosen = [entry for entry in passes.CONVERTER if entry.name not in skipped]
+    for graph in model.graphs.values():
+        passes.run(graph, chosen, removed=removed)
+    remove_uncalled(model)
+    for graph in model.graphs.values():
+        graph.verify()
+        found.problems += opdefs.verify_graph(graph)
+    found.problems += verify_control_flow(model.graphs)
     if found is not findings:
         raise_all(found.problems, where=str(path))
-    found.settle([graph], removed)
-    model = ir.Model()
-    model.add_graph(graph)
+    found.settle(list(model.graphs.values()), removed)
     model.metadata["nodes"] = [[node.name, node.type, node.reason] for node in found.nodes]
     args = {"input_network": os.fsencode(os.path.basename(os.fspath(path))).decode("utf-8", "replace")}
     args |= {f"input_dim {name}": ",".join(map(str, dims)) for name, dims in (input_dims or {}).items()}
@@ -71,6 +82,8 @@ def convert(
         args["batch"] = str(batch)
     if out_name:
         args["out_name"] = ",".join(out_name)
+    if unroll_loops != UNROLL_LOOPS:
+        args["unroll_loops"] = str(unroll_loops)
     if disable_batchnorm_folding:
         args["disable_batchnorm_folding"] = "true"
     model.metadata["history"] = [{"tool": "xconv-onnx-to-dlc", "converterVersion": VERSION, "args": args}]

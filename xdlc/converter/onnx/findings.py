@@ -13,6 +13,12 @@ REFUSED = "it could not be imported"
 KNOWN = "its result is known while converting"
 INNER = "its result in this branch or loop is known, unread, or its input under another name"
 VIEW = "its result is its input under another name, shape or axis order"
+DROPPED = {
+    "fold_quantize_dequantize": "it became the encoding of a tensor",
+    "merge_views": "it moves nothing, or undoes another",
+    "prune": "nothing reads its result",
+}
+"""Why the ops of nodes go in passes, by the name of the pass."""
 
 
 @dataclass(slots=True)
@@ -62,4 +68,4 @@ class Findings:
                 node.reason = None
             elif node.reason is None:
                 by = removed.get(node.name)
-                node.reason = f"its op was dropped by the pass {by}" if by else VIEW
+                node.reason = DROPPED.get(by, f"its op was dropped by the pass {by}") if by else VIEW

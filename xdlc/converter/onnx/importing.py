@@ -2,42 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx import functions, host_only, protobuf, upgrades
-from xdlc.converter.onnx.findings import KNOWN, REFUSED, UNUSED, Findings, SourceNode
+from xdlc.converter.onnx import control_flow, functions, host_only, protobuf, upgrades
+from xdlc.converter.onnx.control_flow import Assumed, Scope, SubGraph, Unsettled
+from xdlc.converter.onnx.findings import INNER, KNOWN, REFUSED, UNUSED, Findings, SourceNode
 from xdlc.converter.onnx.folding import evaluate, foldable
+from xdlc.converter.onnx.hints import hint_of
 from xdlc.converter.onnx.inference import Inference
 from xdlc.converter.onnx.registry import ANY, CHANNEL_LAST, Entry, Node, find, load_all
 from xdlc.converter.onnx.source import OnnxFile
 from xdlc.converter.values import Value, channel_last, identity, open_tensor
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, nearest_names
+from xdlc.runtime.host_kernels import HOST_OPSET
 
 NODE_LIMIT = 1 << 22
 """Most nodes that the functions of a model may expand to."""
 
 
-def import_graph(
+def import_model(
     file: OnnxFile,
     input_shapes: Mapping[str, Sequence[int | None]],
     out_names: Sequence[str] | None,
     findings: Findings,
-) -> ir.Graph:
-    """Return the IR of a model's main graph, or what could be imported of it.
+    unroll_loops: int,
+) -> ir.Model:
+    """Return the IR of a model, or what could be imported of it: the main graph, then those that it runs.
 
     Args:
         file: The opened model.
         input_shapes: Shape of every graph input, None for open extents.
         out_names: Values to end at; default: the model's outputs.
         findings: Takes the problems, all of them, and the nodes.
+        unroll_loops: Most iterations of a loop that are put one after the other.
 
     Raises:
         ModelError: If the model is no graph: two nodes produce a value, or one needs its own result.
     """
-    return _Import(file, input_shapes, out_names, findings).run()
+    return _Import(file, input_shapes, out_names, findings, unroll_loops).run()
 
 
 class _Import:
@@ -47,13 +53,15 @@ class _Import:
         input_shapes: Mapping[str, Sequence[int | None]],
         out_names: Sequence[str] | None,
         findings: Findings,
+        unroll_loops: int,
     ) -> None:
         self.file = file
         self.findings = findings
         self.source = file.proto.graph
         self.out_names = list(out_names or [output.name for output in self.source.output])
         self.builder = Builder(ir.Graph(self.source.name or "main"))
-        self.values: dict[str, Value] = {}
+        self.graphs = {self.builder.graph.name: self.builder.graph}
+        self.values = Scope()
         self.poisoned: set[str] = set()
         self.absent: dict[str, str] = {}
         self.wanted: set[str] = set()
@@ -68,13 +76,19 @@ class _Import:
         self.read = set(self.out_names)
         self.callers: list[str] = []
         self.expanded = 0
+        self.unroll_loops = unroll_loops
+        self.unrolled = 0
+        self.assumptions: dict[tuple[str, ...], Assumed] = {}
+        self.around: list[str] = []
+        self.applied = 0
+        self.applying = False
 
-    def run(self) -> ir.Graph:
+    def run(self) -> ir.Model:
         where = str(self.file.path)
-        nodes = self._ordered()
+        nodes = self._ordered(self.source, self.out_names)
         for node in nodes:
             self.read.update(_read_names(node))
-        self._initializers()
+        self._initializers(self.source)
         self.wanted = self._wants_channel_last(nodes)
         self._inputs()
         for node in nodes:
@@ -93,7 +107,7 @@ class _Import:
         for name in self.out_names:
             if name in self.values:
                 self._output(name)
-        return self.builder.graph
+        return ir.Model(self.graphs)
 
     def _note(self, nodes: Sequence[Any]) -> None:
         """Put what is known of each node into the findings."""
@@ -106,16 +120,17 @@ class _Import:
                 reason = REFUSED
             elif all(name in self.values and self.values[name].is_static for name in node.output if name):
                 reason = KNOWN
-            domain = _domain(node)
-            kind = f"{domain}::{node.op_type}" if domain else node.op_type
-            self.findings.nodes.append(SourceNode(_name(node), kind, reason))
+            self.findings.nodes.append(SourceNode(_name(node), _full_type(node), reason))
+            self.findings.nodes += [
+                SourceNode(_name(inner), _full_type(inner), INNER) for inner in _inner_nodes(node)
+            ]
 
     # ------------------------------------------------------------------ before the nodes
 
-    def _ordered(self) -> list[Any]:
-        """Return the nodes that the outputs need, producers first."""
+    def _ordered(self, graph: Any, out_names: Sequence[str]) -> list[Any]:
+        """Return the nodes of a ``GraphProto`` that the outputs need, producers first."""
         producer: dict[str, Any] = {}
-        for node in self.source.node:
+        for node in graph.node:
             for name in node.output:
                 if name and producer.setdefault(name, node) is not node:
                     raise ModelError(
@@ -126,7 +141,7 @@ class _Import:
         done: dict[int, bool] = {}
         ordered: list[Any] = []
         stack: list[tuple[Any, bool]] = [
-            (producer[name], False) for name in reversed(self.out_names) if name in producer
+            (producer[name], False) for name in reversed(out_names) if name in producer
         ]
         while stack:
             node, finished = stack.pop()
@@ -138,7 +153,7 @@ class _Import:
                 continue
             done[id(node)] = False
             stack.append((node, True))
-            for name in reversed(node.input):
+            for name in reversed(_needed_names(node)):
                 needed = producer.get(name)
                 if needed is None:
                     continue
@@ -150,23 +165,25 @@ class _Import:
                     )
                 if id(needed) not in done:
                     stack.append((needed, False))
-        position = {id(node): index for index, node in enumerate(self.source.node)}
-        return sorted(ordered, key=lambda node: position[id(node)]) if self._is_sorted(ordered) else ordered
+        position = {id(node): index for index, node in enumerate(graph.node)}
+        if self._is_sorted(graph, ordered):
+            return sorted(ordered, key=lambda node: position[id(node)])
+        return ordered
 
-    def _is_sorted(self, nodes: list[Any]) -> bool:
+    def _is_sorted(self, graph: Any, nodes: list[Any]) -> bool:
         """Return whether the file lists producers first, as it should."""
         chosen = {id(node) for node in nodes}
         pending = {name for node in nodes for name in node.output}
-        for node in self.source.node:
+        for node in graph.node:
             if id(node) in chosen:
-                if any(name in pending for name in node.input):
+                if any(name in pending for name in _needed_names(node)):
                     return False
                 pending.difference_update(node.output)
         return True
 
-    def _initializers(self) -> None:
+    def _initializers(self, graph: Any) -> None:
         builder = self.builder
-        for proto in self.source.initializer:
+        for proto in graph.initializer:
             try:
                 self.values[proto.name] = builder.const(self.file.data(proto), proto.name)
             except XdlcError as problem:
@@ -177,10 +194,10 @@ class _Import:
                     UnsupportedOp(str(error), where=f"{self.file.path}: tensor {proto.name!r}")
                 )
                 self.poisoned.add(proto.name)
-        if self.source.sparse_initializer:
+        if graph.sparse_initializer:
             self.problems.append(
                 UnsupportedOp(
-                    f"{len(self.source.sparse_initializer)} sparse initializer(s)",
+                    f"{len(graph.sparse_initializer)} sparse initializer(s)",
                     where=str(self.file.path),
                     fix="store the weights densely",
                 )
@@ -259,6 +276,8 @@ class _Import:
             return
         try:
             self._settle(proto, self._node(proto, domain, opset), where)
+        except Unsettled:
+            self.poisoned.update(proto.output)
         except XdlcError as problem:
             if problem.where is None or problem.where.startswith("node "):
                 problem.where = where
@@ -278,18 +297,21 @@ class _Import:
         return (
             (domain, proto.op_type, proto.overload) in self.functions
             or find(domain, proto.op_type, opset) is not None
+            or control_flow.find(proto.op_type, domain, opset) is not None
             or host_only.can_keep(proto.op_type, domain)
             or functions.has_body(proto.op_type, domain, opset)
         )
 
     def _place(self, proto: Any, opset: int) -> str:
-        inside = "".join(f"in {caller}: " for caller in self.callers)
+        inside = "".join(f"in {caller}: " for caller in (*self.around, *self.callers))
         return f"{self.file.path}: {inside}node {_name(proto)!r} ({proto.op_type}, opset {opset})"
 
     def _node(self, proto: Any, domain: str, opset: int) -> Node:
         builder = self.builder
-        if not self.callers:
-            builder.node = _name(proto)
+        if not self.callers and not self.applying:
+            hint = hint_of(proto)
+            builder.node = hint.node if hint else _name(proto)
+            builder.op_name = hint.op if hint else None
         builder.wants_channel_last = not self.wanted.isdisjoint(proto.output)
         return Node(
             builder.node,
@@ -311,6 +333,10 @@ class _Import:
         if own is not None:
             self._expand(own, proto, node)
             return
+        runs_graphs = control_flow.find(node.type, node.domain, node.opset)
+        if runs_graphs is not None:
+            self._run_graphs(runs_graphs, proto, node, where)
+            return
         entry = find(node.domain, node.type, node.opset)
         if entry is None:
             refusal = self._unsupported(node.domain, node.type, node.opset, where)
@@ -324,6 +350,8 @@ class _Import:
                 return
             except UnsupportedOp as problem:
                 refusal = problem
+        for name in entry.ignores if entry is not None else ():
+            node.attributes.pop(name, None)
         if not self._by_body(proto, node):
             self._keep(proto, node, refusal, where)
 
@@ -352,6 +380,121 @@ class _Import:
                 self._name_result(value, name)
                 self.values[name] = value
         self.absent.update((name, where) for name in proto.output[len(results) :] if name)
+
+    # ------------------------------------------------------------------ graphs inside of nodes
+
+    def _run_graphs(
+        self, function: Callable[[_Import, Node], list[Value]], proto: Any, node: Node, where: str
+    ) -> None:
+        if len(self.around) + len(self.callers) >= functions.DEPTH:
+            raise ModelError(
+                f"graphs and functions nest more than {functions.DEPTH} deep", fix="simplify the model"
+            )
+        self.around.append(f"{node.type} {_name(proto)!r}")
+        try:
+            self._accept(proto, function(self, node), where)
+        finally:
+            self.around.pop()
+
+    def path(self, node: Node) -> tuple[str, ...]:
+        """Return where a node stands among the graphs and functions around it."""
+        return (*self.around, *self.callers, node.name)
+
+    @contextmanager
+    def sub_graph(self, name: str) -> Iterator[SubGraph]:
+        """Import into a new graph while the context is open; what it reads from outside is captured."""
+        sub = SubGraph(name)
+        sub.builder.node = self.builder.node
+        saved = self.builder, self.values, self.poisoned, self.absent
+        self.builder, self.values = sub.builder, Scope(self.values, sub.capture)
+        self.poisoned, self.absent = set(self.poisoned), dict(self.absent)
+        try:
+            yield sub
+        finally:
+            self.builder, self.values, self.poisoned, self.absent = saved
+
+    def constants(self, graph: Any) -> Scope:
+        """Return a scope inside the current one with the initializers and constants of a ``GraphProto``."""
+        saved, self.values = self.values, Scope(self.values)
+        try:
+            self._initializers(graph)
+            for proto in graph.node:
+                if proto.op_type == "Constant":
+                    self._import(proto)
+            return self.values
+        finally:
+            self.values = saved
+
+    def inline(self, graph: Any, given: Mapping[str, Value], shared: Scope | None = None) -> list[Value]:
+        """Import the nodes of a ``GraphProto`` and return its outputs.
+
+        Args:
+            graph: The graph.
+            given: Values of its inputs.
+            shared: What ``constants`` gave for the graph, if it is imported more than once.
+
+        Raises:
+            Unsettled: If an output cannot be had; the problem has been reported.
+        """
+        saved = self.values, self.poisoned, self.absent, self.builder.node
+        self.values = Scope(self.constants(graph) if shared is None else shared)
+        self.values.update(given)
+        self.poisoned, self.absent = set(self.poisoned), dict(self.absent)
+        names = [output.name for output in graph.output]
+        try:
+            nodes = self._ordered(graph, names)
+            self.wanted |= self._wants_channel_last(nodes)
+            for proto in nodes:
+                if proto.op_type != "Constant":
+                    self._import(proto)
+            for name in names:
+                if name not in self.values and name not in self.poisoned:
+                    self.problems.append(self._missing(name, f"{self.file.path}: {self.around[-1]}"))
+                if name not in self.values or name in self.poisoned:
+                    raise Unsettled
+            return [self.values[name] for name in names]
+        finally:
+            self.values, self.poisoned, self.absent, self.builder.node = saved
+
+    def apply(self, type: str, inputs: Sequence[Value], **attributes: Any) -> Value:
+        """Import a node of one output that the source does not have, on behalf of the current one.
+
+        Raises:
+            Unsettled: If it cannot be imported; the problem has been reported.
+        """
+        from onnx import helper
+
+        self.applied += 1
+        result = f"{self.builder.node}_{type.lower()}_{self.applied}"
+        names = [f"{result}~{index}" for index in range(len(inputs))]
+        proto = helper.make_node(type, names, [result], name=result, **attributes)
+        saved = self.opsets, self.applying
+        self.opsets, self.applying = {**self.opsets, "": HOST_OPSET}, True
+        self.values.update(zip(names, inputs, strict=True))
+        try:
+            self._import(proto)
+        finally:
+            self.opsets, self.applying = saved
+        if result in self.poisoned:
+            raise Unsettled
+        return self.values[result]
+
+    def spend(self, nodes: int) -> bool:
+        """Return whether that many nodes may be added by unrolling, and count them if so."""
+        fits = self.unrolled + nodes <= control_flow.NODE_LIMIT
+        self.unrolled += nodes if fits else 0
+        return fits
+
+    def attempt(self) -> Callable[[], None]:
+        """Return a function that forgets the problems and the graphs that have come since now."""
+        problems, graphs = len(self.problems), len(self.graphs)
+
+        def forget() -> None:
+            del self.problems[problems:]
+            for name in list(self.graphs)[graphs:]:
+                del self.graphs[name]
+
+        return forget
 
     # ------------------------------------------------------------------ what no importer takes
 
@@ -523,16 +666,40 @@ def function_opsets(function: Any, opsets: Mapping[str, int]) -> dict[str, int]:
     return {**opsets, **own}
 
 
+def _inner_nodes(node: Any) -> Iterator[Any]:
+    """Iterate over the nodes of the graphs inside a node."""
+    stack = list(_inner_graphs(node))[::-1]
+    while stack:
+        for inner in stack.pop().node:
+            yield inner
+            stack.extend(_inner_graphs(inner))
+
+
+def _inner_graphs(node: Any) -> Iterator[Any]:
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
 def _read_names(node: Any) -> Iterator[str]:
     """Iterate over the names of the values that a node and the graphs inside it read."""
-    stack = [node]
-    while stack:
-        found = stack.pop()
+    for found in (node, *_inner_nodes(node)):
         yield from found.input
-        for attribute in found.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                yield from (output.name for output in graph.output)
-                stack.extend(graph.node)
+        for graph in _inner_graphs(found):
+            yield from (output.name for output in graph.output)
+
+
+def _needed_names(node: Any) -> list[str]:
+    """Return the names that a node reads, those among them that the graphs inside it read from outside."""
+    names = list(node.input)
+    for graph in _inner_graphs(node):
+        made = {entry.name for entry in (*graph.input, *graph.initializer)}
+        made.update(name for inner in graph.node for name in inner.output)
+        read = [name for inner in graph.node for name in _needed_names(inner)]
+        read.extend(output.name for output in graph.output)
+        names.extend(name for name in dict.fromkeys(read) if name not in made)
+    return names
 
 
 def _takes_open(entry: Entry, node: Node) -> bool:
@@ -550,6 +717,11 @@ def _plain(domain: str) -> str:
 
 def _domain(node: Any) -> str:
     return _plain(node.domain)
+
+
+def _full_type(node: Any) -> str:
+    domain = _domain(node)
+    return f"{domain}::{node.op_type}" if domain else str(node.op_type)
 
 
 def _name(node: Any) -> str:
