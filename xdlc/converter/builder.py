@@ -36,12 +36,14 @@ class Builder:
         graph: The graph under construction.
         node: Name of the source node being imported.
         wants_channel_last: Whether its result reaches a channel-last op through ops of any order.
+        op_name: Name that the source notes for the op of that node, until an op has it; None otherwise.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.node = ""
         self.wants_channel_last = False
+        self.op_name: str | None = None
 
     # ------------------------------------------------------------------ values
 
@@ -162,7 +164,7 @@ class Builder:
         for tensor in inputs:
             if tensor is not None and tensor.is_static:
                 self._linked(tensor)
-        name = self.graph.unique_name(self.node or type)
+        name = self.new_op_name(type, inserted=why is not None)
         made = [
             Tensor(
                 self.graph.unique_name(f"{name}_out{index}" if len(outputs) > 1 else f"{name}_out"),
@@ -178,7 +180,27 @@ class Builder:
         )
         return made
 
+    def new_op_name(self, type: str, *, inserted: bool = False) -> str:
+        """Return the name of the next op: what the source notes for it if that is free, else the node's."""
+        noted = None if inserted else self.op_name
+        if noted is None:
+            return self.graph.unique_name(self.node or type)
+        self.op_name = None
+        return noted if self.graph.unique_name(noted) == noted else self.graph.unique_name(self.node or type)
+
     # ------------------------------------------------------------------ views
+
+    def moved(self, value: Value, perm: Sequence[int], why: str | None) -> Value:
+        """Return ``value`` with its source axes permuted in a tensor that lies so: a Transpose of its own."""
+        order = tuple(perm)
+        if value.order == order or value.is_static or value.forms.get(order) is not None:
+            return Value(self.physical(value, order), identity(value.rank))
+        before = self.node
+        self.node = self.op_name or before
+        self.op_name = None
+        tensor = self.physical(value, order, why=why)
+        self.node = before
+        return Value(tensor, identity(value.rank))
 
     def transpose(self, value: Value, perm: Sequence[int]) -> Value:
         """Return ``value`` with its source axes permuted; no op is needed for that."""

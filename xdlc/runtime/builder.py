@@ -89,6 +89,7 @@ class Builder:
         self._real: dict[Tensor, dict[Perm, str]] = {}
         self._stored: dict[Tensor, dict[Perm, str]] = {}
         self._unrounded: dict[Tensor, tuple[Perm, str]] = {}
+        self._views: set[Tensor] = set()
         self._converted: dict[tuple[Tensor, Perm, str], str] = {}
         self._shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._is_inner = False
@@ -277,7 +278,7 @@ class Builder:
         order = tuple(range(tensor.rank)) if perm is None else tuple(perm)
         if not rounded and not self.stated and tensor in self._unrounded:
             have, value = self._unrounded[tensor]
-            return self._reordered({have: value}, order)
+            return self._reordered(tensor, {have: value}, order)
         converted = dtype is not None and dtype != self.dtype(tensor)
         if converted and tensor.is_static and not tensor.dtype.is_fixed:
             return self._static_as(tensor, order, dtype)
@@ -305,18 +306,25 @@ class Builder:
         unrounded = (self._unrounded[tensor][1],) if tensor in self._unrounded else ()
         return (*unrounded, *self._real.get(tensor, {}).values())
 
+    def form(self, tensor: Tensor) -> tuple[str, Perm]:
+        """Return the first of ``values`` and the axis order that it is in; no name where there is none."""
+        if tensor in self._unrounded:
+            order, value = self._unrounded[tensor]
+            return value, order
+        return next(((value, order) for order, value in self._real.get(tensor, {}).items()), ("", ()))
+
     def _make_real(self, tensor: Tensor, order: Perm) -> str:
         if tensor.is_static:
             return self._make_static(tensor, order)
         stored = self._stored_forms(tensor)
         if stored:
             if order not in stored:
-                stored[order] = self._reordered(stored, order)
+                stored[order] = self._reordered(tensor, stored, order)
             return qdq.dequantize(self, stored[order], tensor, order)
         held = self._real.get(tensor)
         if not held:
             raise KeyError(f"tensor {tensor.name!r} has no value yet")
-        return self._reordered(held, order)
+        return self._reordered(tensor, held, order)
 
     def _stored_forms(self, tensor: Tensor) -> dict[Perm, str] | None:
         """Return the stored integers of ``tensor`` by axis order; rounds it if nobody asked before."""
@@ -327,9 +335,15 @@ class Builder:
             self.op = reader
         return self._stored.get(tensor)
 
-    def _reordered(self, held: dict[Perm, str], order: Perm) -> str:
+    def _reordered(self, tensor: Tensor, held: dict[Perm, str], order: Perm) -> str:
+        """Return a value of a tensor in another order; for the result of a Transpose this is its node."""
         have, value = next(iter(held.items()))
-        return self.transpose(value, [have.index(axis) for axis in order])
+        reader = self.op
+        if tensor in self._views and order == tuple(range(tensor.rank)):
+            self.op = tensor.producer
+        made = self.transpose(value, [have.index(axis) for axis in order])
+        self.op = reader
+        return made
 
     def _make_static(self, tensor: Tensor, order: Perm) -> str:
         if tensor.dtype.is_fixed:
@@ -398,6 +412,7 @@ class Builder:
             return
         held = {tuple(perm.index(axis) for axis in order): value for order, value in forms.items()}
         (self._stored if source in self._stored else self._real)[tensor] = held
+        self._views.add(tensor)
 
     def write_reshaped(self, tensor: Tensor, value: str, shape: Sequence[int]) -> None:
         """Make ``value`` the value of ``tensor``, its shape changed after rounding."""

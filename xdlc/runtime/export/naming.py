@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
-from xdlc.ir import Graph, Op
+from xdlc.ir import Op
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
@@ -27,14 +28,15 @@ def carry_names(lowered: Lowered) -> tuple[ModelProto, dict[str, tuple[str, ...]
         _rename_reads(node, renamed)
         node.output[:] = [renamed.get(name, name) for name in node.output]
         kept.append(node)
-    _name_nodes(lowered, kept)
-    del proto.graph.node[:]
-    proto.graph.node.extend(kept)
     held = {
         tensor.name: tuple(dict.fromkeys(renamed.get(name, name) for name in values))
         for tensor in lowered.graph.tensors.values()
         if (values := lowered.values(tensor))
     }
+    _name_nodes(lowered, kept, held)
+    _describe(lowered, proto, renamed)
+    del proto.graph.node[:]
+    proto.graph.node.extend(kept)
     return proto, held
 
 
@@ -64,46 +66,52 @@ def _value_names(lowered: Lowered, proto: ModelProto) -> dict[str, str]:
     return renamed
 
 
-def _name_nodes(lowered: Lowered, nodes: list[NodeProto]) -> None:
+def _name_nodes(lowered: Lowered, nodes: list[NodeProto], held: dict[str, tuple[str, ...]]) -> None:
     """Name the node that computes an op's first output like the op, those around it ``<op>/<type>``."""
-    labels = _labels(lowered.graph)
     owners = [lowered.op_of(node.name) for node in nodes]
     main: dict[Op, int] = {}
-    results = {op.outputs[0].name: op for op in labels if op.outputs}
+    results: dict[str, Op] = {}
+    for op in lowered.graph.ops:
+        if op.outputs and op.outputs[0].name in held:
+            results.setdefault(held[op.outputs[0].name][0], op)
     for position, (node, owner) in enumerate(zip(nodes, owners, strict=True)):
-        for op in filter(None, (results.get(name) for name in node.output)):
-            main[op] = position
+        for computed in filter(None, (results.get(name) for name in node.output)):
+            main[computed] = position
         if owner is not None:
             main.setdefault(owner, position)
-    named = {position: labels.get(op, op.name) for op, position in main.items()}
-    taken = set(named.values())
+    stands_for = {position: op for op, position in main.items()}
+    taken = {op.name for op in main}
     for position, (node, owner) in enumerate(zip(nodes, owners, strict=True)):
-        name = named.get(position)
-        if name is None:
+        if position in stands_for:
+            node.name = stands_for[position].name
+            _note(node, stands_for[position])
+        else:
             base = name = f"{owner.name if owner else lowered.graph.name}/{node.op_type}"
             count = 1
             while name in taken:
                 count += 1
                 name = f"{base}_{count}"
             taken.add(name)
-        node.name = name
+            node.name = name
 
 
-def _labels(graph: Graph) -> dict[Op, str]:
-    """Return what the node of each op is called: like the op, or like the source node it comes from.
+def _describe(lowered: Lowered, proto: ModelProto, renamed: dict[str, str]) -> None:
+    """State types and shapes of the values that bear names of tensors: shape inference may know less."""
+    from onnx import helper
 
-    The latter where the importer named an op that it inserted after that node, which left the op
-    itself another name: inserted ops need no node of their own, and come back under their names.
-    """
-    labels: dict[Op, str] = {}
-    inserted_for: str | None = None
-    for op in graph.ops:
-        source = op.origin.nodes[-1] if op.origin.nodes else None
-        if op.origin.reason is not None:
-            inserted_for = source
-            labels[op] = op.name
-            continue
-        after = source is not None and source == inserted_for and op.name.startswith(f"{source}_")
-        labels[op] = source if after and source is not None else op.name
-        inserted_for = None
-    return labels
+    known = {entry.name for entry in (*proto.graph.input, *proto.graph.output, *proto.graph.initializer)}
+    for tensor in lowered.graph.tensors.values():
+        value, order = lowered.form(tensor)
+        name = renamed.get(value, value)
+        if name == tensor.name and name not in known:
+            elements = helper.np_dtype_to_tensor_dtype(lowered.dtype(tensor))
+            shape = [None if axis in tensor.dynamic_axes else tensor.shape[axis] for axis in order]
+            proto.graph.value_info.append(helper.make_tensor_value_info(name, elements, shape))
+
+
+def _note(node: NodeProto, op: Op) -> None:
+    """Note on a node which op it stands for, and where that comes from."""
+    node.metadata_props.add(key="xdlc.op", value=op.name)
+    if op.origin.nodes or op.origin.reason is not None:
+        origin = json.dumps([op.origin.reason, *op.origin.nodes], ensure_ascii=False)
+        node.metadata_props.add(key="xdlc.origin", value=origin)

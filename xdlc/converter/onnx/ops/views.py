@@ -11,11 +11,13 @@ from xdlc.converter.values import Value
 
 @importer("Transpose")
 def transpose(node: Node, b: Builder) -> Value:
-    """Permute the axes: only the order that is kept with the value changes."""
+    """Permute the axes: only the order kept with the value changes, unless the node stands for an op."""
     value = node.required(0)
     perm = [int(axis) for axis in node.attr("perm", range(value.rank)[::-1])]
     if sorted(perm) != list(range(value.rank)):
         raise node.problem(f"perm {perm} does not fit rank {value.rank}")
+    if b.op_name is not None and not value.is_static:
+        return b.moved(value, perm, f"{node.name} moves the elements here")
     return b.transpose(value, perm)
 
 
