@@ -263,8 +263,9 @@ def _scalar(importer: Importer, value: int | bool) -> Value:
 
 
 def _graph_name(importer: Importer, node: Node, key: str) -> str:
-    """Return a name that sorts behind the one of the graph around it and that tools take as it is."""
-    return f"{importer.builder.graph.name}_{re.sub(r'[^0-9A-Za-z_]', '_', node.name)}_{key}"
+    """Return a name that sorts behind the main graph's and that other tools take as it is."""
+    main = next(iter(importer.graphs))
+    return f"{main}_{re.sub(r'[^0-9A-Za-z]+', '_', node.name).strip('_')}_{key}"
 
 
 def _commit(importer: Importer, subs: Sequence[SubGraph], keys: Sequence[str]) -> dict[str, ir.Param]:

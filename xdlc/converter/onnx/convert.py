@@ -15,6 +15,7 @@ from xdlc.opdefs.control_flow import remove_uncalled, verify_control_flow
 from xdlc.version import VERSION
 
 UNROLL_LOOPS = 16
+_CHANGES_SIGNATURE = ("fold_quantize_dequantize",)  # gives inputs and outputs of a graph encodings
 
 
 def convert(
@@ -64,8 +65,9 @@ def convert(
     removed: dict[str, str] = {}
     skipped = {"fold_batchnorm"} if disable_batchnorm_folding else set()
     chosen = [entry for entry in passes.CONVERTER if entry.name not in skipped]
+    inner = [entry for entry in chosen if entry.name not in _CHANGES_SIGNATURE]
     for graph in model.graphs.values():
-        passes.run(graph, chosen, removed=removed)
+        passes.run(graph, chosen if graph is model.main else inner, removed=removed)
     remove_uncalled(model)
     for graph in model.graphs.values():
         graph.verify()

@@ -28,6 +28,16 @@ def has_body(type: str, domain: str, opset: int) -> bool:
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
+def has_attribute(type: str, domain: str, name: str) -> bool:
+    """Return whether an attribute is one of an operator's in its newest version, as far as ONNX knows it."""
+    import onnx
+
+    try:
+        return name in onnx.defs.get_schema(type, domain).attributes
+    except onnx.defs.SchemaError:
+        return True
+
+
 def body(proto: Any, opset: int, inputs: Sequence[Value | None]) -> Any | None:
     """Return the ``FunctionProto`` that defines a standard operator, or None if none fits the node.
 

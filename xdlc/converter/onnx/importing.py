@@ -10,7 +10,7 @@ from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx import control_flow, functions, host_only, protobuf, upgrades
 from xdlc.converter.onnx.control_flow import Assumed, Scope, SubGraph, Unsettled
-from xdlc.converter.onnx.findings import INNER, KNOWN, REFUSED, UNUSED, Findings, SourceNode
+from xdlc.converter.onnx.findings import COPY, INNER, KNOWN, REFUSED, UNUSED, Findings, SourceNode
 from xdlc.converter.onnx.folding import evaluate, foldable
 from xdlc.converter.onnx.hints import hint_of
 from xdlc.converter.onnx.inference import Inference
@@ -112,8 +112,10 @@ class _Import:
     def _note(self, nodes: Sequence[Any]) -> None:
         """Put what is known of each node into the findings."""
         needed = {id(node) for node in nodes}
+        ends = set(self.out_names)
         for node in self.source.node:
             reason = None
+            self.findings.makers.update((name, _name(node)) for name in node.output if name in ends)
             if id(node) not in needed:
                 reason = UNUSED
             elif self.poisoned.issuperset(filter(None, node.output)):
@@ -351,7 +353,8 @@ class _Import:
             except UnsupportedOp as problem:
                 refusal = problem
         for name in entry.ignores if entry is not None else ():
-            node.attributes.pop(name, None)
+            if not functions.has_attribute(node.type, node.domain, name):
+                node.attributes.pop(name, None)
         if not self._by_body(proto, node):
             self._keep(proto, node, refusal, where)
 
@@ -630,7 +633,7 @@ class _Import:
 
     def _copied(self, name: str, tensor: ir.Tensor, value: Value) -> ir.Tensor:
         """Return a tensor of its own for an output that shares one with something else."""
-        self.builder.node = f"{name}_copy"
+        self.builder.node = name + COPY
         why = f"output {name!r} is a scalar, an input, a constant or another output"
         if value.is_dynamic:
             copy = self.builder.unary("Identity", value, package=ir.HOST_PACKAGE).tensor
