@@ -19,6 +19,8 @@ DROPPED = {
     "prune": "nothing reads its result",
 }
 """Why the ops of nodes go in passes, by the name of the pass."""
+COPY = "_copy"
+"""What stands behind the name of an output in the name of an op that copies it."""
 
 
 @dataclass(slots=True)
@@ -43,13 +45,18 @@ class Findings:
     Attributes:
         problems: Everything that keeps the model from being converted.
         nodes: The nodes of the source, in its order.
+        makers: Name of the node that makes it, by the name of each output of the model.
     """
 
     problems: list[XdlcError] = field(default_factory=list)
     nodes: list[SourceNode] = field(default_factory=list)
+    makers: dict[str, str] = field(default_factory=dict)
 
     def settle(self, graphs: Iterable[Graph], removed: Mapping[str, str]) -> None:
         """Give a reason to each node that no op names any more, and leave only nodes in origins.
+
+        Ops that bring an output into the source's form count for the node that makes it; those behind an
+        input count for none.
 
         Args:
             graphs: The graphs after the passes.
@@ -60,7 +67,8 @@ class Findings:
         for graph in graphs:
             for op in graph.ops:
                 if not known.issuperset(op.origin.nodes):
-                    kept = tuple(name for name in op.origin.nodes if name in known)
+                    names = (self.makers.get(name.removesuffix(COPY), name) for name in op.origin.nodes)
+                    kept = tuple(dict.fromkeys(name for name in names if name in known))
                     op.origin = Origin(kept, op.origin.reason)
                 carried.update(op.origin.nodes)
         for node in self.nodes:

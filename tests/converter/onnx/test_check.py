@@ -1,0 +1,150 @@
+"""What ``check`` reports: every problem at once, the target's verdict, the fate of the nodes."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import xdlc
+from tests.htp_models import needs_htp
+from xdlc.errors import ConstraintError, ModelError, StorageError, UnsupportedOp, UsageError
+from xdlc.runtime.htp import library
+
+node = helper.make_node
+
+
+@pytest.fixture
+def tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "find_spec", lambda name: None)
+
+
+def troubled(models: Any, *, custom: bool = True) -> Path:
+    """Return a model with operators nobody knows, one of the host, a wide integer and an inner Softmax."""
+    nodes = [
+        node("Conv", ["x", "w"], ["c"], "conv", pads=[1] * 4),
+        node("Relu", ["c"], ["r"], "relu"),
+        node("Det", ["m"], ["d"], "det"),
+        node("Add", ["ids", "wide"], ["i"], "add"),
+        node("Neg", ["x"], ["nobody"], "neg"),
+    ]
+    outputs: dict[str, Any] = {"r": None, "d": None, "i": None}
+    if custom:
+        nodes += [
+            node("Odd", ["r"], ["o"], "odd", domain="acme"),
+            node("Odder", ["o"], ["p"], "odder", domain="acme"),
+        ]
+        outputs["p"] = None
+    model = models.make(
+        nodes,
+        {"x": [1, 3, 8, 8], "m": [2, 4, 4], "ids": [2]},
+        outputs,
+        {"w": np.ones((4, 3, 3, 3), "f4"), "wide": np.array([0, 2**40])},
+        types={"ids": TensorProto.INT64, "i": TensorProto.INT64},
+    )
+    model.opset_import.append(helper.make_opsetid("acme", 1))
+    return models.save(model)
+
+
+def test_all_problems_are_listed_without_raising(models: Any) -> None:
+    path = troubled(models)
+    report = xdlc.check(path)
+    assert [(each.node, each.op, each.kind) for each in report.problems] == [
+        ("odd", "Odd", "UnsupportedOp"),
+        ("odder", "Odder", "UnsupportedOp"),
+    ]
+    assert all(each.fix and each.by == "xdlc" and "acme::" in each.why for each in report.problems)
+    assert report.exit_code == UnsupportedOp.exit_code
+    assert (report.target, report.judge) == (None, None)
+    with pytest.raises(xdlc.XdlcError) as caught:
+        xdlc.convert(path)
+    assert [each.problem for each in caught.value.problems] == [each.why for each in report.problems]
+
+
+def test_what_could_be_converted_is_counted(models: Any) -> None:
+    report = xdlc.check(troubled(models))
+    assert report.qnn_ops["Conv2d"] == report.qnn_ops["ElementWiseNeuron"] == 1
+    assert report.host_only == {"Det": 1}
+    assert "Transpose: input 'x' is channel-first, the graph works channel-last" in report.inserted
+    fates = {each.node: each for each in report.nodes}
+    assert fates["conv"].ops == ("Conv2d conv",)
+    assert fates["det"].ops[0].startswith("xdlc::Det ")
+    assert fates["odd"].reason == fates["odder"].reason == "it could not be imported"
+    assert fates["neg"].reason == "no output of the model needs it"
+
+
+@pytest.mark.parametrize("installed", [pytest.param(True, marks=needs_htp), False])
+def test_the_target_is_asked_about_what_could_be_converted(
+    models: Any, installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not installed:
+        monkeypatch.setattr(library, "find_spec", lambda name: None)
+    report = xdlc.check(troubled(models), "sm8650")
+    assert report.target == "sm8650 (v75)"
+    assert ("vendor" in report.judge) is installed
+    assert {each.node for each in report.problems} == {"odd", "odder", "det", "add"}
+    wide = next(each for each in report.problems if each.node == "add")
+    assert "1099511627776" in wide.why
+    fine = xdlc.check(models.save(models.cnn(), "cnn.onnx"), "SM8650")
+    assert (fine.problems, fine.exit_code) == ((), 0)
+
+
+@needs_htp
+def test_the_vendors_refusals_name_the_source_nodes(models: Any) -> None:
+    axes = ["a", "b", "c", "d", "e", "f"]
+    nodes = [node("Transpose", ["x"], ["y"], "deep", perm=[5, 4, 3, 2, 1, 0])]
+    path = models.save(models.make(nodes, {"x": axes}, {"y": None}))
+    report = xdlc.check(path, "sm8650", input_dims={"x": (1, 2, 3, 4, 5, 6)})
+    assert [(each.node, each.by, each.kind) for each in report.problems] == [
+        ("deep", "vendor", "ConstraintError")
+    ]
+    assert "rank 6" in report.problems[0].why
+    assert report.exit_code == ConstraintError.exit_code
+
+
+@pytest.mark.usefixtures("tables")
+def test_socs_differ(models: Any) -> None:
+    path = models.save(models.cnn())
+    assert xdlc.check(path, "sm8650").problems == ()
+    (problem,) = xdlc.check(path, "sm8250").problems
+    assert "no HTP" in problem.why
+    (problem,) = xdlc.check(path, "sm6450").problems
+    assert "float graphs" in problem.why
+
+
+def test_a_failing_library_is_one_more_problem(models: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from xdlc.runtime.htp import process, support
+
+    monkeypatch.setattr(support, "_has_library", lambda: True)
+    monkeypatch.setattr(process, "library_folder", lambda: models.folder)
+    monkeypatch.setattr(process, "worker_command", lambda: ["false"])
+    report = xdlc.check(models.save(models.cnn()), "sm8650")
+    assert [each.kind for each in report.problems] == ["ChildDiedError"]
+    assert report.exit_code == 7
+
+
+def test_reports_are_values(models: Any) -> None:
+    path = models.save(models.cnn())
+    report = xdlc.check(path)
+    assert report == xdlc.check(path)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        report.exit_code = 1  # type: ignore[misc]
+
+
+def test_what_is_no_model_is_an_error(models: Any) -> None:
+    with pytest.raises(StorageError):
+        xdlc.check(models.folder / "gone.onnx")
+    (models.folder / "text.onnx").write_text("hello")
+    with pytest.raises(ModelError):
+        xdlc.check(models.folder / "text.onnx")
+    path = models.save(models.cnn())
+    with pytest.raises(UsageError, match="sm8650"):
+        xdlc.check(path, "sm8560")
+    with pytest.raises(UsageError, match="no option"):
+        xdlc.check(path, bach=1)
+    with pytest.raises(UsageError, match="--input_dim names 'z'"):
+        xdlc.check(path, input_dims={"z": (1,)})
