@@ -149,3 +149,12 @@ def test_square_constant_follows_the_order_of_its_partner(models):
     x = floats(2, 4, 4)
     found = xdlc.run(xdlc.convert(path), {"x": x})["y"]
     np.testing.assert_allclose(found, x.transpose(0, 2, 1) * weights["c"], rtol=1e-6)
+
+
+def test_layouts_of_inputs_and_outputs_are_noted_where_known(models):
+    assert xdlc.convert(models.save(models.cnn())).metadata["layouts"] == {"x": "NCHW"}
+    nodes = [node("Conv", "x w", "y", pads=[1, 1]), node("Relu", "z", "u")]
+    shapes = {"x": [1, 3, 8], "z": [1, 3, 8]}
+    weights = {"w": np.ones((4, 3, 3), np.float32)}
+    made = xdlc.convert(models.save(models.make(nodes, shapes, {"y": [1, 4, 8], "u": [1, 3, 8]}, weights)))
+    assert made.metadata["layouts"] == {"x": "NCF", "y": "NCF"}

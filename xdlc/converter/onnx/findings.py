@@ -19,6 +19,8 @@ DROPPED = {
     "prune": "nothing reads its result",
 }
 """Why the ops of nodes go in passes, by the name of the pass."""
+LAYOUTS = {3: "NCF", 4: "NCHW", 5: "NCDHW"}
+"""Names of channel-first layouts by rank."""
 COPY = "_copy"
 """What stands behind the name of an output in the name of an op that copies it."""
 
@@ -45,11 +47,13 @@ class Findings:
     Attributes:
         problems: Everything that keeps the model from being converted.
         nodes: The nodes of the source, in its order.
+        layouts: Layout of inputs and outputs, where known.
         makers: Name of the node that makes it, by the name of each output of the model.
     """
 
     problems: list[XdlcError] = field(default_factory=list)
     nodes: list[SourceNode] = field(default_factory=list)
+    layouts: dict[str, str] = field(default_factory=dict)
     makers: dict[str, str] = field(default_factory=dict)
 
     def settle(self, graphs: Iterable[Graph], removed: Mapping[str, str]) -> None:

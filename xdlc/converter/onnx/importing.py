@@ -10,7 +10,16 @@ from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx import control_flow, functions, host_only, protobuf, upgrades
 from xdlc.converter.onnx.control_flow import Assumed, Scope, SubGraph, Unsettled
-from xdlc.converter.onnx.findings import COPY, INNER, KNOWN, REFUSED, UNUSED, Findings, SourceNode
+from xdlc.converter.onnx.findings import (
+    COPY,
+    INNER,
+    KNOWN,
+    LAYOUTS,
+    REFUSED,
+    UNUSED,
+    Findings,
+    SourceNode,
+)
 from xdlc.converter.onnx.folding import evaluate, foldable
 from xdlc.converter.onnx.hints import hint_of
 from xdlc.converter.onnx.inference import Inference
@@ -241,7 +250,13 @@ class _Import:
                     value, order, why=f"input {entry.name!r} is channel-first, the graph works channel-last"
                 )
                 value = Value(lying, order, {identity(tensor.rank): tensor})
+                self._note_layout(entry.name, value)
             self.values[entry.name] = value
+
+    def _note_layout(self, name: str, value: Value) -> None:
+        """Note the meaning of the axes of an input or output whose axis 1 is known to be the channels."""
+        if value.rank in LAYOUTS and value.order == channel_last(value.rank):
+            self.findings.layouts[name] = LAYOUTS[value.rank]
 
     def _wants_channel_last(self, nodes: Sequence[Any]) -> set[str]:
         """Return the values that reach a channel-last op through ops that take any order."""
@@ -648,6 +663,7 @@ class _Import:
         builder, graph = self.builder, self.builder.graph
         value = self.values[name]
         builder.node = name
+        self._note_layout(name, value)
         tensor = value.scalar or builder.physical(
             value, identity(value.rank), why=f"output {name!r} keeps the source's axis order"
         )
