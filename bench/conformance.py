@@ -6,7 +6,8 @@
 Ours: model file, converter, DLC on disk, read back, host runtime; shapes are bound no further than the
 test's model binds them.  onnxruntime gets the test's model itself.  Both are compared with the test's
 expected outputs as the onnx package compares: number, shape and dtype equal, values within the test's own
-tolerances.
+tolerances.  An output that the DLC holds in fixed point is read as the model gives it: as stored
+integers, or as the numbers that they stand for.
 
 Counted are the tests whose inputs and outputs are all tensors of numbers or booleans.  Those with a
 sequence, an optional or strings are not, nor those that draw random numbers: their expected values come
@@ -39,6 +40,7 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx.backend.test.runner import Runner
+from references import run_as
 from tqdm import tqdm
 from workers import grouped, run
 
@@ -129,9 +131,12 @@ def run_ours(test: Any, folder: Path) -> tuple[str, str]:
             names = [value.name for value in test.model.graph.input]
             feeds = {name: array(value) for name, value in zip(names, inputs, strict=True)}
             stage = "run"
-            found = xdlc.run(model, feeds, native=True, threads=1)
-            results = [np.asarray(found[value.name]) for value in test.model.graph.output]
-            compare(test, [array(value) for value in outputs], results)
+            expected = {
+                value.name: array(given)
+                for value, given in zip(test.model.graph.output, outputs, strict=True)
+            }
+            found = run_as(model, feeds, {name: value.dtype for name, value in expected.items()})
+            compare(test, list(expected.values()), [np.asarray(found[name]) for name in expected])
     except xdlc.XdlcError as error:
         return "refused", f"{stage}: {reason_of(error)}"
     except AssertionError as error:

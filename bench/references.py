@@ -202,3 +202,21 @@ def is_random(row: Row, reference: Reference) -> bool:
     names = [value.name for value in session.get_outputs()]
     again = dict(zip(names, session.run(names, reference.feeds), strict=True))
     return bool(differences(again, reference)[0])
+
+
+def run_as(model: Any, feeds: Mapping[str, Any], dtypes: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a model of ours and return its outputs, fixed-point ones in the type that the source gives.
+
+    Such an output has two readings: stored integers, which a source that ends in QuantizeLinear gives, and
+    the real numbers that they stand for, which one gives that ends in DequantizeLinear.
+    """
+    from xdlc.runtime import CpuSession
+
+    session = CpuSession(model, threads=1)
+    results = session.run(feeds)
+    if all(array.dtype == dtypes.get(name, array.dtype) for name, array in results.items()):
+        return results
+    stored = session.run(feeds, native=True)
+    return {
+        name: array if array.dtype == dtypes.get(name) else stored[name] for name, array in results.items()
+    }
