@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
+from xdlc.converter.onnx.ops._compose import number, picked, product, select
+from xdlc.converter.onnx.ops._sampling import Sampling
 from xdlc.converter.onnx.registry import CHANNEL_LAST, Node, importer
-from xdlc.converter.values import Value, channel_last
+from xdlc.converter.values import Value, channel_last, inverse
+from xdlc.errors import UnsupportedOp
 from xdlc.ir.data import Array
 
 _MODES = {"nearest": 0, "linear": 1, "cubic": 2}
@@ -29,37 +33,107 @@ class _Request:
     scales: tuple[float, ...]
 
 
-@importer("Resize", since=11, layout=CHANNEL_LAST, ignores=("extrapolation_value", "cubic_coeff_a"))
+@importer("Resize", since=11, layout=CHANNEL_LAST)
 def resize(node: Node, b: Builder) -> Value:
-    """Map onto ResizeNearestNeighbor or ResizeBilinear where one gives the same, else onto Resize."""
+    """Map onto an op that gives the same, where there is one, else write each axis as a product."""
     x = node.required(0)
-    for name, allowed in (("antialias", 0), ("exclude_outside", 0)):
-        if node.attr(name, 0) != allowed:
-            raise node.problem(f"{name} is not offered by QNN")
+    request = _requested(node, x)
+    sampling = Sampling(
+        request.mode,
+        request.transform,
+        request.nearest,
+        node.attr("cubic_coeff_a", -0.75),
+        bool(node.attr("exclude_outside", 0)),
+        bool(node.attr("antialias", 0)),
+    )
+    beyond = node.attr("extrapolation_value", 0.0)
+    try:
+        if not (sampling.exclude_outside or sampling.antialias):
+            return _resize(node, b, x, request)
+    except UnsupportedOp:  # by all rules of ONNX then
+        pass
+    return _by_axes(node, b, x, request, sampling, beyond)
+
+
+def _requested(node: Node, x: Value) -> _Request:
     axes = [axis % x.rank for axis in node.attr("axes") or range(x.rank)]
     scales = node.static(2, "the scales")
     sizes = node.static(3, "the sizes")
+    policy = node.attr("keep_aspect_ratio_policy", "stretch")
     full_scales, full_sizes = [1.0] * x.rank, list(x.shape)
     if sizes is not None and sizes.size:
-        if node.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
-            raise node.problem("keep_aspect_ratio_policy other than stretch", "give explicit sizes")
-        for axis, size in zip(axes, sizes.reshape(-1), strict=True):
-            full_sizes[axis] = int(size)
-            full_scales[axis] = int(size) / x.shape[axis]
+        wanted = [int(size) for size in sizes.reshape(-1)]
+        ratios = [size / x.shape[axis] for axis, size in zip(axes, wanted, strict=True)]
+        if policy != "stretch":
+            common = min(ratios) if policy == "not_larger" else max(ratios)
+            ratios = [common] * len(axes)
+            wanted = [math.floor(x.shape[axis] * common + 0.5) for axis in axes]
+        for axis, size, ratio in zip(axes, wanted, ratios, strict=True):
+            full_sizes[axis], full_scales[axis] = size, ratio
     elif scales is not None and scales.size:
         for axis, scale in zip(axes, scales.reshape(-1), strict=True):
             full_scales[axis] = float(scale)
             full_sizes[axis] = int(np.floor(np.float32(x.shape[axis]) * np.float32(scale)))
     else:
-        raise node.problem("has neither scales nor sizes")
-    request = _Request(
+        raise node.invalid("has neither scales nor sizes")
+    return _Request(
         node.attr("mode", "nearest"),
         node.attr("coordinate_transformation_mode", "half_pixel"),
         node.attr("nearest_mode", "round_prefer_floor"),
         tuple(full_sizes),
         tuple(full_scales),
     )
-    return _resize(node, b, x, request)
+
+
+def _by_axes(node: Node, b: Builder, x: Value, request: _Request, sampling: Sampling, beyond: float) -> Value:
+    """Resize one axis after the other: by a Gather, or by a product with the matrix of shares."""
+    if sampling.mode != "nearest" and not x.dtype.is_float:
+        raise node.problem(f"{sampling.mode} interpolation of {x.dtype} values")
+    if x.rank == 1:
+        if sampling.transform == "tf_crop_and_resize":
+            raise node.problem("a region of a value of one axis")
+        lifted = replace(request, sizes=(1, *request.sizes), scales=(1.0, *request.scales))
+        return b.reshape(
+            _by_axes(node, b, b.reshape(x, (1, *x.shape)), lifted, sampling, beyond), request.sizes
+        )
+    regions = _regions(node, x) if sampling.transform == "tf_crop_and_resize" else [(0.0, 1.0)] * x.rank
+    outside = np.zeros((1,) * x.rank, np.bool_)
+    for axis, (n, m, scale) in enumerate(zip(x.shape, request.sizes, request.scales, strict=True)):
+        if n == m and scale == 1.0 and regions[axis] == (0.0, 1.0):
+            continue
+        places = sampling.positions(n, m, scale, regions[axis])
+        if sampling.transform == "tf_crop_and_resize":
+            lost = (places < 0) | (places > n - 1)
+            outside = outside | lost.reshape([-1 if held == axis else 1 for held in range(x.rank)])
+        if sampling.mode == "nearest":
+            x = picked(b, x, axis, sampling.picks(places, n))
+            continue
+        shares = sampling.matrix(places, n, scale).astype(x.dtype.numpy)
+        x = _mixed(b, x, axis, shares, f"{node.name}_shares{axis}")
+    if outside.any():
+        x = select(b, b.const(outside, f"{node.name}_outside"), number(b, x, beyond), x)
+    return x
+
+
+def _mixed(b: Builder, x: Value, axis: int, shares: Array, name: str) -> Value:
+    """Return ``x`` with an axis replaced by ``shares`` [m, n] of its elements."""
+    if axis == x.rank - 2:
+        return product(b, b.const(shares, name), x)
+    last = [held for held in range(x.rank) if held != axis] + [axis]
+    made = product(b, b.transpose(x, last), b.const(np.ascontiguousarray(shares.T), name))
+    return b.transpose(made, inverse(last))
+
+
+def _regions(node: Node, x: Value) -> list[tuple[float, float]]:
+    given = node.static(1, "the region")
+    axes = [axis % x.rank for axis in node.attr("axes") or range(x.rank)]
+    if given is None or given.size != 2 * len(axes):
+        raise node.invalid("its region does not fit its axes")
+    flat = [float(bound) for bound in given.reshape(-1)]
+    regions = [(0.0, 1.0)] * x.rank
+    for index, axis in enumerate(axes):
+        regions[axis] = flat[index], flat[index + len(axes)]
+    return regions
 
 
 @importer("Resize", since=10, layout=CHANNEL_LAST)
@@ -165,15 +239,8 @@ def _general(node: Node, x: Value, request: _Request) -> tuple[str, dict[str, ir
 
 
 def _positions(n: int, m: int, scale: float, request: _Request) -> Array:
-    """Return where each output element lies in the input (ONNX operator documentation of Resize)."""
-    out = np.arange(m, dtype=np.float64)
-    if request.transform == "asymmetric":
-        return out / scale
-    if request.transform == "align_corners":
-        return out * ((n - 1) / (m - 1)) if m > 1 else out * 0
-    if request.transform == "pytorch_half_pixel" and m == 1:
-        return out * 0
-    return (out + 0.5) / scale - 0.5
+    """Return where each output element lies in the input."""
+    return Sampling(request.mode, request.transform).positions(n, m, scale)
 
 
 def _native_positions(n: int, m: int, align: bool, half: bool) -> Array:

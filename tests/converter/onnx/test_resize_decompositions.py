@@ -1,0 +1,66 @@
+"""Resize by all rules of ONNX, held to its reference implementation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.onnx_models import check, floats, node
+
+X = floats(1, 2, 5, 6)
+TRANSFORMS = ["half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"]
+REGION = np.array([0, 0, 0.2, 0.3, 1, 1, 1.2, 0.8], np.float32)
+
+
+def resized(models, inputs, weights, x=X, **attributes):
+    nodes = [node("Resize", f"x {inputs}", **attributes)]
+    return check(models, nodes, {"x": x}, weights, opset=19, reference=True)
+
+
+@pytest.mark.parametrize("scales", [(1, 1, 0.6, 0.7), (1, 1, 1.7, 2.3), (1, 2, 0.6, 2.7)])
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_scales(models, mode, transform, scales):
+    attributes = {"mode": mode, "coordinate_transformation_mode": transform}
+    resized(models, "- scales", {"scales": np.array(scales, np.float32)}, **attributes)
+
+
+@pytest.mark.parametrize("rule", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+def test_rounding_of_positions(models, rule):
+    scales = np.array([1, 1, 0.7, 2.5], np.float32)
+    resized(models, "- scales", {"scales": scales}, mode="nearest", nearest_mode=rule)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("sizes", [(1, 2, 3, 2), (1, 2, 9, 7)])
+def test_antialias(models, mode, sizes):
+    resized(models, "- - sizes", {"sizes": np.array(sizes)}, mode=mode, antialias=1)
+
+
+@pytest.mark.parametrize("scales", [(1, 1, 0.6, 0.7), (1, 1, 2.0, 1.7)])
+def test_cubic_without_what_is_outside(models, scales):
+    attributes = {"mode": "cubic", "exclude_outside": 1, "cubic_coeff_a": -0.5}
+    resized(models, "- scales", {"scales": np.array(scales, np.float32)}, **attributes)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_region_and_what_lies_beyond(models, mode):
+    attributes = {
+        "mode": mode,
+        "coordinate_transformation_mode": "tf_crop_and_resize",
+        "extrapolation_value": 9.0,
+    }
+    resized(models, "roi - sizes", {"roi": REGION, "sizes": np.array([1, 2, 3, 4])}, **attributes)
+
+
+@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
+@pytest.mark.parametrize("axes", [[2, 3], [3, 2]])
+def test_kept_aspect_ratio(models, policy, axes):
+    attributes = {"axes": axes, "keep_aspect_ratio_policy": policy, "mode": "linear"}
+    resized(models, "- - sizes", {"sizes": np.array([7, 8])}, **attributes)
+
+
+def test_one_axis_and_integers(models):
+    scales = {"scales": np.array([1.5], np.float32)}
+    resized(models, "- scales", scales, floats(6), mode="linear")
+    resized(models, "- scales", scales, np.arange(6) + (1 << 40), mode="nearest")

@@ -1,0 +1,86 @@
+"""Resizing an axis as a matrix: which share each input element has in each output element.
+
+The rules are those of ONNX's Resize operator, all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from xdlc.ir.data import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the axes of a value are resized.
+
+    Attributes:
+        mode: ``nearest``, ``linear`` or ``cubic``.
+        transform: How positions are mapped (``coordinate_transformation_mode``).
+        nearest: How a position is rounded (``nearest_mode``).
+        cubic: Coefficient of the cubic kernel.
+        exclude_outside: Whether shares beyond the ends are dropped instead of given to the last element.
+        antialias: Whether kernels are widened where an axis shrinks.
+    """
+
+    mode: str
+    transform: str
+    nearest: str = "round_prefer_floor"
+    cubic: float = -0.75
+    exclude_outside: bool = False
+    antialias: bool = False
+
+    def positions(self, n: int, m: int, scale: float, region: tuple[float, float] = (0.0, 1.0)) -> Array:
+        """Return where each of ``m`` output elements lies among ``n`` input elements."""
+        out = np.arange(m, dtype=np.float64)
+        length = scale * n
+        if self.transform == "asymmetric":
+            return out / scale
+        if self.transform == "align_corners":
+            return out * 0 if length == 1 else out * ((n - 1) / (length - 1))
+        if self.transform == "tf_crop_and_resize":
+            start, end = np.asarray(region, np.float32)  # of that precision, so that ties are met
+            if length == 1:
+                return out * 0 + 0.5 * (start + end) * (n - 1)
+            return start * np.float32(n - 1) + out * ((end - start) * np.float32(n - 1) / (length - 1))
+        if self.transform == "pytorch_half_pixel" and length <= 1:
+            return out * 0
+        if self.transform == "half_pixel_symmetric":
+            return n / 2 * (1 - m / length) + (out + 0.5) / scale - 0.5
+        return (out + 0.5) / scale - 0.5
+
+    def picks(self, positions: Array, n: int) -> Array:
+        """Return the element that ``nearest`` takes for each position."""
+        floor, ceil = np.floor(positions), np.ceil(positions)
+        ratio = positions - floor
+        found = {
+            "floor": floor,
+            "ceil": ceil,
+            "round_prefer_floor": np.where(ratio <= 0.5, floor, ceil),
+            "round_prefer_ceil": np.where(ratio < 0.5, floor, ceil),
+        }[self.nearest]
+        return np.clip(found, 0, n - 1).astype(np.int64)
+
+    def matrix(self, positions: Array, n: int, scale: float) -> Array:
+        """Return the shares [m, n] of input elements in output elements at ``positions``."""
+        shrink = min(scale, 1.0) if self.antialias else 1.0
+        reach = int(np.ceil((2 if self.mode == "cubic" else 1) / shrink))
+        near = np.floor(positions).astype(np.int64)[:, None] + np.arange(-reach, reach + 1)
+        shares = self._kernel((near - positions[:, None]) * shrink)
+        if self.exclude_outside:
+            shares = np.where((near >= 0) & (near < n), shares, 0.0)
+        if self.exclude_outside or self.antialias:
+            shares = shares / shares.sum(axis=1, keepdims=True)
+        made = np.zeros((len(positions), n))
+        np.add.at(made, (np.arange(len(positions))[:, None], np.clip(near, 0, n - 1)), shares)
+        return made
+
+    def _kernel(self, distance: Array) -> Array:
+        x, a = np.abs(distance), self.cubic
+        if self.mode == "linear":
+            return np.clip(1 - x, 0, 1)
+        inner = ((a + 2) * x - (a + 3)) * x * x + 1
+        outer = ((x - 5) * x + 8) * x * a - 4 * a
+        return np.where(x <= 1, inner, np.where(x < 2, outer, 0.0))
