@@ -58,7 +58,8 @@ class Builder:
     Args:
         graph: The graph to lower.
         quantized: Whether fixed-point tensors are rounded to their encodings.
-        half: Whether float16 is computed in float16.
+        native: Whether values between ops keep the types that the graph states, float16 while they are
+            computed too; ops read integers in the type that they are computed in.
         graphs: The graphs that ops may run, by name.
         stated: Whether every fixed-point tensor is rounded, also where HTP would not.
     """
@@ -68,13 +69,13 @@ class Builder:
         graph: Graph,
         *,
         quantized: bool,
-        half: bool = False,
+        native: bool = False,
         graphs: Mapping[str, Graph] | None = None,
         stated: bool = False,
     ) -> None:
         self.graph = graph
         self.stated = stated
-        self.half = half
+        self.native = native
         self.quantized = quantized
         self.graphs = graphs or {}
         self.nodes: list[Any] = []
@@ -93,6 +94,7 @@ class Builder:
         self._converted: dict[tuple[Tensor, Perm, str], str] = {}
         self._shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._is_inner = False
+        self._owner: Op | None = None
         self.opsets: dict[str, int] = {"": HOST_OPSET}
 
     def inner(self, graph: Graph, nodes: list[Any] | None = None) -> Builder:
@@ -102,12 +104,13 @@ class Builder:
 
         Args:
             graph: The graph.
-            nodes: Where its nodes go; default: a list of their own.
+            nodes: Where its nodes go, which then belong to the current op; default: a list of their own.
         """
         made = Builder(
-            graph, quantized=self.quantized, half=self.half, graphs=self.graphs, stated=self.stated
+            graph, quantized=self.quantized, native=self.native, graphs=self.graphs, stated=self.stated
         )
         made.nodes = [] if nodes is None else nodes
+        made._owner = None if nodes is None else self.op
         made.constants, made.initializers, made._shared = self.constants, self.initializers, self._shared
         made._taken, made._counts, made._reserved = self._taken, self._counts, self._reserved
         made.node_ops, made._node_counts = self.node_ops, self._node_counts
@@ -165,7 +168,8 @@ class Builder:
         """
         from onnx import helper
 
-        base = self.op.name if self.op else "graph"
+        owner = self._owner or self.op
+        base = owner.name if owner else "graph"
         hint = self.op.outputs[0].name if self.op and self.op.outputs else base
         wanted = [True] * count if isinstance(count, int) else count
         outputs = tuple(self.name(f"{hint}~") if one else "" for one in wanted)
@@ -173,7 +177,7 @@ class Builder:
         while label in self.node_ops:
             self._node_counts[base] = self._node_counts.get(base, 0) + 1
             label = f"{base}~{self._node_counts[base]}"
-        self.node_ops[label] = self.op
+        self.node_ops[label] = owner
         given = {key: value for key, value in attrs.items() if value is not None}
         self.nodes.append(helper.make_node(type, list(inputs), outputs, name=label, domain=domain, **given))
         return outputs
@@ -246,9 +250,13 @@ class Builder:
 
     def dtype(self, tensor: Tensor) -> Any:
         """Return the numpy dtype that ``tensor`` is computed in."""
-        if self.half and tensor.dtype.name == "float16":
+        if self.native and tensor.dtype.name == "float16":
             return tensor.dtype.numpy
         return compute_dtype(tensor.dtype)
+
+    def held(self, tensor: Tensor) -> Any:
+        """Return the numpy dtype of the values of ``tensor`` between ops."""
+        return tensor.dtype.numpy if self.native and tensor.dtype.is_integer else self.dtype(tensor)
 
     def is_rounded(self, tensor: Tensor) -> bool:
         """Return whether values of ``tensor`` are rounded to its encoding."""
@@ -279,13 +287,14 @@ class Builder:
         if not rounded and not self.stated and tensor in self._unrounded:
             have, value = self._unrounded[tensor]
             return self._reordered(tensor, {have: value}, order)
-        converted = dtype is not None and dtype != self.dtype(tensor)
+        wanted = self.dtype(tensor) if dtype is None else dtype
+        converted = wanted != self.held(tensor)
         if converted and tensor.is_static and not tensor.dtype.is_fixed:
-            return self._static_as(tensor, order, dtype)
+            return self._static_as(tensor, order, wanted)
         held = self._real.setdefault(tensor, {})
         if order not in held:
             held[order] = self._make_real(tensor, order)
-        return self.cast(held[order], dtype) if converted else held[order]
+        return self.cast(held[order], wanted) if converted else held[order]
 
     def _static_as(self, tensor: Tensor, order: Perm, dtype: Any) -> str:
         """Return static data in another type, converted once and without a node."""
@@ -352,7 +361,7 @@ class Builder:
                 return qdq.static(self, tensor, order)
             data = real_data(tensor)
         else:
-            data = unpacked(tensor).cast(self.dtype(tensor))
+            data = unpacked(tensor).cast(self.held(tensor))
         return self.initializer(tensor.name, data.transpose(order))
 
     def write(
@@ -367,8 +376,9 @@ class Builder:
             dtype: Numpy dtype of the value; default: the one ``tensor`` is computed in.
         """
         order = tuple(range(tensor.rank)) if perm is None else tuple(perm)
-        if dtype is not None and dtype != self.dtype(tensor):
-            value = self.cast(value, self.dtype(tensor))
+        held = self.held(tensor)
+        if (self.dtype(tensor) if dtype is None else dtype) != held:
+            value = self.cast(value, held)
         if self.is_rounded(tensor):
             if qdq.has_form(tensor):
                 self._unrounded[tensor] = order, value
@@ -387,8 +397,8 @@ class Builder:
 
         For ops that can leave the range of a type that is computed in a wider one.
         """
-        held = tensor.dtype
-        if not held.is_integer or held.numpy.itemsize == self.dtype(tensor).itemsize:
+        stated = tensor.dtype
+        if self.native or not stated.is_integer or stated.numpy.itemsize == self.dtype(tensor).itemsize:
             return value
         return self.rounded(value, tensor)
 
@@ -408,7 +418,7 @@ class Builder:
         if same and not source.is_static:
             forms = self._stored_forms(source) or self._real.get(source)
         if not forms or isinstance(tensor.encoding, AxisScaleOffset):
-            self.write(tensor, self.read(source, perm))
+            self.write(tensor, self.read(source, perm, dtype=self.held(source)), dtype=self.held(source))
             return
         held = {tuple(perm.index(axis) for axis in order): value for order, value in forms.items()}
         (self._stored if source in self._stored else self._real)[tensor] = held

@@ -98,7 +98,7 @@ class Lowered:
 
     def dtype(self, tensor: Tensor) -> Any:
         """Return the numpy dtype of the ONNX values that hold a tensor."""
-        return self._builder.dtype(tensor)
+        return self._builder.held(tensor)
 
     def layout(self, tensor: str) -> tuple[int, ...]:
         """Return the axis order of ``value(tensor, any_layout=True)``, in axes of the tensor."""
@@ -147,9 +147,10 @@ class Lowered:
         """Make a tensor an output: fixed point and bfloat16 as float32, others in their own type."""
         from xdlc.ir.dtype import FLOAT32
 
-        value, b = self._builder.read(tensor), self._builder
+        b = self._builder
+        value = b.read(tensor, dtype=b.held(tensor))
         dtype = FLOAT32 if as_float(tensor.dtype) else tensor.dtype
-        if dtype.numpy != b.dtype(tensor):
+        if dtype.numpy != b.held(tensor):
             value = b.cast(value, dtype.numpy)
         unknown = tensor.producer is not None and tensor.producer.type in _UNKNOWN_EXTENTS
         self.add_output(tensor.name, value, dtype, None if unknown else _dims(tensor))
@@ -174,7 +175,7 @@ def lower(
     graph: Graph,
     *,
     quantized: bool = True,
-    half: bool = False,
+    native: bool = False,
     outputs: Iterable[str] | None = None,
     graphs: Mapping[str, Graph] | None = None,
     stated: bool = False,
@@ -186,7 +187,8 @@ def lower(
         quantized: Round fixed-point tensors to their encodings (QuantizeLinear and
             DequantizeLinear, which onnxruntime turns into integer kernels).  Otherwise encodings of
             activations are ignored and weights are dequantized.
-        half: Keep float16 as it is instead of computing in float32.
+        native: Keep the types that the graph states, for export; otherwise values are in the types that
+            they are computed in.
         outputs: Names of tensors to give out beside the graph's outputs.
         graphs: The graphs that ops of the graph run, by name; they become graphs inside of the model.
         stated: Round every fixed-point tensor, as the source of its encodings does; otherwise values
@@ -204,7 +206,7 @@ def lower(
     raise_all([problem for part in parts for problem in verify_extents(part)])
     raise_all(verify_control_flow(known, graph))
     extra = check_outputs(graph, outputs)
-    b = Builder(graph, quantized=quantized, half=half, graphs=known, stated=stated)
+    b = Builder(graph, quantized=quantized, native=native, graphs=known, stated=stated)
     b.reserve(graph.tensors)
     inputs, infos = _inputs(graph, b)
     lower_ops(graph, b)

@@ -62,7 +62,7 @@ def export(
     lowered = lower(
         _chosen(model, graph),
         quantized=encodings == "qdq",
-        half=True,
+        native=True,
         graphs=graphs,
         stated=isinstance(model, Model) and came_quantized(model),
     )

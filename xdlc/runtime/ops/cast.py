@@ -13,8 +13,9 @@ def cast(op: Op, b: Builder) -> None:
     """Lower to Cast; narrow integers wrap around as the stored type would."""
     source, target = args.operand(op, 0), args.result(op)
     order = b.orders(source)[0] if b.orders(source) else None
-    value, have = b.read(source, order), b.dtype(source)
-    if target.dtype.is_integer and target.dtype.numpy != b.dtype(target) and target.dtype != source.dtype:
+    have = b.held(source)
+    value = b.read(source, order, dtype=have)
+    if target.dtype.is_integer and target.dtype.numpy != b.held(target) and target.dtype != source.dtype:
         value, have = b.cast(value, target.dtype.numpy), target.dtype.numpy
     b.write(target, value, order, dtype=have)
 

@@ -21,7 +21,7 @@ def concat(op: Op, b: Builder) -> None:
         raise ModelError("has no inputs")
     rank, target = tensors[0].rank, args.result(op)
     axis = args.axis(op, rank, default=rank - 1)
-    dtype = functools.reduce(numpy.promote_types, (b.dtype(tensor) for tensor in tensors))
+    dtype = functools.reduce(numpy.promote_types, (b.held(tensor) for tensor in tensors))
     shared = [
         order
         for order in b.orders(tensors[0])
@@ -39,5 +39,5 @@ def pack(op: Op, b: Builder) -> None:
     if not tensors:
         raise ModelError("has no inputs")
     axis = args.axis(op, tensors[0].rank + 1)
-    values = [b.node("Unsqueeze", [b.read(tensor), b.ints(axis)]) for tensor in tensors]
-    b.write(args.result(op), b.node("Concat", values, axis=axis), dtype=b.dtype(tensors[0]))
+    values = [b.node("Unsqueeze", [b.read(tensor, dtype=b.held(tensor)), b.ints(axis)]) for tensor in tensors]
+    b.write(args.result(op), b.node("Concat", values, axis=axis), dtype=b.held(tensors[0]))

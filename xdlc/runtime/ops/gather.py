@@ -14,7 +14,7 @@ INDEX = numpy.dtype(numpy.int64)
 
 def _indices(b: Builder, index: Tensor) -> str:
     """Return indices in a type that the ONNX ops take: 64 bits where they are static, else 32 or 64."""
-    return b.read(index, dtype=INDEX if index.is_static or b.dtype(index).itemsize < 4 else None)
+    return b.read(index, dtype=INDEX if index.is_static else None)
 
 
 @lowering("Gather", "GatherElements")
@@ -22,8 +22,8 @@ def gather(op: Op, b: Builder) -> None:
     """Lower to the ONNX op of the same name; negative indices count from the end."""
     source, index = args.operand(op, 0), args.operand(op, 1)
     axis = args.axis(op, source.rank, default=0)
-    value = b.node(op.type, [b.read(source), _indices(b, index)], axis=axis)
-    b.write(args.result(op), value, dtype=b.dtype(source))
+    value = b.node(op.type, [b.read(source, dtype=b.held(source)), _indices(b, index)], axis=axis)
+    b.write(args.result(op), value, dtype=b.held(source))
 
 
 @lowering("GatherNd")

@@ -21,4 +21,4 @@ def reshape(op: Op, b: Builder) -> None:
             "fix the shape of the graph's inputs",
         )
     shape = [-1 if axis in target.dynamic_axes else extent for axis, extent in enumerate(target.shape)]
-    b.write(target, b.reshape(b.read(source), shape))
+    b.write(target, b.reshape(b.read(source, dtype=b.held(source)), shape), dtype=b.held(source))

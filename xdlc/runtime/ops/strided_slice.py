@@ -49,7 +49,7 @@ def strided_slice(op: Op, b: Builder) -> None:
         ends.append(BEFORE_ALL if end < 0 else end)
         steps.append(step)
         extents.append(max(0, -(-(end - begin) // step)))
-    value = b.read(source)
+    value = b.read(source, dtype=b.held(source))
     changed = [
         axis
         for axis in range(source.rank)
@@ -64,7 +64,7 @@ def strided_slice(op: Op, b: Builder) -> None:
         if _count(extents) != target.size:
             raise ModelError(f"slices of shape {extents} do not make an output of shape {list(target.shape)}")
         value = b.reshape(value, target.shape)
-    b.write(target, value)
+    b.write(target, value, dtype=b.held(source))
 
 
 def _count(extents: list[int]) -> int:

@@ -13,4 +13,8 @@ def tile(op: Op, b: Builder) -> None:
     """Lower to Tile."""
     source = args.operand(op, 0)
     multiples = args.integers(op, "multiples", source.rank)
-    b.write(args.result(op), b.node("Tile", [b.read(source), b.ints(*multiples)]))
+    b.write(
+        args.result(op),
+        b.node("Tile", [b.read(source, dtype=b.held(source)), b.ints(*multiples)]),
+        dtype=b.held(source),
+    )
