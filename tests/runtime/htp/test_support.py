@@ -7,7 +7,7 @@ import pytest
 
 from tests.htp_models import cnn, needs_htp, refused
 from xdlc.errors import ConstraintError
-from xdlc.ir import BlockScaleOffset, Graph, Model, Origin, ScaleOffset, Tensor, make_op, static, u32
+from xdlc.ir import BlockScaleOffset, Graph, Model, Origin, ScaleOffset, Tensor, make_op, static, string, u32
 from xdlc.ir import dtype as dt
 from xdlc.runtime.htp import library, support
 from xdlc.targets import find_soc
@@ -136,3 +136,33 @@ def test_socs_without_htp_are_told_by_the_table_of_socs() -> None:
     verdict = support.judge(cnn(quantized=True), find_soc("sm8250"))
     assert verdict.judge == "xdlc's table of SoCs"
     assert said(verdict) == [(None, "sm8250 has no HTP: its DSP is of architecture v66")]
+
+
+@pytest.mark.parametrize("installed", [pytest.param(True, marks=needs_htp), False])
+def test_the_ops_that_keep_a_branch_off_are_named(installed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not installed:
+        monkeypatch.setattr(library, "find_spec", lambda name: None)
+    deep = (1, 1, 1, 1, 1, 1)
+
+    def branch(name: str, kind: str) -> Graph:
+        graph = Graph(name)
+        x, y = graph.add_input(Tensor("x", deep, dt.FLOAT32)), Tensor("y", deep, dt.FLOAT32)
+        package = "xdlc" if kind == "Det" else "qti.aisw"
+        graph.append(make_op(graph, kind, [x], [y], name=f"{name}_op", package=package))
+        graph.add_output(y)
+        return graph
+
+    main = Graph("main")
+    c, x = main.add_input(Tensor("c", (1,), dt.BOOL8)), main.add_input(Tensor("x", deep, dt.FLOAT32))
+    y = Tensor("y", deep, dt.FLOAT32)
+    names = {"then_graph": string("then"), "else_graph": string("else")}
+    main.append(make_op(main, "If", [c, x], [y], names, name="if", package="xdlc"))
+    main.add_output(y)
+    graphs = (main, branch("then", "Reshape"), branch("else", "Det"))
+    verdict = support.judge(Model({graph.name: graph for graph in graphs}), SM8650)
+    assert [each.node for each in verdict.plain] == ["if", "else_op"]
+    assert verdict.plain[0].problem == (
+        "runs on the host only: HTP has no op that runs other graphs; "
+        "it would not take these ops inside either: 'then_op' (Reshape), 'else_op' (Det)"
+    )
+    assert {each.node for each in verdict.refused} == {"then_op"}

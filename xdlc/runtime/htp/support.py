@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -13,10 +13,12 @@ from xdlc.ir import (
     AxisScaleOffset,
     BlockScaleOffset,
     BlockwiseExpansion,
+    Graph,
     Model,
     Op,
     Tensor,
 )
+from xdlc.opdefs.control_flow import blockers, is_control_flow
 from xdlc.passes.narrow_integers import NarrowIntegers, misfits
 from xdlc.runtime.htp import validate
 from xdlc.runtime.htp.library import library_folder
@@ -25,6 +27,7 @@ from xdlc.targets import Arch, Soc
 
 PACKAGE = "onnxruntime-qnn"
 MAX_RANK = 5
+MOST_BLOCKERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +61,21 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600) -> Verdict:
         BackendError: If the vendor's library is installed but fails.
     """
     graphs = model.graphs.values()
-    plain: tuple[XdlcError, ...] = tuple(
-        _host_only(op) for graph in graphs for op in graph.ops if _is_host_only(op)
-    )
     if not soc.has_htp:
         problem = ConstraintError(
             f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}",
             fix="choose another SoC; HTP starts with v68",
         )
-        return Verdict("xdlc's table of SoCs", False, plain, (problem,))
+        return Verdict("xdlc's table of SoCs", False, tuple(_host_only(model, ())), (problem,))
     wide = tuple(problem for graph in graphs for problem in misfits(graph))
-    if not _has_library():
-        return Verdict("xdlc's tables of HTP", False, (*plain, *wide), tuple(_by_tables(model, soc)))
-    known = {problem.problem for problem in wide}
-    refused = tuple(each for each in _by_vendor(model, soc, timeout) if each.problem not in known)
-    return Verdict(f"the vendor's library ({PACKAGE} {version(PACKAGE)})", True, (*plain, *wide), refused)
+    if _has_library():
+        by, is_vendors = f"the vendor's library ({PACKAGE} {version(PACKAGE)})", True
+        known = {problem.problem for problem in wide}
+        refused = tuple(each for each in _by_vendor(model, soc, timeout) if each.problem not in known)
+    else:
+        by, is_vendors = "xdlc's tables of HTP", False
+        refused = tuple(_by_tables(model, soc))
+    return Verdict(by, is_vendors, (*_host_only(model, (*wide, *refused)), *wide), refused)
 
 
 def _by_vendor(model: Model, soc: Soc, timeout: float) -> tuple[XdlcError, ...]:
@@ -91,9 +94,40 @@ def _is_host_only(op: Op) -> bool:
     return op.package == HOST_PACKAGE
 
 
-def _host_only(op: Op) -> ConstraintError:
+def _host_only(model: Model, refused: Sequence[XdlcError]) -> Iterator[ConstraintError]:
+    """Yield a problem for each op of the host, for branches and loops with the ops that keep them off HTP."""
+    places: dict[str, list[str]] = {}
+    for problem in refused:
+        places.setdefault(problem.node or "", []).append(problem.where or "")
+    for graph in model.graphs.values():
+        inside: dict[Op, list[str]] = {}
+        for blocker in blockers(graph, model.graphs, lambda held, op: _refusal(held, op, places)):
+            inside.setdefault(blocker.caller, []).append(f"{blocker.op.name!r} ({blocker.op.type})")
+        for op in graph.ops:
+            if _is_host_only(op):
+                yield _host_problem(op, inside.get(op, ()))
+
+
+def _refusal(graph: Graph, op: Op, places: Mapping[str, Sequence[str]]) -> str | None:
+    if _is_host_only(op):
+        return "runs on the host only"
+    here = _place(graph, op)
+    return "refused" if any(place.endswith(here) for place in places.get(op.name, ())) else None
+
+
+def _place(graph: Graph, op: Op) -> str:
+    return f"graph {graph.name!r}: op {op.name!r} ({op.type})"
+
+
+def _host_problem(op: Op, inside: Sequence[str]) -> ConstraintError:
+    why = op.origin.reason or "no QNN operation carries it"
+    if is_control_flow(op):
+        why = "HTP has no op that runs other graphs"
+        if inside:
+            more = f" and {len(inside) - MOST_BLOCKERS} more" if len(inside) > MOST_BLOCKERS else ""
+            why += f"; it would not take these ops inside either: {', '.join(inside[:MOST_BLOCKERS])}{more}"
     return ConstraintError(
-        f"runs on the host only: {op.origin.reason or 'no QNN operation carries it'}",
+        f"runs on the host only: {why}",
         fix="rewrite it with operators that QNN has, or cut the model there and run this part on the host",
         node=op.name,
         op=op.type,
@@ -120,8 +154,9 @@ def _by_tables(model: Model, soc: Soc) -> Iterator[XdlcError]:
                 fix="quantize the model, or choose a SoC that takes float graphs",
             )
         for op in graph.ops:
-            yield from _by_shapes(op)
-            yield from _by_generation(op, soc)
+            for problem in (*_by_shapes(op), *_by_generation(op, soc)):
+                problem.where, problem.node, problem.op = _place(graph, op), op.name, op.type
+                yield problem
 
 
 def _by_shapes(op: Op) -> Iterator[XdlcError]:
@@ -133,11 +168,9 @@ def _by_shapes(op: Op) -> Iterator[XdlcError]:
         yield ConstraintError(
             f"has a tensor of rank {deepest}, HTP takes at most rank {MAX_RANK}",
             fix="reshape around the op",
-            node=op.name,
-            op=op.type,
         )
     if any(tensor.dynamic_axes for tensor in tensors):
-        yield ConstraintError(OPEN_EXTENTS, fix=BIND_EXTENTS, node=op.name, op=op.type)
+        yield ConstraintError(OPEN_EXTENTS, fix=BIND_EXTENTS)
 
 
 def _by_generation(op: Op, soc: Soc) -> Iterator[XdlcError]:
@@ -146,8 +179,6 @@ def _by_generation(op: Op, soc: Soc) -> Iterator[XdlcError]:
             yield ConstraintError(
                 f"needs {_CAPABILITIES[name]}, which {soc.capabilities.name} of {soc.name} does not have",
                 fix="quantize it otherwise, or choose a newer SoC",
-                node=op.name,
-                op=op.type,
             )
 
 
