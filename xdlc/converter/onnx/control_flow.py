@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -190,9 +190,11 @@ def import_if(importer: Importer, node: Node) -> list[Value]:
     test = _as_condition(importer, condition)
     subs, results = [], []
     for branch, key in zip(branches, ("then", "else"), strict=True):
-        with importer.sub_graph(_graph_name(importer, node, key)) as sub:
+        with importer.sub_graph(_graph_name(importer, node, key)) as sub, suppress(Unsettled):
             results.append(importer.inline(branch, {}))
         subs.append(sub)
+    if len(results) < len(branches):
+        raise Unsettled  # once the problems of both branches have been reported
     joined = [_joined(node, pair) for pair in zip(*results, strict=False)]
     for sub, values in zip(subs, results, strict=True):
         for value, (shape, _, _) in zip(values, joined, strict=False):
@@ -358,7 +360,7 @@ class Repeat:
     # ------------------------------------------------------------------ unrolling
 
     def _unrolled(self, importer: Importer) -> list[Value] | None:
-        """Return the results of the iterations one after the other; None if too many, or unknown, are needed."""
+        """Return the results of the iterations one after the other; None if too many are needed."""
         count = _known(self.trip)
         if (self.trip is not None and count is None) or (
             self.condition is not None and _known(self.condition) is None

@@ -51,7 +51,8 @@ def loop(op: Op, b: Builder) -> None:
     states = [inner.name(f"{op.name}~state") for _ in initial]
     _lower_inner(inner, body, [*states, *constants])
     results = [_named(inner, tensor) for tensor in body.outputs]
-    after = b.inner(cond, nodes=inner.nodes)
+    inner.op = op
+    after = inner.inner(cond, nodes=inner.nodes)
     _lower_inner(after, cond, [*(name for name, _ in results), *constants])
     going_on = _scalar(after, after.read(cond.outputs[0]))
     graph = _graph(

@@ -1,0 +1,552 @@
+"""If, Loop and Scan, held to onnxruntime through the DLC on disk and through the export as ONNX."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import xdlc
+from xdlc.errors import ModelError, ProblemList, UnsupportedOp, XdlcError
+from xdlc.runtime.export import export
+
+HEAD = '<ir_version: 8, opset_import: ["" : {opset}]>\n'
+X = np.array([[1, -2, 3], [0.5, 4, -1]], np.float32)
+TRUE, FALSE = np.array(True), np.array(False)
+
+
+def parsed(text, opset=17):
+    return onnx.parser.parse_model(HEAD.format(opset=opset) + text)
+
+
+def session(model):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def same(folder, model, *feeds, exported=True, **options):
+    """Convert, save, load and run a model, and its export; return the model as it was loaded."""
+    if isinstance(model, str):
+        model = parsed(model)
+    onnx.save(model, folder / "m.onnx")
+    xdlc.convert(folder / "m.onnx", **options).save(folder / "m.dlc")
+    loaded = xdlc.load(folder / "m.dlc")
+    engines = [lambda given: xdlc.run(loaded, given)]
+    names = [output.name for output in model.graph.output]
+    if exported:
+        export(loaded, folder / "e.onnx")
+        again = session(str(folder / "e.onnx"))
+        engines.append(lambda given: dict(zip(names, again.run(names, given), strict=True)))
+    source = session(model.SerializeToString())
+    for given in feeds:
+        for engine in engines:
+            found = engine(given)
+            for name, wanted in zip(names, source.run(names, given), strict=True):
+                assert (found[name].shape, found[name].dtype) == (wanted.shape, wanted.dtype)
+                np.testing.assert_allclose(found[name], wanted, rtol=1e-5, atol=1e-6)
+    return loaded
+
+
+def kinds(model):
+    return {name: [op.type for op in graph.ops] for name, graph in model.graphs.items()}
+
+
+def runners(model):
+    return [op for graph in model.graphs.values() for op in graph.ops if op.type in ("If", "While")]
+
+
+# ---------------------------------------------------------------------------- If
+
+
+def test_branches_capture_what_they_read(tmp_path):
+    model = same(
+        tmp_path,
+        """g (bool c, float[2,3] x) => (float[2,3] y)
+        <float[3] w = {1, 2, 3}> {
+            t = Tanh(x)
+            y = If (c) <
+                then_branch = a () => (float[2,3] p) { p = Mul(t, w) },
+                else_branch = b () => (float[2,3] q) { s = Sigmoid(x)  q = Add(s, t) }
+            >
+        }""",
+        {"c": TRUE, "x": X},
+        {"c": FALSE, "x": X},
+    )
+    (op,) = runners(model)
+    assert [tensor.name for tensor in op.inputs[1:]] == ["t", "x"]
+    assert list(model.graphs) == ["g", "g_y_then", "g_y_else"]
+    assert [tensor.name for tensor in model.graphs["g_y_then"].inputs] == ["t", "x"]
+    assert next(model.graphs["g_y_then"].ops).origin.nodes == ("p",)
+
+
+@pytest.mark.parametrize("which", ["true", "false"])
+def test_known_conditions_leave_one_branch(tmp_path, which):
+    number = 1 if which == "true" else 0
+    model = same(
+        tmp_path,
+        f"""g (float[2,3] x) => (float[2,3] y)
+        <bool c = {{{number}}}> {{
+            y = If (c) <
+                then_branch = a () => (float[2,3] p) {{ p = Tanh(x) }},
+                else_branch = b () => (float[2,3] q) {{ q = Sigmoid(x) }}
+            >
+        }}""",
+        {"x": X},
+    )
+    assert list(model.graphs) == ["g"]
+    assert len(model.main) == 1
+
+
+def test_conditions_on_known_shapes_are_known(tmp_path):
+    text = """g (float[2,N] x) => (float[2,M] y)
+        <int64 one = {1}, int64 three = {3}> {
+            s = Shape(x)
+            n = Gather(s, one)
+            c = Equal(n, three)
+            y = If (c) <
+                then_branch = a () => (float[A,B] p) { p = Tanh(x) },
+                else_branch = b () => (float[A,B] q) { q = Concat<axis=1>(x, x) }
+            >
+        }"""
+    assert list(same(tmp_path, text, {"x": X}, define_symbol={"N": 3}).graphs) == ["g"]
+    model = same(tmp_path, text, {"x": X}, {"x": X[:, :2]})
+    assert len(model.graphs) == 3
+    assert model.main.outputs[0].dynamic_axes == (1,)
+
+
+def test_branches_of_different_shape_and_rank(tmp_path):
+    text = """g (bool c, float[2,3] x) => (float y, float z)
+        <int64[1] zero = {0}, int64[1] m = {-1}> {
+            r, z = If (c) <
+                then_branch = a () => (float p, float q) { p = ReduceSum<keepdims=0>(x) q = Neg(x) },
+                else_branch = b () => (float s, float t) { s = Reshape(x, m) t = Concat<axis=0>(x, x) }
+            >
+            y = Add(r, r)
+        }"""
+    model = parsed(text)
+    for output in model.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    same(tmp_path, model, {"c": TRUE, "x": X}, {"c": FALSE, "x": X})
+
+
+def test_outputs_that_are_inputs_constants_and_scalars(tmp_path):
+    same(
+        tmp_path,
+        """g (bool[1] c, float[2,3] x, int64 n) => (float[2,3] y, int64 m, float[2,3] z)
+        <int64 one = {1}> {
+            y, m, z = If (c) <
+                then_branch = a () => (float[2,3] p, int64 q, float[2,3] r) {
+                    p = Identity(x) q = Add(n, one) r = Relu(x)
+                },
+                else_branch = b () => (float[2,3] p, int64 q, float[2,3] r) {
+                    p = Constant<value = float[2,3] {1, 2, 3, 4, 5, 6}>() q = Identity(n) r = Identity(p)
+                }
+            >
+        }""",
+        {"c": np.array([True]), "x": X, "n": np.array(2**40)},
+        {"c": np.array([False]), "x": X, "n": np.array(-(2**40))},
+    )
+
+
+def test_nested_branches_read_from_everywhere(tmp_path):
+    model = same(
+        tmp_path,
+        """g (bool c, bool d, float[2,3] x) => (float[2,3] y) {
+            t = Tanh(x)
+            y = If (c) <
+                then_branch = a () => (float[2,3] p) {
+                    u = Neg(t)
+                    p = If (d) <
+                        then_branch = aa () => (float[2,3] v) { v = Add(u, x) },
+                        else_branch = ab () => (float[2,3] w) { w = Mul(t, t) }
+                    >
+                },
+                else_branch = b () => (float[2,3] q) { q = Relu(t) }
+            >
+        }""",
+        *({"c": np.array(c), "d": np.array(d), "x": X} for c in (True, False) for d in (True, False)),
+    )
+    assert len(model.graphs) == 5
+    trace = [op.origin for graph in model.graphs.values() for op in graph.ops]
+    assert {("v",), ("w",), ("p",), ("y",)} <= {origin.nodes for origin in trace}
+    assert all(origin.nodes or origin.reason for origin in trace)
+
+
+def test_convolutions_in_a_branch(tmp_path):
+    same(
+        tmp_path,
+        """g (bool c, float[1,2,4,4] x) => (float[1,2,4,4] y)
+        <float[2,2,1,1] w = {1, 2, 3, 4}> {
+            y = If (c) <
+                then_branch = a () => (float[1,2,4,4] p) { k = Conv(x, w) p = Relu(k) },
+                else_branch = b () => (float[1,2,4,4] q) { q = MaxPool<kernel_shape=[1,1]>(x) }
+            >
+        }""",
+        {"c": TRUE, "x": np.linspace(-1, 1, 32, dtype=np.float32).reshape(1, 2, 4, 4)},
+        {"c": FALSE, "x": np.linspace(-1, 1, 32, dtype=np.float32).reshape(1, 2, 4, 4)},
+    )
+
+
+# ---------------------------------------------------------------------------- Loop
+
+POWERS = """g (int64 n, bool c, float[3] x) => (float[3] y, float[K,3] all)
+    <float[3] f = {2, 0.5, -1}> {
+        y, all = Loop (n, c, x) <
+            body = b (int64 i, bool go, float[3] v) => (bool on, float[3] w, float[3] s) {
+                on = Identity(go)
+                w = Mul(v, f)
+                s = Identity(w)
+            }
+        >
+    }"""
+
+
+@pytest.mark.parametrize("count", [0, 1, 6])
+@pytest.mark.parametrize("go", [TRUE, FALSE])
+def test_loops_of_any_length(tmp_path, count, go):
+    feeds = {"n": np.array(count), "c": go, "x": X[0]}
+    model = same(tmp_path, POWERS, feeds)
+    (op,) = runners(model)
+    assert op.type == "While"
+    assert len(op.outputs) == 2
+
+
+def constant_loop(trip):
+    return f"""g (float[3] x) => (float[3] y, float[K,3] all, int64[K] numbers)
+    <int64 n = {{{trip}}}, bool c = {{1}}, float[3] f = {{2, 0.5, -1}}> {{
+        y, all, numbers = Loop (n, c, x) <
+            body = b (int64 i, bool go, float[3] v) => (bool go, float[3] w, float[3] s, int64 j) {{
+                w = Mul(v, f)
+                s = Neg(w)
+                j = Identity(i)
+            }}
+        >
+    }}"""
+
+
+def test_short_loops_are_unrolled(tmp_path):
+    model = same(tmp_path, constant_loop(4), {"x": X[0]})
+    assert list(model.graphs) == ["g"]
+    assert {op.package for op in model.main.ops} == {"qti.aisw"}
+    assert model.main.outputs[1].shape == (4, 3)
+
+
+@pytest.mark.parametrize("limit", [0, 3])
+def test_longer_loops_stay(tmp_path, limit):
+    model = same(tmp_path, constant_loop(4), {"x": X[0]}, unroll_loops=limit)
+    (op,) = runners(model)
+    assert [tensor.shape for tensor in op.outputs] == [(3,), (4, 3), (4,)]  # every iteration runs
+    assert model.metadata["history"][0]["args"]["unroll_loops"] == str(limit)
+
+
+def test_weights_of_unrolled_bodies_are_held_once(tmp_path):
+    text = """g (float[1,3] x) => (float[1,3] y)
+    <int64 n = {5}> {
+        y = Loop (n, , x) <body = b (int64 i, bool go, float[1,3] v) => (bool go, float[1,3] w) {
+            k = Constant<value = float[3,3] {1, 2, 3, 4, 5, 6, 7, 8, 9}>()
+            t = MatMul(v, k)
+            w = Tanh(t)
+        }>
+    }"""
+    model = same(tmp_path, text, {"x": X[:1]})
+    assert sum(tensor.is_static for tensor in model.main.tensors.values()) == 1
+
+
+@pytest.mark.parametrize("limit", [0, 16])
+def test_loops_that_end_themselves(tmp_path, limit):
+    text = """g (float x) => (float y, int64 steps)
+    <int64 zero = {0}, int64 one = {1}, int64 five = {5}, bool yes = {1}> {
+        steps, y = Loop (, yes, zero, x) <
+            body = b (int64 i, bool go, int64 k, float v) => (bool on, int64 j, float w) {
+                j = Add(k, one)
+                w = Add(v, v)
+                on = Less(j, five)
+            }
+        >
+    }"""
+    model = same(tmp_path, text, {"x": np.array(1.5, np.float32)}, unroll_loops=limit)
+    assert (len(model.graphs) == 1) == (limit == 16)
+
+
+def test_conditions_computed_by_the_body(tmp_path):
+    text = """g (float x) => (float y, float[K] all)
+    <int64 most = {100}, bool yes = {1}, float limit = {50}> {
+        y, all = Loop (most, yes, x) <body = b (int64 i, bool go, float v) => (bool on, float w, float s) {
+            w = Add(v, v)
+            s = Neg(w)
+            on = Less(w, limit)
+        }>
+    }"""
+    same(
+        tmp_path,
+        text,
+        {"x": np.array(1.5, np.float32)},
+        {"x": np.array(60, np.float32)},
+        {"x": np.array(0.1, np.float32)},
+    )
+
+
+def test_states_whose_shape_changes(tmp_path):
+    text = """g (int64 n, float[1,2] x) => (float[M,2] y, float[K,1] sums)
+    <float[1,2] row = {1, 2}> {
+        y, sums = Loop (n, , x) <
+            body = b (int64 i, bool go, float[A,2] v) => (bool go, float[B,2] w, float[1] s) {
+                w = Concat<axis=0>(v, row)
+                t = ReduceSum<keepdims=0>(w)
+                e = Constant<value_ints=[1]>()
+                s = Reshape(t, e)
+            }
+        >
+    }"""
+    for limit in (0, 16):
+        model = same(
+            tmp_path, text, *({"n": np.array(n), "x": X[:1, :2]} for n in (0, 1, 3)), unroll_loops=limit
+        )
+        assert model.main.outputs[0].dynamic_axes == (0,)
+
+
+def test_elements_whose_shape_is_open(tmp_path):
+    text = """g (int64 n, float[P] x) => (float[P] y, float[K,P] all)
+    <float two = {2}> {
+        y, all = Loop (n, , x) <body = b (int64 i, bool go, float[P] v) => (bool go, float[P] w, float[P] s) {
+            w = Mul(v, two)
+            s = Neg(w)
+        }>
+    }"""
+    same(tmp_path, text, *({"n": np.array(n), "x": X[0]} for n in (1, 4)), {"n": np.array(2), "x": X[0, :1]})
+
+
+def test_states_that_nothing_changes_are_no_states(tmp_path):
+    text = """g (int64 n, float[3] x, float[3] k) => (float[3] y, float[3] same)
+    <float[3] w = {1, 2, 3}> {
+        y, same, w2 = Loop (n, , x, k, w) <
+            body = b (int64 i, bool go, float[3] v, float[3] a, float[3] c)
+                => (bool go, float[3] p, float[3] b, float[3] c) {
+                q = Add(v, a)
+                p = Mul(q, c)
+                b = Identity(a)
+            }
+        >
+    }"""
+    model = same(tmp_path, text, {"n": np.array(3), "x": X[0], "k": X[1]})
+    (op,) = runners(model)
+    assert len(op.outputs) == 1
+    body = model.graphs[op.param("body_graph")]
+    assert any(tensor.is_static and tensor.shape == (3,) for tensor in body.tensors.values())
+
+
+def test_counters_of_64_bits_stay_exact(tmp_path):
+    text = """g (int64 n, int64 start) => (int64 y, int64[K] all)
+    <int64 step = {4294967297}> {
+        y, all = Loop (n, , start) <body = b (int64 i, bool go, int64 v) => (bool go, int64 w, int64 u) {
+            w = Add(v, step)
+            u = Mul(i, step)
+        }>
+    }"""
+    same(tmp_path, text, {"n": np.array(5), "start": np.array(2**53 + 1)})
+
+
+def test_loops_inside_of_loops(tmp_path):
+    text = """g (int64 n, float[2] x) => (float[2] y, float[K,3,2] all)
+    <int64 three = {3}, float two = {2}> {
+        y, all = Loop (n, , x) <
+            body = b (int64 i, bool go, float[2] v) => (bool go, float[2] w, float[3,2] u) {
+                w, u = Loop (three, , v) <
+                    body = c (int64 j, bool on, float[2] p) => (bool on, float[2] q, float[2] t) {
+                        f = Cast<to=1>(i)
+                        r = Mul(p, two)
+                        q = Add(r, f)
+                        t = Neg(q)
+                    }
+                >
+            }
+        >
+    }"""
+    for limit in (0, 16):
+        model = same(tmp_path, text, *({"n": np.array(n), "x": X[0, :2]} for n in (0, 2)), unroll_loops=limit)
+        assert len(runners(model)) == (1 if limit else 2)
+
+
+def test_fp16_and_quantized_states(tmp_path):
+    text = """g (int64 n, float16[3] x, float[3] z) => (float16[3] y, float[3] u)
+    <float16[3] f = {2, 1, 1}, float s = {0.125}, uint8 o = {128}> {
+        y, u = Loop (n, , x, z) <
+            body = b (int64 i, bool go, float16[3] v, float[3] a)
+                => (bool go, float16[3] w, float[3] d) {
+                w = Add(v, f)
+                h = Add(a, a)
+                q = QuantizeLinear(h, s, o)
+                d = DequantizeLinear(q, s, o)
+            }
+        >
+    }"""
+    feeds = {"n": np.array(3), "x": X[0].astype(np.float16), "z": X[1]}
+    same(tmp_path, text, feeds)
+
+
+# ---------------------------------------------------------------------------- Scan
+
+
+@pytest.mark.parametrize("limit", [0, 16])
+@pytest.mark.parametrize("directions", [[0, 0], [1, 0], [0, 1]])
+def test_scans_along_any_axis_in_both_directions(tmp_path, directions, limit):
+    text = f"""g (float[2] h, float[2,4] x, float[4,3,2] z) => (float[2] y, float[2,4] s, float[2,3,4] t)
+    {{
+        y, s, t = Scan <num_scan_inputs = 2, scan_input_axes = [1, 0],
+            scan_input_directions = {directions}, scan_output_axes = [1, -1],
+            scan_output_directions = {directions},
+            body = b (float[2] a, float[2] p, float[3,2] q) => (float[2] k, float[2] k2, float[2,3] r) {{
+                k = Add(a, p)
+                k2 = Neg(k)
+                r = Transpose<perm=[1, 0]>(q)
+            }}
+        > (h, x, z)
+    }}"""
+    feeds = {
+        "h": X[0, :2],
+        "x": np.arange(8, dtype=np.float32).reshape(2, 4),
+        "z": np.arange(24, dtype=np.float32).reshape(4, 3, 2),
+    }
+    model = same(tmp_path, text, feeds, unroll_loops=limit)
+    assert (len(model.graphs) == 1) == (limit == 16)
+
+
+def test_scans_of_open_length(tmp_path):
+    text = """g (float[2] h, float[T,2] x) => (float[2] y, float[T,2] s) {
+        y, s = Scan <num_scan_inputs = 1, scan_input_directions = [1],
+            body = b (float[2] a, float[2] p) => (float[2] k, float[2] l) { k = Add(a, p) l = Neg(k) }> (h, x)
+    }"""
+    xs = [np.arange(2 * t, dtype=np.float32).reshape(t, 2) for t in (1, 5)]
+    same(tmp_path, text, *({"h": X[0, :2], "x": x} for x in xs))
+
+
+def test_scans_of_opset_8_take_batches(tmp_path):
+    text = """g (float[3,2] h, float[3,4,2] x) => (float[3,2] y, float[3,4,2] s) {
+        y, s = Scan <num_scan_inputs = 1,
+            body = b (float[2] a, float[2] p) => (float[2] k, float[2] l) { k = Add(a, p) l = Neg(k) }
+        > (, h, x)
+    }"""
+    x = np.arange(24, dtype=np.float32).reshape(3, 4, 2)
+    same(tmp_path, parsed(text, 8), {"h": X.T.copy(), "x": x})
+
+
+# ---------------------------------------------------------------------------- refusals
+
+
+def refused(folder, model, **options):
+    onnx.save(parsed(model) if isinstance(model, str) else model, folder / "m.onnx")
+    with pytest.raises(XdlcError) as caught:
+        xdlc.convert(folder / "m.onnx", **options)
+    return caught.value
+
+
+def test_sequences_as_states_are_refused_with_the_reason(tmp_path):
+    text = """g (int64 n, float[3] x) => (float[3] y) {
+        e = SequenceEmpty()
+        s = Loop (n, , e) <body = b (int64 i, bool go, seq(float[3]) v) => (bool go, seq(float[3]) w) {
+            w = SequenceInsert(v, x)
+        }>
+        y = ConcatFromSequence<axis=0>(s)
+    }"""
+    model = parsed(text)
+    error = refused(tmp_path, model)
+    found = error.problems if isinstance(error, ProblemList) else (error,)
+    assert all(isinstance(problem, UnsupportedOp) for problem in found)
+    assert any("Sequence" in problem.problem for problem in found)
+
+
+def test_problems_inside_of_branches_name_the_way_to_them(tmp_path):
+    text = """g (bool c, float[3] x) => (float[3] y) {
+        y = If (c) <
+            then_branch = a () => (float[3] p) { p = Nonsense(x) },
+            else_branch = b () => (float[3] q) { q = Rubbish(x) }
+        >
+    }"""
+    error = refused(tmp_path, text)
+    assert [problem.where.split(": ", 1)[1] for problem in error.problems] == [
+        "in If 'y': node 'p' (Nonsense, opset 17)",
+        "in If 'y': node 'q' (Rubbish, opset 17)",
+    ]
+
+
+def test_problems_of_loop_bodies_are_told_once(tmp_path):
+    for limit in (0, 16):
+        error = refused(tmp_path, constant_loop(4).replace("Mul(v, f)", "Nonsense(v, f)"), unroll_loops=limit)
+        assert not isinstance(error, ProblemList)
+        assert "operator Nonsense" in error.problem
+
+
+def test_branches_that_give_different_types_are_invalid(tmp_path):
+    text = """g (bool c, float[3] x) => (float[3] y) {
+        y = If (c) <
+            then_branch = a () => (float[3] p) { p = Neg(x) },
+            else_branch = b () => (int64[3] q) { q = Cast<to=7>(x) }
+        >
+    }"""
+    error = refused(tmp_path, text)
+    assert isinstance(error, ModelError)
+    assert "a value is of type float32 and int64" in error.problem
+
+
+def nested_ifs(depth):
+    """Return the bytes of a model of ``depth`` branches inside each other."""
+    leaf = onnx.helper.make_graph(
+        [onnx.helper.make_node("Neg", ["x"], ["y"])], "g", [], [onnx.ValueInfoProto(name="y")]
+    ).SerializeToString()
+    other = onnx.helper.make_attribute("else_branch", onnx.GraphProto.FromString(leaf)).SerializeToString()
+    tail = onnx.helper.make_graph([], "g", [], [onnx.ValueInfoProto(name="y")]).SerializeToString()
+    head = onnx.NodeProto(input=["c"], output=["y"], op_type="If").SerializeToString()
+    kind = onnx.AttributeProto(name="then_branch", type=onnx.AttributeProto.GRAPH).SerializeToString()
+    graph = leaf
+    for _ in range(depth):
+        attribute = kind + _field(6, graph)
+        graph = _field(1, head + _field(5, attribute) + _field(5, other)) + tail
+    inputs = [
+        onnx.helper.make_tensor_value_info("c", 9, ()),
+        onnx.helper.make_tensor_value_info("x", 1, (1,)),
+    ]
+    for entry in inputs:
+        graph += _field(11, entry.SerializeToString())
+    opset = onnx.helper.make_opsetid("", 17).SerializeToString()
+    return onnx.ModelProto(ir_version=8).SerializeToString() + _field(8, opset) + _field(7, graph)
+
+
+def _field(number, content):
+    def varint(value):
+        out = bytearray()
+        while value > 0x7F:
+            out.append(value & 0x7F | 0x80)
+            value >>= 7
+        return bytes([*out, value])
+
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def test_deep_nesting_is_refused_at_once(tmp_path):
+    (tmp_path / "m.onnx").write_bytes(nested_ifs(16))
+    assert len(xdlc.convert(tmp_path / "m.onnx").graphs) == 33
+    for depth in (40, 10_000):
+        (tmp_path / "m.onnx").write_bytes(nested_ifs(depth))
+        begun = time.monotonic()
+        with pytest.raises(XdlcError) as caught:
+            xdlc.convert(tmp_path / "m.onnx")
+        assert time.monotonic() - begun < 5
+        assert caught.value.fix
+
+
+def test_unrolling_is_bounded(tmp_path):
+    """Loops inside of loops, each short, whose iterations are millions in all."""
+    inner = "w = Neg(v)"
+    for level in range(8):
+        inner = f"""w = Loop (n, , v) <
+            body = b{level} (int64 i{level}, bool go, float[3] v) => (bool go, float[3] w) {{ {inner} }}>"""
+    text = f"g (float[3] v) => (float[3] w) <int64 n = {{10}}> {{ {inner} }}"
+    begun = time.monotonic()
+    onnx.save(parsed(text), tmp_path / "m.onnx")
+    model = xdlc.convert(tmp_path / "m.onnx")
+    assert sum(len(graph) for graph in model.graphs.values()) < 40_000
+    assert time.monotonic() - begun < 30
