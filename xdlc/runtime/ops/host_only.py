@@ -28,6 +28,8 @@ def host_only(op: Op, b: Builder) -> None:
     b.require_opset(domain, version)
     kinds = _attribute_kinds(op.type, version, domain)
     attributes = {name: _attribute(name, param, kinds) for name, param in op.params.items() if name != DOMAIN}
+    if "dtype" in attributes and _is_half(op.outputs[0]):  # which are computed in another type
+        attributes["dtype"] = _element(b.dtype(op.outputs[0]))
     wanted = [tensor.dtype is not UNDEFINED for tensor in op.outputs]
     double = op.type in _DOUBLE
     operands = [_operand(tensor, b, double) for tensor in op.inputs]
@@ -52,6 +54,13 @@ def _given(tensor: Tensor, b: Builder, double: bool) -> Any:
 
 def _is_half(tensor: Tensor) -> bool:
     return tensor.dtype.is_float and tensor.dtype.bits == 16
+
+
+def _element(dtype: Any) -> int:
+    """Return ONNX's number of a numpy dtype."""
+    from onnx import helper
+
+    return int(helper.np_dtype_to_tensor_dtype(dtype))
 
 
 def _attribute_kinds(type: str, version: int, domain: str) -> dict[str, str]:

@@ -28,7 +28,10 @@ from xdlc.converter.values import Value, channel_last, identity
 # Tools of onnxruntime misspell epsilon; onnxruntime passes over what it does not know.
 @importer("LayerNormalization", ignores=("epsion",))
 def layer_normalization(node: Node, b: Builder) -> list[Value]:
-    """Map onto LayerNorm over the axes from ``axis`` on; its statistics, if used, are written out."""
+    """Map onto LayerNorm over the axes from ``axis`` on; its statistics, if used, are written out.
+
+    The result has the type of the scale: tools fuse it from half inputs and float weights.
+    """
     x, scale, bias = node.required(0), node.required(1), node.input(2)
     axis = node.attr("axis", -1) % x.rank
     features = math.prod(x.shape[axis:])
@@ -41,7 +44,7 @@ def layer_normalization(node: Node, b: Builder) -> list[Value]:
         "epsilon": ir.f32(node.attr("epsilon", 1e-5)),
     }
     out = b.emit("LayerNorm", inputs, flat.shape, x.dtype, params)
-    result = b.reshape(Value(out, identity(flat.rank)), x.shape)
+    result = b.cast(b.reshape(Value(out, identity(flat.rank)), x.shape), scale.dtype)
     stash = node.attr("stash_type", 1)
     return [result, *_statistics(node, b, x, axis, stash)] if any(node.outputs[1:]) else [result]
 
