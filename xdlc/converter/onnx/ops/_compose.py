@@ -112,6 +112,21 @@ def joined(b: Builder, values: Sequence[Value], axis: int) -> Value:
     return Value(b.emit("Concat", tensors, shape, tensors[0].dtype, {"axis": ir.u32(lying)}), order)
 
 
+def cut(b: Builder, x: Value, axis: int, count: int) -> list[Value]:
+    """Return a source axis cut into equal parts."""
+    size = x.shape[axis] // count
+    if count == 1 or x.is_static:
+        return [part(b, x, axis, index * size, (index + 1) * size) for index in range(count)]
+    lying = x.order.index(axis)
+    shape = [size if held == lying else extent for held, extent in enumerate(x.tensor.shape)]
+    params: dict[str, ir.Param] = {
+        "axis": ir.u32(lying),
+        "split_index": ir.static("", np.arange(size, size * count, size, dtype=np.uint32)),
+    }
+    made = b.emit_many("Split", [x.tensor], [(shape, x.dtype)] * count, params)
+    return [Value(tensor, x.order) for tensor in made]
+
+
 def picked(b: Builder, x: Value, axis: int, positions: Array) -> Value:
     """Return the elements at known positions of a source axis."""
     if np.array_equal(positions, np.arange(x.shape[axis])):

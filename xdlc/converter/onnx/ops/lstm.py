@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
+from xdlc.converter.onnx.ops._compose import number, part
+from xdlc.converter.onnx.ops._recurrent import Cell, directions, lengths, time_major, unrolled
+from xdlc.converter.onnx.ops.binary import SUBTRACT
 from xdlc.converter.onnx.registry import Node, importer
 from xdlc.converter.values import Value, identity
 from xdlc.ir import Tensor, TensorData
@@ -29,29 +34,19 @@ _DEFAULTS: dict[str, ir.Param] = {
 _GATES = {"input": 0, "output": 1, "forget": 2, "cell": 3}  # ONNX's order of the four blocks
 
 
-@importer("LSTM", since=7, ignores=("hidden_size", "activation_alpha", "activation_beta"))
+@importer("LSTM", since=7)
 def lstm(node: Node, b: Builder) -> list[Value]:
-    """Map each direction onto one Lstm; two directions are joined afterwards."""
+    """Map each direction onto one Lstm; forms that it does not have are written step by step."""
+    return time_major(node, b, _time_major, [5, 6])
+
+
+def _time_major(node: Node, b: Builder) -> list[Value]:
     x = node.required(0)
-    direction = node.attr("direction", "forward")
-    activations = node.attr("activations") or ["Sigmoid", "Tanh", "Tanh"] * (
-        1 + (direction == "bidirectional")
-    )
-    if [name.lower() for name in activations] != ["sigmoid", "tanh", "tanh"] * (len(activations) // 3):
-        raise node.problem(f"activations {activations}; QNN's Lstm has Sigmoid, Tanh, Tanh")
-    for name in ("clip", "input_forget"):
-        if node.attr(name, 0):
-            raise node.problem(f"{name} = {node.attr(name)} is not offered by QNN")
-    if node.attr("layout", 0):
-        raise node.problem("layout = 1", "export with layout = 0 (time first)")
     if x.rank != 3:
-        raise node.problem(f"input of rank {x.rank} instead of 3")
-    lengths = node.static(4, "the sequence lengths")
-    if lengths is not None and any(int(length) != x.shape[0] for length in lengths):
-        raise node.problem("sequences of different lengths", "run each length by itself")
-    flags = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(direction)
-    if flags is None:
-        raise node.problem(f"direction {direction!r} is unknown")
+        raise node.invalid(f"input of rank {x.rank} instead of 3")
+    flags = directions(node)
+    if not _offered(node, x):
+        return _unrolled(node, b)
     runs = [_direction(node, b, x, index, reverse) for index, reverse in enumerate(flags)]
     if len(runs) == 1:
         return runs[0]
@@ -69,10 +64,51 @@ def lstm(node: Node, b: Builder) -> list[Value]:
     return joined
 
 
+def _offered(node: Node, x: Value) -> bool:
+    """Return whether QNN's Lstm computes the same."""
+    usual = ["sigmoid", "tanh", "tanh"] * len(directions(node))
+    named = [name.lower() for name in node.attr("activations") or usual]
+    node.attr("hidden_size")
+    weights = [node.input(position) for position in (1, 2, 3, 7)]
+    return (
+        named == usual
+        and not any(node.attr(name, 0) for name in ("clip", "input_forget"))
+        and lengths(node, *x.shape[:2]) is None
+        and all(value is None or value.is_static for value in weights)
+    )
+
+
+def _unrolled(node: Node, b: Builder) -> list[Value]:
+    coupled = bool(node.attr("input_forget", 0))
+    given = node.input(7)
+
+    def peep(cell: Cell, total: Value, index: int, memory: Value, direction: int) -> Value:
+        if given is None:
+            return total
+        units = cell.units
+        own = b.reshape(part(b, given, 0, direction, direction + 1), (3 * units,))
+        weight = part(b, own, 0, index * units, (index + 1) * units)
+        return cell.sum(total, cell.times(weight, memory))
+
+    def step(cell: Cell, share: Value, states: Sequence[Value]) -> list[Value]:
+        hidden, memory = states
+        total = cell.sum(share, cell.recur(hidden, 0, 4))
+        gate = {name: cell.gate(total, index) for name, index in _GATES.items()}
+        taken = cell.activate(0, peep(cell, gate["input"], 0, memory, cell.index))
+        if coupled:
+            kept = b.binary(SUBTRACT, number(b, taken, 1), taken)
+        else:
+            kept = cell.activate(0, peep(cell, gate["forget"], 2, memory, cell.index))
+        new = cell.activate(1, gate["cell"])
+        memory = cell.sum(cell.times(kept, memory), cell.times(taken, new))
+        shown = cell.activate(0, peep(cell, gate["output"], 1, memory, cell.index))
+        return [cell.times(shown, cell.functions[2](b, memory)), memory]
+
+    return unrolled(node, b, 4, ["Sigmoid", "Tanh", "Tanh"], [5, 6], step)
+
+
 def _direction(node: Node, b: Builder, x: Value, index: int, reverse: bool) -> list[Value]:
     """Append one Lstm; return all hidden states [T, 1, N, H], the last one and the cell [1, N, H]."""
-    for position, what in ((1, "W"), (2, "R"), (3, "B"), (7, "P")):
-        node.static(position, f"the weights {what}")
     steps, batch, _ = x.shape
     weight, recurrence = _block(node, 1, index), _block(node, 2, index)
     units = recurrence.shape[1]
@@ -92,11 +128,10 @@ def _direction(node: Node, b: Builder, x: Value, index: int, reverse: bool) -> l
             zeros = np.zeros((batch, units), x.dtype.numpy)
             return b.source_order(b.const(zeros, f"{node.name}_{what}_{index}"))
         count = given.shape[0]
-        if count > 1:
-            if not given.is_static:
-                raise node.problem(f"its initial {what} of two directions is computed at run time")
+        if count > 1 and given.is_static:
             return b.source_order(b.const(given.numpy()[index], f"{node.name}_{what}_{index}"))
-        return b.source_order(b.reshape(given, given.shape[1:]))
+        own = part(b, given, 0, index, index + 1)
+        return b.source_order(b.reshape(own, given.shape[1:]))
 
     inputs: list[Tensor | None] = [b.source_order(x)]
     inputs += [gate(weight, name, "w") for name in ("forget", "cell", "output")]
