@@ -1,6 +1,7 @@
 """Graph passes: each rewrites a graph and keeps what it computes."""
 
 from xdlc.passes.base import Pass, run
+from xdlc.passes.cast_stored_integers import CastStoredIntegers
 from xdlc.passes.fold_affine import FoldAffine
 from xdlc.passes.fold_batchnorm import FoldBatchnorm
 from xdlc.passes.fold_quantize_dequantize import FoldQuantizeDequantize
@@ -23,11 +24,12 @@ CONVERTER: tuple[Pass, ...] = (
 )
 """What the importers run, in this order, until nothing changes."""
 
-HTP: tuple[Pass, ...] = (NarrowIntegers(),)
+HTP: tuple[Pass, ...] = (NarrowIntegers(), CastStoredIntegers())
 """What brings a graph into the form that HTP takes, before it is asked about, compiled or emulated."""
 
 __all__ = [
     "CONVERTER",
+    "CastStoredIntegers",
     "FoldAffine",
     "FoldBatchnorm",
     "FoldQuantizeDequantize",

@@ -32,6 +32,16 @@ _MOVES = frozenset(
         "UnPack",
     )
 )
+_CONVOLUTIONS = {
+    "Conv1d": 2,
+    "Conv2d": 3,
+    "Conv3d": 4,
+    "DepthWiseConv1d": 2,
+    "DepthWiseConv2d": 3,
+    "TransposeConv1d": 2,
+    "TransposeConv2d": 3,
+    "TransposeConv3d": 4,
+}
 _GATHERS = frozenset(("Concat", "Pack"))
 _CLAMPS = frozenset(("Relu", "Relu1", "Relu6", "ReluMinMax"))
 
@@ -67,6 +77,23 @@ def clamps(op: Op) -> bool:
     if op.type == "ElementWiseNeuron":
         return op.param("operation") in (_RELU, _RELU_MIN_MAX)
     return op.type in _CLAMPS
+
+
+def weight_axes(op: Op) -> dict[int, int | None]:
+    """Return which inputs are weights or a bias, each with the axis of its output channels, if it has one.
+
+    A grouped transposed convolution has one scale: HTP's emulation (SDK 2.51, SM8650) is off by many
+    steps where its weights have one for each channel.
+    """
+    if op.package != ir.NATIVE_PACKAGE:
+        return {}
+    if op.type == "FullyConnected":
+        return {1: 0, 2: 0}
+    axis = _CONVOLUTIONS.get(op.type)
+    if axis is None:
+        return {1: None, 2: None} if op.type == "MatMul" else {}
+    grouped = op.type.startswith("Transpose") and op.param("group", 1) != 1
+    return {1: None if grouped else axis, 2: 0}
 
 
 def _is_relu(op: Op) -> bool:

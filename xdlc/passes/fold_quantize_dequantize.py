@@ -9,8 +9,8 @@ from xdlc import ir
 from xdlc.ir import Encoding, Graph, Op, Origin, ScaleOffset, Tensor, make_op
 from xdlc.ir.dtype import FLOAT32, DType
 from xdlc.opdefs import verify_op
-from xdlc.passes._carriers import carried, clamps, moves
-from xdlc.passes._stored import Form, stored_form
+from xdlc.passes._carriers import carried, clamps, moves, weight_axes
+from xdlc.passes._stored import Form, stored_constant, stored_weight
 
 BORDERS = ("Quantize", "Dequantize")
 
@@ -49,7 +49,9 @@ def _is_reinterpret(op: Op) -> bool:
 
 
 def _form(tensor: Tensor) -> Form | None:
-    return (tensor.dtype, tensor.encoding) if tensor.dtype.is_fixed and tensor.encoding else None
+    """Return how a computed tensor is stored; several scales are not for operations to compute with."""
+    encoding = tensor.encoding
+    return (tensor.dtype, encoding) if tensor.dtype.is_fixed and isinstance(encoding, ScaleOffset) else None
 
 
 def _is_open(tensor: Tensor | None) -> bool:
@@ -105,8 +107,7 @@ class _Plan:
         if not _carries(reader, tensor):
             return None
         asked = {self.wanted.get(result) for result in reader.outputs if self._is_read(result)}
-        form = asked.pop() if len(asked) == 1 else None
-        return form if form is not None and isinstance(form[1], ScaleOffset) else None
+        return asked.pop() if len(asked) == 1 else None
 
     def _is_read(self, tensor: Tensor) -> bool:
         return bool(self.graph.consumers(tensor)) or self.graph.is_output(tensor)
@@ -149,13 +150,12 @@ class _Plan:
             return False
         operands = [op.inputs[index] for index in positions]
         statics: dict[int, Tensor] = {}
-        if op.type == "Gather" and operands[0] is not None and operands[0].is_static:
-            table = stored_form(operands[0])
-            if table is not None and isinstance(table.encoding, ScaleOffset):
-                statics[positions[0]] = operands[0] = table
+        table = stored_weight(operands[0], None) if op.type == "Gather" and operands[0] is not None else None
+        if table is not None:
+            statics[positions[0]] = operands[0] = table
         found = {self._held(tensor) for tensor in operands}
         form = found.pop() if len(found) == 1 else None
-        if form is None or not isinstance(form[1], ScaleOffset):
+        if form is None:
             return False
         if clamps(op) and self.wanted.get(op.outputs[0], form) != form:
             return False
@@ -182,23 +182,25 @@ class _Plan:
                 results[tensor] = self.wanted[tensor]
             elif tensor.dtype.is_float:
                 return False
-        held = [tensor for tensor in op.inputs if self._held(tensor) is not None]
-        if not held:
+        types = [form[0] for form in map(self._held, op.inputs) if form is not None]
+        if not types or (op.type == "ElementWiseBinary" and len(set(types)) > 1):
             return False
-        width = self._held(held[0])
-        statics: dict[int, Tensor] = {}
+        axes, statics = weight_axes(op), dict[int, Tensor]()
         for index, tensor in enumerate(op.inputs):
             if tensor is None or not tensor.dtype.is_float or self._held(tensor) is not None:
                 continue
-            static = stored_form(tensor, like=width[0] if width is not None else None)
-            if static is None:
+            if index in axes:
+                found = stored_weight(tensor, axes[index])
+            else:
+                found = stored_constant(tensor, types[0])
+            if found is None:
                 return False
-            statics[index] = static
+            statics[index] = found
         return self._accept(op, statics, results)
 
     def _accept(self, op: Op, statics: dict[int, Tensor], results: dict[Tensor, Form]) -> bool:
         """Note an op as one on fixed point, unless HTP would rather have it on reals."""
-        inputs = [statics.get(index, self._stand_in(tensor)) for index, tensor in enumerate(op.inputs)]
+        inputs = [statics.get(index) or self._stand_in(tensor) for index, tensor in enumerate(op.inputs)]
         outputs = [self._typed(tensor, results.get(tensor)) for tensor in op.outputs]
         twin = Op(op.type, inputs, outputs, op.params, name=op.name, package=op.package)
         if len(verify_op(twin, backend="htp")) > len(verify_op(op, backend="htp")):

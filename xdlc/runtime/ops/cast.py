@@ -5,13 +5,21 @@ from __future__ import annotations
 from xdlc.ir import Op
 from xdlc.runtime import args
 from xdlc.runtime.builder import Builder
+from xdlc.runtime.ops.reinterpret import keep_stored, keeps_stored
 from xdlc.runtime.registry import lowering
 
 
 @lowering("Cast")
 def cast(op: Op, b: Builder) -> None:
-    """Lower to Cast; narrow integers wrap around as the stored type would."""
+    """Lower to Cast; narrow integers wrap around as the stored type would.
+
+    Between fixed point and integers of the same width the stored integers stay, as on HTP (emulation of
+    SDK 2.51, SM8650).
+    """
     source, target = args.operand(op, 0), args.result(op)
+    if keeps_stored(source.dtype, target.dtype):
+        keep_stored(source, target, b)
+        return
     order = b.orders(source)[0] if b.orders(source) else None
     have = b.held(source)
     value = b.read(source, order, dtype=have)

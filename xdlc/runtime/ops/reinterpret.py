@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdlc.errors import ModelError
-from xdlc.ir import HOST_PACKAGE, Op
+from xdlc.ir import HOST_PACKAGE, DType, Op, Tensor
 from xdlc.runtime import args, qdq
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.registry import lowering
@@ -13,8 +13,19 @@ from xdlc.runtime.registry import lowering
 def reinterpret(op: Op, b: Builder) -> None:
     """Lower to QuantizeLinear or DequantizeLinear, which undo what reading and writing do."""
     source, target = args.operand(op, 0), args.result(op)
-    if source.dtype.is_fixed == target.dtype.is_fixed or source.dtype.bits != target.dtype.bits:
+    if not keeps_stored(source.dtype, target.dtype):
         raise ModelError(f"turns {source.dtype} into {target.dtype}, not integers into fixed point or back")
+    keep_stored(source, target, b)
+
+
+def keeps_stored(source: DType, target: DType) -> bool:
+    """Return whether one type is fixed point and the other the plain integers that it stores."""
+    kinds = {source.kind, target.kind}
+    return source.bits == target.bits and kinds in ({"sfixed", "int"}, {"ufixed", "uint"})
+
+
+def keep_stored(source: Tensor, target: Tensor, b: Builder) -> None:
+    """Write the stored integers of ``source`` to ``target``."""
     order = b.orders(source)[0]
     if source.dtype.is_fixed:
         if not qdq.has_form(source):
