@@ -15,6 +15,7 @@ from xdlc.ir import Graph, Op, Role, Tensor
 from xdlc.opdefs.control_flow import IF, Loop, called, has_control_flow, is_control_flow, verify_control_flow
 from xdlc.runtime.builder import describe
 from xdlc.runtime.engine import Engine, contiguous
+from xdlc.runtime.iteration import Accumulator, accumulators, iteration
 from xdlc.runtime.lower import Lowered, as_float, check_outputs, lower
 from xdlc.runtime.stored import real_data, unpacked
 from xdlc.runtime.timeout import Watch
@@ -64,12 +65,23 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A ``While``."""
+    """A ``While``.
+
+    Attributes:
+        op: The op.
+        counts: How its operands divide.
+        condition: The graph of the condition, run before the first iteration.
+        iteration: The body, and the condition behind it; without the accumulators.
+        goes_on: Position among its results of whether there is another iteration.
+        grown: The accumulators by position.
+    """
 
     op: Op
     counts: Loop
     condition: Plan
-    body: Plan
+    iteration: Plan
+    goes_on: int
+    grown: Mapping[int, Accumulator]
 
     def run(self, values: Values, watch: Watch) -> None:
         """Run the body while the condition holds.
@@ -78,15 +90,25 @@ class Repeat:
             BackendError: If a loop takes longer than its time-out.
         """
         where = _place(self.op)
-        carried = [values[tensor.name] for tensor in self.op.inputs if tensor is not None]
-        constants = carried[self.counts.carried :]
-        del carried[self.counts.carried :]
+        given = [values[tensor.name] for tensor in self.op.inputs if tensor is not None]
+        carried, constants = given[: self.counts.carried], given[self.counts.carried :]
+        pieces: dict[int, list[Array]] = {index: [] for index in self.grown}
         with watch.loop(where) as loop:
-            while _truth(self.condition.run([*carried, *constants], watch)[0], where):
+            goes_on = _truth(self.condition.run(given, watch)[0], where)
+            while goes_on:
                 watch.check()
-                carried = self.body.run([*carried, *constants], watch)
+                kept = [array for index, array in enumerate(carried) if index not in pieces]
+                results = self.iteration.run([*kept, *constants], watch)
+                for index, rows in pieces.items():
+                    rows.append(results[index])
+                carried = results[: self.counts.carried]
+                goes_on = _truth(results[self.goes_on], where)
                 loop.done += 1
-        values.update(zip((tensor.name for tensor in self.op.outputs), carried, strict=False))
+        for index, tensor in enumerate(self.op.outputs):
+            held = carried[index]
+            if index in pieces:
+                held = self.grown[index].joined(given[index], pieces[index])
+            values[tensor.name] = held
 
 
 def _place(op: Op) -> str:
@@ -227,10 +249,15 @@ class _Maker:
         plan.outputs += [name for name in lowered.outputs if name not in part.tensors]
 
     def _caller(self, op: Op) -> Step:
-        plans = [self._called(name) for name in called(op)]
+        first, second = called(op)
         if op.type == IF:
-            return Branch(op, plans[0], plans[1])
-        return Repeat(op, Loop.of(op, plans[1].graph), plans[0], plans[1])
+            return Branch(op, self._called(first), self._called(second))
+        cond, body = self.graphs[first], self.graphs[second]
+        counts = Loop.of(op, body)
+        grown = accumulators(cond, body, counts)
+        graph, goes_on = iteration(cond, body, grown)
+        plan = self.plan(graph, [goes_on])
+        return Repeat(op, counts, self._called(first), plan, plan.outputs.index(goes_on), grown)
 
     def _called(self, name: str) -> Plan:
         if name not in self._plans:

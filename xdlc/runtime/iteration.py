@@ -1,0 +1,121 @@
+"""One iteration of a loop as one graph: the body, and the condition behind it.
+
+A state that only grows, at one end, by what each iteration makes, is not handed from iteration to
+iteration: its pieces are kept and joined once, so that the work is in proportion to the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Role, Tensor
+from xdlc.opdefs.control_flow import Loop
+
+Array = Any  # numpy.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """A state that grows.
+
+    Attributes:
+        axis: Along which.
+        in_front: Whether new pieces come first.
+    """
+
+    axis: int
+    in_front: bool
+
+    def joined(self, initial: Array, pieces: Sequence[Array]) -> Array:
+        """Return the state after all iterations."""
+        import numpy
+
+        if not pieces:
+            return initial
+        parts = [*reversed(pieces), initial] if self.in_front else [initial, *pieces]
+        return numpy.concatenate(parts, self.axis)
+
+
+def accumulators(cond: Graph, body: Graph, counts: Loop) -> dict[int, Accumulator]:
+    """Return the states of a loop that grow and that nothing inside of it looks at, by position."""
+    found = {}
+    for index in range(counts.outputs):
+        held, result = body.inputs[index], body.outputs[index]
+        op = result.producer
+        if (
+            op is None
+            or (op.package, op.type) != (NATIVE_PACKAGE, "Concat")
+            or len(op.inputs) != 2
+            or op.inputs.count(held) != 1
+            or body.consumers(held) != (op,)
+            or body.consumers(result)
+            or cond.consumers(cond.inputs[index])
+            or cond.outputs[0] is cond.inputs[index]
+        ):
+            continue
+        piece = op.inputs[1 if op.inputs[0] is held else 0]
+        same = piece is not None and (piece.dtype, piece.encoding) == (held.dtype, held.encoding)
+        if piece is None or not same or piece.producer is None or body.is_output(piece):
+            continue
+        axis = int(op.param("axis", held.rank - 1))
+        found[index] = Accumulator(axis, op.inputs[1] is held)
+    return found
+
+
+def iteration(cond: Graph, body: Graph, grown: Mapping[int, Accumulator]) -> tuple[Graph, str]:
+    """Return the graph of an iteration, and the name of the tensor that says whether there is another.
+
+    Its inputs are those of the body but for the accumulators, its outputs those of the body, of an
+    accumulator the piece that comes to it.
+
+    Args:
+        cond: The graph of the condition.
+        body: The body.
+        grown: The accumulators by position.
+    """
+    graph = body.clone()
+    states = graph.inputs
+    for index in grown:
+        result, held = graph.outputs[index], states[index]
+        op = result.producer
+        if op is None:
+            continue
+        piece = next(tensor for tensor in op.inputs if tensor is not None and tensor is not held)
+        result.role = Role.NATIVE
+        graph.outputs[index] = piece
+        piece.role = Role.OUTPUT
+        graph.remove(op)
+    graph.inputs = [tensor for index, tensor in enumerate(states) if index not in grown]
+    for index in grown:
+        del graph.tensors[states[index].name]
+    carried = len(body.outputs)
+    following = [*graph.outputs, *states[carried:]]
+    return graph, _append(graph, cond, following).name
+
+
+def _append(graph: Graph, cond: Graph, inputs: Sequence[Tensor]) -> Tensor:
+    """Add copies of the ops of a graph, which read ``inputs``; return its output."""
+    twins = dict(zip(cond.inputs, inputs, strict=True))
+
+    def twin(tensor: Tensor) -> Tensor:
+        if tensor not in twins:
+            role = Role.STATIC if tensor.is_static else Role.NATIVE
+            name = graph.unique_name(tensor.name)
+            twins[tensor] = graph.add_tensor(replace(tensor, name=name, role=role, producer=None))
+        return twins[tensor]
+
+    for op in cond.ops:
+        graph.append(
+            Op(
+                op.type,
+                [None if tensor is None else twin(tensor) for tensor in op.inputs],
+                [twin(tensor) for tensor in op.outputs],
+                op.params,
+                name=graph.unique_name(op.name),
+                package=op.package,
+                origin=op.origin,
+            )
+        )
+    return twin(cond.outputs[0])
