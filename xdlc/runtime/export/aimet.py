@@ -42,16 +42,17 @@ def save_encodings(
         UnsupportedOp: If an encoding has no form in the file.
         StorageError: If the file cannot be written.
     """
-    activations, params = [], []
+    activations: dict[str, dict[str, Any]] = {}
+    params: dict[str, dict[str, Any]] = {}
     for tensor in graph.tensors.values():
         if tensor.encoding is None or not tensor.dtype.is_fixed:
             continue
-        for name in sorted(held.get(tensor.name, ())):
-            (params if tensor.is_static else activations).append({"name": name, **_entry(tensor)})
+        for name in sorted(held.get(tensor.name, ())):  # tensors that differ in axis order may share values
+            (params if tensor.is_static else activations).setdefault(name, {"name": name, **_entry(tensor)})
     content = {
         "version": VERSION,
-        "activation_encodings": activations,
-        "param_encodings": params,
+        "activation_encodings": list(activations.values()),
+        "param_encodings": list(params.values()),
         "excluded_layers": [],
     }
     beside = Path(path).with_suffix(SUFFIX)

@@ -15,9 +15,11 @@ def batchnorm(op: Op, b: Builder) -> None:
     """Lower to BatchNormalization of statistics that change nothing, or to ``x * weight + bias``."""
     source, weight, bias = args.operand(op, 0), args.operand(op, 1), args.optional(op, 2)
     if source.rank > 1 and source.dtype.is_float and weight.shape == source.shape[-1:]:
-        order, zeros = channels_first(source.rank), numpy.zeros(weight.shape, b.dtype(source))
-        shift = b.constant(zeros) if bias is None else b.read(bias)
-        inputs = [b.read(source, order), b.read(weight), shift, b.constant(zeros), b.constant(zeros + 1)]
+        order, dtype = channels_first(source.rank), b.dtype(source)
+        zeros = numpy.zeros(weight.shape, dtype)
+        shift = b.constant(zeros) if bias is None else b.read(bias, dtype=dtype)
+        factor = b.read(weight, dtype=dtype)
+        inputs = [b.read(source, order), factor, shift, b.constant(zeros), b.constant(zeros + 1)]
         b.write(args.result(op), b.node("BatchNormalization", inputs, epsilon=0.0), order)
         return
     value = b.node("Mul", [b.read(source), b.read(weight)])

@@ -18,10 +18,11 @@ def _mean(b: Builder, x: str, axes: Sequence[int]) -> str:
 
 
 def _affine(op: Op, b: Builder, value: str, shape: Sequence[int] | None = None) -> str:
+    dtype = b.dtype(args.operand(op, 0))
     for index, type in ((1, "Mul"), (2, "Add")):
         tensor = args.optional(op, index)
         if tensor is not None:
-            factor = b.read(tensor)
+            factor = b.read(tensor, dtype=dtype)
             if shape is not None and tuple(shape) != tensor.shape:
                 factor = b.reshape(factor, shape)
             value = b.node(type, [value, factor])
@@ -49,9 +50,9 @@ def layer_norm(op: Op, b: Builder) -> None:
     first = source.rank - len(axes)
     extents = source.shape[first:]
     if axes == tuple(range(first, source.rank)) and gamma is not None and gamma.shape == extents:
-        inputs = [b.read(source), b.read(gamma)]
-        if beta is not None:
-            inputs.append(b.read(beta))
+        inputs = [
+            b.read(tensor, dtype=b.dtype(source)) for tensor in (source, gamma, beta) if tensor is not None
+        ]
         b.write(args.result(op), b.node("LayerNormalization", inputs, axis=first, epsilon=epsilon))
         return
     x = b.read(source)
@@ -82,10 +83,10 @@ def instance_norm(op: Op, b: Builder) -> None:
         raise ModelError(f"parameter 'region' is {region}, known are 0 to 2")
     if region == ACROSS_SPATIAL and not rms and divides and source.rank > 2 and gamma.rank == 1:
         order = channels_first(source.rank)
-        shift = b.read(beta) if beta is not None else b.constant([0.0] * gamma.size, b.dtype(source))
-        value = b.node(
-            "InstanceNormalization", [b.read(source, order), b.read(gamma), shift], epsilon=epsilon
-        )
+        dtype = b.dtype(source)
+        shift = b.constant([0.0] * gamma.size, dtype) if beta is None else b.read(beta, dtype=dtype)
+        inputs = [b.read(source, order), b.read(gamma, dtype=dtype), shift]
+        value = b.node("InstanceNormalization", inputs, epsilon=epsilon)
         b.write(args.result(op), value, order)
         return
     last = source.rank - 1
@@ -99,7 +100,7 @@ def instance_norm(op: Op, b: Builder) -> None:
         x = b.node("Sub", [x, _mean(b, x, axes)])
     value = _scaled(b, source, x, axes, epsilon) if divides else x
     if rms:
-        b.write(args.result(op), b.node("Mul", [value, b.read(gamma)]))
+        b.write(args.result(op), b.node("Mul", [value, b.read(gamma, dtype=b.dtype(source))]))
         return
     b.write(args.result(op), _affine(op, b, value))
 
