@@ -166,3 +166,11 @@ def test_attention_is_written_out(models):
 
 def test_mean_variance_normalization_knows_its_default_axes(models):
     check(models, [node("MeanVarianceNormalization")], {"x": floats(2, 3, 4, 5)})
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 5, 6), (1, 4, 7)])
+def test_dilated_transposed_convolution(models, shape):
+    axes = len(shape) - 2
+    weights = {"w": floats(4, 3, *(3, 2)[:axes])}
+    attributes = {"dilations": [2, 3][:axes], "strides": [2, 1][:axes]}
+    check(models, [node("ConvTranspose", "x w", **attributes)], {"x": floats(*shape)}, weights)

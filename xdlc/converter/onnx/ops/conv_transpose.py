@@ -9,6 +9,7 @@ from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.registry import CHANNEL_LAST, Node, importer
 from xdlc.converter.values import Value, channel_last
 from xdlc.ir import Tensor
+from xdlc.ir.data import Array
 
 
 @importer("ConvTranspose", layout=CHANNEL_LAST, ignores=("kernel_shape",))
@@ -28,7 +29,8 @@ def conv_transpose(node: Node, b: Builder) -> Value:
     extra = list(node.attr("output_padding") or [0] * rank)
     kernel, spatial = list(weight.shape[2:]), list(x.shape[2:])
     if rank < 3 and any(dilation != 1 for dilation in dilations):
-        raise node.problem(f"dilations {dilations}; TransposeConv2d has none", "export with dilations of 1")
+        weight = _spread(node, b, weight, dilations)
+        kernel, dilations = list(weight.shape[2:]), [1] * rank
     before, after = _pads(node, spatial, kernel, strides, dilations, extra)
     shape = [
         strides[axis] * (spatial[axis] - 1)
@@ -63,6 +65,22 @@ def conv_transpose(node: Node, b: Builder) -> Value:
     type = "TransposeConv3d" if len(shape) == 3 else "TransposeConv2d"
     out = b.emit(type, inputs, lying, x.dtype, params)
     return b.reshape(Value(out, channel_last(x.rank)), target)
+
+
+def _spread(node: Node, b: Builder, weight: Value, dilations: list[int]) -> Value:
+    """Return weights with zeros between them instead of dilations, which TransposeConv2d does not have."""
+    data = weight.tensor.data
+    if data is None:
+        raise node.problem(f"dilations {dilations} with weights that are computed; TransposeConv2d has none")
+    extents = [(extent - 1) * step + 1 for extent, step in zip(weight.shape[2:], dilations, strict=True)]
+    shape = (*weight.shape[:2], *extents)
+
+    def spread(array: Array) -> Array:
+        made = np.zeros(shape, array.dtype)
+        made[(slice(None), slice(None), *(slice(None, None, step) for step in dilations))] = array
+        return made
+
+    return b.static_like(weight, data.transform(spread, shape=shape))
 
 
 def _pads(
