@@ -89,9 +89,12 @@ def weight_axes(op: Op) -> dict[int, int | None]:
         return {}
     if op.type == "FullyConnected":
         return {1: 0, 2: 0}
+    if op.type == "MatMul":
+        matrix = len(op.inputs) > 1 and op.inputs[1] is not None and op.inputs[1].rank == 2
+        return {1: (0 if op.param("transpose_in1", False) else 1) if matrix else None}
     axis = _CONVOLUTIONS.get(op.type)
     if axis is None:
-        return {1: None, 2: None} if op.type == "MatMul" else {}
+        return {}
     grouped = op.type.startswith("Transpose") and op.param("group", 1) != 1
     return {1: None if grouped else axis, 2: 0}
 

@@ -186,13 +186,11 @@ class _Plan:
         if not types or (op.type == "ElementWiseBinary" and len(set(types)) > 1):
             return False
         axes, statics = weight_axes(op), dict[int, Tensor]()
-        for index, tensor in enumerate(op.inputs):
-            if tensor is None or not tensor.dtype.is_float or self._held(tensor) is not None:
+        for index, operand in enumerate(op.inputs):
+            if operand is None or not operand.dtype.is_float or self._held(operand) is not None:
                 continue
-            if index in axes:
-                found = stored_weight(tensor, axes[index])
-            else:
-                found = stored_constant(tensor, types[0])
+            axis = axes.get(index)
+            found = stored_weight(operand, axis) if index in axes else stored_constant(operand, types[0])
             if found is None:
                 return False
             statics[index] = found

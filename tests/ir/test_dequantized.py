@@ -1,0 +1,64 @@
+"""Static reals that remember the integers they are stored as."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from xdlc.ir import ArrayData, AxisScaleOffset, BlockScaleOffset, Dequantized, ScaleOffset
+from xdlc.ir.dtype import SFIXED8
+
+STORED = np.arange(-12, 12, dtype=np.int8).reshape(2, 3, 4)
+STEPS = (0.5, 0.25, 2.0)
+
+
+def per_axis():
+    return Dequantized(ArrayData(STORED), SFIXED8, AxisScaleOffset(1, STEPS, (1, 2, 3)))
+
+
+def in_blocks():
+    steps = tuple(np.linspace(0.5, 3, 12).tolist())
+    return Dequantized(ArrayData(STORED), SFIXED8, BlockScaleOffset((1, 1, 2), steps, tuple(range(12))))
+
+
+def test_reals():
+    found = Dequantized(ArrayData(STORED), SFIXED8, ScaleOffset(0.5, -3)).numpy()
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, (STORED - 3.0) * 0.5)
+
+
+def test_scales_along_an_axis():
+    wanted = (STORED + np.reshape([1.0, 2, 3], (1, 3, 1))) * np.reshape(STEPS, (1, 3, 1))
+    np.testing.assert_array_equal(per_axis().numpy(), wanted)
+
+
+def test_blocks():
+    steps = np.linspace(0.5, 3, 12).astype(np.float32).reshape(2, 3, 2).repeat(2, axis=2)
+    offsets = np.arange(12).reshape(2, 3, 2).repeat(2, axis=2)
+    np.testing.assert_array_equal(in_blocks().numpy(), (STORED + offsets) * steps)
+
+
+@pytest.mark.parametrize("make", [per_axis, in_blocks])
+@pytest.mark.parametrize("perm", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_transposed_data_stay_stored(make, perm):
+    moved = make().transpose(perm)
+    assert isinstance(moved, Dequantized)
+    np.testing.assert_array_equal(moved.numpy(), make().numpy().transpose(perm))
+
+
+@pytest.mark.parametrize(("shape", "stays"), [((2, 3, 2, 2), True), ((1, 2, 3, 4), True), ((6, 4), False)])
+def test_reshaped_data_stay_stored_where_the_axis_does(shape, stays):
+    moved = per_axis().reshape(shape)
+    assert isinstance(moved, Dequantized) == stays
+    np.testing.assert_array_equal(moved.numpy(), per_axis().numpy().reshape(shape))
+
+
+def test_other_changes_leave_plain_reals():
+    assert not isinstance(per_axis().transform(np.negative), Dequantized)
+    assert not isinstance(in_blocks().reshape((24,)), Dequantized)
+
+
+def test_blocks_that_do_not_fit_are_refused():
+    data = Dequantized(ArrayData(STORED), SFIXED8, BlockScaleOffset((1, 1, 3), (1.0,) * 8))
+    with pytest.raises(ValueError, match="do not divide"):
+        data.numpy()
