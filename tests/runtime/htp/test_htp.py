@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.control_flow_models import loop_model
 from tests.htp_models import cnn, cnn_reference, needs_htp, refused
 from xdlc.errors import BackendError, ConstraintError, ProblemList, StorageError, UsageError
 from xdlc.ir import Graph, Model, Tensor, i32, make_op, static, u32
@@ -288,3 +289,25 @@ def test_binary_equals_what_the_vendors_reader_compiles(
     assert answer["ok"], answer["reason"]
     compiled = htp.compile_for(tmp_path / "m.dlc", "sm8650", htp.CompileOptions())
     assert compiled.data.numpy().tobytes() == (tmp_path / "c.bin").read_bytes()
+
+
+@needs_htp
+def test_a_loop_is_refused_with_the_ops_that_keep_it_off() -> None:
+    model = loop_model()
+    body = model.graphs["main_body"]
+    odd = Tensor("u", (3,), dt.FLOAT32)
+    body.append(make_op(body, "Unique", [body.inputs[0]], [odd], name="odd", package="xdlc"))
+    feeds = {"x": np.ones(3, "float32"), "n": np.ones(1, "int32"), "f": np.ones(3, "float32")}
+    for ask in (
+        lambda: htp.run(model, feeds),
+        lambda: htp.compile_for(model, "sm8650", htp.CompileOptions()),
+    ):
+        with pytest.raises(ProblemList) as caught:
+            ask()
+        problems = {problem.node: problem for problem in caught.value.problems}
+        assert set(problems) == {"power", "odd"}
+        assert problems["power"].problem == (
+            "runs on the host only: HTP has no op that runs other graphs; "
+            "it would not take these ops inside either: 'odd' (Unique)"
+        )
+        assert problems["power"].where.endswith(": graph 'main': op 'power' (While)")

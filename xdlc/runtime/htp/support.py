@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
 from xdlc import opdefs
 from xdlc.errors import BackendError, ConstraintError, XdlcError, each_problem
 from xdlc.ir import (
-    HOST_PACKAGE,
     AxisScaleOffset,
     BlockScaleOffset,
     BlockwiseExpansion,
@@ -18,16 +17,15 @@ from xdlc.ir import (
     Op,
     Tensor,
 )
-from xdlc.opdefs.control_flow import blockers, is_control_flow
 from xdlc.passes.narrow_integers import NarrowIntegers, misfits
 from xdlc.runtime.htp import validate
+from xdlc.runtime.htp.host_only import host_problems, is_host_only
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.refusals import BIND_EXTENTS, OPEN_EXTENTS
 from xdlc.targets import Arch, Soc
 
 PACKAGE = "onnxruntime-qnn"
 MAX_RANK = 5
-MOST_BLOCKERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600) -> Verdict:
 
 
 def _by_vendor(model: Model, soc: Soc, timeout: float) -> tuple[XdlcError, ...]:
-    skip = [(graph.name, op.name) for graph in model.graphs.values() for op in graph.ops if _is_host_only(op)]
+    skip = [(graph.name, op.name) for graph in model.graphs.values() for op in graph.ops if is_host_only(op)]
     try:
         validate(model, soc=soc.name, timeout=timeout, skip=skip)
     except XdlcError as error:
@@ -90,48 +88,20 @@ def _by_vendor(model: Model, soc: Soc, timeout: float) -> tuple[XdlcError, ...]:
     return ()
 
 
-def _is_host_only(op: Op) -> bool:
-    return op.package == HOST_PACKAGE
-
-
 def _host_only(model: Model, refused: Sequence[XdlcError]) -> Iterator[ConstraintError]:
     """Yield a problem for each op of the host, for branches and loops with the ops that keep them off HTP."""
-    places: dict[str, list[str]] = {}
-    for problem in refused:
-        places.setdefault(problem.node or "", []).append(problem.where or "")
-    for graph in model.graphs.values():
-        inside: dict[Op, list[str]] = {}
-        for blocker in blockers(graph, model.graphs, lambda held, op: _refusal(held, op, places)):
-            inside.setdefault(blocker.caller, []).append(f"{blocker.op.name!r} ({blocker.op.type})")
-        for op in graph.ops:
-            if _is_host_only(op):
-                yield _host_problem(op, inside.get(op, ()))
-
-
-def _refusal(graph: Graph, op: Op, places: Mapping[str, Sequence[str]]) -> str | None:
-    if _is_host_only(op):
-        return "runs on the host only"
-    here = _place(graph, op)
-    return "refused" if any(place.endswith(here) for place in places.get(op.name, ())) else None
+    places = {problem.where or "" for problem in refused}
+    ops = {
+        (graph.name, op.name)
+        for graph in model.graphs.values()
+        for op in graph.ops
+        if any(place.endswith(_place(graph, op)) for place in places)
+    }
+    yield from host_problems(model.graphs.values(), model.graphs, ops)
 
 
 def _place(graph: Graph, op: Op) -> str:
     return f"graph {graph.name!r}: op {op.name!r} ({op.type})"
-
-
-def _host_problem(op: Op, inside: Sequence[str]) -> ConstraintError:
-    why = op.origin.reason or "no QNN operation carries it"
-    if is_control_flow(op):
-        why = "HTP has no op that runs other graphs"
-        if inside:
-            more = f" and {len(inside) - MOST_BLOCKERS} more" if len(inside) > MOST_BLOCKERS else ""
-            why += f"; it would not take these ops inside either: {', '.join(inside[:MOST_BLOCKERS])}{more}"
-    return ConstraintError(
-        f"runs on the host only: {why}",
-        fix="rewrite it with operators that QNN has, or cut the model there and run this part on the host",
-        node=op.name,
-        op=op.type,
-    )
 
 
 def _has_library() -> bool:
@@ -160,7 +130,7 @@ def _by_tables(model: Model, soc: Soc) -> Iterator[XdlcError]:
 
 
 def _by_shapes(op: Op) -> Iterator[XdlcError]:
-    if _is_host_only(op):
+    if is_host_only(op):
         return
     tensors = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
     deepest = max((tensor.rank for tensor in tensors), default=0)

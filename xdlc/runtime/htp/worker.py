@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import UsageError, XdlcError, each_problem, nearest_names, raise_all
+from xdlc.opdefs.control_flow import reachable
 from xdlc.runtime.htp.backend import Htp
+from xdlc.runtime.htp.host_only import host_problems, is_host_only
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.ports import Port, read_feeds, results_of
 
@@ -84,6 +86,19 @@ def _refusals(htp: Htp, graphs: Iterable[Graph], request: dict[str, Any]) -> lis
     ]
 
 
+def _objections(
+    htp: Htp, graphs: Sequence[Graph], model: Model, request: dict[str, Any]
+) -> dict[str, Any] | None:
+    """Return the answer that tells what HTP does not take of some graphs; None if it takes all."""
+    skip = request["skip"] + [
+        (graph.name, op.name) for graph in graphs for op in graph.ops if is_host_only(op)
+    ]
+    refused = _refusals(htp, graphs, {**request, "skip": skip})
+    ops = {(found["graph"], found["op"]) for found in refused}
+    problems = [_error_words(problem) for problem in host_problems(graphs, model.graphs, ops)]
+    return {"refused": refused, "problems": problems} if refused or problems else None
+
+
 def _validate(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
     from xdlc.passes.narrow_integers import NarrowIntegers, misfits
 
@@ -101,9 +116,9 @@ def _compile(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any
     model = _model(request, step)
     _adapt(model.graphs.values())
     htp = Htp(request["soc_id"], step)
-    refused = _refusals(htp, model.graphs.values(), request)
-    if refused:
-        return {"refused": refused}
+    objections = _objections(htp, list(model.graphs.values()), model, request)
+    if objections is not None:
+        return objections
     for graph in model.graphs.values():
         htp.compile(graph, CompileOptions(**request["options"]))
     binary = htp.binary()
@@ -122,11 +137,12 @@ def _run(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
         )
     graph = model.main if wanted is None else model.graphs[wanted]
     promised = [tensor.dtype.numpy for tensor in graph.outputs]
-    _adapt([graph])
+    needed = reachable(graph, model.graphs)
+    _adapt(needed)
     htp = Htp(request["soc_id"], step)
-    refused = _refusals(htp, [graph], request)
-    if refused:
-        return {"refused": refused}
+    objections = _objections(htp, needed, model, request)
+    if objections is not None:
+        return objections
     inputs = [Port.of_tensor(tensor) for tensor in graph.inputs]
     outputs = [Port.of_tensor(tensor) for tensor in graph.outputs]
     feeds = read_feeds(folder, inputs, request)

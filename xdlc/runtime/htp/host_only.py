@@ -1,0 +1,59 @@
+"""Why HTP does not get an op that only the host has, branches and loops above all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from xdlc.errors import ConstraintError
+from xdlc.ir import HOST_PACKAGE, Graph, Op
+from xdlc.opdefs.control_flow import blockers, is_control_flow
+
+MOST_BLOCKERS = 8
+
+
+def is_host_only(op: Op) -> bool:
+    """Return whether only the host has an op."""
+    return op.package == HOST_PACKAGE
+
+
+def host_problems(
+    looked_at: Iterable[Graph], graphs: Mapping[str, Graph], refused: Collection[tuple[str, str]]
+) -> Iterator[ConstraintError]:
+    """Yield a problem for each op that only the host has.
+
+    HTP has no op that runs other graphs; of one, the ops inside are named that HTP would not take either.
+
+    Args:
+        looked_at: The graphs whose ops are meant.
+        graphs: All graphs by name.
+        refused: Graph and name of each native op that HTP refuses.
+    """
+
+    def refusal(graph: Graph, op: Op) -> str | None:
+        if is_host_only(op):
+            return "runs on the host only"
+        return "refused" if (graph.name, op.name) in refused else None
+
+    for graph in looked_at:
+        inside: dict[Op, list[str]] = {}
+        for blocker in blockers(graph, graphs, refusal):
+            inside.setdefault(blocker.caller, []).append(f"{blocker.op.name!r} ({blocker.op.type})")
+        for op in graph.ops:
+            if is_host_only(op):
+                yield _problem(graph, op, inside.get(op, ()))
+
+
+def _problem(graph: Graph, op: Op, inside: Sequence[str]) -> ConstraintError:
+    why = op.origin.reason or "no QNN operation carries it"
+    if is_control_flow(op):
+        why = "HTP has no op that runs other graphs"
+        if inside:
+            more = f" and {len(inside) - MOST_BLOCKERS} more" if len(inside) > MOST_BLOCKERS else ""
+            why += f"; it would not take these ops inside either: {', '.join(inside[:MOST_BLOCKERS])}{more}"
+    return ConstraintError(
+        f"runs on the host only: {why}",
+        where=f"graph {graph.name!r}: op {op.name!r} ({op.type})",
+        fix="rewrite it with operators that QNN has, or cut the model there and run this part on the host",
+        node=op.name,
+        op=op.type,
+    )
