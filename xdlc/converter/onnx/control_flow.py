@@ -148,7 +148,9 @@ class Importer(Protocol):
     def sub_graph(self, name: str) -> AbstractContextManager[SubGraph]:
         """Import into a new graph while the context is open."""
 
-    def inline(self, graph: Any, given: Mapping[str, Value], shared: Scope | None = None) -> list[Value]:
+    def inline(
+        self, graph: Any, given: Mapping[str, Value], shared: Scope | None = None, *, is_source: bool = True
+    ) -> list[Value]:
         """Import the nodes of a ``GraphProto``; return its outputs.  Raises Unsettled."""
 
     def constants(self, graph: Any) -> Scope:
@@ -572,7 +574,7 @@ class _Body:
         # What is there before the first element has none of its extents: the first one replaces it.
         first = importer.apply("Equal", [number, _scalar(importer, 0)])
         given = {"first": first, "piece": piece, "a": pair[0], "b": pair[1]}
-        (chosen,) = importer.inline(_first_or_joined(at), given)
+        (chosen,) = importer.inline(_first_or_joined(at), given, is_source=False)
         self.results.append((chosen, grown is not None))
 
     def finish(self, importer: Importer, body: SubGraph) -> list[Value]:

@@ -443,18 +443,22 @@ class _Import:
         finally:
             self.values = saved
 
-    def inline(self, graph: Any, given: Mapping[str, Value], shared: Scope | None = None) -> list[Value]:
+    def inline(
+        self, graph: Any, given: Mapping[str, Value], shared: Scope | None = None, *, is_source: bool = True
+    ) -> list[Value]:
         """Import the nodes of a ``GraphProto`` and return its outputs.
 
         Args:
             graph: The graph.
             given: Values of its inputs.
             shared: What ``constants`` gave for the graph, if it is imported more than once.
+            is_source: Whether the source has the graph; else its nodes stand for the current one.
 
         Raises:
             Unsettled: If an output cannot be had; the problem has been reported.
         """
-        saved = self.values, self.poisoned, self.absent, self.builder.node
+        saved = self.values, self.poisoned, self.absent, self.builder.node, self.applying
+        self.applying = self.applying or not is_source
         self.values = Scope(self.constants(graph) if shared is None else shared)
         self.values.update(given)
         self.poisoned, self.absent = set(self.poisoned), dict(self.absent)
@@ -472,7 +476,7 @@ class _Import:
                     raise Unsettled
             return [self.values[name] for name in names]
         finally:
-            self.values, self.poisoned, self.absent, self.builder.node = saved
+            self.values, self.poisoned, self.absent, self.builder.node, self.applying = saved
 
     def apply(self, type: str, inputs: Sequence[Value], **attributes: Any) -> Value:
         """Import a node of one output that the source does not have, on behalf of the current one.
