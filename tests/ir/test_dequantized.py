@@ -35,7 +35,7 @@ def test_scales_along_an_axis():
 def test_blocks():
     steps = np.linspace(0.5, 3, 12).astype(np.float32).reshape(2, 3, 2).repeat(2, axis=2)
     offsets = np.arange(12).reshape(2, 3, 2).repeat(2, axis=2)
-    np.testing.assert_array_equal(in_blocks().numpy(), (STORED + offsets) * steps)
+    np.testing.assert_array_equal(in_blocks().numpy(), (STORED + offsets).astype(np.float32) * steps)
 
 
 @pytest.mark.parametrize("make", [per_axis, in_blocks])

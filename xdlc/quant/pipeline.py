@@ -30,9 +30,10 @@ def _refuse_quantized(placement: Placement, graph: Graph) -> None:
     values = [tensor for op in placement.fixed for tensor in (*op.inputs, *op.outputs) if tensor is not None]
     if values and not any(tensor.dtype.is_float for tensor in values):
         raise UsageError(
-            "is quantized already: every value of its ops has an encoding",
+            "is quantized already: every value of its ops has an encoding, those are kept, and none is left "
+            "to be decided",
             where=f"graph {graph.name!r}",
-            fix="quantize the float model that it came from",
+            fix="use the model as it is, or quantize the float model that it came from",
         )
 
 
@@ -89,7 +90,7 @@ def quantize(
     _refuse_quantized(placement, graph)
     sharing = Sharing(graph, placement)
     seen = calibrate(
-        graph,
+        result,
         watch_list(graph, placement, sharing),
         samples,
         averaged=averaged_inputs(graph, placement),
