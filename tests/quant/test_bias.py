@@ -11,7 +11,7 @@ def mean_error(model, samples):
     real, rounded = CpuSession(model.main), CpuSession(quantize(model, samples).main)
     error = sum(rounded.run(s)["y"].astype(float) - real.run(s)["y"] for s in samples) / len(samples)
     channels = error.reshape(-1, error.shape[-1]).mean(axis=0)
-    return np.abs(channels).max() / rounded.lowered.graph.outputs[0].encoding.scale
+    return np.abs(channels).max() / rounded.graph.outputs[0].encoding.scale
 
 
 def positive(net, count):

@@ -1,10 +1,13 @@
 import numpy as np
 import pytest
 
+from tests.control_flow_models import if_model
 from xdlc.errors import ModelError, UsageError, XdlcError
 from xdlc.ir import ArrayData, AxisScaleOffset, Model, ScaleOffset, Tensor, Transform, static, to_text, u32
 from xdlc.ir.dtype import FLOAT32, INT32, SFIXED8, SFIXED16, SFIXED32, UFIXED8, UFIXED16
+from xdlc.opdefs.control_flow import verify_control_flow
 from xdlc.quant import quantize
+from xdlc.runtime import run
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.stored import real_data
 
@@ -339,3 +342,17 @@ def test_quantized_model_is_not_quantized_again(net):
     n, model = classifier(net)
     with pytest.raises(UsageError, match="is quantized already"):
         quantize(quantize(model, n.samples(2)), n.samples(2))
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_around_branches_the_graph_is_quantized(chosen):
+    """Branches stay float; what is before and behind them gets its ranges from runs through them."""
+    model, rng = if_model((4, 8)), np.random.default_rng(5)
+    samples = [{"c": np.array([chosen]), "x": rng.standard_normal((4, 8)).astype("f")} for _ in range(8)]
+    quantized = quantize(model, samples)
+    by_name = {op.name: op for op in quantized.main.ops}
+    assert by_name["Relu"].outputs[0].dtype.name == "ufixed8"
+    assert {tensor.dtype.name for tensor in by_name["choose"].inputs[1:]} == {"float32"}
+    assert not verify_control_flow(quantized.graphs)
+    for sample in samples:
+        np.testing.assert_allclose(run(quantized, sample)["y"], run(model, sample)["y"], atol=0.06)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import ModelError, UsageError, XdlcError
-from xdlc.ir import Graph, Tensor
+from xdlc.ir import Model, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.quant.ranges import NOTHING, Range, range_of
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from xdlc.runtime.cpu import CpuSession
+    from xdlc.runtime.lower import Lowered
 
 Sample = Mapping[str, "np.ndarray"]
 
@@ -34,20 +35,20 @@ class Calibration:
 
 
 def calibrate(
-    graph: Graph,
+    model: Model,
     tensors: Sequence[Tensor],
     samples: Iterable[Sample],
     *,
     averaged: Sequence[Tensor] = (),
     progress: Callable[[int], None] | None = None,
 ) -> Calibration:
-    """Return what is to be known of activations over all samples of the float graph.
+    """Return what is to be known of activations of the main graph over all samples of the float model.
 
     The graph is lowered once with reductions behind each tensor, so that a run returns numbers and
     no activations; memory stays that of a float session.
 
     Args:
-        graph: The graph to run; encodings it has already are ignored.
+        model: The model to run; encodings it has already are ignored.
         tensors: Activations to watch.
         samples: Arrays by input name; read once, one at a time.
         averaged: Activations to take the mean of each channel of.
@@ -60,39 +61,23 @@ def calibrate(
     import numpy as np
 
     from xdlc.runtime.cpu import CpuSession
-    from xdlc.runtime.lower import lower
 
     watched = [tensor for tensor in tensors if tensor.size and tensor.producer is not None]
     given = [tensor for tensor in tensors if tensor.size and tensor.producer is None]
     ranges = dict.fromkeys(tensors, NOTHING)
-    lowered = lower(graph, quantized=False)
-    keys: list[str] = []
-    for number, tensor in enumerate(watched):
-        value = lowered.value(tensor.name, any_layout=True)
-        # ReduceMin and ReduceMax of onnxruntime pass over NaN; a sum does not.
-        for kind in ("ReduceMin", "ReduceMax", "ReduceSum"):
-            keys.append(f"{kind}:{number}")
-            (reduced,) = lowered.add_node(kind, [value], keepdims=0)
-            lowered.add_output(keys[-1], reduced, dt.FLOAT32, ())
-    for number, tensor in enumerate(averaged):
-        order = lowered.layout(tensor.name)
-        axes = [position for position, axis in enumerate(order) if axis != tensor.rank - 1]
-        inputs = [lowered.value(tensor.name, any_layout=True), lowered.add_constant(np.array(axes, np.int64))]
-        (mean,) = lowered.add_node("ReduceMean", inputs, keepdims=0)
-        lowered.add_output(f"mean:{number}", mean, dt.FLOAT32, (tensor.shape[-1],))
     sums = {tensor: np.zeros(tensor.shape[-1]) for tensor in averaged}
-    session = CpuSession(lowered)
+    session = CpuSession(model, quantized=False, refine=_Measure(watched, averaged))
     count = 0
     for sample in samples:
         found = _run(session, sample, count)
         for tensor in given:
             seen = range_of(np.asarray(sample[tensor.name]))
             ranges[tensor] = ranges[tensor].merge(_finite(seen, 0.0, tensor, count))
-        for number, tensor in enumerate(watched):
-            low, high, total = (float(found[key]) for key in keys[3 * number : 3 * number + 3])
+        for tensor in watched:
+            low, high, total = (float(found[_key(kind, tensor)]) for kind in _REDUCTIONS)
             ranges[tensor] = ranges[tensor].merge(_finite(Range(low, high), total, tensor, count))
-        for number, tensor in enumerate(averaged):
-            sums[tensor] += found[f"mean:{number}"]
+        for tensor in averaged:
+            sums[tensor] += found[_key("mean", tensor)]
         count += 1
         if progress is not None:
             progress(count)
@@ -101,6 +86,39 @@ def calibrate(
             "no calibration samples were given", where="samples", fix="give at least one sample; 32 is usual"
         )
     return Calibration(ranges, {tensor: total / count for tensor, total in sums.items()})
+
+
+# ReduceMin and ReduceMax of onnxruntime pass over NaN; a sum does not.
+_REDUCTIONS = ("ReduceMin", "ReduceMax", "ReduceSum")
+
+
+def _key(kind: str, tensor: Tensor) -> str:
+    return f"{kind}:{tensor.name}"
+
+
+class _Measure:
+    """Adds the reductions to each part of a graph: of every tensor in the first part that has it."""
+
+    def __init__(self, watched: Sequence[Tensor], averaged: Sequence[Tensor]) -> None:
+        self._watched = {tensor.name: tensor for tensor in watched}
+        self._averaged = {tensor.name: tensor for tensor in averaged}
+
+    def __call__(self, lowered: Lowered) -> None:
+        import numpy as np
+
+        for name in [name for name in self._watched if name in lowered.graph.tensors]:
+            tensor = self._watched.pop(name)
+            value = lowered.value(name, any_layout=True)
+            for kind in _REDUCTIONS:
+                (reduced,) = lowered.add_node(kind, [value], keepdims=0)
+                lowered.add_output(_key(kind, tensor), reduced, dt.FLOAT32, ())
+        for name in [name for name in self._averaged if name in lowered.graph.tensors]:
+            tensor = self._averaged.pop(name)
+            order = lowered.layout(name)
+            axes = [position for position, axis in enumerate(order) if axis != tensor.rank - 1]
+            inputs = [lowered.value(name, any_layout=True), lowered.add_constant(np.array(axes, np.int64))]
+            (mean,) = lowered.add_node("ReduceMean", inputs, keepdims=0)
+            lowered.add_output(_key("mean", tensor), mean, dt.FLOAT32, (tensor.shape[-1],))
 
 
 def _run(session: CpuSession, sample: Sample, index: int) -> dict[str, Any]:
