@@ -34,16 +34,26 @@ class Builder:
 
     Attributes:
         graph: The graph under construction.
-        node: Name of the source node being imported.
         wants_channel_last: Whether its result reaches a channel-last op through ops of any order.
         op_name: Name that the source notes for the op of that node, until an op has it; None otherwise.
+        base: What names of its other ops begin with, if not with its own name.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.node = ""
         self.wants_channel_last = False
+
+    @property
+    def node(self) -> str:
+        """Name of the source node being imported."""
+        return self._node
+
+    @node.setter
+    def node(self, name: str) -> None:
+        self._node = name
         self.op_name: str | None = None
+        self.base: str | None = None
 
     # ------------------------------------------------------------------ values
 
@@ -182,11 +192,12 @@ class Builder:
 
     def new_op_name(self, type: str, *, inserted: bool = False) -> str:
         """Return the name of the next op: what the source notes for it if that is free, else the node's."""
+        base = self.base or self.node or type
         noted = None if inserted else self.op_name
         if noted is None:
-            return self.graph.unique_name(self.node or type)
+            return self.graph.unique_name(base)
         self.op_name = None
-        return noted if self.graph.unique_name(noted) == noted else self.graph.unique_name(self.node or type)
+        return noted if self.graph.unique_name(noted) == noted else self.graph.unique_name(base)
 
     # ------------------------------------------------------------------ views
 
@@ -195,11 +206,9 @@ class Builder:
         order = tuple(perm)
         if value.order == order or value.is_static or value.forms.get(order) is not None:
             return Value(self.physical(value, order), identity(value.rank))
-        before = self.node
-        self.node = self.op_name or before
-        self.op_name = None
+        before, self.base, self.op_name = self.base, self.op_name, None
         tensor = self.physical(value, order, why=why)
-        self.node = before
+        self.base = before
         return Value(tensor, identity(value.rank))
 
     def transpose(self, value: Value, perm: Sequence[int]) -> Value:

@@ -327,8 +327,9 @@ class _Import:
         builder = self.builder
         if not self.callers and not self.applying:
             hint = hint_of(proto)
-            builder.node = hint.node if hint else _name(proto)
-            builder.op_name = hint.op if hint else None
+            builder.node = _name(proto)
+            if hint is not None:
+                builder.op_name, builder.base = hint.op, hint.node
         builder.wants_channel_last = not self.wanted.isdisjoint(proto.output)
         return Node(
             builder.node,
