@@ -174,3 +174,46 @@ def test_dilated_transposed_convolution(models, shape):
     weights = {"w": floats(4, 3, *(3, 2)[:axes])}
     attributes = {"dilations": [2, 3][:axes], "strides": [2, 1][:axes]}
     check(models, [node("ConvTranspose", "x w", **attributes)], {"x": floats(*shape)}, weights)
+
+
+REGIONS = np.array([[0, 0, 9, 9], [0, 5, 4, 9], [5, 5, 9.5, 9], [2, 2, 2.3, 2.4]], np.float32)
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.5])
+@pytest.mark.parametrize("samples", [0, 2])
+@pytest.mark.parametrize("mode", ["half_pixel", "output_half_pixel"])
+def test_roi_align(models, mode, samples, scale):
+    attributes = {
+        "output_height": 3,
+        "output_width": 2,
+        "sampling_ratio": samples,
+        "spatial_scale": scale,
+        "coordinate_transformation_mode": mode,
+    }
+    feeds = {"x": floats(2, 3, 10, 10), "r": REGIONS / np.float32(scale)}
+    check(models, [node("RoiAlign", "x r b", **attributes)], feeds, {"b": np.array([0, 1, 0, 1])})
+
+
+@pytest.mark.parametrize("onesided", [0, 1])
+@pytest.mark.parametrize("window", [None, "known", "computed"])
+def test_stft(models, window, onesided):
+    feeds, weights = {"x": floats(2, 64, 1)}, {"s": np.array(7), "l": np.array(16)}
+    if window is not None:
+        (weights if window == "known" else feeds)["w"] = np.hanning(16).astype(np.float32)
+    nodes = [node("STFT", f"x s {'w' if window else '-'} l", onesided=onesided)]
+    check(models, nodes, feeds, weights, rtol=1e-4, atol=1e-4)
+
+
+COLUMNS = [
+    ((1, 15, 5), (5, 5), (1, 5), {}),
+    ((1, 12, 4), (5, 5), (2, 3), {"strides": [2, 2]}),
+    ((2, 12, 20), (6, 4), (3, 2), {"pads": [0, 1, 1, 0]}),
+    ((2, 12, 15), (6, 7), (2, 3), {"dilations": [1, 2]}),
+    ((2, 16, 8), (3, 3, 3), (2, 2, 2), {}),
+]
+
+
+@pytest.mark.parametrize(("shape", "image", "block", "attributes"), COLUMNS)
+def test_col2im(models, shape, image, block, attributes):
+    weights = {"i": np.array(image), "b": np.array(block)}
+    check(models, [node("Col2Im", "x i b", **attributes)], {"x": floats(*shape)}, weights, opset=18)

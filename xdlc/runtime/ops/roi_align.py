@@ -1,0 +1,35 @@
+"""RoiAlign."""
+
+from __future__ import annotations
+
+import numpy
+
+from xdlc.errors import ModelError
+from xdlc.ir import Op
+from xdlc.runtime import args
+from xdlc.runtime.builder import Builder, channels_first
+from xdlc.runtime.registry import lowering
+
+
+@lowering("RoiAlign")
+def roi_align(op: Op, b: Builder) -> None:
+    """Lower to RoiAlign; both axes must have one ratio and one number of samples."""
+    source, regions, batch = (args.operand(op, index) for index in range(3))
+    target = args.result(op)
+    ratios = numpy.asarray(args.required(op, "img_size_ratio")).reshape(-1)
+    samples = {int(op.param(f"num_samples_{axis}", -1)) for axis in "yx"}
+    if len(set(ratios.tolist())) != 1 or len(samples) != 1:
+        raise b.unsupported("different ratios or numbers of samples for height and width")
+    if not ratios[0] > 0:
+        raise ModelError(f"parameter 'img_size_ratio' is {ratios[0]}, and should be above 0")
+    order = channels_first(source.rank)
+    value = b.node(
+        "RoiAlign",
+        [b.read(source, order), b.read(regions), b.read(batch, dtype=numpy.dtype(numpy.int64))],
+        output_height=target.shape[1],
+        output_width=target.shape[2],
+        sampling_ratio=max(samples.pop(), 0),
+        spatial_scale=float(numpy.float32(1) / ratios[0]),
+        coordinate_transformation_mode="half_pixel" if op.param("aligned", False) else "output_half_pixel",
+    )
+    b.write(target, value, order)
