@@ -15,6 +15,9 @@ from xdlc.runtime.stored import encoding_of, real_data, scale_and_offset, stored
 if TYPE_CHECKING:
     from xdlc.runtime.builder import Builder, Perm
 
+SAME_SCALE = 1e-6
+"""Relative difference of scales that comes from rounding them to float32."""
+
 
 def _zero_points(tensor: Tensor) -> tuple[int, ...]:
     encoding = tensor.encoding
@@ -148,13 +151,27 @@ def bias(b: Builder, tensor: Tensor, source: Tensor, weight: Tensor, axis: int) 
     else:
         weight_scale = numpy.float32(steps.scale)  # type: ignore[union-attr]
     scale = numpy.float32(source.encoding.scale) * weight_scale
-    stored = numpy.rint(real_data(tensor).numpy().astype(numpy.float64).reshape(-1) / scale)
+    stored = numpy.rint(_steps(tensor, scale))
     if not numpy.all(numpy.isfinite(stored)) or numpy.any(numpy.abs(stored) >= 1 << 31):
         return real(tensor)
     name = b.initializer(tensor.name, ArrayData(stored.astype(numpy.int32)))
     zero = numpy.zeros(scale.shape, numpy.int32)
     inputs = [name, b.constant(scale), b.constant(zero)]
     return b.node("DequantizeLinear", inputs, axis=0 if numpy.ndim(scale) else None)
+
+
+def _steps(bias: Tensor, scale: Any) -> Any:
+    """Return a bias in steps of ``scale``; its own integers where its own scale is that one."""
+    import numpy
+
+    encoding = bias.encoding
+    if not bias.dtype.is_fixed or not isinstance(encoding, ScaleOffset | AxisScaleOffset):
+        return real_data(bias).numpy().astype(numpy.float64).reshape(-1) / scale
+    scales = encoding.scales if isinstance(encoding, AxisScaleOffset) else encoding.scale
+    ratio = numpy.asarray(scales, numpy.float64) / scale
+    ratio = numpy.where(numpy.abs(ratio - 1) < SAME_SCALE, 1.0, ratio)
+    zeros = numpy.asarray(_zero_points(bias), numpy.float64)
+    return (unpacked(bias).numpy().astype(numpy.float64).reshape(-1) - zeros) * ratio
 
 
 def check(tensor: Tensor) -> None:
