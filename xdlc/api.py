@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from xdlc.errors import UsageError, nearest_names
+from xdlc.errors import UsageError, nearest_names, raise_all
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
@@ -179,13 +179,16 @@ def executable(model: Model | PathLike) -> Model:
 
     Raises:
         UnsupportedOp: If a layer has no translation; all of them are listed.
+        ConstraintError: If a branch or a loop breaks a rule of control flow.
         XdlcError: As ``load`` does.
     """
     from xdlc.converter.snpe import has_layers, translate
+    from xdlc.opdefs.control_flow import verify_control_flow
 
-    held = model if isinstance(model, Model) else load(model)
+    held, where = (model, None) if isinstance(model, Model) else (load(model), os.fspath(model))
     if has_layers(held):
-        return translate(held, None if isinstance(model, Model) else os.fspath(model))
+        return translate(held, where)
+    raise_all(verify_control_flow(held.graphs), where=where)
     return held
 
 

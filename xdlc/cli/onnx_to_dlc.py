@@ -45,6 +45,15 @@ from xdlc.cli import common
     metavar="NAME",
     help="Tensor at which the graph ends instead of the model's outputs. Repeatable.",
 )
+@click.option(
+    "--unroll_loops",
+    type=click.IntRange(min=0),
+    default=16,
+    show_default=True,
+    metavar="N",
+    help="Most iterations of a loop of known length that become ops one after the other; 0: none. HTP runs "
+    "no loops.",
+)
 @click.option("--disable_batchnorm_folding", is_flag=True, help="Keep Batchnorm apart from convolutions.")
 @common.DLC_VERSION
 @click.option(
