@@ -56,3 +56,33 @@ def test_pool_of_integers(one_op, dtype):
     params = {"filter_size": [2, 2], "stride": [2, 2], "pad_amount": [[0, 0], [0, 0]]}
     found = one_op("PoolMax2d", [x.astype(dtype)], [((1, 2, 2, 1), np.dtype(dtype).name)], params)
     np.testing.assert_array_equal(found, x[:, 1::2, 1::2].astype(dtype))
+
+
+A = np.array([1, 2**63 + 5, 2**64 - 1, 2**63, 7], np.uint64)
+B = np.array([2, 3, 2**63, 2**63 + 1, 2**64 - 2], np.uint64)
+UNSIGNED = {
+    "Maximum": np.maximum, "Minimum": np.minimum, "Divide": np.floor_divide, "FloorDiv": np.floor_divide,
+    "Mod": np.mod, "Fmod": np.mod, "Add": np.add, "Multiply": np.multiply, "Subtract": np.subtract,
+    "Greater": np.greater, "LessEqual": np.less_equal, "Equal": np.equal, "NotEqual": np.not_equal,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNSIGNED)
+def test_unsigned_64_bit_integers(one_op, name):
+    want = UNSIGNED[name](A, B)
+    found = one_op(f"ElementWise{name}", [A, B], [((5,), "bool8" if want.dtype == bool else "uint64")])
+    np.testing.assert_array_equal(found, want)
+
+
+def test_order_and_size_of_unsigned_64_bit_integers(one_op):
+    np.testing.assert_array_equal(
+        one_op("ReduceMax", [A], [((1,), "uint64")], {"axes": [0], "keep_dims": True}), A.max()
+    )
+    np.testing.assert_array_equal(
+        one_op("Argmin", [A], [((1,), "int32")], {"axis": 0, "keep_dims": True}), A.argmin()
+    )
+    largest = one_op("TopK", [A], [((3,), "uint64")], {"k": 3})
+    np.testing.assert_array_equal(largest, np.sort(A)[::-1][:3])
+    np.testing.assert_array_equal(one_op("Cast", [A], [((5,), "float64")]), A.astype(np.float64))
+    np.testing.assert_array_equal(one_op("ElementWiseSign", [A], [((5,), "uint64")]), np.ones(5))
+    np.testing.assert_array_equal(one_op("ElementWiseAbs", [A], [((5,), "uint64")]), A)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy
 
 from xdlc.ir import Op, Tensor
-from xdlc.runtime import args, fused
+from xdlc.runtime import args, fused, unsigned
 from xdlc.runtime.builder import Builder, Perm
 from xdlc.runtime.registry import lowering
 
@@ -62,6 +62,19 @@ COMPOSED: dict[str, Callable[[Builder, str, str, numpy.dtype], str]] = {
 }
 
 
+def _extreme(type: str) -> Callable[[Builder, str, str], str]:
+    return lambda b, x, y: unsigned.turned(b, b.node(type, [unsigned.turned(b, x), unsigned.turned(b, y)]))
+
+
+# Of unsigned 64-bit integers.
+UNSIGNED: dict[str, Callable[[Builder, str, str], str]] = {
+    "Maximum": _extreme("Max"),
+    "Minimum": _extreme("Min"),
+    **dict.fromkeys(("Divide", "FloorDiv"), lambda b, x, y: unsigned.divided(b, "Div", x, y)),
+    **dict.fromkeys(("Mod", "Fmod"), lambda b, x, y: unsigned.divided(b, "Mod", x, y)),
+}
+
+
 def _shared_order(b: Builder, first: Tensor, second: Tensor, target: Tensor) -> Perm | None:
     """Return the axis order both operands exist in already, where shapes allow another than the plain one."""
     if not first.rank == second.rank == target.rank:
@@ -83,6 +96,7 @@ def _operands(op: Op, b: Builder, dtype: numpy.dtype | None, operation: str) -> 
 
 def _lower(op: Op, b: Builder, operation: str) -> None:
     target = args.result(op)
+    wide = unsigned.is_wide(args.operand(op, 0), args.operand(op, 1))
     first, second = b.dtype(args.operand(op, 0)), b.dtype(args.operand(op, 1))
     if operation in LOGIC:
         x, y, order = _operands(op, b, BOOL, operation)
@@ -91,6 +105,8 @@ def _lower(op: Op, b: Builder, operation: str) -> None:
     common = numpy.promote_types(first, second)
     if operation in COMPARISON or operation == "NotEqual":
         x, y, order = _operands(op, b, common, operation)
+        if wide:
+            x, y = unsigned.turned(b, x), unsigned.turned(b, y)
         value = b.node(COMPARISON.get(operation, "Equal"), [x, y])
         if operation == "NotEqual":
             value = b.node("Not", [value])
@@ -99,7 +115,9 @@ def _lower(op: Op, b: Builder, operation: str) -> None:
     if common == BOOL:
         common = numpy.dtype(numpy.int32)
     x, y, order = _operands(op, b, common, operation)
-    if operation in ARITHMETIC:
+    if wide and operation in UNSIGNED:
+        value = UNSIGNED[operation](b, x, y)
+    elif operation in ARITHMETIC:
         value = b.node(ARITHMETIC[operation], [x, y])
     else:
         value = COMPOSED[operation](b, x, y, common)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy
 
 from xdlc.ir import Op
-from xdlc.runtime import args
+from xdlc.runtime import args, unsigned
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.registry import lowering
 
@@ -28,7 +28,9 @@ def _lower(op: Op, b: Builder, operation: str) -> None:
     elif operation in FLOAT_ONLY and dtype.kind != "f":
         dtype = numpy.dtype(numpy.float32)
     value = b.read(source, order, dtype=dtype)
-    if operation == "Rsqrt":
+    if unsigned.is_wide(source) and operation in ("Abs", "Sign"):
+        value = value if operation == "Abs" else b.cast(b.cast(value, BOOL), dtype)
+    elif operation == "Rsqrt":
         value = b.node("Reciprocal", [b.node("Sqrt", [value])])
     else:
         value = b.node(DIRECT[operation], [value])
