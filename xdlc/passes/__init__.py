@@ -8,6 +8,7 @@ from xdlc.passes.fold_quantize_dequantize import FoldQuantizeDequantize
 from xdlc.passes.fold_transpose_into_fully_connected import FoldTransposeIntoFullyConnected
 from xdlc.passes.fuse_gelu import FuseGelu
 from xdlc.passes.fuse_hard_swish import FuseHardSwish
+from xdlc.passes.merge_casts import MergeCasts
 from xdlc.passes.merge_views import MergeViews
 from xdlc.passes.narrow_integers import NarrowIntegers
 from xdlc.passes.prune import Prune
@@ -18,6 +19,7 @@ CONVERTER: tuple[Pass, ...] = (
     FoldBatchnorm(),
     FoldAffine(),
     MergeViews(),
+    MergeCasts(),
     FoldTransposeIntoFullyConnected(),
     FoldQuantizeDequantize(),
     Prune(),
@@ -37,6 +39,7 @@ __all__ = [
     "FuseGelu",
     "FuseHardSwish",
     "HTP",
+    "MergeCasts",
     "MergeViews",
     "NarrowIntegers",
     "Pass",

@@ -15,6 +15,7 @@ INNER = "its result in this branch or loop is known, unread, or its input under 
 VIEW = "its result is its input under another name, shape or axis order"
 DROPPED = {
     "fold_quantize_dequantize": "it became the encoding of a tensor",
+    "merge_casts": "it changes the type and another changes it back",
     "merge_views": "it moves nothing, or undoes another",
     "prune": "nothing reads its result",
 }
