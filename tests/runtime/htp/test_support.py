@@ -92,8 +92,8 @@ def test_block_scales_need_a_generation_too() -> None:
 
 @pytest.mark.usefixtures("tables")
 def test_open_extents_and_wide_integers_are_named() -> None:
-    shapes = [Tensor(name, (1, 4), dt.FLOAT32, dynamic_axes=(0,)) for name in "xy"]
-    assert said(support.judge(one_op(*shapes), SM8650)) == [("op", support.OPEN_EXTENTS)]
+    inner = one_op(Tensor("x", (1, 4), dt.FLOAT32), Tensor("y", (1, 4), dt.FLOAT32, dynamic_axes=(0,)))
+    assert said(support.judge(inner, SM8650)) == [("op", support.FIXED_EXTENTS)]
     graph = Graph("g")
     x, y = graph.add_input(Tensor("x", (2,), dt.INT64)), Tensor("y", (2,), dt.INT64)
     wide = static("wide", np.array([1, 2**40]))
@@ -105,6 +105,27 @@ def test_open_extents_and_wide_integers_are_named() -> None:
         "input 1 ('wide') holds 1099511627776, HTP's integers have 32 bits",
     )
     assert model.main.outputs[0].dtype is dt.INT64  # the model is as it was
+
+
+@pytest.mark.parametrize("installed", [pytest.param(True, marks=needs_htp), False])
+def test_open_inputs_are_the_problem_and_not_what_follows(
+    installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not installed:
+        monkeypatch.setattr(library, "find_spec", lambda name: None)
+    tensors = [Tensor(name, (1, 4), dt.FLOAT32, dynamic_axes=(0,)) for name in "xyzu"]
+    model = one_op(*tensors[:2])
+    graph = model.main
+    for source, result, reason in zip(
+        tensors[1:3], tensors[2:], ("reads values with open extents", "no such operation"), strict=True
+    ):
+        origin = Origin((), reason)
+        graph.append(make_op(graph, "Any", [source], [result], name=reason, package="xdlc", origin=origin))
+    graph.add_output(tensors[-1])
+    verdict = support.judge(model, SM8650)
+    assert [(each.node, each.op) for each in verdict.plain] == [("x", "input"), ("no such operation", "Any")]
+    assert "--input_dim x N,4" in (verdict.plain[0].fix or "")
+    assert verdict.refused == ()
 
 
 @needs_htp

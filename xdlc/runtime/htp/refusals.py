@@ -16,7 +16,7 @@ _AT_LEAST = re.compile(r"has incorrect Value (\d+), expected >= (\d+)")
 _RANK = re.compile(r"(?:(Input|Output)\[(\d+)\] |.*)has incorrect Rank (\d+)")
 _ELEMENT = re.compile(r"((?:in|out)\[\d+\]):\s*QNN_DATATYPE_([A-Z0-9_]+)")
 _MOST_SETS = 8
-OPEN_EXTENTS = "a tensor has open extents, HTP takes fixed ones only"
+FIXED_EXTENTS = "a tensor has open extents, HTP takes fixed ones only"
 BIND_EXTENTS = "convert the model again with --input_dim, --define_symbol or --batch"
 _OP_UNKNOWN = 4005
 _ARCHITECTURES = range(68, 100)
@@ -52,8 +52,8 @@ def explain(kind: str, code: int, log: Sequence[str]) -> tuple[str, str]:
         )
     if any(line.startswith("Unsupported input/output datatypes") for line in lines):
         return _dtypes(lines)
-    if any("can only have static dimensions" in line for line in lines):
-        return OPEN_EXTENTS, BIND_EXTENTS
+    if any("can only have static dimensions" in line or "has dynamic dimensions" in line for line in lines):
+        return FIXED_EXTENTS, BIND_EXTENTS
     said = " | ".join(" ".join(line.split()) for line in lines) or f"nothing but QNN error {code}"
     for line in lines:
         rank = _RANK.search(line)

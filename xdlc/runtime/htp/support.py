@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -21,11 +21,12 @@ from xdlc.passes.narrow_integers import NarrowIntegers, misfits
 from xdlc.runtime.htp import validate
 from xdlc.runtime.htp.host_only import host_problems, is_host_only
 from xdlc.runtime.htp.library import library_folder
-from xdlc.runtime.htp.refusals import BIND_EXTENTS, OPEN_EXTENTS
+from xdlc.runtime.htp.refusals import BIND_EXTENTS, FIXED_EXTENTS
 from xdlc.targets import Arch, Soc
 
 PACKAGE = "onnxruntime-qnn"
 MAX_RANK = 5
+OPEN = "open extents"  # said in the reason of an op that runs on the host because of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,27 +60,36 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600) -> Verdict:
         BackendError: If the vendor's library is installed but fails.
     """
     graphs = model.graphs.values()
+    unbound = [tensor for tensor in model.main.inputs if tensor.dynamic_axes]
     if not soc.has_htp:
         problem = ConstraintError(
             f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}",
             fix="choose another SoC; HTP starts with v68",
         )
-        return Verdict("xdlc's table of SoCs", False, tuple(_host_only(model, ())), (problem,))
+        return Verdict("xdlc's table of SoCs", False, tuple(_host_only(model, (), unbound)), (problem,))
+    skip = {
+        (graph.name, op.name)
+        for graph in graphs
+        for op in graph.ops
+        if is_host_only(op) or (unbound and _is_open(op))
+    }
     wide = tuple(problem for graph in graphs for problem in misfits(graph))
     if _has_library():
         by, is_vendors = f"the vendor's library ({PACKAGE} {version(PACKAGE)})", True
         known = {problem.problem for problem in wide}
-        refused = tuple(each for each in _by_vendor(model, soc, timeout) if each.problem not in known)
+        refused = tuple(each for each in _by_vendor(model, soc, timeout, skip) if each.problem not in known)
     else:
         by, is_vendors = "xdlc's tables of HTP", False
-        refused = tuple(_by_tables(model, soc))
-    return Verdict(by, is_vendors, (*_host_only(model, (*wide, *refused)), *wide), refused)
+        refused = tuple(_by_tables(model, soc, skip))
+    host_only = _host_only(model, (*wide, *refused), unbound)
+    return Verdict(by, is_vendors, (*map(_unbound, unbound), *host_only, *wide), refused)
 
 
-def _by_vendor(model: Model, soc: Soc, timeout: float) -> tuple[XdlcError, ...]:
-    skip = [(graph.name, op.name) for graph in model.graphs.values() for op in graph.ops if is_host_only(op)]
+def _by_vendor(
+    model: Model, soc: Soc, timeout: float, skip: Collection[tuple[str, str]]
+) -> tuple[XdlcError, ...]:
     try:
-        validate(model, soc=soc.name, timeout=timeout, skip=skip)
+        validate(model, soc=soc.name, timeout=timeout, skip=sorted(skip))
     except XdlcError as error:
         refused = each_problem(error)
         if all(isinstance(problem, ConstraintError) for problem in refused):
@@ -88,16 +98,40 @@ def _by_vendor(model: Model, soc: Soc, timeout: float) -> tuple[XdlcError, ...]:
     return ()
 
 
-def _host_only(model: Model, refused: Sequence[XdlcError]) -> Iterator[ConstraintError]:
-    """Yield a problem for each op of the host, for branches and loops with the ops that keep them off HTP."""
-    places = {problem.where or "" for problem in refused}
+def _is_open(op: Op) -> bool:
+    return any(tensor is not None and tensor.dynamic_axes for tensor in (*op.inputs, *op.outputs))
+
+
+def _unbound(tensor: Tensor) -> ConstraintError:
+    """Return the problem of an input with open extents, instead of one for each op that follows from it."""
+    extents = ["N" if axis in tensor.dynamic_axes else str(n) for axis, n in enumerate(tensor.shape)]
+    return ConstraintError(
+        f"has open extents {','.join(extents)}: HTP takes fixed ones, and what comes behind cannot be judged",
+        fix=f"bind them with --input_dim {tensor.name} {','.join(extents)}, a number for each N; check again",
+        node=tensor.name,
+        op="input",
+    )
+
+
+def _host_only(
+    model: Model, refused: Sequence[XdlcError], unbound: Sequence[Tensor]
+) -> Iterator[ConstraintError]:
+    """Yield a problem for each op of the host, for branches and loops with the ops that keep them off HTP.
+
+    Those that are on the host because inputs are open go with the problem of the inputs.
+    """
+    places: dict[str, list[str]] = {}
+    for problem in refused:
+        places.setdefault(problem.node or "", []).append(problem.where or "")
     ops = {
         (graph.name, op.name)
         for graph in model.graphs.values()
         for op in graph.ops
-        if any(place.endswith(_place(graph, op)) for place in places)
+        if any(where.endswith(_place(graph, op)) for where in places.get(op.name, ()))
     }
-    yield from host_problems(model.graphs.values(), model.graphs, ops)
+    for problem in host_problems(model.graphs.values(), model.graphs, ops):
+        if not (unbound and OPEN in problem.problem):
+            yield problem
 
 
 def _place(graph: Graph, op: Op) -> str:
@@ -112,11 +146,12 @@ def _has_library() -> bool:
     return True
 
 
-def _by_tables(model: Model, soc: Soc) -> Iterator[XdlcError]:
+def _by_tables(model: Model, soc: Soc, skip: Collection[tuple[str, str]]) -> Iterator[XdlcError]:
     """Yield what our definitions of HTP's ops and the SoC's capabilities say against a model."""
     for graph in model.clone().graphs.values():
         NarrowIntegers(check=False).apply(graph)
-        yield from opdefs.verify_graph(graph, backend="htp")
+        breaches = opdefs.verify_graph(graph, backend="htp")
+        yield from (problem for problem in breaches if (graph.name, problem.node) not in skip)
         floats = [op for op in graph.ops if any(tensor.dtype.is_float for tensor in op.outputs)]
         if floats and not soc.fp16:
             yield ConstraintError(
@@ -124,6 +159,8 @@ def _by_tables(model: Model, soc: Soc) -> Iterator[XdlcError]:
                 fix="quantize the model, or choose a SoC that takes float graphs",
             )
         for op in graph.ops:
+            if (graph.name, op.name) in skip:
+                continue
             for problem in (*_by_shapes(op), *_by_generation(op, soc)):
                 problem.where, problem.node, problem.op = _place(graph, op), op.name, op.type
                 yield problem
@@ -140,7 +177,7 @@ def _by_shapes(op: Op) -> Iterator[XdlcError]:
             fix="reshape around the op",
         )
     if any(tensor.dynamic_axes for tensor in tensors):
-        yield ConstraintError(OPEN_EXTENTS, fix=BIND_EXTENTS)
+        yield ConstraintError(FIXED_EXTENTS, fix=BIND_EXTENTS)
 
 
 def _by_generation(op: Op, soc: Soc) -> Iterator[XdlcError]:
