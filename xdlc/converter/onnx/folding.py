@@ -63,7 +63,8 @@ def evaluate(node: Any, opset: int, inputs: list[Array | None], where: str) -> l
         where: Place for errors.
 
     Returns:
-        The outputs, or None if a result is too large to be worked out while converting.
+        The outputs, or None if a result is too large to be worked out while converting, or no tensor of
+        numbers.
 
     Raises:
         ModelError: If the inputs do not fit the operator.
@@ -103,6 +104,8 @@ def evaluate(node: Any, opset: int, inputs: list[Array | None], where: str) -> l
             where=where,
             fix="check the model with onnx.checker and onnxruntime",
         ) from error
+    if any(getattr(array, "dtype", object) == object for array in results):
+        return None  # sequences, optionals and strings
     found = iter(results)
     return [next(found) if name else None for name in node.output]
 

@@ -220,9 +220,9 @@ class _Import:
                 continue  # an initializer with a declared type
             elem = entry.type.tensor_type.elem_type
             try:
-                dtype = ir.dtype.from_numpy(protobuf.numpy_dtype(elem))
                 if not entry.type.HasField("tensor_type"):
                     raise TypeError("it is no tensor")
+                dtype = ir.dtype.from_numpy(protobuf.numpy_dtype(elem))
             except (TypeError, KeyError) as error:
                 self.poisoned.add(entry.name)
                 self.problems.append(

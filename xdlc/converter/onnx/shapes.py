@@ -66,6 +66,8 @@ def input_shapes(
                 )
                 continue
             shape = given
+        elif not entry.type.HasField("tensor_type"):
+            shape = []  # the import refuses it
         elif not entry.type.tensor_type.HasField("shape"):
             problems.append(
                 UsageError(
