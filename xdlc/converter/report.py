@@ -107,8 +107,8 @@ def make_report(
         f"{soc.name} ({soc.capabilities.name})" if soc is not None else None,
         verdict.judge if verdict is not None else None,
         (
-            *(_problem(error, CONVERTER, sources) for error in own),
-            *(_problem(error, judge, sources) for error in refused),
+            *(_problem(error, CONVERTER, source, sources) for error in own),
+            *(_problem(error, judge, source, sources) for error in refused),
         ),
         _fates(model, ops),
         _counted(op.type for op in ops if op.package == NATIVE_PACKAGE),
@@ -118,9 +118,9 @@ def make_report(
     )
 
 
-def _problem(error: XdlcError, by: str, sources: Mapping[str, str]) -> Problem:
+def _problem(error: XdlcError, by: str, source: str, sources: Mapping[str, str]) -> Problem:
     """Put an error into a row; an op of the converted graph goes by the nodes that it comes from."""
-    where = error.where if error.where and not error.node else None
+    where = error.where if error.where != source and not error.node else None
     why = f"{where}: {error.problem}" if where else error.problem
     node = sources.get(error.node or "", error.node or "")
     return Problem(node, error.op or "", by, why, error.fix or "", type(error).__name__)

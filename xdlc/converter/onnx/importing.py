@@ -122,19 +122,23 @@ class _Import:
         """Put what is known of each node into the findings."""
         needed = {id(node) for node in nodes}
         ends = set(self.out_names)
+        listed = self.findings.nodes
         for node in self.source.node:
-            reason = None
-            self.findings.makers.update((name, _name(node)) for name in node.output if name in ends)
-            if id(node) not in needed:
-                reason = UNUSED
-            elif self.poisoned.issuperset(filter(None, node.output)):
+            name, outputs = _name(node), [output for output in node.output if output]
+            if not ends.isdisjoint(outputs):
+                self.findings.makers.update((output, name) for output in outputs if output in ends)
+            reason = None if id(node) in needed else UNUSED
+            if reason is None and self.poisoned.issuperset(outputs):
                 reason = REFUSED
-            elif all(name in self.values and self.values[name].is_static for name in node.output if name):
+            elif reason is None and all(self._is_known_value(output) for output in outputs):
                 reason = KNOWN
-            self.findings.nodes.append(SourceNode(_name(node), _full_type(node), reason))
-            self.findings.nodes += [
-                SourceNode(_name(inner), _full_type(inner), INNER) for inner in _inner_nodes(node)
-            ]
+            listed.append(SourceNode(name, _full_type(node), reason))
+            if node.attribute:
+                listed += (SourceNode(_name(each), _full_type(each), INNER) for each in _inner_nodes(node))
+
+    def _is_known_value(self, name: str) -> bool:
+        value = self.values.get(name)
+        return value is not None and value.is_static
 
     # ------------------------------------------------------------------ before the nodes
 
