@@ -22,6 +22,7 @@ from xdlc.runtime.timeout import Watch
 
 Array = Any  # numpy.ndarray
 Values = dict[str, Array]
+SMALL = 1 << 20  # bytes of all tensors of a segment
 Refine = Callable[[Lowered], None]
 
 
@@ -242,7 +243,8 @@ class _Maker:
             lowered = lower(part, quantized=self.quantized, stated=self.stated)
             if refine is not None:
                 refine(lowered)
-            plan.steps.append(Segment(Engine(lowered, threads=self.threads, spins=False)))
+            threads = self.threads or (1 if _is_small(part) else None)
+            plan.steps.append(Segment(Engine(lowered, threads=threads, spins=False)))
         except XdlcError as problem:
             self.problems.extend(problem.problems if isinstance(problem, ProblemList) else (problem,))
             return
@@ -263,6 +265,11 @@ class _Maker:
         if name not in self._plans:
             self._plans[name] = self.plan(self.graphs[name])
         return self._plans[name]
+
+
+def _is_small(graph: Graph) -> bool:
+    """Return whether a segment moves so little that threads of its own are not worth having."""
+    return sum(tensor.nbytes for tensor in graph.tensors.values()) < SMALL
 
 
 def _constant(tensor: Tensor) -> Array:

@@ -760,6 +760,12 @@ def import_scan_8(importer: Importer, node: Node) -> list[Value]:
     batch = extents(inputs[0]) if inputs else None
     if not batch or batch[0] is None:
         raise node.problem("the size of the batch is not known", "bind it with --input_dim or --batch")
+    if not importer.spend(
+        batch[0] * (_node_count(node.attr("body")) + len(inputs) if node.attr("body") else 1)
+    ):
+        raise node.problem(
+            f"a batch of {batch[0]} is too large to be scanned one by one", "upgrade the model to opset 9"
+        )
     rows = []
     for index in range(batch[0]):
         at = _scalar(importer, index)
