@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from xdlc import ir
 from xdlc.ir import Encoding, Graph, Op, Origin, ScaleOffset, Tensor, make_op
 from xdlc.ir.dtype import FLOAT32, DType
-from xdlc.opdefs import verify_op
 from xdlc.passes._carriers import carried, clamps, moves, weight_axes
+from xdlc.passes._placing import suits_fixed_point
 from xdlc.passes._stored import Form, stored_constant, stored_weight
 
 BORDERS = ("Quantize", "Dequantize")
@@ -201,7 +201,7 @@ class _Plan:
         inputs = [statics.get(index) or self._stand_in(tensor) for index, tensor in enumerate(op.inputs)]
         outputs = [self._typed(tensor, results.get(tensor)) for tensor in op.outputs]
         twin = Op(op.type, inputs, outputs, op.params, name=op.name, package=op.package)
-        if len(verify_op(twin, backend="htp")) > len(verify_op(op, backend="htp")):
+        if not suits_fixed_point(twin, op):
             return False
         self.forms.update(results)
         self.fixed[op] = statics

@@ -216,6 +216,14 @@ def test_operations_of_the_host_read_reals(models):
     assert [op.inputs[0].dtype.is_float for op in graph.ops if op.type == "Det"] == [True]
 
 
+@pytest.mark.parametrize(("zero", "fixed"), [(np.uint8(100), True), (np.int8(0), False)])
+def test_operations_that_htp_has_for_unsigned_values_only(models, zero, fixed):
+    source = Source()
+    source.node("Exp", [source.quantized("x", 0.01, zero)], "e")
+    source.node("Identity", [source.quantized("e", 0.02, zero)], "y")
+    assert is_fixed(check(models, source, {"x": reals(3, 4)})) == fixed
+
+
 def test_scales_along_an_axis_of_activations_stay_borders(models):
     source = Source()
     scales, zeros = [0.01, 0.02, 0.03], np.asarray([1, 2, 3], np.uint8)
