@@ -217,3 +217,13 @@ COLUMNS = [
 def test_col2im(models, shape, image, block, attributes):
     weights = {"i": np.array(image), "b": np.array(block)}
     check(models, [node("Col2Im", "x i b", **attributes)], {"x": floats(*shape)}, weights, opset=18)
+
+
+def test_clip_of_doubles_is_exact(models):
+    weights = {"low": np.float64(-0.1), "high": np.float64(0.3)}
+    check(models, [node("Clip", "x low high")], {"x": np.linspace(-1, 1, 7)}, weights, rtol=0, atol=0)
+
+
+def test_cast_to_half_and_back_rounds(models):
+    nodes = [node("Cast", "x", "h", to=10), node("Relu", "h", "r"), node("CastLike", "r x")]
+    check(models, nodes, {"x": np.array([0.1, 3.14159, -1], np.float32)}, reference=True, rtol=0, atol=0)

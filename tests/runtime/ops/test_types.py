@@ -86,3 +86,30 @@ def test_order_and_size_of_unsigned_64_bit_integers(one_op):
     np.testing.assert_array_equal(one_op("Cast", [A], [((5,), "float64")]), A.astype(np.float64))
     np.testing.assert_array_equal(one_op("ElementWiseSign", [A], [((5,), "uint64")]), np.ones(5))
     np.testing.assert_array_equal(one_op("ElementWiseAbs", [A], [((5,), "uint64")]), A)
+
+
+def test_cast_to_half_rounds(one_op):
+    x = np.array([0.1, 1e-9, 7e4, 3.14159], np.float32)
+    with np.errstate(over="ignore"):
+        want = x.astype(np.float16)
+    np.testing.assert_array_equal(one_op("Cast", [x], [((4,), "float16")]), want)
+
+
+def test_scattered_sums_of_bytes_wrap_around(one_op):
+    x, index = np.array([200, 3], np.uint8), np.array([0, 1], np.int32)
+    found = one_op("ScatterElements", [x, index, x], [((2,), "uint8")], {"axis": 0, "reduction": 1})
+    np.testing.assert_array_equal(found, x + x)
+
+
+def test_relu_of_64_bit_integers(one_op):
+    x = np.array([-3, 0, 1 << 60])
+    np.testing.assert_array_equal(one_op("Relu", [x], [((3,), "int64")]), np.maximum(x, 0))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int32", "uint64", "bool8"])
+def test_one_hot_of_any_type(one_op, dtype):
+    index = np.array([1, 0, -1], np.int32)
+    found = one_op(
+        "OneHot", [index], [((3, 2), dtype)], {"depth": 2, "axis": 1, "on_value": 1, "off_value": 0}
+    )
+    np.testing.assert_array_equal(found, [[0, 1], [1, 0], [0, 0]])

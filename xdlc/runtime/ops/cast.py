@@ -11,7 +11,7 @@ from xdlc.runtime.registry import lowering
 
 @lowering("Cast")
 def cast(op: Op, b: Builder) -> None:
-    """Lower to Cast; narrow integers wrap around as the stored type would.
+    """Lower to Cast; narrow integers wrap around as the stored type would, float16 is rounded.
 
     Between fixed point and integers of the same width the stored integers stay, as on HTP (emulation of
     SDK 2.51, SM8650).
@@ -26,6 +26,8 @@ def cast(op: Op, b: Builder) -> None:
     if unsigned.is_wide(source) and target.dtype.is_float:
         value, have = b.cast(value, source.dtype.numpy), source.dtype.numpy
     if target.dtype.is_integer and target.dtype.numpy != b.held(target) and target.dtype != source.dtype:
+        value, have = b.cast(value, target.dtype.numpy), target.dtype.numpy
+    if target.dtype.name == "float16" and have != target.dtype.numpy:
         value, have = b.cast(value, target.dtype.numpy), target.dtype.numpy
     b.write(target, value, order, dtype=have)
 

@@ -18,4 +18,4 @@ def cumulative_sum(op: Op, b: Builder) -> None:
         exclusive=int(bool(op.param("exclusive", False))),
         reverse=int(bool(op.param("reverse", False))),
     )
-    b.write(args.result(op), value)
+    b.write(args.result(op), b.wrapped(value, source))

@@ -21,6 +21,12 @@ def _plain(type: str) -> Function:
     return lambda op, b, source, x: b.node(type, [x])
 
 
+def _relu(op: Op, b: Builder, source: Tensor, x: str) -> str:
+    if source.dtype.is_integer:  # onnxruntime's Relu knows few integers
+        return b.node("Max", [x, b.like(source, 0)])
+    return b.node("Relu", [x])
+
+
 def _elu(op: Op, b: Builder, source: Tensor, x: str) -> str:
     return b.node("Elu", [x], alpha=float(op.param("alpha", 1.0)))
 
@@ -56,7 +62,7 @@ FUNCTIONS: dict[str, Function] = {
     "Gelu": _plain("Gelu"),
     "HardSigmoid": _hard_sigmoid,
     "HardSwish": _plain("HardSwish"),
-    "Relu": _plain("Relu"),
+    "Relu": _relu,
     "Relu1": lambda op, b, source, x: _clip(b, source, x, -1, 1),
     "Relu6": lambda op, b, source, x: _clip(b, source, x, 0, 6),
     "ReluMinMax": _relu_min_max,

@@ -28,4 +28,5 @@ def scatter(op: Op, b: Builder) -> None:
         {"axis": args.axis(op, source.rank, default=0)} if op.type == "ScatterElements" else {}
     )
     type = "ScatterElements" if along else "ScatterND"
-    b.write(args.result(op), b.node(type, inputs, reduction=REDUCTIONS[number], **along), dtype=dtype)
+    value = b.node(type, inputs, reduction=REDUCTIONS[number], **along)
+    b.write(args.result(op), b.wrapped(value, source), dtype=dtype)

@@ -10,6 +10,7 @@ from xdlc.converter.onnx.ops.binary import MAXIMUM, MINIMUM
 from xdlc.converter.onnx.ops.neuron import RELU, RELU_MIN_MAX, neuron
 from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value
+from xdlc.ir.dtype import FLOAT64
 
 
 @importer("Clip", since=6, layout=ANY)
@@ -18,7 +19,7 @@ def clip(node: Node, b: Builder) -> Value:
     value = node.required(0)
     low, high = _limit(node, b, 1, "min"), _limit(node, b, 2, "max")
     known = all(limit is None or limit.is_static for limit in (low, high))
-    if value.dtype.is_float and known:
+    if value.dtype.is_float and value.dtype is not FLOAT64 and known:  # limits are of 32 bits
         lowest, highest = (
             None if limit is None else float(limit.numpy().reshape(())) for limit in (low, high)
         )
