@@ -35,7 +35,8 @@ class Builder:
     Attributes:
         graph: The graph under construction.
         wants_channel_last: Whether its result reaches a channel-last op through ops of any order.
-        op_name: Name that the source notes for the op of that node, until an op has it; None otherwise.
+        noted: Name and type that the source notes for the op of that node, until an op has the name; None
+            otherwise.
         base: What names of its other ops begin with, if not with its own name.
     """
 
@@ -52,7 +53,7 @@ class Builder:
     @node.setter
     def node(self, name: str) -> None:
         self._node = name
-        self.op_name: str | None = None
+        self.noted: tuple[str, str] | None = None
         self.base: str | None = None
 
     # ------------------------------------------------------------------ values
@@ -193,11 +194,13 @@ class Builder:
     def new_op_name(self, type: str, *, inserted: bool = False) -> str:
         """Return the name of the next op: what the source notes for it if that is free, else the node's."""
         base = self.base or self.node or type
-        noted = None if inserted else self.op_name
-        if noted is None:
+        if inserted or self.noted is None:
             return self.graph.unique_name(base)
-        self.op_name = None
-        return noted if self.graph.unique_name(noted) == noted else self.graph.unique_name(base)
+        name, kind = self.noted
+        if type == "Cast" != kind:  # a change of type in front of the op
+            return self.graph.unique_name(f"{name}~")
+        self.noted, self.base = None, f"{name}~"
+        return name if self.graph.unique_name(name) == name else self.graph.unique_name(base)
 
     # ------------------------------------------------------------------ views
 
@@ -206,7 +209,8 @@ class Builder:
         order = tuple(perm)
         if value.order == order or value.is_static or value.forms.get(order) is not None:
             return Value(self.physical(value, order), identity(value.rank))
-        before, self.base, self.op_name = self.base, self.op_name, None
+        before, noted, self.noted = self.base, self.noted, None
+        self.base = noted[0] if noted else before
         tensor = self.physical(value, order, why=why)
         self.base = before
         return Value(tensor, identity(value.rank))

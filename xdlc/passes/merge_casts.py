@@ -19,7 +19,8 @@ class MergeCasts:
 
     def apply(self, graph: Graph) -> bool:
         """Rewrite ``graph`` and return whether anything changed."""
-        return any([_simplify(graph, op) for op in graph.ops if _is_cast(op)])
+        results = [_simplify(graph, op) for op in graph.ops if _is_cast(op)]
+        return any(results)
 
 
 def _is_cast(op: Op | None) -> bool:

@@ -2,9 +2,9 @@
 
 ONNX has no word for the name of an op that shares its source node with others, nor for the moment at
 which a Transpose really moves elements.  The notes are entries of ``metadata_props``, a standard field
-of nodes: ``xdlc.op`` the op's name, ``xdlc.origin`` its source nodes behind the reason for an inserted
-op, as in the trace of a container.  They say nothing about what is computed: a name is taken if it is
-free, and everything else of the node is read as it stands.
+of nodes: ``xdlc.op`` the op's name, ``xdlc.type`` its type, ``xdlc.origin`` its source nodes behind the
+reason for an inserted op, as in the trace of a container.  They say nothing about what is computed: a
+name is taken if it is free, and everything else of the node is read as it stands.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-OP, ORIGIN = "xdlc.op", "xdlc.origin"
+OP, TYPE, ORIGIN = "xdlc.op", "xdlc.type", "xdlc.origin"
 LONGEST = 1 << 16
 
 
@@ -23,11 +23,13 @@ class Hint:
 
     Attributes:
         op: Name of the op.
+        type: Its type; empty if that is not noted.
         node: The source node that the op was made for.
         reason: Why it was inserted, for an op that the source did not have.
     """
 
     op: str
+    type: str
     node: str
     reason: str | None = None
 
@@ -44,7 +46,7 @@ def hint_of(proto: Any) -> Hint | None:
         return None
     if not all(isinstance(text, str) for text in nodes) or not isinstance(reason, str | None):
         return None
-    return Hint(name, _made_for(name, nodes), reason)
+    return Hint(name, notes.get(TYPE, ""), _made_for(name, nodes), reason)
 
 
 def _made_for(name: str, nodes: list[str]) -> str:

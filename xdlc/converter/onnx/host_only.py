@@ -57,7 +57,7 @@ def keep(node: Node, builder: Builder, outputs: Sequence[Spec], why: str) -> lis
         [None if value is None else _operand(builder, value) for value in node.inputs],
         made,
         _params(node),
-        name=builder.new_op_name(node.type, inserted=why is not None),
+        name=builder.new_op_name(node.type),
         package=HOST_PACKAGE,
         origin=ir.Origin((builder.node,) if builder.node else (), why),
     )

@@ -333,7 +333,7 @@ class _Import:
             hint = hint_of(proto)
             builder.node = _name(proto)
             if hint is not None:
-                builder.op_name, builder.base = hint.op, hint.node
+                builder.noted, builder.base = (hint.op, hint.type), hint.node
         builder.wants_channel_last = not self.wanted.isdisjoint(proto.output)
         return Node(
             builder.node,

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from xdlc.ir import Op
+from xdlc.opdefs.control_flow import has_open_rank
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
@@ -79,6 +80,14 @@ def _name_nodes(lowered: Lowered, nodes: list[NodeProto], held: dict[str, tuple[
             main[computed] = position
         if owner is not None:
             main.setdefault(owner, position)
+    makers = {name: position for position, node in enumerate(nodes) for name in node.output}
+    for op, position in main.items():
+        while nodes[position].op_type == "Cast" and op.type != "Cast":  # only brings the result into its type
+            before = makers.get(nodes[position].input[0])
+            if before is None or owners[before] is not op:
+                break
+            position = before
+        main[op] = position
     stands_for = {position: op for op, position in main.items()}
     taken = {op.name for op in main}
     for position, (node, owner) in enumerate(zip(nodes, owners, strict=True)):
@@ -105,13 +114,16 @@ def _describe(lowered: Lowered, proto: ModelProto, renamed: dict[str, str]) -> N
         name = renamed.get(value, value)
         if name == tensor.name and name not in known:
             elements = helper.np_dtype_to_tensor_dtype(lowered.dtype(tensor))
-            shape = [None if axis in tensor.dynamic_axes else tensor.shape[axis] for axis in order]
+            shape = None
+            if not has_open_rank(tensor):
+                shape = [None if axis in tensor.dynamic_axes else tensor.shape[axis] for axis in order]
             proto.graph.value_info.append(helper.make_tensor_value_info(name, elements, shape))
 
 
 def _note(node: NodeProto, op: Op) -> None:
     """Note on a node which op it stands for, and where that comes from."""
     node.metadata_props.add(key="xdlc.op", value=op.name)
+    node.metadata_props.add(key="xdlc.type", value=op.type)
     if op.origin.nodes or op.origin.reason is not None:
         origin = json.dumps([op.origin.reason, *op.origin.nodes], ensure_ascii=False)
         node.metadata_props.add(key="xdlc.origin", value=origin)
