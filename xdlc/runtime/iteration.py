@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Role, Tensor
+from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Op, Role, Tensor
 from xdlc.opdefs.control_flow import Loop
 
 Array = Any  # numpy.ndarray
@@ -46,7 +46,8 @@ def accumulators(cond: Graph, body: Graph, counts: Loop) -> dict[int, Accumulato
         op = result.producer
         if (
             op is None
-            or (op.package, op.type) != (NATIVE_PACKAGE, "Concat")
+            or op.type != "Concat"
+            or op.package not in (NATIVE_PACKAGE, HOST_PACKAGE)
             or len(op.inputs) != 2
             or op.inputs.count(held) != 1
             or body.consumers(held) != (op,)

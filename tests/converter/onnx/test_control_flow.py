@@ -11,7 +11,9 @@ import pytest
 
 import xdlc
 from xdlc.errors import ModelError, ProblemList, UnsupportedOp, XdlcError
+from xdlc.opdefs.control_flow import Loop, called
 from xdlc.runtime.export import export
+from xdlc.runtime.iteration import accumulators
 
 HEAD = '<ir_version: 8, opset_import: ["" : {opset}]>\n'
 X = np.array([[1, -2, 3], [0.5, 4, -1]], np.float32)
@@ -318,6 +320,13 @@ def test_elements_whose_shape_is_open(tmp_path):
         }>
     }"""
     same(tmp_path, text, *({"n": np.array(n), "x": X[0]} for n in (1, 4)), {"n": np.array(2), "x": X[0, :1]})
+
+
+def test_scan_outputs_are_accumulators_for_the_host(tmp_path):
+    model = same(tmp_path, constant_loop(4), {"x": X[0]}, unroll_loops=0)
+    (op,) = runners(model)
+    cond, body = (model.graphs[name] for name in called(op))
+    assert list(accumulators(cond, body, Loop.of(op, body))) == [1, 2]
 
 
 def test_states_that_nothing_changes_are_no_states(tmp_path):
