@@ -289,3 +289,36 @@ def test_info_of_vendor_made_files(corpus: Path) -> None:
         text = invoke(info, "--encodings", "--trace", path).stdout
         assert "container  DLC " in text, path
         json.loads(invoke(info, "--json", path).stdout)
+
+
+def test_info_traces_both_ways(models: Any) -> None:
+    from onnx import helper
+
+    nodes = [
+        helper.make_node("Identity", ["x"], ["i"], "same"),
+        helper.make_node("Conv", ["i", "w"], ["c"], "conv"),
+        helper.make_node("Det", ["c"], ["y"], "det"),
+    ]
+    weights = {"w": np.ones((2, 3, 1, 1), "f4")}
+    path = models.save(models.make(nodes, {"x": [1, 3, 4, 4]}, {"y": [1, 2]}, weights))
+    converted = invoke(onnx_to_dlc, "-i", path).stdout
+    assert "x  float32  1x3x4x4  NCHW, raw file 192 bytes" in converted
+    assert 'write  x  float32  array.astype("<f4").tofile("x.raw")' in converted
+    assert "host-only ops: 1\n    Det" in converted
+    dlc = models.folder / "model.dlc"
+    text = invoke(info, "--trace", dlc).stdout
+    assert "source    conv" in text
+    assert "on host   operator Det" in text
+    assert "source nodes: 3" in text
+    assert "  same  Identity  (its result is its input under another name, shape or axis order)" in text
+    assert "  conv  Conv      Conv2d conv" in text
+    assert 'read   y  float32  numpy.fromfile("y.raw", "<f4").reshape((1, 2))' in text
+    assert "source nodes" not in invoke(info, dlc).stdout
+    found = json.loads(invoke(info, "--json", dlc).stdout)
+    assert found["source_nodes"][0] == {
+        "name": "same",
+        "type": "Identity",
+        "ops": [],
+        "reason": "its result is its input under another name, shape or axis order",
+    }
+    assert found["graphs"][0]["inputs"][0]["raw"] == {"float32": 'array.astype("<f4").tofile("x.raw")'}

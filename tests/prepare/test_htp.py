@@ -12,7 +12,8 @@ import pytest
 from tests.htp_models import cnn, needs_htp, refused
 from xdlc.container import load
 from xdlc.errors import BackendError, ConstraintError, UsageError
-from xdlc.ir import Model
+from xdlc.ir import Graph, Model, Tensor, make_op, static, u32
+from xdlc.ir import dtype as dt
 from xdlc.prepare.htp import PrepareError, prepare, prepare_all
 from xdlc.runtime import htp
 from xdlc.runtime.htp import process
@@ -37,6 +38,22 @@ def test_each_soc_gets_its_cache_and_the_model_stays(quantized: bool, tmp_path: 
     x = np.random.default_rng(0).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")
     cache = again.records["htp.cache.sm8650.0"]
     assert np.array_equal(htp.run_cache(cache, {"x": x})["y"], htp.run(again, {"x": x})["y"])
+
+
+@needs_htp
+def test_wide_integers_are_narrowed_in_the_cache_only() -> None:
+    graph = Graph("g")
+    x, y = graph.add_input(Tensor("x", (2,), dt.INT64)), Tensor("y", (2,), dt.INT64)
+    step = static("step", np.array([2, -3]))
+    graph.append(make_op(graph, "ElementWiseBinary", [x, step], [y], {"operation": u32(0)}, name="add"))
+    graph.add_output(y)
+    prepared = prepare(Model({"g": graph}), ["sm8650"])
+    (described,) = prepared.metadata["cacheList"][0]["graphs"]
+    ports = (*described["graphInputs"], *described["graphOutputs"])
+    assert [port["dataType"] for port in ports] == ["QNN_DATATYPE_INT_64"] * 2
+    assert {tensor.dtype for tensor in prepared.main.tensors.values()} == {dt.INT64}
+    found = htp.run_cache(prepared.records["htp.cache.sm8650.0"], {"x": np.array([5, -5])})["y"]
+    assert found.tolist() == [7, -8]
 
 
 @needs_htp
