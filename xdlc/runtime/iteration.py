@@ -58,18 +58,18 @@ def accumulators(cond: Graph, body: Graph, counts: Loop) -> dict[int, Accumulato
             continue
         piece = op.inputs[1 if op.inputs[0] is held else 0]
         same = piece is not None and (piece.dtype, piece.encoding) == (held.dtype, held.encoding)
-        if piece is None or not same or piece.producer is None or body.is_output(piece):
+        if piece is None or not same:
             continue
         axis = int(op.param("axis", held.rank - 1))
         found[index] = Accumulator(axis, op.inputs[1] is held)
     return found
 
 
-def iteration(cond: Graph, body: Graph, grown: Mapping[int, Accumulator]) -> tuple[Graph, str]:
-    """Return the graph of an iteration, and the name of the tensor that says whether there is another.
+def iteration(cond: Graph, body: Graph, grown: Mapping[int, Accumulator]) -> tuple[Graph, list[str]]:
+    """Return the graph of an iteration, and the names of the tensors that it is to give.
 
-    Its inputs are those of the body but for the accumulators, its outputs those of the body, of an
-    accumulator the piece that comes to it.
+    Its inputs are those of the body but for the accumulators.  It gives the outputs of the body, of an
+    accumulator the piece that comes to it, and last whether there is another iteration.
 
     Args:
         cond: The graph of the condition.
@@ -77,23 +77,20 @@ def iteration(cond: Graph, body: Graph, grown: Mapping[int, Accumulator]) -> tup
         grown: The accumulators by position.
     """
     graph = body.clone()
-    states = graph.inputs
+    states, results = list(graph.inputs), list(graph.outputs)
     for index in grown:
-        result, held = graph.outputs[index], states[index]
-        op = result.producer
+        op, held = results[index].producer, states[index]
         if op is None:
             continue
         piece = next(tensor for tensor in op.inputs if tensor is not None and tensor is not held)
-        result.role = Role.NATIVE
-        graph.outputs[index] = piece
-        piece.role = Role.OUTPUT
+        results[index].role = Role.NATIVE
+        results[index] = piece
         graph.remove(op)
+        del graph.tensors[held.name]
     graph.inputs = [tensor for index, tensor in enumerate(states) if index not in grown]
-    for index in grown:
-        del graph.tensors[states[index].name]
-    carried = len(body.outputs)
-    following = [*graph.outputs, *states[carried:]]
-    return graph, _append(graph, cond, following).name
+    graph.outputs = [tensor for index, tensor in enumerate(results) if index not in grown]
+    goes_on = _append(graph, cond, [*results, *states[len(results) :]])
+    return graph, [tensor.name for tensor in (*results, goes_on)]
 
 
 def _append(graph: Graph, cond: Graph, inputs: Sequence[Tensor]) -> Tensor:

@@ -73,7 +73,7 @@ class Repeat:
         counts: How its operands divide.
         condition: The graph of the condition, run before the first iteration.
         iteration: The body, and the condition behind it; without the accumulators.
-        goes_on: Position among its results of whether there is another iteration.
+        places: Positions among its results of the next states, and of whether there is another iteration.
         grown: The accumulators by position.
     """
 
@@ -81,7 +81,7 @@ class Repeat:
     counts: Loop
     condition: Plan
     iteration: Plan
-    goes_on: int
+    places: Sequence[int]
     grown: Mapping[int, Accumulator]
 
     def run(self, values: Values, watch: Watch) -> None:
@@ -100,10 +100,10 @@ class Repeat:
                 watch.check()
                 kept = [array for index, array in enumerate(carried) if index not in pieces]
                 results = self.iteration.run([*kept, *constants], watch)
+                *carried, condition = (results[place] for place in self.places)
                 for index, rows in pieces.items():
-                    rows.append(results[index])
-                carried = results[: self.counts.carried]
-                goes_on = _truth(results[self.goes_on], where)
+                    rows.append(carried[index])
+                goes_on = _truth(condition, where)
                 loop.done += 1
         for index, tensor in enumerate(self.op.outputs):
             held = carried[index]
@@ -257,9 +257,10 @@ class _Maker:
         cond, body = self.graphs[first], self.graphs[second]
         counts = Loop.of(op, body)
         grown = accumulators(cond, body, counts)
-        graph, goes_on = iteration(cond, body, grown)
-        plan = self.plan(graph, [goes_on])
-        return Repeat(op, counts, self._called(first), plan, plan.outputs.index(goes_on), grown)
+        graph, names = iteration(cond, body, grown)
+        plan = self.plan(graph, names)
+        places = [plan.outputs.index(name) for name in names]
+        return Repeat(op, counts, self._called(first), plan, places, grown)
 
     def _called(self, name: str) -> Plan:
         if name not in self._plans:
