@@ -130,6 +130,17 @@ def test_tensors_between_steps_can_be_given_out():
         CpuSession(if_model(), outputs=["same"])
 
 
+@pytest.mark.parametrize("chosen", [True, False])
+def test_of_a_known_condition_one_branch_is_opened(chosen):
+    model = if_model()
+    choose = next(op for op in model.main.ops if op.type == "If")
+    model.main.set_inputs(choose, [static("known", np.array([chosen])), *choose.inputs[1:]])
+    next(model.graphs["main_else" if chosen else "main_then"].ops).type = "Nonsense"
+    h = np.maximum(X, 0)
+    found = run(model, {"c": np.array([not chosen]), "x": X})["y"]
+    np.testing.assert_allclose(found, np.tanh((h if chosen else -h) + h), atol=1e-6)
+
+
 def test_problems_of_all_graphs_are_told_together():
     model = if_model()
     for name in ("main_then", "main_else"):

@@ -253,6 +253,9 @@ class _Maker:
     def _caller(self, op: Op) -> Step:
         first, second = called(op)
         if op.type == IF:
+            known = op.inputs[0]
+            if known is not None and known.is_static:  # the other branch is not even opened
+                first = second = first if _truth(known.numpy(), _place(op)) else second
             return Branch(op, self._called(first), self._called(second))
         cond, body = self.graphs[first], self.graphs[second]
         counts = Loop.of(op, body)
