@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 import xdlc
-from xdlc.errors import ModelError, ProblemList, UnsupportedOp, XdlcError
+from xdlc.errors import BackendError, ModelError, ProblemList, UnsupportedOp, XdlcError
 from xdlc.opdefs.control_flow import Loop, called
 from xdlc.runtime.export import export
 from xdlc.runtime.iteration import accumulators
@@ -118,6 +118,23 @@ def test_conditions_on_known_shapes_are_known(tmp_path):
     model = same(tmp_path, text, {"x": X}, {"x": X[:, :2]})
     assert len(model.graphs) == 3
     assert model.main.outputs[0].dynamic_axes == (1,)
+
+
+def test_branches_that_do_not_fit_the_shapes_are_kept_for_others(tmp_path):
+    """With the bound shape only one branch is valid; that the other is never taken is not known."""
+    text = """g (int64 n, float[N,3] x) => (float[A,B] y)
+        <int64 two = {2}, float[3,3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9}, float[1,3] z = {0, 0, 1}> {
+            c = Equal(n, two)
+            y = If (c) <
+                then_branch = a () => (float[A,B] p) { p = MatMul(x, w) },
+                else_branch = b () => (float[A,B] q) { t = MatMul(w, x) q = Add(t, z) }
+            >
+        }"""
+    model = same(tmp_path, text, {"n": np.array(2), "x": X}, exported=False, input_dims={"x": (2, 3)})
+    assert [op.package for op in model.graphs["g_y_else"].ops if op.type == "MatMul"] == ["xdlc"]
+    assert {op.package for op in model.graphs["g_y_then"].ops} == {"qti.aisw"}
+    with pytest.raises(BackendError):
+        xdlc.run(model, {"n": np.array(3), "x": X})
 
 
 def test_branches_of_different_shape_and_rank(tmp_path):

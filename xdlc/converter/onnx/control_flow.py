@@ -22,7 +22,7 @@ from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.inference import Extents, extents
 from xdlc.converter.onnx.registry import Node
 from xdlc.converter.values import Value, identity, open_tensor
-from xdlc.errors import UnsupportedOp
+from xdlc.errors import UnsupportedOp, XdlcError
 from xdlc.ir import HOST_PACKAGE, DType, Graph, Tensor
 from xdlc.ir.dtype import BOOL8, INT64
 from xdlc.opdefs.control_flow import IF, WHILE
@@ -65,12 +65,14 @@ class SubGraph:
 
     Attributes:
         builder: Adds to the graph.
+        opened: Whether the extents of what it captures are taken as open.
         captured: What the graph reads of the scope around it, by name: values there.
         inputs: The input of the graph for each of these.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, opened: bool = False) -> None:
         self.builder = Builder(Graph(name))
+        self.opened = opened
         self.captured: dict[str, Value] = {}
         self.inputs: dict[str, Tensor] = {}
 
@@ -85,7 +87,10 @@ class SubGraph:
         if value.is_static:
             copy = Tensor(held.name, held.shape, held.dtype, held.encoding, held.data, held.role)
             return Value(copy, value.order, bits=value.bits)
-        made = self.input(name, extents(value), held.dtype, held.encoding)
+        shape = extents(value)
+        if self.opened and shape is not None:
+            shape = (None,) * len(shape)
+        made = self.input(name, shape, held.dtype, held.encoding)
         self.captured[name], self.inputs[name] = value, made.tensor
         return made
 
@@ -144,6 +149,8 @@ class Importer(Protocol):
     unroll_loops: int
     assumptions: dict[tuple[str, ...], Assumed]
     graphs: dict[str, Graph]
+    problems: list[XdlcError]
+    opening: bool
 
     def sub_graph(self, name: str) -> AbstractContextManager[SubGraph]:
         """Import into a new graph while the context is open."""
@@ -162,8 +169,8 @@ class Importer(Protocol):
     def spend(self, nodes: int) -> bool:
         """Return whether that many nodes may be added by unrolling, and count them if so."""
 
-    def attempt(self) -> Callable[[], None]:
-        """Return a function that forgets the problems and graphs since now."""
+    def attempt(self) -> Callable[[], list[XdlcError]]:
+        """Return a function that forgets the graphs and problems since now, and returns the problems."""
 
     def path(self, node: Node) -> tuple[str, ...]:
         """Return where a node stands among the graphs of the source."""
@@ -190,11 +197,12 @@ def import_if(importer: Importer, node: Node) -> list[Value]:
             raise node.invalid(f"its condition has {condition.size} elements")
         return importer.inline(branches[0 if condition.numpy().reshape(-1)[0] else 1], {})
     test = _as_condition(importer, condition)
-    subs, results = [], []
-    for branch, key in zip(branches, ("then", "else"), strict=True):
-        with importer.sub_graph(_graph_name(importer, node, key)) as sub, suppress(Unsettled):
-            results.append(importer.inline(branch, {}))
-        subs.append(sub)
+    imported = [
+        _branch(importer, branch, _graph_name(importer, node, key))
+        for branch, key in zip(branches, ("then", "else"), strict=True)
+    ]
+    subs = [sub for sub, _ in imported]
+    results = [values for _, values in imported if values is not None]
     if len(results) < len(branches):
         raise Unsettled  # once the problems of both branches have been reported
     joined = [_joined(node, pair) for pair in zip(*results, strict=False)]
@@ -207,6 +215,35 @@ def import_if(importer: Importer, node: Node) -> list[Value]:
     params = _commit(importer, subs, ("then_graph", "else_graph"))
     inputs = [test, *(boundary(importer.builder, value) for value in captured.values())]
     return _emit(importer.builder, IF, inputs, joined, params)
+
+
+def _branch(importer: Importer, branch: Any, name: str) -> tuple[SubGraph, list[Value] | None]:
+    """Import a branch; return its graph and its results, None if it cannot be imported.
+
+    The shapes around it may be such that it is never taken, and that it is not even valid with them.
+    So one that fails is tried once more as if the extents of what it reads were open.
+    """
+    forget = importer.attempt()
+    sub, results = _attempt(importer, branch, name)
+    if results is not None or importer.opening or not sub.captured:
+        return sub, results
+    problems = forget()
+    importer.opening = True
+    try:
+        opened, results = _attempt(importer, branch, name)
+    finally:
+        importer.opening = False
+    if results is not None:
+        return opened, results
+    forget()
+    importer.problems.extend(problems)
+    return sub, None
+
+
+def _attempt(importer: Importer, branch: Any, name: str) -> tuple[SubGraph, list[Value] | None]:
+    with importer.sub_graph(name) as sub, suppress(Unsettled):
+        return sub, importer.inline(branch, {})
+    return sub, None
 
 
 Kind = tuple[Extents | None, DType, ir.Encoding | None]

@@ -104,7 +104,7 @@ def evaluate(node: Any, opset: int, inputs: list[Array | None], where: str) -> l
             where=where,
             fix="check the model with onnx.checker and onnxruntime",
         ) from error
-    if any(getattr(array, "dtype", object) == object for array in results):
+    if any(not hasattr(array, "dtype") or array.dtype.hasobject for array in results):
         return None  # sequences, optionals and strings
     found = iter(results)
     return [next(found) if name else None for name in node.output]

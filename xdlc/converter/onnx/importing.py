@@ -91,6 +91,7 @@ class _Import:
         self.around: list[str] = []
         self.applied = 0
         self.applying = False
+        self.opening = False
 
     def run(self) -> ir.Model:
         where = str(self.file.path)
@@ -426,7 +427,7 @@ class _Import:
     @contextmanager
     def sub_graph(self, name: str) -> Iterator[SubGraph]:
         """Import into a new graph while the context is open; what it reads from outside is captured."""
-        sub = SubGraph(name)
+        sub = SubGraph(name, opened=self.opening)
         sub.builder.node = self.builder.node
         saved = self.builder, self.values, self.poisoned, self.absent
         self.builder, self.values = sub.builder, Scope(self.values, sub.capture)
@@ -512,14 +513,16 @@ class _Import:
         self.unrolled += nodes if fits else 0
         return fits
 
-    def attempt(self) -> Callable[[], None]:
-        """Return a function that forgets the problems and the graphs that have come since now."""
+    def attempt(self) -> Callable[[], list[XdlcError]]:
+        """Return a function that forgets the problems and graphs since now, and returns the problems."""
         problems, graphs = len(self.problems), len(self.graphs)
 
-        def forget() -> None:
+        def forget() -> list[XdlcError]:
+            forgotten = self.problems[problems:]
             del self.problems[problems:]
             for name in list(self.graphs)[graphs:]:
                 del self.graphs[name]
+            return forgotten
 
         return forget
 
