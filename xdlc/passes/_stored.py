@@ -8,6 +8,7 @@ from typing import TypeAlias
 from xdlc import ir
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, Encoding, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import FLOAT32, DType
+from xdlc.passes._expansion import expansion
 
 Form: TypeAlias = tuple[DType, Encoding]
 _LARGEST_CONSTANT = 1 << 10  # elements of a constant that is looked at
@@ -23,11 +24,22 @@ def stored_weight(tensor: Tensor, axis: int | None) -> Tensor | None:
     data = tensor.data
     if not isinstance(data, ir.Dequantized):
         return None
-    if isinstance(data.encoding, BlockScaleOffset):
+    encoding: Encoding | None = data.encoding
+    if isinstance(encoding, BlockScaleOffset):
+        encoding = _in_blocks(tensor, encoding, axis)
+    if encoding is None or (isinstance(encoding, AxisScaleOffset) and encoding.axis != axis):
         return None
-    if isinstance(data.encoding, AxisScaleOffset) and data.encoding.axis != axis:
+    return Tensor(tensor.name, tensor.shape, data.fixed, encoding, data.stored, Role.STATIC)
+
+
+def _in_blocks(tensor: Tensor, encoding: BlockScaleOffset, axis: int | None) -> Encoding | None:
+    """Return how HTP has 4-bit weights with scales per block along the channels in.
+
+    Up to architecture v79 it takes blockwise expansion only (emulation of SDK 2.51).
+    """
+    if axis not in (0, 3) or tensor.rank != (4 if axis else 2) or encoding.bits != 4:
         return None
-    return Tensor(tensor.name, tensor.shape, data.fixed, data.encoding, data.stored, Role.STATIC)
+    return expansion(encoding, tensor.shape, axis, 2 if axis else 1)
 
 
 def stored_constant(tensor: Tensor, like: DType) -> Tensor | None:

@@ -261,6 +261,29 @@ def test_weights_in_blocks(models, axis):
     assert kinds(graph) == {"MatMul": 1}
 
 
+@pytest.mark.parametrize("kind", ["Conv", "Gemm"])
+@pytest.mark.parametrize("factored", [True, False])
+def test_blocks_whose_scales_are_integers_over_one_of_the_channel(models, kind, factored):
+    source = Source()
+    window = (1, 1) if kind == "Conv" else ()
+    integral = RNG.integers(1, 17, (5, 4, *window))
+    integral[:, 0] = 16
+    scales = integral * np.float32(0.003) if factored else RNG.uniform(0.001, 0.05, integral.shape)
+    x = source.quantized("x", 0.02, np.uint8(128))
+    stored = RNG.integers(-8, 8, (5, 16, *window)).astype(ml_dtypes.int4)
+    zeros = np.zeros(integral.shape, ml_dtypes.int4)
+    w = source.weight("w", stored, scales, zeros, axis=1, block_size=4)
+    source.node(kind, [x, w], "m", **({} if window else {"transB": 1}))
+    source.node("Identity", [source.quantized("m", 0.02, np.uint8(128))], "y")
+    shape = (1, 16, 3, 3) if window else (3, 16)
+    graph = check(models, source, {"x": reals(*shape)}, plain=True)
+    assert is_fixed(graph) == factored
+    if factored:
+        (found,) = (tensor.encoding for tensor in graph.tensors.values() if tensor.is_static)
+        assert isinstance(found, ir.BlockwiseExpansion)
+        assert found.blocks_per_axis == 4
+
+
 def test_embeddings_stay_stored(models):
     source = Source()
     table = source.weight("w", integers(10, 4), 0.05, np.int8(7))
