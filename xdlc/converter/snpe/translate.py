@@ -59,8 +59,8 @@ def _graph(source: Graph, problems: list[XdlcError]) -> Graph:
 
 
 def _layer(op: Op, graph: Graph, tensors: dict[Tensor, Tensor]) -> None:
-    for tensor in op.outputs:
-        tensors[tensor] = _copy(tensor)
+    for output in op.outputs:
+        tensors[output] = _copy(output)
     prefix = f"{op.name}."
     weights, inputs = {}, []
     for tensor in op.inputs:
@@ -76,7 +76,7 @@ def _layer(op: Op, graph: Graph, tensors: dict[Tensor, Tensor]) -> None:
             fix=nearest_names(op.type, load_all())
             or "convert the source model again, with a newer converter",
         )
-    function(Layer(op, graph, inputs, weights, [tensors[tensor] for tensor in op.outputs]))
+    function(Layer(op, graph, inputs, weights, [tensors[output] for output in op.outputs]))
 
 
 def _copy(tensor: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from xdlc.container.storage import replace_file
 from xdlc.errors import UnsupportedOp
@@ -57,7 +57,11 @@ def save_encodings(
     }
     beside = Path(path).with_suffix(SUFFIX)
     text = json.dumps(content, indent=2) + "\n"
-    replace_file(beside, lambda file: file.write(text.encode()))
+
+    def write(file: IO[bytes]) -> None:
+        file.write(text.encode())
+
+    replace_file(beside, write)
     return (beside,)
 
 

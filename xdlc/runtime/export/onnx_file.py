@@ -120,7 +120,8 @@ def _header(tensor: TensorProto, nbytes: int) -> bytes:
     from onnx import TensorProto
 
     bare = TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
-    return bare.SerializeToString(deterministic=True) + _prefix(_TENSOR_RAW_DATA, nbytes)
+    fields: bytes = bare.SerializeToString(deterministic=True)
+    return fields + _prefix(_TENSOR_RAW_DATA, nbytes)
 
 
 def _prefix(number: int, size: int) -> bytes:
