@@ -64,3 +64,9 @@ def test_empty_slice_is_a_constant(models):
 @pytest.mark.parametrize("opset", [12, 17])
 def test_mask_of_dropout_keeps_all(models, opset):
     check(models, [node("Dropout", "x", "y m")], {"x": floats(2, 3)}, opset=opset, outputs=("y", "m"))
+
+
+@pytest.mark.parametrize("sizes", [(0, 3, 0), (2, 0, 1), (0, 0, 3)])
+def test_empty_parts_of_a_split_are_constants(models, sizes):
+    nodes = [node("Split", "x s", "a b c", axis=0), node("Concat", "c b a", axis=0)]
+    check(models, nodes, {"x": floats(3, 4)}, {"s": np.array(sizes)})

@@ -51,8 +51,19 @@ def split(node: Node, b: Builder) -> list[Value]:
         sizes = [min(step, extent - step * index) for index in range(count)]
     if sum(sizes) != extent or any(size < 0 for size in sizes) or len(sizes) != len(node.outputs):
         raise node.problem(f"sizes {sizes} do not cut extent {extent} into {len(node.outputs)} outputs")
-    if len(sizes) == 1:
-        return [value]
+    full = [size for size in sizes if size]
+    made = iter(_parts(b, value, axis, full))
+    empty = (*value.shape[:axis], 0, *value.shape[axis + 1 :])
+    return [
+        next(made) if size else b.const(np.zeros(empty, value.dtype.numpy), name)
+        for size, name in zip(sizes, node.outputs, strict=True)
+    ]
+
+
+def _parts(b: Builder, value: Value, axis: int, sizes: list[int]) -> list[Value]:
+    """Append a Split into parts of the given sizes, none of them empty."""
+    if len(sizes) < 2:
+        return [value] * len(sizes)
     lying = value.axis(axis)
     params: dict[str, ir.Param] = {
         "axis": ir.u32(lying),
