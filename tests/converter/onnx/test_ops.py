@@ -476,3 +476,10 @@ def test_pool_of_one_result_has_no_padding(models, type, extent, kernel, stride)
     converted = check(models, nodes, {"x": floats(1, 2, extent, extent)})
     (pool,) = (op for op in converted.main.ops if op.type.startswith("Pool"))
     assert not pool.param("pad_amount").any()
+
+
+def test_a_rule_for_no_axes_means_nothing_where_axes_are_given(models):
+    weights = {"axes": np.array([1], np.int64)}
+    summed = node("ReduceSum", "x axes", "y", noop_with_empty_axes=0)
+    model = check(models, [summed], {"x": floats(2, 3, 4)}, weights)
+    assert [op.package for op in model.main.ops] == ["qti.aisw"]

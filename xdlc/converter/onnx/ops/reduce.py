@@ -61,9 +61,9 @@ def _unary(b: Builder, value: Value, operation: int) -> Value:
 
 def _axes(node: Node, value: Value) -> list[int]:
     """Return the axes to reduce, from 0; none for an operator that then changes nothing."""
-    given = node.ints(1, "axes", "the axes")
+    given, keeps_all = node.ints(1, "axes", "the axes"), bool(node.attr("noop_with_empty_axes", 0))
     if not given:
-        return [] if node.attr("noop_with_empty_axes", 0) else list(range(value.rank))
+        return [] if keeps_all else list(range(value.rank))
     return sorted({axis % value.rank for axis in given})
 
 
