@@ -93,6 +93,54 @@ class Value:
         return self.tensor.numpy()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SequenceValue:
+    """A sequence of the source model; a DLC has none, so its length is known while importing.
+
+    Attributes:
+        elements: Its tensors.
+    """
+
+    elements: tuple[Value, ...]
+
+    @property
+    def is_static(self) -> bool:
+        """False: it has no elements of its own that could be known."""
+        return False
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether an extent of an element is only known when the graph runs."""
+        return any(element.is_dynamic for element in self.elements)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OptionalValue:
+    """An optional of the source model.
+
+    Attributes:
+        present: Whether it holds something, a truth value of rank 0.
+        element: What it holds, or would hold; None if it is known while importing that it is empty.
+    """
+
+    present: Value
+    element: Value | SequenceValue | None
+
+    @property
+    def is_static(self) -> bool:
+        """False: it has no elements of its own that could be known."""
+        return False
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether an extent of what it holds is only known when the graph runs."""
+        return self.element is not None and self.element.is_dynamic
+
+
+AnyValue = Value | SequenceValue | OptionalValue
+"""What a name of the source may stand for."""
+
+
 def open_tensor(name: str, shape: Sequence[int | None], dtype: DType) -> Tensor:
     """Return a tensor whose open extents, given as None, are dynamic axes."""
     return Tensor(

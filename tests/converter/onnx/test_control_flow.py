@@ -482,7 +482,7 @@ def test_sequences_as_states_are_refused_with_the_reason(tmp_path):
     error = refused(tmp_path, model)
     found = error.problems if isinstance(error, ProblemList) else (error,)
     assert all(isinstance(problem, UnsupportedOp) for problem in found)
-    assert any("Sequence" in problem.problem for problem in found)
+    assert any("a state is a sequence" in problem.problem for problem in found)
 
 
 def test_problems_inside_of_branches_name_the_way_to_them(tmp_path):

@@ -21,7 +21,8 @@ from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.inference import Extents, extents
 from xdlc.converter.onnx.registry import Node
-from xdlc.converter.values import Value, identity, open_tensor
+from xdlc.converter.onnx.structures import leaves, matched, rebuilt, tensor_of
+from xdlc.converter.values import AnyValue, Value, identity, open_tensor
 from xdlc.errors import UnsupportedOp, XdlcError
 from xdlc.ir import HOST_PACKAGE, DType, Graph, Tensor
 from xdlc.ir.dtype import BOOL8, INT64
@@ -35,7 +36,7 @@ class Unsettled(Exception):
     """A value cannot be had, because of a problem that has been reported already."""
 
 
-class Scope(dict[str, Value]):
+class Scope(dict[str, AnyValue]):
     """Values by the names that a graph has for them; others are looked for in the scope around it.
 
     Args:
@@ -43,7 +44,9 @@ class Scope(dict[str, Value]):
         capture: Makes a value of the outer scope one of this graph; default: it is that already.
     """
 
-    def __init__(self, outer: Scope | None = None, capture: Callable[[str, Value], Value] | None = None):
+    def __init__(
+        self, outer: Scope | None = None, capture: Callable[[str, AnyValue], AnyValue] | None = None
+    ):
         super().__init__()
         self._outer = outer
         self._capture = capture
@@ -51,12 +54,23 @@ class Scope(dict[str, Value]):
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or (self._outer is not None and name in self._outer)
 
-    def __missing__(self, name: str) -> Value:
+    def __missing__(self, name: str) -> AnyValue:
         if self._outer is None:
             raise KeyError(name)
         value = self._outer[name]
         if self._capture is not None:
             value = self[name] = self._capture(name, value)
+        return value
+
+    def tensor(self, name: str) -> Value:
+        """Return a value that is a tensor.
+
+        Raises:
+            TypeError: If it is a sequence or an optional.
+        """
+        value = self[name]
+        if not isinstance(value, Value):
+            raise TypeError(f"{name!r} is no tensor")
         return value
 
 
@@ -81,8 +95,14 @@ class SubGraph:
         """The graph."""
         return self.builder.graph
 
-    def capture(self, name: str, value: Value) -> Value:
+    def capture(self, name: str, value: AnyValue) -> AnyValue:
         """Return what stands in the graph for a value of the scope around it."""
+        if isinstance(value, Value):
+            return self._capture_tensor(name, value)
+        parts = [self._capture_tensor(f"{name}~{index}", leaf) for index, leaf in enumerate(leaves(value))]
+        return rebuilt(value, iter(parts))
+
+    def _capture_tensor(self, name: str, value: Value) -> Value:
         held = value.tensor
         if value.is_static:
             copy = Tensor(held.name, held.shape, held.dtype, held.encoding, held.data, held.role)
@@ -156,8 +176,13 @@ class Importer(Protocol):
         """Import into a new graph while the context is open."""
 
     def inline(
-        self, graph: Any, given: Mapping[str, Value], shared: Scope | None = None, *, is_source: bool = True
-    ) -> list[Value]:
+        self,
+        graph: Any,
+        given: Mapping[str, AnyValue],
+        shared: Scope | None = None,
+        *,
+        is_source: bool = True,
+    ) -> list[AnyValue]:
         """Import the nodes of a ``GraphProto``; return its outputs.  Raises Unsettled."""
 
     def constants(self, graph: Any) -> Scope:
@@ -165,6 +190,12 @@ class Importer(Protocol):
 
     def apply(self, type: str, inputs: Sequence[Value], **attributes: Any) -> Value:
         """Import a node of one output that the source does not have.  Raises Unsettled."""
+
+    def apply_many(self, type: str, inputs: Sequence[Value], count: int, **attributes: Any) -> list[Value]:
+        """Import a node of ``count`` outputs that the source does not have.  Raises Unsettled."""
+
+    def list_elements(self, count: int) -> bool:
+        """Return whether sequences may list that many elements more, and count them if so."""
 
     def spend(self, nodes: int) -> bool:
         """Return whether that many nodes may be added by unrolling, and count them if so."""
@@ -179,7 +210,7 @@ class Importer(Protocol):
 # ---------------------------------------------------------------------------- If
 
 
-def import_if(importer: Importer, node: Node) -> list[Value]:
+def import_if(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a node; of a known condition only the branch that it chooses.
 
     Raises:
@@ -187,7 +218,7 @@ def import_if(importer: Importer, node: Node) -> list[Value]:
         UnsupportedOp: If a value has no form in a DLC.
         Unsettled: If something inside has been reported.
     """
-    condition = node.required(0)
+    condition = tensor_of(node, node.required(0), "its condition")
     branches = [node.attr("then_branch"), node.attr("else_branch")]
     for branch in branches:
         if branch is None or len(branch.output) < len(node.outputs):
@@ -205,19 +236,24 @@ def import_if(importer: Importer, node: Node) -> list[Value]:
     results = [values for _, values in imported if values is not None]
     if len(results) < len(branches):
         raise Unsettled  # once the problems of both branches have been reported
-    joined = [_joined(node, pair) for pair in zip(*results, strict=False)]
-    for sub, values in zip(subs, results, strict=True):
-        for value, (shape, _, _) in zip(values, joined, strict=False):
+    pairs = [matched(node, *pair) for pair in zip(*results, strict=False)]
+    tensors = [[leaf for pair in pairs for leaf in leaves(pair[index])] for index in range(len(branches))]
+    joined = [_joined(node, pair) for pair in zip(*tensors, strict=True)]
+    if not joined:
+        return [first for first, _ in pairs]  # nothing but empty sequences
+    for sub, values in zip(subs, tensors, strict=True):
+        for value, (shape, _, _) in zip(values, joined, strict=True):
             sub.output(value, ranked=shape is not None)
     captured = _share_captures(subs)
     for sub in subs:
         sub.graph.inputs[:] = [sub.inputs[name] for name in captured]
     params = _commit(importer, subs, ("then_graph", "else_graph"))
     inputs = [test, *(boundary(importer.builder, value) for value in captured.values())]
-    return _emit(importer.builder, IF, inputs, joined, params)
+    made = iter(_emit(importer.builder, IF, inputs, joined, params))
+    return [rebuilt(first, made) for first, _ in pairs]
 
 
-def _branch(importer: Importer, branch: Any, name: str) -> tuple[SubGraph, list[Value] | None]:
+def _branch(importer: Importer, branch: Any, name: str) -> tuple[SubGraph, list[AnyValue] | None]:
     """Import a branch; return its graph and its results, None if it cannot be imported.
 
     The shapes around it may be such that it is never taken, and that it is not even valid with them.
@@ -240,7 +276,7 @@ def _branch(importer: Importer, branch: Any, name: str) -> tuple[SubGraph, list[
     return sub, None
 
 
-def _attempt(importer: Importer, branch: Any, name: str) -> tuple[SubGraph, list[Value] | None]:
+def _attempt(importer: Importer, branch: Any, name: str) -> tuple[SubGraph, list[AnyValue] | None]:
     with importer.sub_graph(name) as sub, suppress(Unsettled):
         return sub, importer.inline(branch, {})
     return sub, None
@@ -362,7 +398,9 @@ class Assumed:
     condition: bool = False
 
 
-Step = Callable[[Value, Value, Sequence[Value], Scope], "tuple[Value | None, list[Value], list[Value]]"]
+Step = Callable[
+    [Value, Value, Sequence[AnyValue], Scope], "tuple[AnyValue | None, list[AnyValue], list[AnyValue]]"
+]
 """One iteration: from its number, the condition and the states to the next condition (None: it goes
 on), the next states and the elements of the scan outputs."""
 
@@ -385,21 +423,43 @@ class Repeat:
     node: Node
     body: Any
     step: Step
-    states: list[Value]
+    states: list[AnyValue]
     trip: Value | None
     condition: Value | None
     scans: list[tuple[int, bool]]
     ranks: tuple[int, int] = (0, 0)
 
-    def run(self, importer: Importer) -> list[Value]:
-        """Return the final states and the scan outputs."""
+    def run(self, importer: Importer) -> list[AnyValue]:
+        """Return the final states and the scan outputs.
+
+        Raises:
+            UnsupportedOp: If a state is a sequence or an optional and the loop cannot be unrolled.
+        """
         unrolled = self._unrolled(importer)
-        return self._looped(importer) if unrolled is None else unrolled
+        if unrolled is not None:
+            return unrolled
+        if self._holds_tensors():
+            return self._looped(importer)
+        raise self.node.problem(
+            "a state is a sequence or an optional, which a DLC cannot hold, and the loop cannot be unrolled: "
+            "its length is not known, or too large",
+            "keep the state in a tensor, for instance as a scan output, or make the length constant",
+        )
+
+    def _holds_tensors(self) -> bool:
+        return all(isinstance(state, Value) for state in self.states)
+
+    def tensors(self, values: Sequence[AnyValue]) -> list[Value]:
+        """Return values that the body gives for tensors."""
+        return [tensor_of(self.node, value, "a value that its body gives") for value in values]
 
     # ------------------------------------------------------------------ unrolling
 
-    def _unrolled(self, importer: Importer) -> list[Value] | None:
-        """Return the results of the iterations one after the other; None if too many are needed."""
+    def _unrolled(self, importer: Importer) -> list[AnyValue] | None:
+        """Return the results of the iterations one after the other; None if too many are needed.
+
+        A loop that carries sequences is unrolled as far as nodes are left, as there is no other way.
+        """
         count = _known(self.trip)
         if (self.trip is not None and count is None) or (
             self.condition is not None and _known(self.condition) is None
@@ -407,23 +467,23 @@ class Repeat:
             return None
         if self.condition is not None and not _known(self.condition):
             count = 0
-        limit = importer.unroll_loops
+        limit = importer.unroll_loops if self._holds_tensors() else NODE_LIMIT
         if count is not None and count > limit:
             return None
         if count != 0 and not self._ends_known(importer):
             return None
         forget = importer.attempt()
         shared = importer.constants(self.body)
-        states, rows = self.states, []
-        size, done = _node_count(self.body), 0
-        go_on: Value | None = None
+        states, rows = self.states, list[list[Value]]()
+        size, done = node_count(self.body), 0
+        go_on: AnyValue | None = None
         while count is None or done < count:
             if done >= limit or not importer.spend(size):
                 forget()
                 return None
             number = self._number(importer, done)
             go_on, states, row = self.step(number, self._flag(importer, go_on), states, shared)
-            rows.append(row)
+            rows.append(self.tensors(row))
             done += 1
             if go_on is not None:
                 if _known(go_on) is None:
@@ -440,10 +500,9 @@ class Repeat:
     def _number(self, importer: Importer, number: int) -> Value:
         return importer.builder.reshape(_scalar(importer, number), (1,) * self.ranks[0])
 
-    def _flag(self, importer: Importer, go_on: Value | None) -> Value:
-        return importer.builder.reshape(
-            _scalar(importer, True) if go_on is None else go_on, (1,) * self.ranks[1]
-        )
+    def _flag(self, importer: Importer, go_on: AnyValue | None) -> Value:
+        value = _scalar(importer, True) if go_on is None else tensor_of(self.node, go_on, "its condition")
+        return importer.builder.reshape(value, (1,) * self.ranks[1])
 
     def _ends_known(self, importer: Importer) -> bool:
         """Return whether the condition of each iteration can be known, as far as names tell."""
@@ -482,28 +541,34 @@ class Repeat:
 
         forget = importer.attempt()
         with importer.sub_graph(_graph_name(importer, self.node, "none")) as sub:
-            states = [sub.input(f"state{index}", *_kind(value)) for index, value in enumerate(self.states)]
+            states = [
+                sub.input(f"state{index}", *_kind(value))
+                if isinstance(value, Value)
+                else sub.capture(f"state{index}", value)
+                for index, value in enumerate(self.states)
+            ]
             number = sub.input("number", (1,) * self.ranks[0], INT64)
             flag = sub.input("flag", (1,) * self.ranks[1], BOOL8)
             _, _, elements = self.step(number, flag, states, importer.constants(self.body))
         forget()
         return [
             importer.builder.const(numpy.zeros(_grown(extents(value), axis, 0), value.dtype.numpy))
-            for value, (axis, _) in zip(elements, self.scans, strict=True)
+            for value, (axis, _) in zip(self.tensors(elements), self.scans, strict=True)
         ]
 
     # ------------------------------------------------------------------ looping
 
-    def _looped(self, importer: Importer) -> list[Value]:
+    def _looped(self, importer: Importer) -> list[AnyValue]:
         """Return the results of a ``While``."""
         initial = _known(self.condition)
         key = importer.path(self.node)
-        assumed = importer.assumptions.setdefault(key, Assumed([extents(value) for value in self.states]))
+        initial_states = self.tensors(self.states)
+        assumed = importer.assumptions.setdefault(key, Assumed([extents(value) for value in initial_states]))
         assumed.shapes = [
-            _wider(shape, extents(value)) for shape, value in zip(assumed.shapes, self.states, strict=True)
+            _wider(shape, extents(value)) for shape, value in zip(assumed.shapes, initial_states, strict=True)
         ]
         assumed.condition |= self.condition is not None and initial is None
-        for index, value in enumerate(self.states):
+        for index, value in enumerate(initial_states):
             importer.values[f"{self.node.name}~state{index}"] = value
         if self.trip is not None:
             importer.values[f"{self.node.name}~trip"] = self.trip
@@ -541,11 +606,11 @@ class _Body:
     def build(self, importer: Importer, sub: SubGraph) -> Assumed | None:
         """Import the body; return the wider assumption that it asks for, if it does."""
         loop, assumed = self.loop, self.assumed
-        states = []
-        for index, (value, shape) in enumerate(zip(loop.states, assumed.shapes, strict=True)):
+        states: list[Value] = []
+        for index, (value, shape) in enumerate(zip(loop.tensors(loop.states), assumed.shapes, strict=True)):
             name = f"{loop.node.name}~state{index}"
             if index in assumed.constant:
-                states.append(importer.values[name])
+                states.append(importer.values.tensor(name))
             else:
                 states.append(sub.input(name, shape, value.dtype, value.tensor.encoding))
         number = sub.input(f"{loop.node.name}~number", (1,) * loop.ranks[0], INT64)
@@ -553,7 +618,9 @@ class _Body:
             flag = sub.input(f"{loop.node.name}~flag", (1,) * loop.ranks[1], BOOL8)
         else:
             flag = loop._flag(importer, None)
-        go_on, following, elements = loop.step(number, flag, states, importer.constants(loop.body))
+        condition, after, rows = loop.step(number, flag, states, importer.constants(loop.body))
+        go_on = None if condition is None else tensor_of(loop.node, condition, "its condition")
+        following, elements = loop.tensors(after), loop.tensors(rows)
         wider = self._wider(go_on, states, following)
         if wider is not None:
             return wider
@@ -611,10 +678,10 @@ class _Body:
         # What is there before the first element has none of its extents: the first one replaces it.
         first = importer.apply("Equal", [number, _scalar(importer, 0)])
         given = {"first": first, "piece": piece, "a": pair[0], "b": pair[1]}
-        (chosen,) = importer.inline(_first_or_joined(at), given, is_source=False)
-        self.results.append((chosen, grown is not None))
+        chosen = self.loop.tensors(importer.inline(_first_or_joined(at), given, is_source=False))
+        self.results.append((chosen[0], grown is not None))
 
-    def finish(self, importer: Importer, body: SubGraph) -> list[Value]:
+    def finish(self, importer: Importer, body: SubGraph) -> list[AnyValue]:
         """Make the graph of the condition and the op; return the results of the loop."""
         loop, builder = self.loop, importer.builder
         if not self.kinds:
@@ -639,7 +706,7 @@ class _Body:
         number, *flags = (Value(tensor, ()) for tensor in states)
         parts = flags
         if self.loop.trip is not None:
-            trip = importer.values[f"{self.loop.node.name}~trip"]
+            trip = importer.values.tensor(f"{self.loop.node.name}~trip")
             parts = [importer.apply("Less", [number, trip]), *flags]
         if not parts:
             return _scalar(importer, True)
@@ -651,8 +718,9 @@ class _Body:
         import numpy
 
         loop, builder = self.loop, importer.builder
+        states = loop.tensors(loop.states)
         tensors = [
-            boundary(builder, loop.states[i], ranked=self.assumed.shapes[i] is not None) for i in self.varying
+            boundary(builder, states[i], ranked=self.assumed.shapes[i] is not None) for i in self.varying
         ]
         for shape, dtype, _ in self.kinds[len(tensors) :]:
             none = tuple(0 if extent is None else extent for extent in shape or (None,))
@@ -681,9 +749,9 @@ def _twin(tensor: Tensor) -> Tensor:
     return Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding, dynamic_axes=tensor.dynamic_axes)
 
 
-def _known(value: Value | None) -> int | None:
+def _known(value: AnyValue | None) -> int | None:
     """Return a number or truth value that is known, else None."""
-    if value is None or not value.is_static or value.size != 1:
+    if not isinstance(value, Value) or not value.is_static or value.size != 1:
         return None
     return int(value.numpy().reshape(-1)[0])
 
@@ -719,7 +787,7 @@ def _formals(graph: Any) -> list[str]:
     return [entry.name for entry in graph.input]
 
 
-def _node_count(graph: Any) -> int:
+def node_count(graph: Any) -> int:
     """Return the number of nodes of a graph and of those inside it."""
     count, pending = 0, [graph]
     while pending:
@@ -732,17 +800,9 @@ def _node_count(graph: Any) -> int:
 def _check_formals(node: Node, body: Any, inputs: int, outputs: int) -> None:
     if body is None or len(body.input) != inputs or len(body.output) < outputs:
         raise node.invalid(f"its body does not take {inputs} values and give at least {outputs}")
-    for entry in body.input:
-        kind = entry.type.WhichOneof("value")
-        if kind in ("sequence_type", "optional_type", "map_type", "sparse_tensor_type"):
-            what = kind.removesuffix("_type").replace("_", " ")
-            raise node.problem(
-                f"its state {entry.name!r} is of type {what}, but a DLC holds tensors only",
-                "keep the state in a tensor, for instance as a scan output",
-            )
 
 
-def import_loop(importer: Importer, node: Node) -> list[Value]:
+def import_loop(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a node.
 
     Raises:
@@ -751,16 +811,18 @@ def import_loop(importer: Importer, node: Node) -> list[Value]:
         Unsettled: If something inside has been reported.
     """
     body = node.attr("body")
-    trip, condition, *initial = (*node.inputs, None, None)[: max(len(node.inputs), 2)]
-    states = [value for value in initial if value is not None]
+    first, second, *initial = (*node.inputs, None, None)[: max(len(node.inputs), 2)]
+    trip = None if first is None else tensor_of(node, first, "its trip count")
+    condition = None if second is None else tensor_of(node, second, "its condition")
+    states: list[AnyValue] = [value for value in initial if value is not None]
     if len(states) != len(initial):
         raise node.problem("an initial value is left out", "give every state of the loop a tensor")
     _check_formals(node, body, 2 + len(states), 1 + len(states))
     names = _formals(body)
 
     def step(
-        number: Value, flag: Value, held: Sequence[Value], shared: Scope
-    ) -> tuple[Value | None, list[Value], list[Value]]:
+        number: Value, flag: Value, held: Sequence[AnyValue], shared: Scope
+    ) -> tuple[AnyValue | None, list[AnyValue], list[AnyValue]]:
         given = dict(zip(names, (number, flag, *held), strict=True))
         go_on, *rest = importer.inline(body, given, shared)
         return go_on, rest[: len(held)], rest[len(held) :]
@@ -770,7 +832,7 @@ def import_loop(importer: Importer, node: Node) -> list[Value]:
     return Repeat(node, body, step, states, trip, condition, scans, (ranks[0], ranks[1])).run(importer)
 
 
-def import_scan(importer: Importer, node: Node) -> list[Value]:
+def import_scan(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a node, of opset 9 or newer.
 
     Raises:
@@ -778,10 +840,10 @@ def import_scan(importer: Importer, node: Node) -> list[Value]:
         UnsupportedOp: If a value has no form in a DLC.
         Unsettled: If something inside has been reported.
     """
-    return _scan(importer, node, [node.required(index) for index in range(len(node.inputs))])
+    return _scan(importer, node, [_input(node, index) for index in range(len(node.inputs))])
 
 
-def import_scan_8(importer: Importer, node: Node) -> list[Value]:
+def import_scan_8(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a node of opset 8, which scans each element of a batch by itself.
 
     Raises:
@@ -793,12 +855,12 @@ def import_scan_8(importer: Importer, node: Node) -> list[Value]:
         raise node.problem(
             "the sequences have lengths of their own", "scan them one by one, or upgrade the model to opset 9"
         )
-    inputs = [node.required(index) for index in range(1, len(node.inputs))]
+    inputs = [_input(node, index) for index in range(1, len(node.inputs))]
     batch = extents(inputs[0]) if inputs else None
     if not batch or batch[0] is None:
         raise node.problem("the size of the batch is not known", "bind it with --input_dim or --batch")
     if not importer.spend(
-        batch[0] * (_node_count(node.attr("body")) + len(inputs) if node.attr("body") else 1)
+        batch[0] * (node_count(node.attr("body")) + len(inputs) if node.attr("body") else 1)
     ):
         raise node.problem(
             f"a batch of {batch[0]} is too large to be scanned one by one", "upgrade the model to opset 9"
@@ -812,7 +874,11 @@ def import_scan_8(importer: Importer, node: Node) -> list[Value]:
     return [_stacked(importer, column, 0, False) for column in zip(*rows, strict=True)]
 
 
-def _scan(importer: Importer, node: Node, inputs: Sequence[Value]) -> list[Value]:
+def _input(node: Node, index: int) -> Value:
+    return tensor_of(node, node.required(index), f"input {index}")
+
+
+def _scan(importer: Importer, node: Node, inputs: Sequence[Value]) -> list[AnyValue]:
     body, count = node.attr("body"), int(node.attr("num_scan_inputs", 0))
     first = len(inputs) - count
     if count < 1 or first < 0:
@@ -838,19 +904,19 @@ def _scan(importer: Importer, node: Node, inputs: Sequence[Value]) -> list[Value
     names = _formals(body)
 
     def step(
-        number: Value, flag: Value, held: Sequence[Value], shared: Scope
-    ) -> tuple[Value | None, list[Value], list[Value]]:
+        number: Value, flag: Value, held: Sequence[AnyValue], shared: Scope
+    ) -> tuple[AnyValue | None, list[AnyValue], list[AnyValue]]:
         slices = []
         for name, axis, backwards in zip(sequences, axes, reverse, strict=True):
             at = number
             if backwards:
-                last = importer.apply("Sub", [importer.values[length], _scalar(importer, 1)])
+                last = importer.apply("Sub", [importer.values.tensor(length), _scalar(importer, 1)])
                 at = importer.apply("Sub", [last, number])
-            slices.append(importer.apply("Gather", [importer.values[name], at], axis=axis))
+            slices.append(importer.apply("Gather", [importer.values.tensor(name), at], axis=axis))
         results = importer.inline(body, dict(zip(names, (*held, *slices), strict=True)), shared)
         return None, results[: len(held)], results[len(held) :]
 
-    trip = importer.values[length]
+    trip = importer.values.tensor(length)
     return Repeat(node, body, step, list(inputs[:first]), trip, None, scans).run(importer)
 
 
@@ -870,7 +936,7 @@ def _length(importer: Importer, value: Value, axis: int) -> Value:
     return importer.apply("Gather", [importer.apply("Shape", [value]), _scalar(importer, axis)], axis=0)
 
 
-def find(type: str, domain: str, opset: int) -> Callable[[Importer, Node], list[Value]] | None:
+def find(type: str, domain: str, opset: int) -> Callable[[Importer, Node], list[AnyValue]] | None:
     """Return the function that imports an operator with graphs of its own, or None."""
     if domain:
         return None

@@ -40,6 +40,17 @@ _VIEWS = frozenset(
         "DequantizeLinear",
     )
 )
+# Results or inputs are sequences or optionals, which are no arrays.
+_SEQUENCES = frozenset(
+    (
+        "SequenceConstruct",
+        "SequenceEmpty",
+        "SplitToSequence",
+        "Optional",
+        "OptionalHasElement",
+        "OptionalGetElement",
+    )
+)
 LIMIT = 1 << 28  # bytes of one result
 _SHAPE_LIKE = 1 << 10  # elements of an input whose values may decide a shape
 
@@ -48,7 +59,7 @@ def foldable(node: Any) -> bool:
     """Return whether a node of known inputs is to be evaluated now."""
     return (
         node.domain in ("", "ai.onnx")
-        and node.op_type not in _IMPURE | _VIEWS
+        and node.op_type not in _IMPURE | _VIEWS | _SEQUENCES
         and not any(attribute.HasField("g") for attribute in node.attribute)
     )
 

@@ -8,13 +8,14 @@ from typing import Any
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx import control_flow, functions, host_only, protobuf, upgrades
+from xdlc.converter.onnx import control_flow, functions, host_only, protobuf, sequences, upgrades
 from xdlc.converter.onnx.control_flow import Assumed, Scope, SubGraph, Unsettled
 from xdlc.converter.onnx.findings import (
     COPY,
     INNER,
     KNOWN,
     LAYOUTS,
+    LISTED,
     REFUSED,
     UNUSED,
     Findings,
@@ -25,7 +26,7 @@ from xdlc.converter.onnx.hints import hint_of
 from xdlc.converter.onnx.inference import Inference
 from xdlc.converter.onnx.registry import ANY, CHANNEL_LAST, Entry, Node, find, load_all
 from xdlc.converter.onnx.source import OnnxFile
-from xdlc.converter.values import Value, channel_last, identity, open_tensor
+from xdlc.converter.values import AnyValue, Value, channel_last, identity, open_tensor
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, nearest_names
 from xdlc.runtime.host_kernels import HOST_OPSET
 
@@ -87,6 +88,7 @@ class _Import:
         self.expanded = 0
         self.unroll_loops = unroll_loops
         self.unrolled = 0
+        self.listed = 0
         self.assumptions: dict[tuple[str, ...], Assumed] = {}
         self.around: list[str] = []
         self.applied = 0
@@ -106,6 +108,15 @@ class _Import:
         for name in self.out_names:
             if name in self.absent:
                 self.problems.append(self._missing(name, where))
+            elif name in self.values and not isinstance(self.values[name], Value):
+                self.problems.append(
+                    UnsupportedOp(
+                        f"output {name!r} is a sequence or an optional, but a DLC holds tensors only",
+                        where=where,
+                        fix="give the model an output for each tensor, or end it earlier by --out_name",
+                    )
+                )
+                self.poisoned.add(name)
             elif name not in self.values and name not in self.poisoned:
                 known = [output for node in nodes for output in node.output]
                 self.problems.append(
@@ -115,7 +126,7 @@ class _Import:
                 )
         self._note(nodes)
         for name in self.out_names:
-            if name in self.values:
+            if name in self.values and name not in self.poisoned:
                 self._output(name)
         return ir.Model(self.graphs)
 
@@ -133,6 +144,8 @@ class _Import:
                 reason = REFUSED
             elif reason is None and all(self._is_known_value(output) for output in outputs):
                 reason = KNOWN
+            elif reason is None and not any(isinstance(self.values.get(each), Value) for each in outputs):
+                reason = LISTED
             listed.append(SourceNode(name, _full_type(node), reason))
             if node.attribute:
                 listed += (SourceNode(_name(each), _full_type(each), INNER) for each in _inner_nodes(node))
@@ -226,7 +239,8 @@ class _Import:
             elem = entry.type.tensor_type.elem_type
             try:
                 if not entry.type.HasField("tensor_type"):
-                    raise TypeError("it is no tensor")
+                    kind = str(entry.type.WhichOneof("value")).removesuffix("_type").replace("_", " ")
+                    raise TypeError(f"it is of type {kind}, but a DLC holds tensors only")
                 dtype = ir.dtype.from_numpy(protobuf.numpy_dtype(elem))
             except (TypeError, KeyError) as error:
                 self.poisoned.add(entry.name)
@@ -269,11 +283,12 @@ class _Import:
         wanted: set[str] = set()
         for node in reversed(nodes):
             entry = find(_domain(node), node.op_type, self.file.opsets.get(_domain(node), 1))
-            if entry is None:
-                continue
-            if entry.layout == CHANNEL_LAST:
-                wanted.add(node.input[0])
-            elif entry.layout == ANY and any(name in wanted for name in node.output):
+            takes_any = sequences.find(node.op_type, _domain(node)) is not None
+            if entry is not None:
+                takes_any = entry.layout == ANY
+                if entry.layout == CHANNEL_LAST:
+                    wanted.add(node.input[0])
+            if takes_any and any(name in wanted for name in node.output):
                 wanted.update(name for name in node.input if name)
         return wanted
 
@@ -304,7 +319,7 @@ class _Import:
             if problem.where is None or problem.where.startswith("node "):
                 problem.where = where
             self._poison(proto, problem)
-        except (ValueError, IndexError, TypeError) as error:
+        except (ValueError, IndexError, TypeError, ArithmeticError) as error:
             self._poison(
                 proto,
                 ModelError(
@@ -320,6 +335,7 @@ class _Import:
             (domain, proto.op_type, proto.overload) in self.functions
             or find(domain, proto.op_type, opset) is not None
             or control_flow.find(proto.op_type, domain, opset) is not None
+            or sequences.find(proto.op_type, domain) is not None
             or host_only.can_keep(proto.op_type, domain)
             or functions.has_body(proto.op_type, domain, opset)
         )
@@ -336,12 +352,13 @@ class _Import:
             if hint is not None:
                 builder.noted, builder.base = (hint.op, hint.type), hint.node
         builder.wants_channel_last = not self.wanted.isdisjoint(proto.output)
+        inputs: list[Any] = [self.values[key] if key else None for key in proto.input]
         return Node(
             builder.node,
             proto.op_type,
             domain,
             opset,
-            [self.values[key] if key else None for key in proto.input],
+            inputs,
             list(proto.output),
             {attribute.name: self._attribute(attribute) for attribute in proto.attribute},
         )
@@ -360,6 +377,12 @@ class _Import:
         if runs_graphs is not None:
             self._run_graphs(runs_graphs, proto, node, where)
             return
+        takes_apart = sequences.find(node.type, node.domain, node.inputs)
+        if takes_apart is not None:
+            self._run_graphs(takes_apart, proto, node, where)
+            self._check_read(node)
+            return
+        sequences.check_tensors(node)
         entry = find(node.domain, node.type, node.opset)
         if entry is None:
             refusal = self._unsupported(node.domain, node.type, node.opset, where)
@@ -381,13 +404,17 @@ class _Import:
 
     def _call(self, entry: Entry, node: Node) -> list[Value]:
         results = entry.function(node, self.builder)
-        unread = node.attributes.keys() - node.read - entry.ignores - {"consumed_inputs"}
+        self._check_read(node, entry.ignores)
+        return [results] if isinstance(results, Value) else list(results)
+
+    def _check_read(self, node: Node, ignores: frozenset[str] = frozenset()) -> None:
+        """Refuse attributes that an importer has not asked for."""
+        unread = node.attributes.keys() - node.read - ignores - {"consumed_inputs"}
         if unread:
             raise node.problem(
                 f"attribute {', '.join(sorted(unread))} is not understood here",
                 "remove the attribute if it has no effect, or rewrite the node",
             )
-        return [results] if isinstance(results, Value) else list(results)
 
     def _check_offered(self, proto: Any, node: Node, count: int) -> None:
         """Refuse an importer's results if something reads an output that is not among them."""
@@ -398,17 +425,18 @@ class _Import:
                     "export the model for inference, without the ops that read it",
                 )
 
-    def _accept(self, proto: Any, results: Sequence[Value], where: str) -> None:
+    def _accept(self, proto: Any, results: Sequence[AnyValue], where: str) -> None:
         for name, value in zip(proto.output, results, strict=False):
             if name:
-                self._name_result(value, name)
+                if isinstance(value, Value):
+                    self._name_result(value, name)
                 self.values[name] = value
         self.absent.update((name, where) for name in proto.output[len(results) :] if name)
 
     # ------------------------------------------------------------------ graphs inside of nodes
 
     def _run_graphs(
-        self, function: Callable[[_Import, Node], list[Value]], proto: Any, node: Node, where: str
+        self, function: Callable[[_Import, Node], list[AnyValue]], proto: Any, node: Node, where: str
     ) -> None:
         if len(self.around) + len(self.callers) >= functions.DEPTH:
             raise ModelError(
@@ -450,8 +478,13 @@ class _Import:
             self.values = saved
 
     def inline(
-        self, graph: Any, given: Mapping[str, Value], shared: Scope | None = None, *, is_source: bool = True
-    ) -> list[Value]:
+        self,
+        graph: Any,
+        given: Mapping[str, AnyValue],
+        shared: Scope | None = None,
+        *,
+        is_source: bool = True,
+    ) -> list[AnyValue]:
         """Import the nodes of a ``GraphProto`` and return its outputs.
 
         Args:
@@ -490,12 +523,17 @@ class _Import:
         Raises:
             Unsettled: If it cannot be imported; the problem has been reported.
         """
+        return self.apply_many(type, inputs, 1, **attributes)[0]
+
+    def apply_many(self, type: str, inputs: Sequence[Value], count: int, **attributes: Any) -> list[Value]:
+        """Import a node of ``count`` outputs that the source does not have, as ``apply`` does."""
         from onnx import helper
 
         self.applied += 1
-        result = f"{self.builder.node}_{type.lower()}_{self.applied}"
-        names = [f"{result}~{index}" for index in range(len(inputs))]
-        proto = helper.make_node(type, names, [result], name=result, **attributes)
+        name = f"{self.builder.node}_{type.lower()}_{self.applied}"
+        names = [f"{name}~{index}" for index in range(len(inputs))]
+        results = [name] if count == 1 else [f"{name}_{index}" for index in range(count)]
+        proto = helper.make_node(type, names, results, name=name, **attributes)
         saved = self.opsets, self.applying
         self.opsets, self.applying = {**self.opsets, "": HOST_OPSET}, True
         self.values.update(zip(names, inputs, strict=True))
@@ -503,14 +541,20 @@ class _Import:
             self._import(proto)
         finally:
             self.opsets, self.applying = saved
-        if result in self.poisoned:
+        if not self.poisoned.isdisjoint(results):
             raise Unsettled
-        return self.values[result]
+        return [self.values.tensor(result) for result in results]
 
     def spend(self, nodes: int) -> bool:
         """Return whether that many nodes may be added by unrolling, and count them if so."""
         fits = self.unrolled + nodes <= control_flow.NODE_LIMIT
         self.unrolled += nodes if fits else 0
+        return fits
+
+    def list_elements(self, count: int) -> bool:
+        """Return whether sequences may list that many elements more, and count them if so."""
+        fits = self.listed + count <= sequences.ELEMENT_LIMIT
+        self.listed += count if fits else 0
         return fits
 
     def attempt(self) -> Callable[[], list[XdlcError]]:
@@ -607,7 +651,7 @@ class _Import:
 
     def _fold(self, proto: Any, where: str) -> bool:
         """Evaluate a node of known inputs; return whether its outputs are settled."""
-        inputs = [self.values[key].numpy() if key else None for key in proto.input]
+        inputs = [self.values.tensor(key).numpy() if key else None for key in proto.input]
         try:
             results = evaluate(proto, self.opsets.get("", 0), inputs, where)
         except XdlcError as problem:
@@ -673,7 +717,7 @@ class _Import:
 
     def _output(self, name: str) -> None:
         builder, graph = self.builder, self.builder.graph
-        value = self.values[name]
+        value = self.values.tensor(name)
         builder.node = name
         self._note_layout(name, value)
         tensor = value.scalar or builder.physical(

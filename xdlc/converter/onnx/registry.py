@@ -25,7 +25,8 @@ class Node:
         type: ONNX operator.
         domain: Operator domain; the default one is ``""``.
         opset: Version of the domain that the model imports.
-        inputs: Values by position; None for an input left out.
+        inputs: Values by position; None for an input left out.  Sequences and optionals are among them only
+            where the operator runs graphs or is on sequences or optionals itself.
         outputs: Names of its outputs; empty for an output left out.
         attributes: Attribute values as Python objects; strings as str, tensors as lazy data.
         read: Names of the attributes that the importer asked for.

@@ -26,9 +26,10 @@ def input_shapes(
         batch: Value of every input's first dimension.
 
     Raises:
-        UsageError: For each input without a declared shape, and each name that matches nothing.
+        UsageError: For each input tensor without a declared shape, and each name that matches nothing.
     """
     initializers = {tensor.name for tensor in graph.initializer}
+    initializers.update(tensor.values.name for tensor in graph.sparse_initializer)
     inputs = [entry for entry in graph.input if entry.name not in initializers]
     problems: list[XdlcError] = []
     names = [entry.name for entry in inputs]
@@ -44,6 +45,8 @@ def input_shapes(
     used: set[str] = set()
     shapes: dict[str, tuple[int | None, ...]] = {}
     for entry in inputs:
+        if entry.type.WhichOneof("value") not in (None, "tensor_type"):
+            continue  # to be refused as what it is
         declared = entry.type.tensor_type.shape.dim
         labels = [_label(dim) for dim in declared]
         used.update(dim.dim_param for dim in declared if dim.dim_param)

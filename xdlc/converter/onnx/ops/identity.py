@@ -26,9 +26,3 @@ def dropout(node: Node, b: Builder) -> list[Value]:
         return [x]
     kept = np.ones(x.shape, np.bool_) if node.opset >= 10 else np.ones(x.shape, x.dtype.numpy)
     return [x, b.const(kept, node.outputs[1])]
-
-
-@importer("OptionalGetElement", since=18, layout=ANY, dynamic=True)
-def optional_get_element(node: Node, b: Builder) -> Value:
-    """Pass a tensor on, which stands for an optional that is there."""
-    return node.required(0)
