@@ -26,16 +26,22 @@ class FoldQuantizeDequantize:
     of their operand.  What every reader rounds in the same way is rounded by its producer, up to the
     inputs of the graph.  Results stay what they were to the last bit: whatever reads the unrounded reals
     still gets them, and between regions of different kinds Quantize, Dequantize and Convert remain.
+
+    Attributes:
+        name: Name of the pass.
+        ports: Whether inputs and outputs of the graph may become fixed point; not so for a graph that
+            another one runs, whose values must be of the same types on both sides.
     """
 
     name: str = "fold_quantize_dequantize"
+    ports: bool = True
 
     def apply(self, graph: Graph) -> bool:
         if not any(_is_border(op) or _is_reinterpret(op) for op in graph.ops) and not any(
             isinstance(tensor.data, ir.Dequantized) for tensor in graph.tensors.values()
         ):
             return False
-        plan = _Plan(graph)
+        plan = _Plan(graph, self.ports)
         plan.decide()
         return _Rewriting(graph, plan).run()
 
@@ -65,6 +71,7 @@ class _Plan:
 
     Attributes:
         graph: The graph.
+        ports: Whether inputs and outputs of the graph may become fixed point.
         wanted: The form that every reader of a tensor rounds it to.
         forms: Form of each tensor that is stored in fixed point.
         homes: The tensor that holds the stored values of another.
@@ -72,6 +79,7 @@ class _Plan:
     """
 
     graph: Graph
+    ports: bool
     wanted: dict[Tensor, Form] = field(default_factory=dict)
     forms: dict[Tensor, Form] = field(default_factory=dict)
     homes: dict[Tensor, Tensor] = field(default_factory=dict)
@@ -82,7 +90,7 @@ class _Plan:
         for op in reversed(ops):
             for tensor in op.outputs:
                 self._note_wanted(tensor)
-        for tensor in self.graph.inputs:
+        for tensor in self.graph.inputs if self.ports else ():
             self._note_wanted(tensor)
             if tensor in self.wanted:
                 self.forms[tensor] = self.wanted[tensor]
@@ -165,7 +173,7 @@ class _Plan:
 
     def _may_move(self, result: Tensor, form: Form) -> bool:
         if result.dtype is FLOAT32:
-            return True
+            return self.ports or not self.graph.is_output(result)
         # Integers that anything else reads stay plain: only Reinterpret gives and takes them.
         return self.wanted.get(result) == form or not self._is_read(result)
 
@@ -346,9 +354,9 @@ class _Rewriting:
             self._drop(op, source)
             return
         producer, form = source.producer, _form(source)
-        if op.type != "Dequantize" or producer is None or form is None or graph.is_output(source):
+        if not self.plan.ports or op.type != "Dequantize" or producer is None or form is None:
             return
-        if source.encoding is None or producer.outputs.count(source) != 1:
+        if graph.is_output(source) or producer.outputs.count(source) != 1:
             return
         graph.unlink(op)
         result.dtype, result.encoding = form

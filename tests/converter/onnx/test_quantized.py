@@ -387,3 +387,35 @@ def test_scales_that_are_no_positive_numbers_are_told(models, scale):
     model = models.make(source.nodes, {"x": [2]}, {"y": None}, source.weights)
     converted = xdlc.convert(models.save(model))
     assert [(op.package, "positive" in op.origin.reason) for op in converted.main.ops] == [("xdlc", True)]
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_branches_compute_in_fixed_point_between_reals(models, condition):
+    parameters = {"s": np.float32(0.02), "z": np.uint8(100)}
+
+    def branch(name, kind):
+        source = Source()
+        stored = source.node("QuantizeLinear", ["x", "s", "z"], f"{name}_q")
+        real = source.node("DequantizeLinear", [stored, "s", "z"], f"{name}_d")
+        rounded = source.node(
+            "QuantizeLinear", [source.node(kind, [real], f"{name}_r"), "s", "z"], f"{name}_p"
+        )
+        result = source.node("DequantizeLinear", [rounded, "s", "z"], f"{name}_y")
+        output = helper.make_tensor_value_info(result, TensorProto.FLOAT, [3, 4])
+        return helper.make_graph(source.nodes, name, [], [output])
+
+    choice = helper.make_node(
+        "If", ["c"], ["y"], "choice", then_branch=branch("t", "Sigmoid"), else_branch=branch("e", "Tanh")
+    )
+    model = models.make(
+        [choice], {"c": [], "x": [3, 4]}, {"y": [3, 4]}, parameters, types={"c": TensorProto.BOOL}
+    )
+    path = models.save(model)
+    converted = xdlc.convert(path)
+    inner = [graph for graph in converted.graphs.values() if graph is not converted.main]
+    assert [[op.type for op in graph.ops] for graph in inner] == [
+        ["Quantize", "ElementWiseNeuron", "Dequantize"]
+    ] * 2
+    feeds = {"c": np.asarray(condition), "x": reals(3, 4)}
+    wanted = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(["y"], feeds)[0]
+    np.testing.assert_array_equal(xdlc.run(converted, feeds)["y"], wanted)

@@ -15,7 +15,7 @@ from xdlc.opdefs.control_flow import remove_uncalled, verify_control_flow
 from xdlc.version import VERSION
 
 UNROLL_LOOPS = 16
-_CHANGES_SIGNATURE = ("fold_quantize_dequantize",)  # gives inputs and outputs of a graph encodings
+_KEEPS_SIGNATURE = {"fold_quantize_dequantize": passes.FoldQuantizeDequantize(ports=False)}
 
 
 def convert(
@@ -65,7 +65,7 @@ def convert(
     removed: dict[str, str] = {}
     skipped = {"fold_batchnorm"} if disable_batchnorm_folding else set()
     chosen = [entry for entry in passes.CONVERTER if entry.name not in skipped]
-    inner = [entry for entry in chosen if entry.name not in _CHANGES_SIGNATURE]
+    inner = [_KEEPS_SIGNATURE.get(entry.name, entry) for entry in chosen]
     for graph in model.graphs.values():
         passes.run(graph, chosen if graph is model.main else inner, removed=removed)
     remove_uncalled(model)
