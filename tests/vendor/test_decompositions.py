@@ -47,6 +47,18 @@ CASES = {
         {"i": np.array([5, 5]), "k": np.array([1, 5])},
         18,
     ),
+    "lstm_step": (
+        [node("LSTM", "x w r b", "y", hidden_size=16)],
+        floats(1, 2, 8),
+        {"w": floats(1, 64, 8) / 2, "r": floats(1, 64, 16) / 2, "b": floats(1, 128) / 2},
+        17,
+    ),
+    "roi_align": (
+        [node("RoiAlign", "x r b", output_height=3, output_width=2, sampling_ratio=2)],
+        IMAGE,
+        {"r": np.array([[0, 0, 7, 8], [1, 2, 4, 5]], "f"), "b": np.array([0, 0])},
+        16,
+    ),
     "gru": (
         [node("GRU", "x w r b", "y", hidden_size=4)],
         floats(3, 2, 5),

@@ -105,3 +105,16 @@ def test_long_sequences_are_kept_for_the_host(models):
     node = helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=2)
     weights = {"w": floats(1, 2, 3), "r": floats(1, 2, 2) / 4}
     check(models, [node], {"x": floats(200, 1, 3)}, weights, native=False)
+
+
+@pytest.mark.parametrize("ways", [1, 2])
+def test_single_steps_have_no_time_axis(models, ways):
+    names = ["x", "w", "r", "", "", "h", "c"]
+    node = helper.make_node(
+        "LSTM", names, OUTPUTS["LSTM"], hidden_size=3, direction="forward" if ways == 1 else "bidirectional"
+    )
+    weights = {"w": floats(ways, 12, 5), "r": floats(ways, 12, 3)}
+    feeds = {"x": floats(1, 2, 5), "h": floats(ways, 2, 3), "c": floats(ways, 2, 3)}
+    model = check(models, [node], feeds, weights, outputs=OUTPUTS["LSTM"])
+    steps = [op for op in model.main.ops if op.type == "Lstm"]
+    assert [op.inputs[0].shape for op in steps] == [(2, 5)] * ways

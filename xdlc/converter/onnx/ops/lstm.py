@@ -133,7 +133,8 @@ def _direction(node: Node, b: Builder, x: Value, index: int, reverse: bool) -> l
         own = part(b, given, 0, index, index + 1)
         return b.source_order(b.reshape(own, given.shape[1:]))
 
-    inputs: list[Tensor | None] = [b.source_order(x)]
+    once = steps == 1  # HTP's emulation (SDK 2.51) executes single steps only
+    inputs: list[Tensor | None] = [b.source_order(b.reshape(x, x.shape[1:]) if once else x)]
     inputs += [gate(weight, name, "w") for name in ("forget", "cell", "output")]
     inputs += [gate(recurrence, name, "r") for name in ("forget", "cell", "output")]
     inputs += [gate(bias, name, "b") for name in ("forget", "cell", "output")]
@@ -146,7 +147,7 @@ def _direction(node: Node, b: Builder, x: Value, index: int, reverse: bool) -> l
         inputs += [b.source_order(b.const(array[row], f"{node.name}_p{row}_{index}")) for row in (0, 2, 1)]
     inputs += [gate(bias, "input", "b"), None, None]  # HTP wants all 24 positions
     params: dict[str, ir.Param] = {"direction": ir.u32(int(reverse)), "time_major": ir.b8(True), **_DEFAULTS}
-    shapes = [(steps, batch, units), (batch, units), (batch, units)]
+    shapes = [(batch, units) if once else (steps, batch, units), (batch, units), (batch, units)]
     hidden, cell, last = (
         Value(tensor, identity(tensor.rank))
         for tensor in b.emit_many("Lstm", inputs, [(shape, x.dtype) for shape in shapes], params)
