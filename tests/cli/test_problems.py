@@ -4,7 +4,7 @@ from click.testing import CliRunner
 
 from xdlc.cli import common
 from xdlc.cli.problems import SHOWN_NODES, error_lines, problem_table
-from xdlc.errors import ModelError, ProblemList, UnsupportedOp, UsageError, XdlcError
+from xdlc.errors import ConstraintError, ModelError, ProblemList, UnsupportedOp, UsageError, XdlcError
 
 LONG = "/encoder/layers.0/attention/self/" + "very_long_" * 9 + "GridSample_12"
 FIX = "rewrite this part of the model, or cut the graph before it with --out_name"
@@ -61,3 +61,17 @@ def test_tools_print_the_table() -> None:
     assert result.exit_code == UnsupportedOp.exit_code
     assert result.stderr.startswith("x: error: m.onnx: 3 problem(s)\n  node  op    why")
     assert "m.onnx: no" in result.stderr
+
+
+def test_each_soc_has_its_own_table() -> None:
+    def refused(soc: str, op: str) -> XdlcError:
+        where = f"m.dlc: {soc}: graph 'g': op {op!r} (Softmax)"
+        return ConstraintError("no", where=where, fix="do", node=op, op="Softmax")
+
+    errors = [refused("sm8550", "a"), refused("sm8550", "b"), refused("sm8650", "a")]
+    lines = list(error_lines(ProblemList(errors)))
+    assert lines[0] == "3 problem(s)"
+    assert [line for line in lines[1:] if not line.startswith(" ")] == [
+        "m.dlc: sm8550: 2 problem(s)",
+        "m.dlc: sm8650: 1 problem(s)",
+    ]

@@ -41,7 +41,21 @@ def error_lines(error: XdlcError) -> Iterator[str]:
         yield str(error)
         return
     yield f"{error.where}: {error.problem}" if error.where else error.problem
-    yield from problem_table([_cells(problem) for problem in each], every_node=True)
+    groups: dict[str, list[XdlcError]] = {}
+    for problem in each:
+        groups.setdefault(_context(problem), []).append(problem)
+    for context, problems in groups.items():
+        if len(groups) > 1:
+            yield f"{text.clean(context)}: {len(problems)} problem(s)"
+        yield from problem_table([_cells(problem) for problem in problems], every_node=True)
+
+
+def _context(problem: XdlcError) -> str:
+    """Return where the graph is that has the problem: the file, and the SoC if there is one."""
+    where = problem.where or ""
+    for mark in (": graph ", ": in ", ": node ", ": tensor "):
+        where = where.partition(mark)[0]
+    return where
 
 
 def _cells(problem: XdlcError) -> Cells:
