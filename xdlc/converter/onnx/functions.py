@@ -144,7 +144,8 @@ def _renamed(node: Any, names: Mapping[str, str], given: Mapping[str, Any], pref
 
 
 def _rename_graph(graph: Any, names: Mapping[str, str], given: Mapping[str, Any], prefix: str) -> None:
-    for entry in (*graph.input, *graph.output, *graph.initializer, *graph.value_info):
+    sparse = [tensor.values for tensor in graph.sparse_initializer]
+    for entry in (*graph.input, *graph.output, *graph.initializer, *sparse, *graph.value_info):
         entry.name = names.get(entry.name, prefix + entry.name)
     nodes = [_renamed(node, names, given, prefix) for node in graph.node]
     del graph.node[:]

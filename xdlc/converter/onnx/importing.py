@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx import control_flow, functions, host_only, protobuf, sequences, upgrades
+from xdlc.converter.onnx import control_flow, functions, host_only, protobuf, sequences, sparse, upgrades
 from xdlc.converter.onnx.control_flow import Assumed, Scope, SubGraph, Unsettled
 from xdlc.converter.onnx.findings import (
     COPY,
@@ -89,6 +90,7 @@ class _Import:
         self.unroll_loops = unroll_loops
         self.unrolled = 0
         self.listed = 0
+        self.densified = 0
         self.assumptions: dict[tuple[str, ...], Assumed] = {}
         self.around: list[str] = []
         self.applied = 0
@@ -211,26 +213,28 @@ class _Import:
         return True
 
     def _initializers(self, graph: Any) -> None:
-        builder = self.builder
         for proto in graph.initializer:
-            try:
-                self.values[proto.name] = builder.const(self.file.data(proto), proto.name)
-            except XdlcError as problem:
-                self.problems.append(problem)
-                self.poisoned.add(proto.name)
-            except TypeError as error:
-                self.problems.append(
-                    UnsupportedOp(str(error), where=f"{self.file.path}: tensor {proto.name!r}")
-                )
-                self.poisoned.add(proto.name)
-        if graph.sparse_initializer:
-            self.problems.append(
-                UnsupportedOp(
-                    f"{len(graph.sparse_initializer)} sparse initializer(s)",
-                    where=str(self.file.path),
-                    fix="store the weights densely",
-                )
-            )
+            self._initializer(proto.name, partial(self.file.data, proto))
+        for proto in graph.sparse_initializer:
+            self._initializer(proto.values.name, partial(self._dense, proto))
+
+    def _initializer(self, name: str, data: Callable[[], ir.TensorData]) -> None:
+        try:
+            self.values[name] = self.builder.const(data(), name)
+        except XdlcError as problem:
+            self.problems.append(problem)
+            self.poisoned.add(name)
+        except TypeError as error:
+            self.problems.append(UnsupportedOp(str(error), where=f"{self.file.path}: tensor {name!r}"))
+            self.poisoned.add(name)
+
+    def _dense(self, tensor: Any) -> ir.TensorData:
+        """Return the elements of a ``SparseTensorProto``, which counts with its size."""
+        data = sparse.dense(self.file, tensor)
+        self.densified += data.nbytes
+        if self.densified > sparse.LIMIT:
+            raise sparse.too_large(f"{self.file.path}: sparse tensor {tensor.values.name!r}")
+        return data
 
     def _inputs(self) -> None:
         for entry in self.source.input:
@@ -641,7 +645,9 @@ class _Import:
 
     def _attribute(self, attribute: Any) -> Any:
         value = protobuf.attribute_value(attribute)
-        return self.file.data(value) if attribute.type == protobuf.TENSOR_ATTRIBUTE else value
+        if attribute.type == protobuf.TENSOR_ATTRIBUTE:
+            return self.file.data(value)
+        return self._dense(value) if attribute.type == protobuf.SPARSE_ATTRIBUTE else value
 
     def _poison(self, proto: Any, problem: XdlcError) -> None:
         problem.node = self.builder.node if self.callers else _name(proto)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _MESSAGES = "onnx.onnx_ml_pb2"
 STRING = 8  # TensorProto.DataType
-TENSOR_ATTRIBUTE = 4  # AttributeProto.AttributeType
+TENSOR_ATTRIBUTE, SPARSE_ATTRIBUTE = 4, 11  # AttributeProto.AttributeType
 # TensorProto.DataType numbers of onnx.proto that numpy has itself.
 _PLAIN = {
     1: "float32",

@@ -19,9 +19,9 @@ def constant(node: Node, b: Builder) -> Value:
             return b.const(np.asarray(node.attr(key), dtype), name)
     if node.attr("value_ints") is not None:
         return b.const(np.asarray(node.attr("value_ints"), np.int64), name)
-    value = node.attr("value")
+    value = node.attr("value", node.attr("sparse_value"))
     if not isinstance(value, TensorData):
-        raise node.problem("holds strings or a sparse tensor", "use a dense tensor of numbers")
+        raise node.problem("holds strings", "use a tensor of numbers")
     return b.const(value, name)
 
 
