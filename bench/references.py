@@ -13,7 +13,6 @@ import numpy as np
 
 RELATIVE_L2 = 1e-3
 RELATIVE, ABSOLUTE = 1e-3, 1e-4
-STEPS_OFF = 0.01
 # Extents for open dimensions of models without reference inputs: the first set that onnxruntime takes.
 EXTENTS = ((2, 3, 5, 7, 11, 13), (4,), (8,), (1,), (32,))
 
@@ -177,44 +176,17 @@ def reference_of(row: Row) -> Reference | None:
     return live_reference(row.path) if row.runs else None
 
 
-def differences(
-    results: Mapping[str, Any], reference: Reference, steps: Mapping[str, float] | None = None
-) -> tuple[list[str], dict[str, float]]:
-    """Return what is wrong with the outputs, and the relative L2 error of each.
-
-    Args:
-        results: Our outputs by name.
-        reference: What they should be.
-        steps: Distance of neighbouring values of the outputs that are stored in fixed point.
-    """
+def differences(results: Mapping[str, Any], reference: Reference) -> tuple[list[str], dict[str, float]]:
+    """Return what is wrong with the outputs, and the relative L2 error of each."""
     problems, errors = [], {}
     if list(results) != list(reference.outputs):
         problems.append(f"outputs {list(results)} instead of {list(reference.outputs)}")
     for name in results.keys() & reference.outputs.keys():
         expected, stride = reference.outputs[name], reference.strides.get(name, 1)
         errors[name], problem = error_of(np.asarray(results[name]), expected, reference.shapes[name], stride)
-        if problem and not is_a_step_off(results[name], expected, (steps or {}).get(name), stride):
+        if problem:
             problems.append(f"{name!r}: {problem}")
     return problems, errors
-
-
-def is_a_step_off(found: Any, expected: Any, step: float | None, stride: int) -> bool:
-    """Return whether a fixed-point output is one step off, in no more than one element of a hundred."""
-    values, wanted = np.asarray(found).reshape(-1)[::stride], expected.reshape(-1)
-    if step is None or values.shape != wanted.shape or values.dtype != wanted.dtype:
-        return False
-    width = step if values.dtype.kind == "f" else 1
-    off = np.rint(np.abs(values.astype(np.float64) - wanted.astype(np.float64)) / width)
-    return bool(off.max(initial=0) <= 1 and np.count_nonzero(off) <= STEPS_OFF * off.size)
-
-
-def steps_of(model: Any) -> dict[str, float]:
-    """Return the step of each output of a model that is stored in fixed point."""
-    return {
-        tensor.name: tensor.encoding.scale
-        for tensor in model.main.outputs
-        if tensor.dtype.is_fixed and hasattr(tensor.encoding, "scale")
-    }
 
 
 def is_random(row: Row, reference: Reference) -> bool:
