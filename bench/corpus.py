@@ -48,7 +48,7 @@ from typing import Any
 
 import corpus_vendor
 import numpy as np
-from references import NoTensors, Row, differences, is_random, reference_of, rows, run_as
+from references import NoTensors, Reference, Row, differences, is_random, reference_of, rows, run_as
 from tqdm import tqdm
 from workers import grouped, run
 
@@ -62,21 +62,21 @@ def judge(job: tuple[Row, str]) -> dict[str, Any]:
     """Convert, save, load, run and compare one model; return the verdict and why."""
     row, bind = job
     started = time.monotonic()
-    found: dict[str, Any] = {"verdict": "", "reason": "", "errors": {}, "packages": [], "ops": 0}
+    found: dict[str, Any] = {"why_not": ""}
+    try:
+        reference = reference_of(row)
+        found["why_not"] = "" if reference else "onnxruntime does not run it"
+    except NoTensors as why:
+        reference, found["why_not"] = None, f"not tensors of numbers: {why}"
     try:
         with tempfile.TemporaryDirectory() as folder, np.errstate(all="ignore"):
-            found |= _verdict(row, bind, Path(folder) / "model.dlc")
+            found |= _verdict(row, reference, bind, Path(folder) / "model.dlc")
     except xdlc.XdlcError as error:
         found |= {"verdict": "refused", "reason": reason_of(error)}
     return found | {"seconds": time.monotonic() - started}
 
 
-def _verdict(row: Row, bind: str, target: Path) -> dict[str, Any]:
-    try:
-        reference = reference_of(row)
-        unchecked = "" if reference else "onnxruntime does not run it"
-    except NoTensors as why:
-        reference, unchecked = None, f"not tensors of numbers: {why}"
+def _verdict(row: Row, reference: Reference | None, bind: str, target: Path) -> dict[str, Any]:
     dims = None
     if reference and bind == "reference":
         dims = {name: array.shape for name, array in reference.feeds.items()}
@@ -85,12 +85,12 @@ def _verdict(row: Row, bind: str, target: Path) -> dict[str, Any]:
     ops = [op for graph in model.graphs.values() for op in graph.ops]
     found: dict[str, Any] = {"ops": len(ops), "packages": sorted({op.package for op in ops})}
     if reference is None:
-        return found | {"verdict": "unchecked", "reason": unchecked}
+        return found | {"verdict": "unchecked", "reason": ""}
     dtypes = {name: array.dtype for name, array in reference.outputs.items()}
     results = run_as(model, reference.feeds, dtypes)
     problems, errors = differences(results, reference)
     if problems and is_random(row, reference):
-        return found | {"verdict": "unchecked", "reason": "draws random numbers"}
+        return found | {"verdict": "unchecked", "reason": "", "why_not": "draws random numbers"}
     return found | {
         "verdict": "wrong" if problems else "right",
         "reason": "; ".join(problems),
@@ -120,15 +120,24 @@ def report(entries: Sequence[Mapping[str, Any]], *, reasons: bool) -> None:
     print(f"\n{'':22}" + "".join(f"{verdict:>10}" for verdict in VERDICTS))
     for title, runs in (("onnxruntime runs", True), ("onnxruntime does not", False)):
         counts = Counter(entry["verdict"] for entry in entries if entry["runs"] == runs)
-        print(f"{title:22}" + "".join(f"{counts[verdict]:>10}" for verdict in VERDICTS), end="")
-        total = counts.total()
-        print(
-            f"   {counts['right']} of {total} right ({counts['right'] / total:.1%})" if runs and total else ""
-        )
+        print(f"{title:22}" + "".join(f"{counts[verdict]:>10}" for verdict in VERDICTS))
+    running = [entry for entry in entries if entry["runs"]]
+    comparable = [entry for entry in running if not entry.get("why_not")]
+    right = sum(entry["verdict"] == "right" for entry in comparable)
+    for title, whole in (
+        ("all that onnxruntime runs", running),
+        ("those of tensors, without random numbers", comparable),
+    ):
+        if whole:
+            print(f"{title}: {right} of {len(whole)} right ({right / len(whole):.1%})")
     for verdict in VERDICTS[1:]:
         if verdict in ("refused", "unchecked") and not reasons:
             continue
-        which = {entry["name"]: entry["reason"].strip() for entry in entries if entry["verdict"] == verdict}
+        which = {
+            entry["name"]: (entry["reason"] or entry["why_not"]).strip()
+            for entry in entries
+            if entry["verdict"] == verdict
+        }
         for reason, names in grouped(which):
             print(f"\n{verdict}: {len(names)} of {len(which)}")
             print(textwrap.indent(reason, "    "))

@@ -22,8 +22,9 @@ TOLERANCE = 1e-5
 # test_ill_conditioned_model bounds ours by that.
 ILL_CONDITIONED = ("ppocrv3_det",)
 HARNESS = Path(__file__).parents[2] / "bench" / "corpus.py"
-# Part of the models that onnxruntime runs which must be right, by what open dimensions are bound to.
-RIGHT = {"reference": 0.78, "none": 0.74}
+# Part of the models that onnxruntime runs on tensors, without drawing random numbers, which must be
+# right, by what open dimensions are bound to.
+RIGHT = {"reference": 0.97, "none": 0.97}
 
 
 @pytest.mark.parametrize("name", [name for name in (*CNNS, *OTHERS) if name not in ILL_CONDITIONED])
@@ -105,5 +106,5 @@ def test_every_model_is_right_or_refused(corpus, tmp_path, bind):
     assert done.returncode == 0, done.stdout + done.stderr
     entries = json.loads(verdicts.read_text())
     assert Counter(entry["verdict"] for entry in entries).keys() <= {"right", "refused", "unchecked"}
-    runs = [entry["verdict"] for entry in entries if entry["runs"]]
-    assert runs.count("right") >= RIGHT[bind] * len(runs)
+    compared = [entry["verdict"] for entry in entries if entry["runs"] and not entry["why_not"]]
+    assert compared.count("right") >= RIGHT[bind] * len(compared)
