@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdlc import ir
-from xdlc.ir import Encoding, Graph, Op, Origin, ScaleOffset, Tensor, make_op
+from xdlc.ir import (
+    HOST_PACKAGE,
+    NATIVE_PACKAGE,
+    Encoding,
+    Graph,
+    Op,
+    Origin,
+    Role,
+    ScaleOffset,
+    Tensor,
+    make_op,
+)
 from xdlc.ir.dtype import FLOAT32, DType
 from xdlc.passes._carriers import carried, clamps, moves, weight_axes
 from xdlc.passes._placing import suits_fixed_point
@@ -63,6 +74,11 @@ def _form(tensor: Tensor) -> Form | None:
 def _is_open(tensor: Tensor | None) -> bool:
     """Return whether a tensor may get an encoding: it is float32 or plain integers."""
     return tensor is not None and (tensor.dtype is FLOAT32 or tensor.dtype.is_integer)
+
+
+def _is_known_integers(tensor: Tensor | None) -> bool:
+    """Return whether a tensor holds static plain integers, which any encoding of their type can store."""
+    return tensor is not None and tensor.is_static and tensor.dtype.is_integer
 
 
 @dataclass(slots=True)
@@ -161,10 +177,15 @@ class _Plan:
         table = stored_weight(operands[0], None) if op.type == "Gather" and operands[0] is not None else None
         if table is not None:
             statics[positions[0]] = operands[0] = table
-        found = {self._held(tensor) for tensor in operands}
+        found = {self._held(tensor) for tensor in operands if not _is_known_integers(tensor)}
         form = found.pop() if len(found) == 1 else None
         if form is None:
             return False
+        for position, tensor in zip(positions, operands, strict=True):
+            if tensor is not None and _is_known_integers(tensor):
+                if tensor.dtype.bits != form[0].bits or tensor.dtype.is_signed != form[0].is_signed:
+                    return False
+                statics[position] = Tensor(tensor.name, tensor.shape, *form, tensor.data, Role.STATIC)
         if clamps(op) and self.wanted.get(op.outputs[0], form) != form:
             return False
         if any(not self._may_move(result, form) for result in op.outputs):
@@ -239,6 +260,7 @@ class _Rewriting:
         self.plan = plan
         self.changed = False
         self._reals: dict[Tensor, Tensor] = {}
+        self._plain: dict[Tensor, DType] = {}
         self._statics: dict[tuple[Tensor, DType, Encoding | None], Tensor] = {}
 
     def run(self) -> bool:
@@ -262,6 +284,7 @@ class _Rewriting:
         """Make a tensor that the plan stores itself fixed point."""
         form = self.plan.forms.get(tensor)
         if form is not None and tensor not in self.plan.homes and not tensor.dtype.is_fixed:
+            self._plain[tensor] = tensor.dtype
             tensor.dtype, tensor.encoding = form
             self.changed = True
 
@@ -311,15 +334,18 @@ class _Rewriting:
         self._read(op, [None if tensor is None else self._real(tensor) for tensor in op.inputs])
 
     def _real(self, tensor: Tensor) -> Tensor:
-        """Return the reals of a stored tensor; the first who asks brings a Dequantize."""
+        """Return the reals or integers that a stored tensor was; the first who asks brings them back."""
         if tensor not in self.plan.forms or tensor in self.plan.homes:
             return tensor
         if tensor not in self._reals:
-            graph, name = self.graph, self.graph.unique_name(f"{tensor.name}_float")
-            made = Tensor(name, tensor.shape, FLOAT32, dynamic_axes=tensor.dynamic_axes)
+            graph, plain = self.graph, self._plain[tensor]
+            is_real = plain is FLOAT32
+            name = graph.unique_name(f"{tensor.name}_{'float' if is_real else plain}")
+            made = Tensor(name, tensor.shape, plain, dynamic_axes=tensor.dynamic_axes)
             nodes = tensor.producer.origin.nodes if tensor.producer is not None else ()
-            origin = Origin(nodes, f"operations on reals read {tensor.name!r}")
-            op = make_op(graph, "Dequantize", [tensor], [made], name=f"{name}_op", origin=origin)
+            origin = Origin(nodes, f"operations on {'reals' if is_real else 'integers'} read {tensor.name!r}")
+            type, package = ("Dequantize", NATIVE_PACKAGE) if is_real else ("Reinterpret", HOST_PACKAGE)
+            op = make_op(graph, type, [tensor], [made], name=f"{name}_op", package=package, origin=origin)
             if tensor.producer is not None:
                 graph.insert_after(tensor.producer, op)
             else:
@@ -328,9 +354,12 @@ class _Rewriting:
         return self._reals[tensor]
 
     def _meet(self, op: Op) -> None:
-        """Drop or turn a border whose operand is stored already, or bring the reals back that it reads."""
+        """Drop or turn a border into fixed point whose operand is stored already.
+
+        One out of fixed point stays for the readers that need plain values; the others pass it by.
+        """
         source, result = op.inputs[0], op.outputs[0]
-        if source is None or source not in self.plan.forms:
+        if source is None or source not in self.plan.forms or not result.dtype.is_fixed:
             self._read(op, [self._stored(tensor) for tensor in op.inputs])
             return
         held = self.plan.home(source)
