@@ -485,6 +485,15 @@ def test_sequences_as_states_are_refused_with_the_reason(tmp_path):
     assert any("a state is a sequence" in problem.problem for problem in found)
 
 
+@pytest.mark.parametrize(
+    "node", ["If <then_branch = 1, else_branch = 2> (c)", "Loop <body = 1> (n, c, x)", "Scan <body = 1> (x)"]
+)
+def test_attributes_that_are_no_graphs_are_refused(tmp_path, node):
+    error = refused(tmp_path, f"g (bool c, int64 n, float[3] x) => (float[3] y) {{ y = {node} }}")
+    assert isinstance(error, ModelError)
+    assert "is no graph" in error.problem
+
+
 def test_problems_inside_of_branches_name_the_way_to_them(tmp_path):
     text = """g (bool c, float[3] x) => (float[3] y) {
         y = If (c) <

@@ -195,6 +195,10 @@ def test_elements_come_and_go(tmp_path, at, erased):
         ("t = SplitToSequence (x, far2) y = SequenceAt (t, zero)", "do not cut extent 4"),
         ("t = SplitToSequence (x, zero) y = SequenceAt (t, zero)", "the size of its pieces is 0"),
         ("t = SplitToSequence (x, real) y = SequenceAt (t, zero)", "not integers"),
+        ("y = ConcatFromSequence <axis = 1> (s)", "along axis 1"),
+        ("y = ConcatFromSequence <axis = -3, new_axis = 1> (s)", "along axis -3"),
+        ("t = SequenceMap <body = 3> (s) y = SequenceAt (t, zero)", "attribute body is no graph"),
+        ("t = SequenceMap (s) y = SequenceAt (t, zero)", "attribute body is missing"),
         ("o = Optional <type = float[4]> () y = OptionalGetElement (o)", "an empty optional"),
     ],
 )

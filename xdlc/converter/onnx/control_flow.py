@@ -219,10 +219,10 @@ def import_if(importer: Importer, node: Node) -> list[AnyValue]:
         Unsettled: If something inside has been reported.
     """
     condition = tensor_of(node, node.required(0), "its condition")
-    branches = [node.attr("then_branch"), node.attr("else_branch")]
+    branches = [node.graph("then_branch"), node.graph("else_branch")]
     for branch in branches:
-        if branch is None or len(branch.output) < len(node.outputs):
-            raise node.invalid("a branch is missing or has fewer outputs than the node")
+        if len(branch.output) < len(node.outputs):
+            raise node.invalid("a branch has fewer outputs than the node")
     if condition.is_static:
         if condition.size != 1:
             raise node.invalid(f"its condition has {condition.size} elements")
@@ -798,7 +798,7 @@ def node_count(graph: Any) -> int:
 
 
 def _check_formals(node: Node, body: Any, inputs: int, outputs: int) -> None:
-    if body is None or len(body.input) != inputs or len(body.output) < outputs:
+    if len(body.input) != inputs or len(body.output) < outputs:
         raise node.invalid(f"its body does not take {inputs} values and give at least {outputs}")
 
 
@@ -810,7 +810,7 @@ def import_loop(importer: Importer, node: Node) -> list[AnyValue]:
         UnsupportedOp: If a value has no form in a DLC.
         Unsettled: If something inside has been reported.
     """
-    body = node.attr("body")
+    body = node.graph("body")
     first, second, *initial = (*node.inputs, None, None)[: max(len(node.inputs), 2)]
     trip = None if first is None else tensor_of(node, first, "its trip count")
     condition = None if second is None else tensor_of(node, second, "its condition")
@@ -859,9 +859,7 @@ def import_scan_8(importer: Importer, node: Node) -> list[AnyValue]:
     batch = extents(inputs[0]) if inputs else None
     if not batch or batch[0] is None:
         raise node.problem("the size of the batch is not known", "bind it with --input_dim or --batch")
-    if not importer.spend(
-        batch[0] * (node_count(node.attr("body")) + len(inputs) if node.attr("body") else 1)
-    ):
+    if not importer.spend(batch[0] * (node_count(node.graph("body")) + len(inputs))):
         raise node.problem(
             f"a batch of {batch[0]} is too large to be scanned one by one", "upgrade the model to opset 9"
         )
@@ -879,7 +877,7 @@ def _input(node: Node, index: int) -> Value:
 
 
 def _scan(importer: Importer, node: Node, inputs: Sequence[Value]) -> list[AnyValue]:
-    body, count = node.attr("body"), int(node.attr("num_scan_inputs", 0))
+    body, count = node.graph("body"), int(node.attr("num_scan_inputs", 0))
     first = len(inputs) - count
     if count < 1 or first < 0:
         raise node.invalid(f"it scans {count} of {len(inputs)} inputs")

@@ -61,6 +61,17 @@ class Node:
         self.read.add(name)
         return self.attributes.get(name, default)
 
+    def graph(self, name: str) -> Any:
+        """Return an attribute that is a ``GraphProto``.
+
+        Raises:
+            ModelError: If it is left out, or something else.
+        """
+        value = self.attr(name)
+        if not hasattr(value, "node"):
+            raise self.invalid(f"attribute {name} is {'missing' if value is None else 'no graph'}")
+        return value
+
     def static(self, index: int, what: str) -> Array | None:
         """Return the elements of an input that must be known while converting; None if left out.
 

@@ -274,12 +274,18 @@ def _cut_evenly(importer: Importer, node: Node, value: Value, axis: int, chosen:
 
 def import_concat(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a ConcatFromSequence: a Concat, along a new axis if asked for."""
-    elements, axis = _elements(node, 0), node.attr("axis")
-    if axis is None or not elements:
-        raise node.invalid("it names no axis" if axis is None else "joins the elements of an empty sequence")
+    elements, axis, adds = _elements(node, 0), node.attr("axis"), bool(node.attr("new_axis", 0))
+    if not elements:
+        raise node.invalid("joins the elements of an empty sequence")
+    shape = extents(elements[0])
+    rank = None if shape is None else len(shape) + adds
+    if not isinstance(axis, int) or (rank is not None and not -rank <= axis < rank):
+        raise node.invalid(
+            f"it joins along axis {axis}, the result is of rank {'?' if rank is None else rank}"
+        )
     _list(importer, node, len(elements))
     pieces = list(elements)
-    if node.attr("new_axis", 0):
+    if adds:
         _spend(importer, node, len(pieces), "its elements")
         along = _ints(importer, [axis])
         pieces = [importer.apply("Unsqueeze", [piece, along]) for piece in pieces]
@@ -294,8 +300,8 @@ def import_map(importer: Importer, node: Node) -> list[AnyValue]:
         UnsupportedOp: If that takes too many nodes.
         Unsettled: If something inside has been reported.
     """
-    body = node.attr("body")
-    if body is None or len(body.input) != len(node.inputs) or len(body.output) < len(node.outputs):
+    body = node.graph("body")
+    if len(body.input) != len(node.inputs) or len(body.output) < len(node.outputs):
         raise node.invalid(
             f"its body does not take {len(node.inputs)} values and give at least {len(node.outputs)}"
         )
