@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -30,6 +31,13 @@ def check(*words: object) -> dict[str, Any]:
     command = [sys.executable, os.environ["XDLC_VENDOR_CHECK"], *map(str, words), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return dict(json.loads(done.stdout))
+
+
+def vendor_compare() -> Any:
+    """Return the module of the tests that compares our IR with the checker's answers."""
+    if str(ROOT) not in sys.path:
+        sys.path.append(str(ROOT))
+    return importlib.import_module("tests.vendor_compare")
 
 
 def judge(job: tuple[Row, str]) -> dict[str, Any]:
@@ -65,10 +73,6 @@ def judge(job: tuple[Row, str]) -> dict[str, Any]:
 
 def read_differences(path: Path, model: xdlc.Model) -> list[str]:
     """Return where the vendor's reader and our IR differ."""
-    if str(ROOT) not in sys.path:
-        sys.path.append(str(ROOT))
-    from tests.vendor_compare import differences
-
     answer = check("read", path)
     if not answer["ok"]:
         return [answer["reason"]]
@@ -76,14 +80,15 @@ def read_differences(path: Path, model: xdlc.Model) -> list[str]:
     found = []
     for name, graph in model.graphs.items():
         shown = theirs.get(re.sub(r"\W", "_", name)) or (answer["graphs"][0] if len(theirs) == 1 else None)
-        found += differences(graph, shown) if shown else [f"graph {name!r} is not there"]
+        found += vendor_compare().differences(graph, shown) if shown else [f"graph {name!r} is not there"]
     return found
 
 
 def emulated(path: Path, model: xdlc.Model, reference: Reference) -> dict[str, Any]:
     """Run the emulation on the reference's inputs; return the error of each output, or why it failed."""
     given, taken = path.with_name("in.npz"), path.with_name("out.npz")
-    np.savez(given, **{_clean(name): array for name, array in reference.feeds.items()})
+    names = vendor_compare().vendor_names(model.main)
+    np.savez(given, **{names[tensor]: reference.feeds[tensor.name] for tensor in model.main.inputs})
     answer = check("run", path, "--soc", SOC, "--inputs", given, "--out", taken, "--float")
     if not answer["ok"]:
         return {"failure": answer["reason"]}
@@ -92,11 +97,6 @@ def emulated(path: Path, model: xdlc.Model, reference: Reference) -> dict[str, A
         for tensor, shown in zip(model.main.outputs, answer["outputs"], strict=True):
             errors[tensor.name] = _error(arrays[shown["name"]], reference, tensor.name)
     return {"accepted": True, "errors": errors, "agreement": max(errors.values(), default=0.0)}
-
-
-def _clean(name: str) -> str:
-    clean = re.sub(r"\W", "_", name)
-    return f"_{clean}" if clean[:1].isdigit() else clean
 
 
 def _error(found: Any, reference: Reference, name: str) -> float:

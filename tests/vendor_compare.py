@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from xdlc.ir import (
@@ -32,8 +33,20 @@ ROLES = {
 
 def vendor_name(name: str) -> str:
     """Return a name as the vendor's reader hands it out: it must be one of the C language."""
-    clean = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    clean = re.sub(rb"[^A-Za-z0-9_]", b"_", name.encode()).decode()
     return f"_{clean}" if clean[:1].isdigit() else clean
+
+
+def vendor_names(graph: Graph) -> dict[Tensor, str]:
+    """Return the names of a graph's tensors at the vendor's: the first keeps one that several would have."""
+    names: dict[Tensor, str] = {}
+    taken: set[str] = set()
+    for tensor in graph.tensors.values():
+        clean = vendor_name(tensor.name)
+        others = (f"{clean}_{number}" for number in itertools.count())
+        names[tensor] = clean if clean not in taken else next(name for name in others if name not in taken)
+        taken.add(names[tensor])
+    return names
 
 
 def differences(graph: Graph, vendor_graph: dict[str, Any]) -> list[str]:
@@ -44,13 +57,14 @@ def differences(graph: Graph, vendor_graph: dict[str, Any]) -> list[str]:
     do not count.
     """
     found: list[str] = []
+    names = vendor_names(graph)
     _expect(found, "graph name", vendor_name(graph.name), vendor_name(vendor_graph["name"]))
     for side in ("inputs", "outputs"):
-        _expect(found, side, _names(getattr(graph, side)), [vendor_name(name) for name in vendor_graph[side]])
+        _expect(found, side, [names[tensor] for tensor in getattr(graph, side)], vendor_graph[side])
     vendor_tensors = {tensor["name"]: tensor for tensor in vendor_graph["tensors"]}
     used = {tensor for op in graph.ops for tensor in (*op.inputs, *op.outputs) if tensor is not None}
     for tensor in used:
-        theirs = vendor_tensors.get(vendor_name(tensor.name))
+        theirs = vendor_tensors.get(names[tensor])
         if theirs is None:
             found.append(f"tensor {tensor.name!r} is missing in the vendor's graph")
         else:
@@ -58,7 +72,7 @@ def differences(graph: Graph, vendor_graph: dict[str, Any]) -> list[str]:
     ops, vendor_ops = list(graph.ops), vendor_graph["ops"]
     _expect(found, "number of ops", len(ops), len(vendor_ops))
     for op, theirs in zip(ops, vendor_ops, strict=False):
-        _op(found, op, theirs)
+        _op(found, op, theirs, names)
     return found
 
 
@@ -67,20 +81,16 @@ def _expect(found: list[str], what: str, ours: object, theirs: object) -> None:
         found.append(f"{what}: {ours!r} here, {theirs!r} there")
 
 
-def _names(tensors: Iterable[Tensor | None]) -> list[str]:
-    return ["" if tensor is None else vendor_name(tensor.name) for tensor in tensors]
-
-
-def _op(found: list[str], op: Op, theirs: dict[str, Any]) -> None:
+def _op(found: list[str], op: Op, theirs: dict[str, Any], names: dict[Tensor, str]) -> None:
     where = f"op {op.name!r}"
     _expect(found, f"{where} name", vendor_name(op.name), vendor_name(theirs["name"]))
     _expect(found, f"{where} type", (op.package, op.type), (theirs["package"], theirs["type"]))
-    inputs = _names(op.inputs)
+    inputs = ["" if tensor is None else names[tensor] for tensor in op.inputs]
     for index, (ours, name) in enumerate(zip(inputs, theirs["inputs"], strict=False)):
         if ours:  # an absent operand appears as a null tensor of any name
-            _expect(found, f"{where} input {index}", ours, vendor_name(name))
+            _expect(found, f"{where} input {index}", ours, name)
     _expect(found, f"{where} number of inputs", len(inputs), len(theirs["inputs"]))
-    _expect(found, f"{where} outputs", _names(op.outputs), [vendor_name(name) for name in theirs["outputs"]])
+    _expect(found, f"{where} outputs", [names[tensor] for tensor in op.outputs], theirs["outputs"])
     params = {param["name"]: param for param in theirs["params"]}
     _expect(found, f"{where} parameters", sorted(op.params), sorted(params))
     for name in op.params.keys() & params.keys():
