@@ -74,15 +74,23 @@ def _spelled(attribute: str, names: dict[str, str]) -> Upgrade:
     return upgrade
 
 
-def _dropped(*attributes: str) -> Upgrade:
-    """Return an upgrade that leaves out attributes without meaning at inference."""
+def _batch_normalization(node: Node, builder: Builder) -> Node:
+    """Before opset 9 statistics may be those of each element, before opset 7 those of the batch."""
+    if not node.attributes.pop("spatial", 1):
+        raise node.problem(
+            "spatial = 0: statistics of each element", "multiply and add the folded statistics instead"
+        )
+    if not node.attributes.pop("is_test", node.opset >= 7):
+        raise node.problem("is_test = 0: statistics of the batch", "export the model for inference")
+    return node
 
-    def upgrade(node: Node, builder: Builder) -> Node:
-        for name in attributes:
-            node.attributes.pop(name, None)
-        return node
 
-    return upgrade
+def _prelu(node: Node, builder: Builder) -> Node:
+    """Before opset 7 a slope belongs to a channel, whatever the rank."""
+    x, slope = node.required(0), node.required(1)
+    if slope.size != 1:
+        node.inputs[1] = builder.reshape(slope, (slope.size, *(1,) * (x.rank - 2)))
+    return node
 
 
 def _scatter(node: Node, builder: Builder) -> Node:
@@ -183,5 +191,6 @@ _UPGRADES: dict[str, Sequence[tuple[int, Upgrade]]] = {
     "GridSample": [(20, _spelled("mode", {"bilinear": "linear", "bicubic": "cubic"}))],
     "DFT": [(20, _to_input("axis", 2, default=1))],
     **{name: [(13, _softmax)] for name in _SOFTMAXES},
-    "BatchNormalization": [(9, _dropped("spatial", "is_test", "consumed_inputs"))],
+    "BatchNormalization": [(9, _batch_normalization)],
+    "PRelu": [(7, _prelu)],
 }
