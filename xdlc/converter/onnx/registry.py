@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from xdlc.converter.builder import Builder
 from xdlc.converter.values import Value
@@ -110,6 +110,7 @@ class Node:
 
 
 Importer = Callable[[Node, Builder], Value | Sequence[Value]]
+F = TypeVar("F", bound=Importer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ def importer(
     layout: str = SOURCE,
     ignores: Sequence[str] = (),
     dynamic: bool = False,
-) -> Callable[[Importer], Importer]:
+) -> Callable[[F], F]:
     """Register a function as the importer of ONNX operators.
 
     Args:
@@ -157,7 +158,7 @@ def importer(
         ValueError: If the same operator and version is registered twice.
     """
 
-    def register(function: Importer) -> Importer:
+    def register(function: F) -> F:
         for name in types:
             entries = _TABLE.setdefault((domain, name), [])
             if any(entry.since == since for entry in entries):

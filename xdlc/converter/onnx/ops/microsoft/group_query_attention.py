@@ -49,8 +49,8 @@ def group_query_attention(node: Node, b: Builder) -> list[Value]:
     window, extra, mask = int(node.attr("local_window_size", -1)), node.input(_BIAS), None
     if node.attr("causal", 1):
         mask = core.causal_mask(node, b, None, query, extents, extra, max(window, 0))
-    repeated = [_repeated(b, held, count // groups) for held in (key, value)]
-    return [core.attend(node, b, query, *repeated, mask, extra), key, value]
+    keys, values = (_repeated(b, held, count // groups) for held in (key, value))
+    return [core.attend(node, b, query, keys, values, mask, extra), key, value]
 
 
 def _heads(node: Node) -> tuple[int, int]:
