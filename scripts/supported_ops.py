@@ -27,7 +27,7 @@ from typing import Any
 import onnx
 
 import xdlc
-from xdlc.converter.onnx import control_flow, functions
+from xdlc.converter.onnx import control_flow, functions, sequences
 from xdlc.converter.onnx.host_only import can_keep
 from xdlc.converter.onnx.registry import MICROSOFT, find, load_all
 from xdlc.ir import NATIVE_PACKAGE
@@ -102,6 +102,8 @@ def _newest(domain: str) -> int:
 def _ways(domain: str, name: str, opset: int) -> tuple[str, ...]:
     if control_flow.find(name, domain, opset) is not None:
         return ("control flow",)
+    if sequences.find(name, domain) is not None:
+        return ("known",)
     ways = []
     if find(domain, name, opset) is not None:
         ways.append("QNN")
@@ -200,6 +202,7 @@ _WAYS = """\
   with such ops runs on the host only.
 - **control flow**: as `If` and `While` of package `xdlc`, with graphs of their own. Known branches and short
   loops are dissolved.
+- **known**: lists and optionals are taken apart while converting, where length and positions are known.
 """
 _COLUMNS = """\
 *Versions* are those of the operator's definition that models of opset 7 or newer can mean.

@@ -13,11 +13,12 @@ from typing import Any, NoReturn
 import click
 
 from xdlc import __version__
+from xdlc.cli.problems import error_lines
+from xdlc.cli.text import WIDTH
 from xdlc.errors import BackendError, StorageError, UsageError, XdlcError
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
-WIDTH = 100
 _DEBUG = "xdlc.debug"
 _LEVEL = "xdlc.level"
 
@@ -32,8 +33,6 @@ class Tool(click.Command):
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
         except XdlcError as error:
-            from xdlc.cli.problems import error_lines
-
             _give_up(ctx, "error: " + "\n".join(error_lines(error)), error.exit_code)
         except KeyboardInterrupt:
             _give_up(ctx, "interrupted", EXIT_INTERRUPTED)

@@ -7,7 +7,7 @@ from importlib import import_module
 import click
 
 from xdlc import __version__
-from xdlc.cli.common import WIDTH
+from xdlc.cli.text import WIDTH
 from xdlc.errors import nearest_names
 
 _MODULES = {

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from xdlc.cli import text
-from xdlc.cli.common import WIDTH
 from xdlc.cli.contract import port_lines, raw_lines
+from xdlc.cli.text import WIDTH
 
 NATIVE = "qti.aisw"
 NO_CLOCK = "1980-01-01 00:00:00"  # the earliest time a zip file can have: of files without clock times

@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from xdlc.cli.common import WIDTH
+WIDTH = 100
+"""Columns of a page."""
 
 MAX_NAME = 60
 _SHOWN = 8
