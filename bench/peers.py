@@ -2,6 +2,7 @@
 
 python bench/peers.py files MODEL
 python bench/peers.py ort|dump MODEL FOLDER
+python bench/peers.py check|session MODEL
 """
 
 from __future__ import annotations
@@ -65,9 +66,28 @@ def dump(model: Path, folder: Path) -> None:
         sys.exit("no DLC was written")
 
 
+def check(model: Path) -> None:
+    """Let onnx load and check a model."""
+    import onnx
+
+    onnx.checker.check_model(onnx.load(model))
+
+
+def session(model: Path) -> None:
+    """Let onnxruntime load a model as it is."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+
+
 if __name__ == "__main__":
     verb, model, *rest = sys.argv[1:]
     if verb == "files":
         print("\n".join(map(str, [Path(model), *external_files(Path(model))])))
-    else:
+    elif rest:
         {"ort": optimize, "dump": dump}[verb](Path(model), Path(rest[0]))
+    else:
+        {"check": check, "session": session}[verb](Path(model))

@@ -7,15 +7,19 @@ for tensors whose elements would really move.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from xdlc import ir
 from xdlc.converter.values import (
+    TABLES_LIMIT,
     Order,
     Value,
     broadcast,
     channel_last,
+    check_shape,
+    check_table,
     grouped_order,
     identity,
     inverse,
@@ -44,6 +48,7 @@ class Builder:
         self.graph = graph
         self.node = ""
         self.wants_channel_last = False
+        self._laid_out = 0
 
     @property
     def node(self) -> str:
@@ -130,6 +135,18 @@ class Builder:
             "Transpose", [tensor], shape, tensor.dtype, params, encoding=tensor.encoding, why=why
         )
 
+    def check_table(self, *extents: int) -> None:
+        """Refuse to lay out a table that a few bytes of the model ask for, once all of them are large.
+
+        Raises:
+            UnsupportedOp: If it is too large; the host may compute it when the graph runs.
+        """
+        check_table(*extents)
+        count = math.prod(extents)
+        if self._laid_out + count > TABLES_LIMIT:
+            raise UnsupportedOp(f"takes a table of {count} elements, after others of {self._laid_out} in all")
+        self._laid_out += count
+
     # ------------------------------------------------------------------ ops
 
     def emit(
@@ -175,6 +192,8 @@ class Builder:
         for tensor in inputs:
             if tensor is not None and tensor.is_static:
                 self._linked(tensor)
+        for shape, dtype in outputs:
+            check_shape(self.node, shape, dtype)
         name = self.new_op_name(type, inserted=why is not None)
         made = [
             Tensor(

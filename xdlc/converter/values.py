@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import DType, Tensor
 from xdlc.ir.data import Array
 
 Order = tuple[int, ...]
+
+TABLE_LIMIT = 1 << 24
+"""Most elements of a table that is laid out while converting because extents ask for it."""
+TABLES_LIMIT = 1 << 26
+"""Most elements of all such tables of a model."""
+RANK_LIMIT = 64
+EXTENT_LIMIT = (1 << 31) - 1
+SIZE_LIMIT = 1 << 40
+"""Most bytes of a value; no machine that runs a DLC holds more."""
 
 
 def identity(rank: int) -> Order:
@@ -141,8 +152,42 @@ AnyValue = Value | SequenceValue | OptionalValue
 """What a name of the source may stand for."""
 
 
+def check_shape(name: str, shape: Sequence[int | None], dtype: DType) -> None:
+    """Refuse a value that nothing could ever hold.
+
+    Raises:
+        ModelError: If it has too many axes, an impossible extent, or too many bytes.
+    """
+    if len(shape) > RANK_LIMIT:
+        raise ModelError(f"{name!r} has {len(shape)} axes; at most {RANK_LIMIT} are possible")
+    count = 1
+    for extent in shape:
+        if extent is not None:
+            if not 0 <= extent <= EXTENT_LIMIT:
+                raise ModelError(f"{name!r} has the impossible shape {list(shape)}")
+            count *= extent
+    if count > SIZE_LIMIT // max(dtype.bits // 8, 1):
+        raise ModelError(f"{name!r} has the impossible size of {count} elements, {dtype}{list(shape)}")
+
+
+def check_table(*extents: int) -> None:
+    """Refuse to lay out a table while converting that a few bytes of the model ask for.
+
+    Raises:
+        UnsupportedOp: If it is too large; the host may compute it when the graph runs.
+    """
+    count = math.prod(extents)
+    if count > TABLE_LIMIT:
+        raise UnsupportedOp(f"takes a table of {count} elements; at most {TABLE_LIMIT} are laid out")
+
+
 def open_tensor(name: str, shape: Sequence[int | None], dtype: DType) -> Tensor:
-    """Return a tensor whose open extents, given as None, are dynamic axes."""
+    """Return a tensor whose open extents, given as None, are dynamic axes.
+
+    Raises:
+        ModelError: If nothing could hold it.
+    """
+    check_shape(name, shape, dtype)
     return Tensor(
         name,
         tuple(1 if extent is None else extent for extent in shape),

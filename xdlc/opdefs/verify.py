@@ -87,17 +87,18 @@ def _op_problems(op: Op, extra: Supplement | None) -> Iterator[_Problem]:
     yield from _arity("input", definition, definition.inputs, op.inputs)
     yield from _arity("output", definition, definition.outputs, op.outputs)
     bound: dict[str, tuple[int, str]] = {}
+    places = _Places(op)
     for slot in inputs:
-        yield from _slot_problems(op, slot, bound)
+        yield from _slot_problems(places, slot, bound)
     for slot in outputs:
-        yield from _slot_problems(op, slot, bound)
+        yield from _slot_problems(places, slot, bound)
         if slot.tensor.is_static or slot.tensor.role is Role.STATIC:
             yield _Problem(
                 _subject(slot), Finding("a tensor that the op computes", "static data"), "fold the op away"
             )
-    yield from _params(op, definition)
+    yield from _params(op, definition, places)
     if extra is not None:
-        yield from _backend_problems(op, extra, [*inputs, *outputs])
+        yield from _backend_problems(op, extra, [*inputs, *outputs], places)
 
 
 def _bound(
@@ -134,7 +135,7 @@ def _subject(slot: _Slot) -> str:
     return f"{slot.place} {slot.tensor.name!r}"
 
 
-def _slot_problems(op: Op, slot: _Slot, bound: dict[str, tuple[int, str]]) -> Iterator[_Problem]:
+def _slot_problems(places: _Places, slot: _Slot, bound: dict[str, tuple[int, str]]) -> Iterator[_Problem]:
     tensor, definition = slot.tensor, slot.definition
     subject = _subject(slot)
     if definition.dtypes and tensor.dtype not in (*definition.dtypes, UNDEFINED):
@@ -145,9 +146,9 @@ def _slot_problems(op: Op, slot: _Slot, bound: dict[str, tuple[int, str]]) -> It
             Finding(f"rank {definition.rank}", f"rank {tensor.rank} {list(tensor.shape)}"),
             "insert a Reshape",
         )
-    elif finding := check_extents(definition.shape, tensor, _Places(op), bound):
+    elif finding := check_extents(definition.shape, tensor, places, bound):
         yield _Problem(subject, finding, "check the shape and the axis order of the tensor")
-    for finding, fix in _constraint_findings(op, tensor, definition.constraints):
+    for finding, fix in _constraint_findings(places, tensor, definition.constraints):
         yield _Problem(subject, finding, fix)
 
 
@@ -173,22 +174,20 @@ class _Places:
 
 
 def _constraint_findings(
-    op: Op, tensor: Tensor, constraints: Sequence[Constraint]
+    places: _Places, tensor: Tensor, constraints: Sequence[Constraint]
 ) -> Iterator[tuple[Finding, str]]:
     for constraint in constraints:
-        if constraint.type == "Shape" and (finding := check_shape(constraint.text, tensor, _Places(op))):
+        if constraint.type == "Shape" and (finding := check_shape(constraint.text, tensor, places)):
             yield finding, "check the shapes around the op, or insert a Reshape"
-        if constraint.type == "Datatype" and (
-            finding := check_datatype(constraint.text, tensor, _Places(op))
-        ):
+        if constraint.type == "Datatype" and (finding := check_datatype(constraint.text, tensor, places)):
             yield finding, "insert a Cast or a Convert"
 
 
-def _params(op: Op, definition: OpDef) -> Iterator[_Problem]:
+def _params(op: Op, definition: OpDef, places: _Places) -> Iterator[_Problem]:
     for name, param in op.params.items():
         known = definition.params.get(name)
         if known is not None:
-            yield from _param_problems(op, name, param, known)
+            yield from _param_problems(places, name, param, known)
         elif definition.complete:
             near = nearest_names(name, definition.params)
             yield _Problem(
@@ -201,7 +200,7 @@ def _params(op: Op, definition: OpDef) -> Iterator[_Problem]:
             yield _Problem(f"parameter {name!r}", Finding("a value", "nothing"), "set it")
 
 
-def _param_problems(op: Op, name: str, param: Param, definition: ParamDef) -> Iterator[_Problem]:
+def _param_problems(places: _Places, name: str, param: Param, definition: ParamDef) -> Iterator[_Problem]:
     subject = f"parameter {name!r}"
     if isinstance(param, Scalar) != definition.is_scalar and definition.rank is not None:
         kinds = ("a scalar", "a tensor") if definition.is_scalar else ("a tensor", "a scalar")
@@ -214,27 +213,29 @@ def _param_problems(op: Op, name: str, param: Param, definition: ParamDef) -> It
         if param.data is None:
             yield _Problem(subject, Finding("static data", "none"), "give the parameter its values")
             return
-        if finding := check_extents(definition.shape, param, _Places(op), {}):
+        if finding := check_extents(definition.shape, param, places, {}):
             yield _Problem(subject, finding, "check the parameter's shape")
     if definition.enumeration and isinstance(param, Scalar) and not isinstance(param.value, str):
         names = definition.enumeration
         if not 0 <= param.value < len(names):
             listed = ", ".join(f"{word} {number}" for number, word in enumerate(names))
             yield _Problem(subject, Finding(f"one of {listed}", f"{param.value:g}"), "take one of these")
-    for finding in _value_findings(op, param, definition.constraints):
+    for finding in _value_findings(places, param, definition.constraints):
         yield _Problem(subject, finding, "count axes from 0" if name in ("axis", "axes") else None)
 
 
-def _value_findings(op: Op, param: Param, constraints: Sequence[Constraint]) -> Iterator[Finding]:
+def _value_findings(places: _Places, param: Param, constraints: Sequence[Constraint]) -> Iterator[Finding]:
     for constraint in constraints:
-        if constraint.type == "Value" and (finding := check_value(constraint.text, param, _Places(op))):
+        if constraint.type == "Value" and (finding := check_value(constraint.text, param, places)):
             yield finding
 
 
 # ---------------------------------------------------------------------- backends
 
 
-def _backend_problems(op: Op, extra: Supplement, slots: Sequence[_Slot]) -> Iterator[_Problem]:
+def _backend_problems(
+    op: Op, extra: Supplement, slots: Sequence[_Slot], places: _Places
+) -> Iterator[_Problem]:
     """Yield what the table that comes closest says against the op; nothing if one accepts it."""
     name = extra.backend.upper()
     tables = [table for table in extra.tables if op.type in table.supported]
@@ -246,26 +247,26 @@ def _backend_problems(op: Op, extra: Supplement, slots: Sequence[_Slot]) -> Iter
     rows = [(table.backend, row) for table in tables for row in table.ops.get(op.type, (None,))]
     if not any(slot.tensor.dtype.is_fixed for slot in slots):
         rows.reverse()  # float tables stand behind quantized ones: of equals, show what fits the op
-    attempts = [list(_row_problems(op, name, row, slots)) for name, row in rows]
+    attempts = [list(_row_problems(op, places, name, row, slots)) for name, row in rows]
     yield from min(attempts, key=len)
 
 
 def _row_problems(
-    op: Op, backend: str, row: SupplementOp | None, slots: Sequence[_Slot]
+    op: Op, places: _Places, backend: str, row: SupplementOp | None, slots: Sequence[_Slot]
 ) -> Iterator[_Problem]:
     if row is None:
         return
     for slot in slots:
         held = _row_tensor(row, slot)
         if held is not None:
-            yield from _supplement_problems(op, f"{backend}: {_subject(slot)}", slot.tensor, held)
+            yield from _supplement_problems(places, f"{backend}: {_subject(slot)}", slot.tensor, held)
     for name, held in row.params.items():
         param = op.params.get(name)
         if param is not None:
             subject = f"{backend}: parameter {name!r}"
             if held.dtypes and param.dtype not in held.dtypes:
                 yield _Problem(subject, _types(held.dtypes, param.dtype), "change its data type")
-            for finding in _value_findings(op, param, held.constraints):
+            for finding in _value_findings(places, param, held.constraints):
                 yield _Problem(subject, finding, None)
 
 
@@ -274,8 +275,10 @@ def _row_tensor(row: SupplementOp, slot: _Slot) -> SupplementTensor | None:
     return side.get(slot.place) or (side.get(slot.definition.name) if slot.definition.repeated else None)
 
 
-def _supplement_problems(op: Op, subject: str, tensor: Tensor, held: SupplementTensor) -> Iterator[_Problem]:
+def _supplement_problems(
+    places: _Places, subject: str, tensor: Tensor, held: SupplementTensor
+) -> Iterator[_Problem]:
     if held.dtypes and tensor.dtype not in (*held.dtypes, UNDEFINED):
         yield _Problem(subject, _types(held.dtypes, tensor.dtype), "quantize or convert the tensor")
-    for finding, fix in _constraint_findings(op, tensor, held.constraints):
+    for finding, fix in _constraint_findings(places, tensor, held.constraints):
         yield _Problem(subject, finding, fix)

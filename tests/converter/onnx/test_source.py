@@ -241,6 +241,6 @@ def test_constants_that_would_fill_the_memory_are_not_worked_out(models):
         helper.make_node("ReduceSum", ["e"], ["s"], keepdims=1),
         helper.make_node("Add", ["x", "s"], ["y"]),
     ]
-    weights = {"one": np.ones((1, 1), np.float32), "big": np.asarray([1 << 20, 1 << 20])}
+    weights = {"one": np.ones((1, 1), np.float32), "big": np.asarray([1 << 20, 1 << 17])}
     graph = xdlc.convert(models.save(models.make(nodes, {"x": [1, 1]}, {"y": None}, weights))).main
     assert [op.type for op in graph.ops] == ["Tile", "ReduceSum", "ElementWiseBinary"]

@@ -197,6 +197,9 @@ class Importer(Protocol):
     def list_elements(self, count: int) -> bool:
         """Return whether sequences may list that many elements more, and count them if so."""
 
+    def size_of(self, graph: Any) -> int:
+        """Return the number of nodes that a ``GraphProto`` comes to, its functions expanded."""
+
     def spend(self, nodes: int) -> bool:
         """Return whether that many nodes may be added by unrolling, and count them if so."""
 
@@ -475,7 +478,7 @@ class Repeat:
         forget = importer.attempt()
         shared = importer.constants(self.body)
         states, rows = self.states, list[list[Value]]()
-        size, done = node_count(self.body), 0
+        size, done = importer.size_of(self.body), 0
         go_on: AnyValue | None = None
         while count is None or done < count:
             if done >= limit or not importer.spend(size):
@@ -787,16 +790,6 @@ def _formals(graph: Any) -> list[str]:
     return [entry.name for entry in graph.input]
 
 
-def node_count(graph: Any) -> int:
-    """Return the number of nodes of a graph and of those inside it."""
-    count, pending = 0, [graph]
-    while pending:
-        held = pending.pop()
-        count += len(held.node)
-        pending.extend(attribute.g for node in held.node for attribute in node.attribute)
-    return count
-
-
 def _check_formals(node: Node, body: Any, inputs: int, outputs: int) -> None:
     if len(body.input) != inputs or len(body.output) < outputs:
         raise node.invalid(f"its body does not take {inputs} values and give at least {outputs}")
@@ -859,7 +852,7 @@ def import_scan_8(importer: Importer, node: Node) -> list[AnyValue]:
     batch = extents(inputs[0]) if inputs else None
     if not batch or batch[0] is None:
         raise node.problem("the size of the batch is not known", "bind it with --input_dim or --batch")
-    if not importer.spend(batch[0] * (node_count(node.graph("body")) + len(inputs))):
+    if not importer.spend(batch[0] * (importer.size_of(node.graph("body")) + len(inputs))):
         raise node.problem(
             f"a batch of {batch[0]} is too large to be scanned one by one", "upgrade the model to opset 9"
         )

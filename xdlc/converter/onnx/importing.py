@@ -22,7 +22,7 @@ from xdlc.converter.onnx.findings import (
     Findings,
     SourceNode,
 )
-from xdlc.converter.onnx.folding import evaluate, foldable
+from xdlc.converter.onnx.folding import Folding, foldable
 from xdlc.converter.onnx.hints import hint_of
 from xdlc.converter.onnx.inference import Inference
 from xdlc.converter.onnx.registry import ANY, CHANNEL_LAST, Entry, Node, find, load_all
@@ -30,9 +30,6 @@ from xdlc.converter.onnx.source import OnnxFile
 from xdlc.converter.values import AnyValue, Value, channel_last, identity, open_tensor
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, nearest_names
 from xdlc.runtime.host_kernels import HOST_OPSET
-
-NODE_LIMIT = 1 << 22
-"""Most nodes that the functions of a model may expand to."""
 
 
 def import_model(
@@ -84,6 +81,7 @@ class _Import:
             (_plain(function.domain), function.name, function.overload): function
             for function in file.proto.functions
         }
+        self.expansion = functions.Expansion(file.proto)
         self.read = set(self.out_names)
         self.callers: list[str] = []
         self.expanded = 0
@@ -103,6 +101,7 @@ class _Import:
         for node in nodes:
             self.read.update(_read_names(node))
         self._initializers(self.source)
+        self.folding = Folding(self.file.nbytes)
         self.wanted = self._wants_channel_last(nodes)
         self._inputs()
         for node in nodes:
@@ -160,6 +159,7 @@ class _Import:
 
     def _ordered(self, graph: Any, out_names: Sequence[str]) -> list[Any]:
         """Return the nodes of a ``GraphProto`` that the outputs need, producers first."""
+        _check_names(graph, str(self.file.path))
         producer: dict[str, Any] = {}
         for node in graph.node:
             for name in node.output:
@@ -323,7 +323,7 @@ class _Import:
             if problem.where is None or problem.where.startswith("node "):
                 problem.where = where
             self._poison(proto, problem)
-        except (ValueError, IndexError, TypeError, ArithmeticError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
             self._poison(
                 proto,
                 ModelError(
@@ -549,6 +549,10 @@ class _Import:
             raise Unsettled
         return [self.values.tensor(result) for result in results]
 
+    def size_of(self, graph: Any) -> int:
+        """Return the number of nodes that a ``GraphProto`` comes to, its functions expanded."""
+        return self.expansion.size(graph)
+
     def spend(self, nodes: int) -> bool:
         """Return whether that many nodes may be added by unrolling, and count them if so."""
         fits = self.unrolled + nodes <= control_flow.NODE_LIMIT
@@ -612,11 +616,6 @@ class _Import:
         try:
             for inner in functions.expanded(function, proto, f"{_name(proto)}~{self.expanded}"):
                 self.expanded += 1
-                if self.expanded > NODE_LIMIT:
-                    raise ModelError(
-                        f"its functions expand to more than {NODE_LIMIT} nodes",
-                        fix="inline the functions with onnx.inliner, or simplify the model",
-                    )
                 self._import(inner)
         finally:
             self.callers.pop()
@@ -657,9 +656,9 @@ class _Import:
 
     def _fold(self, proto: Any, where: str) -> bool:
         """Evaluate a node of known inputs; return whether its outputs are settled."""
-        inputs = [self.values.tensor(key).numpy() if key else None for key in proto.input]
+        inputs = [self.values.tensor(key).tensor.data if key else None for key in proto.input]
         try:
-            results = evaluate(proto, self.opsets.get("", 0), inputs, where)
+            results = self.folding.evaluate(proto, self.opsets.get("", 0), inputs, where)
         except XdlcError as problem:
             self._poison(proto, problem)
             return True
@@ -745,6 +744,24 @@ def function_opsets(function: Any, opsets: Mapping[str, int]) -> dict[str, int]:
     """Return the operator versions inside a function: its own, then those of the model."""
     own = {_plain(entry.domain): entry.version for entry in function.opset_import}
     return {**opsets, **own}
+
+
+def _check_names(graph: Any, where: str) -> None:
+    """Refuse names that protobuf hands out as bytes, as they are no text, and operators of no sane name."""
+    entries = (entry.name for entries in (graph.input, graph.initializer) for entry in entries)
+    for name in (*entries, *(name for node in graph.node for name in node.output)):
+        if not isinstance(name, str):
+            raise ModelError(f"the name {name!r} is not UTF-8", where=where, fix="export the model again")
+    held: set[str] = set()
+    for tensor in graph.initializer:
+        if tensor.name in held:
+            raise ModelError(
+                f"two initializers are named {tensor.name!r}", where=where, fix="export the model again"
+            )
+        held.add(tensor.name)
+    for type in {type for node in graph.node for type in (node.op_type, node.domain)}:
+        if not isinstance(type, str) or not type.isprintable():
+            raise ModelError(f"{type!r} is no name of an operator", where=where, fix="export the model again")
 
 
 def _inner_nodes(node: Any) -> Iterator[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from xdlc.converter.onnx.control_flow import Importer, node_count
+from xdlc.converter.onnx.control_flow import Importer
 from xdlc.converter.onnx.inference import extents
 from xdlc.converter.onnx.registry import Node
 from xdlc.converter.onnx.structures import tensor_of
@@ -313,7 +313,7 @@ def import_map(importer: Importer, node: Node) -> list[AnyValue]:
         if len(column) != length:
             raise node.invalid(f"it reads sequences of {length} and {len(column)} elements")
         columns.append(column)
-    _spend(importer, node, length * max(node_count(body), 1), "its body, once for each element,")
+    _spend(importer, node, length * max(importer.size_of(body), 1), "its body, once for each element,")
     names, shared = [entry.name for entry in body.input], importer.constants(body)
     rows = [
         importer.inline(body, dict(zip(names, row, strict=True)), shared)

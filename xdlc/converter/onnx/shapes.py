@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
+from xdlc.errors import ModelError, UsageError, XdlcError, nearest_names, raise_all
 
 
 def input_shapes(
@@ -80,6 +80,8 @@ def input_shapes(
                 )
             )
             continue
+        if entry.name in shapes:
+            problems.append(ModelError(f"two inputs are named {entry.name!r}", where=where))
         shapes[entry.name] = tuple(extent if extent >= 0 else None for extent in shape)
     for symbol in symbols:
         if symbol not in used:

@@ -12,6 +12,8 @@ from xdlc.errors import ModelError, StorageError, UnsupportedOp
 
 _EXTERNAL = 1
 _FORBIDDEN_DIM = 1 << 31
+_SHOWN = 80  # characters of a path in a message
+_SURE_OPSET = 23  # every onnx that is installed beside this package has it
 
 
 class OnnxFile:
@@ -54,11 +56,13 @@ class OnnxFile:
                 where=str(path),
                 fix="check the file with onnx.checker",
             )
-        self.opsets: dict[str, int] = {}
-        for entry in self.proto.opset_import:
-            domain = "" if entry.domain == "ai.onnx" else entry.domain
-            self.opsets[domain] = max(entry.version, self.opsets.get(domain, 0))
+        self.opsets = _opsets(self.proto.opset_import, str(path))
         self._file.release(0, self._file.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the file and of the files of external data that were read so far."""
+        return self._file.size + sum(file.size for file in self._external.values())
 
     def data(self, tensor: Any) -> ir.TensorData:
         """Return the elements of a ``TensorProto`` as lazy data.
@@ -156,17 +160,55 @@ class OnnxFile:
 
     def _inside_folder(self, location: str, where: str) -> Path:
         folder = self.path.resolve().parent
-        wanted = folder / location
-        if not location or not wanted.resolve().is_relative_to(folder):
+        try:
+            wanted = (folder / location).resolve()
+            exists = wanted.is_file()
+        except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: links in a circle
+            raise ModelError(
+                f"its external data lie at {location[:_SHOWN]!r}, which is no path: {type(error).__name__}",
+                where=where,
+                fix="name a data file beside the model",
+            ) from error
+        if not location or not wanted.is_relative_to(folder):
             raise ModelError(
                 f"its external data lie at {location!r}, outside the model's folder",
                 where=where,
                 fix="keep the data file beside the model; paths that leave the folder are refused",
             )
-        if not wanted.is_file():
+        if not exists:
             raise ModelError(
                 f"its external data file {location!r} does not exist",
                 where=where,
-                fix=f"put {location} beside {self.path.name}",
+                fix=f"put {location!r} beside {self.path.name}",
             )
         return wanted
+
+
+def _opsets(imports: Any, where: str) -> dict[str, int]:
+    """Return the version of each operator domain that a model imports; the default domain is ``""``.
+
+    Raises:
+        ModelError: If a version is none, or a domain has two.
+    """
+    found: dict[str, int] = {}
+    for entry in imports:
+        domain, version = "" if entry.domain == "ai.onnx" else entry.domain, entry.version
+        if version < 1 or found.setdefault(domain, version) != version:
+            raise ModelError(
+                f"imports opset {version} of domain {domain or 'ai.onnx'!r}"
+                + (f" beside opset {found[domain]}" if version > 0 else ", which begins at 1"),
+                where=where,
+                fix="check the file with onnx.checker",
+            )
+    newest = found.get("", 1)
+    if newest > _SURE_OPSET:
+        import onnx
+
+        if newest > onnx.defs.onnx_opset_version():
+            raise ModelError(
+                f"imports opset {newest}; the installed onnx {onnx.__version__} knows up to "
+                f"{onnx.defs.onnx_opset_version()}",
+                where=where,
+                fix="pip install --upgrade onnx, or export the model for an older opset",
+            )
+    return found

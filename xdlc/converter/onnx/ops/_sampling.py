@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xdlc.converter.values import check_table
 from xdlc.ir.data import Array
 
 
@@ -34,6 +35,7 @@ class Sampling:
 
     def positions(self, n: int, m: int, scale: float, region: tuple[float, float] = (0.0, 1.0)) -> Array:
         """Return where each of ``m`` output elements lies among ``n`` input elements."""
+        check_table(m)
         out = np.arange(m, dtype=np.float64)
         length = scale * n
         if self.transform == "asymmetric":
@@ -67,6 +69,7 @@ class Sampling:
         """Return the shares [m, n] of input elements in output elements at ``positions``."""
         shrink = min(scale, 1.0) if self.antialias else 1.0
         reach = int(np.ceil((2 if self.mode == "cubic" else 1) / shrink))
+        check_table(len(positions), max(n, reach))
         near = np.floor(positions).astype(np.int64)[:, None] + np.arange(-reach, reach + 1)
         shares = self._kernel((near - positions[:, None]) * shrink)
         if self.exclude_outside:

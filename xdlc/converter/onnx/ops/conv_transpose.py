@@ -74,6 +74,7 @@ def _spread(node: Node, b: Builder, weight: Value, dilations: list[int]) -> Valu
         raise node.problem(f"dilations {dilations} with weights that are computed; TransposeConv2d has none")
     extents = [(extent - 1) * step + 1 for extent, step in zip(weight.shape[2:], dilations, strict=True)]
     shape = (*weight.shape[:2], *extents)
+    b.check_table(*shape)
 
     def spread(array: Array) -> Array:
         made = np.zeros(shape, array.dtype)

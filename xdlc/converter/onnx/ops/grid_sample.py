@@ -44,6 +44,7 @@ def affine_grid(node: Node, b: Builder) -> Value:
         raise node.invalid(f"matrices of shape {list(theta.shape)} do not fit its size")
     extents = [int(extent) for extent in size[2:]]
     align = bool(node.attr("align_corners", 0))
+    b.check_table(*extents)
     axes = [_positions(extent, align) for extent in extents]
     last_first = np.meshgrid(*axes, indexing="ij")[::-1]
     places = np.stack([*last_first, np.ones(extents)], axis=-1).reshape(1, -1, len(extents) + 1)

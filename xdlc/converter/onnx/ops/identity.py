@@ -24,5 +24,6 @@ def dropout(node: Node, b: Builder) -> list[Value]:
     x = node.required(0)
     if x.is_dynamic or len(node.outputs) < 2:
         return [x]
+    b.check_table(*x.shape)
     kept = np.ones(x.shape, np.bool_) if node.opset >= 10 else np.ones(x.shape, x.dtype.numpy)
     return [x, b.const(kept, node.outputs[1])]

@@ -25,6 +25,7 @@ def max_unpool(node: Node, b: Builder) -> Value:
         for axis, extent in enumerate(x.shape[2:])
     ]
     shape = (*x.shape[:2], *made)
+    b.check_table(*shape)
     size = int(np.prod(shape))
     nothing = b.const(np.zeros(size, x.dtype.numpy), f"{node.name}_zeros")
     flat = scattered(b, nothing, b.reshape(indices, (x.size,)), b.reshape(x, (x.size,)), 0)

@@ -64,6 +64,7 @@ def _cut(node: Node, b: Builder, x: Value, before: list[int], after: list[int]) 
 def _wrapped(b: Builder, x: Value, before: list[int], after: list[int]) -> Value:
     """Append a Gather along each axis that goes round."""
     for axis, extent in enumerate(x.shape):
+        b.check_table(extent + max(0, before[axis]) + max(0, after[axis]))
         place = np.arange(-max(0, before[axis]), extent + max(0, after[axis])) % extent
         x = picked(b, x, axis, place)
     return x

@@ -13,7 +13,7 @@ from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._compose import number, picked, product, select
 from xdlc.converter.onnx.ops._sampling import Sampling
 from xdlc.converter.onnx.registry import CHANNEL_LAST, Node, importer
-from xdlc.converter.values import Value, channel_last, inverse
+from xdlc.converter.values import Value, channel_last, check_table, inverse
 from xdlc.errors import UnsupportedOp
 from xdlc.ir.data import Array
 
@@ -190,6 +190,7 @@ def _native(x: Value, request: _Request) -> tuple[str, dict[str, ir.Param]] | No
     """Return the fixed-mode op whose sampling positions are the wanted ones, if there is one."""
     if x.rank != 4 or request.mode == "cubic":
         return None
+    check_table(max(request.sizes))
     spatial = list(zip(x.shape[2:], request.sizes[2:], request.scales[2:], strict=True))
     for align, half in _FLAGS:
         fits = all(
@@ -219,6 +220,7 @@ def _native(x: Value, request: _Request) -> tuple[str, dict[str, ir.Param]] | No
 
 
 def _general(node: Node, x: Value, request: _Request) -> tuple[str, dict[str, ir.Param]]:
+    check_table(max(request.sizes))
     for n, m, s in zip(x.shape[2:], request.sizes[2:], request.scales[2:], strict=True):
         ratio = _Request(request.mode, request.transform, request.nearest, (), ())
         if not np.allclose(_positions(n, m, s, ratio), _positions(n, m, m / n, ratio), atol=1e-4, rtol=0):

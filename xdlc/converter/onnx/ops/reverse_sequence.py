@@ -33,6 +33,7 @@ def reversed_steps(b: Builder, x: Value, lengths: Array, time: int = 0) -> Value
         time: Axis of the steps.
     """
     steps, count = x.shape[time], x.shape[1 - time]
+    b.check_table(steps, count)
     place = np.arange(steps)[:, None]
     source = np.where(place < lengths, lengths - 1 - place, place)  # [time, batch]
     index = source * count + np.arange(count) if time == 0 else (source + np.arange(count) * steps).T

@@ -25,6 +25,7 @@ def tensor_scatter(node: Node, b: Builder) -> Value:
     count = update.shape[axis]
     shape = [1] * past.rank
     shape[axis] = count
+    b.check_table(count)
     steps = b.const(np.arange(count, dtype=np.int32).reshape(shape), f"{node.name}_steps")
     places = steps
     if start is not None:

@@ -20,6 +20,7 @@ def trilu(node: Node, b: Builder) -> Value:
         raise node.invalid(f"needs two axes, found {list(x.shape)}")
     diagonal = node.static(1, "the diagonal k")
     k = 0 if diagonal is None else int(diagonal.reshape(-1)[0])
+    b.check_table(*x.shape[-2:])
     ones = np.ones(x.shape[-2:], np.bool_)
     k = max(-ones.shape[0], min(k, ones.shape[1]))
     mask = np.triu(ones, k) if node.attr("upper", 1) else np.tril(ones, k)
@@ -35,4 +36,5 @@ def eye_like(node: Node, b: Builder) -> Value:
     given = node.attr("dtype")
     dtype = x.dtype if given is None else ir.dtype.from_numpy(protobuf.numpy_dtype(given))
     rows, columns = x.shape
+    b.check_table(rows, columns)
     return b.const(np.eye(rows, columns, node.attr("k", 0), dtype.numpy), node.outputs[0])
