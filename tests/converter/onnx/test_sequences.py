@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 import xdlc
-from xdlc.converter.onnx.sequences import ELEMENT_LIMIT
+from xdlc.converter.onnx.budget import SEQUENCE_ELEMENTS
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError
 from xdlc.ir import HOST_PACKAGE
 
@@ -271,7 +271,7 @@ def test_the_elements_of_all_sequences_are_bounded(tmp_path):
     model = parsed("g (float[4] x) => (float[4] y) <int64 zero = {0}> { y = Relu(x) }")
     del model.graph.node[:]
     model.graph.node.extend(nodes)
-    assert f"list more than {ELEMENT_LIMIT}" in refused(tmp_path, model).problem
+    assert f"list more than {SEQUENCE_ELEMENTS}" in refused(tmp_path, model).problem
     assert time.perf_counter() - start < 5
 
 

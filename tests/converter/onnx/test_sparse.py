@@ -11,7 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import xdlc
-from xdlc.converter.onnx.sparse import LIMIT
+from xdlc.converter.onnx.budget import DENSE_BYTES
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError
 
 DENSE = np.array([[0, 2, 0], [0, 0, 0], [-3, 0, 4]], np.float32)
@@ -116,18 +116,18 @@ def test_contradictions_are_refused(tmp_path, make, values, indices, dims, reaso
     assert "'w'" in caught.value.where or "held" in caught.value.where
 
 
-@pytest.mark.parametrize("dims", [[1 << 30, 3], [1 << 62, 1 << 62], [LIMIT // 4 + 1]])
+@pytest.mark.parametrize("dims", [[1 << 30, 3], [1 << 62, 1 << 62], [DENSE_BYTES // 4 + 1]])
 def test_what_would_be_too_large_is_refused_at_once(tmp_path, dims):
     start = time.perf_counter()
     with pytest.raises(UnsupportedOp) as caught:
         converted(tmp_path, with_initializers(sparse([1], [0], dims)))
-    assert f"more than {LIMIT} bytes" in caught.value.problem
+    assert f"more than {DENSE_BYTES} bytes" in caught.value.problem
     assert time.perf_counter() - start < 5
 
 
 def test_many_large_ones_are_refused_at_once(tmp_path):
     start = time.perf_counter()
-    tensors = [sparse([1], [0], [LIMIT // 16, 3], f"w{index}") for index in range(64)]
+    tensors = [sparse([1], [0], [DENSE_BYTES // 16, 3], f"w{index}") for index in range(64)]
     with pytest.raises(XdlcError) as caught:
         converted(tmp_path, with_initializers(*tensors))
     assert "bytes when they are dense" in str(caught.value)

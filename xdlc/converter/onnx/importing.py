@@ -10,7 +10,10 @@ from typing import Any
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx import control_flow, functions, host_only, protobuf, sequences, sparse, upgrades
-from xdlc.converter.onnx.control_flow import Assumed, Scope, SubGraph, Unsettled
+from xdlc.converter.onnx.budget import Budget
+from xdlc.converter.onnx.control_flow.sub_graph import SubGraph
+from xdlc.converter.onnx.control_flow.while_loop import Assumed
+from xdlc.converter.onnx.expansion import Expansion
 from xdlc.converter.onnx.findings import (
     COPY,
     INNER,
@@ -25,7 +28,17 @@ from xdlc.converter.onnx.findings import (
 from xdlc.converter.onnx.folding import Folding, foldable
 from xdlc.converter.onnx.hints import hint_of
 from xdlc.converter.onnx.inference import Inference
+from xdlc.converter.onnx.nodes import (
+    domain_of,
+    full_type,
+    inner_nodes,
+    name_of,
+    needed_names,
+    plain_domain,
+    read_names,
+)
 from xdlc.converter.onnx.registry import ANY, CHANNEL_LAST, Entry, Node, find, load_all
+from xdlc.converter.onnx.scope import Scope, Unsettled
 from xdlc.converter.onnx.source import OnnxFile
 from xdlc.converter.values import AnyValue, Value, channel_last, identity, open_tensor
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, XdlcError, nearest_names
@@ -78,17 +91,15 @@ class _Import:
         self.input_shapes = input_shapes
         self.inference = Inference(file, input_shapes)
         self.functions = {
-            (_plain(function.domain), function.name, function.overload): function
+            (plain_domain(function.domain), function.name, function.overload): function
             for function in file.proto.functions
         }
-        self.expansion = functions.Expansion(file.proto)
+        self.expansion = Expansion(file.proto)
         self.read = set(self.out_names)
         self.callers: list[str] = []
-        self.expanded = 0
         self.unroll_loops = unroll_loops
-        self.unrolled = 0
-        self.listed = 0
-        self.densified = 0
+        self.budget = Budget()
+        self.expanded = 0
         self.assumptions: dict[tuple[str, ...], Assumed] = {}
         self.around: list[str] = []
         self.applied = 0
@@ -99,7 +110,7 @@ class _Import:
         where = str(self.file.path)
         nodes = self._ordered(self.source, self.out_names)
         for node in nodes:
-            self.read.update(_read_names(node))
+            self.read.update(read_names(node))
         self._initializers(self.source)
         self.folding = Folding(self.file.nbytes)
         self.wanted = self._wants_channel_last(nodes)
@@ -137,7 +148,7 @@ class _Import:
         ends = set(self.out_names)
         listed = self.findings.nodes
         for node in self.source.node:
-            name, outputs = _name(node), [output for output in node.output if output]
+            name, outputs = name_of(node), [output for output in node.output if output]
             if not ends.isdisjoint(outputs):
                 self.findings.makers.update((output, name) for output in outputs if output in ends)
             reason = None if id(node) in needed else UNUSED
@@ -147,9 +158,9 @@ class _Import:
                 reason = KNOWN
             elif reason is None and not any(isinstance(self.values.get(each), Value) for each in outputs):
                 reason = LISTED
-            listed.append(SourceNode(name, _full_type(node), reason))
+            listed.append(SourceNode(name, full_type(node), reason))
             if node.attribute:
-                listed += (SourceNode(_name(each), _full_type(each), INNER) for each in _inner_nodes(node))
+                listed += (SourceNode(name_of(each), full_type(each), INNER) for each in inner_nodes(node))
 
     def _is_known_value(self, name: str) -> bool:
         value = self.values.get(name)
@@ -184,13 +195,13 @@ class _Import:
                 continue
             done[id(node)] = False
             stack.append((node, True))
-            for name in reversed(_needed_names(node)):
+            for name in reversed(needed_names(node)):
                 needed = producer.get(name)
                 if needed is None:
                     continue
                 if done.get(id(needed)) is False:
                     raise ModelError(
-                        f"node {_name(needed)!r} needs its own result, by way of {_name(node)!r}",
+                        f"node {name_of(needed)!r} needs its own result, by way of {name_of(node)!r}",
                         where=str(self.file.path),
                         fix="a graph must have no cycle: export the model again",
                     )
@@ -207,7 +218,7 @@ class _Import:
         pending = {name for node in nodes for name in node.output}
         for node in graph.node:
             if id(node) in chosen:
-                if any(name in pending for name in _needed_names(node)):
+                if any(name in pending for name in needed_names(node)):
                     return False
                 pending.difference_update(node.output)
         return True
@@ -231,8 +242,7 @@ class _Import:
     def _dense(self, tensor: Any) -> ir.TensorData:
         """Return the elements of a ``SparseTensorProto``, which counts with its size."""
         data = sparse.dense(self.file, tensor)
-        self.densified += data.nbytes
-        if self.densified > sparse.LIMIT:
+        if not self.budget.dense_bytes.take(data.nbytes):
             raise sparse.too_large(f"{self.file.path}: sparse tensor {tensor.values.name!r}")
         return data
 
@@ -286,8 +296,8 @@ class _Import:
         load_all()
         wanted: set[str] = set()
         for node in reversed(nodes):
-            entry = find(_domain(node), node.op_type, self.file.opsets.get(_domain(node), 1))
-            takes_any = sequences.find(node.op_type, _domain(node)) is not None
+            entry = find(domain_of(node), node.op_type, self.file.opsets.get(domain_of(node), 1))
+            takes_any = sequences.find(node.op_type, domain_of(node)) is not None
             if entry is not None:
                 takes_any = entry.layout == ANY
                 if entry.layout == CHANNEL_LAST:
@@ -299,7 +309,7 @@ class _Import:
     # ------------------------------------------------------------------ nodes
 
     def _import(self, proto: Any) -> None:
-        domain = _domain(proto)
+        domain = domain_of(proto)
         opset = self.opsets.get(domain, 1)
         where = self._place(proto, opset)
         needed = [name for name in proto.input if name]
@@ -346,13 +356,13 @@ class _Import:
 
     def _place(self, proto: Any, opset: int) -> str:
         inside = "".join(f"in {caller}: " for caller in (*self.around, *self.callers))
-        return f"{self.file.path}: {inside}node {_name(proto)!r} ({proto.op_type}, opset {opset})"
+        return f"{self.file.path}: {inside}node {name_of(proto)!r} ({proto.op_type}, opset {opset})"
 
     def _node(self, proto: Any, domain: str, opset: int) -> Node:
         builder = self.builder
         if not self.callers and not self.applying:
             hint = hint_of(proto)
-            builder.node = _name(proto)
+            builder.node = name_of(proto)
             if hint is not None:
                 builder.noted, builder.base = (hint.op, hint.type), hint.node
         builder.wants_channel_last = not self.wanted.isdisjoint(proto.output)
@@ -446,7 +456,7 @@ class _Import:
             raise ModelError(
                 f"graphs and functions nest more than {functions.DEPTH} deep", fix="simplify the model"
             )
-        self.around.append(f"{node.type} {_name(proto)!r}")
+        self.around.append(f"{node.type} {name_of(proto)!r}")
         try:
             self._accept(proto, function(self, node), where)
         finally:
@@ -555,15 +565,11 @@ class _Import:
 
     def spend(self, nodes: int) -> bool:
         """Return whether that many nodes may be added by unrolling, and count them if so."""
-        fits = self.unrolled + nodes <= control_flow.NODE_LIMIT
-        self.unrolled += nodes if fits else 0
-        return fits
+        return self.budget.unrolled_nodes.take(nodes)
 
     def list_elements(self, count: int) -> bool:
         """Return whether sequences may list that many elements more, and count them if so."""
-        fits = self.listed + count <= sequences.ELEMENT_LIMIT
-        self.listed += count if fits else 0
-        return fits
+        return self.budget.sequence_elements.take(count)
 
     def attempt(self) -> Callable[[], list[XdlcError]]:
         """Return a function that forgets the problems and graphs since now, and returns the problems."""
@@ -612,9 +618,9 @@ class _Import:
                 "inline the functions with onnx.inliner; a function must not call itself",
             )
         opsets, self.opsets = self.opsets, function_opsets(function, self.opsets)
-        self.callers.append(f"{node.type} {_name(proto)!r}")
+        self.callers.append(f"{node.type} {name_of(proto)!r}")
         try:
-            for inner in functions.expanded(function, proto, f"{_name(proto)}~{self.expanded}"):
+            for inner in functions.expanded(function, proto, f"{name_of(proto)}~{self.expanded}"):
                 self.expanded += 1
                 self._import(inner)
         finally:
@@ -649,7 +655,7 @@ class _Import:
         return self._dense(value) if attribute.type == protobuf.SPARSE_ATTRIBUTE else value
 
     def _poison(self, proto: Any, problem: XdlcError) -> None:
-        problem.node = self.builder.node if self.callers else _name(proto)
+        problem.node = self.builder.node if self.callers else name_of(proto)
         problem.op = proto.op_type
         self.problems.append(problem)
         self.poisoned.update(proto.output)
@@ -742,7 +748,7 @@ class _Import:
 
 def function_opsets(function: Any, opsets: Mapping[str, int]) -> dict[str, int]:
     """Return the operator versions inside a function: its own, then those of the model."""
-    own = {_plain(entry.domain): entry.version for entry in function.opset_import}
+    own = {plain_domain(entry.domain): entry.version for entry in function.opset_import}
     return {**opsets, **own}
 
 
@@ -764,42 +770,6 @@ def _check_names(graph: Any, where: str) -> None:
             raise ModelError(f"{type!r} is no name of an operator", where=where, fix="export the model again")
 
 
-def _inner_nodes(node: Any) -> Iterator[Any]:
-    """Iterate over the nodes of the graphs inside a node."""
-    stack = list(_inner_graphs(node))[::-1]
-    while stack:
-        for inner in stack.pop().node:
-            yield inner
-            stack.extend(_inner_graphs(inner))
-
-
-def _inner_graphs(node: Any) -> Iterator[Any]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
-
-
-def _read_names(node: Any) -> Iterator[str]:
-    """Iterate over the names of the values that a node and the graphs inside it read."""
-    for found in (node, *_inner_nodes(node)):
-        yield from found.input
-        for graph in _inner_graphs(found):
-            yield from (output.name for output in graph.output)
-
-
-def _needed_names(node: Any) -> list[str]:
-    """Return the names that a node reads, those among them that the graphs inside it read from outside."""
-    names = list(node.input)
-    for graph in _inner_graphs(node):
-        made = {entry.name for entry in (*graph.input, *graph.initializer)}
-        made.update(name for inner in graph.node for name in inner.output)
-        read = [name for inner in graph.node for name in _needed_names(inner)]
-        read.extend(output.name for output in graph.output)
-        names.extend(name for name in dict.fromkeys(read) if name not in made)
-    return names
-
-
 def _takes_open(entry: Entry, node: Node) -> bool:
     """Return whether an importer can work with what is known of the shapes of a node's inputs."""
     values = [value for value in node.inputs if value is not None and value.is_dynamic]
@@ -807,20 +777,3 @@ def _takes_open(entry: Entry, node: Node) -> bool:
 
 
 _BIND = "bind the open dimensions with --input_dim, --define_symbol or --batch"
-
-
-def _plain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain
-
-
-def _domain(node: Any) -> str:
-    return _plain(node.domain)
-
-
-def _full_type(node: Any) -> str:
-    domain = _domain(node)
-    return f"{domain}::{node.op_type}" if domain else str(node.op_type)
-
-
-def _name(node: Any) -> str:
-    return str(node.name) or next((name for name in node.output if name), node.op_type)

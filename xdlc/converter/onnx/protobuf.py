@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from xdlc.ir.data import Array
 
 _MESSAGES = "onnx.onnx_ml_pb2"
-STRING = 8  # TensorProto.DataType
+INT64, STRING = 7, 8  # TensorProto.DataType
 TENSOR_ATTRIBUTE, SPARSE_ATTRIBUTE = 4, 11  # AttributeProto.AttributeType
 # TensorProto.DataType numbers of onnx.proto that numpy has itself.
 _PLAIN = {

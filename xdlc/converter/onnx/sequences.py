@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from xdlc.converter.onnx.control_flow import Importer
+from xdlc.converter.onnx.budget import SEQUENCE_ELEMENTS
+from xdlc.converter.onnx.control_flow.interface import Importer
+from xdlc.converter.onnx.control_flow.steps import ints, scalar
 from xdlc.converter.onnx.inference import extents
+from xdlc.converter.onnx.protobuf import INT64
 from xdlc.converter.onnx.registry import Node
 from xdlc.converter.onnx.structures import tensor_of
 from xdlc.converter.values import AnyValue, OptionalValue, SequenceValue, Value
-
-ELEMENT_LIMIT = 1 << 20
-"""Most elements that the sequences of a model may list, each counted as often as it is listed."""
 
 
 def find(
@@ -125,7 +125,7 @@ def _list(importer: Importer, node: Node, count: int) -> None:
     """
     if not importer.list_elements(count):
         raise node.problem(
-            f"the sequences of the model list more than {ELEMENT_LIMIT} elements",
+            f"the sequences of the model list more than {SEQUENCE_ELEMENTS} elements",
             "keep the elements in one tensor",
         )
 
@@ -140,18 +140,6 @@ def _spend(importer: Importer, node: Node, nodes: int, what: str) -> None:
         raise node.problem(
             f"{what} would take {nodes} nodes, which is too many", "keep the data in one tensor"
         )
-
-
-def _ints(importer: Importer, values: int | Sequence[int]) -> Value:
-    import numpy
-
-    return importer.builder.const(numpy.asarray(values, numpy.int64))
-
-
-def _flag(importer: Importer, value: bool) -> Value:
-    import numpy
-
-    return importer.builder.const(numpy.asarray(value))
 
 
 # ---------------------------------------------------------------------------- sequences
@@ -199,7 +187,7 @@ def import_at(importer: Importer, node: Node) -> list[AnyValue]:
 
 def import_length(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a SequenceLength."""
-    return [_ints(importer, len(_elements(node, 0)))]
+    return [scalar(importer, len(_elements(node, 0)))]
 
 
 def import_split(importer: Importer, node: Node) -> list[AnyValue]:
@@ -219,7 +207,7 @@ def import_split(importer: Importer, node: Node) -> list[AnyValue]:
     else:
         pieces = _cut_evenly(importer, node, value, axis, chosen)
         if chosen is None and not keeps:
-            along = _ints(importer, [axis])
+            along = ints(importer, axis)
             pieces = [importer.apply("Squeeze", [piece, along]) for piece in pieces]
     return [_sequence(importer, node, pieces)]
 
@@ -241,7 +229,7 @@ def _cut_by(importer: Importer, node: Node, value: Value, axis: int, sizes: Valu
         if min(listed) < 0 or (extent is not None and sum(listed) != extent):
             raise node.invalid(f"sizes {listed} do not cut extent {'?' if extent is None else extent}")
     if sizes.dtype.numpy.name != "int64":
-        sizes = importer.apply("Cast", [sizes], to=_INT64)
+        sizes = importer.apply("Cast", [sizes], to=INT64)
     return importer.apply_many("Split", [value, sizes], shape[0], axis=axis)
 
 
@@ -269,7 +257,7 @@ def _cut_evenly(importer: Importer, node: Node, value: Value, axis: int, chosen:
     if not count:
         return []
     sizes = [min(size, extent - size * index) for index in range(count)]
-    return importer.apply_many("Split", [value, _ints(importer, sizes)], count, axis=axis)
+    return importer.apply_many("Split", [value, ints(importer, *sizes)], count, axis=axis)
 
 
 def import_concat(importer: Importer, node: Node) -> list[AnyValue]:
@@ -287,7 +275,7 @@ def import_concat(importer: Importer, node: Node) -> list[AnyValue]:
     pieces = list(elements)
     if adds:
         _spend(importer, node, len(pieces), "its elements")
-        along = _ints(importer, [axis])
+        along = ints(importer, axis)
         pieces = [importer.apply("Unsqueeze", [piece, along]) for piece in pieces]
     return [importer.apply("Concat", pieces, axis=axis)]
 
@@ -332,17 +320,17 @@ def import_optional(importer: Importer, node: Node) -> list[AnyValue]:
     """Import an Optional; without an input it is empty."""
     node.attr("type")
     if node.input(0) is None:
-        return [OptionalValue(_flag(importer, False), None)]
+        return [OptionalValue(scalar(importer, False), None)]
     value = _given(node, 0)
     if isinstance(value, OptionalValue):
         raise node.invalid("it holds an optional")
-    return [OptionalValue(_flag(importer, True), value)]
+    return [OptionalValue(scalar(importer, True), value)]
 
 
 def import_has_element(importer: Importer, node: Node) -> list[AnyValue]:
     """Import an OptionalHasElement; from opset 18 on, what is no optional counts as a full one."""
     value: AnyValue | None = node.input(0)
-    return [value.present if isinstance(value, OptionalValue) else _flag(importer, value is not None)]
+    return [value.present if isinstance(value, OptionalValue) else scalar(importer, value is not None)]
 
 
 def import_get_element(importer: Importer, node: Node) -> list[AnyValue]:
@@ -358,7 +346,6 @@ def import_get_element(importer: Importer, node: Node) -> list[AnyValue]:
     return [value.element]
 
 
-_INT64 = 7  # TensorProto.DataType
 _IMPORTERS: dict[str, Callable[[Importer, Node], list[AnyValue]]] = {
     "SequenceEmpty": import_empty,
     "SequenceConstruct": import_construct,

@@ -10,6 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from xdlc.converter.onnx.budget import DENSE_BYTES
+from xdlc.converter.onnx.protobuf import INT64
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import TensorData
 
@@ -17,15 +19,11 @@ if TYPE_CHECKING:
     from xdlc.converter.onnx.source import OnnxFile
     from xdlc.ir.data import Array
 
-LIMIT = 1 << 30
-"""Most bytes that the sparse tensors of a model may come to when they are dense."""
-_INT64 = 7  # TensorProto.DataType
-
 
 def too_large(where: str) -> UnsupportedOp:
-    """Return the error to be raised for sparse tensors of more than ``LIMIT`` bytes."""
+    """Return the error to be raised for sparse tensors of more than ``DENSE_BYTES`` bytes."""
     return UnsupportedOp(
-        f"the sparse tensors of the model come to more than {LIMIT} bytes when they are dense",
+        f"the sparse tensors of the model come to more than {DENSE_BYTES} bytes when they are dense",
         where=where,
         fix="store as dense tensors what is not almost empty, or leave the embedding out of the model",
     )
@@ -48,7 +46,7 @@ def dense(file: OnnxFile, tensor: Any) -> TensorData:
         raise ModelError(f"has impossible dimensions {list(shape)}", where=where)
     count = tensor.values.dims[0] if len(tensor.values.dims) == 1 else -1
     listed = tuple(tensor.indices.dims)
-    if count < 0 or listed not in ((count,), (count, len(shape))) or tensor.indices.data_type != _INT64:
+    if count < 0 or listed not in ((count,), (count, len(shape))) or tensor.indices.data_type != INT64:
         raise ModelError(
             f"of shape {list(shape)} has values of shape {list(tensor.values.dims)} at positions of shape "
             f"{list(listed)}",
@@ -56,7 +54,7 @@ def dense(file: OnnxFile, tensor: Any) -> TensorData:
             fix="positions are int64, one for each value, or one for each value and axis",
         )
     values = file.data(tensor.values)
-    if math.prod(shape) * values.dtype.itemsize > LIMIT:
+    if math.prod(shape) * values.dtype.itemsize > DENSE_BYTES:
         raise too_large(where)
     places = _places(file.data(tensor.indices).numpy(), shape, where)
 
