@@ -88,8 +88,8 @@ def test_graphs_without_encodings_are_left_alone():
 
 
 def test_a_constant_keeps_its_number_in_any_type():
+    from xdlc.ir.stored import real_data
     from xdlc.passes._stored import stored_constant
-    from xdlc.runtime.stored import real_data
 
     for number in (2.5, -0.125, 0.0):
         data = ArrayData(np.full((2, 1), number, np.float32))

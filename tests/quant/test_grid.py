@@ -8,6 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from xdlc.ir import AxisScaleOffset, ScaleOffset, static
 from xdlc.ir.dtype import SFIXED8, SFIXED32, UFIXED8
+from xdlc.ir.stored import to_real
 from xdlc.quant.grid import (
     MIN_WIDTH,
     activation_type,
@@ -21,7 +22,6 @@ from xdlc.quant.grid import (
 )
 from xdlc.quant.ranges import NOTHING, Range, range_of
 from xdlc.quant.weights import channel_ranges, weight_encoding
-from xdlc.runtime.stored import to_real
 
 floats = st.floats(-1e6, 1e6, width=32)
 arrays = hnp.arrays(np.float32, hnp.array_shapes(max_dims=3, max_side=6), elements=floats)

@@ -20,9 +20,9 @@ from xdlc.ir import (
     static,
 )
 from xdlc.ir.dtype import BY_NAME
+from xdlc.ir.stored import real_data, to_stored, unpacked
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.lower import lower
-from xdlc.runtime.stored import real_data, to_stored, unpacked
 
 UFIXED8, SFIXED8, UFIXED16, SFIXED32 = (BY_NAME[n] for n in ("ufixed8", "sfixed8", "ufixed16", "sfixed32"))
 

@@ -16,6 +16,7 @@ from xdlc.ir import (
     Tensor,
     VectorCode,
 )
+from xdlc.ir.data import Array
 from xdlc.schema._generated import dlc4_model as tables
 
 NONE = 0x7FFFFFFF
@@ -148,14 +149,14 @@ def _read_block(
             f"has block scales outside of the {len(blocks)} bytes of model.encodings.bin", where=where
         )
     bits = found.bits if found.bits not in (0, dtype.bits) else None
-    pairs = _read_pairs(blocks[extent.offset : extent.offset + extent.nbytes], where)
-    return BlockScaleOffset(
-        tuple(shape), tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs), bits
-    )
+    scales, offsets = _read_pairs(blocks[extent.offset : extent.offset + extent.nbytes], where)
+    return BlockScaleOffset(tuple(shape), scales, offsets, bits)
 
 
-def _read_pairs(data: memoryview, where: str) -> list[tuple[float, int]]:
-    """Return the (scale, offset) pairs of an ``SO64`` buffer."""
+def _read_pairs(data: memoryview, where: str) -> tuple[Array, Array]:
+    """Return the scales and the offsets of an ``SO64`` buffer."""
+    import numpy
+
     problem = ContainerError(f"has block scales in {len(data)} bytes that are no SO64 buffer", where=where)
     if len(data) < 8 or bytes(data[4:8]) != b"SO64":
         raise problem
@@ -172,7 +173,8 @@ def _read_pairs(data: memoryview, where: str) -> list[tuple[float, int]]:
         raise problem from error
     if slot < 4 or count * 8 > len(data) - vector - 8:
         raise problem
-    return list(struct.iter_unpack("<fi", data[vector + 8 : vector + 8 + 8 * count]))
+    content = data[vector + 8 : vector + 8 + 8 * count]
+    return tuple(numpy.frombuffer(content, kind)[place::2] for place, kind in enumerate(("<f4", "<i4")))  # type: ignore[return-value]
 
 
 class EncodingWriter:
@@ -236,17 +238,12 @@ class EncodingWriter:
         block_axis = wide[0] if wide else 0
         # The vendor's own writer puts 0 for the channel axis of blocks of one element.
         axis = next((at for at in reversed(range(tensor.rank)) if at != block_axis), 0) if wide else 0
-        pairs = [value for pair in zip(encoding.scales, encoding.offsets, strict=True) for value in pair]
-        ranges = []
-        for identifier, code, values in (
-            (b"SO64", "fi", pairs),
-            (b"FR64", "ff", [0.0] * len(pairs)),
-        ):
-            count = len(encoding.scales)
+        count, ranges = len(encoding.scales), []
+        for identifier, pairs in ((b"SO64", _pairs(encoding)), (b"FR64", bytes(8 * count))):
             head = BLOCK_HEAD.pack(20, identifier, 0, 6, 12, 4, 6, 8, count)
-            content = head + struct.pack("<" + code * count, *values)
-            ranges.append(tables.Range(len(self.blocks), len(content)))
-            self.blocks += content
+            ranges.append(tables.Range(len(self.blocks), len(head) + len(pairs)))
+            self.blocks += head
+            self.blocks += pairs
         return tables.BlockAffine(
             axis,
             block_axis,
@@ -256,6 +253,16 @@ class EncodingWriter:
             scale_offsets=ranges[0],
             limits=ranges[1],
         )
+
+
+def _pairs(encoding: BlockScaleOffset) -> bytes:
+    """Return scale and offset of each block in turn."""
+    import numpy
+
+    pairs = numpy.empty((len(encoding.scales), 2), "<i4")
+    pairs[:, 0] = numpy.asarray(encoding.scales, "<f4").view("<i4")
+    pairs[:, 1] = numpy.asarray(encoding.offsets, "<i4")
+    return pairs.tobytes()
 
 
 def _affine(scale: float, offset: int, bits: int | None, dtype: DType) -> tables.Affine:

@@ -4,7 +4,7 @@ Graphs of QNN operations, channel-last, with encodings; weights stay where they 
 """
 
 from xdlc.ir import dtype
-from xdlc.ir.data import ArrayData, Elided, MappedData, MappedFile, TensorData, Transform, raw_data
+from xdlc.ir.data import ArrayData, Elided, MappedData, MappedFile, TensorData, Transform, packed, raw_data
 from xdlc.ir.dequantized import Dequantized
 from xdlc.ir.dtype import DType
 from xdlc.ir.encoding import (
@@ -51,6 +51,7 @@ __all__ = [
     "f32",
     "i32",
     "make_op",
+    "packed",
     "parse",
     "raw_data",
     "static",

@@ -275,6 +275,22 @@ def raw_data(data: bytes) -> TensorData:
     return ArrayData(numpy.frombuffer(data, numpy.uint8))
 
 
+def packed(data: TensorData) -> TensorData:
+    """Return integers of at most four bits two a byte, the even element in the low half, in one row."""
+    import numpy
+
+    def pack(array: Array) -> Array:
+        halves = array.reshape(-1).astype(numpy.uint8) & 15
+        if halves.size % 2:
+            halves = numpy.append(halves, numpy.uint8(0))
+        return halves[::2] | halves[1::2] << 4
+
+    count = 1
+    for extent in data.shape:
+        count *= extent
+    return data.transform(pack, shape=((count + 1) // 2,), dtype=numpy.uint8)
+
+
 def copy_range(source: MappedFile, offset: int, nbytes: int, file: IO[bytes]) -> None:
     """Append a range of ``source`` to ``file`` without holding it in memory.
 

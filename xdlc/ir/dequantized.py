@@ -14,6 +14,7 @@ from typing import Any
 from xdlc.ir.data import Array, TensorData, Transform
 from xdlc.ir.dtype import DType
 from xdlc.ir.encoding import AxisScaleOffset, BlockScaleOffset, ScaleOffset
+from xdlc.ir.numbers import floats, integers
 
 StaticEncoding = ScaleOffset | AxisScaleOffset | BlockScaleOffset
 
@@ -76,8 +77,8 @@ class Dequantized(Transform):
             return replace(
                 encoding,
                 block_shape=shape,
-                scales=tuple(scales.reshape(-1).tolist()),
-                offsets=tuple(offsets.reshape(-1).tolist()),
+                scales=floats(scales.reshape(-1)),
+                offsets=integers(offsets.reshape(-1)),
             )
         return encoding
 

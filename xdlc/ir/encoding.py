@@ -7,9 +7,11 @@ zero point, so it is not positive for unsigned types and 0 for symmetric signed 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
+
+from xdlc.ir.numbers import Numbers, floats, integers
 
 
 def as_float32(value: float) -> float:
@@ -71,19 +73,20 @@ class BlockScaleOffset:
 
     Attributes:
         block_shape: Extent of a block along each axis.
-        scales: One step per block, rounded to float32.
-        offsets: One offset per block.
+        scales: One step per block, rounded to float32; held as ``Numbers``, for there may be millions.
+        offsets: One offset per block, held likewise; 0 if none are given.
         bits: Used bits of the storage type; None means all of them.
     """
 
     block_shape: tuple[int, ...]
-    scales: tuple[float, ...]
-    offsets: tuple[int, ...] = ()
+    scales: Sequence[float]
+    offsets: Sequence[int] = ()
     bits: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scales", _scales(self.scales))
-        object.__setattr__(self, "offsets", tuple(self.offsets) or (0,) * len(self.scales))
+        object.__setattr__(self, "scales", floats(self.scales))
+        zeros = Numbers("i", bytes(4 * len(self.scales)))
+        object.__setattr__(self, "offsets", integers(self.offsets) if len(self.offsets) else zeros)
 
 
 @dataclass(frozen=True, slots=True)

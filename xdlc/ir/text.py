@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from xdlc.ir.data import Array, Elided, TensorData
@@ -158,11 +158,11 @@ def _encoding(encoding: Encoding) -> str:
         if value is not None:
             fields.append(f"{key}={value}")
 
-    def integers(key: str, values: tuple[int, ...], *, implied: tuple[int, ...] | None = None) -> None:
+    def integers(key: str, values: Sequence[int], *, implied: tuple[int, ...] | None = None) -> None:
         if values != implied:
-            fields.append(f"{key}={_shape(values)}")
+            fields.append(f"{key}={_shape(tuple(values))}")
 
-    def floats(key: str, values: tuple[float, ...]) -> None:
+    def floats(key: str, values: Sequence[float]) -> None:
         fields.append(f"{key}=[{','.join(float_text(value) for value in values)}]")
 
     if isinstance(encoding, ScaleOffset):

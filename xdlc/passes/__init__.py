@@ -2,6 +2,7 @@
 
 from xdlc.passes.base import Pass, run
 from xdlc.passes.cast_stored_integers import CastStoredIntegers
+from xdlc.passes.dequantize_weights import DequantizeWeights
 from xdlc.passes.fold_affine import FoldAffine
 from xdlc.passes.fold_batchnorm import FoldBatchnorm
 from xdlc.passes.fold_quantize_dequantize import FoldQuantizeDequantize
@@ -12,6 +13,7 @@ from xdlc.passes.merge_casts import MergeCasts
 from xdlc.passes.merge_views import MergeViews
 from xdlc.passes.narrow_integers import NarrowIntegers
 from xdlc.passes.prune import Prune
+from xdlc.passes.store_quantized_weights import StoreQuantizedWeights
 
 CONVERTER: tuple[Pass, ...] = (
     FuseGelu(),
@@ -26,12 +28,19 @@ CONVERTER: tuple[Pass, ...] = (
 )
 """What the importers run, in this order, until nothing changes."""
 
-HTP: tuple[Pass, ...] = (NarrowIntegers(), CastStoredIntegers())
+STORAGE: tuple[Pass, ...] = (StoreQuantizedWeights(),)
+"""What the importers run on the result, once."""
+
+HTP: tuple[Pass, ...] = (NarrowIntegers(), DequantizeWeights(), CastStoredIntegers())
 """What brings a graph into the form that HTP takes, before it is asked about, compiled or emulated."""
+
+HTP_ASKED: tuple[Pass, ...] = (NarrowIntegers(check=False), *HTP[1:])
+"""The same where integers that do not fit are reported in another way, to ask about the ops all the same."""
 
 __all__ = [
     "CONVERTER",
     "CastStoredIntegers",
+    "DequantizeWeights",
     "FoldAffine",
     "FoldBatchnorm",
     "FoldQuantizeDequantize",
@@ -39,10 +48,13 @@ __all__ = [
     "FuseGelu",
     "FuseHardSwish",
     "HTP",
+    "HTP_ASKED",
     "MergeCasts",
     "MergeViews",
     "NarrowIntegers",
     "Pass",
     "Prune",
+    "STORAGE",
+    "StoreQuantizedWeights",
     "run",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xdlc.ir import BlockScaleOffset, BlockwiseExpansion
+from xdlc.ir.data import Array
 
 _BITS = 4
 _LARGEST = 1 << _BITS
@@ -22,7 +23,7 @@ def expansion(
     import numpy
 
     block = encoding.block_shape
-    if any(encoding.offsets) or any(
+    if numpy.any(encoding.offsets) or any(
         extent != 1 for position, extent in enumerate(block) if position != along
     ):
         return None
@@ -31,15 +32,18 @@ def expansion(
     grid = [extent // size for extent, size in zip(shape, block, strict=True)]
     steps = numpy.asarray(encoding.scales, numpy.float32).reshape(grid)
     steps = numpy.moveaxis(steps, (axis, along), (0, 1)).reshape(shape[axis], -1)
-    found = [_factored(row) for row in steps]
-    if any(factors is None for factors in found):
-        return None
-    scales, integers = zip(*(factors for factors in found if factors is not None), strict=True)
-    flat = tuple(int(number) for row in integers for number in row)
-    return BlockwiseExpansion(axis, scales, (0,) * shape[axis], steps.shape[1], _BITS, flat)
+    scales: list[float] = []
+    integers: list[int] = []
+    for row in steps:
+        factors = _factored(row)
+        if factors is None:  # the first channel tells, as a rule
+            return None
+        scales.append(factors[0])
+        integers += map(int, factors[1])
+    return BlockwiseExpansion(axis, tuple(scales), (0,) * shape[axis], steps.shape[1], _BITS, tuple(integers))
 
 
-def _factored(steps: object) -> tuple[float, object] | None:
+def _factored(steps: Array) -> tuple[float, Array] | None:
     """Return a float32 number and integers from 1 to 16 whose products are the steps, to the last bit."""
     import numpy
 

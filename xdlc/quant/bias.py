@@ -108,7 +108,7 @@ def _inside(size: int, results: int, taps: int, pad: int, stride: int, dilation:
 def _corrected(bias: Array, weight: Array, *, inputs: Array, form: Form) -> Array:
     import numpy as np
 
-    from xdlc.runtime.stored import to_real
+    from xdlc.ir.stored import to_real
 
     dtype, encoding = form
     if not isinstance(encoding, ScaleOffset | AxisScaleOffset):

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model
+from xdlc.passes import DequantizeWeights
 from xdlc.quant.algorithms import find_algorithms
 from xdlc.quant.apply import apply
 from xdlc.quant.bias import averaged_inputs, correct_biases
@@ -83,6 +84,7 @@ def quantize(
     chosen = find_algorithms(algorithms)
     result = model.clone()
     graph = result.main
+    DequantizeWeights(refused_only=False).apply(graph)
     matmul_to_fully_connected(graph)
     for rewrite in chosen:
         rewrite(graph)

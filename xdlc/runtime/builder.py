@@ -18,9 +18,9 @@ from typing import Any
 
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import ArrayData, AxisScaleOffset, DType, Graph, Op, Tensor, TensorData
+from xdlc.ir.stored import encoding_of, real_data, unpacked
 from xdlc.runtime import qdq
 from xdlc.runtime.host_kernels import HOST_OPSET
-from xdlc.runtime.stored import encoding_of, real_data, unpacked
 
 Array = Any  # numpy.ndarray
 Perm = tuple[int, ...]
@@ -357,12 +357,25 @@ class Builder:
     def _make_static(self, tensor: Tensor, order: Perm) -> str:
         if tensor.dtype.is_fixed:
             encoding_of(tensor)
-            if self.quantized and qdq.has_static_form(tensor):
+            if self.quantized and qdq.has_static_form(tensor) and self._stays_stored(tensor):
                 return qdq.static(self, tensor, order)
             data = real_data(tensor)
         else:
             data = unpacked(tensor).cast(self.held(tensor))
         return self.initializer(tensor.name, data.transpose(order))
+
+    def _stays_stored(self, tensor: Tensor) -> bool:
+        """Return whether static integers are dequantized by a node: for integer kernels, and for export.
+
+        Ops on reals would do it in each run.
+        """
+        computed = [
+            value
+            for op in self.graph.consumers(tensor)
+            for value in (*op.inputs, *op.outputs)
+            if value is not None and not value.is_static
+        ]
+        return self.native or not computed or any(value.dtype.is_fixed for value in computed)
 
     def write(
         self, tensor: Tensor, value: str, perm: Sequence[int] | None = None, *, dtype: Any = None

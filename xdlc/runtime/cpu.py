@@ -7,11 +7,11 @@ from typing import Any
 
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Model, Tensor
+from xdlc.ir.stored import to_real, to_stored
 from xdlc.runtime.engine import contiguous
 from xdlc.runtime.fused import came_quantized
 from xdlc.runtime.lower import Lowered, as_float
 from xdlc.runtime.plan import make_plan, whole_plan
-from xdlc.runtime.stored import to_real, to_stored
 from xdlc.runtime.timeout import Watch, checked
 
 Array = Any  # numpy.ndarray

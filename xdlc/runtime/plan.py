@@ -12,12 +12,12 @@ from typing import Any, Protocol
 
 from xdlc.errors import BackendError, ProblemList, XdlcError, raise_all
 from xdlc.ir import Graph, Op, Role, Tensor
+from xdlc.ir.stored import real_data, unpacked
 from xdlc.opdefs.control_flow import IF, Loop, called, has_control_flow, is_control_flow, verify_control_flow
 from xdlc.runtime.builder import describe
 from xdlc.runtime.engine import Engine, contiguous
 from xdlc.runtime.iteration import Accumulator, accumulators, iteration
 from xdlc.runtime.lower import Lowered, as_float, check_outputs, lower
-from xdlc.runtime.stored import real_data, unpacked
 from xdlc.runtime.timeout import Watch
 
 Array = Any  # numpy.ndarray

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import ModelError
 from xdlc.ir import ArrayData, AxisScaleOffset, ScaleOffset, Tensor
-from xdlc.runtime.stored import encoding_of, real_data, scale_and_offset, stored_limits, unpacked
+from xdlc.ir.stored import encoding_of, real_data, scale_and_offset, stored_limits, unpacked
 
 if TYPE_CHECKING:
     from xdlc.runtime.builder import Builder, Perm

@@ -7,6 +7,7 @@ import pytest
 
 import xdlc
 from tests.contrib_models import RNG, check, contrib, floats, ints
+from xdlc.ir.dtype import SFIXED4
 
 
 def unsigned(*shape):
@@ -82,9 +83,8 @@ def test_weights_of_small_integers_remember_them(models):
     inputs = [floats(2, 32), unsigned(4, 2, 8), np.abs(floats(4, 2))]
     path, _ = contrib(models, "MatMulNBits", inputs, static=(1, 2), K=32, N=4, bits=4, block_size=16)
     op = next(op for op in xdlc.convert(path).main.ops if op.type == "FullyConnected")
-    data = op.inputs[1].data
-    assert (data.encoding.block_shape, data.encoding.bits) == ((1, 16), 4)
-    assert data.stored.numpy().min() >= -8
+    held = op.inputs[1]
+    assert (held.encoding.block_shape, held.dtype) == ((1, 16), SFIXED4)
 
 
 @pytest.mark.parametrize("case", ["tensor", "columns", "no_zero", "zero_of_columns"])

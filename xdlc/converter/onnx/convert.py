@@ -68,6 +68,7 @@ def convert(
     inner = [_KEEPS_SIGNATURE.get(entry.name, entry) for entry in chosen]
     for graph in model.graphs.values():
         passes.run(graph, chosen if graph is model.main else inner, removed=removed)
+        passes.run(graph, passes.STORAGE)
     remove_uncalled(model)
     for graph in model.graphs.values():
         graph.verify()

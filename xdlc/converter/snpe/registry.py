@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from xdlc import ir
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import Graph, Op, Origin, Param, Tensor
-from xdlc.runtime.stored import real_data
+from xdlc.ir.stored import real_data
 
 if TYPE_CHECKING:
     from xdlc.ir.data import Array

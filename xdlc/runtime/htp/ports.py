@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir import dtype as dt
-from xdlc.runtime.stored import to_real, to_stored
+from xdlc.ir.stored import to_real, to_stored
 
 if TYPE_CHECKING:
     from xdlc.runtime.htp.structs import QnnTensor

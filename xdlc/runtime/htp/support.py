@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from xdlc import opdefs
+from xdlc import opdefs, passes
 from xdlc.errors import BackendError, ConstraintError, XdlcError, each_problem
 from xdlc.ir import (
     AxisScaleOffset,
@@ -17,7 +17,7 @@ from xdlc.ir import (
     Op,
     Tensor,
 )
-from xdlc.passes.narrow_integers import NarrowIntegers, misfits
+from xdlc.passes.narrow_integers import misfits
 from xdlc.runtime.htp import validate
 from xdlc.runtime.htp.host_only import host_problems, is_host_only
 from xdlc.runtime.htp.library import library_folder
@@ -59,7 +59,6 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600) -> Verdict:
     Raises:
         BackendError: If the vendor's library is installed but fails.
     """
-    graphs = model.graphs.values()
     unbound = [tensor for tensor in model.main.inputs if tensor.dynamic_axes]
     if not soc.has_htp:
         problem = ConstraintError(
@@ -67,21 +66,24 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600) -> Verdict:
             fix="choose another SoC; HTP starts with v68",
         )
         return Verdict("xdlc's table of SoCs", False, tuple(_host_only(model, (), unbound)), (problem,))
+    wide = tuple(problem for graph in model.graphs.values() for problem in misfits(graph))
+    adapted = model.clone()
+    for graph in adapted.graphs.values():
+        passes.run(graph, passes.HTP_ASKED)
     skip = {
         (graph.name, op.name)
-        for graph in graphs
+        for graph in adapted.graphs.values()
         for op in graph.ops
         if is_host_only(op) or (unbound and _is_open(op))
     }
-    wide = tuple(problem for graph in graphs for problem in misfits(graph))
     if _has_library():
         by, is_vendors = f"the vendor's library ({PACKAGE} {version(PACKAGE)})", True
         known = {problem.problem for problem in wide}
         refused = tuple(each for each in _by_vendor(model, soc, timeout, skip) if each.problem not in known)
     else:
         by, is_vendors = "xdlc's tables of HTP", False
-        refused = tuple(_by_tables(model, soc, skip))
-    host_only = _host_only(model, (*wide, *refused), unbound)
+        refused = tuple(_by_tables(adapted, soc, skip))
+    host_only = _host_only(adapted, (*wide, *refused), unbound)
     return Verdict(by, is_vendors, (*map(_unbound, unbound), *host_only, *wide), refused)
 
 
@@ -147,9 +149,8 @@ def _has_library() -> bool:
 
 
 def _by_tables(model: Model, soc: Soc, skip: Collection[tuple[str, str]]) -> Iterator[XdlcError]:
-    """Yield what our definitions of HTP's ops and the SoC's capabilities say against a model."""
-    for graph in model.clone().graphs.values():
-        NarrowIntegers(check=False).apply(graph)
+    """Yield what our definitions of HTP's ops and the SoC's capabilities say against an adapted model."""
+    for graph in model.graphs.values():
         breaches = opdefs.verify_graph(graph, backend="htp")
         yield from (problem for problem in breaches if (graph.name, problem.node) not in skip)
         floats = [op for op in graph.ops if any(tensor.dtype.is_float for tensor in op.outputs)]

@@ -100,12 +100,13 @@ def _objections(
 
 
 def _validate(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
-    from xdlc.passes.narrow_integers import NarrowIntegers, misfits
+    from xdlc import passes
+    from xdlc.passes.narrow_integers import misfits
 
     model = _model(request, step)
     problems = [_error_words(problem) for graph in model.graphs.values() for problem in misfits(graph)]
     for graph in model.graphs.values():
-        NarrowIntegers(check=False).apply(graph)  # the ops are asked about all the same
+        passes.run(graph, passes.HTP_ASKED)
     refused = _refusals(Htp(request["soc_id"], step), model.graphs.values(), request)
     return {"refused": refused, "problems": problems}
 

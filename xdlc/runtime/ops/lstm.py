@@ -9,10 +9,10 @@ import numpy
 
 from xdlc.errors import ModelError
 from xdlc.ir import ArrayData, Op, Tensor, TensorData, Transform
+from xdlc.ir.stored import real_data
 from xdlc.runtime import args
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.registry import lowering
-from xdlc.runtime.stored import real_data
 
 # Input positions: OpDef of Lstm.
 FORGET, CELL, OUTPUT = range(3)

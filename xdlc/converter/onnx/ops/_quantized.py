@@ -65,6 +65,8 @@ def _scales_and_zeros(node: Node, scale_index: int, zero_index: int) -> tuple[Ar
     if zeros.dtype.kind not in "iu":
         raise node.problem(f"a zero point of type {zeros.dtype}; encodings hold integers")
     zeros = zeros.astype(np.int64)
+    if np.any(np.abs(zeros) >= 1 << 31):
+        raise node.problem(f"a zero point of {zeros.reshape(-1)[:4]}; encodings hold offsets of 32 bits")
     return scales, np.broadcast_to(zeros.reshape(()) if zeros.size == 1 else zeros, scales.shape)
 
 
@@ -106,7 +108,7 @@ def block_encoding(node: Node, value: Value, axis: int, block_size: int) -> Bloc
     grid = tuple(extent // size for extent, size in zip(value.shape, block, strict=True))
     if scales.shape != grid:
         raise node.problem(f"scales {list(scales.shape)} for {list(grid)} blocks of {block_size}")
-    return BlockScaleOffset(block, tuple(scales.reshape(-1).tolist()), tuple((-zeros).reshape(-1).tolist()))
+    return BlockScaleOffset(block, scales.reshape(-1), (-zeros).reshape(-1).astype(np.int32))
 
 
 def real(node: Node, b: Builder, value: Value, given: StaticEncoding) -> Value:
@@ -135,7 +137,7 @@ def real(node: Node, b: Builder, value: Value, given: StaticEncoding) -> Value:
 
 
 def _offsets(given: StaticEncoding) -> set[int]:
-    return {given.offset} if isinstance(given, ScaleOffset) else set(given.offsets)
+    return {given.offset} if isinstance(given, ScaleOffset) else set(np.unique(given.offsets).tolist())
 
 
 def _symmetric(given: StaticEncoding) -> StaticEncoding:

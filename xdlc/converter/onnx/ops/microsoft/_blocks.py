@@ -10,9 +10,6 @@ from xdlc import ir
 from xdlc.ir import BlockScaleOffset, TensorData
 from xdlc.ir.data import Array
 
-LIMIT = 1 << 18
-"""Blocks of one tensor above which its reals are stored: an encoding has all scales in memory."""
-
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
@@ -35,7 +32,7 @@ class Blocks:
     def reals(self, stored: TensorData) -> TensorData:
         """Return what unsigned integers stand for, in the type of the scales, stored small if possible."""
         size, axis = self.size, self.axis
-        whole = stored.shape[axis] % size == 0 and self.scales.size <= LIMIT
+        whole = stored.shape[axis] % size == 0
         exact = self.scales.dtype == np.float32 and np.all(np.isfinite(self.scales))
         if whole and exact and np.array_equal(self.zeros, np.rint(self.zeros)):
             block = tuple(size if at == axis else 1 for at in range(len(stored.shape)))
@@ -53,15 +50,15 @@ class Blocks:
 
     def _offset(self, stored: TensorData, block: tuple[int, ...]) -> TensorData:
         """Return integers with the zeros as offsets; those around the middle are stored around 0."""
-        scales, zeros = self.scales.reshape(-1).tolist(), self.zeros.reshape(-1).astype(np.int64)
+        scales, zeros = self.scales.reshape(-1), self.zeros.reshape(-1).astype(np.int32)
         used, middle = (self.bits if self.bits < 8 else None), 1 << (self.bits - 1)
         if np.all(zeros == middle):
             moved = stored.transform(
                 lambda array: (array.astype(np.int16) - middle).astype(np.int8), dtype=np.int8
             )
-            encoding = BlockScaleOffset(block, tuple(scales), bits=used)
+            encoding = BlockScaleOffset(block, scales, bits=used)
             return ir.Dequantized(moved, ir.dtype.SFIXED8, encoding)
-        encoding = BlockScaleOffset(block, tuple(scales), tuple((-zeros).tolist()), used)
+        encoding = BlockScaleOffset(block, scales, -zeros, used)
         return ir.Dequantized(stored, ir.dtype.UFIXED8, encoding)
 
     def _signed(self, stored: TensorData, block: tuple[int, ...]) -> TensorData:
@@ -73,7 +70,7 @@ class Blocks:
             return ((array - zeros) * signs).astype(np.int8)
 
         steps = np.where(self.scales == 0, 1, np.abs(self.scales))
-        encoding = BlockScaleOffset(block, tuple(steps.reshape(-1).tolist()))
+        encoding = BlockScaleOffset(block, steps.reshape(-1).tolist())
         return ir.Dequantized(stored.transform(turned, dtype=np.int8), ir.dtype.SFIXED8, encoding)
 
 

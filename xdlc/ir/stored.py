@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from xdlc.errors import ModelError
-from xdlc.ir import (
-    AxisScaleOffset,
-    BlockScaleOffset,
-    BlockwiseExpansion,
-    Encoding,
-    ScaleOffset,
-    Tensor,
-    TensorData,
-)
-
-Array = Any  # numpy.ndarray
+from xdlc.ir.data import Array, TensorData
+from xdlc.ir.encoding import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, ScaleOffset
+from xdlc.ir.tensor import Tensor
 
 
 def stored_limits(tensor: Tensor) -> tuple[int, int]:

@@ -1,0 +1,84 @@
+"""Writes fixed-point weights of operations on reals as reals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdlc import ir
+from xdlc.ir import BlockScaleOffset, Graph, Op, Role, Tensor
+from xdlc.ir.dtype import DType
+from xdlc.ir.stored import real_data
+from xdlc.passes._placing import suits_fixed_point
+
+_BORDERS = ("Quantize", "Dequantize", "Convert", "Cast")
+
+
+@dataclass(frozen=True, slots=True)
+class DequantizeWeights:
+    """Turn static fixed-point operands of operations on reals into reals.
+
+    HTP takes none beside float32, and beside float16 weights of 8 bits with one scale or one for each
+    channel; scales per block it takes only as blockwise expansion.
+
+    Attributes:
+        name: Name of the pass.
+        refused_only: Whether operands stay that HTP takes.
+    """
+
+    name: str = "dequantize_weights"
+    refused_only: bool = True
+
+    def apply(self, graph: Graph) -> bool:
+        """Rewrite ``graph`` and return whether anything changed."""
+        made: dict[tuple[Tensor, DType], Tensor] = {}
+        changed = [self._dequantize(graph, op, made) for op in list(graph.ops)]
+        for (stored, _), real in made.items():
+            graph.supersede(stored, real)
+        return any(changed)
+
+    def _dequantize(self, graph: Graph, op: Op, made: dict[tuple[Tensor, DType], Tensor]) -> bool:
+        dtype = _computed_in(op)
+        if dtype is None or not any(_is_stored(tensor) for tensor in op.inputs):
+            return False
+        reals = [_real(tensor, dtype, made) for tensor in op.inputs]
+        if self.refused_only and _is_taken(op, reals):
+            return False
+        for tensor in reals:
+            if tensor is not None and graph.tensors.get(tensor.name) is not tensor:
+                tensor.name = graph.unique_name(f"{tensor.name}_{dtype}")
+        graph.set_inputs(op, reals)
+        return True
+
+
+def _computed_in(op: Op) -> DType | None:
+    """Return the type of the reals that an op computes with; None if it computes in anything else."""
+    if op.package != ir.NATIVE_PACKAGE or op.type in _BORDERS:
+        return None
+    computed = [
+        tensor.dtype for tensor in (*op.inputs, *op.outputs) if tensor is not None and not tensor.is_static
+    ]
+    reals = {dtype for dtype in computed if dtype.is_float or dtype.is_fixed}
+    found = reals.pop() if len(reals) == 1 else None
+    return found if found is not None and found.is_float else None
+
+
+def _is_stored(tensor: Tensor | None) -> bool:
+    return tensor is not None and tensor.is_static and tensor.dtype.is_fixed
+
+
+def _real(tensor: Tensor | None, dtype: DType, made: dict[tuple[Tensor, DType], Tensor]) -> Tensor | None:
+    if tensor is None or not _is_stored(tensor):
+        return tensor
+    if (tensor, dtype) not in made:
+        data = real_data(tensor).cast(dtype.numpy)
+        made[tensor, dtype] = Tensor(tensor.name, tensor.shape, dtype, None, data, Role.STATIC)
+    return made[tensor, dtype]
+
+
+def _is_taken(op: Op, reals: Sequence[Tensor | None]) -> bool:
+    """Return whether HTP takes an op as it is at least as well as with reals."""
+    if any(tensor is not None and isinstance(tensor.encoding, BlockScaleOffset) for tensor in op.inputs):
+        return False
+    real = Op(op.type, reals, op.outputs, op.params, name=op.name, package=op.package)
+    return suits_fixed_point(op, real)
