@@ -191,8 +191,10 @@ def _opsets(imports: Any, where: str) -> dict[str, int]:
         ModelError: If a version is none, or a domain has two.
     """
     found: dict[str, int] = {}
-    for entry in imports:
+    for entry in sorted(imports, key=lambda entry: -entry.version):  # an entry of version 0 states nothing
         domain, version = "" if entry.domain == "ai.onnx" else entry.domain, entry.version
+        if version == 0 and domain in found:
+            continue
         if version < 1 or found.setdefault(domain, version) != version:
             raise ModelError(
                 f"imports opset {version} of domain {domain or 'ai.onnx'!r}"
