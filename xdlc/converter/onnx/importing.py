@@ -33,10 +33,10 @@ from xdlc.converter.onnx.nodes import (
     full_type,
     inner_nodes,
     name_of,
-    needed_names,
     plain_domain,
     read_names,
 )
+from xdlc.converter.onnx.ordering import ordered
 from xdlc.converter.onnx.registry import ANY, CHANNEL_LAST, Entry, Node, find, load_all
 from xdlc.converter.onnx.scope import Scope, Unsettled
 from xdlc.converter.onnx.source import OnnxFile
@@ -108,7 +108,7 @@ class _Import:
 
     def run(self) -> ir.Model:
         where = str(self.file.path)
-        nodes = self._ordered(self.source, self.out_names)
+        nodes = ordered(self.source, self.out_names, where)
         for node in nodes:
             self.read.update(read_names(node))
         self._initializers(self.source)
@@ -167,61 +167,6 @@ class _Import:
         return value is not None and value.is_static
 
     # ------------------------------------------------------------------ before the nodes
-
-    def _ordered(self, graph: Any, out_names: Sequence[str]) -> list[Any]:
-        """Return the nodes of a ``GraphProto`` that the outputs need, producers first."""
-        _check_names(graph, str(self.file.path))
-        producer: dict[str, Any] = {}
-        for node in graph.node:
-            for name in node.output:
-                if name and producer.setdefault(name, node) is not node:
-                    raise ModelError(
-                        f"two nodes produce {name!r}",
-                        where=str(self.file.path),
-                        fix="export the model again: every value has one source",
-                    )
-        done: dict[int, bool] = {}
-        ordered: list[Any] = []
-        stack: list[tuple[Any, bool]] = [
-            (producer[name], False) for name in reversed(out_names) if name in producer
-        ]
-        while stack:
-            node, finished = stack.pop()
-            if finished:
-                done[id(node)] = True
-                ordered.append(node)
-                continue
-            if id(node) in done:
-                continue
-            done[id(node)] = False
-            stack.append((node, True))
-            for name in reversed(needed_names(node)):
-                needed = producer.get(name)
-                if needed is None:
-                    continue
-                if done.get(id(needed)) is False:
-                    raise ModelError(
-                        f"node {name_of(needed)!r} needs its own result, by way of {name_of(node)!r}",
-                        where=str(self.file.path),
-                        fix="a graph must have no cycle: export the model again",
-                    )
-                if id(needed) not in done:
-                    stack.append((needed, False))
-        position = {id(node): index for index, node in enumerate(graph.node)}
-        if self._is_sorted(graph, ordered):
-            return sorted(ordered, key=lambda node: position[id(node)])
-        return ordered
-
-    def _is_sorted(self, graph: Any, nodes: list[Any]) -> bool:
-        """Return whether the file lists producers first, as it should."""
-        chosen = {id(node) for node in nodes}
-        pending = {name for node in nodes for name in node.output}
-        for node in graph.node:
-            if id(node) in chosen:
-                if any(name in pending for name in needed_names(node)):
-                    return False
-                pending.difference_update(node.output)
-        return True
 
     def _initializers(self, graph: Any) -> None:
         for proto in graph.initializer:
@@ -517,7 +462,7 @@ class _Import:
         self.poisoned, self.absent = set(self.poisoned), dict(self.absent)
         names = [output.name for output in graph.output]
         try:
-            nodes = self._ordered(graph, names)
+            nodes = ordered(graph, names, str(self.file.path))
             self.wanted |= self._wants_channel_last(nodes)
             for proto in nodes:
                 if proto.op_type != "Constant":
@@ -750,24 +695,6 @@ def function_opsets(function: Any, opsets: Mapping[str, int]) -> dict[str, int]:
     """Return the operator versions inside a function: its own, then those of the model."""
     own = {plain_domain(entry.domain): entry.version for entry in function.opset_import}
     return {**opsets, **own}
-
-
-def _check_names(graph: Any, where: str) -> None:
-    """Refuse names that protobuf hands out as bytes, as they are no text, and operators of no sane name."""
-    entries = (entry.name for entries in (graph.input, graph.initializer) for entry in entries)
-    for name in (*entries, *(name for node in graph.node for name in node.output)):
-        if not isinstance(name, str):
-            raise ModelError(f"the name {name!r} is not UTF-8", where=where, fix="export the model again")
-    held: set[str] = set()
-    for tensor in graph.initializer:
-        if tensor.name in held:
-            raise ModelError(
-                f"two initializers are named {tensor.name!r}", where=where, fix="export the model again"
-            )
-        held.add(tensor.name)
-    for type in {type for node in graph.node for type in (node.op_type, node.domain)}:
-        if not isinstance(type, str) or not type.isprintable():
-            raise ModelError(f"{type!r} is no name of an operator", where=where, fix="export the model again")
 
 
 def _takes_open(entry: Entry, node: Node) -> bool:
