@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xdlc.converter.onnx.inference import extents
+from xdlc.converter.onnx.nodes import plain_domain
 from xdlc.converter.values import Value
 from xdlc.errors import ModelError
 
@@ -88,6 +89,11 @@ def _for_types(schema: Any, proto: Any, opset: int, inputs: Sequence[Value | Non
         max(versions), proto.SerializeToString(), types
     )
     return made
+
+
+def opsets(function: Any) -> dict[str, int]:
+    """Return the operator versions by domain that a ``FunctionProto`` states."""
+    return {plain_domain(entry.domain): entry.version for entry in function.opset_import}
 
 
 def expanded(function: Any, call: Any, name: str) -> Iterator[Any]:

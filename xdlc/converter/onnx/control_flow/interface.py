@@ -19,15 +19,33 @@ if TYPE_CHECKING:
 
 
 class Importer(Protocol):
-    """What is asked of the import of a model."""
+    """What is asked of the import of a model.
 
-    builder: Builder
-    values: Scope
+    Attributes:
+        unroll_loops: Most iterations of a loop that are put one after the other.
+        assumptions: What is assumed of the states of a loop, by its path.
+        opening: Whether new graphs take the extents of what they capture as open.
+    """
+
     unroll_loops: int
     assumptions: dict[tuple[str, ...], Assumed]
-    graphs: dict[str, Graph]
-    problems: list[XdlcError]
     opening: bool
+
+    @property
+    def builder(self) -> Builder:
+        """Adds to the graph under construction."""
+
+    @property
+    def values(self) -> Scope:
+        """What names stand for."""
+
+    @property
+    def graphs(self) -> dict[str, Graph]:
+        """The graphs of the model so far, the main one first."""
+
+    @property
+    def problems(self) -> list[XdlcError]:
+        """Everything that keeps the model from being converted, so far."""
 
     def sub_graph(self, name: str) -> AbstractContextManager[SubGraph]:
         """Import into a new graph while the context is open."""
