@@ -20,15 +20,19 @@ FOLDER = Path(__file__).parent / "golden"
 MARK = "\n====\n"
 
 
-def results(graph):
+def feeds_of(graph):
     rng = np.random.default_rng(0)
-    feeds = {
+    return {
         tensor.name: np.abs(rng.standard_normal(tensor.shape)).astype(tensor.dtype.numpy)
         if tensor.dtype.is_integer
         else rng.standard_normal(tensor.shape).astype(np.float32)
         for tensor in graph.inputs
     }
-    return runtime.run(graph, feeds)
+
+
+def results(graph, feeds, native):
+    shaped = {tensor.name: feeds[tensor.name].reshape(tensor.shape) for tensor in graph.inputs}
+    return runtime.run(graph, shaped, native=native)
 
 
 ALL = (*passes.CONVERTER, *passes.HTP)
@@ -39,11 +43,12 @@ def test_pass(entry):
     path = FOLDER / f"{entry.name}.txt"
     before, _, expected = path.read_text().partition(MARK)
     graph = parse(before).main
-    numbers = results(graph)
+    feeds, native = feeds_of(graph), isinstance(entry, passes.ReinterpretPorts)
+    numbers = results(graph, feeds, native)
     assert entry.apply(graph)
     passes.run(graph, [entry])
     graph.verify()
-    for name, values in results(graph).items():
+    for name, values in results(graph, feeds, native).items():
         np.testing.assert_allclose(values, numbers[name], rtol=1e-5, atol=1e-6)
     found = to_text(graph, data="inline").rstrip()
     if os.environ.get("XDLC_UPDATE_GOLDEN"):

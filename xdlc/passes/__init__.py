@@ -9,10 +9,12 @@ from xdlc.passes.fold_quantize_dequantize import FoldQuantizeDequantize
 from xdlc.passes.fold_transpose_into_fully_connected import FoldTransposeIntoFullyConnected
 from xdlc.passes.fuse_gelu import FuseGelu
 from xdlc.passes.fuse_hard_swish import FuseHardSwish
+from xdlc.passes.lift_scalar_ports import LiftScalarPorts
 from xdlc.passes.merge_casts import MergeCasts
 from xdlc.passes.merge_views import MergeViews
 from xdlc.passes.narrow_integers import NarrowIntegers
 from xdlc.passes.prune import Prune
+from xdlc.passes.reinterpret_ports import ReinterpretPorts
 from xdlc.passes.store_quantized_weights import StoreQuantizedWeights
 
 CONVERTER: tuple[Pass, ...] = (
@@ -31,10 +33,18 @@ CONVERTER: tuple[Pass, ...] = (
 STORAGE: tuple[Pass, ...] = (StoreQuantizedWeights(),)
 """What the importers run on the result, once."""
 
-HTP: tuple[Pass, ...] = (NarrowIntegers(), DequantizeWeights(), CastStoredIntegers())
+HTP: tuple[Pass, ...] = (
+    LiftScalarPorts(),
+    ReinterpretPorts(),
+    NarrowIntegers(),
+    DequantizeWeights(),
+    CastStoredIntegers(),
+)
 """What brings a graph into the form that HTP takes, before it is asked about, compiled or emulated."""
 
-HTP_ASKED: tuple[Pass, ...] = (NarrowIntegers(check=False), *HTP[1:])
+HTP_ASKED: tuple[Pass, ...] = tuple(
+    NarrowIntegers(check=False) if isinstance(entry, NarrowIntegers) else entry for entry in HTP
+)
 """The same where integers that do not fit are reported in another way, to ask about the ops all the same."""
 
 __all__ = [
@@ -49,11 +59,13 @@ __all__ = [
     "FuseHardSwish",
     "HTP",
     "HTP_ASKED",
+    "LiftScalarPorts",
     "MergeCasts",
     "MergeViews",
     "NarrowIntegers",
     "Pass",
     "Prune",
+    "ReinterpretPorts",
     "STORAGE",
     "StoreQuantizedWeights",
     "run",

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
 
+from xdlc import passes
 from xdlc.errors import ConstraintError, ProblemList, StorageError, UsageError, XdlcError, each_problem
 from xdlc.ir import Model, ScaleOffset, Tensor
 from xdlc.runtime.htp import Compiled, CompileOptions, compile_for
@@ -230,6 +231,8 @@ def _is_equal(entry: Mapping[str, Any], model: Model, options: CompileOptions) -
     if set(graphs) != set(model.graphs):
         return False
     for name, graph in graphs.items():
+        own = model.graphs[name].clone()
+        passes.run(own, passes.HTP_ASKED)
         facts = graph.get("graphBlobInfo", {})
         if (
             facts.get("vtcmSize") != options.vtcm_mb
@@ -238,7 +241,6 @@ def _is_equal(entry: Mapping[str, Any], model: Model, options: CompileOptions) -
             or bool(facts.get("htpDlbc")) != options.dlbc
         ):
             return False
-        own = model.graphs[name]
         for listed, tensors in (("graphInputs", own.inputs), ("graphOutputs", own.outputs)):
             if [_signature(item) for item in graph.get(listed, ())] != [_own_signature(t) for t in tensors]:
                 return False

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from xdlc.runtime.htp.structs import QnnTensor
 
 Array = Any  # numpy.ndarray
+_COMPUTED = {dt.INT64: dt.INT32, dt.UINT64: dt.UINT32}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +24,12 @@ class Port:
     """An input or output of a graph.
 
     Attributes:
-        tensor: Name, shape, dtype and encoding.
+        tensor: Name, shape, dtype and encoding that the caller knows it under.
+        lowered: What HTP has in its place, the same elements in another type or shape.
     """
 
     tensor: Tensor
-
-    @classmethod
-    def of_tensor(cls, tensor: Tensor) -> Port:
-        """Return the port of a graph's input or output."""
-        return cls(tensor)
+    lowered: Tensor
 
     @classmethod
     def of_struct(cls, struct: QnnTensor) -> Port:
@@ -39,20 +37,19 @@ class Port:
         from xdlc.runtime.htp import info
 
         found = info.scale_offset(struct)
-        return cls(
-            Tensor(
-                (struct.name or b"").decode(errors="replace"),
-                info.shape(struct),
-                info.tensor_dtype(struct),
-                ScaleOffset(*found) if found else None,
-            )
+        tensor = Tensor(
+            (struct.name or b"").decode(errors="replace"),
+            info.shape(struct),
+            info.tensor_dtype(struct),
+            ScaleOffset(*found) if found else None,
         )
+        return cls(tensor, tensor)
 
     def empty(self) -> Array:
-        """Return zeros in the stored type."""
+        """Return zeros in the type that HTP stores."""
         import numpy
 
-        return numpy.zeros(self.tensor.shape, self.tensor.dtype.numpy)
+        return numpy.zeros(self.lowered.shape, self.lowered.dtype.numpy)
 
     def stored(self, array: Array) -> Array:
         """Return what the graph reads for ``array``.
@@ -64,31 +61,37 @@ class Port:
         Raises:
             UsageError: If shape or type do not fit.
         """
-        import numpy
-
         tensor, wanted = self.tensor, self.tensor.dtype.numpy
         if array.shape != tensor.shape:
             raise UsageError(
                 f"should have shape {list(tensor.shape)}, has {list(array.shape)}", where=self._where
             )
         if tensor.encoding is not None and array.dtype.kind == "f":
-            return numpy.ascontiguousarray(to_stored(array, tensor))
+            return self._lowered(to_stored(array, tensor))
         if array.dtype != wanted and (tensor.dtype.is_fixed or not _holds(wanted, array)):
             raise UsageError(
                 f"should hold {wanted} ({tensor.dtype}), holds {array.dtype}",
                 where=self._where,
                 fix=f"convert it with .astype('{wanted}')",
             )
-        if tensor.dtype is dt.INT64 and not _holds(dt.INT32.numpy, array):
+        narrow = _COMPUTED.get(tensor.dtype)
+        if narrow is not None and not _holds(narrow.numpy, array):
             raise UsageError(
                 "holds values beyond 32 bits, which is what HTP computes in",
                 where=self._where,
                 fix="give smaller values, or run the model on the cpu",
             )
-        return numpy.ascontiguousarray(array.astype(wanted, copy=False))
+        return self._lowered(array)
+
+    def _lowered(self, array: Array) -> Array:
+        import numpy
+
+        held = self.lowered
+        return numpy.ascontiguousarray(array.astype(held.dtype.numpy, copy=False)).reshape(held.shape)
 
     def given_back(self, array: Array, *, native: bool) -> Array:
         """Return a result as the caller wants it: quantized ones as stored, or as real numbers (float32)."""
+        array = array.reshape(self.tensor.shape).astype(self.tensor.dtype.numpy, copy=False)
         if native or self.tensor.encoding is None:
             return array
         return to_real(array, self.tensor.encoding, where=self._where)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import UsageError, XdlcError, each_problem, nearest_names, raise_all
+from xdlc.ir import Tensor
 from xdlc.opdefs.control_flow import reachable
 from xdlc.runtime.htp.backend import Htp
 from xdlc.runtime.htp.host_only import host_problems, is_host_only
@@ -137,20 +138,24 @@ def _run(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
             f"there is no graph {wanted!r}", fix=nearest_names(wanted, model.graphs) or "leave the name out"
         )
     graph = model.main if wanted is None else model.graphs[wanted]
-    promised = [tensor.dtype.numpy for tensor in graph.outputs]
+    known = [_copy(tensor) for tensor in (*graph.inputs, *graph.outputs)]
     needed = reachable(graph, model.graphs)
     _adapt(needed)
     htp = Htp(request["soc_id"], step)
     objections = _objections(htp, needed, model, request)
     if objections is not None:
         return objections
-    inputs = [Port.of_tensor(tensor) for tensor in graph.inputs]
-    outputs = [Port.of_tensor(tensor) for tensor in graph.outputs]
+    ports = list(map(Port, known, (*graph.inputs, *graph.outputs)))
+    inputs, outputs = ports[: len(graph.inputs)], ports[len(graph.inputs) :]
     feeds = read_feeds(folder, inputs, request)
     results = [port.empty() for port in outputs]
     htp.compile(graph, CompileOptions()).execute(feeds, results)
-    widened = [array.astype(dtype, copy=False) for array, dtype in zip(results, promised, strict=True)]
-    return results_of(folder, outputs, widened, request)
+    return results_of(folder, outputs, results, request)
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    """Return what a caller knows of an input or output."""
+    return Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding)
 
 
 def _run_cache(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:

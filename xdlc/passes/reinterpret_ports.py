@@ -1,0 +1,73 @@
+"""Makes inputs and outputs of plain integers the fixed-point tensors that store them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdlc import ir
+from xdlc.ir import Graph, Op, Origin, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class ReinterpretPorts:
+    """Take out Reinterpret behind inputs and before outputs of a graph.
+
+    The callers give and get the same bytes; what they call them is theirs to keep.
+
+    Attributes:
+        name: Name of the pass.
+    """
+
+    name: str = "reinterpret_ports"
+
+    def apply(self, graph: Graph) -> bool:
+        """Rewrite ``graph`` and return whether anything changed."""
+        changed = [_store_input(graph, tensor) for tensor in graph.inputs]
+        changed += [_store_output(graph, tensor) for tensor in graph.outputs]
+        return any(changed)
+
+
+def _is_reinterpret(op: Op | None) -> bool:
+    return op is not None and op.package == ir.HOST_PACKAGE and op.type == "Reinterpret"
+
+
+def _store_input(graph: Graph, tensor: Tensor) -> bool:
+    readers = graph.consumers(tensor)
+    forms = {(op.outputs[0].dtype, op.outputs[0].encoding) for op in readers if _is_reinterpret(op)}
+    if tensor.dtype.is_fixed or len(forms) != 1 or not all(map(_is_reinterpret, readers)):
+        return False
+    if graph.is_output(tensor):
+        return False
+    tensor.dtype, tensor.encoding = forms.pop()
+    for op in readers:
+        result = op.outputs[0]
+        if graph.is_output(result):
+            _copy(graph, op, tensor, result)
+        else:
+            graph.replace(result, tensor)
+            graph.remove(op)
+    return True
+
+
+def _store_output(graph: Graph, tensor: Tensor) -> bool:
+    op = tensor.producer
+    source = op.inputs[0] if op is not None and _is_reinterpret(op) else None
+    if op is None or source is None or not source.dtype.is_fixed or graph.consumers(tensor):
+        return False
+    tensor.dtype, tensor.encoding = source.dtype, source.encoding
+    producer = source.producer
+    if producer is None or producer.package != ir.NATIVE_PACKAGE or graph.is_output(source):
+        _copy(graph, op, source, tensor)
+        return True
+    graph.unlink(op)
+    producer.origin = producer.origin.merged(op.origin)
+    graph.set_output(producer, producer.outputs.index(source), tensor)
+    graph.replace(source, tensor)
+    graph.tensors.pop(source.name, None)
+    return True
+
+
+def _copy(graph: Graph, op: Op, source: Tensor, result: Tensor) -> None:
+    """Put a Reshape in the place of an op, which copies what a graph takes or gives already."""
+    origin = Origin(op.origin.nodes, op.origin.reason or f"{source.name!r} and {result.name!r} are the same")
+    graph.replace_op(op, Op("Reshape", [source], [result], name=op.name, origin=origin))
