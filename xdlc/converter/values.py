@@ -11,6 +11,8 @@ from xdlc.ir import DType, Tensor
 from xdlc.ir.data import Array
 
 Order = tuple[int, ...]
+Extents = tuple[int | None, ...]
+"""A shape in the source's axis order, None for an extent that is only known when the graph runs."""
 
 TABLE_LIMIT = 1 << 24
 """Most elements of a table that is laid out while converting because extents ask for it."""

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.onnx.contrib_shapes import OF_DEFAULT_DOMAIN, SHAPES
 from xdlc.converter.onnx.registry import MICROSOFT
-from xdlc.converter.values import Value
+from xdlc.converter.values import Extents, Value
 from xdlc.errors import ModelError, UnsupportedOp
 
 if TYPE_CHECKING:
     from xdlc.converter.onnx.source import OnnxFile
 
-Extents = tuple[int | None, ...]
 _EXTENT_LIMIT = (1 << 31) - 1
 _VALUE_LIMIT = 1 << 10  # elements of an input whose values may decide a shape
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.inference import Extents, extents
+from xdlc.converter.onnx.inference import extents
 from xdlc.converter.onnx.registry import Node
-from xdlc.converter.values import Value, identity
+from xdlc.converter.values import Extents, Value, identity
 from xdlc.ir import HOST_PACKAGE, DType, Tensor
 
 Kind = tuple[Extents | None, DType, ir.Encoding | None]

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.control_flow.interface import Importer
-from xdlc.converter.onnx.inference import Extents, extents
+from xdlc.converter.onnx.inference import extents
 from xdlc.converter.onnx.registry import Node
 from xdlc.converter.onnx.structures import leaves, rebuilt
-from xdlc.converter.values import AnyValue, Value, identity, open_tensor
+from xdlc.converter.values import AnyValue, Extents, Value, identity, open_tensor
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import HOST_PACKAGE, DType, Graph, Tensor
 

@@ -16,9 +16,9 @@ from xdlc.converter.onnx.control_flow.kinds import Kind, emit, grown, joined, wi
 from xdlc.converter.onnx.control_flow.repeat import Repeat
 from xdlc.converter.onnx.control_flow.steps import as_condition, ints, known, scalar
 from xdlc.converter.onnx.control_flow.sub_graph import SubGraph, boundary, commit, graph_name, share_captures
-from xdlc.converter.onnx.inference import Extents, extents
+from xdlc.converter.onnx.inference import extents
 from xdlc.converter.onnx.structures import tensor_of
-from xdlc.converter.values import AnyValue, Value, identity
+from xdlc.converter.values import AnyValue, Extents, Value, identity
 from xdlc.ir import Tensor
 from xdlc.ir.dtype import BOOL8, INT64
 from xdlc.opdefs.control_flow import WHILE

@@ -1,0 +1,141 @@
+"""What rules of output shapes are made of: sums of open extents, and operators of ONNX that stand in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xdlc.converter.values import Extents
+
+Output = tuple[Extents | None, Any]
+Rule = Callable[
+    [Mapping[str, Any], Sequence[Extents | None], Sequence[Any], Sequence[Any]],
+    Sequence[Output],
+]
+"""(attributes, input shapes, input dtypes, values of small static inputs) to (shape, numpy dtype)."""
+
+_VERSION = 17  # opset whose operators stand in for those that are the same but for their types
+
+
+def float32() -> Any:
+    """Return the numpy dtype."""
+    import numpy
+
+    return numpy.dtype(numpy.float32)
+
+
+def int64() -> Any:
+    """Return the numpy dtype."""
+    import numpy
+
+    return numpy.dtype(numpy.int64)
+
+
+def at(items: Sequence[Any], index: int) -> Any:
+    """Return an item, None if it is left out."""
+    return items[index] if index < len(items) else None
+
+
+def plus(*extents: int | None) -> int | None:
+    """Return a sum of extents, open if one is."""
+    known = [extent for extent in extents if extent is not None]
+    return sum(known) if len(known) == len(extents) else None
+
+
+def times(extent: int | None, factor: int) -> int | None:
+    """Return a multiple of an extent, open if that is."""
+    return None if extent is None else extent * factor
+
+
+def over(extent: int | None, divisor: int) -> int | None:
+    """Return a part of an extent, open if that is."""
+    return None if extent is None else extent // divisor
+
+
+def stand_in(
+    type: str,
+    attributes: Mapping[str, Any],
+    shapes: Sequence[Extents | None],
+    values: Sequence[Any] = (),
+    dtypes: Sequence[Any] = (),
+) -> Extents | None:
+    """Return the shape of the first output of an operator of ONNX, asked of its shape inference.
+
+    Quantized operands stand for reals; only positions and conditions keep their types.
+    """
+    import numpy
+    import onnx
+
+    schema = onnx.defs.get_schema(type, _VERSION)
+    given = {key: value for key, value in attributes.items() if key in schema.attributes}
+    names = [f"input{index}" for index in range(len(shapes))]
+    node = onnx.helper.make_node(type, names, ["output"], **given)
+    kept = [dtype if dtype in ("int32", "int64", "bool") else numpy.dtype("float32") for dtype in dtypes]
+    kept += [numpy.dtype("float32")] * (len(names) - len(kept))
+    types = {
+        name: onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(dtype), shape)
+        for name, dtype, shape in zip(names, kept, shapes, strict=True)
+    }
+    data = {
+        name: onnx.numpy_helper.from_array(value, name)
+        for name, value in zip(names, values, strict=False)
+        if value is not None
+    }
+    opsets = [onnx.helper.make_opsetid("", _VERSION)]
+    try:
+        found = onnx.shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=opsets)
+    except Exception as error:  # inference, type and validation errors have no common base
+        raise ValueError(str(error)) from error
+    kind = found["output"].tensor_type if "output" in found else None
+    if kind is None or not kind.HasField("shape"):
+        return None
+    return tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim)
+
+
+def like(type: str, *positions: int, of: int = 0) -> Rule:
+    """Return a rule: the shape is that of an operator of ONNX on the inputs at ``positions``.
+
+    Args:
+        type: The operator of ONNX.
+        positions: Its inputs; default: all.
+        of: Input whose data type the output has.
+    """
+
+    def rule(
+        attributes: Mapping[str, Any], shapes: Sequence[Extents | None], dtypes: Sequence[Any], values: Any
+    ) -> list[Output]:
+        chosen = positions or range(len(shapes))
+        present = [index for index in chosen if at(dtypes, index) is not None]
+        inputs = [shapes[index] for index in present]
+        last = bool(attributes.get("channels_last"))
+        if last:
+            inputs = [channels_first(shape) for shape in inputs]
+        found = stand_in(
+            type,
+            attributes,
+            inputs,
+            [values[index] for index in present],
+            [dtypes[index] for index in present],
+        )
+        return [(channels_last(found) if last else found, dtypes[of])]
+
+    return rule
+
+
+def channels_first(shape: Extents | None) -> Extents | None:
+    """Return a shape with its last axis behind the first one."""
+    return None if shape is None else (shape[0], shape[-1], *shape[1:-1])
+
+
+def channels_last(shape: Extents | None) -> Extents | None:
+    """Return a shape with axis 1 at the end."""
+    return None if shape is None else (shape[0], *shape[2:], shape[1])
+
+
+def same(of: int = 0, dtype: int | None = None) -> Rule:
+    """Return a rule: the output is like input ``of``, its data type that of input ``dtype``."""
+
+    def rule(attributes: Any, shapes: Any, dtypes: Any, values: Any) -> list[Output]:
+        return [(shapes[of], dtypes[of if dtype is None else dtype])]
+
+    return rule
