@@ -8,8 +8,9 @@ for tensors whose elements would really move.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from xdlc import ir
 from xdlc.converter.values import (
@@ -30,7 +31,22 @@ from xdlc.errors import UnsupportedOp
 from xdlc.ir import DType, Graph, Origin, Param, Tensor, TensorData
 from xdlc.ir.data import Array
 
+_CONVERSIONS = ("Cast", "Quantize", "Dequantize", "Reinterpret")
 _NARROW = {f"{kind}{bits}": bits for kind in ("int", "uint") for bits in (2, 4)}
+
+
+class Noted(NamedTuple):
+    """What the source notes of an op.
+
+    Attributes:
+        name: Its name.
+        type: Its type.
+        statics: Names of its static operands in order; empty if they are not noted.
+    """
+
+    name: str
+    type: str
+    statics: tuple[str, ...] = ()
 
 
 class Builder:
@@ -39,9 +55,9 @@ class Builder:
     Attributes:
         graph: The graph under construction.
         wants_channel_last: Whether its result reaches a channel-last op through ops of any order.
-        noted: Name and type that the source notes for the op of that node, until an op has the name; None
-            otherwise.
+        noted: What the source notes of the op of that node, until an op has the name; None otherwise.
         base: What names of its other ops begin with, if not with its own name.
+        stem: What names of its constants begin with.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -57,8 +73,8 @@ class Builder:
 
     @node.setter
     def node(self, name: str) -> None:
-        self._node = name
-        self.noted: tuple[str, str] | None = None
+        self._node = self.stem = name
+        self.noted: Noted | None = None
         self.base: str | None = None
 
     # ------------------------------------------------------------------ values
@@ -70,7 +86,7 @@ class Builder:
         if bits is not None:
             data = data.cast((ir.dtype.UINT8 if data.dtype.name.startswith("u") else ir.dtype.INT8).numpy)
         tensor = Tensor(
-            name or f"{self.node}_const",
+            name or f"{self.stem}_const",
             data.shape,
             ir.dtype.from_numpy(data.dtype),
             data=data,
@@ -94,7 +110,7 @@ class Builder:
         """
         if value.order == order:
             return self._linked(value.tensor) if value.is_static else value.tensor
-        made = value.forms.get(order)
+        made = self._form(value, order)
         if made is None:
             perm = tuple(value.order.index(axis) for axis in order)
             if value.tensor.data is not None:
@@ -103,7 +119,7 @@ class Builder:
             else:
                 made = self._rearranged(value.tensor, perm, why or f"{self.node} reads another axis order")
             value.forms[order] = made
-        return made
+        return self._linked(made) if made.is_static else made
 
     def source_order(self, value: Value) -> Tensor:
         """Return a tensor that holds ``value`` in the source's own axis order."""
@@ -112,6 +128,40 @@ class Builder:
     def channel_last(self, value: Value) -> Tensor:
         """Return a tensor that holds ``value`` with its axis 1 (channels) at the end."""
         return self.physical(value, channel_last(value.rank), why=f"{self.node} works channel-last")
+
+    def _form(self, value: Value, order: Order) -> Tensor | None:
+        """Return what holds a value in an axis order, if that is still in the graph."""
+        made = value.forms.get(order)
+        return None if made is None or self._is_retracted(made) else made
+
+    def _is_retracted(self, tensor: Tensor) -> bool:
+        return not tensor.is_static and self.graph.tensors.get(tensor.name) is not tensor
+
+    def scalar(self, value: Value) -> Tensor:
+        """Return the tensor of rank 0 of a computed scalar."""
+        made = self.known_scalar(value)
+        if made is None:
+            held = value.tensor
+            why = "a scalar again"
+            made = self.emit("Reshape", [held], (), held.dtype, encoding=held.encoding, why=why)
+            value.scalar = made
+        return made
+
+    def known_scalar(self, value: Value) -> Tensor | None:
+        """Return the tensor of rank 0 of a computed scalar, if there is one."""
+        made = value.scalar
+        return None if made is None or self._is_retracted(made) else made
+
+    def attempt(self) -> Callable[[], None]:
+        """Return a function that takes back what has been added since now."""
+        graph, mark = self.graph, self.graph.mark()
+        noted, base = self.noted, self.base
+
+        def retract() -> None:
+            graph.retract(mark)
+            self.noted, self.base = noted, base
+
+        return retract
 
     def _linked(self, tensor: Tensor) -> Tensor:
         """Give a static tensor a free name before its first use."""
@@ -129,6 +179,8 @@ class Builder:
         if tensor.dynamic_axes:
             raise UnsupportedOp(f"{tensor.name!r} has open extents and is to be rearranged")
         if same_bytes(tensor.shape, perm):
+            if shape == tensor.shape:
+                return tensor
             return self.emit("Reshape", [tensor], shape, tensor.dtype, encoding=tensor.encoding, why=why)
         params = {"perm": ir.static("", _u32(perm))}
         return self.emit(
@@ -194,7 +246,10 @@ class Builder:
                 self._linked(tensor)
         for shape, dtype in outputs:
             check_shape(self.node, shape, dtype)
+        noted = self.noted
         name = self.new_op_name(type, inserted=why is not None)
+        if noted is not None and noted.name == name:
+            self._name_statics(inputs, noted.statics)
         made = [
             Tensor(
                 self.graph.unique_name(f"{name}_out{index}" if len(outputs) > 1 else f"{name}_out"),
@@ -210,23 +265,56 @@ class Builder:
         )
         return made
 
+    def _name_statics(self, operands: Sequence[Tensor | None], names: Sequence[str]) -> None:
+        """Give static operands names, as far as these are free."""
+        statics = [tensor for tensor in operands if tensor is not None and tensor.is_static]
+        for tensor, name in zip(statics, names, strict=False):
+            if name not in self.graph.tensors:
+                self.graph.rename(tensor, name)
+
     def new_op_name(self, type: str, *, inserted: bool = False) -> str:
         """Return the name of the next op: what the source notes for it if that is free, else the node's."""
         base = self.base or self.node or type
         if inserted or self.noted is None:
             return self.graph.unique_name(base)
-        name, kind = self.noted
-        if type == "Cast" != kind:  # a change of type in front of the op
-            return self.graph.unique_name(f"{name}~")
+        name, kind, _ = self.noted
+        if type != kind:  # an op beside it
+            return self.graph.unique_name(
+                f"{name}~" if type in _CONVERSIONS and kind not in _CONVERSIONS else base
+            )
         self.noted, self.base = None, f"{name}~"
         return name if self.graph.unique_name(name) == name else self.graph.unique_name(base)
+
+    def adopt(self, value: Value, name: str) -> None:
+        """Give the op of a result the name that the source notes, if no op of the node has that type.
+
+        It may also be an inserted op of an earlier node, which has computed the result already.
+
+        Args:
+            value: The result of the node.
+            name: What the source calls it.
+        """
+        op, graph, noted = value.tensor.producer, self.graph, self.noted
+        if (
+            noted is None
+            or op is None
+            or op.graph is not graph
+            or graph.unique_name(noted.name) != noted.name
+        ):
+            return
+        if op.is_inserted and op.type == noted.type and name not in graph.tensors:
+            graph.rename(value.tensor, name)
+        elif op.is_inserted or op.origin.nodes[-1:] != (self.node,) or op.type in _CONVERSIONS:
+            return
+        graph.rename_op(op, noted.name)
+        self.noted = None
 
     # ------------------------------------------------------------------ views
 
     def moved(self, value: Value, perm: Sequence[int], why: str | None) -> Value:
         """Return ``value`` with its source axes permuted in a tensor that lies so: a Transpose of its own."""
         order = tuple(perm)
-        if value.order == order or value.is_static or value.forms.get(order) is not None:
+        if value.order == order or value.is_static or self._form(value, order) is not None:
             return Value(self.physical(value, order), identity(value.rank))
         before, noted, self.noted = self.base, self.noted, None
         self.base = noted[0] if noted else before

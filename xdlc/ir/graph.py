@@ -10,6 +10,7 @@ import copy
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from xdlc.errors import ModelError
@@ -108,6 +109,9 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<{self.package}.{self.type} {self.name!r}>"
+
+
+Mark = tuple[Op | None, int]
 
 
 class Graph:
@@ -342,12 +346,50 @@ class Graph:
         self.tensors[name] = tensor
         tensor.name = name
 
+    def rename_op(self, op: Op, name: str) -> None:
+        """Give an op another, free name; its tensor parameters follow, as ``make_op`` names them."""
+        if name in self._op_names:
+            raise ModelError(f"two ops would be named {name!r}", where=f"graph {self.name!r}")
+        self._op_names.discard(op.name)
+        self._op_names.add(name)
+        self._free(op.name)
+        op.name = name
+        for key, param in op.params.items():
+            if isinstance(param, Tensor):
+                param.name = f"{name}_{key}"
+
     def supersede(self, old: Tensor, new: Tensor) -> None:
         """Let ``new`` take the name of the static tensor ``old``, if nobody reads ``old`` any more."""
         if old is not new and old.is_static and not self._uses.get(old):
             name = old.name
             del self.tensors[name]
             self.rename(new, name)
+
+    def mark(self) -> Mark:
+        """Return the present state, for ``retract``."""
+        return self._last, len(self.tensors)
+
+    def retract(self, mark: Mark) -> None:
+        """Take out what has been appended since ``mark``, so that its names are free again.
+
+        Ops must have been put at the end only, and nothing of before may read what they gave.
+        """
+        last, count = mark
+        while self._last is not None and self._last is not last:
+            op = self._last
+            self.remove(op)
+            for name in (op.name, *(tensor.name for tensor in op._outputs)):
+                self._free(name)
+        for tensor in list(islice(reversed(self.tensors.values()), max(len(self.tensors) - count, 0))):
+            if tensor.is_static and not self._uses.get(tensor):
+                del self.tensors[tensor.name]
+                self._free(tensor.name)
+
+    def _free(self, name: str) -> None:
+        """Let ``unique_name`` give out a name again that it has made."""
+        base, _, number = name.rpartition("_")
+        if base in self._suffix and number.isdecimal():
+            self._suffix[base] = min(self._suffix[base], int(number) - 1)
 
     def prune(self) -> bool:
         """Remove ops whose results nobody reads, and tensors that no op touches; say if any went."""

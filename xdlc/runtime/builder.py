@@ -415,6 +415,24 @@ class Builder:
             return value
         return self.rounded(value, tensor)
 
+    def round(self, tensor: Tensor) -> None:
+        """Round a tensor here and not before somebody reads it."""
+        self._stored_forms(tensor)
+
+    def read_stored(self, tensor: Tensor) -> tuple[str, Perm]:
+        """Return the stored integers of a rounded tensor and the axis order that they are in."""
+        self._stored_forms(tensor)
+        order, value = next(iter(self._stored[tensor].items()))
+        return value, order
+
+    def write_stored(self, tensor: Tensor, value: str, perm: Perm) -> None:
+        """Make integers the stored ones of a rounded tensor."""
+        self._stored[tensor] = {perm: value}
+
+    def stored(self, tensor: Tensor) -> str | None:
+        """Return the ONNX value of stored integers of ``tensor`` that was made first, if there is one."""
+        return next(iter(self._stored.get(tensor, {}).values()), None)
+
     def write_view(self, tensor: Tensor, source: Tensor, perm: Sequence[int]) -> None:
         """Make ``tensor`` the value of ``source`` with its axes permuted, without a node where that works.
 

@@ -16,7 +16,7 @@ from xdlc.errors import (
 )
 from xdlc.ir import DType, Graph, Op, Tensor, TensorData
 from xdlc.opdefs import verify_extents
-from xdlc.opdefs.control_flow import has_open_rank, reachable, verify_control_flow
+from xdlc.opdefs.control_flow import called, has_open_rank, reachable, verify_control_flow
 from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder, describe
 from xdlc.runtime.registry import find, known_types
@@ -92,6 +92,10 @@ class Lowered:
         """Return the ONNX values that hold a tensor as real numbers, the one its op computes first."""
         return self._builder.values(tensor)
 
+    def stored(self, tensor: Tensor) -> str | None:
+        """Return the ONNX value that holds the stored integers of a fixed-point tensor, if there is one."""
+        return self._builder.stored(tensor)
+
     def form(self, tensor: Tensor) -> tuple[str, tuple[int, ...]]:
         """Return the first of ``values`` and the axis order that it is in; no name where there is none."""
         return self._builder.form(tensor)
@@ -164,9 +168,9 @@ def as_float(dtype: DType) -> bool:
     return dtype.is_fixed or dtype.name == "bfloat16"
 
 
-def _dims(tensor: Tensor) -> list[int | None] | None:
+def _dims(tensor: Tensor, *, ranked: bool = False) -> list[int | None] | None:
     """Return the extents, None for an open one; None as a whole if the rank may be open."""
-    if has_open_rank(tensor):
+    if has_open_rank(tensor) and not ranked:
         return None
     return [None if axis in tensor.dynamic_axes else extent for axis, extent in enumerate(tensor.shape)]
 
@@ -262,12 +266,13 @@ def _inputs(graph: Graph, b: Builder) -> tuple[dict[str, str], list[Any]]:
     from xdlc.ir.dtype import FLOAT32
 
     names, infos = {}, []
+    ranked = b.native and not any(graph.name in called(op) for other in b.graphs.values() for op in other.ops)
     for tensor in graph.inputs:
         name = b.input_name(tensor.name)
         dtype = FLOAT32 if as_float(tensor.dtype) else tensor.dtype
         names[tensor.name] = name
         elements = helper.np_dtype_to_tensor_dtype(dtype.numpy)
-        infos.append(helper.make_tensor_value_info(name, elements, _dims(tensor)))
+        infos.append(helper.make_tensor_value_info(name, elements, _dims(tensor, ranked=ranked)))
         if b.is_rounded(tensor):
             qdq.check(tensor)
         b.write(tensor, name, dtype=dtype.numpy)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from xdlc import ir, opdefs, passes
+from xdlc.converter.onnx import open_extents
 from xdlc.converter.onnx.findings import Findings
 from xdlc.converter.onnx.importing import import_model
 from xdlc.converter.onnx.shapes import input_shapes
@@ -70,6 +71,8 @@ def convert(
         passes.run(graph, chosen if graph is model.main else inner, removed=removed)
         passes.run(graph, passes.STORAGE)
     remove_uncalled(model)
+    if not found.problems:
+        open_extents.settle(model)
     for graph in model.graphs.values():
         graph.verify()
         found.problems += opdefs.verify_graph(graph)

@@ -12,7 +12,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from xdlc.converter.onnx.registry import MICROSOFT
 from xdlc.errors import ModelError
+from xdlc.runtime.host_kernels import HOST_OPSET
 
 if TYPE_CHECKING:
     from xdlc.ir.data import Array, TensorData
@@ -107,6 +109,8 @@ class Folding:
 
 def foldable(node: Any) -> bool:
     """Return whether a node of known inputs is to be evaluated now."""
+    if node.domain == MICROSOFT:
+        return bool(node.op_type == "QuantizeLinear")  # ONNX's with more types
     return node.domain in ("", "ai.onnx") and node.op_type in _FOLDED
 
 
@@ -116,6 +120,8 @@ def _model(node: Any, opset: int, given: Mapping[str, TensorData]) -> Any:
 
     kept = onnx.NodeProto()
     kept.CopyFrom(node)
+    if node.domain == MICROSOFT:
+        kept.domain, opset = "", HOST_OPSET
     graph = onnx.helper.make_graph(
         [kept],
         "fold",

@@ -3,7 +3,8 @@
 ONNX has no word for the name of an op that shares its source node with others, nor for the moment at
 which a Transpose really moves elements.  The notes are entries of ``metadata_props``, a standard field
 of nodes: ``xdlc.op`` the op's name, ``xdlc.type`` its type, ``xdlc.origin`` its source nodes behind the
-reason for an inserted op, as in the trace of a container.  They say nothing about what is computed: a
+reason for an inserted op, as in the trace of a container, ``xdlc.statics`` the names of the op's static
+operands, where the node has them in other pieces.  They say nothing about what is computed: a
 name is taken if it is free, and everything else of the node is read as it stands.
 """
 
@@ -13,7 +14,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-OP, TYPE, ORIGIN = "xdlc.op", "xdlc.type", "xdlc.origin"
+OP, TYPE, ORIGIN, STATICS = "xdlc.op", "xdlc.type", "xdlc.origin", "xdlc.statics"
 LONGEST = 1 << 16
 
 
@@ -26,12 +27,14 @@ class Hint:
         type: Its type; empty if that is not noted.
         node: The source node that the op was made for.
         reason: Why it was inserted, for an op that the source did not have.
+        statics: Names of its static operands in order, if they are noted.
     """
 
     op: str
     type: str
     node: str
     reason: str | None = None
+    statics: tuple[str, ...] = ()
 
 
 def hint_of(proto: Any) -> Hint | None:
@@ -42,11 +45,12 @@ def hint_of(proto: Any) -> Hint | None:
         return None
     try:
         reason, *nodes = json.loads(notes.get(ORIGIN, "[null]"))
+        statics = tuple(json.loads(notes.get(STATICS, "[]")))
     except (ValueError, TypeError, RecursionError):
         return None
-    if not all(isinstance(text, str) for text in nodes) or not isinstance(reason, str | None):
+    if not all(isinstance(text, str) for text in (*nodes, *statics)) or not isinstance(reason, str | None):
         return None
-    return Hint(name, notes.get(TYPE, ""), _made_for(name, nodes), reason)
+    return Hint(name, notes.get(TYPE, ""), _made_for(name, nodes), reason, statics)
 
 
 def _made_for(name: str, nodes: list[str]) -> str:

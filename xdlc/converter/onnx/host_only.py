@@ -71,11 +71,7 @@ def _operand(builder: Builder, value: Value) -> Tensor:
         raise UnsupportedOp(f"{value.tensor.name!r} holds integers of {value.bits} bits")
     if value.rank or value.is_static:
         return builder.source_order(value)
-    if value.scalar is None:
-        value.scalar = builder.emit(
-            "Reshape", [value.tensor], (), value.dtype, encoding=value.tensor.encoding, why="a scalar again"
-        )
-    return value.scalar
+    return builder.scalar(value)
 
 
 def _output(builder: Builder, name: str, spec: Spec) -> Tensor:

@@ -56,7 +56,7 @@ def _add_output(state: State, name: str) -> None:
     value = state.values.tensor(name)
     builder.node = name
     note_layout(state.findings, name, value)
-    tensor = value.scalar or builder.physical(
+    tensor = builder.known_scalar(value) or builder.physical(
         value, identity(value.rank), why=f"output {name!r} keeps the source's axis order"
     )
     if tensor.producer is None or graph.is_output(tensor) or tensor.rank != value.rank:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from xdlc import ir
+from xdlc.converter.builder import Noted
 from xdlc.converter.onnx import control_flow, functions, host_only, sequences, upgrades
 from xdlc.converter.onnx.control_flow.interface import Importer
 from xdlc.converter.onnx.expansion import Expansion
@@ -127,7 +128,8 @@ class NodeImport:
             hint = hint_of(proto)
             builder.node = name_of(proto)
             if hint is not None:
-                builder.noted, builder.base = (hint.op, hint.type), hint.node
+                builder.noted = Noted(hint.op, hint.type, hint.statics)
+                builder.base = builder.stem = hint.node
         builder.wants_channel_last = not state.wanted.isdisjoint(proto.output)
         inputs: list[Any] = [state.values[key] if key else None for key in proto.input]
         attributes = {attribute.name: state.attribute(attribute) for attribute in proto.attribute}
@@ -174,6 +176,7 @@ class NodeImport:
         entry = find(node.domain, node.type, node.opset)
         if entry is None:
             return _unsupported(node.domain, node.type, node.opset, where)
+        retract = self._state.builder.attempt()
         try:
             if not _takes_open(entry, node):
                 raise node.problem("reads values with open extents", _BIND)
@@ -184,6 +187,7 @@ class NodeImport:
             self._state.accept(proto, values, where)
             return None
         except UnsupportedOp as refusal:
+            retract()
             for name in entry.ignores:
                 if not functions.has_attribute(node.type, node.domain, name):
                     node.attributes.pop(name, None)
@@ -212,11 +216,13 @@ class NodeImport:
             return False
         state, graph = self._state, self._state.builder.graph
         last, problems, poisoned = graph.last, len(state.problems), set(state.poisoned)
+        retract, expanded = state.builder.attempt(), self._expanded
         self._expand(body, proto, node)
         failed = len(state.problems) > problems
         if keeps and (failed or any(op.package == ir.HOST_PACKAGE for op in graph.since(last))):
             del state.problems[problems:]
-            state.poisoned = poisoned
+            state.poisoned, self._expanded = poisoned, expanded
+            retract()
             for name in proto.output:
                 state.values.pop(name, None)
             return False

@@ -74,6 +74,7 @@ class State:
         for name, value in zip(proto.output, results, strict=False):
             if name:
                 if isinstance(value, Value):
+                    self.builder.adopt(value, name)
                     self._name_result(value, name)
                 self.values[name] = value
         self.absent.update((name, where) for name in proto.output[len(results) :] if name)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
-from xdlc.ir import Op
+from xdlc.ir import Op, Tensor
 from xdlc.opdefs.control_flow import has_open_rank
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def carry_names(lowered: Lowered) -> tuple[ModelProto, dict[str, tuple[str, ...]
         for tensor in lowered.graph.tensors.values()
         if (values := lowered.values(tensor))
     }
-    _name_nodes(lowered, kept, held)
-    _describe(lowered, proto, renamed)
+    _name_nodes(lowered, kept, held, {entry.name for entry in proto.graph.initializer})
+    describe(lowered, proto, renamed)
     del proto.graph.node[:]
     proto.graph.node.extend(kept)
     return proto, held
@@ -58,16 +59,26 @@ def _value_names(lowered: Lowered, proto: ModelProto) -> dict[str, str]:
         if node.name.endswith("~out") and node.op_type == "Identity" and source not in fixed:
             renamed.setdefault(source, node.output[0])
     taken = fixed | set(renamed.values()) | {entry.name for entry in proto.graph.output}
-    for tensor in lowered.graph.tensors.values():
+    named = [tensor for tensor in lowered.graph.tensors.values() if not tensor.is_static]
+    named.sort(key=lambda tensor: not _is_dequantized(tensor))  # whose value its operand's readers share
+    for tensor in named:
         value = next(iter(lowered.values(tensor)), None)
-        if value is None or tensor.is_static or value in fixed or value in renamed or tensor.name in taken:
+        if value is None or value in fixed or value in renamed:
+            value = lowered.stored(tensor)
+        if value is None or value in fixed or value in renamed or tensor.name in taken:
             continue
         renamed[value] = tensor.name
         taken.add(tensor.name)
     return renamed
 
 
-def _name_nodes(lowered: Lowered, nodes: list[NodeProto], held: dict[str, tuple[str, ...]]) -> None:
+def _is_dequantized(tensor: Tensor) -> bool:
+    return tensor.producer is not None and tensor.producer.type == "Dequantize"
+
+
+def _name_nodes(
+    lowered: Lowered, nodes: list[NodeProto], held: dict[str, tuple[str, ...]], known: AbstractSet[str]
+) -> None:
     """Name the node that computes an op's first output like the op, those around it ``<op>/<type>``."""
     owners = [lowered.op_of(node.name) for node in nodes]
     main: dict[Op, int] = {}
@@ -88,12 +99,17 @@ def _name_nodes(lowered: Lowered, nodes: list[NodeProto], held: dict[str, tuple[
                 break
             position = before
         main[op] = position
+    for position, (node, owner) in enumerate(zip(nodes, owners, strict=True)):
+        if owner is None or owners[main[owner]] is not owner or node.op_type.upper() != owner.type.upper():
+            continue
+        if nodes[main[owner]].op_type != node.op_type:  # which only brings the result into its shape
+            main[owner] = position
     stands_for = {position: op for op, position in main.items()}
     taken = {op.name for op in main}
     for position, (node, owner) in enumerate(zip(nodes, owners, strict=True)):
         if position in stands_for:
             node.name = stands_for[position].name
-            _note(node, stands_for[position])
+            _note(node, stands_for[position], known)
         else:
             base = name = f"{owner.name if owner else lowered.graph.name}/{node.op_type}"
             count = 1
@@ -104,26 +120,36 @@ def _name_nodes(lowered: Lowered, nodes: list[NodeProto], held: dict[str, tuple[
             node.name = name
 
 
-def _describe(lowered: Lowered, proto: ModelProto, renamed: dict[str, str]) -> None:
-    """State types and shapes of the values that bear names of tensors: shape inference may know less."""
+def describe(lowered: Lowered, proto: ModelProto, renamed: dict[str, str]) -> None:
+    """State types and shapes of the values that bear names of tensors: shape inference may know less.
+
+    Args:
+        lowered: The graph as ONNX.
+        proto: The model that gets the descriptions.
+        renamed: New names of its values by old ones.
+    """
     from onnx import helper
 
     known = {entry.name for entry in (*proto.graph.input, *proto.graph.output, *proto.graph.initializer)}
     for tensor in lowered.graph.tensors.values():
         value, order = lowered.form(tensor)
         name = renamed.get(value, value)
-        if name == tensor.name and name not in known:
+        if name and (not renamed or name == tensor.name) and name not in known:
             elements = helper.np_dtype_to_tensor_dtype(lowered.dtype(tensor))
             shape = None
             if not has_open_rank(tensor):
                 shape = [None if axis in tensor.dynamic_axes else tensor.shape[axis] for axis in order]
+            known.add(name)
             proto.graph.value_info.append(helper.make_tensor_value_info(name, elements, shape))
 
 
-def _note(node: NodeProto, op: Op) -> None:
-    """Note on a node which op it stands for, and where that comes from."""
+def _note(node: NodeProto, op: Op, known: AbstractSet[str]) -> None:
+    """Note on a node which op it stands for, where that comes from, and names that only the op has."""
     node.metadata_props.add(key="xdlc.op", value=op.name)
     node.metadata_props.add(key="xdlc.type", value=op.type)
     if op.origin.nodes or op.origin.reason is not None:
         origin = json.dumps([op.origin.reason, *op.origin.nodes], ensure_ascii=False)
         node.metadata_props.add(key="xdlc.origin", value=origin)
+    statics = [tensor.name for tensor in op.inputs if tensor is not None and tensor.is_static]
+    if not known >= set(statics):
+        node.metadata_props.add(key="xdlc.statics", value=json.dumps(statics, ensure_ascii=False))

@@ -37,4 +37,7 @@ def convert(op: Op, b: Builder) -> None:
     """Pass the real numbers on; rounding to the output's encoding is part of every write."""
     source = args.operand(op, 0)
     order = b.orders(source)[0] if b.orders(source) else None
-    b.write(args.result(op), b.read(source, order), order, dtype=b.dtype(source))
+    target = args.result(op)
+    b.write(target, b.read(source, order), order, dtype=b.dtype(source))
+    if op.type == "Quantize" and b.is_rounded(target):
+        b.round(target)

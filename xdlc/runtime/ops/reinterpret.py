@@ -27,11 +27,17 @@ def keeps_stored(source: DType, target: DType) -> bool:
 def keep_stored(source: Tensor, target: Tensor, b: Builder) -> None:
     """Write the stored integers of ``source`` to ``target``."""
     order = b.orders(source)[0]
-    if source.dtype.is_fixed:
-        if not qdq.has_form(source):
-            raise ModelError(f"{source.name!r} has an encoding that onnxruntime cannot round to")
+    if not source.dtype.is_fixed:
+        value = b.read(source, order, dtype=target.dtype.numpy)
+        if b.is_rounded(target) and qdq.has_form(target):
+            b.write_stored(target, value, order)
+        else:
+            b.write(target, qdq.dequantize(b, value, target, order), order)
+    elif not qdq.has_form(source):
+        raise ModelError(f"{source.name!r} has an encoding that onnxruntime cannot round to")
+    elif b.is_rounded(source):
+        value, order = b.read_stored(source)
+        b.write(target, value, order, dtype=source.dtype.numpy)
+    else:
         value = qdq.quantize(b, b.read(source, order), source, order)
-        b.write(target, b.cast(value, b.dtype(target)), order)
-        return
-    value = b.read(source, order, dtype=target.dtype.numpy)
-    b.write(target, qdq.dequantize(b, value, target, order), order)
+        b.write(target, value, order, dtype=source.dtype.numpy)

@@ -98,9 +98,7 @@ def boundary(builder: Builder, value: Value, *, ranked: bool = True) -> Tensor:
         return builder.source_order(builder.reshape(value, (1,))) if value.is_static else value.tensor
     if value.is_static:
         return builder.source_order(value)
-    if value.scalar is None:
-        value.scalar = builder.emit("Reshape", [value.tensor], (), value.dtype, why="a scalar again")
-    return value.scalar
+    return builder.scalar(value)
 
 
 def share_captures(subs: Sequence[SubGraph]) -> dict[str, Value]:

@@ -131,7 +131,7 @@ def picked(b: Builder, x: Value, axis: int, positions: Array) -> Value:
     """Return the elements at known positions of a source axis."""
     if np.array_equal(positions, np.arange(x.shape[axis])):
         return x
-    index = b.source_order(b.const(positions.astype(np.int32), f"{b.node}_positions"))
+    index = b.source_order(b.const(positions.astype(np.int32), f"{b.stem}_positions"))
     lying = x.order.index(axis)
     tensor = b.physical(x, x.order)
     shape = [len(positions) if held == lying else extent for held, extent in enumerate(tensor.shape)]

@@ -254,7 +254,7 @@ def _cell(node: Node, b: Builder, gates: int, index: int, functions: Sequence[Fu
 def _initial(node: Node, b: Builder, position: int, index: int, shape: tuple[int, int]) -> Value:
     given = node.input(position)
     if given is None:
-        return b.const(np.zeros(shape, node.required(0).dtype.numpy), f"{node.name}_state{position}")
+        return b.const(np.zeros(shape, node.required(0).dtype.numpy), f"{b.stem}_state{position}")
     return b.reshape(part(b, given, 0, index, index + 1), shape)
 
 
@@ -273,7 +273,7 @@ def _run(
         found = step(cell, shares[place], states)
         hidden = found[0]
         if known is not None and place >= known.min():
-            alive = b.const((place < known).reshape(batch, 1), f"{cell.node.name}_alive")
+            alive = b.const((place < known).reshape(batch, 1), f"{b.stem}_alive")
             states = [select(b, alive, new, old) for new, old in zip(found, states, strict=True)]
             hidden = select(b, alive, hidden, number(b, hidden, 0))
         else:

@@ -43,9 +43,9 @@ def batch_normalization(node: Node, b: Builder) -> Value | list[Value]:
         return (beta - mean * scale).astype(gamma.dtype)
 
     gamma, beta, mean, variance = data
-    scales = b.const(Transform([gamma, variance], weight, gamma.shape, gamma.dtype), f"{node.name}_weight")
+    scales = b.const(Transform([gamma, variance], weight, gamma.shape, gamma.dtype), f"{b.stem}_weight")
     shifts = b.const(
-        Transform([gamma, beta, mean, variance], bias, gamma.shape, gamma.dtype), f"{node.name}_bias"
+        Transform([gamma, beta, mean, variance], bias, gamma.shape, gamma.dtype), f"{b.stem}_bias"
     )
     inputs = [b.channel_last(x), b.source_order(scales), b.source_order(shifts)]
     order = channel_last(x.rank)

@@ -48,7 +48,7 @@ def _looked_up(b: Builder, table: Array, index: Value) -> Value:
     """Return for each index the number that a table holds."""
     if index.is_static:
         return b.const(table[index.numpy()])
-    source = b.source_order(b.const(table, f"{b.node}_powers"))
+    source = b.source_order(b.const(table, f"{b.stem}_powers"))
     places = b.source_order(index)
     out = b.emit("Gather", [source, places], places.shape, INT64, {"axis": ir.i32(0)})
     return Value(out, identity(out.rank)) if index.rank else b.reshape(Value(out, (0,)), ())

@@ -33,8 +33,8 @@ def col2im(node: Node, b: Builder) -> Value:
     split = b.reshape(x, (batch, channels, places.size))
     rows = b.reshape(b.transpose(split, (2, 0, 1)), (places.size, batch * channels))
     rows = picked(b, rows, 0, inside)
-    nothing = b.const(np.zeros((math.prod(image), batch * channels), x.dtype.numpy), f"{node.name}_zeros")
-    index = b.const(places[inside].astype(np.int32).reshape(-1, 1), f"{node.name}_places")
+    nothing = b.const(np.zeros((math.prod(image), batch * channels), x.dtype.numpy), f"{b.stem}_zeros")
+    index = b.const(places[inside].astype(np.int32).reshape(-1, 1), f"{b.stem}_places")
     inputs = [b.source_order(value) for value in (nothing, index, rows)]
     out = b.emit("ScatterNd", inputs, nothing.shape, x.dtype, {"reduction": ir.u32(_ADD)})
     made = b.reshape(Value(out, (0, 1)), (math.prod(image), batch, channels))

@@ -34,5 +34,5 @@ def _delayed(b: Builder, x: Value, axis: int, step: int) -> Value:
     """Return ``x`` moved along an axis, ones before it."""
     shape = (*x.shape[:axis], step, *x.shape[axis + 1 :])
     b.check_table(*shape)
-    ones = b.const(np.ones(shape, x.dtype.numpy), f"{b.node}_ones")
+    ones = b.const(np.ones(shape, x.dtype.numpy), f"{b.stem}_ones")
     return joined(b, [ones, part(b, x, axis, 0, x.shape[axis] - step)], axis)

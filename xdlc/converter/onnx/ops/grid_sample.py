@@ -48,7 +48,7 @@ def affine_grid(node: Node, b: Builder) -> Value:
     axes = [_positions(extent, align) for extent in extents]
     last_first = np.meshgrid(*axes, indexing="ij")[::-1]
     places = np.stack([*last_first, np.ones(extents)], axis=-1).reshape(1, -1, len(extents) + 1)
-    known = b.const(places.astype(theta.dtype.numpy), f"{node.name}_positions")
+    known = b.const(places.astype(theta.dtype.numpy), f"{b.stem}_positions")
     grid = product(b, known, b.transpose(theta, (0, 2, 1)))
     return b.reshape(grid, (theta.shape[0], *extents, len(extents)))
 

@@ -120,16 +120,16 @@ def _direction(node: Node, b: Builder, x: Value, index: int, reverse: bool) -> l
         part = data.transform(
             lambda array: array[block * units : (block + 1) * units], shape=(units, *data.shape[1:])
         )
-        return b.source_order(b.const(part, f"{node.name}_{what}_{name}_{index}"))
+        return b.source_order(b.const(part, f"{b.stem}_{what}_{name}_{index}"))
 
     def state(position: int, what: str) -> Tensor:
         given = node.input(position)
         if given is None:
             zeros = np.zeros((batch, units), x.dtype.numpy)
-            return b.source_order(b.const(zeros, f"{node.name}_{what}_{index}"))
+            return b.source_order(b.const(zeros, f"{b.stem}_{what}_{index}"))
         count = given.shape[0]
         if count > 1 and given.is_static:
-            return b.source_order(b.const(given.numpy()[index], f"{node.name}_{what}_{index}"))
+            return b.source_order(b.const(given.numpy()[index], f"{b.stem}_{what}_{index}"))
         own = part(b, given, 0, index, index + 1)
         return b.source_order(b.reshape(own, given.shape[1:]))
 
@@ -144,7 +144,7 @@ def _direction(node: Node, b: Builder, x: Value, index: int, reverse: bool) -> l
         inputs += [None, None, None]
     else:
         array = peepholes.numpy()[index].reshape(3, units)  # input, output, forget
-        inputs += [b.source_order(b.const(array[row], f"{node.name}_p{row}_{index}")) for row in (0, 2, 1)]
+        inputs += [b.source_order(b.const(array[row], f"{b.stem}_p{row}_{index}")) for row in (0, 2, 1)]
     inputs += [gate(bias, "input", "b"), None, None]  # HTP wants all 24 positions
     params: dict[str, ir.Param] = {"direction": ir.u32(int(reverse)), "time_major": ir.b8(True), **_DEFAULTS}
     shapes = [(batch, units) if once else (steps, batch, units), (batch, units), (batch, units)]

@@ -27,7 +27,7 @@ def max_unpool(node: Node, b: Builder) -> Value:
     shape = (*x.shape[:2], *made)
     b.check_table(*shape)
     size = int(np.prod(shape))
-    nothing = b.const(np.zeros(size, x.dtype.numpy), f"{node.name}_zeros")
+    nothing = b.const(np.zeros(size, x.dtype.numpy), f"{b.stem}_zeros")
     flat = scattered(b, nothing, b.reshape(indices, (x.size,)), b.reshape(x, (x.size,)), 0)
     result = b.reshape(flat, shape)
     given = _output_shape(node)

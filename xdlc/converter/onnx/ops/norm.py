@@ -30,9 +30,12 @@ from xdlc.converter.values import Value, channel_last, identity
 def layer_normalization(node: Node, b: Builder) -> list[Value]:
     """Map onto LayerNorm over the axes from ``axis`` on; its statistics, if used, are written out.
 
-    The result has the type of the scale: tools fuse it from half inputs and float weights.
+    The result has the type of the scale: tools fuse it from half inputs and float weights, and onnxruntime
+    computes that in float.
     """
     x, scale, bias = node.required(0), node.required(1), node.input(2)
+    if x.dtype.is_float and x.dtype.bits < scale.dtype.bits:
+        x = b.cast(x, scale.dtype)
     axis = node.attr("axis", -1) % x.rank
     features = math.prod(x.shape[axis:])
     flat = b.reshape(x, (*x.shape[:axis], features))  # backends take the last axis only

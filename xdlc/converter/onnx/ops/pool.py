@@ -105,5 +105,5 @@ def pooled(
         result = tiled(b, result, [1, 1, *repeats])
     if hangs_over:  # QNN divides by the whole window there, ONNX by what lies within the padding
         share = padding_share(given, x.shape[2:]).astype(x.dtype.numpy)
-        result = b.binary(MULTIPLY, result, b.const(share, f"{node.name}_share"))
+        result = b.binary(MULTIPLY, result, b.const(share, f"{b.stem}_share"))
     return b.reshape(result, shape)

@@ -109,9 +109,9 @@ def _by_axes(node: Node, b: Builder, x: Value, request: _Request, sampling: Samp
             x = picked(b, x, axis, sampling.picks(places, n))
             continue
         shares = sampling.matrix(places, n, scale).astype(x.dtype.numpy)
-        x = _mixed(b, x, axis, shares, f"{node.name}_shares{axis}")
+        x = _mixed(b, x, axis, shares, f"{b.stem}_shares{axis}")
     if outside.any():
-        x = select(b, b.const(outside, f"{node.name}_outside"), number(b, x, beyond), x)
+        x = select(b, b.const(outside, f"{b.stem}_outside"), number(b, x, beyond), x)
     return x
 
 

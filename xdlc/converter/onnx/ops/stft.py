@@ -39,7 +39,7 @@ def stft(node: Node, b: Builder) -> Value:
         matrix = matrix * window.numpy().astype(np.float64)
     elif window is not None:
         frames = b.binary(MULTIPLY, frames, window)
-    weight = b.const(matrix.astype(signal.dtype.numpy), f"{node.name}_transform")
+    weight = b.const(matrix.astype(signal.dtype.numpy), f"{b.stem}_transform")
     inputs = [b.source_order(frames), b.source_order(weight)]
     shape = (batch * count, len(matrix))
     out = b.emit("FullyConnected", inputs, shape, signal.dtype, {"keep_dims": ir.b8(False)})

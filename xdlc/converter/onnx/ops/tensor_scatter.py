@@ -26,7 +26,7 @@ def tensor_scatter(node: Node, b: Builder) -> Value:
     shape = [1] * past.rank
     shape[axis] = count
     b.check_table(count)
-    steps = b.const(np.arange(count, dtype=np.int32).reshape(shape), f"{node.name}_steps")
+    steps = b.const(np.arange(count, dtype=np.int32).reshape(shape), f"{b.stem}_steps")
     places = steps
     if start is not None:
         first = b.reshape(b.cast(start, INT32), (past.shape[0], *(1,) * (past.rank - 1)))

@@ -24,7 +24,7 @@ def trilu(node: Node, b: Builder) -> Value:
     ones = np.ones(x.shape[-2:], np.bool_)
     k = max(-ones.shape[0], min(k, ones.shape[1]))
     mask = np.triu(ones, k) if node.attr("upper", 1) else np.tril(ones, k)
-    return select(b, b.const(mask, f"{node.name}_mask"), x, number(b, x, 0))
+    return select(b, b.const(mask, f"{b.stem}_mask"), x, number(b, x, 0))
 
 
 @importer("EyeLike", since=9)

@@ -1,0 +1,90 @@
+"""Settles extents that follow from others, once the whole graph is known.
+
+A node is imported with what shape inference says of it alone and of the model that it is in; inference
+follows computed shapes in the present versions of the operators only, and models are often older.
+What has been imported is in one present version, so it is asked once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdlc import ir
+from xdlc.errors import XdlcError
+
+
+def settle(model: ir.Model) -> None:
+    """State the open extents of the main graph's computed tensors that follow from the others.
+
+    Extents that are stated stay as they are.
+    """
+    graph = model.main
+    if not any(tensor.dynamic_axes for tensor in graph.tensors.values()):
+        return
+    while _settle_some(model, graph):
+        pass
+
+
+def _settle_some(model: ir.Model, graph: ir.Graph) -> bool:
+    found, known = _inferred(model, graph), False
+    for tensor, shape in found:
+        open_axes = tuple(axis for axis in tensor.dynamic_axes if shape[axis] is None)
+        if open_axes != tensor.dynamic_axes:
+            known = True
+            tensor.dynamic_axes = open_axes
+            tensor.shape = tuple(
+                have if extent is None else extent for have, extent in zip(tensor.shape, shape, strict=True)
+            )
+    return known
+
+
+Found = tuple[ir.Tensor, Sequence[int | None]]
+
+
+def _inferred(model: ir.Model, graph: ir.Graph) -> list[Found]:
+    """Return what shape inference finds for computed tensors with open extents, in their own axis order."""
+    import onnx
+
+    from xdlc.runtime.export.naming import describe
+    from xdlc.runtime.lower import lower
+
+    try:
+        lowered = lower(graph, graphs=model.graphs, native=True)
+    except XdlcError:
+        return []  # what the host does not run stays as it is
+    proto = lowered.proto
+    describe(lowered, proto, {})
+    try:
+        found = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+    except Exception:  # inference, type and validation errors have no common base; extents stay open then
+        return []
+    shapes = {entry.name: entry.type.tensor_type for entry in (*found.graph.value_info, *found.graph.output)}
+    made: list[Found] = []
+    for tensor in graph.tensors.values():
+        name, order = lowered.form(tensor)
+        kind = shapes.get(name)
+        if tensor.dynamic_axes and tensor.producer is not None and kind is not None:
+            shape = _in_order(kind, order)
+            if shape is not None and not _contradicts(tensor, shape):
+                made.append((tensor, shape))
+    return made
+
+
+def _in_order(kind: Any, order: Sequence[int]) -> list[int | None] | None:
+    """Return the extents of an ONNX value by the axes of the tensor that it holds."""
+    if not kind.HasField("shape") or len(kind.shape.dim) != len(order):
+        return None
+    shape: list[int | None] = [None] * len(order)
+    for axis, dim in zip(order, kind.shape.dim, strict=True):
+        if dim.HasField("dim_value") and dim.dim_value >= 0:
+            shape[axis] = int(dim.dim_value)
+    return shape
+
+
+def _contradicts(tensor: ir.Tensor, shape: Sequence[int | None]) -> bool:
+    """Return whether a stated extent is another."""
+    return any(
+        extent is not None and axis not in tensor.dynamic_axes and extent != tensor.shape[axis]
+        for axis, extent in enumerate(shape)
+    )
