@@ -88,6 +88,19 @@ def scale_and_offset(encoding: Encoding, shape: tuple[int, ...], *, where: str) 
     )
 
 
+def block_shape(
+    encoding: BlockScaleOffset | BlockwiseExpansion, shape: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """Return the extent of a block along each axis; None if blocks of an expansion have no such shape."""
+    if isinstance(encoding, BlockScaleOffset):
+        return encoding.block_shape
+    axis, blocks = encoding.axis, encoding.blocks_per_axis
+    others = [at for at, extent in enumerate(shape) if at != axis and extent != 1]
+    if len(others) != 1 or shape[others[0]] % max(blocks, 1):
+        return None
+    return tuple(shape[at] // blocks if at == others[0] else 1 for at in range(len(shape)))
+
+
 def _block_scales(encoding: BlockScaleOffset, shape: tuple[int, ...], where: str) -> tuple[Array, Array]:
     import numpy
 

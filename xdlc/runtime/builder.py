@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xdlc.errors import UnsupportedOp
-from xdlc.ir import ArrayData, AxisScaleOffset, DType, Graph, Op, Tensor, TensorData
+from xdlc.ir import ArrayData, AxisScaleOffset, DType, Graph, Op, Tensor, TensorData, packed
 from xdlc.ir.stored import encoding_of, real_data, unpacked
 from xdlc.runtime import qdq
 from xdlc.runtime.host_kernels import HOST_OPSET
@@ -187,7 +187,7 @@ class Builder:
         import numpy
 
         array = numpy.asarray(value, dtype)
-        key = (array.dtype.str, array.shape, array.tobytes() if array.nbytes <= EMBED_LIMIT else b"")
+        key = (array.dtype.name, array.shape, array.tobytes() if array.nbytes <= EMBED_LIMIT else b"")
         if array.nbytes > EMBED_LIMIT:
             return self.initializer("constant", ArrayData(array))
         if key not in self._shared:
@@ -213,14 +213,18 @@ class Builder:
         if tensor is not None and tensor.is_static and not self._is_inner:
             self._reserved.discard(hint)
         name = self.name(hint)
+        shape = data.shape
         if data.nbytes <= EMBED_LIMIT:
             array = numpy.ascontiguousarray(data.numpy()).reshape(data.shape)
             self.constants.append(numpy_helper.from_array(array, name))
             return name
+        element = helper.np_dtype_to_tensor_dtype(data.dtype)
+        if element in (TensorProto.INT4, TensorProto.UINT4):
+            data = packed(data)
         proto = TensorProto(
             name=name,
-            data_type=helper.np_dtype_to_tensor_dtype(data.dtype),
-            dims=data.shape,
+            data_type=element,
+            dims=shape,
             data_location=TensorProto.EXTERNAL,
         )
         for key, value in (("location", "initializers"), ("offset", "0"), ("length", str(data.nbytes))):
@@ -357,25 +361,26 @@ class Builder:
     def _make_static(self, tensor: Tensor, order: Perm) -> str:
         if tensor.dtype.is_fixed:
             encoding_of(tensor)
-            if self.quantized and qdq.has_static_form(tensor) and self._stays_stored(tensor):
-                return qdq.static(self, tensor, order)
+            on_reals = self._is_read_as_reals(tensor)
+            value = None
+            if self.quantized and (self.native or not on_reals):  # else the node would run each time
+                value = qdq.static(self, tensor, order, any_zeros=on_reals)
+            if value is not None:
+                return value
             data = real_data(tensor)
         else:
             data = unpacked(tensor).cast(self.held(tensor))
         return self.initializer(tensor.name, data.transpose(order))
 
-    def _stays_stored(self, tensor: Tensor) -> bool:
-        """Return whether static integers are dequantized by a node: for integer kernels, and for export.
-
-        Ops on reals would do it in each run.
-        """
+    def _is_read_as_reals(self, tensor: Tensor) -> bool:
+        """Return whether ops that compute with reals read static integers, and no others."""
         computed = [
             value
             for op in self.graph.consumers(tensor)
             for value in (*op.inputs, *op.outputs)
             if value is not None and not value.is_static
         ]
-        return self.native or not computed or any(value.dtype.is_fixed for value in computed)
+        return bool(computed) and not any(value.dtype.is_fixed for value in computed)
 
     def write(
         self, tensor: Tensor, value: str, perm: Sequence[int] | None = None, *, dtype: Any = None

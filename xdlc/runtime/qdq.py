@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import ModelError
-from xdlc.ir import ArrayData, AxisScaleOffset, ScaleOffset, Tensor
-from xdlc.ir.stored import encoding_of, real_data, scale_and_offset, stored_limits, unpacked
+from xdlc.ir import ArrayData, AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, ScaleOffset, Tensor
+from xdlc.ir.stored import block_shape, encoding_of, real_data, scale_and_offset, stored_limits, unpacked
 
 if TYPE_CHECKING:
     from xdlc.runtime.builder import Builder, Perm
@@ -68,8 +68,7 @@ def _parameters(
     import numpy
 
     encoding = tensor.encoding
-    stored = numpy.dtype(f"{'i' if tensor.dtype.is_signed else 'u'}{max(tensor.dtype.bits, 8) // 8}")
-    zeros = numpy.asarray(_zero_points(tensor), stored)
+    zeros = numpy.asarray(_zero_points(tensor)).astype(_element(b, tensor))
     scales: Any
     if isinstance(encoding, AxisScaleOffset):
         _check_axis(tensor)
@@ -78,6 +77,17 @@ def _parameters(
         scales, axis, zeros = numpy.float32(encoding.scale), None, zeros[0]  # type: ignore[union-attr]
     zero = b.initializer("constant", ArrayData(zeros)) if own_zero else b.constant(zeros)
     return b.constant(scales), zero, axis
+
+
+def _element(b: Builder, tensor: Tensor) -> Any:
+    """Return the numpy dtype of stored integers; four bits have one of their own for export only."""
+    import numpy
+
+    if b.native and tensor.dtype.bits == 4:
+        import ml_dtypes
+
+        return numpy.dtype(ml_dtypes.int4 if tensor.dtype.is_signed else ml_dtypes.uint4)
+    return numpy.dtype(f"{'i' if tensor.dtype.is_signed else 'u'}{max(tensor.dtype.bits, 8) // 8}")
 
 
 def quantize(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
@@ -92,12 +102,57 @@ def dequantize(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
     return b.node("DequantizeLinear", [value, scale, zero], axis=axis)
 
 
-def static(b: Builder, tensor: Tensor, order: Perm) -> str:
-    """Return static fixed-point data as integers behind a DequantizeLinear."""
-    value = b.initializer(tensor.name, unpacked(tensor).transpose(order))
+def static(b: Builder, tensor: Tensor, order: Perm, *, any_zeros: bool = False) -> str | None:
+    """Return static fixed-point data as integers behind a DequantizeLinear, or None if that has no form.
+
+    Args:
+        b: The builder.
+        tensor: The data.
+        order: Axis order of the value.
+        any_zeros: Whether each channel may have a zero point of its own, and each block a scale.
+    """
+    if isinstance(tensor.encoding, BlockScaleOffset | BlockwiseExpansion):
+        return _static_blocks(b, tensor, order) if b.native and any_zeros else None
+    several = any_zeros and tensor.dtype.bits <= 16
+    stored = tensor.dtype.bits if b.native else max(tensor.dtype.bits, 8)
+    if not _fits(tensor, stored) or not (several or has_static_form(tensor)):
+        return None
+    value = b.initializer(tensor.name, unpacked(tensor).cast(_element(b, tensor)).transpose(order))
     # onnxruntime rewrites signed weights and their zero points pair by pair, and fails on a shared one.
     scale, zero, axis = _parameters(b, tensor, order, own_zero=True)
     return b.node("DequantizeLinear", [value, scale, zero], axis=axis)
+
+
+def _static_blocks(b: Builder, tensor: Tensor, order: Perm) -> str | None:
+    """Return static fixed-point data with scales per block behind a DequantizeLinear.
+
+    That has blocks along one axis, and zero points that the stored type holds (opset 21).
+    """
+    import numpy
+
+    encoding, where = encoding_of(tensor), f"tensor {tensor.name!r}"
+    if not isinstance(encoding, BlockScaleOffset | BlockwiseExpansion):
+        return None
+    block = block_shape(encoding, tensor.shape)
+    wide = [axis for axis, extent in enumerate(block or ()) if extent != 1]
+    if block is None or len(wide) != 1:
+        return None
+    first = tuple(slice(None, None, extent) for extent in block)
+    scale, offset = (
+        numpy.broadcast_to(found, tensor.shape)[first].transpose(order)
+        for found in scale_and_offset(encoding, tensor.shape, where=where)
+    )
+    low, high = tensor.dtype.limits
+    if numpy.any(-offset < low) or numpy.any(-offset > high):
+        return None
+    element = _element(b, tensor)
+    value = b.initializer(tensor.name, unpacked(tensor).cast(element).transpose(order))
+    inputs = [
+        value,
+        b.constant(scale, numpy.float32),
+        b.constant((-offset).astype(numpy.int32).astype(element)),
+    ]
+    return b.node("DequantizeLinear", inputs, axis=order.index(wide[0]), block_size=block[wide[0]])
 
 
 def rounded(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:

@@ -183,6 +183,36 @@ def test_quantizing_takes_the_reals(models):
     assert np.linalg.norm(reals - found) < 0.03 * np.linalg.norm(reals)
 
 
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("kind", STORED)
+@pytest.mark.parametrize("form", ["tensor", "axis", "blocks", "expansion"])
+def test_the_way_to_onnx_and_back_keeps_them(models, tmp_path, reader, kind, form):
+    shape = READERS[reader][1]
+    along = 0 if reader == "MatMul" else 1
+    axis, grid = 1 - along, list(shape)
+    grid[along] //= 16
+    zeros, options = None, {"axis": along, "block_size": 16}
+    if form == "expansion":
+        start = [1 if at == along else extent for at, extent in enumerate(shape)]
+        scales = positive(*start) * RNG.integers(1, 17, grid)
+    else:
+        options = {"tensor": {}, "axis": {"axis": axis}, "blocks": options}[form]
+        scales = positive(*{"tensor": (), "axis": (shape[axis],), "blocks": tuple(grid)}[form])
+        zeros = RNG.integers(0, 8, scales.shape)
+    path, feeds = weight_only(models, reader, kind, scales, zeros, **options)
+    model, _ = saved(path)
+    (back,) = xdlc.to_onnx(model, tmp_path / "back.onnx")
+    again, _ = saved(back)
+    if (reader, form, kind[-1]) == ("Gather", "tensor", "4"):
+        return  # on fixed point, of which onnxruntime has 8 bits
+    first, second = weight(model), weight(again)
+    assert (first.name, first.shape, first.dtype) == (second.name, second.shape, second.dtype)
+    assert first.encoding == second.encoding
+    np.testing.assert_array_equal(first.numpy(), second.numpy())
+    name = model.main.outputs[0].name
+    np.testing.assert_array_equal(exact(back, feeds)[name], exact(path, feeds)[name])
+
+
 @needs_htp
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", ["int4", "uint8"])
