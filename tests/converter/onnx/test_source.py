@@ -244,3 +244,18 @@ def test_constants_that_would_fill_the_memory_are_not_worked_out(models):
     weights = {"one": np.ones((1, 1), np.float32), "big": np.asarray([1 << 20, 1 << 17])}
     graph = xdlc.convert(models.save(models.make(nodes, {"x": [1, 1]}, {"y": None}, weights))).main
     assert [op.type for op in graph.ops] == ["Tile", "ReduceSum", "ElementWiseBinary"]
+
+
+def test_graph_without_outputs_is_refused(models):
+    model = models.make([helper.make_node("Relu", ["x"], ["y"])], {"x": [2]}, {})
+    with pytest.raises(ModelError, match="no outputs"):
+        xdlc.convert(models.save(model))
+
+
+def test_graph_without_inputs_is_for_the_host(models):
+    model = models.make(
+        [helper.make_node("Neg", ["w"], ["y"])], {}, {"y": [2]}, {"w": np.ones(2, np.float32)}
+    )
+    converted = xdlc.convert(models.save(model))
+    assert [op.package for op in converted.main.ops] == ["xdlc"]
+    np.testing.assert_array_equal(xdlc.run(converted, {})["y"], -np.ones(2, np.float32))

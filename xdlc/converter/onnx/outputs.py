@@ -22,6 +22,9 @@ def check_outputs(state: State, out_names: Sequence[str], nodes: Sequence[Any]) 
         nodes: The nodes that they need.
     """
     where = str(state.file.path)
+    if not out_names:
+        fix = "name the values to end at with --out_name, or export the model again"
+        state.problems.append(ModelError("the graph has no outputs", where=where, fix=fix))
     for name in out_names:
         if name in state.absent:
             state.problems.append(state.missing(name, where))
@@ -76,7 +79,7 @@ def _copied(state: State, name: str, tensor: ir.Tensor, value: Value) -> ir.Tens
     builder = state.builder
     builder.node = name + COPY
     why = f"output {name!r} is a scalar, an input, a constant or another output"
-    if value.is_dynamic:
+    if value.is_dynamic or not builder.graph.inputs:  # the vendor's library composes no graph without inputs
         copy = builder.unary("Identity", value, package=ir.HOST_PACKAGE).tensor
         if copy.producer is not None:
             copy.producer.origin = ir.Origin(copy.producer.origin.nodes, why)
