@@ -1,12 +1,13 @@
 """DLC -> ONNX -> DLC: how many graphs of a corpus come back the same, and what differs in the others.
 
-    python bench/roundtrip.py CORPUS/onnx [--only TEXT] [--show] [--quantized]
+    python bench/roundtrip.py CORPUS/onnx [--only TEXT] [--show]
 
 Each ONNX file that converts is written as a DLC and read back, exported as ONNX, and converted again.
-The first graph and the second are then compared:
+The first graph and the second are then compared, and the graphs that their control flow runs:
 
 same        ops in order with names, types, packages, parameters and wiring; tensors with names, shapes,
             types, roles, encodings and the bytes of their data; inputs and outputs in order
+inner       all of that, but the graphs that control flow runs differ
 renamed     all of that but the names of ops and of inner tensors
 other       the rest, by what differs first
 
@@ -22,7 +23,7 @@ import tempfile
 from pathlib import Path
 
 import xdlc
-from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.equal import differences
 
 
@@ -72,11 +73,13 @@ def kind(op: Op) -> str:
     return op.type if operation is None else f"{op.type}.{operation}"
 
 
-def compare(first: Graph, second: Graph) -> tuple[str, str]:
+def compare(one: Model, other: Model) -> tuple[str, str]:
     """Return the class of a pair, and the cause of the first difference."""
+    first, second = one.main, other.main
     found = differences(first, second, origin=False)
     if not found:
-        return "same", ""
+        inner = differences(Model(one.graphs), Model(other.graphs), origin=False)
+        return ("inner", inner[0][:140]) if inner else ("same", "")
     if not differences(positional(first), positional(second), origin=False):
         return "renamed", found[0].split(": ", 1)[-1][:140]
     return "other", first_cause(first, second)
@@ -97,7 +100,7 @@ def round_trip(path: Path, folder: Path) -> tuple[str, str]:
         xdlc.convert(folder / "m.onnx").save(folder / "second.dlc")
     except xdlc.XdlcError as error:
         return "not converted again", str(error).replace("\n", " ")[:300]
-    return compare(first.main, xdlc.load(folder / "second.dlc").main)
+    return compare(first, xdlc.load(folder / "second.dlc"))
 
 
 def main() -> None:
@@ -120,14 +123,15 @@ def main() -> None:
                 verdict, cause = round_trip(path, Path(folder))
         except Exception as error:  # a bug in one model must not hide the others
             verdict, cause = "crashed", f"{type(error).__name__}: {error}"[:160]
-        results[verdict].append((path.stem, cause))
+        name = path.stem if path.stem != "model" else f"{path.parent.name}/model"
+        results[verdict].append((name, cause))
         if options.show and verdict not in ("same", "not converted"):
-            print(f"{verdict:20} {path.stem:60} {cause}", flush=True)
+            print(f"{verdict:20} {name:60} {cause}", flush=True)
     taken = sum(len(found) for verdict, found in results.items() if verdict != "not converted")
     for verdict, found in sorted(results.items(), key=lambda item: -len(item[1])):
         print(f"{len(found):5}  {verdict}")
     print(f"the same graph: {len(results['same'])} of {taken} that convert")
-    for verdict in ("other", "renamed"):
+    for verdict in ("other", "renamed", "inner"):
         causes = collections.Counter(cause for _, cause in results[verdict])
         for cause, count in causes.most_common(25):
             print(f"  {count:4}  {verdict}: {cause}")
