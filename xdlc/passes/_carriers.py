@@ -49,7 +49,8 @@ _CLAMPS = frozenset(("Relu", "Relu1", "Relu6", "ReluMinMax"))
 def moves(op: Op) -> tuple[int, ...]:
     """Return the inputs whose values make up the results of an op unchanged; none if it computes.
 
-    Clamps count if what they cut off to is zero, which every encoding of a source holds.
+    Clamps count if what they cut off to is zero, which every encoding of a source holds, and so does
+    padding with zero.  Of plain integers they do not: their zero stands for another real.
     """
     if op.package != ir.NATIVE_PACKAGE:
         return ()
@@ -57,9 +58,12 @@ def moves(op: Op) -> tuple[int, ...]:
         return tuple(range(len(op.inputs)))
     if op.type in _MOVES or (op.type == "Resize" and op.param("interpolation_mode", _NEAREST) == _NEAREST):
         return (0,)
-    if op.type == "Pad" and (op.param("scheme", 0) != 0 or not op.param("pad_constant_value", 0)):
+    first = op.inputs[0] if op.inputs else None
+    has_zero = first is not None and not first.dtype.is_integer
+    if op.type == "Pad" and op.param("scheme", 0) != 0:
         return (0,)
-    return (0,) if _is_relu(op) else ()
+    is_zero = op.type == "Pad" and not op.param("pad_constant_value", 0)
+    return (0,) if has_zero and (is_zero or _is_relu(op)) else ()
 
 
 def carried(op: Op) -> tuple[int, ...]:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from xdlc import ir
 from xdlc.ir import Graph, Op, Origin, Tensor
 
+_VIEWS = ("Reshape", "Transpose")
+
 
 @dataclass(frozen=True, slots=True)
 class ReinterpretPorts:
-    """Take out Reinterpret behind inputs and before outputs of a graph.
+    """Take out Reinterpret behind inputs and before outputs of a graph, also with views between.
 
     The callers give and get the same bytes; what they call them is theirs to keep.
 
@@ -23,7 +25,8 @@ class ReinterpretPorts:
     def apply(self, graph: Graph) -> bool:
         """Rewrite ``graph`` and return whether anything changed."""
         changed = [_store_input(graph, tensor) for tensor in graph.inputs]
-        changed += [_store_output(graph, tensor) for tensor in graph.outputs]
+        for tensor in graph.outputs:
+            changed += [_move_behind(graph, tensor), _store_output(graph, tensor)]
         return any(changed)
 
 
@@ -46,6 +49,32 @@ def _store_input(graph: Graph, tensor: Tensor) -> bool:
         else:
             graph.replace(result, tensor)
             graph.remove(op)
+    return True
+
+
+def _move_behind(graph: Graph, tensor: Tensor) -> bool:
+    """Let the views between Reinterpret and an output look at what is stored."""
+    views: list[Op] = []
+    op, held = tensor.producer, tensor
+    while (
+        op is not None and op.package == ir.NATIVE_PACKAGE and op.type in _VIEWS and op.inputs[0] is not None
+    ):
+        if held is not tensor and (graph.sole_consumer(held) is not views[-1]):
+            return False
+        views.append(op)
+        held = op.inputs[0]
+        op = held.producer
+    source = op.inputs[0] if op is not None and _is_reinterpret(op) else None
+    if not views or op is None or source is None or graph.consumers(tensor):
+        return False
+    if not source.dtype.is_fixed or not isinstance(source.encoding, ir.ScaleOffset):
+        return False
+    graph.set_inputs(views[-1], [source, *views[-1].inputs[1:]])
+    for view in views:
+        view.outputs[0].dtype, view.outputs[0].encoding = source.dtype, source.encoding
+    if not graph.consumers(held) and not graph.is_output(held):
+        views[-1].origin = views[-1].origin.merged(op.origin)
+        graph.remove(op)
     return True
 
 

@@ -435,3 +435,14 @@ def test_stored_integers_beside_plain_ones(models, other):
     source.node("DequantizeLinear", [joined, *parameters], "y")
     graph = check(models, source, feeds)
     assert is_fixed(graph) == (other == "static")
+
+
+@pytest.mark.parametrize("kind", ["Pad", "Relu"])
+def test_zero_among_stored_integers_is_another_number(models, kind):
+    source = Source()
+    parameters = source.encoding("x", 0.02, np.int8(30))
+    source.node("QuantizeLinear", ["x", *parameters], "q")
+    pads = [source.put("pads", np.asarray([0, 0, 1, 1, 0, 0, 1, 1]))] if kind == "Pad" else []
+    source.node(kind, ["q", *pads], "p")
+    source.node("DequantizeLinear", ["p", *parameters], "y")
+    check(models, source, {"x": reals(1, 2, 3, 3)})
