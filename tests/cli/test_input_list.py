@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xdlc.cli.input_list import read_input_list, read_output_lines
+from xdlc.cli.input_list import read_input_list
 from xdlc.errors import ProblemList, StorageError, UsageError
 from xdlc.ir import Graph, ScaleOffset, Tensor
 from xdlc.ir.dtype import FLOAT32, INT64, UFIXED8
@@ -49,7 +49,6 @@ def test_output_lines(tmp_path: Path) -> None:
     path = listing(tmp_path, "#conv1 conv2", "% t1 t2", a)
     found = read_input_list(path, graph(Tensor("x", (1,), FLOAT32)))
     assert (found.ops, found.tensors) == (("conv1", "conv2"), ("t1", "t2"))
-    assert read_output_lines(path) == (("conv1", "conv2"), ("t1", "t2"))
 
 
 def test_quoted_path_with_a_blank(tmp_path: Path) -> None:

@@ -154,21 +154,6 @@ def read_input_list(path: Path, graph: Graph, *, native: bool = False) -> InputL
     return InputList(tuple(_grouped(lines, graph, str(path))), ops, tensors)
 
 
-def read_output_lines(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the op names and the tensor names of the ``#`` and ``%`` lines alone.
-
-    Raises:
-        StorageError: If the list cannot be read.
-    """
-    try:
-        return _split(path.read_text("utf-8"))[:2]
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise StorageError(
-            f"the input list cannot be read: {reason}", where=str(path), fix="check the path"
-        ) from error
-
-
 def _split(text: str) -> tuple[tuple[str, ...], tuple[str, ...], list[tuple[int, str]]]:
     ops: list[str] = []
     tensors: list[str] = []

@@ -125,6 +125,25 @@ class Builder:
         """Return a tensor that holds ``value`` in the source's own axis order."""
         return self.physical(value, identity(value.rank), why=f"{self.node} needs the source's axis order")
 
+    def source_form(self, value: Value) -> Tensor:
+        """Return a tensor that holds ``value`` in the source's own axis order and rank.
+
+        Raises:
+            UnsupportedOp: If it holds integers that are narrower than those of any tensor.
+        """
+        if value.bits is not None:
+            raise UnsupportedOp(f"{value.tensor.name!r} holds integers of {value.bits} bits")
+        if value.rank or value.is_static:
+            return self.source_order(value)
+        return self.scalar(value)
+
+    def value_of(self, tensor: Tensor, *, ranked: bool = True) -> Value:
+        """Return the value that a computed tensor holds in the source's form; a scalar is laid as [1]."""
+        if tensor.rank:
+            return Value(tensor, identity(tensor.rank), ranked=ranked)
+        lying = self.emit("Reshape", [tensor], (1,), tensor.dtype, why="backends refuse rank 0")
+        return Value(lying, (), scalar=tensor)
+
     def channel_last(self, value: Value) -> Tensor:
         """Return a tensor that holds ``value`` with its axis 1 (channels) at the end."""
         return self.physical(value, channel_last(value.rank), why=f"{self.node} works channel-last")
@@ -182,7 +201,7 @@ class Builder:
             if shape == tensor.shape:
                 return tensor
             return self.emit("Reshape", [tensor], shape, tensor.dtype, encoding=tensor.encoding, why=why)
-        params = {"perm": ir.static("", _u32(perm))}
+        params = {"perm": ir.u32s(perm)}
         return self.emit(
             "Transpose", [tensor], shape, tensor.dtype, params, encoding=tensor.encoding, why=why
         )
@@ -482,9 +501,3 @@ def _reshaped_encoding(
         if tuple(shape[:kept]) != tuple(wanted[:kept]):
             raise ValueError("an axis with scales of its own cannot be reshaped")
     return encoding
-
-
-def _u32(values: Sequence[int]) -> Array:
-    import numpy
-
-    return numpy.asarray(values, numpy.uint32)

@@ -17,7 +17,7 @@ from xdlc.ir.encoding import (
     as_float32,
 )
 from xdlc.ir.graph import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Model, Op, Origin, make_op
-from xdlc.ir.tensor import Param, Role, Scalar, Tensor, b8, f32, i32, static, string, u32
+from xdlc.ir.tensor import Param, Role, Scalar, Tensor, b8, f32, i32, static, string, u32, u32s
 from xdlc.ir.text import parse, to_text
 
 __all__ = [
@@ -58,4 +58,5 @@ __all__ = [
     "string",
     "to_text",
     "u32",
+    "u32s",
 ]

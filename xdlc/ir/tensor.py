@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdlc.ir.data import Array, ArrayData, TensorData
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, STRING, UINT32, DType, from_numpy
@@ -120,6 +120,13 @@ def f32(value: float) -> Scalar:
 def b8(value: bool) -> Scalar:
     """Return a bool parameter."""
     return Scalar(BOOL8, bool(value))
+
+
+def u32s(values: Any) -> Tensor:
+    """Return a tensor parameter of uint32, from anything numpy takes as an array."""
+    import numpy
+
+    return static("", numpy.asarray(values, numpy.uint32))
 
 
 def string(value: str) -> Scalar:

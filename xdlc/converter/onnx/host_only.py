@@ -17,7 +17,7 @@ from xdlc.converter.onnx.host_faults import check_results
 from xdlc.converter.onnx.inference import Spec
 from xdlc.converter.onnx.registry import Node
 from xdlc.converter.onnx.upgrades import upgraded
-from xdlc.converter.values import Value, identity, open_tensor
+from xdlc.converter.values import Value, open_tensor
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import HOST_PACKAGE, Param, Scalar, Tensor, TensorData
 from xdlc.ir.dtype import INT64
@@ -54,7 +54,7 @@ def keep(node: Node, builder: Builder, outputs: Sequence[Spec], why: str) -> lis
     op = ir.make_op(
         builder.graph,
         node.type,
-        [None if value is None else _operand(builder, value) for value in node.inputs],
+        [None if value is None else builder.source_form(value) for value in node.inputs],
         made,
         _params(node),
         name=builder.new_op_name(node.type),
@@ -63,15 +63,6 @@ def keep(node: Node, builder: Builder, outputs: Sequence[Spec], why: str) -> lis
     )
     builder.graph.append(op)
     return [_value(builder, tensor, spec) for tensor, spec in zip(made, outputs, strict=True)]
-
-
-def _operand(builder: Builder, value: Value) -> Tensor:
-    """Return a tensor that holds a value in the source's order and rank."""
-    if value.bits is not None:
-        raise UnsupportedOp(f"{value.tensor.name!r} holds integers of {value.bits} bits")
-    if value.rank or value.is_static:
-        return builder.source_order(value)
-    return builder.scalar(value)
 
 
 def _output(builder: Builder, name: str, spec: Spec) -> Tensor:
@@ -86,10 +77,9 @@ def _output(builder: Builder, name: str, spec: Spec) -> Tensor:
 
 
 def _value(builder: Builder, tensor: Tensor, spec: Spec) -> Value:
-    if tensor.rank or spec.dtype is None:
-        return Value(tensor, identity(tensor.rank), ranked=spec.shape is not None)
-    lying = builder.emit("Reshape", [tensor], (1,), tensor.dtype, why="backends refuse rank 0")
-    return Value(lying, (), scalar=tensor)
+    if spec.dtype is None:  # an output that is left out
+        return Value(tensor, ())
+    return builder.value_of(tensor, ranked=spec.shape is not None)
 
 
 def _check_attributes(node: Node) -> None:

@@ -32,7 +32,9 @@ def add_inputs(state: State, input_shapes: Mapping[str, Sequence[int | None]]) -
             state.problems.append(problem)
             continue
         tensor = state.builder.graph.add_input(open_tensor(entry.name, input_shapes[entry.name], dtype))
-        value = _value(state.builder, tensor)
+        if not tensor.rank:
+            state.builder.node = tensor.name
+        value = state.builder.value_of(tensor)
         if entry.name in state.wanted and tensor.rank >= 3 and not value.is_dynamic:
             value = _lying_channel_last(state.builder, tensor, value)
             note_layout(state.findings, entry.name, value)
@@ -52,15 +54,6 @@ def _dtype(entry: Any) -> ir.DType:
             f"input {entry.name!r} cannot be a DLC input: {error or f'data type {elem}'}",
             fix="export the model with tensor inputs of plain numbers",
         ) from error
-
-
-def _value(builder: Builder, tensor: ir.Tensor) -> Value:
-    """Return the value of an input; a scalar lies in a tensor of shape [1]."""
-    if tensor.rank:
-        return Value(tensor, identity(tensor.rank))
-    builder.node = tensor.name
-    lying = builder.emit("Reshape", [tensor], (1,), tensor.dtype, why="backends refuse rank 0")
-    return Value(lying, (), scalar=tensor)
 
 
 def _lying_channel_last(builder: Builder, tensor: ir.Tensor, value: Value) -> Value:

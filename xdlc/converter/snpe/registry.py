@@ -13,7 +13,7 @@ from xdlc.ir import Graph, Op, Origin, Param, Tensor
 from xdlc.ir.stored import real_data
 
 if TYPE_CHECKING:
-    from xdlc.ir.data import Array
+    pass
 
 MISSING = object()
 TYPE_CHANGING = ("Argmax", "Cast")
@@ -181,10 +181,3 @@ def load_all() -> Mapping[str, Translator]:
     for module in pkgutil.iter_modules(layers.__path__):
         importlib.import_module(f"{layers.__name__}.{module.name}")
     return _TABLE
-
-
-def u32s(values: Array | Sequence[Any]) -> Tensor:
-    """Return a tensor parameter of unsigned numbers."""
-    import numpy
-
-    return ir.static("", numpy.asarray(values, numpy.uint32))

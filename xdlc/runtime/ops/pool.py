@@ -11,8 +11,6 @@ from xdlc.runtime import args
 from xdlc.runtime.builder import Builder, channels_first
 from xdlc.runtime.registry import lowering
 
-ROUND_UP = 1
-
 
 def _window(op: Op, source: Tensor) -> dict[str, Any]:
     count = source.rank - 2

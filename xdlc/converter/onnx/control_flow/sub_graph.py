@@ -90,15 +90,11 @@ def boundary(builder: Builder, value: Value, *, ranked: bool = True) -> Tensor:
         value: The value.
         ranked: Whether its rank is known on the other side; if not, a scalar keeps rank 0.
     """
+    if value.rank or not ranked:
+        return builder.source_form(value)
     if value.bits is not None:
         raise UnsupportedOp(f"{value.tensor.name!r} holds integers of {value.bits} bits")
-    if value.rank:
-        return builder.source_order(value)
-    if ranked:
-        return builder.source_order(builder.reshape(value, (1,))) if value.is_static else value.tensor
-    if value.is_static:
-        return builder.source_order(value)
-    return builder.scalar(value)
+    return builder.source_order(builder.reshape(value, (1,))) if value.is_static else value.tensor
 
 
 def share_captures(subs: Sequence[SubGraph]) -> dict[str, Value]:

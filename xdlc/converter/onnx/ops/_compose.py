@@ -45,7 +45,7 @@ def reduced(b: Builder, type: str, x: Value, axes: Sequence[int], *, keep: bool 
     if not keeps:
         shape = [extent for axis, extent in enumerate(shape) if axis not in lying]
     params: dict[str, ir.Param] = {
-        "axes": ir.static("", np.asarray(lying, np.uint32)),
+        "axes": ir.u32s(lying),
         "keep_dims": ir.b8(keeps),
     }
     out = b.emit(type, [b.physical(x, x.order)], shape, x.dtype, params)

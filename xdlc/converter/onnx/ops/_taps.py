@@ -90,7 +90,7 @@ def taps(node: Node, b: Builder, x: Value, view: Window, fill: float) -> Taps:
         lying = [amounts[axis] for axis in x.order]
         params: dict[str, ir.Param] = {
             "scheme": ir.u32(0),
-            "pad_amount": ir.static("", np.asarray(lying, np.uint32)),
+            "pad_amount": ir.u32s(lying),
             "pad_constant_value": ir.f32(fill) if x.dtype.is_float else ir.i32(int(fill)),
         }
         shape = [extent + sum(amount) for extent, amount in zip(x.tensor.shape, lying, strict=True)]

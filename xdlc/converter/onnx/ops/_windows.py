@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from xdlc import ir
 from xdlc.converter.onnx.registry import Node
 
@@ -104,7 +102,7 @@ class Window:
             "filter_size": self.kernel,
             "pad_amount": list(zip(self.before, self.after, strict=True)),
         }
-        return {name: ir.static("", np.asarray(made[name], np.uint32)) for name in names}
+        return {name: ir.u32s(made[name]) for name in names}
 
 
 def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Window:

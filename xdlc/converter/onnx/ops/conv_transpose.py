@@ -48,13 +48,13 @@ def conv_transpose(node: Node, b: Builder) -> Value:
         strides, dilations, extra = [1, *strides], [1, *dilations], [0, *extra]
         before, after, shape = [0, *before], [0, *after], [1, *shape]
     params: dict[str, ir.Param] = {
-        "stride": _u32(strides),
-        "pad_amount": _u32(list(zip(before, after, strict=True))),
-        "output_padding": _u32(extra),
+        "stride": ir.u32s(strides),
+        "pad_amount": ir.u32s(list(zip(before, after, strict=True))),
+        "output_padding": ir.u32s(extra),
         "group": ir.u32(group),
     }
     if len(shape) == 3:
-        params["dilation"] = _u32(dilations)
+        params["dilation"] = ir.u32s(dilations)
     inputs: list[Tensor | None] = [
         b.channel_last(x),
         b.physical(weight, (*range(2, weight.rank), 0, 1)),  # IOHW to HWIO
@@ -113,7 +113,3 @@ def _pads(
     if any(pad < 0 for pad in (*before, *after)):
         raise node.problem("negative padding", "export with paddings of 0 or more")
     return before, after
-
-
-def _u32(values: object) -> Tensor:
-    return ir.static("", np.asarray(values, np.uint32))

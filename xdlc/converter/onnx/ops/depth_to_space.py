@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.registry import CHANNEL_LAST, Node, importer
@@ -18,7 +16,7 @@ def depth_to_space(node: Node, b: Builder) -> Value:
         raise node.problem(f"blocksize {block} does not fit {list(x.shape)}")
     n, c, h, w = x.shape
     params: dict[str, ir.Param] = {
-        "block_size": ir.static("", np.asarray([block, block], np.uint32)),
+        "block_size": ir.u32s([block, block]),
         "mode": ir.u32({"DCR": 0, "CRD": 1}[node.attr("mode", "DCR")]),
     }
     shape = (n, h * block, w * block, c // (block * block))
@@ -36,6 +34,6 @@ def space_to_depth(node: Node, b: Builder) -> Value:
     if x.rank != 4 or not block or x.shape[2] % block or x.shape[3] % block:
         raise node.problem(f"blocksize {block} does not fit {list(x.shape)}")
     n, c, h, w = x.shape
-    params = {"block_size": ir.static("", np.asarray([block, block], np.uint32))}
+    params = {"block_size": ir.u32s([block, block])}
     shape = (n, h // block, w // block, c * block * block)
     return Value(b.emit("SpaceToDepth", [b.channel_last(x)], shape, x.dtype, params), channel_last(4))

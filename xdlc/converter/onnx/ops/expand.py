@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.registry import ANY, Node, importer
@@ -37,6 +35,6 @@ def tiled(b: Builder, x: Value, repeats: list[int]) -> Value:
     if all(count == 1 for count in repeats):
         return x
     lying = [repeats[axis] for axis in x.order]
-    params = {"multiples": ir.static("", np.asarray(lying, np.uint32))}
+    params = {"multiples": ir.u32s(lying)}
     shape = [extent * count for extent, count in zip(x.tensor.shape, lying, strict=True)]
     return Value(b.emit("Tile", [b.physical(x, x.order)], shape, x.dtype, params), x.order)

@@ -38,7 +38,7 @@ def max_unpool(node: Node, b: Builder) -> Value:
         raise node.invalid(f"output_shape {given} is smaller than {list(shape)}")
     params: dict[str, ir.Param] = {
         "scheme": ir.u32(0),
-        "pad_amount": ir.static("", np.asarray(amounts, np.uint32)),
+        "pad_amount": ir.u32s(amounts),
         "pad_constant_value": ir.f32(0.0),
     }
     out = b.emit("Pad", [b.source_order(result)], tuple(given), x.dtype, params)

@@ -43,7 +43,7 @@ def layer_normalization(node: Node, b: Builder) -> list[Value]:
     if bias is not None:
         inputs.append(b.source_order(b.reshape(bias, (features,))))
     params: dict[str, ir.Param] = {
-        "axes": ir.static("", np.asarray([axis], np.uint32)),
+        "axes": ir.u32s([axis]),
         "epsilon": ir.f32(node.attr("epsilon", 1e-5)),
     }
     out = b.emit("LayerNorm", inputs, flat.shape, x.dtype, params)

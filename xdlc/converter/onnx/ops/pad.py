@@ -37,7 +37,7 @@ def pad(node: Node, b: Builder) -> Value:
         return _wrapped(b, x, before, after)
     params: dict[str, ir.Param] = {
         "scheme": ir.u32(_SCHEMES[mode]),
-        "pad_amount": ir.static("", np.asarray(lying, np.uint32)),
+        "pad_amount": ir.u32s(lying),
     }
     if mode == "constant":
         fill = node.attr("value", 0.0)

@@ -6,14 +6,13 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops._compose import reduced
+from xdlc.converter.onnx.ops._compose import ABS, EXP, LOG, SQRT, reduced, unary
 from xdlc.converter.onnx.ops.binary import ADD, MULTIPLY, SUBTRACT
 from xdlc.converter.onnx.ops.neuron import RELU_MIN_MAX, neuron
 from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value
 
 _TYPES = {f"Reduce{name}": f"Reduce{name}" for name in ("Max", "Mean", "Min", "Prod", "Sum")}
-SQRT, EXP, LOG, ABS = 15, 5, 7, 0
 
 
 @importer(*_TYPES, layout=ANY)
@@ -29,13 +28,13 @@ def log_sum_exp(node: Node, b: Builder) -> Value:
     most = float(np.finfo(np.float32).max)
     axes = _axes(node, value)
     if not axes or not value.dtype.is_float:
-        return _unary(b, _reduce(node, b, _unary(b, value, EXP), "ReduceSum"), LOG)
+        return unary(b, LOG, _reduce(node, b, unary(b, EXP, value), "ReduceSum"))
     limits: dict[str, ir.Param] = {"min_value": ir.f32(-most), "max_value": ir.f32(most)}
     top = neuron(
         b, reduced(b, "ReduceMax", value, axes), RELU_MIN_MAX, limits
     )  # infinity less infinity is none
-    total = reduced(b, "ReduceSum", _unary(b, b.binary(SUBTRACT, value, top), EXP), axes)
-    result = b.binary(ADD, _unary(b, total, LOG), top)
+    total = reduced(b, "ReduceSum", unary(b, EXP, b.binary(SUBTRACT, value, top)), axes)
+    result = b.binary(ADD, unary(b, LOG, total), top)
     if node.attr("keepdims", 1):
         return result
     return b.reshape(result, [extent for axis, extent in enumerate(value.shape) if axis not in axes])
@@ -48,15 +47,11 @@ def composed(node: Node, b: Builder) -> Value:
     if node.type in ("ReduceL2", "ReduceSumSquare"):
         value = b.binary(MULTIPLY, value, value)
     elif node.type == "ReduceL1":
-        value = _unary(b, value, ABS)
+        value = unary(b, ABS, value)
     total = _reduce(node, b, value, "ReduceSum")
     if node.type == "ReduceL2":
-        return _unary(b, total, SQRT)
-    return _unary(b, total, LOG) if node.type == "ReduceLogSum" else total
-
-
-def _unary(b: Builder, value: Value, operation: int) -> Value:
-    return b.unary("ElementWiseUnary", value, {"operation": ir.u32(operation)})
+        return unary(b, SQRT, total)
+    return unary(b, LOG, total) if node.type == "ReduceLogSum" else total
 
 
 def _axes(node: Node, value: Value) -> list[int]:

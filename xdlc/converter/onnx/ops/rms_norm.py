@@ -23,7 +23,7 @@ def rms_normalization(node: Node, b: Builder) -> Value:
     whole = scale.shape == x.shape[axis:]
     factor = b.reshape(scale, (features,)) if whole else b.const(np.ones(features, x.dtype.numpy))
     params: dict[str, ir.Param] = {
-        "axes": ir.static("", np.asarray([axis], np.uint32)),
+        "axes": ir.u32s([axis]),
         "epsilon": ir.f32(node.attr("epsilon", 1e-5)),
     }
     inputs = [b.source_order(flat), b.source_order(factor)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdlc import ir
-from xdlc.converter.snpe.registry import Layer, layer, u32s
+from xdlc.converter.snpe.registry import Layer, layer
 from xdlc.ir import Param, Tensor
 from xdlc.ir.dtype import FLOAT32, INT32
 
@@ -40,7 +40,7 @@ def split(node: Layer) -> None:
     """Translate to Split; ``slice_points`` lists where each output after the first begins."""
     axis = _axis(node, node.source.rank)
     points = node.ints("slice_points", len(node.outputs) - 1)
-    node.emit("Split", [node.source], {"axis": ir.u32(axis), "split_index": u32s(points)})
+    node.emit("Split", [node.source], {"axis": ir.u32(axis), "split_index": ir.u32s(points)})
 
 
 @layer("StridedSlice")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdlc import ir
-from xdlc.converter.snpe.registry import Layer, layer, u32s
+from xdlc.converter.snpe.registry import Layer, layer
 from xdlc.ir import Param, Tensor
 
 # Strategies whose padding attributes say what lies in front of the image: none, the smaller half of
@@ -31,7 +31,7 @@ def _pad_amount(node: Layer, begins: list[int], needed: list[int], strategy: str
         raise node.problem(
             f"attribute {strategy!r} is {number}; where it puts padding is not known, known are {known}"
         )
-    return u32s([[begin, max(0, total - begin)] for begin, total in zip(begins, needed, strict=True)])
+    return ir.u32s([[begin, max(0, total - begin)] for begin, total in zip(begins, needed, strict=True)])
 
 
 def _needed(node: Layer, spans: list[int], steps: list[int]) -> list[int]:
@@ -59,9 +59,9 @@ def convolutional(node: Layer) -> None:
     spans = [(weight.shape[axis] - 1) * dilation[axis] + 1 for axis in range(2)]
     begins, needed = _pair(node, "padding_y", "padding"), _needed(node, spans, steps)
     params: dict[str, Param] = {
-        "stride": u32s(steps),
+        "stride": ir.u32s(steps),
         "pad_amount": _pad_amount(node, begins, needed, "padding_strategy"),
-        "dilation": u32s(dilation),
+        "dilation": ir.u32s(dilation),
     }
     depthwise = groups > 1 and groups == source.shape[-1] and weight.shape[2] == 1
     if not depthwise:
@@ -87,10 +87,10 @@ def deconvolution(node: Layer) -> None:
     ]
     begins = _pair(node, "padding_y", "padding")
     params: dict[str, Param] = {
-        "stride": u32s(steps),
+        "stride": ir.u32s(steps),
         "pad_amount": _pad_amount(node, begins, needed, "padding_strategy"),
         "group": ir.u32(int(node.attr("groups", 1))),
-        "output_padding": u32s(more),
+        "output_padding": ir.u32s(more),
     }
     node.emit("TransposeConv2d", [source, weight, node.weights.get("bias")], params)
 
@@ -102,8 +102,8 @@ def pooling(node: Layer) -> None:
     size, steps = _pair(node, "size_y", "size_x"), _pair(node, "stride_y", "stride_x")
     begins, needed = _pair(node, "pad_y", "pad_x"), _needed(node, size, steps)
     params: dict[str, Param] = {
-        "filter_size": u32s(size),
-        "stride": u32s(steps),
+        "filter_size": ir.u32s(size),
+        "stride": ir.u32s(steps),
         "pad_amount": _pad_amount(node, begins, needed, "padding_size_strategy"),
     }
     if type == "PoolAvg2d":

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops._compose import ABS, compare, number, select, unary
-from xdlc.converter.onnx.ops.binary import ADD, DIVIDE, GREATER
+from xdlc.converter.onnx.ops import _formulas
+from xdlc.converter.onnx.ops._compose import number
 from xdlc.converter.onnx.ops.neuron import (
     ELU,
     HARD_SIGMOID,
@@ -33,14 +33,6 @@ def _leaky(b: Builder, x: Value, params: Sequence[float]) -> Value:
     return b.elementwise("Prelu", [x, number(b, x, params[0])])
 
 
-def _softsign(b: Builder, x: Value, params: Sequence[float]) -> Value:
-    return b.binary(DIVIDE, x, b.binary(ADD, unary(b, ABS, x), number(b, x, 1.0)))
-
-
-def _thresholded(b: Builder, x: Value, params: Sequence[float]) -> Value:
-    return select(b, compare(b, GREATER, x, number(b, x, params[0])), x, number(b, x, 0.0))
-
-
 def _clipped(b: Builder, x: Value, params: Sequence[float]) -> Value:
     limits = {"min_value": ir.f32(params[0]), "max_value": ir.f32(params[1])}
     return neuron(b, x, RELU_MIN_MAX, limits)
@@ -60,9 +52,9 @@ _ACTIVATIONS: dict[str, tuple[Activation, int]] = {
     "Relu": (_plain(RELU), 0),
     "Sigmoid": (_plain(SIGMOID), 0),
     "Softplus": (lambda b, x, params: neuron(b, x, SOFTPLUS, {"beta": ir.f32(1.0)}), 0),
-    "Softsign": (_softsign, 0),
+    "Softsign": (lambda b, x, params: _formulas.softsign(b, x), 0),
     "Tanh": (_plain(TANH), 0),
-    "ThresholdedRelu": (_thresholded, 1),
+    "ThresholdedRelu": (lambda b, x, params: _formulas.thresholded(b, x, params[0]), 1),
 }
 
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._compose import compare, joined, number, part, select
+from xdlc.converter.onnx.ops._formulas import plus, times
 from xdlc.converter.onnx.ops.binary import GREATER, GREATER_EQUAL, LESS, MINIMUM, OR
 from xdlc.converter.onnx.ops.matmul import multiply
-from xdlc.converter.onnx.ops.microsoft._arithmetic import plus, times
 from xdlc.converter.onnx.ops.softmax import along
 from xdlc.converter.onnx.registry import Node
 from xdlc.converter.values import Value

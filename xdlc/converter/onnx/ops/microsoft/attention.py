@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._compose import joined, part
+from xdlc.converter.onnx.ops._formulas import linear
 from xdlc.converter.onnx.ops.microsoft import _attention as core
-from xdlc.converter.onnx.ops.microsoft._arithmetic import linear
 from xdlc.converter.onnx.registry import MICROSOFT, Node, importer
 from xdlc.converter.values import Value
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from xdlc.converter.builder import Builder
+from xdlc.converter.onnx.ops._formulas import plus
 from xdlc.converter.onnx.ops.binary import ADD, MULTIPLY
-from xdlc.converter.onnx.ops.microsoft._arithmetic import plus
 from xdlc.converter.onnx.ops.softmax import along
 from xdlc.converter.onnx.registry import ANY, MICROSOFT, Node, importer
 from xdlc.converter.values import Value

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._compose import SQRT, number, reduced, unary
+from xdlc.converter.onnx.ops._formulas import times
 from xdlc.converter.onnx.ops.binary import ADD, MAXIMUM, MULTIPLY
 from xdlc.converter.onnx.ops.matmul import multiply
-from xdlc.converter.onnx.ops.microsoft._arithmetic import times
 from xdlc.converter.onnx.registry import MICROSOFT, Node, importer
 from xdlc.converter.values import Value
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops import _quantized
 from xdlc.converter.onnx.ops._compose import ROUND, compare, number, reduced, select, unary
+from xdlc.converter.onnx.ops._formulas import plus
 from xdlc.converter.onnx.ops.binary import (
     ADD,
     DIVIDE,
@@ -15,7 +16,6 @@ from xdlc.converter.onnx.ops.binary import (
     SUBTRACT,
 )
 from xdlc.converter.onnx.ops.matmul import multiply
-from xdlc.converter.onnx.ops.microsoft._arithmetic import plus
 from xdlc.converter.onnx.registry import MICROSOFT, Node, importer
 from xdlc.converter.values import Value
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from xdlc.converter.builder import Builder
+from xdlc.converter.onnx.ops._formulas import plus
 from xdlc.converter.onnx.ops.conv import convolve
 from xdlc.converter.onnx.ops.microsoft._activations import activated
-from xdlc.converter.onnx.ops.microsoft._arithmetic import plus
 from xdlc.converter.onnx.registry import CHANNEL_LAST, MICROSOFT, Node, importer
 from xdlc.converter.values import Value
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from xdlc.converter.builder import Builder
+from xdlc.converter.onnx.ops._formulas import linear, tanh_gelu, times
 from xdlc.converter.onnx.ops.matmul import gemm, multiply
 from xdlc.converter.onnx.ops.microsoft._activations import activated
-from xdlc.converter.onnx.ops.microsoft._arithmetic import linear, tanh_gelu, times
 from xdlc.converter.onnx.registry import MICROSOFT, Node, importer
 from xdlc.converter.values import Value
 

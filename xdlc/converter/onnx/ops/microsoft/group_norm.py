@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops.microsoft._arithmetic import plus, silu
+from xdlc.converter.onnx.ops._formulas import plus, silu
 from xdlc.converter.onnx.registry import CHANNEL_LAST, MICROSOFT, Node, importer
 from xdlc.converter.values import Value, channel_last
 

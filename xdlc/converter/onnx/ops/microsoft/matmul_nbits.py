@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from xdlc.converter.builder import Builder
+from xdlc.converter.onnx.ops._formulas import fully_connected
 from xdlc.converter.onnx.ops.gather import gather
-from xdlc.converter.onnx.ops.microsoft._arithmetic import fully_connected
 from xdlc.converter.onnx.ops.microsoft._blocks import Blocks, unpacked, unpacked_array
 from xdlc.converter.onnx.registry import ANY, MICROSOFT, Node, importer
 from xdlc.converter.values import Value

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops._compose import number
-from xdlc.converter.onnx.ops.binary import ADD, MULTIPLY
+from xdlc.converter.onnx.ops._compose import ABS, compare, number, select, unary
+from xdlc.converter.onnx.ops.binary import ADD, DIVIDE, GREATER, MULTIPLY
 from xdlc.converter.onnx.ops.matmul import multiply
 from xdlc.converter.onnx.ops.neuron import SIGMOID, TANH, neuron
 from xdlc.converter.onnx.registry import Node
@@ -44,6 +42,16 @@ def silu(b: Builder, x: Value, alpha: float = 1.0) -> Value:
     return b.binary(MULTIPLY, x, neuron(b, times(b, x, alpha), SIGMOID))
 
 
+def softsign(b: Builder, x: Value) -> Value:
+    """Return x / (1 + |x|)."""
+    return b.binary(DIVIDE, x, plus(b, unary(b, ABS, x), number(b, x, 1.0)))
+
+
+def thresholded(b: Builder, x: Value, threshold: float) -> Value:
+    """Return ``x`` where it is above a number, else 0."""
+    return select(b, compare(b, GREATER, x, number(b, x, threshold)), x, number(b, x, 0.0))
+
+
 def normalized(b: Builder, x: Value, scale: Value, bias: Value | None, epsilon: float, *, rms: bool) -> Value:
     """Return ``x`` normalized over its last axis.
 
@@ -59,7 +67,7 @@ def normalized(b: Builder, x: Value, scale: Value, bias: Value | None, epsilon: 
     if bias is not None:
         inputs.append(b.source_order(bias))
     params: dict[str, ir.Param] = {
-        "axes": ir.static("", np.asarray([x.rank - 1], np.uint32)),
+        "axes": ir.u32s([x.rank - 1]),
         "epsilon": ir.f32(epsilon),
     }
     out = b.emit("RmsNorm" if rms else "LayerNorm", inputs, x.shape, x.dtype, params)
