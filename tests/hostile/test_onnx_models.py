@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -476,7 +477,9 @@ def small_models() -> list[Any]:
     if EXAMPLES:
         from onnx.backend.test.loader import load_model_tests
 
-        return [case.model for case in load_model_tests(kind="node")]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return [case.model for case in load_model_tests(kind="node")]
     paths = sorted(path for kind in ("simple", "pytorch-*") for path in DATA.glob(f"{kind}/*/model.onnx"))
     return [onnx.load(path) for path in paths if path.stat().st_size < 4096]
 

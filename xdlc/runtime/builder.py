@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from xdlc.errors import UnsupportedOp
+from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import ArrayData, AxisScaleOffset, DType, Graph, Op, Tensor, TensorData, packed
 from xdlc.ir.stored import encoding_of, real_data, unpacked
 from xdlc.runtime import qdq
@@ -33,14 +33,14 @@ def compute_dtype(dtype: DType) -> Any:
     """Return the numpy dtype that values of a QNN type are computed in.
 
     Raises:
-        TypeError: For strings and the undefined type.
+        ModelError: For strings and the undefined type.
     """
     import numpy
 
     if dtype.kind == "bool":
         return numpy.dtype(numpy.bool_)
     if dtype.kind in ("string", "undefined"):
-        raise TypeError(f"values of type {dtype} cannot be computed with")
+        raise ModelError(f"values of type {dtype} cannot be computed with")
     if dtype.is_integer:
         wide = dtype.bits == 64 or dtype.name == "uint32"
         return numpy.dtype(numpy.int64 if wide else numpy.int32)
@@ -392,8 +392,15 @@ class Builder:
             value: ONNX value of real numbers.
             perm: Axis order that the value is in, as for :meth:`read`.
             dtype: Numpy dtype of the value; default: the one ``tensor`` is computed in.
+
+        Raises:
+            ModelError: If the value has another number of axes than the tensor.
         """
         order = tuple(range(tensor.rank)) if perm is None else tuple(perm)
+        if len(order) != tensor.rank:
+            raise ModelError(
+                f"gives {tensor.name!r} a value of {len(order)} axes, but its shape is {list(tensor.shape)}"
+            )
         held = self.held(tensor)
         if (self.dtype(tensor) if dtype is None else dtype) != held:
             value = self.cast(value, held)

@@ -14,8 +14,8 @@ from xdlc.errors import (
     nearest_names,
     raise_all,
 )
-from xdlc.ir import DType, Graph, Op, Tensor, TensorData
-from xdlc.opdefs import verify_extents
+from xdlc.ir import NATIVE_PACKAGE, DType, Graph, Op, Tensor, TensorData
+from xdlc.opdefs import verify_extents, verify_op
 from xdlc.opdefs.control_flow import called, has_open_rank, reachable, verify_control_flow
 from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder, describe
@@ -306,4 +306,16 @@ def _lower_op(graph: Graph, op: Op, b: Builder) -> XdlcError | None:
             place = describe(graph, op)
             error.where = f"{place}: {error.where}" if error.where else place
         return error
+    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+        return _misfit(graph, op, error)
     return None
+
+
+def _misfit(graph: Graph, op: Op, error: Exception) -> ModelError:
+    """Return what is wrong with an op that a lowering has stumbled over: the breaches of its definition."""
+    breaches = verify_op(op) if op.package == NATIVE_PACKAGE else []
+    return ModelError(
+        "; ".join(breaches) or f"its operands and parameters do not fit together ({error})",
+        where=describe(graph, op),
+        fix="make the DLC again with a converter that keeps to the operation's definition",
+    )

@@ -1,0 +1,226 @@
+"""DLCs of strangers with ops that only the host runs, branches and loops: they run, or end in an error."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+import xdlc
+from tests.hostile.confined import MEGABYTES, SECONDS, End, Server
+from xdlc import ir
+from xdlc.ir import Model, Op, Param, Scalar, Tensor
+from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, INT64, UINT8, UNDEFINED
+from xdlc.runtime.host_kernels import DOMAIN, HOST_KERNELS
+
+BIG = (1 << 63) - 1
+NUMBERS = st.sampled_from([0, 1, -1, 2, 7, 1 << 20, (1 << 31) - 1, 1 << 31, 1 << 62, BIG, -BIG - 1])
+TEXTS = st.sampled_from(
+    ["", "x", '["a"', "[1,2]", "com.microsoft", "\0", "a" * 1000, "graph", "graph_y_body"]
+)
+TYPES = [
+    "No",
+    "",
+    "a\0b",
+    "If",
+    "While",
+    "Scan",
+    "Loop",
+    "PyOp",
+    "ElementWiseNeuron",
+    "Conv2d",
+    "Reinterpret",
+]
+TYPES += sorted(set().union(*HOST_KERNELS.values()))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    held = Server()
+    yield held
+    held.close()
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a DLC, inputs for it, and their list."""
+    folder = tmp_path_factory.mktemp("good")
+    onnx.save(_source(), folder / "model.onnx")
+    model = xdlc.convert(folder / "model.onnx", unroll_loops=0)
+    model.save(folder / "model.dlc")
+    words = []
+    for tensor in model.main.inputs:
+        path = folder / f"{tensor.name}.raw"
+        np.ones(tensor.shape, np.float32).tofile(path)
+        words.append(f"{tensor.name}:={path}")
+    (folder / "list.txt").write_text(" ".join(words) + "\n")
+    return folder
+
+
+def _source() -> Any:
+    def value(name: str, shape: list[int] | None, type: int = TensorProto.FLOAT) -> Any:
+        return helper.make_tensor_value_info(name, type, shape)
+
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Relu", ["s"], ["t"])],
+        "body",
+        [value("i", [], TensorProto.INT64), value("c", [], TensorProto.BOOL), value("s", [1, 4])],
+        [value("d", [], TensorProto.BOOL), value("t", [1, 4])],
+    )
+    branches = [
+        helper.make_graph([helper.make_node(type, ["x"], [type])], type, [], [value(type, [1, 4])])
+        for type in ("Sin", "Cos")
+    ]
+    grams = {"max_gram_length": 1, "min_gram_length": 1, "max_skip_count": 0, "mode": "TF"}
+    grams |= {"ngram_counts": [0], "ngram_indexes": [0, 1], "pool_int64s": [1, 2]}
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["places"]),
+        helper.make_node("Unique", ["x"], ["distinct"], sorted=1),
+        helper.make_node("RandomNormal", [], ["noise"], shape=[2, 2]),
+        helper.make_node("TfIdfVectorizer", ["ids"], ["counts"], **grams),
+        helper.make_node("Multinomial", ["x"], ["drawn"], sample_size=3),
+        helper.make_node("NonMaxSuppression", ["boxes", "scores", "most"], ["kept"]),
+        helper.make_node("If", ["choice"], ["y"], then_branch=branches[0], else_branch=branches[1]),
+        helper.make_node("Loop", ["trips", "", "x"], ["z"], body=body),
+    ]
+    inputs = [value("x", [1, 4]), value("ids", [4], TensorProto.INT64), value("boxes", [1, 3, 4])]
+    inputs += [value("scores", [1, 2, 3]), value("choice", [], TensorProto.BOOL)]
+    inputs += [value("trips", [], TensorProto.INT64)]
+    outputs = [onnx.ValueInfoProto(name=node.output[0]) for node in nodes]
+    known = [numpy_helper.from_array(np.asarray([3]), "most")]
+    graph = helper.make_graph(nodes, "graph", inputs, outputs, known)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+def run(server: Server, folder: Path, good: Path, model: Model) -> End | None:
+    """Run a DLC within the limits and return how it went; None if it cannot even be written."""
+    try:
+        model.save(folder / "model.dlc")
+    except xdlc.XdlcError:
+        return None
+    words = ["--container", folder / "model.dlc", "--input_list", good / "list.txt"]
+    end = server.call("xdlc-net-run", *words, "--output_dir", folder / "out")
+    assert 0 <= end.status < 70, end
+    assert "Traceback" not in end.errors
+    assert end.seconds < SECONDS, end
+    assert end.megabytes < MEGABYTES, end
+    return end
+
+
+def test_the_good_file_is_good(server: Server, good: Path, tmp_path: Path) -> None:
+    end = run(server, tmp_path, good, xdlc.load(good / "model.dlc"))
+    assert end is not None
+    assert not end.status, end.errors
+
+
+def op_of(model: Model, type: str) -> Op:
+    return next(op for graph in model.graphs.values() for op in graph.ops if op.type == type)
+
+
+@pytest.mark.parametrize("type", ["No", "Loop", "PyOp", "Scan", "SequenceEmpty", "../x"])
+@pytest.mark.parametrize("domain", [None, "com.microsoft", "evil", "ai.onnx.ml"])
+def test_types_that_are_not_listed(
+    server: Server, good: Path, tmp_path: Path, type: str, domain: str | None
+) -> None:
+    model = xdlc.load(good / "model.dlc")
+    op = op_of(model, "NonZero")
+    op.type = type
+    if domain is not None:
+        op.params[DOMAIN] = ir.string(domain)
+    end = run(server, tmp_path, good, model)
+    assert end is not None
+    assert end.status
+
+
+@pytest.mark.parametrize("value", [ir.string("x"), ir.f32(float("nan")), ir.static("p", np.arange(3))])
+@pytest.mark.parametrize("type", ["ElementWiseBinary", "ElementWiseUnary", "ElementWiseNeuron"])
+def test_operations_that_are_no_numbers(
+    server: Server, good: Path, tmp_path: Path, type: str, value: Param
+) -> None:
+    model = xdlc.load(good / "model.dlc")
+    op_of(model, type).params["operation"] = value
+    end = run(server, tmp_path, good, model)
+    assert end is not None
+    assert "operation" in end.errors
+
+
+def test_outputs_of_no_type(server: Server, good: Path, tmp_path: Path) -> None:
+    model = xdlc.load(good / "model.dlc")
+    op_of(model, "NonZero").outputs[0].dtype = UNDEFINED
+    end = run(server, tmp_path, good, model)
+    assert end is not None
+    assert "undefined" in end.errors
+
+
+# ------------------------------------------------------------------ fuzzing
+
+
+@st.composite
+def params(draw: Any) -> Param:
+    """Return a parameter of any type."""
+    kind = draw(st.sampled_from(["int", "float", "string", "bool", "ints", "floats"]))
+    if kind == "int":
+        return Scalar(INT64, draw(NUMBERS))
+    if kind == "float":
+        return ir.f32(draw(st.floats(width=32)))
+    if kind == "string":
+        return ir.string(draw(TEXTS))
+    if kind == "bool":
+        return ir.b8(draw(st.booleans()))
+    if kind == "ints":
+        return ir.static("", np.asarray(draw(st.lists(NUMBERS, max_size=6)), np.int64))
+    return ir.static("", np.asarray(draw(st.lists(st.floats(width=32), max_size=6)), np.float32))
+
+
+def _spoil(draw: Any, model: Model) -> None:
+    graph = draw(st.sampled_from(list(model.graphs.values())))
+    op = draw(st.sampled_from(list(graph.ops)))
+    what = draw(st.sampled_from(["param", "type", "input", "fewer", "dtype", "shape"]))
+    if what == "param":
+        name = draw(st.sampled_from([*op.params, DOMAIN, "axis", "body_graph", "to", "shape", "mode"]))
+        if draw(st.booleans()):
+            op.params.pop(name, None)
+            return
+        op.params[name] = param = draw(params())
+        if isinstance(param, Tensor):
+            param.name = f"{op.name}_{name}"
+    elif what == "type":
+        op.type = draw(st.sampled_from(TYPES))
+        op.package = draw(st.sampled_from([ir.HOST_PACKAGE, ir.NATIVE_PACKAGE, "evil"]))
+    elif what == "input" and op.inputs:
+        inputs = list(op.inputs)
+        sources = [tensor for tensor in graph.tensors.values() if tensor.producer is None]
+        inputs[draw(st.integers(0, len(inputs) - 1))] = draw(st.sampled_from([None, *sources]))
+        graph.set_inputs(op, inputs)
+    elif what == "fewer" and op.inputs:
+        graph.set_inputs(op, op.inputs[:-1])
+    elif what == "dtype" and op.outputs:
+        draw(st.sampled_from(op.outputs)).dtype = draw(
+            st.sampled_from([FLOAT32, INT64, INT32, BOOL8, UINT8, UNDEFINED])
+        )
+    elif what == "shape" and op.outputs:
+        tensor = draw(st.sampled_from(op.outputs))
+        extents = st.sampled_from([0, 1, 3, 1 << 20, (1 << 31) - 1])
+        tensor.shape, tensor.dynamic_axes = tuple(draw(st.lists(extents, max_size=5))), ()
+
+
+@settings(
+    max_examples=int(os.environ.get("XDLC_FUZZ_EXAMPLES", "50")),
+    deadline=None,
+    derandomize="XDLC_FUZZ_EXAMPLES" not in os.environ,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(data=st.data())
+def test_spoiled_containers(server: Server, good: Path, tmp_path: Path, data: st.DataObject) -> None:
+    model = xdlc.load(good / "model.dlc")
+    for _ in range(data.draw(st.integers(1, 3))):
+        _spoil(data.draw, model)
+    run(server, tmp_path, good, model)
