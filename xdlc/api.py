@@ -66,7 +66,7 @@ def check(
         ModelError: If the file is no model of its format.
         StorageError: If the file cannot be read.
     """
-    from xdlc.converter.onnx import check as check_onnx
+    from xdlc.converter.onnx.check import check as check_onnx
     from xdlc.converter.onnx import convert as convert_onnx
 
     _check_options("check", convert_onnx, options)

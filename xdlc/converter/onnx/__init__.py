@@ -1,6 +1,8 @@
-"""ONNX importer: an ``.onnx`` file becomes a float (or already quantized) model of the IR."""
+"""ONNX importer: an ``.onnx`` file becomes a float (or already quantized) model of the IR.
 
-from xdlc.converter.onnx.check import check
+A dry run is in :mod:`xdlc.converter.onnx.check`, which a conversion need not load.
+"""
+
 from xdlc.converter.onnx.convert import convert
 
-__all__ = ["check", "convert"]
+__all__ = ["convert"]
