@@ -187,6 +187,7 @@ class EncodingWriter:
     def __init__(self) -> None:
         self.blocks = bytearray()
         self._none = tables.Quantization(NONE)
+        self._limits: dict[int, tables.Range] = {}
 
     def table(self, tensor: Tensor) -> tables.Quantization:
         """Return the table for a tensor's encoding.
@@ -238,21 +239,27 @@ class EncodingWriter:
         block_axis = wide[0] if wide else 0
         # The vendor's own writer puts 0 for the channel axis of blocks of one element.
         axis = next((at for at in reversed(range(tensor.rank)) if at != block_axis), 0) if wide else 0
-        count, ranges = len(encoding.scales), []
-        for identifier, pairs in ((b"SO64", _pairs(encoding)), (b"FR64", bytes(8 * count))):
-            head = BLOCK_HEAD.pack(20, identifier, 0, 6, 12, 4, 6, 8, count)
-            ranges.append(tables.Range(len(self.blocks), len(head) + len(pairs)))
-            self.blocks += head
-            self.blocks += pairs
+        count = len(encoding.scales)
+        scale_offsets = self._buffer(b"SO64", count, _pairs(encoding))
+        if count not in self._limits:  # all of them zeros, so that one serves all weights of the size
+            self._limits[count] = self._buffer(b"FR64", count, bytes(8 * count))
         return tables.BlockAffine(
             axis,
             block_axis,
             encoding.block_shape[block_axis],
             encoding.bits or tensor.dtype.bits,
             tensor.dtype.is_signed,
-            scale_offsets=ranges[0],
-            limits=ranges[1],
+            scale_offsets=scale_offsets,
+            limits=self._limits[count],
         )
+
+    def _buffer(self, identifier: bytes, count: int, pairs: bytes) -> tables.Range:
+        """Append pairs of numbers as a buffer of their own; return where it lies."""
+        head = BLOCK_HEAD.pack(20, identifier, 0, 6, 12, 4, 6, 8, count)
+        start = len(self.blocks)
+        self.blocks += head
+        self.blocks += pairs
+        return tables.Range(start, len(self.blocks) - start)
 
 
 def _pairs(encoding: BlockScaleOffset) -> bytes:
