@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from xdlc.errors import ModelError
-from xdlc.ir import Graph, Model, Op, Origin, Role, Tensor, f32, make_op, static
+from xdlc.ir import ArrayData, Graph, Model, Op, Origin, Role, Tensor, f32, make_op, static
 from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.equal import differences
 
@@ -234,6 +234,33 @@ def test_unique_names_and_parameter_names():
     assert op.params["perm"].name == f"{op.name}_perm"
     assert op.param("perm").tolist() == [0, 1]
     assert op.param("none", 3) == 3
+
+
+def test_what_is_retracted_leaves_its_names_free():
+    graph = chain("Relu")
+    constant = Tensor("c", (2,), FLOAT32, data=ArrayData(np.zeros(2, np.float32)), role=Role.STATIC)
+    graph.unique_name("op0")
+    mark, ops = graph.mark(), len(graph)
+    for _ in range(3):
+        value = tensor(graph.unique_name("t0"))
+        graph.append(make_op(graph, "Add", [graph.tensors["x"], constant], [value], name="op0"))
+    assert graph.unique_name("op0") == "op0_5"
+    graph.retract(mark)
+    assert len(graph) == ops
+    assert set(graph.tensors) == {"x", "t0"}
+    assert graph.unique_name("op0") == "op0_2"
+    check(graph)
+
+
+def test_an_op_is_renamed_with_its_parameters():
+    graph = chain("Relu", "Relu")
+    op = make_op(graph, "Transpose", [graph.tensors["t0"]], [tensor("v")], {"perm": static("", np.arange(1))})
+    graph.append(op)
+    graph.rename_op(op, "other")
+    assert op.params["perm"].name == "other_perm"
+    assert graph.unique_name("Transpose") == "Transpose"
+    with pytest.raises(ModelError, match="two ops would be named 'op0'"):
+        graph.rename_op(op, "op0")
 
 
 def test_models_refuse_two_graphs_of_one_name_and_miss_a_main_graph():

@@ -585,3 +585,22 @@ def test_unrolling_is_bounded(tmp_path):
     model = xdlc.convert(tmp_path / "m.onnx")
     assert sum(len(graph) for graph in model.graphs.values()) < 40_000
     assert time.monotonic() - begun < 30
+
+
+def test_what_no_branch_reads_is_not_handed_to_it(tmp_path):
+    model = same(
+        tmp_path,
+        """g (bool c, float[2,3] x) => (float[2,3] y) {
+            e = Exp(x)
+            y = If (c) <
+                then_branch = a () => (float[2,3] p) { p = If (c) <
+                    then_branch = i () => (float[2,3] s) { s = Neg(x) },
+                    else_branch = j () => (float[2,3] t) { t = Relu(x) u = Abs(e) }
+                > },
+                else_branch = b () => (float[2,3] q) { q = Relu(x) r = Abs(e) }
+            >
+        }""",
+        {"c": TRUE, "x": X},
+        {"c": FALSE, "x": X},
+    )
+    assert [op.type for op in model.main.ops] == ["Reshape", "If"]

@@ -78,6 +78,27 @@ def test_a_noted_transpose_is_an_op_and_others_are_views(models):
         assert note is None or next(graph.ops).name == "moves"
 
 
+def test_names_of_static_operands_are_taken_as_far_as_they_are_free(models):
+    weight = np.ones((3, 4), np.float32)
+    for statics, expected in (('["kernel"]', "kernel"), ('["x"]', "w"), ("[7]", "w"), ("{", "w")):
+        node = noted(helper.make_node("MatMul", ["x", "w"], ["y"], "n"), "op")
+        node.metadata_props.add(key="xdlc.statics", value=statics)
+        model = models.make([node], {"x": [2, 3]}, {"y": [2, 4]}, {"w": weight})
+        (op,) = xdlc.convert(models.save(model)).main.ops
+        assert op.inputs[1].name == expected
+
+
+def test_an_inserted_op_that_has_done_the_work_takes_the_noted_name(models):
+    quantize = helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"], "quantize")
+    reshape = noted(helper.make_node("Reshape", ["s", "one"], ["t"], "n"), "chosen", '["rank 0", "quantize"]')
+    reshape.metadata_props.add(key="xdlc.type", value="Reshape")
+    last = helper.make_node("Mul", ["x", "t"], ["y"], "last")
+    model = models.make([quantize, reshape, last], {"x": [2]}, {"y": [2]}, {"one": np.array([1])})
+    graph = xdlc.convert(models.save(model)).main
+    assert [op.name for op in graph.ops] == ["quantize", "chosen", "last"]
+    assert graph.tensors["t"].producer.name == "chosen"
+
+
 def _model(graph):
     model = xdlc.Model()
     model.add_graph(graph)

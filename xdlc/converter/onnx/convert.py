@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from xdlc import ir, opdefs, passes
 from xdlc.converter.onnx import open_extents
+from xdlc.converter.onnx.control_flow.unread import drop_unread
 from xdlc.converter.onnx.findings import Findings
 from xdlc.converter.onnx.importing import import_model
 from xdlc.converter.onnx.shapes import input_shapes
@@ -72,6 +73,7 @@ def convert(
         passes.run(graph, passes.STORAGE)
     remove_uncalled(model)
     if not found.problems:
+        drop_unread(model)
         open_extents.settle(model)
     for graph in model.graphs.values():
         graph.verify()

@@ -184,6 +184,11 @@ class Cell:
 
 def linear(node: Node, b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
     """Return ``x`` [rows, k] times the transpose of ``weight`` [n, k], plus ``bias``."""
+    if weight.is_static and _is_zero(x) and np.all(np.isfinite(weight.numpy())):
+        nothing = np.zeros((x.shape[0], weight.shape[0]), x.dtype.numpy)
+        if bias is None or bias.is_static:
+            return b.const(nothing if bias is None else nothing + bias.numpy(), f"{b.stem}_start")
+        return b.binary(ADD, b.const(nothing, f"{b.stem}_start"), bias)
     if weight.is_static and (bias is None or bias.is_static):
         inputs = [b.source_order(x), b.source_order(weight)]
         inputs += [] if bias is None else [b.source_order(bias)]
@@ -191,6 +196,11 @@ def linear(node: Node, b: Builder, x: Value, weight: Value, bias: Value | None) 
         return Value(b.emit("FullyConnected", inputs, shape, x.dtype, {"keep_dims": ir.b8(False)}), (0, 1))
     product = multiply(node, b, x, b.transpose(weight, (1, 0)))
     return product if bias is None else b.binary(ADD, product, bias)
+
+
+def _is_zero(x: Value) -> bool:
+    """Return whether a value is known to be zero, like the state that a recurrence starts from."""
+    return x.is_static and not np.any(x.numpy())
 
 
 def unrolled(
