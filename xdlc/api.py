@@ -66,8 +66,8 @@ def check(
         ModelError: If the file is no model of its format.
         StorageError: If the file cannot be read.
     """
-    from xdlc.converter.onnx.check import check as check_onnx
     from xdlc.converter.onnx import convert as convert_onnx
+    from xdlc.converter.onnx.check import check as check_onnx
 
     _check_options("check", convert_onnx, options)
     return check_onnx(path, target=target, input_dims=_checked_dims(input_dims), **options)

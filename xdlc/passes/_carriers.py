@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xdlc import ir
 from xdlc.ir import Op
+from xdlc.opdefs.operations import RELU, RELU_MIN_MAX
 
-_RELU, _RELU_MIN_MAX = 4, 5
 _NEAREST = 0
 # Each result is a value of input 0.
 _MOVES = frozenset(
@@ -79,7 +79,7 @@ def clamps(op: Op) -> bool:
     if op.package != ir.NATIVE_PACKAGE:
         return False
     if op.type == "ElementWiseNeuron":
-        return op.param("operation") in (_RELU, _RELU_MIN_MAX)
+        return op.param("operation") in (RELU, RELU_MIN_MAX)
     return op.type in _CLAMPS
 
 
@@ -104,4 +104,4 @@ def weight_axes(op: Op) -> dict[int, int | None]:
 
 
 def _is_relu(op: Op) -> bool:
-    return op.type == "Relu" or (op.type == "ElementWiseNeuron" and op.param("operation") == _RELU)
+    return op.type == "Relu" or (op.type == "ElementWiseNeuron" and op.param("operation") == RELU)

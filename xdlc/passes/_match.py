@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Origin, Tensor
-
-ADD, DIVIDE, MULTIPLY = 0, 2, 13
+from xdlc.opdefs.operations import DIVIDE, MULTIPLY
 
 
 def is_native(op: Op | None, type: str, operation: int) -> bool:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, TensorData
+from xdlc.opdefs.operations import ADD, DIVIDE, MULTIPLY, SUBTRACT
 from xdlc.passes._affine import channels, fold, foldable_producer, per_channel
-
-ADD, DIVIDE, MULTIPLY, SUBTRACT = 0, 2, 13, 18
 
 
 @dataclass(frozen=True, slots=True)

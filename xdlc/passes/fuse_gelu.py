@@ -7,18 +7,8 @@ from dataclasses import dataclass
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
-from xdlc.passes._match import (
-    ADD,
-    DIVIDE,
-    MULTIPLY,
-    is_binary,
-    is_constant,
-    other_input,
-    product_chain,
-    replace_by_neuron,
-)
-
-GELU = 1
+from xdlc.opdefs.operations import ADD, DIVIDE, GELU, MULTIPLY
+from xdlc.passes._match import is_binary, is_constant, other_input, product_chain, replace_by_neuron
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass
 
 from xdlc.ir import Graph, Op
-from xdlc.passes._match import ADD, is_binary, is_constant, is_native, product_chain, replace_by_neuron
-
-HARD_SIGMOID, HARD_SWISH, RELU_MIN_MAX = 2, 3, 5
+from xdlc.opdefs.operations import ADD, HARD_SIGMOID, HARD_SWISH, RELU_MIN_MAX
+from xdlc.passes._match import is_binary, is_constant, is_native, product_chain, replace_by_neuron
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from xdlc.ir import NATIVE_PACKAGE, Op, Tensor
+from xdlc.opdefs.operations import RELU, RELU_MIN_MAX
 
-RELU, RELU_MIN_MAX = 4, 5
 _NEURON = {
     0: "Elu", 1: "Gelu", 2: "HardSigmoid", 3: "HardSwish", RELU: "Relu", RELU_MIN_MAX: "ReluMinMax",
     6: "Sigmoid", 7: "ElementWiseSoftplus", 8: "Tanh",

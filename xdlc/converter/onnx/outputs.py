@@ -39,8 +39,8 @@ def check_outputs(state: State, out_names: Sequence[str], nodes: Sequence[Any]) 
             state.poisoned.add(name)
         elif name not in state.values and name not in state.poisoned:
             known = [output for node in nodes for output in node.output]
-            fix = nearest_names(name, known) or None
-            state.problems.append(UsageError(f"there is no value {name!r}", where=where, fix=fix))
+            near = nearest_names(name, known) or None
+            state.problems.append(UsageError(f"there is no value {name!r}", where=where, fix=near))
 
 
 def add_outputs(state: State, out_names: Sequence[str]) -> None:

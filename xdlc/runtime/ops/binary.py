@@ -7,16 +7,12 @@ from collections.abc import Callable
 import numpy
 
 from xdlc.ir import Op, Tensor
+from xdlc.opdefs.operations import BINARY as OPERATIONS
 from xdlc.runtime import args, fused, unsigned
 from xdlc.runtime.builder import Builder, Perm
 from xdlc.runtime.registry import lowering
 
 # Numbers of parameter `operation`: OpDef of ElementWiseBinary.
-OPERATIONS = (
-    "Add", "And", "Divide", "Equal", "FloorDiv", "Fmod", "Greater", "GreaterEqual", "Less",
-    "LessEqual", "Maximum", "Minimum", "Mod", "Multiply", "NotEqual", "Or", "Power",
-    "SquaredDifference", "Subtract", "Xor",
-)  # fmt: skip
 ARITHMETIC = {
     "Add": "Add", "Divide": "Div", "Maximum": "Max", "Minimum": "Min", "Multiply": "Mul", "Power": "Pow",
     "Subtract": "Sub",

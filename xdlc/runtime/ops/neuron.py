@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xdlc.ir import Op, Tensor
+from xdlc.opdefs.operations import NEURON as OPERATIONS
 from xdlc.runtime import args, fused
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.registry import lowering
@@ -12,9 +13,6 @@ from xdlc.runtime.registry import lowering
 Function = Callable[[Op, Builder, Tensor, str], str]
 
 # Numbers of parameter `operation`: OpDef of ElementWiseNeuron.
-OPERATIONS = (
-    "Elu", "Gelu", "HardSigmoid", "HardSwish", "Relu", "ReluMinMax", "Sigmoid", "Softplus", "Tanh",
-)  # fmt: skip
 
 
 def _plain(type: str) -> Function:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import numpy
 
 from xdlc.ir import Op
+from xdlc.opdefs.operations import UNARY as OPERATIONS
 from xdlc.runtime import args, unsigned
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.registry import lowering
 
 # Numbers of parameter `operation`: OpDef of ElementWiseUnary.
-OPERATIONS = (
-    "Abs", "Asin", "Atan", "Ceil", "Cos", "Exp", "Floor", "Log", "Neg", "Not", "Reciprocal", "Round", "Rsqrt",
-    "Sign", "Sin", "SquareRoot",
-)  # fmt: skip
 DIRECT = {name: name for name in OPERATIONS if name not in ("Rsqrt", "SquareRoot")} | {"SquareRoot": "Sqrt"}
 FLOAT_ONLY = frozenset(OPERATIONS) - {"Abs", "Neg", "Sign", "Not"}
 BOOL = numpy.dtype(numpy.bool_)

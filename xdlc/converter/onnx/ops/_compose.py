@@ -13,9 +13,6 @@ from xdlc.ir import DType
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import BOOL8, INT32
 
-ABS, ASIN, ATAN, CEIL, COS, EXP, FLOOR, LOG, NEG, NOT, RECIPROCAL, ROUND, RSQRT, SIGN, SIN, SQRT = range(16)
-"""Numbers of ElementWiseUnary's ``operation``."""
-
 
 def number(b: Builder, like: Value, value: float) -> Value:
     """Return one number of the type of ``like``."""

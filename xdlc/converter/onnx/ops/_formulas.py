@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops._compose import ABS, compare, number, select, unary
-from xdlc.converter.onnx.ops.binary import ADD, DIVIDE, GREATER, MULTIPLY
+from xdlc.converter.onnx.ops._compose import compare, number, select, unary
 from xdlc.converter.onnx.ops.matmul import multiply
-from xdlc.converter.onnx.ops.neuron import SIGMOID, TANH, neuron
+from xdlc.converter.onnx.ops.neuron import neuron
 from xdlc.converter.onnx.registry import Node
 from xdlc.converter.values import Value, identity
+from xdlc.opdefs.operations import ABS, ADD, DIVIDE, GREATER, MULTIPLY, SIGMOID, TANH
 
 SQRT_2_OVER_PI = 0.7978845608028654
 CUBIC = 0.044715

@@ -9,14 +9,28 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops._compose import ABS, compare, cut, joined, number, part, select, unary
-from xdlc.converter.onnx.ops.binary import ADD, DIVIDE, GREATER, MAXIMUM, MINIMUM, MULTIPLY
+from xdlc.converter.onnx.ops._compose import compare, cut, joined, number, part, select, unary
 from xdlc.converter.onnx.ops.matmul import multiply
-from xdlc.converter.onnx.ops.neuron import ELU, HARD_SIGMOID, RELU, SIGMOID, SOFTPLUS, TANH, neuron
+from xdlc.converter.onnx.ops.neuron import neuron
 from xdlc.converter.onnx.ops.reverse_sequence import reversed_steps
 from xdlc.converter.onnx.registry import Node
 from xdlc.converter.values import Value
 from xdlc.ir.data import Array
+from xdlc.opdefs.operations import (
+    ABS,
+    ADD,
+    DIVIDE,
+    ELU,
+    GREATER,
+    HARD_SIGMOID,
+    MAXIMUM,
+    MINIMUM,
+    MULTIPLY,
+    RELU,
+    SIGMOID,
+    SOFTPLUS,
+    TANH,
+)
 
 LIMIT = 128  # steps that are unrolled; each is an op or a dozen
 STEPS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}

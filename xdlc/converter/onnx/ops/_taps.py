@@ -11,11 +11,11 @@ from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._compose import compare, select, strided
 from xdlc.converter.onnx.ops._windows import Window
-from xdlc.converter.onnx.ops.binary import ADD, GREATER, MAXIMUM, MULTIPLY
 from xdlc.converter.onnx.registry import Node
 from xdlc.converter.values import Value
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import INT64
+from xdlc.opdefs.operations import ADD, GREATER, MAXIMUM, MULTIPLY
 
 LIMIT = 64  # elements of a window; each costs a StridedSlice and what is done with it
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._compose import number, reversed_along, without_axes
-from xdlc.converter.onnx.ops.binary import SUBTRACT
 from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import INT32, INT64
+from xdlc.opdefs.operations import SUBTRACT
 
 
 @importer("ArgMax", "ArgMin", layout=ANY)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops._compose import SQRT, number, reduced, unary
-from xdlc.converter.onnx.ops.binary import ADD, DIVIDE, MULTIPLY, SUBTRACT
+from xdlc.converter.onnx.ops._compose import number, reduced, unary
 from xdlc.converter.onnx.registry import CHANNEL_LAST, Node, importer
 from xdlc.converter.values import Value, channel_last
 from xdlc.ir import Transform
 from xdlc.ir.data import Array
+from xdlc.opdefs.operations import ADD, DIVIDE, MULTIPLY, SQRT, SUBTRACT
 
 
 @importer("BatchNormalization", since=7, layout=CHANNEL_LAST, ignores=("is_test",))

@@ -6,9 +6,25 @@ from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import BOOL8
-
-ADD, AND, DIVIDE, EQUAL, FLOOR_DIV, FMOD, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL = range(10)
-MAXIMUM, MINIMUM, MOD, MULTIPLY, NOT_EQUAL, OR, POWER, SQUARED_DIFFERENCE, SUBTRACT, XOR = range(10, 20)
+from xdlc.opdefs.operations import (
+    ADD,
+    AND,
+    DIVIDE,
+    EQUAL,
+    FMOD,
+    GREATER,
+    GREATER_EQUAL,
+    LESS,
+    LESS_EQUAL,
+    MAXIMUM,
+    MINIMUM,
+    MOD,
+    MULTIPLY,
+    OR,
+    POWER,
+    SUBTRACT,
+    XOR,
+)
 
 _ARITHMETIC = {"Add": ADD, "Sub": SUBTRACT, "Mul": MULTIPLY, "Div": DIVIDE}
 _COMPARISONS = {"Equal": EQUAL, "Greater": GREATER, "Less": LESS}

@@ -8,11 +8,11 @@ from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx import protobuf
 from xdlc.converter.onnx.ops._compose import compare, number, select
-from xdlc.converter.onnx.ops.binary import FLOOR_DIV, LESS, MINIMUM, MULTIPLY
 from xdlc.converter.onnx.registry import Node, importer
 from xdlc.converter.values import Value, identity
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import BOOL8, INT32, INT64, UINT8, UINT64
+from xdlc.opdefs.operations import FLOOR_DIV, LESS, MINIMUM, MULTIPLY
 
 _LONG = 62  # most bits by which one division by a positive 64-bit number shifts
 

@@ -6,11 +6,11 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops.binary import MAXIMUM, MINIMUM
-from xdlc.converter.onnx.ops.neuron import RELU, RELU_MIN_MAX, neuron
+from xdlc.converter.onnx.ops.neuron import neuron
 from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import FLOAT64
+from xdlc.opdefs.operations import MAXIMUM, MINIMUM, RELU, RELU_MIN_MAX
 
 
 @importer("Clip", since=6, layout=ANY)

@@ -6,10 +6,10 @@ from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops import _formulas
 from xdlc.converter.onnx.ops._compose import compare, number, select
-from xdlc.converter.onnx.ops.binary import ADD, DIVIDE, GREATER, MULTIPLY, SUBTRACT
-from xdlc.converter.onnx.ops.neuron import ELU, SOFTPLUS, TANH, neuron
+from xdlc.converter.onnx.ops.neuron import neuron
 from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value
+from xdlc.opdefs.operations import ADD, DIVIDE, ELU, GREATER, MULTIPLY, SOFTPLUS, SUBTRACT, TANH
 
 
 @importer("Selu", since=6, layout=ANY)

@@ -6,9 +6,9 @@ import numpy as np
 
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._compose import joined, part, reversed_along
-from xdlc.converter.onnx.ops.binary import MULTIPLY
 from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value
+from xdlc.opdefs.operations import MULTIPLY
 
 
 @importer("CumProd", since=26, layout=ANY)

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._compose import reduced, strided
-from xdlc.converter.onnx.ops.binary import MULTIPLY
 from xdlc.converter.onnx.ops.matmul import multiply
 from xdlc.converter.onnx.registry import Node, importer
 from xdlc.converter.values import Value
+from xdlc.opdefs.operations import MULTIPLY
 
 Labels = list[str]
 _BATCH_AXES = 3  # a product of rank 5 is the most that backends take

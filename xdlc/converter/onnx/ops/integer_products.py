@@ -12,10 +12,10 @@ from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._compose import joined, part, product
 from xdlc.converter.onnx.ops._taps import taps
 from xdlc.converter.onnx.ops._windows import window
-from xdlc.converter.onnx.ops.binary import ADD, SUBTRACT
 from xdlc.converter.onnx.registry import Node, importer
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import INT32
+from xdlc.opdefs.operations import ADD, SUBTRACT
 
 
 @importer("MatMulInteger", since=10)

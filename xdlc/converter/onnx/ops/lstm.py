@@ -10,10 +10,10 @@ from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._compose import number, part
 from xdlc.converter.onnx.ops._recurrent import Cell, directions, lengths, time_major, unrolled
-from xdlc.converter.onnx.ops.binary import SUBTRACT
 from xdlc.converter.onnx.registry import Node, importer
 from xdlc.converter.values import Value, identity
 from xdlc.ir import Tensor, TensorData
+from xdlc.opdefs.operations import SUBTRACT
 
 # Stated because the vendor's reader states them for a file without them.
 _DEFAULTS: dict[str, ir.Param] = {

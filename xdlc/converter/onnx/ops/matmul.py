@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops.binary import ADD, MULTIPLY
 from xdlc.converter.onnx.registry import Node, importer
 from xdlc.converter.values import Value, broadcast, identity
 from xdlc.ir import Tensor
+from xdlc.opdefs.operations import ADD, MULTIPLY
 
 
 @importer("MatMul")

@@ -8,8 +8,7 @@ from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value
-
-ELU, GELU, HARD_SIGMOID, HARD_SWISH, RELU, RELU_MIN_MAX, SIGMOID, SOFTPLUS, TANH = range(9)
+from xdlc.opdefs.operations import ELU, GELU, HARD_SIGMOID, HARD_SWISH, RELU, SIGMOID, SOFTPLUS, TANH
 
 
 def neuron(b: Builder, value: Value, operation: int, params: Mapping[str, ir.Param] | None = None) -> Value:

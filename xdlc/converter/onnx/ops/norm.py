@@ -9,20 +9,10 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx import protobuf
-from xdlc.converter.onnx.ops._compose import (
-    ABS,
-    RSQRT,
-    compare,
-    joined,
-    number,
-    part,
-    reduced,
-    select,
-    unary,
-)
-from xdlc.converter.onnx.ops.binary import ADD, DIVIDE, EQUAL, MULTIPLY, POWER, SUBTRACT
+from xdlc.converter.onnx.ops._compose import compare, joined, number, part, reduced, select, unary
 from xdlc.converter.onnx.registry import ANY, CHANNEL_LAST, Node, importer
 from xdlc.converter.values import Value, channel_last, identity
+from xdlc.opdefs.operations import ABS, ADD, DIVIDE, EQUAL, MULTIPLY, POWER, RSQRT, SUBTRACT
 
 
 # Tools of onnxruntime misspell epsilon; onnxruntime passes over what it does not know.

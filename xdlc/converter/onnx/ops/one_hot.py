@@ -9,11 +9,11 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._compose import compare, number, select
-from xdlc.converter.onnx.ops.binary import ADD, LESS
 from xdlc.converter.onnx.registry import Node, importer
 from xdlc.converter.values import Value, identity
 from xdlc.ir import DType, Scalar, Tensor
 from xdlc.ir.dtype import INT32
+from xdlc.opdefs.operations import ADD, LESS
 
 
 @importer("OneHot", since=9)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops._compose import SQRT, compare, number, select, unary
-from xdlc.converter.onnx.ops.binary import ADD, DIVIDE, GREATER, MULTIPLY, POWER, SUBTRACT
+from xdlc.converter.onnx.ops._compose import compare, number, select, unary
 from xdlc.converter.onnx.registry import Node, importer
 from xdlc.converter.values import Value
+from xdlc.opdefs.operations import ADD, DIVIDE, GREATER, MULTIPLY, POWER, SQRT, SUBTRACT
 
 _DOMAIN = "ai.onnx.preview.training"
 Update = Callable[[Value, Value, Sequence[Value]], Sequence[Value]]

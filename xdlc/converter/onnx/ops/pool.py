@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops._compose import ABS, number, reduced, unary
+from xdlc.converter.onnx.ops._compose import number, reduced, unary
 from xdlc.converter.onnx.ops._taps import (
     dilated_maximum,
     dilated_mean,
@@ -15,10 +15,10 @@ from xdlc.converter.onnx.ops._taps import (
     taps,
 )
 from xdlc.converter.onnx.ops._windows import Window, window
-from xdlc.converter.onnx.ops.binary import ADD, MULTIPLY, POWER
 from xdlc.converter.onnx.ops.expand import tiled
 from xdlc.converter.onnx.registry import CHANNEL_LAST, Node, importer
 from xdlc.converter.values import Value, channel_last
+from xdlc.opdefs.operations import ABS, ADD, MULTIPLY, POWER
 
 _STEMS = {"MaxPool": "PoolMax", "AveragePool": "PoolAvg", "LpPool": "L2Pool"}
 

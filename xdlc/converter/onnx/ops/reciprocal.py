@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops.binary import DIVIDE
 from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value
+from xdlc.opdefs.operations import DIVIDE
 
 
 @importer("Reciprocal", since=6, layout=ANY)

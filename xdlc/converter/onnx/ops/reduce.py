@@ -6,11 +6,11 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops._compose import ABS, EXP, LOG, SQRT, reduced, unary
-from xdlc.converter.onnx.ops.binary import ADD, MULTIPLY, SUBTRACT
-from xdlc.converter.onnx.ops.neuron import RELU_MIN_MAX, neuron
+from xdlc.converter.onnx.ops._compose import reduced, unary
+from xdlc.converter.onnx.ops.neuron import neuron
 from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value
+from xdlc.opdefs.operations import ABS, ADD, EXP, LOG, MULTIPLY, RELU_MIN_MAX, SQRT, SUBTRACT
 
 _TYPES = {f"Reduce{name}": f"Reduce{name}" for name in ("Max", "Mean", "Min", "Prod", "Sum")}
 

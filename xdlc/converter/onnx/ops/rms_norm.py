@@ -8,9 +8,9 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops.binary import MULTIPLY
 from xdlc.converter.onnx.registry import Node, importer
 from xdlc.converter.values import Value, identity
+from xdlc.opdefs.operations import MULTIPLY
 
 
 @importer("RMSNormalization", since=23, ignores=("stash_type",))

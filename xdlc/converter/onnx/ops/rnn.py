@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._compose import number
 from xdlc.converter.onnx.ops._recurrent import Cell, time_major, unrolled
-from xdlc.converter.onnx.ops.binary import SUBTRACT
 from xdlc.converter.onnx.registry import Node, importer
 from xdlc.converter.values import Value
+from xdlc.opdefs.operations import SUBTRACT
 
 UPDATE, RESET, HIDDEN = range(3)
 

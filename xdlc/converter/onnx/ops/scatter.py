@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops._compose import NEG, number, unary
-from xdlc.converter.onnx.ops.binary import SUBTRACT
+from xdlc.converter.onnx.ops._compose import number, unary
 from xdlc.converter.onnx.ops.gather import index_value, tuple_value
 from xdlc.converter.onnx.registry import Node, importer
 from xdlc.converter.values import Value, identity
+from xdlc.opdefs.operations import NEG, SUBTRACT
 
 _REDUCTIONS = {"none": 0, "add": 1, "mul": 2, "max": 3}
 

@@ -7,10 +7,10 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._compose import picked
-from xdlc.converter.onnx.ops.binary import MULTIPLY
 from xdlc.converter.onnx.registry import Node, importer
 from xdlc.converter.values import Value
 from xdlc.ir.data import Array
+from xdlc.opdefs.operations import MULTIPLY
 
 
 @importer("STFT", since=17)

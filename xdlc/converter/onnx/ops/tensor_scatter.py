@@ -6,11 +6,11 @@ import numpy as np
 
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._compose import number, scattered
-from xdlc.converter.onnx.ops.binary import ADD, MOD
 from xdlc.converter.onnx.ops.expand import tiled
 from xdlc.converter.onnx.registry import Node, importer
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import INT32
+from xdlc.opdefs.operations import ADD, MOD
 
 
 @importer("TensorScatter", since=24)

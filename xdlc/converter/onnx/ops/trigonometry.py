@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops._compose import ASIN, COS, EXP, NEG, SIN, number, unary
-from xdlc.converter.onnx.ops.binary import ADD, DIVIDE, SUBTRACT
+from xdlc.converter.onnx.ops._compose import number, unary
 from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value
+from xdlc.opdefs.operations import ADD, ASIN, COS, DIVIDE, EXP, NEG, SIN, SUBTRACT
 
 
 @importer("Tan", since=7, layout=ANY, dynamic=True)

@@ -6,22 +6,23 @@ from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops import _compose
 from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value
+from xdlc.opdefs import operations
 
 _OPERATIONS = {
-    "Abs": _compose.ABS,
-    "Asin": _compose.ASIN,
-    "Atan": _compose.ATAN,
-    "Ceil": _compose.CEIL,
-    "Cos": _compose.COS,
-    "Exp": _compose.EXP,
-    "Floor": _compose.FLOOR,
-    "Log": _compose.LOG,
-    "Neg": _compose.NEG,
-    "Not": _compose.NOT,
-    "Round": _compose.ROUND,
-    "Sign": _compose.SIGN,
-    "Sin": _compose.SIN,
-    "Sqrt": _compose.SQRT,
+    "Abs": operations.ABS,
+    "Asin": operations.ASIN,
+    "Atan": operations.ATAN,
+    "Ceil": operations.CEIL,
+    "Cos": operations.COS,
+    "Exp": operations.EXP,
+    "Floor": operations.FLOOR,
+    "Log": operations.LOG,
+    "Neg": operations.NEG,
+    "Not": operations.NOT,
+    "Round": operations.ROUND,
+    "Sign": operations.SIGN,
+    "Sin": operations.SIN,
+    "Sqrt": operations.SQRT,
 }
 
 

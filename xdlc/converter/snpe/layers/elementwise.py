@@ -5,9 +5,9 @@ from __future__ import annotations
 from xdlc import ir
 from xdlc.converter.snpe.registry import Layer, layer
 from xdlc.ir import Param
+from xdlc.opdefs.operations import ABS, ADD, RELU, RELU_MIN_MAX, SIGMOID
 
 # Numbers of QNN's operations: OpDefs of ElementWiseBinary, ElementWiseUnary and ElementWiseNeuron.
-ADD, ABS, RELU, RELU_MIN_MAX, SIGMOID = 0, 0, 4, 5, 6
 BINARY = {0: "sum"}
 UNARY = {8: "absolute value"}
 NEURONS = {1: "rectifier", 3: "sigmoid", 4: "rectifier with bounds"}

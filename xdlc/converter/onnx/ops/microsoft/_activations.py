@@ -8,19 +8,10 @@ from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops import _formulas
 from xdlc.converter.onnx.ops._compose import number
-from xdlc.converter.onnx.ops.neuron import (
-    ELU,
-    HARD_SIGMOID,
-    HARD_SWISH,
-    RELU,
-    RELU_MIN_MAX,
-    SIGMOID,
-    SOFTPLUS,
-    TANH,
-    neuron,
-)
+from xdlc.converter.onnx.ops.neuron import neuron
 from xdlc.converter.onnx.registry import Node
 from xdlc.converter.values import Value
+from xdlc.opdefs.operations import ELU, HARD_SIGMOID, HARD_SWISH, RELU, RELU_MIN_MAX, SIGMOID, SOFTPLUS, TANH
 
 Activation = Callable[[Builder, Value, Sequence[float]], Value]
 

@@ -15,13 +15,13 @@ import numpy as np
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._compose import compare, joined, number, part, select
 from xdlc.converter.onnx.ops._formulas import plus, times
-from xdlc.converter.onnx.ops.binary import GREATER, GREATER_EQUAL, LESS, MINIMUM, OR
 from xdlc.converter.onnx.ops.matmul import multiply
 from xdlc.converter.onnx.ops.softmax import along
 from xdlc.converter.onnx.registry import Node
 from xdlc.converter.values import Value
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import INT32
+from xdlc.opdefs.operations import GREATER, GREATER_EQUAL, LESS, MINIMUM, OR
 
 FILTER = -10000.0
 

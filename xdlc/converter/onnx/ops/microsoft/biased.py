@@ -6,10 +6,10 @@ import math
 
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._formulas import plus
-from xdlc.converter.onnx.ops.binary import ADD, MULTIPLY
 from xdlc.converter.onnx.ops.softmax import along
 from xdlc.converter.onnx.registry import ANY, MICROSOFT, Node, importer
 from xdlc.converter.values import Value
+from xdlc.opdefs.operations import ADD, MULTIPLY
 
 
 @importer("BiasAdd", domain=MICROSOFT, layout=ANY, dynamic=True)

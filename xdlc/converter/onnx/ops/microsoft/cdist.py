@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx.ops._compose import SQRT, number, reduced, unary
+from xdlc.converter.onnx.ops._compose import number, reduced, unary
 from xdlc.converter.onnx.ops._formulas import times
-from xdlc.converter.onnx.ops.binary import ADD, MAXIMUM, MULTIPLY
 from xdlc.converter.onnx.ops.matmul import multiply
 from xdlc.converter.onnx.registry import MICROSOFT, Node, importer
 from xdlc.converter.values import Value
+from xdlc.opdefs.operations import ADD, MAXIMUM, MULTIPLY, SQRT
 
 
 @importer("CDist", domain=MICROSOFT)

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops import _quantized
-from xdlc.converter.onnx.ops._compose import ROUND, compare, number, reduced, select, unary
+from xdlc.converter.onnx.ops._compose import compare, number, reduced, select, unary
 from xdlc.converter.onnx.ops._formulas import plus
-from xdlc.converter.onnx.ops.binary import (
-    ADD,
-    DIVIDE,
-    EQUAL,
-    MAXIMUM,
-    MINIMUM,
-    MULTIPLY,
-    SUBTRACT,
-)
 from xdlc.converter.onnx.ops.matmul import multiply
 from xdlc.converter.onnx.registry import MICROSOFT, Node, importer
 from xdlc.converter.values import Value
+from xdlc.opdefs.operations import ADD, DIVIDE, EQUAL, MAXIMUM, MINIMUM, MULTIPLY, ROUND, SUBTRACT
 
 _STEPS = 255.0
 

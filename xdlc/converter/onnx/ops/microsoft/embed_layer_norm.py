@@ -8,10 +8,10 @@ from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._compose import compare, part, reduced
 from xdlc.converter.onnx.ops._formulas import normalized, plus
-from xdlc.converter.onnx.ops.binary import EQUAL
 from xdlc.converter.onnx.registry import MICROSOFT, Node, importer
 from xdlc.converter.values import Value, identity
 from xdlc.ir.dtype import INT32
+from xdlc.opdefs.operations import EQUAL
 
 
 @importer("EmbedLayerNormalization", domain=MICROSOFT, ignores=("mask_index_type",))

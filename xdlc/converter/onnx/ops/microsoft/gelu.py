@@ -5,10 +5,10 @@ from __future__ import annotations
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._compose import part
 from xdlc.converter.onnx.ops._formulas import plus, silu, tanh_gelu
-from xdlc.converter.onnx.ops.binary import ADD, MULTIPLY
-from xdlc.converter.onnx.ops.neuron import GELU, neuron
+from xdlc.converter.onnx.ops.neuron import neuron
 from xdlc.converter.onnx.registry import ANY, MICROSOFT, Node, importer
 from xdlc.converter.values import Value
+from xdlc.opdefs.operations import ADD, GELU, MULTIPLY
 
 
 @importer("Gelu", domain=MICROSOFT, layout=ANY, dynamic=True)

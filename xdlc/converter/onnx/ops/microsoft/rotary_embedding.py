@@ -7,10 +7,10 @@ import numpy as np
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._compose import joined, part
-from xdlc.converter.onnx.ops.binary import ADD, MULTIPLY, SUBTRACT
 from xdlc.converter.onnx.registry import MICROSOFT, Node, importer
 from xdlc.converter.values import Value, identity
 from xdlc.ir.dtype import INT32
+from xdlc.opdefs.operations import ADD, MULTIPLY, SUBTRACT
 
 
 @importer("RotaryEmbedding", domain=MICROSOFT, ignores=("scale",))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.ops._formulas import normalized, plus, silu
-from xdlc.converter.onnx.ops.binary import MULTIPLY
-from xdlc.converter.onnx.ops.neuron import SIGMOID, neuron
+from xdlc.converter.onnx.ops.neuron import neuron
 from xdlc.converter.onnx.ops.rms_norm import rms_normalization
 from xdlc.converter.onnx.registry import MICROSOFT, Node, importer
 from xdlc.converter.values import Value
+from xdlc.opdefs.operations import MULTIPLY, SIGMOID
 
 
 @importer("SkipLayerNormalization", domain=MICROSOFT)
