@@ -29,11 +29,12 @@ TOOLS = ("xdlc", "cp", "ort", "dump")
 
 @dataclass(frozen=True)
 class Figure:
-    """One tool on one model: seconds and bytes, or why there are none."""
+    """One tool on one model: seconds and bytes, or why there are none; ``cpu`` are seconds of processor."""
 
     seconds: float = 0.0
     memory: int = 0
     failure: str = ""
+    cpu: float = 0.0
 
 
 def source_files(model: Path) -> list[str]:
@@ -65,7 +66,7 @@ def measure(words: list[str]) -> Figure:
             errors.seek(0)
             lines = errors.read().decode(errors="replace").strip().splitlines() or ["no message"]
             return Figure(failure=f"exit {process.returncode}: {lines[0][:70]}")
-    return Figure(seconds, usage.ru_maxrss * 1024)
+    return Figure(seconds, usage.ru_maxrss * 1024, cpu=usage.ru_utime + usage.ru_stime)
 
 
 def compare(

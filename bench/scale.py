@@ -3,8 +3,9 @@
     python bench/scale.py
     python bench/scale.py --sizes 1000,10000 --shapes wide,outputs
 
-Each step runs in a process of its own; wall time and peak resident memory are those of the whole
-process, start-up included.  The models are made here, of cheap operators on small tensors:
+Each step runs in a process of its own; time and peak resident memory are those of the whole process,
+start-up included.  What a node costs is processor time, beyond what the smallest model takes.  The models
+are made here, of cheap operators on small tensors:
 
     chain    every node reads the one before; each fourth adds a constant of its own
     wide     a thousand chains side by side, summed up at the end
@@ -14,12 +15,13 @@ process, start-up included.  The models are made here, of cheap operators on sma
     convert  xconv-onnx-to-dlc
     info     xdlc-info of the result
     check    onnx: load and check, the least that a tool can do
-    session  onnxruntime: a session without optimizations
+    session  onnxruntime: a session without optimizations; takes quadratic time for many outputs
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -126,14 +128,23 @@ def command(step: str, model: Path) -> list[str]:
     return [sys.executable, str(PEERS), step, str(model)]
 
 
-def line(shape: str, size: int, step: str, figure: Figure, empty: Figure) -> str:
-    """Return a row of the table; what a node costs is beyond what the smallest model costs."""
-    head = f"{shape:<9}{size:>9}  {step:<8}"
+def row(*cells: object) -> str:
+    """Return a row of the table."""
+    widths = (-9, 9, -9, 9, 9, 9, 9, 9)
+    shown = [f"{cell:.1f}" if isinstance(cell, float) else str(cell) for cell in cells]
+    return "  ".join(
+        f"{text:<{-width}}" if width < 0 else f"{text:>{width}}"
+        for text, width in zip(shown, widths, strict=False)
+    )
+
+
+def cost(size: int, figure: Figure, empty: Figure) -> list[object]:
+    """Return the figures of a step."""
     if figure.failure:
-        return f"{head}  {figure.failure}"
-    node = (figure.seconds - empty.seconds) / size * 1e6
+        return [figure.failure]
+    node = (figure.cpu - empty.cpu) / size * 1e6
     memory = (figure.memory - empty.memory) / size
-    return f"{head}{figure.seconds:>10.2f}{figure.memory / 1e6:>11.0f}{node:>12.1f}{memory:>12.0f}"
+    return [figure.seconds, figure.cpu, round(figure.memory / 1e6), node, round(memory)]
 
 
 def main() -> int:
@@ -145,19 +156,22 @@ def main() -> int:
     parser.add_argument("--steps", default=",".join(STEPS), help="comma list of " + ", ".join(STEPS))
     given = parser.parse_args()
     failed = False
-    print(f"{'shape':<9}{'nodes':>9}  {'step':<8}{'seconds':>10}{'peak MB':>11}{'us/node':>12}{'B/node':>12}")
+    print(row("shape", "nodes", "step", "seconds", "cpu", "peak MB", "us/node", "B/node"))
     for shape in given.shapes.split(","):
         empty: dict[str, Figure] = {}
         for size in (4, *map(int, given.sizes.split(","))):
             with tempfile.TemporaryDirectory() as folder:
                 model = Path(folder, "model.onnx")
-                write(shape, size, model)
+                # in a process of its own, for a child's peak memory begins with that of its parent
+                made = multiprocessing.Process(target=write, args=(shape, size, model))
+                made.start()
+                made.join()
                 for step in given.steps.split(","):
                     figure = measure(command(step, model))
                     base = empty.setdefault(step, figure)
                     failed |= bool(figure.failure) and step in ("convert", "info")
                     if base is not figure:
-                        print(line(shape, size, step, figure, base), flush=True)
+                        print(row(shape, size, step, *cost(size, figure, base)), flush=True)
     return int(failed)
 
 

@@ -140,6 +140,15 @@ def test_types_that_are_not_listed(
     assert end.status
 
 
+def test_types_that_steer_a_terminal(server: Server, good: Path, tmp_path: Path) -> None:
+    model = xdlc.load(good / "model.dlc")
+    op_of(model, "NonZero").type = "\x1b[31m\u202eNo"
+    end = run(server, tmp_path, good, model)
+    assert end is not None
+    assert end.status
+    assert not {"\x1b", "\u202e"} & set(end.errors)
+
+
 @pytest.mark.parametrize("value", [ir.string("x"), ir.f32(float("nan")), ir.static("p", np.arange(3))])
 @pytest.mark.parametrize("type", ["ElementWiseBinary", "ElementWiseUnary", "ElementWiseNeuron"])
 def test_operations_that_are_no_numbers(

@@ -14,7 +14,7 @@ import click
 
 from xdlc import __version__
 from xdlc.cli.problems import error_lines
-from xdlc.cli.text import WIDTH
+from xdlc.cli.text import WIDTH, clean
 from xdlc.errors import BackendError, StorageError, UsageError, XdlcError
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
@@ -96,7 +96,8 @@ def _give_up(ctx: click.Context, message: str, code: int) -> NoReturn:
         import traceback
 
         traceback.print_exc()
-    click.echo(f"{ctx.command_path}: {message}", err=True)
+    shown = "\n".join(clean(line) for line in message.split("\n"))
+    click.echo(f"{ctx.command_path}: {shown}", err=True)
     ctx.exit(code)
 
 
