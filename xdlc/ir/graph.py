@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -99,6 +99,23 @@ class Op:
     def is_inserted(self) -> bool:
         """Whether the source has no such op; the reason of an op of the host is why it is one."""
         return self.origin.reason is not None and self.package != HOST_PACKAGE
+
+    def twin(self, tensor_of: Callable[[Tensor], Tensor], *, name: str | None = None) -> Op:
+        """Return an op like this one on other tensors, in no graph yet; the parameters are the same objects.
+
+        Args:
+            tensor_of: Gives the tensor that stands for one of this op's; inputs are asked for first.
+            name: Name of the other op; default: the same.
+        """
+        return Op(
+            self.type,
+            [None if tensor is None else tensor_of(tensor) for tensor in self._inputs],
+            [tensor_of(tensor) for tensor in self._outputs],
+            self.params,
+            name=self.name if name is None else name,
+            package=self.package,
+            origin=self.origin,
+        )
 
     def param(self, name: str, default: Any = None) -> Any:
         """Return a parameter's plain value: a Python scalar, or an array for a tensor parameter."""
@@ -416,20 +433,12 @@ class Graph:
         twin.inputs = [twins[tensor] for tensor in self.inputs]
         twin.outputs = [twins[tensor] for tensor in self.outputs]
         for op in self.ops:
-            twin.append(
-                Op(
-                    op.type,
-                    [None if tensor is None else twins[tensor] for tensor in op._inputs],
-                    [twins[tensor] for tensor in op._outputs],
-                    {
-                        key: _tensor_copy(param) if isinstance(param, Tensor) else param
-                        for key, param in op.params.items()
-                    },
-                    name=op.name,
-                    package=op.package,
-                    origin=op.origin,
-                )
-            )
+            made = op.twin(twins.__getitem__)
+            made.params = {
+                key: _tensor_copy(param) if isinstance(param, Tensor) else param
+                for key, param in op.params.items()
+            }
+            twin.append(made)
         return twin
 
     def verify(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Op, Role, Tensor
+from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Role, Tensor
 from xdlc.opdefs.control_flow import Loop
 
 Array = Any  # numpy.ndarray
@@ -105,15 +105,5 @@ def _append(graph: Graph, cond: Graph, inputs: Sequence[Tensor]) -> Tensor:
         return twins[tensor]
 
     for op in cond.ops:
-        graph.append(
-            Op(
-                op.type,
-                [None if tensor is None else twin(tensor) for tensor in op.inputs],
-                [twin(tensor) for tensor in op.outputs],
-                op.params,
-                name=graph.unique_name(op.name),
-                package=op.package,
-                origin=op.origin,
-            )
-        )
+        graph.append(op.twin(twin, name=graph.unique_name(op.name)))
     return twin(cond.outputs[0])

@@ -319,17 +319,7 @@ def _segment(graph: Graph, ops: Sequence[Op], outputs: Sequence[str]) -> Graph:
         for tensor in op.inputs:
             if tensor is not None and not tensor.is_static and tensor not in made and tensor not in twins:
                 part.add_input(twin(tensor))
-        part.append(
-            Op(
-                op.type,
-                [None if tensor is None else twin(tensor) for tensor in op.inputs],
-                [twin(tensor) for tensor in op.outputs],
-                op.params,
-                name=op.name,
-                package=op.package,
-                origin=op.origin,
-            )
-        )
+        part.append(op.twin(twin))
     for name in outputs:
         part.add_output(part.tensors[name])
     return part
