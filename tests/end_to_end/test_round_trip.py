@@ -25,7 +25,6 @@ OTHERWISE = {
     "qdq_convs": BIAS,
     "test_LSTM_tanh_bidirectional_model/model": RESHAPED,
     "silero_vad_half": RESHAPED,
-    "if_mul": BRANCHES,
     "relu_with_optional": BRANCHES,
     "silero_vad": BRANCHES,
     "three_layer_nested_subgraph": BRANCHES,

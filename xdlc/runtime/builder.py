@@ -96,6 +96,7 @@ class Builder:
         self._is_inner = False
         self._owner: Op | None = None
         self.opsets: dict[str, int] = {"": HOST_OPSET}
+        self.inner_graphs: dict[str, dict[str, Builder]] = {}
 
     def inner(self, graph: Graph, nodes: list[Any] | None = None) -> Builder:
         """Return a builder for a graph that the current op runs.
@@ -114,7 +115,7 @@ class Builder:
         made.constants, made.initializers, made._shared = self.constants, self.initializers, self._shared
         made._taken, made._counts, made._reserved = self._taken, self._counts, self._reserved
         made.node_ops, made._node_counts = self.node_ops, self._node_counts
-        made.opsets = self.opsets
+        made.opsets, made.inner_graphs = self.opsets, self.inner_graphs
         made._is_inner = True
         return made
 
@@ -149,6 +150,10 @@ class Builder:
         Attributes that are None are left out; an empty input name leaves out an optional input.
         """
         return self.nodes_out(type, inputs, 1, domain=domain, **attrs)[0]
+
+    def note_inner(self, **graphs: Builder) -> None:
+        """Note what the last node's graphs were made by, by the attributes that hold them."""
+        self.inner_graphs[self.nodes[-1].name] = graphs
 
     def require_opset(self, domain: str, version: int) -> None:
         """Make the model import at least this version of an operator domain."""

@@ -117,6 +117,11 @@ class Lowered:
         """Return the name of a new initializer."""
         return self._builder.constant(array)
 
+    def inner(self, node: str) -> dict[str, Lowered]:
+        """Return the graphs that an ONNX node runs, by its attributes."""
+        made = self._builder.inner_graphs.get(node, {})
+        return {key: Lowered(inner.graph, inner, {}, []) for key, inner in made.items()}
+
     def op_of(self, node: str) -> Op | None:
         """Return the op that an ONNX node was made for, or None."""
         return self._builder.node_ops.get(node)

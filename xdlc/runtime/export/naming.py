@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from xdlc.ir import Op, Tensor
 from xdlc.opdefs.control_flow import has_open_rank
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, NodeProto
+    from onnx import GraphProto, ModelProto, NodeProto
 
     from xdlc.runtime.lower import Lowered
 
@@ -23,6 +24,9 @@ def carry_names(lowered: Lowered) -> tuple[ModelProto, dict[str, tuple[str, ...]
     """
     proto = lowered.proto
     renamed = _value_names(lowered, proto)
+    taken = {entry.name for entry in (*proto.graph.input, *proto.graph.output, *proto.graph.initializer)}
+    taken.update(renamed.get(name, name) for node in proto.graph.node for name in node.output)
+    inner = list(_inner_graphs(lowered, proto.graph.node, renamed, taken))
     kept = []
     for node in proto.graph.node:
         if node.op_type == "Identity" and renamed.get(node.input[0]) == node.output[0]:
@@ -30,12 +34,11 @@ def carry_names(lowered: Lowered) -> tuple[ModelProto, dict[str, tuple[str, ...]
         _rename_reads(node, renamed)
         node.output[:] = [renamed.get(name, name) for name in node.output]
         kept.append(node)
-    held = {
-        tensor.name: tuple(dict.fromkeys(renamed.get(name, name) for name in values))
-        for tensor in lowered.graph.tensors.values()
-        if (values := lowered.values(tensor))
-    }
-    _name_nodes(lowered, kept, held, {entry.name for entry in proto.graph.initializer})
+    known = {entry.name for entry in proto.graph.initializer}
+    held = _holders(lowered, renamed)
+    _name_nodes(lowered, kept, held, known)
+    for each, graph in inner:
+        _name_nodes(each, list(graph.node), _holders(each, renamed), known)
     describe(lowered, proto, renamed)
     del proto.graph.node[:]
     proto.graph.node.extend(kept)
@@ -43,11 +46,49 @@ def carry_names(lowered: Lowered) -> tuple[ModelProto, dict[str, tuple[str, ...]
 
 
 def _rename_reads(node: NodeProto, renamed: dict[str, str]) -> None:
-    """Rename what a node and the nodes of its graphs read."""
+    """Rename what a node and the nodes of its graphs read, and what these compute."""
     node.input[:] = [renamed.get(name, name) for name in node.input]
     for attribute in node.attribute:
         for inner in attribute.g.node:
             _rename_reads(inner, renamed)
+            inner.output[:] = [renamed.get(name, name) for name in inner.output]
+        for entry in attribute.g.output:
+            entry.name = renamed.get(entry.name, entry.name)
+
+
+def _holders(lowered: Lowered, renamed: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the values that hold each tensor, by the tensor's name."""
+    return {
+        tensor.name: tuple(dict.fromkeys(renamed.get(name, name) for name in values))
+        for tensor in lowered.graph.tensors.values()
+        if (values := lowered.values(tensor))
+    }
+
+
+def _inner_graphs(
+    lowered: Lowered, nodes: Iterable[NodeProto], renamed: dict[str, str], taken: AbstractSet[str]
+) -> Iterator[tuple[Lowered, GraphProto]]:
+    """Name the values of the graphs inside of nodes; iterate over these graphs, those inside of them too.
+
+    Names inside are not those of values around, but graphs beside one another may share them.
+    """
+    for node in nodes:
+        made = lowered.inner(node.name)
+        for attribute in node.attribute:
+            if attribute.name not in made:
+                continue
+            inner, graph = made[attribute.name], attribute.g
+            known = taken | {name for each in graph.node for name in each.output}
+            known |= {entry.name for entry in (*graph.input, *graph.output)}
+            for tensor in inner.graph.tensors.values():
+                value = next(iter(inner.values(tensor)), None)
+                if value is None or tensor.producer is None or value in renamed or tensor.name in known:
+                    continue
+                if value not in taken:
+                    renamed[value] = tensor.name
+                    known |= {tensor.name}
+            yield inner, graph
+            yield from _inner_graphs(inner, graph.node, renamed, known)
 
 
 def _value_names(lowered: Lowered, proto: ModelProto) -> dict[str, str]:
@@ -89,7 +130,7 @@ def _name_nodes(
     for position, (node, owner) in enumerate(zip(nodes, owners, strict=True)):
         for computed in filter(None, (results.get(name) for name in node.output)):
             main[computed] = position
-        if owner is not None:
+        if owner is not None and owner.graph is lowered.graph:
             main.setdefault(owner, position)
     makers = {name: position for position, node in enumerate(nodes) for name in node.output}
     for op, position in main.items():
@@ -100,7 +141,11 @@ def _name_nodes(
             position = before
         main[op] = position
     for position, (node, owner) in enumerate(zip(nodes, owners, strict=True)):
-        if owner is None or owners[main[owner]] is not owner or node.op_type.upper() != owner.type.upper():
+        if (
+            owner not in main
+            or owners[main[owner]] is not owner
+            or node.op_type.upper() != owner.type.upper()
+        ):
             continue
         if nodes[main[owner]].op_type != node.op_type:  # which only brings the result into its shape
             main[owner] = position

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xdlc.ir import HOST_PACKAGE, Graph, Op, Tensor
+from xdlc.ir import HOST_PACKAGE, Graph, Op
 from xdlc.opdefs.control_flow import IF, WHILE, Loop, called
 from xdlc.runtime import args
 from xdlc.runtime.builder import Builder
@@ -18,21 +18,21 @@ def branch(op: Op, b: Builder) -> None:
     """Lower to If."""
     condition, *inputs = (args.operand(op, index) for index in range(len(op.inputs)))
     values = [b.read(tensor) for tensor in inputs]
+    branches = [b.inner(b.graphs[name]) for name in called(op)]
     then, other = (
-        _branch_graph(b, b.graphs[name], values, key)
-        for name, key in zip(called(op), ("then", "else"), strict=True)
+        _branch_graph(inner, values, key) for inner, key in zip(branches, ("then", "else"), strict=True)
     )
     results = b.nodes_out(
         "If", [_scalar(b, b.read(condition))], len(op.outputs), then_branch=then, else_branch=other
     )
+    b.note_inner(then_branch=branches[0], else_branch=branches[1])
     for tensor, value in zip(op.outputs, results, strict=True):
         b.write(tensor, value)
 
 
-def _branch_graph(b: Builder, graph: Graph, values: Sequence[str], label: str) -> Any:
-    inner = b.inner(graph)
-    _lower_inner(inner, graph, values)
-    return _graph(inner, label, (), [_named(inner, tensor) for tensor in graph.outputs])
+def _branch_graph(inner: Builder, values: Sequence[str], label: str) -> Any:
+    _lower_inner(inner, inner.graph, values)
+    return _graph(inner, label, (), _results(inner))
 
 
 @lowering(WHILE, package=HOST_PACKAGE)
@@ -50,7 +50,7 @@ def loop(op: Op, b: Builder) -> None:
     iteration, held = inner.name(f"{op.name}~iteration"), inner.name(f"{op.name}~condition")
     states = [inner.name(f"{op.name}~state") for _ in initial]
     _lower_inner(inner, body, [*states, *constants])
-    results = [_named(inner, tensor) for tensor in body.outputs]
+    results = _results(inner)
     inner.op = op
     after = inner.inner(cond, nodes=inner.nodes)
     _lower_inner(after, cond, [*(name for name, _ in results), *constants])
@@ -66,6 +66,7 @@ def loop(op: Op, b: Builder) -> None:
         [(going_on, _info(going_on, "bool", ())), *results],
     )
     finals = b.nodes_out("Loop", ["", first, *initial], counts.carried, body=graph)
+    b.note_inner(body=inner)
     for tensor, value in zip(op.outputs, finals, strict=False):
         b.write(tensor, value)
 
@@ -76,10 +77,17 @@ def _lower_inner(inner: Builder, graph: Graph, values: Sequence[str]) -> None:
     lower_ops(graph, inner)
 
 
-def _named(inner: Builder, tensor: Tensor) -> tuple[str, Any]:
-    """Return a value of the graph's own that holds one of its outputs, and the description of it."""
-    value = inner.node("Identity", [inner.read(tensor)])
-    return value, _info(value, inner.dtype(tensor))
+def _results(inner: Builder) -> list[tuple[str, Any]]:
+    """Return a value of the graph's own for each of its outputs, and the description of it."""
+    values = [inner.read(tensor) for tensor in inner.graph.outputs]
+    free = {name for node in inner.nodes for name in node.output}
+    results = []
+    for value, tensor in zip(values, inner.graph.outputs, strict=True):
+        if value not in free:  # of the graph around, or an output already
+            value = inner.node("Identity", [value])
+        free.discard(value)
+        results.append((value, _info(value, inner.dtype(tensor))))
+    return results
 
 
 def _scalar(b: Builder, value: str) -> str:
