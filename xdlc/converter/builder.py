@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from xdlc import ir
 from xdlc.converter.values import (
+    FILLS_LIMIT,
     TABLES_LIMIT,
     Order,
     Value,
@@ -65,6 +66,7 @@ class Builder:
         self.node = ""
         self.wants_channel_last = False
         self._laid_out = 0
+        self._filled = 0
 
     @property
     def node(self) -> str:
@@ -213,10 +215,23 @@ class Builder:
             UnsupportedOp: If it is too large; the host may compute it when the graph runs.
         """
         check_table(*extents)
+        self._laid_out = self._within(TABLES_LIMIT, self._laid_out, extents)
+
+    def check_fill(self, *extents: int) -> None:
+        """Refuse to take up equal elements that a few bytes of the model ask for, once all are too many.
+
+        They are made when they are written, and not held together: weights of test models are such.
+
+        Raises:
+            UnsupportedOp: If there are too many; the host may make them when the graph runs.
+        """
+        self._filled = self._within(FILLS_LIMIT, self._filled, extents)
+
+    def _within(self, limit: int, before: int, extents: Sequence[int]) -> int:
         count = math.prod(extents)
-        if self._laid_out + count > TABLES_LIMIT:
-            raise UnsupportedOp(f"takes a table of {count} elements, after others of {self._laid_out} in all")
-        self._laid_out += count
+        if before + count > limit:
+            raise UnsupportedOp(f"takes a table of {count} elements, after others of {before} in all")
+        return before + count
 
     # ------------------------------------------------------------------ ops
 

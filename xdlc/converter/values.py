@@ -18,6 +18,9 @@ TABLE_LIMIT = 1 << 24
 """Most elements of a table that is laid out while converting because extents ask for it."""
 TABLES_LIMIT = 1 << 26
 """Most elements of all such tables of a model."""
+
+FILLS_LIMIT = 1 << 27
+"""Most elements of all tensors of a model that repeat one value."""
 RANK_LIMIT = 64
 EXTENT_LIMIT = (1 << 31) - 1
 SIZE_LIMIT = 1 << 40

@@ -31,7 +31,7 @@ def constant_of_shape(node: Node, b: Builder) -> Value:
     shape = tuple(node.ints(0, "shape", "the shape") or ())
     if any(extent < 0 for extent in shape):
         raise node.problem(f"its shape {list(shape)} has a negative extent")
-    b.check_table(*shape)
+    b.check_fill(*shape)
     given = node.attr("value")
     fill = given.numpy().reshape(()) if given is not None else np.zeros((), np.float32)
     scalar = b.const(fill).tensor.data
