@@ -5,6 +5,7 @@ from xdlc.passes.cast_stored_integers import CastStoredIntegers
 from xdlc.passes.dequantize_weights import DequantizeWeights
 from xdlc.passes.fold_affine import FoldAffine
 from xdlc.passes.fold_batchnorm import FoldBatchnorm
+from xdlc.passes.fold_pad import FoldPad
 from xdlc.passes.fold_quantize_dequantize import FoldQuantizeDequantize
 from xdlc.passes.fold_transpose_into_fully_connected import FoldTransposeIntoFullyConnected
 from xdlc.passes.fuse_gelu import FuseGelu
@@ -24,6 +25,7 @@ CONVERTER: tuple[Pass, ...] = (
     FoldAffine(),
     MergeViews(),
     MergeCasts(),
+    FoldPad(),
     FoldTransposeIntoFullyConnected(),
     FoldQuantizeDequantize(),
     Prune(),
@@ -53,6 +55,7 @@ __all__ = [
     "DequantizeWeights",
     "FoldAffine",
     "FoldBatchnorm",
+    "FoldPad",
     "FoldQuantizeDequantize",
     "FoldTransposeIntoFullyConnected",
     "FuseGelu",

@@ -1,0 +1,199 @@
+"""Folds a border of one number around images into the padding of the convolution or pool that reads them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdlc import ir
+from xdlc.ir import DType, Graph, Op, Scalar, ScaleOffset, Tensor
+from xdlc.ir.dtype import FLOAT16, FLOAT32
+from xdlc.passes._match import is_native
+
+Amounts: TypeAlias = list[tuple[int, int]]
+
+_CONSTANT = 0
+_RELU, _RELU_MIN_MAX = 4, 5
+_VIEWS = ("Reshape", "Transpose")
+_CONVOLUTIONS = ("Conv2d", "Conv3d", "DepthWiseConv2d")
+_AVERAGES = ("PoolAvg2d", "PoolAvg3d")
+_MAXIMA = ("PoolMax2d", "PoolMax3d")
+_LOWEST = {FLOAT16: -65504.0, FLOAT32: -3.4028234663852886e38}
+
+
+@dataclass(frozen=True, slots=True)
+class FoldPad:
+    """Fold a constant Pad of spatial axes into ``pad_amount`` of its only reader, where that changes nothing.
+
+    Reshapes that insert or drop axes of extent 1, and Transposes, may lie between the two.
+    """
+
+    name: str = "fold_pad"
+
+    def apply(self, graph: Graph) -> bool:
+        """Rewrite ``graph`` and return whether anything changed."""
+        results = [
+            _fold(graph, op) for op in graph.ops if op.type == "Pad" and op.package == ir.NATIVE_PACKAGE
+        ]
+        return any(results)
+
+
+def _fold(graph: Graph, pad: Op) -> bool:
+    source, padded = pad.inputs[0], pad.outputs[0]
+    if source is None or not _keeps_type(source, padded) or source.dynamic_axes or not source.size:
+        return False
+    amounts = _pairs(pad)
+    if pad.param("scheme") != _CONSTANT or any(amount < 0 for pair in amounts for amount in pair):
+        return False
+    views: list[tuple[Op, Amounts]] = []
+    tensor, reader = padded, graph.sole_consumer(padded)
+    while reader is not None and reader.type in _VIEWS and reader.package == ir.NATIVE_PACKAGE:
+        moved = _moved(reader, tensor, amounts)
+        if moved is None or not _keeps_type(tensor, reader.outputs[0]):
+            return False
+        views.append((reader, moved))
+        tensor, amounts = reader.outputs[0], moved
+        reader = graph.sole_consumer(tensor)
+    if reader is None or reader.inputs.count(tensor) != 1 or reader.inputs[0] is not tensor:
+        return False
+    if reader.package != ir.NATIVE_PACKAGE or not _takes(reader, pad, amounts):
+        return False
+    for view, cut in views:
+        result = view.outputs[0]
+        result.shape = tuple(extent - sum(pair) for extent, pair in zip(result.shape, cut, strict=True))
+    _widen(reader, amounts)
+    reader.origin = reader.origin.merged(pad.origin)
+    graph.replace(padded, source)
+    graph.remove(pad)
+    return True
+
+
+def _keeps_type(source: Tensor, result: Tensor) -> bool:
+    return source.dtype is result.dtype and source.encoding == result.encoding
+
+
+def _pairs(op: Op) -> Amounts:
+    values = [int(value) for value in op.param("pad_amount").reshape(-1)]
+    return list(zip(values[::2], values[1::2], strict=True))
+
+
+def _moved(view: Op, tensor: Tensor, amounts: Amounts) -> Amounts | None:
+    """Return where a view puts the amounts, or None if it mixes axes."""
+    if view.type == "Transpose":
+        return [amounts[int(axis)] for axis in view.param("perm")]
+    result = view.outputs[0]
+    before, after = (
+        [axis for axis, extent in enumerate(held.shape) if extent != 1] for held in (tensor, result)
+    )
+    if [tensor.shape[axis] for axis in before] != [result.shape[axis] for axis in after]:
+        return None
+    moved = [(0, 0)] * result.rank
+    for old, new in zip(before, after, strict=True):
+        moved[new] = amounts[old]
+    return moved
+
+
+def _takes(reader: Op, pad: Op, amounts: Amounts) -> bool:
+    """Return whether more padding of an op is the same as a Pad before it."""
+    if len(amounts) < 3 or any(amounts[0]) or any(amounts[-1]):
+        return False
+    reaches = _reaches(reader)
+    if reaches is None or not _windows_meet_data(reader, amounts[1:-1], reaches):
+        return False
+    if reader.type in _CONVOLUTIONS:
+        return _fills_zero(pad)
+    if reader.param("rounding_mode", 0):
+        return False
+    if reader.type in _MAXIMA:
+        return _fills_lowest(pad) or (_fills_zero(pad) and _is_positive(pad.inputs[0]))
+    return _fills_zero(pad) and _counts_padding(reader)
+
+
+def _reaches(reader: Op) -> list[int] | None:
+    """Return how many elements a window spans along each spatial axis, or None if an op has no windows."""
+    if reader.type in _AVERAGES or reader.type in _MAXIMA:
+        return [int(extent) for extent in reader.param("filter_size")]
+    weight = reader.inputs[1] if reader.type in _CONVOLUTIONS else None
+    if weight is None:
+        return None
+    extents = weight.shape[:-2]
+    dilation = reader.param("dilation", [1] * len(extents))
+    return [int(step) * (extent - 1) + 1 for extent, step in zip(extents, dilation, strict=True)]
+
+
+def _windows_meet_data(reader: Op, amounts: Amounts, reaches: Sequence[int]) -> bool:
+    """Return whether no window would lie in the padding only.
+
+    HTP's emulation (SDK 2.51, SM8650) convolves such windows wrongly from some channels on, and
+    onnxruntime refuses pools that have them.
+    """
+    sums = zip(_pairs(reader), amounts, reaches, strict=True)
+    return all(max(own[0] + more[0], own[1] + more[1]) < reach for own, more, reach in sums)
+
+
+def _counts_padding(reader: Op) -> bool:
+    """Return whether an average may count a border as padding.
+
+    Where the average leaves out padding of its own, the border would have to be counted beside it.  Of
+    one channel HTP's emulation (SDK 2.51, SM8650) averages counted padding wrongly.
+    """
+    if reader.outputs[0].shape[-1] == 1:
+        return False
+    return bool(reader.param("count_pad_for_edges", False)) or not any(map(any, _pairs(reader)))
+
+
+def _fill(pad: Op) -> Scalar:
+    fill = pad.params.get("pad_constant_value")
+    return fill if isinstance(fill, Scalar) else ir.f32(0.0)
+
+
+def _fills_zero(pad: Op) -> bool:
+    """Return whether a Pad puts zeros, which in fixed point the encoding must hold."""
+    fill, tensor = _fill(pad), pad.outputs[0]
+    if fill.value != 0:
+        return False
+    if not tensor.dtype.is_fixed:
+        return True
+    low, high = tensor.dtype.limits
+    encoding = tensor.encoding
+    return isinstance(encoding, ScaleOffset) and fill.dtype is FLOAT32 and low <= -encoding.offset <= high
+
+
+def _fills_lowest(pad: Op) -> bool:
+    """Return whether a Pad puts what no value of the tensor is below."""
+    fill, tensor = _fill(pad), pad.outputs[0]
+    if tensor.dtype.is_fixed and fill.dtype is not FLOAT32:
+        return False
+    return float(fill.value) <= _lowest(tensor.dtype, tensor.encoding)
+
+
+def _lowest(dtype: DType, encoding: ir.Encoding | None) -> float:
+    """Return the lowest number of a type; minus infinity where it is not told."""
+    if dtype.is_fixed and isinstance(encoding, ScaleOffset):
+        return encoding.scale * (dtype.limits[0] + encoding.offset)
+    if dtype.is_integer:
+        return float(dtype.limits[0])
+    return _LOWEST.get(dtype, -math.inf)
+
+
+def _is_positive(tensor: Tensor | None) -> bool:
+    """Return whether a clamp has made all values of a tensor at least zero."""
+    op = tensor.producer if tensor is not None else None
+    while op is not None and op.type in _VIEWS and op.package == ir.NATIVE_PACKAGE:
+        tensor = op.inputs[0]
+        op = tensor.producer if tensor is not None else None
+    if op is None or is_native(op, "ElementWiseNeuron", _RELU):
+        return op is not None
+    return is_native(op, "ElementWiseNeuron", _RELU_MIN_MAX) and float(op.param("min_value", -1.0)) >= 0
+
+
+def _widen(reader: Op, amounts: Amounts) -> None:
+    """Add to the padding of an op; an average counts it from then on."""
+    import numpy
+
+    sums = numpy.asarray(_pairs(reader), numpy.uint32) + numpy.asarray(amounts[1:-1], numpy.uint32)
+    reader.params["pad_amount"] = ir.static(f"{reader.name}_pad_amount", sums)
+    if reader.type in _AVERAGES:
+        reader.params["count_pad_for_edges"] = ir.b8(True)
