@@ -23,8 +23,8 @@ def check_outputs(state: State, out_names: Sequence[str], nodes: Sequence[Any]) 
     """
     where = str(state.file.path)
     if not out_names:
-        fix = "name the values to end at with --out_name, or export the model again"
-        state.problems.append(ModelError("the graph has no outputs", where=where, fix=fix))
+        advice = "name the values to end at with --out_name, or export the model again"
+        state.problems.append(ModelError("the graph has no outputs", where=where, fix=advice))
     for name in out_names:
         if name in state.absent:
             state.problems.append(state.missing(name, where))
