@@ -7,154 +7,19 @@ values go from step to step in the form in which graphs take and give them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import replace
 
-from xdlc.errors import BackendError, ProblemList, XdlcError, raise_all
+from xdlc.errors import ProblemList, XdlcError, raise_all
 from xdlc.ir import Graph, Op, Role, Tensor
 from xdlc.ir.stored import real_data, unpacked
 from xdlc.opdefs.control_flow import IF, Loop, called, has_control_flow, is_control_flow, verify_control_flow
-from xdlc.runtime.builder import describe
 from xdlc.runtime.engine import Engine, contiguous
-from xdlc.runtime.iteration import Accumulator, accumulators, iteration
+from xdlc.runtime.iteration import accumulators, iteration
 from xdlc.runtime.lower import Lowered, as_float, check_outputs, lower
-from xdlc.runtime.timeout import Watch
+from xdlc.runtime.steps import Array, Branch, Plan, Repeat, Segment, Step, place, truth
 
-Array = Any  # numpy.ndarray
-Values = dict[str, Array]
 SMALL = 1 << 20  # bytes of all tensors of a segment
 Refine = Callable[[Lowered], None]
-
-
-class Step(Protocol):
-    """A part of a plan."""
-
-    def run(self, values: Values, watch: Watch) -> None:
-        """Add the step's results to ``values``, which hold by tensor name what went before."""
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Ops that one session runs."""
-
-    engine: Engine
-
-    def run(self, values: Values, watch: Watch) -> None:
-        """Run the session; the loops around it may end it."""
-        try:
-            values.update(self.engine.run(values, watch.options))
-        except BackendError:
-            watch.check()
-            raise
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """An ``If``."""
-
-    op: Op
-    then: Plan
-    other: Plan
-
-    def run(self, values: Values, watch: Watch) -> None:
-        """Run the branch that the condition chooses."""
-        condition, *inputs = (values[tensor.name] for tensor in self.op.inputs if tensor is not None)
-        chosen = self.then if _truth(condition, _place(self.op)) else self.other
-        results = chosen.run(inputs, watch)
-        values.update(zip((tensor.name for tensor in self.op.outputs), results, strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """A ``While``.
-
-    Attributes:
-        op: The op.
-        counts: How its operands divide.
-        condition: The graph of the condition, run before the first iteration.
-        iteration: The body, and the condition behind it; without the accumulators.
-        places: Positions among its results of the next states, and of whether there is another iteration.
-        grown: The accumulators by position.
-    """
-
-    op: Op
-    counts: Loop
-    condition: Plan
-    iteration: Plan
-    places: Sequence[int]
-    grown: Mapping[int, Accumulator]
-
-    def run(self, values: Values, watch: Watch) -> None:
-        """Run the body while the condition holds.
-
-        Raises:
-            BackendError: If a loop takes longer than its time-out.
-        """
-        where = _place(self.op)
-        given = [values[tensor.name] for tensor in self.op.inputs if tensor is not None]
-        carried, constants = given[: self.counts.carried], given[self.counts.carried :]
-        pieces: dict[int, list[Array]] = {index: [] for index in self.grown}
-        with watch.loop(where) as loop:
-            goes_on = _truth(self.condition.run(given, watch)[0], where)
-            while goes_on:
-                watch.check()
-                kept = [array for index, array in enumerate(carried) if index not in pieces]
-                results = self.iteration.run([*kept, *constants], watch)
-                *carried, condition = (results[place] for place in self.places)
-                for index, rows in pieces.items():
-                    rows.append(carried[index])
-                goes_on = _truth(condition, where)
-                loop.done += 1
-        for index, tensor in enumerate(self.op.outputs):
-            held = carried[index]
-            if index in pieces:
-                held = self.grown[index].joined(given[index], pieces[index])
-            values[tensor.name] = held
-
-
-def _place(op: Op) -> str:
-    return describe(op.graph, op) if op.graph is not None else op.name
-
-
-def _truth(condition: Array, where: str) -> bool:
-    if condition.size != 1:
-        raise BackendError(
-            f"its condition has {condition.size} elements when the graph runs, not one",
-            where=where,
-            fix="convert the source model again; its condition must be one bool",
-        )
-    return bool(condition.reshape(-1)[0])
-
-
-class Plan:
-    """A graph as steps.
-
-    Attributes:
-        graph: The graph.
-        outputs: Names of the tensors that it gives: the graph's outputs, then others asked for.
-    """
-
-    def __init__(self, graph: Graph, outputs: Iterable[str] = ()) -> None:
-        self.graph = graph
-        self.outputs = list(dict.fromkeys((*(tensor.name for tensor in graph.outputs), *outputs)))
-        self.steps: list[Step] = []
-        self.constants: Values = {}
-
-    def run(self, inputs: Sequence[Array], watch: Watch) -> list[Array]:
-        """Return the outputs.
-
-        Args:
-            inputs: Arrays for the graph's inputs, in order.
-            watch: Keeps the time of loops.
-
-        Raises:
-            BackendError: If onnxruntime fails, or a loop takes longer than its time-out.
-        """
-        values = dict(self.constants)
-        values.update(zip((tensor.name for tensor in self.graph.inputs), inputs, strict=True))
-        for step in self.steps:
-            step.run(values, watch)
-        return [values[name] for name in self.outputs]
 
 
 def whole_plan(lowered: Lowered, *, threads: int | None = None) -> Plan:
@@ -255,7 +120,7 @@ class _Maker:
         if op.type == IF:
             known = op.inputs[0]
             if known is not None and known.is_static:  # the other branch is not even opened
-                first = second = first if _truth(known.numpy(), _place(op)) else second
+                first = second = first if truth(known.numpy(), place(op)) else second
             return Branch(op, self._called(first), self._called(second))
         cond, body = self.graphs[first], self.graphs[second]
         counts = Loop.of(op, body)

@@ -1,0 +1,217 @@
+"""Decides which tensors and operations become fixed point, from what stands beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdlc import ir
+from xdlc.ir import (
+    Graph,
+    Op,
+    Role,
+    ScaleOffset,
+    Tensor,
+)
+from xdlc.ir.dtype import FLOAT32
+from xdlc.passes._carriers import carried, clamps, moves, weight_axes
+from xdlc.passes._placing import suits_fixed_point
+from xdlc.passes._stored import Form, stored_constant, stored_weight
+
+BORDERS = ("Quantize", "Dequantize")
+
+
+def is_border(op: Op) -> bool:
+    """Return whether an op goes from reals to fixed point or back."""
+    return op.package == ir.NATIVE_PACKAGE and op.type in BORDERS
+
+
+def is_reinterpret(op: Op) -> bool:
+    """Return whether an op only gives stored integers another meaning."""
+    return op.package == ir.HOST_PACKAGE and op.type == "Reinterpret"
+
+
+def form_of(tensor: Tensor) -> Form | None:
+    """Return how a computed tensor is stored; several scales are not for operations to compute with."""
+    encoding = tensor.encoding
+    return (tensor.dtype, encoding) if tensor.dtype.is_fixed and isinstance(encoding, ScaleOffset) else None
+
+
+def _is_open(tensor: Tensor | None) -> bool:
+    """Return whether a tensor may get an encoding: it is float32 or plain integers."""
+    return tensor is not None and (tensor.dtype is FLOAT32 or tensor.dtype.is_integer)
+
+
+def _is_known_integers(tensor: Tensor | None) -> bool:
+    """Return whether a tensor holds static plain integers, which any encoding of their type can store."""
+    return tensor is not None and tensor.is_static and tensor.dtype.is_integer
+
+
+@dataclass(slots=True)
+class Plan:
+    """What becomes fixed point; decides, changes nothing.
+
+    Attributes:
+        graph: The graph.
+        ports: Whether inputs and outputs of the graph may become fixed point.
+        wanted: The form that every reader of a tensor rounds it to.
+        forms: Form of each tensor that is stored in fixed point.
+        homes: The tensor that holds the stored values of another.
+        fixed: The operations that turn into ones on fixed point, with their static operands by position.
+    """
+
+    graph: Graph
+    ports: bool
+    wanted: dict[Tensor, Form] = field(default_factory=dict)
+    forms: dict[Tensor, Form] = field(default_factory=dict)
+    homes: dict[Tensor, Tensor] = field(default_factory=dict)
+    fixed: dict[Op, dict[int, Tensor]] = field(default_factory=dict)
+
+    def decide(self) -> None:
+        ops = list(self.graph.ops)
+        for op in reversed(ops):
+            for tensor in op.outputs:
+                self._note_wanted(tensor)
+        for tensor in self.graph.inputs if self.ports else ():
+            self._note_wanted(tensor)
+            if tensor in self.wanted:
+                self.forms[tensor] = self.wanted[tensor]
+        for op in ops:
+            self._place(op)
+
+    # ------------------------------------------------------------------ what readers ask for
+
+    def _note_wanted(self, tensor: Tensor) -> None:
+        if not _is_open(tensor) or self.graph.is_output(tensor):
+            return
+        asked = {self._asked(op, tensor) for op in self.graph.consumers(tensor)}
+        form = asked.pop() if len(asked) == 1 else None
+        if form is not None:
+            self.wanted[tensor] = form
+
+    def _asked(self, reader: Op, tensor: Tensor) -> Form | None:
+        """Return the form that one reader rounds a tensor to, whatever else it does."""
+        rounds = reader.type == "Quantize" if tensor.dtype is FLOAT32 else is_reinterpret(reader)
+        if rounds and reader.package in (ir.NATIVE_PACKAGE, ir.HOST_PACKAGE):
+            return form_of(reader.outputs[0])
+        if not _carries(reader, tensor):
+            return None
+        asked = {self.wanted.get(result) for result in reader.outputs if self._is_read(result)}
+        return asked.pop() if len(asked) == 1 else None
+
+    def _is_read(self, tensor: Tensor) -> bool:
+        return bool(self.graph.consumers(tensor)) or self.graph.is_output(tensor)
+
+    # ------------------------------------------------------------------ what can be stored
+
+    def _place(self, op: Op) -> None:
+        if is_reinterpret(op) or is_border(op):
+            self._cross(op)
+            return
+        if op.package != ir.NATIVE_PACKAGE or op.type in ("Cast", "Convert"):
+            return
+        reals = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
+        if any(tensor.dtype is FLOAT32 for tensor in reals):
+            _ = self._move(op) or self._compute(op)
+        elif any(tensor in self.forms for tensor in op.inputs if tensor is not None):
+            self._move(op)
+
+    def _cross(self, op: Op) -> None:
+        """Note where values enter or leave fixed point."""
+        source, result = op.inputs[0], op.outputs[0]
+        if source is None:
+            return
+        form = form_of(source)
+        if form is not None and form_of(result) is None:
+            if result.dtype is FLOAT32 or self.wanted.get(result) == form:
+                self.forms[result] = form
+                self.homes[result] = self.home(source)
+        elif form is None and source in self.forms and self.forms[source] == form_of(result):
+            self.homes[result] = self.home(source)
+
+    def home(self, tensor: Tensor) -> Tensor:
+        """Return the tensor that holds what ``tensor`` stores."""
+        return self.homes.get(tensor, tensor)
+
+    def _move(self, op: Op) -> bool:
+        """Let an op that moves values hand the form of its operands on; return whether it does."""
+        positions = moves(op)
+        if not positions:
+            return False
+        operands = [op.inputs[index] for index in positions]
+        statics: dict[int, Tensor] = {}
+        table = stored_weight(operands[0], None) if op.type == "Gather" and operands[0] is not None else None
+        if table is not None:
+            statics[positions[0]] = operands[0] = table
+        found = {self._held(tensor) for tensor in operands if not _is_known_integers(tensor)}
+        form = found.pop() if len(found) == 1 else None
+        if form is None:
+            return False
+        for position, tensor in zip(positions, operands, strict=True):
+            if tensor is not None and _is_known_integers(tensor):
+                if tensor.dtype.bits != form[0].bits or tensor.dtype.is_signed != form[0].is_signed:
+                    return False
+                statics[position] = Tensor(tensor.name, tensor.shape, *form, tensor.data, Role.STATIC)
+        if clamps(op) and self.wanted.get(op.outputs[0], form) != form:
+            return False
+        if any(not self._may_move(result, form) for result in op.outputs):
+            return False
+        return self._accept(op, statics, dict.fromkeys(op.outputs, form))
+
+    def _may_move(self, result: Tensor, form: Form) -> bool:
+        if result.dtype is FLOAT32:
+            return self.ports or not self.graph.is_output(result)
+        # Integers that anything else reads stay plain: only Reinterpret gives and takes them.
+        return self.wanted.get(result) == form or not self._is_read(result)
+
+    def _held(self, tensor: Tensor | None) -> Form | None:
+        if tensor is None:
+            return None
+        return self.forms.get(tensor) or form_of(tensor)
+
+    def _compute(self, op: Op) -> bool:
+        """Let an op compute in fixed point if its operands are stored and its results rounded."""
+        results: dict[Tensor, Form] = {}
+        for tensor in op.outputs:
+            if tensor.dtype is FLOAT32 and tensor in self.wanted:
+                results[tensor] = self.wanted[tensor]
+            elif tensor.dtype.is_float:
+                return False
+        types = [form[0] for form in map(self._held, op.inputs) if form is not None]
+        if not types or (op.type == "ElementWiseBinary" and len(set(types)) > 1):
+            return False
+        axes, statics = weight_axes(op), dict[int, Tensor]()
+        for index, operand in enumerate(op.inputs):
+            if operand is None or not operand.dtype.is_float or self._held(operand) is not None:
+                continue
+            axis = axes.get(index)
+            found = stored_weight(operand, axis) if index in axes else stored_constant(operand, types[0])
+            if found is None:
+                return False
+            statics[index] = found
+        return self._accept(op, statics, results)
+
+    def _accept(self, op: Op, statics: dict[int, Tensor], results: dict[Tensor, Form]) -> bool:
+        """Note an op as one on fixed point, unless HTP would rather have it on reals."""
+        inputs = [statics.get(index) or self._stand_in(tensor) for index, tensor in enumerate(op.inputs)]
+        outputs = [self._typed(tensor, results.get(tensor)) for tensor in op.outputs]
+        twin = Op(op.type, inputs, outputs, op.params, name=op.name, package=op.package)
+        if not suits_fixed_point(twin, op):
+            return False
+        self.forms.update(results)
+        self.fixed[op] = statics
+        return True
+
+    def _stand_in(self, tensor: Tensor | None) -> Tensor | None:
+        return None if tensor is None else self._typed(tensor, self.forms.get(tensor))
+
+    def _typed(self, tensor: Tensor, form: Form | None) -> Tensor:
+        if form is None:
+            return tensor
+        return Tensor(tensor.name, tensor.shape, *form, dynamic_axes=tensor.dynamic_axes)
+
+
+def _carries(reader: Op, tensor: Tensor) -> bool:
+    """Return whether rounding ``tensor`` first leaves the rounded result of its reader as it is."""
+    positions = carried(reader) if tensor.dtype is FLOAT32 else moves(reader)
+    uses = [index for index, operand in enumerate(reader.inputs) if operand is tensor]
+    return bool(uses) and all(index in positions for index in uses)

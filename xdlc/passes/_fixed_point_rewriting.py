@@ -1,0 +1,169 @@
+"""Edits a graph as a plan of what becomes fixed point says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdlc.ir import (
+    HOST_PACKAGE,
+    NATIVE_PACKAGE,
+    Encoding,
+    Graph,
+    Op,
+    Origin,
+    Tensor,
+    make_op,
+)
+from xdlc.ir.dtype import FLOAT32, DType
+from xdlc.passes._fixed_point_plan import Plan, form_of, is_border, is_reinterpret
+
+
+class Rewriting:
+    """Edits a graph as a plan says."""
+
+    def __init__(self, graph: Graph, plan: Plan) -> None:
+        self.graph = graph
+        self.plan = plan
+        self.changed = False
+        self._reals: dict[Tensor, Tensor] = {}
+        self._plain: dict[Tensor, DType] = {}
+        self._statics: dict[tuple[Tensor, DType, Encoding | None], Tensor] = {}
+
+    def run(self) -> bool:
+        plan, graph = self.plan, self.graph
+        ops = list(graph.ops)
+        for tensor in graph.inputs:
+            self._store(tensor)
+        for op in ops:
+            if op in plan.fixed:
+                self._fix(op, plan.fixed[op])
+            elif is_border(op) or is_reinterpret(op):
+                self._meet(op)
+            else:
+                self._keep(op)
+        for op in reversed(ops):
+            if op.graph is graph and (is_border(op) or is_reinterpret(op)):
+                self._leave(op)
+        return self.changed
+
+    def _store(self, tensor: Tensor) -> None:
+        """Make a tensor that the plan stores itself fixed point."""
+        form = self.plan.forms.get(tensor)
+        if form is not None and tensor not in self.plan.homes and not tensor.dtype.is_fixed:
+            self._plain[tensor] = tensor.dtype
+            tensor.dtype, tensor.encoding = form
+            self.changed = True
+
+    def _fix(self, op: Op, statics: dict[int, Tensor]) -> None:
+        """Let an op read and write fixed point."""
+        inputs = [
+            self._static(tensor, statics[index])
+            if tensor is not None and index in statics
+            else self._stored(tensor)
+            for index, tensor in enumerate(op.inputs)
+        ]
+        self._read(op, inputs)
+        for tensor in op.outputs:
+            self._store(tensor)
+
+    def _stored(self, tensor: Tensor | None) -> Tensor | None:
+        return None if tensor is None else self.plan.home(tensor)
+
+    def _static(self, tensor: Tensor, stored: Tensor) -> Tensor:
+        key = (tensor, stored.dtype, stored.encoding)
+        if key not in self._statics:
+            stored.name = self.graph.unique_name(tensor.name)
+            self._statics[key] = self.graph.add_tensor(stored)
+        return self._statics[key]
+
+    def _read(self, op: Op, inputs: Sequence[Tensor | None]) -> None:
+        if list(inputs) == list(op.inputs):
+            return
+        before = [tensor for tensor in op.inputs if tensor is not None]
+        self.graph.set_inputs(op, inputs)
+        for tensor in before:
+            if tensor.is_static and not self.graph.consumers(tensor) and tensor.name in self.graph.tensors:
+                name = tensor.name
+                del self.graph.tensors[name]
+                new = self._latest(tensor)
+                if new is not None:
+                    self.graph.rename(new, name)
+        self.changed = True
+
+    def _latest(self, tensor: Tensor) -> Tensor | None:
+        return next((new for (old, *_), new in self._statics.items() if old is tensor), None)
+
+    def _keep(self, op: Op) -> None:
+        """Let an op on reals read reals."""
+        if not any(tensor in self.plan.forms for tensor in op.inputs if tensor is not None):
+            return
+        self._read(op, [None if tensor is None else self._real(tensor) for tensor in op.inputs])
+
+    def _real(self, tensor: Tensor) -> Tensor:
+        """Return the reals or integers that a stored tensor was; the first who asks brings them back."""
+        if tensor not in self.plan.forms or tensor in self.plan.homes:
+            return tensor
+        if tensor not in self._reals:
+            graph, plain = self.graph, self._plain[tensor]
+            is_real = plain is FLOAT32
+            name = graph.unique_name(f"{tensor.name}_{'float' if is_real else plain}")
+            made = Tensor(name, tensor.shape, plain, dynamic_axes=tensor.dynamic_axes)
+            nodes = tensor.producer.origin.nodes if tensor.producer is not None else ()
+            origin = Origin(nodes, f"operations on {'reals' if is_real else 'integers'} read {tensor.name!r}")
+            type, package = ("Dequantize", NATIVE_PACKAGE) if is_real else ("Reinterpret", HOST_PACKAGE)
+            op = make_op(graph, type, [tensor], [made], name=f"{name}_op", package=package, origin=origin)
+            if tensor.producer is not None:
+                graph.insert_after(tensor.producer, op)
+            else:
+                graph.insert_before(next(graph.ops), op)
+            self._reals[tensor] = made
+        return self._reals[tensor]
+
+    def _meet(self, op: Op) -> None:
+        """Drop or turn a border into fixed point whose operand is stored already.
+
+        One out of fixed point stays for the readers that need plain values; the others pass it by.
+        """
+        source, result = op.inputs[0], op.outputs[0]
+        if source is None or source not in self.plan.forms or not result.dtype.is_fixed:
+            self._read(op, [self._stored(tensor) for tensor in op.inputs])
+            return
+        held = self.plan.home(source)
+        if result in self.plan.homes:
+            if not self.graph.is_output(result):
+                self.graph.replace(result, held)
+                self._drop(op, held)
+            return
+        if op.type == "Quantize":
+            origin = Origin(op.origin.nodes, op.origin.reason or "the source changes the encoding here")
+            self.graph.replace_op(op, Op("Convert", [held], [result], name=op.name, origin=origin))
+            self.changed = True
+
+    def _leave(self, op: Op) -> None:
+        """Drop a border that nobody reads; let a Dequantize that makes an output make it fixed point."""
+        source, result = op.inputs[0], op.outputs[0]
+        graph = self.graph
+        if source is None or graph.consumers(result):
+            return
+        if not graph.is_output(result):
+            self._drop(op, source)
+            return
+        producer, form = source.producer, form_of(source)
+        if not self.plan.ports or op.type != "Dequantize" or producer is None or form is None:
+            return
+        if graph.is_output(source) or producer.outputs.count(source) != 1:
+            return
+        graph.unlink(op)
+        result.dtype, result.encoding = form
+        producer.origin = producer.origin.merged(op.origin)
+        graph.set_output(producer, producer.outputs.index(source), result)
+        graph.replace(source, result)
+        graph.tensors.pop(source.name, None)
+        self.changed = True
+
+    def _drop(self, op: Op, held: Tensor) -> None:
+        """Take out a border; what stores its values stands for its nodes too."""
+        if held.producer is not None:
+            held.producer.origin = held.producer.origin.merged(Origin(op.origin.nodes))
+        self.graph.remove(op)
+        self.changed = True
