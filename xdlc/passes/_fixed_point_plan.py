@@ -5,13 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from xdlc import ir
-from xdlc.ir import (
-    Graph,
-    Op,
-    Role,
-    ScaleOffset,
-    Tensor,
-)
+from xdlc.ir import Graph, Op, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import FLOAT32
 from xdlc.passes._carriers import carried, clamps, moves, weight_axes
 from xdlc.passes._placing import suits_fixed_point

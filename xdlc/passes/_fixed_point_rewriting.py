@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdlc.ir import (
-    HOST_PACKAGE,
-    NATIVE_PACKAGE,
-    Encoding,
-    Graph,
-    Op,
-    Origin,
-    Tensor,
-    make_op,
-)
+from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Encoding, Graph, Op, Origin, Tensor, make_op
 from xdlc.ir.dtype import FLOAT32, DType
 from xdlc.passes._fixed_point_plan import Plan, form_of, is_border, is_reinterpret
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdlc import ir
-from xdlc.ir import (
-    Graph,
-)
+from xdlc.ir import Graph
 from xdlc.passes._fixed_point_plan import Plan, is_border, is_reinterpret
 from xdlc.passes._fixed_point_rewriting import Rewriting
 
