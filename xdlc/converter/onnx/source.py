@@ -179,7 +179,7 @@ class OnnxFile:
             raise ModelError(
                 f"its external data file {location!r} does not exist",
                 where=where,
-                fix=f"put {location} beside {self.path.name}",
+                fix=f"put {location!r} beside {self.path.name}",
             )
         return wanted
 
