@@ -27,6 +27,14 @@ MODELS = {
 }
 
 
+def sample(tensor, rng):
+    """Return what the source takes for an input, which a quantized one takes as real numbers."""
+    if tensor.dtype.is_float or tensor.dtype.is_fixed:
+        dtype = np.float32 if tensor.dtype.is_fixed else tensor.dtype.numpy
+        return rng.standard_normal(tensor.shape).astype(dtype)
+    return rng.integers(0, 2, tensor.shape).astype(tensor.dtype.numpy)
+
+
 @pytest.mark.corpus
 @pytest.mark.parametrize("name", MODELS)
 def test_networks_compute_what_their_source_computes(corpus: Path, name: str, rng):
@@ -36,12 +44,7 @@ def test_networks_compute_what_their_source_computes(corpus: Path, name: str, rn
 
     (path,) = (corpus / "onnx" / name).glob("*.onnx")
     graph = convert(path, input_dims=MODELS[name] or None).main
-    feeds = {
-        tensor.name: rng.standard_normal(tensor.shape).astype(tensor.dtype.numpy)
-        if tensor.dtype.is_float
-        else rng.integers(0, 2, tensor.shape).astype(tensor.dtype.numpy)
-        for tensor in graph.inputs
-    }
+    feeds = {tensor.name: sample(tensor, rng) for tensor in graph.inputs}
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     source = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
