@@ -259,3 +259,13 @@ def test_graph_without_inputs_is_for_the_host(models):
     converted = xdlc.convert(models.save(model))
     assert [op.package for op in converted.main.ops] == ["xdlc"]
     np.testing.assert_array_equal(xdlc.run(converted, {})["y"], -np.ones(2, np.float32))
+
+
+def test_channel_first_output_of_a_graph_without_inputs(models):
+    rng = np.random.default_rng(0)
+    weights = {"x": rng.standard_normal((1, 2, 3, 4)), "w": rng.standard_normal((3, 2, 1, 1))}
+    weights = {name: array.astype(np.float32) for name, array in weights.items()}
+    model = models.make([helper.make_node("Conv", ["x", "w"], ["y"])], {}, {"y": None}, weights)
+    found = xdlc.run(xdlc.convert(models.save(model)), {})["y"]
+    wanted = np.einsum("nchw,kc->nkhw", weights["x"], weights["w"][:, :, 0, 0])
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)

@@ -62,7 +62,8 @@ def _add_output(state: State, name: str) -> None:
     tensor = builder.known_scalar(value) or builder.physical(
         value, identity(value.rank), why=f"output {name!r} keeps the source's axis order"
     )
-    if tensor.producer is None or graph.is_output(tensor) or tensor.rank != value.rank:
+    shared = tensor.producer is None or graph.is_output(tensor) or tensor.rank != value.rank
+    if shared or not graph.inputs:
         tensor = _copied(state, name, tensor, value)
     if tensor.name != name:
         holder = graph.tensors.get(name)
@@ -80,7 +81,8 @@ def _copied(state: State, name: str, tensor: ir.Tensor, value: Value) -> ir.Tens
     builder.node = name + COPY
     why = f"output {name!r} is a scalar, an input, a constant or another output"
     if value.is_dynamic or not builder.graph.inputs:  # the vendor's library composes no graph without inputs
-        copy = builder.unary("Identity", value, package=ir.HOST_PACKAGE).tensor
+        lying = Value(tensor, identity(tensor.rank), ranked=value.ranked)
+        copy = builder.unary("Identity", lying, package=ir.HOST_PACKAGE).tensor
         if copy.producer is not None:
             copy.producer.origin = ir.Origin(copy.producer.origin.nodes, why)
         return copy
