@@ -98,7 +98,6 @@ def quantize(model: Model | PathLike, samples: Iterable[Mapping[str, Array]], **
     """
     from xdlc.quant import quantize as quantize_model
 
-    _check_options("quantize", quantize_model, options)
     if isinstance(samples, Mapping):
         raise UsageError("samples is one mapping", fix="give a list of them: samples=[{name: array}, ...]")
     checked = (_by_name(sample, f"calibration sample {n}") for n, sample in enumerate(samples))

@@ -33,7 +33,7 @@ def test_the_mean_of_each_channel_stays(net, groups, monkeypatch):
     model = n.done(n.graph.tensors["y"])
     samples = list(positive(n, 8))
     corrected = mean_error(model, samples)
-    monkeypatch.setattr("xdlc.quant.pipeline.correct_biases", lambda *given: None)
+    monkeypatch.setattr("xdlc.quant.job.correct_biases", lambda *given: None)
     assert corrected < 0.2 < mean_error(model, samples)
 
 
@@ -43,7 +43,7 @@ def test_fully_connected(net, monkeypatch):
     model = n.done(n.op("FullyConnected", [n.x, weight, bias], (8, 10), "y"))
     samples = list(positive(n, 16))
     corrected = mean_error(model, samples)
-    monkeypatch.setattr("xdlc.quant.pipeline.correct_biases", lambda *given: None)
+    monkeypatch.setattr("xdlc.quant.job.correct_biases", lambda *given: None)
     assert corrected < mean_error(model, samples)
 
 

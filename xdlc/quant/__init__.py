@@ -1,7 +1,17 @@
 """The quantizer: calibration, encodings, and the edit of the graph, each on its own."""
 
-from xdlc.quant.algorithms import algorithm, known_algorithms
+from xdlc.quant.algorithms import Stage, algorithm, known_algorithms
+from xdlc.quant.job import Job
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.pipeline import quantize
+from xdlc.quant.range_methods import known_range_methods
 
-__all__ = ["QuantOptions", "algorithm", "known_algorithms", "quantize"]
+__all__ = [
+    "Job",
+    "QuantOptions",
+    "Stage",
+    "algorithm",
+    "known_algorithms",
+    "known_range_methods",
+    "quantize",
+]

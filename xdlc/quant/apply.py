@@ -7,7 +7,7 @@ from functools import partial
 from xdlc.ir import AxisScaleOffset, Encoding, Graph, Op, Origin, ScaleOffset, Tensor, make_op
 from xdlc.ir.dtype import DType
 from xdlc.ir.tensor import Role
-from xdlc.quant.decide import Decision, Form, Use
+from xdlc.quant.decision import Decision, Form, Use
 from xdlc.quant.grid import to_stored
 from xdlc.quant.placement import Placement
 

@@ -14,7 +14,7 @@ from functools import partial
 from xdlc.ir import AxisScaleOffset, Graph, Op, ScaleOffset, Tensor, Transform
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED32
-from xdlc.quant.decide import Decision, Form
+from xdlc.quant.decision import Decision, Form
 from xdlc.quant.grid import to_stored
 from xdlc.quant.placement import Placement
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import ModelError, UsageError, XdlcError
 from xdlc.ir import Model, Tensor
 from xdlc.ir import dtype as dt
-from xdlc.quant.ranges import NOTHING, Range, range_of
+from xdlc.quant.ranges import Range, range_of
+from xdlc.quant.samples import Sample
+from xdlc.quant.statistics import Statistics
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,19 +20,17 @@ if TYPE_CHECKING:
     from xdlc.runtime.cpu import CpuSession
     from xdlc.runtime.lower import Lowered
 
-Sample = Mapping[str, "np.ndarray"]
-
 
 @dataclass(slots=True)
 class Calibration:
     """What samples tell of activations.
 
     Attributes:
-        ranges: Smallest and largest value of each watched tensor.
+        found: Statistics of each watched tensor.
         means: Mean over samples and all axes but the last, float64, of each averaged tensor.
     """
 
-    ranges: dict[Tensor, Range] = field(default_factory=dict)
+    found: dict[Tensor, Statistics] = field(default_factory=dict)
     means: dict[Tensor, np.ndarray] = field(default_factory=dict)
 
 
@@ -64,7 +64,7 @@ def calibrate(
 
     watched = [tensor for tensor in tensors if tensor.size and tensor.producer is not None]
     given = [tensor for tensor in tensors if tensor.size and tensor.producer is None]
-    ranges = dict.fromkeys(tensors, NOTHING)
+    known = dict.fromkeys(tensors, Statistics())
     sums = {tensor: np.zeros(tensor.shape[-1]) for tensor in averaged}
     session = CpuSession(model, quantized=False, refine=_Measure(watched, averaged))
     count = 0
@@ -72,10 +72,11 @@ def calibrate(
         found = _run(session, sample, count)
         for tensor in given:
             seen = range_of(np.asarray(sample[tensor.name]))
-            ranges[tensor] = ranges[tensor].merge(_finite(seen, 0.0, tensor, count))
+            known[tensor] = known[tensor].merge(Statistics.of(_finite(seen, 0.0, tensor, count)))
         for tensor in watched:
             low, high, total = (float(found[_key(kind, tensor)]) for kind in _REDUCTIONS)
-            ranges[tensor] = ranges[tensor].merge(_finite(Range(low, high), total, tensor, count))
+            seen = _finite(Range(low, high), total, tensor, count)
+            known[tensor] = known[tensor].merge(Statistics.of(seen))
         for tensor in averaged:
             sums[tensor] += found[_key("mean", tensor)]
         count += 1
@@ -85,7 +86,7 @@ def calibrate(
         raise UsageError(
             "no calibration samples were given", where="samples", fix="give at least one sample; 32 is usual"
         )
-    return Calibration(ranges, {tensor: total / count for tensor, total in sums.items()})
+    return Calibration(known, {tensor: total / count for tensor, total in sums.items()})
 
 
 # ReduceMin and ReduceMax of onnxruntime pass over NaN; a sum does not.

@@ -2,33 +2,81 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
-from xdlc.errors import UsageError
+from xdlc.errors import UsageError, nearest_names
 
-_CHOICES = {"weights_bitwidth": (4, 8, 16), "act_bitwidth": (8, 16), "bias_bitwidth": (8, 32)}
+SCHEMAS = ("asymmetric", "symmetric", "unsignedsymmetric")
+"""How a range lies about zero: anywhere; as far below as above; that, stored unsigned."""
+
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "weights_bitwidth": (2, 4, 8, 16),
+    "act_bitwidth": (8, 16),
+    "bias_bitwidth": (8, 32),
+    "float_bitwidth": (16, 32, "bf16"),
+    "act_quantizer_schema": SCHEMAS,
+    "param_quantizer_schema": SCHEMAS,
+    "override_missing": ("error", "warn"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuantOptions:
-    """Bit widths and granularity, under the names of the vendor's flags.
+    """Under the names of the vendor's flags where they have one.
 
     Attributes:
-        weights_bitwidth: 4, 8 or 16 (16 only with 16-bit activations, as HTP has it).
+        weights_bitwidth: 2, 4, 8 or 16 (16 only with 16-bit activations, as HTP has it).
         act_bitwidth: 8 or 16.
         bias_bitwidth: 32 (scale is that of input times weight) or 8 (own range; beside per-channel
             weights the bias keeps 32 bits, for HTP has no other kernel).
-        use_per_channel_quantization: One scale per output channel of convolution and fully connected
-            weights, else one per tensor.
+        float_bitwidth: 32, 16 or ``"bf16"``: type of what stays float.
+        use_per_channel_quantization: One scale per output channel of convolution weights, else one
+            per tensor.
+        use_per_row_quantization: One scale per output of FullyConnected and MatMul weights.
+        act_quantizer_calibration: Range method of activations, by name.
+        param_quantizer_calibration: Range method of weights, by name.
+        act_quantizer_schema: ``asymmetric``, ``symmetric`` or ``unsignedsymmetric``.
+        param_quantizer_schema: The same of weights; those with a scale per channel are always symmetric.
+        percentile_calibration_value: What the method ``percentile`` keeps, 90 to 100 percent.
+        restrict_quantization_steps: Smallest and largest stored integer of symmetric weights.
+        weights_block_size: Elements along the input axis that share a scale; None: all of a channel.
+        use_lpbq: Blocks have small integer scales over one real scale a channel.
+        adjust_bias_encoding: Widen the scales of weights whose bias would overflow 32 bits.
+        enable_float_fallback: No calibration: what has no encoding stays float.
+        algorithms: Names of accuracy algorithms.
+        min_sqnr: Least SQNR of the outputs in dB, reached by mixed precision; None: no such goal.
+        max_sqnr_drop: Most dB that outputs may lose against all activations at 16 bits; None: no such goal.
+        target: SoC whose datatype combinations have to be kept; None: those of any.
+        jobs: Processes that calibrate.
+        override_missing: What a name in overrides that matches nothing is: ``error`` or ``warn``.
 
     Raises:
-        UsageError: For a width that does not exist, or a combination that no backend runs.
+        UsageError: For a value that does not exist, or a combination that no backend runs.
     """
 
     weights_bitwidth: int = 8
     act_bitwidth: int = 8
     bias_bitwidth: int = 32
+    float_bitwidth: int | str = 32
     use_per_channel_quantization: bool = True
+    use_per_row_quantization: bool = True
+    act_quantizer_calibration: str = "min-max"
+    param_quantizer_calibration: str = "min-max"
+    act_quantizer_schema: str = "asymmetric"
+    param_quantizer_schema: str = "symmetric"
+    percentile_calibration_value: float = 99.99
+    restrict_quantization_steps: tuple[int, int] | None = None
+    weights_block_size: int | None = None
+    use_lpbq: bool = False
+    adjust_bias_encoding: bool = True
+    enable_float_fallback: bool = False
+    algorithms: tuple[str, ...] = ()
+    min_sqnr: float | None = None
+    max_sqnr_drop: float | None = None
+    target: str | None = None
+    jobs: int = 1
+    override_missing: str = "error"
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
@@ -44,3 +92,28 @@ class QuantOptions:
                 where="weights_bitwidth",
                 fix="pass act_bitwidth=16 too, or weights_bitwidth=8",
             )
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> QuantOptions:
+        """Return the options of keyword arguments.
+
+        Raises:
+            UsageError: If one is not known, or a value does not exist.
+        """
+        known = [field.name for field in fields(cls)]
+        for name in given:
+            if name not in known:
+                hint = nearest_names(name, known) or f"options: {', '.join(known)}"
+                raise UsageError(f"quantize has no option {name!r}", fix=hint)
+        algorithms = given.get("algorithms", ())
+        names = (algorithms,) if isinstance(algorithms, str) else tuple(algorithms)
+        return cls(**{**given, "algorithms": names})
+
+    def stated(self) -> dict[str, str]:
+        """Return the options that differ from their defaults, and the bit widths, as text."""
+        always = ("weights_bitwidth", "act_bitwidth", "bias_bitwidth", "use_per_channel_quantization")
+        return {
+            field.name: ",".join(value) if field.name == "algorithms" else str(value)
+            for field in fields(self)
+            if (value := getattr(self, field.name)) != field.default or field.name in always
+        }

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model
 from xdlc.passes import DequantizeWeights
-from xdlc.quant.algorithms import find_algorithms
-from xdlc.quant.apply import apply
-from xdlc.quant.bias import averaged_inputs, correct_biases
-from xdlc.quant.calibrate import Sample, calibrate
-from xdlc.quant.decide import Decider, watch_list
+from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
+from xdlc.quant.job import Job
 from xdlc.quant.matmul import matmul_to_fully_connected
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.placement import Placement, place
-from xdlc.quant.sharing import Sharing
+from xdlc.quant.placement import Placement
+from xdlc.quant.precision import Precision
+from xdlc.quant.samples import Sample, Samples
 from xdlc.version import VERSION
 
 _STALE_RECORDS = ("htp.", "aip.")
@@ -39,17 +37,9 @@ def _refuse_quantized(placement: Placement, graph: Graph) -> None:
 
 
 def quantize(
-    model: Model,
-    samples: Iterable[Sample],
-    *,
-    weights_bitwidth: int = 8,
-    act_bitwidth: int = 8,
-    bias_bitwidth: int = 32,
-    use_per_channel_quantization: bool = True,
-    algorithms: Sequence[str] = (),
-    progress: Callable[[int], None] | None = None,
+    model: Model, samples: Iterable[Sample], *, progress: Callable[[int], None] | None = None, **options: Any
 ) -> Model:
-    """Return the model quantized by minima and maxima over calibration samples.
+    """Return a quantized copy of a model.
 
     Activations become unsigned fixed point with an exact zero, weights signed and symmetric per output
     channel, biases 32 bits; tensors that hold integers stay, and ops without a fixed-point kernel
@@ -59,55 +49,50 @@ def quantize(
 
     Args:
         model: A float model; it is not changed, its weights are shared.
-        samples: Arrays by input name in the graph's own layout and dtypes; read once, one at a time,
-            so a generator will do.
-        weights_bitwidth: 4, 8 or 16.
-        act_bitwidth: 8 or 16.
-        bias_bitwidth: 32, or 8 where weights have one scale.
-        use_per_channel_quantization: One scale per output channel of convolutions and fully connected
-            layers.
-        algorithms: Names of registered algorithms to run before calibration, in order.
-        progress: Called after each sample with the number of samples done.
+        samples: Arrays by input name in the graph's own layout and dtypes; read one at a time.  What can
+            be read but once, like a generator, is kept on disk where an algorithm wants it again.
+        progress: Called after each sample of the first pass with the number of samples done.
+        **options: The fields of :class:`QuantOptions`.
 
     Raises:
         UsageError: For options that do not fit, an unknown algorithm, no samples, or a sample that does
             not fit the inputs or holds NaN or infinite values.
         ModelError: If weights or activations are NaN or infinite.
     """
-    options = QuantOptions(
-        weights_bitwidth=weights_bitwidth,
-        act_bitwidth=act_bitwidth,
-        bias_bitwidth=bias_bitwidth,
-        use_per_channel_quantization=use_per_channel_quantization,
+    asked = QuantOptions.of(options)
+    algorithms = find_algorithms(asked.algorithms)
+    precision = Precision(asked.act_bitwidth, asked.weights_bitwidth)
+    with Samples(samples, again=bool(algorithms)) as kept:
+        job = Job(model.clone(), asked, kept, precision, progress=progress)
+        _quantize(job, algorithms)
+    _sign(job.model, asked)
+    return job.model
+
+
+def _quantize(job: Job, algorithms: list[Algorithm]) -> None:
+    DequantizeWeights(refused_only=False).apply(job.graph)
+    matmul_to_fully_connected(job.graph)
+    _run(job, algorithms, Stage.GRAPH)
+    job.place()
+    _refuse_quantized(job.placement, job.graph)
+    job.calibrate()
+    _run(job, algorithms, Stage.PRECISION)
+    job.decide()
+    _run(job, algorithms, Stage.WEIGHTS)
+    job.finish()
+
+
+def _run(job: Job, algorithms: list[Algorithm], stage: Stage) -> None:
+    for chosen in algorithms:
+        if chosen.stage is stage:
+            chosen.run(job)
+
+
+def _sign(model: Model, options: QuantOptions) -> None:
+    """Take out what belongs to the float model, and add to the history what was done."""
+    for name in [name for name in model.records if name.startswith(_STALE_RECORDS)]:
+        del model.records[name]
+    model.metadata.pop("cacheList", None)
+    model.metadata.setdefault("history", []).append(
+        {"tool": "xdlc-quant", "converterVersion": VERSION, "args": options.stated()}
     )
-    algorithms = [algorithms] if isinstance(algorithms, str) else list(algorithms)
-    chosen = find_algorithms(algorithms)
-    result = model.clone()
-    graph = result.main
-    DequantizeWeights(refused_only=False).apply(graph)
-    matmul_to_fully_connected(graph)
-    for rewrite in chosen:
-        rewrite(graph)
-    placement = place(graph, options.act_bitwidth)
-    _refuse_quantized(placement, graph)
-    sharing = Sharing(graph, placement)
-    seen = calibrate(
-        result,
-        watch_list(graph, placement, sharing),
-        samples,
-        averaged=averaged_inputs(graph, placement),
-        progress=progress,
-    )
-    decision = Decider(graph, placement, sharing, seen.ranges, options).decide()
-    correct_biases(graph, placement, decision, seen.means)
-    apply(graph, placement, decision)
-    for name in [name for name in result.records if name.startswith(_STALE_RECORDS)]:
-        del result.records[name]
-    result.metadata.pop("cacheList", None)
-    args = {key: str(value) for key, value in asdict(options).items()}
-    if algorithms:
-        args["algorithms"] = ",".join(algorithms)
-    result.metadata.setdefault("history", []).append(
-        {"tool": "xdlc-quant", "converterVersion": VERSION, "args": args}
-    )
-    return result

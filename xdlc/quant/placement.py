@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdlc.ir import Graph, Op, Tensor
+from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import range_of
 from xdlc.quant.rules import float_tensors, is_real, rule_of, why_float
 
@@ -41,7 +42,7 @@ class Placement:
         )
 
 
-def place(graph: Graph, act_bits: int) -> Placement:
+def place(graph: Graph, precision: Precision) -> Placement:
     """Decide for each op of ``graph`` whether it is quantized.
 
     Ops that only move values (Reshape, Transpose, ...) stay float beside float ops, where rounding
@@ -49,14 +50,15 @@ def place(graph: Graph, act_bits: int) -> Placement:
 
     Args:
         graph: Any graph.
-        act_bits: Bits of an activation.
+        precision: Bit widths; ops that have none stay float.
     """
     fixed: dict[Op, None] = {}
     reasons: dict[Op, str] = {}
     for op in graph.ops:
         if not float_tensors(op):
             continue
-        reason = why_float(op, act_bits) or _why_constants(op)
+        bits = precision.act_bits_of(op)
+        reason = "it was asked to stay float" if bits is None else why_float(op, bits) or _why_constants(op)
         rule = rule_of(op)
         first = op.inputs[0] if op.inputs else None
         if reason is None and rule is not None and rule.selects and first is not None:

@@ -1,6 +1,6 @@
-"""Algorithms that change a model or its encodings beyond plain min-max: one a module, one registry.
+"""Algorithms for accuracy beyond well-chosen ranges: one a module, one registry.
 
-A module of this package holds one function under ``@algorithm("name")``; modules are found by
+A module of this package holds one function under ``@algorithm("name", stage)``; modules are found by
 looking, so a new algorithm is a new file and nothing else.
 """
 
@@ -9,28 +9,61 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 from typing import TypeAlias
 
 from xdlc.errors import UsageError, nearest_names
-from xdlc.ir import Graph
+from xdlc.quant.job import Job
 
-Algorithm: TypeAlias = Callable[[Graph], bool]
-"""Rewrites a float graph before calibration, equal in its results; returns whether it changed."""
+
+class Stage(IntEnum):
+    """When an algorithm runs, and what it may change.
+
+    Within a stage algorithms run in the order in which they were asked for.
+    """
+
+    GRAPH = 0
+    """Before calibration: the float graph, equal in its results."""
+    PRECISION = 1
+    """After calibration: ``job.precision``, the widths of ops."""
+    WEIGHTS = 2
+    """After encodings were decided: static data, and the encodings of static data."""
+
+
+Run: TypeAlias = Callable[[Job], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """An accuracy algorithm.
+
+    Attributes:
+        name: Its name on the command line.
+        stage: When it runs.
+        run: The function.
+    """
+
+    name: str
+    stage: Stage
+    run: Run
+
 
 _KNOWN: dict[str, Algorithm] = {}
 
 
-def algorithm(name: str) -> Callable[[Algorithm], Algorithm]:
+def algorithm(name: str, stage: Stage) -> Callable[[Run], Run]:
     """Register a function as the algorithm ``name``.
 
     Raises:
         ValueError: If the name is taken.
     """
 
-    def register(function: Algorithm) -> Algorithm:
-        if _KNOWN.setdefault(name, function) is not function:
+    def register(function: Run) -> Run:
+        if name in _KNOWN and _KNOWN[name].run is not function:
             raise ValueError(f"two algorithms are named {name!r}")
+        _KNOWN[name] = Algorithm(name, stage, function)
         return function
 
     return register
@@ -39,7 +72,8 @@ def algorithm(name: str) -> Callable[[Algorithm], Algorithm]:
 @cache
 def _load_all() -> None:
     for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
+        if not module.name.startswith("_"):
+            importlib.import_module(f"{__name__}.{module.name}")
 
 
 def known_algorithms() -> tuple[str, ...]:
@@ -49,7 +83,7 @@ def known_algorithms() -> tuple[str, ...]:
 
 
 def find_algorithms(names: Sequence[str]) -> list[Algorithm]:
-    """Return the algorithms of some names, in that order.
+    """Return the algorithms of some names, by stage and then in that order.
 
     Raises:
         UsageError: If a name is not known; lists those that are.
@@ -63,4 +97,4 @@ def find_algorithms(names: Sequence[str]) -> list[Algorithm]:
                 where="algorithms",
                 fix=f"use one of the known ({nearest})" if nearest else "leave the algorithm out",
             )
-    return [_KNOWN[name] for name in names]
+    return sorted((_KNOWN[name] for name in names), key=lambda found: found.stage)

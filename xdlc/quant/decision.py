@@ -1,0 +1,25 @@
+"""What quantization stores in place of each tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from xdlc.ir import Encoding, Op, Tensor
+from xdlc.ir.dtype import DType
+
+Form: TypeAlias = tuple[DType, Encoding]
+Use: TypeAlias = tuple[Op, int]
+
+
+@dataclass(slots=True)
+class Decision:
+    """The stored form of each tensor.
+
+    Attributes:
+        activations: By tensor; those that float ops write and quantized ones read are among them.
+        statics: By use, for one static tensor may be a weight here and a factor there.
+    """
+
+    activations: dict[Tensor, Form] = field(default_factory=dict)
+    statics: dict[Use, Form] = field(default_factory=dict)

@@ -1,0 +1,103 @@
+"""One quantization under way: what its steps hand to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from xdlc.ir import Graph, Model
+from xdlc.quant.apply import apply
+from xdlc.quant.bias import averaged_inputs, correct_biases
+from xdlc.quant.calibrate import Calibration, calibrate
+from xdlc.quant.decide import Decider, watch_list
+from xdlc.quant.decision import Decision
+from xdlc.quant.options import QuantOptions
+from xdlc.quant.placement import Placement, place
+from xdlc.quant.precision import Precision
+from xdlc.quant.samples import Samples
+from xdlc.quant.sharing import Sharing
+
+Progress = Callable[[int], None]
+
+
+@dataclass
+class Job:
+    """A quantization under way.
+
+    Attributes:
+        model: The copy that is being quantized; float until the last step.
+        options: What the user asked for.
+        samples: Calibration samples, which can be read again.
+        precision: Bit widths of ops; ``place`` again after a change.
+        calibration: What is known of activations; empty before calibration.
+        decision: The stored form of tensors; empty before that is decided.
+        notes: What was done beyond ranges, and why, for people: one line each.
+        progress: Called with the number of samples done in the first pass.
+    """
+
+    model: Model
+    options: QuantOptions
+    samples: Samples
+    precision: Precision
+    calibration: Calibration = field(default_factory=Calibration)
+    decision: Decision = field(default_factory=Decision)
+    notes: list[str] = field(default_factory=list)
+    progress: Progress | None = None
+
+    @property
+    def graph(self) -> Graph:
+        """The main graph."""
+        return self.model.main
+
+    @cached_property
+    def placement(self) -> Placement:
+        """Which ops are quantized; settled when it is first read."""
+        return place(self.graph, self.precision)
+
+    @cached_property
+    def sharing(self) -> Sharing:
+        """Which tensors have one encoding; settled when it is first read."""
+        return Sharing(self.graph, self.placement)
+
+    def place(self) -> None:
+        """Settle placement and sharing anew, after graph or precision have changed."""
+        for name in ("placement", "sharing"):
+            self.__dict__.pop(name, None)
+
+    def calibrate(self) -> None:
+        """Run the float model on all samples and keep what is to be known of activations."""
+        self.calibration = calibrate(
+            self.model,
+            watch_list(self.graph, self.placement, self.sharing),
+            self.samples,
+            averaged=averaged_inputs(self.graph, self.placement),
+            progress=self.progress,
+        )
+
+    def decide(self) -> None:
+        """Choose the stored form of every tensor that quantized ops touch."""
+        self.place()
+        self.decision = Decider(
+            self.graph, self.placement, self.sharing, self.calibration, self.options, self.precision
+        ).decide()
+
+    def finish(self) -> None:
+        """Make the model a quantized one: correct biases, store what was decided."""
+        correct_biases(self.graph, self.placement, self.decision, self.calibration.means)
+        apply(self.graph, self.placement, self.decision)
+
+    def trial(self) -> Model:
+        """Return a quantized copy under the present decision; the model itself stays float."""
+        twin = Job(self.model.clone(), self.options, self.samples, self.precision)
+        ops = dict(zip(self.graph.ops, twin.graph.ops, strict=True))
+        tensors = twin.graph.tensors
+        twin.decision = Decision(
+            {tensors[tensor.name]: form for tensor, form in self.decision.activations.items()},
+            {(ops[op], index): form for (op, index), form in self.decision.statics.items()},
+        )
+        twin.calibration = Calibration(
+            means={tensors[tensor.name]: mean for tensor, mean in self.calibration.means.items()}
+        )
+        twin.finish()
+        return twin.model

@@ -1,0 +1,102 @@
+"""Ways to choose a range from what calibration saw: one a module, one registry.
+
+A module of this package holds one function under ``@range_method("name")``; modules are found by looking.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
+
+from xdlc.errors import UsageError, nearest_names
+from xdlc.quant.ranges import Range
+from xdlc.quant.statistics import Statistics
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """What the integers will be that a range is chosen for.
+
+    Attributes:
+        bits: Bits of a stored integer.
+        symmetric: Whether the range must be as far below zero as above.
+        percentile: What the method ``percentile`` keeps, in percent.
+    """
+
+    bits: int
+    symmetric: bool = False
+    percentile: float = 99.99
+
+
+Find: TypeAlias = Callable[[Statistics, Grid], Range]
+"""Returns the range to be covered, within the one seen; empty where nothing was seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class RangeMethod:
+    """A way to choose a range.
+
+    Attributes:
+        name: Its name on the command line.
+        find: The function.
+        histogram: Whether it looks at the histogram.
+    """
+
+    name: str
+    find: Find
+    histogram: bool
+
+
+_KNOWN: dict[str, RangeMethod] = {}
+_ALIASES = {"tf": "min-max", "symmetric": "min-max", "adjusted": "min-max", "enhanced": "sqnr"}
+"""Names that the vendor's older tools use."""
+
+
+def range_method(name: str, *, histogram: bool = True) -> Callable[[Find], Find]:
+    """Register a function as the range method ``name``.
+
+    Raises:
+        ValueError: If the name is taken.
+    """
+
+    def register(function: Find) -> Find:
+        if name in _KNOWN:
+            raise ValueError(f"two range methods are named {name!r}")
+        _KNOWN[name] = RangeMethod(name, function, histogram)
+        return function
+
+    return register
+
+
+@cache
+def _load_all() -> None:
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
+
+
+def known_range_methods() -> tuple[str, ...]:
+    """Return the names of all range methods, sorted."""
+    _load_all()
+    return tuple(sorted(_KNOWN))
+
+
+def find_range_method(name: str, where: str = "act_quantizer_calibration") -> RangeMethod:
+    """Return the range method of a name, which may be one that the vendor's older tools use.
+
+    Raises:
+        UsageError: If the name is not known; lists those that are.
+    """
+    known = known_range_methods()
+    plain = _ALIASES.get(name, name)
+    if plain not in known:
+        nearest = nearest_names(name, (*known, *_ALIASES))
+        raise UsageError(
+            f"no range method {name!r}; known: {', '.join(known)}",
+            where=where,
+            fix=nearest or "use one of them",
+        )
+    return _KNOWN[plain]

@@ -1,0 +1,158 @@
+"""Encodings of static data: weights, factors, biases, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from xdlc.ir import AxisScaleOffset, Graph, Op, ScaleOffset, Tensor
+from xdlc.ir.dtype import SFIXED32, UFIXED8, DType
+from xdlc.quant.decision import Decision, Form
+from xdlc.quant.grid import activation_type, asymmetric, weight_type
+from xdlc.quant.multipliers import exact_scales
+from xdlc.quant.options import QuantOptions
+from xdlc.quant.placement import Placement
+from xdlc.quant.precision import Precision
+from xdlc.quant.ranges import Range
+from xdlc.quant.rules import is_real, rule_of
+from xdlc.quant.weights import Channels, bias_encoding, channel_ranges, weight_encoding
+
+
+class Statics:
+    """Decides the encodings of static data, once those of activations are known.
+
+    Args:
+        graph: The float graph.
+        placement: Which ops are quantized.
+        options: Range methods and granularity.
+        precision: Bit widths.
+        group_range: Range of the tensors that share an encoding with one.
+        activation: The form that a tensor has as an activation.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        placement: Placement,
+        options: QuantOptions,
+        precision: Precision,
+        group_range: Callable[[Tensor], Range],
+        activation: Callable[[Tensor], Form],
+    ) -> None:
+        self.graph = graph
+        self.placement = placement
+        self.options = options
+        self.precision = precision
+        self._group_range = group_range
+        self._activation = activation
+        self._channels: dict[tuple[Tensor, int | None], Channels] = {}
+
+    def decide(self, decision: Decision) -> None:
+        """Add the forms of static data, use by use.
+
+        Raises:
+            ModelError: If static data hold NaN or infinite values; names the tensor.
+        """
+        for op in self.placement.fixed:
+            self._statics_of(op, decision)
+
+    def whole(self, tensor: Tensor) -> Range:
+        """Return the range of a static tensor's data."""
+        return self._channel_range(tensor, None).whole
+
+    def _channel_range(self, tensor: Tensor, axis: int | None) -> Channels:
+        found = self._channels.get((tensor, axis))
+        if found is None:
+            found = self._channels[tensor, axis] = channel_ranges(tensor, axis)
+        return found
+
+    def _statics_of(self, op: Op, decision: Decision) -> None:
+        rule = rule_of(op)
+        if rule is None:
+            return
+        dtype = activation_type(self.options.act_bitwidth)
+        for index, tensor in enumerate(op.inputs):
+            if tensor is None or not tensor.is_static or not is_real(tensor) or tensor.dtype.is_fixed:
+                continue
+            if rule.selects and index == 0:
+                form = self._activation(tensor)
+            elif index in rule.gathers:
+                form = self._gathered(op, tensor, dtype, decision)
+            elif rule.weight and index == 1:
+                form = self._weight(op, tensor, rule.channel_axis, decision)
+            elif rule.scale_input and index == 1:
+                form = UFIXED8, asymmetric(self._channel_range(tensor, None).whole, 8, min_width=0.0)
+            elif (rule.weight or rule.scale_input) and index == 2:
+                form = self._bias(op, tensor, decision)
+            else:
+                form = dtype, asymmetric(self._channel_range(tensor, None).whole, dtype.bits, min_width=0.0)
+            if tensor.encoding is not None:
+                form = form[0], tensor.encoding
+            decision.statics[op, index] = form
+
+    def _gathered(self, op: Op, tensor: Tensor, dtype: DType, decision: Decision) -> Form:
+        shared = decision.activations.get(op.outputs[0])
+        own = self._channel_range(tensor, None).whole
+        if shared is not None and own.width <= self._group_range(op.outputs[0]).width:
+            return shared
+        return dtype, asymmetric(own, dtype.bits, min_width=0.0)
+
+    def _input_scale(self, op: Op, decision: Decision) -> float | None:
+        source = op.inputs[0]
+        if source is None:
+            return None
+        form = decision.statics.get((op, 0)) if source.is_static else decision.activations.get(source)
+        encoding = form[1] if form is not None else source.encoding
+        return encoding.scale if isinstance(encoding, ScaleOffset) else None
+
+    def _weight(self, op: Op, tensor: Tensor, axis: int | None, decision: Decision) -> Form:
+        options = self.options
+        if not options.use_per_channel_quantization or (
+            # HTP wants as many scales of the bias as the weight has, which groups make unequal.
+            op.type.startswith("TransposeConv") and op.param("group", 1) != 1
+        ):
+            axis = None
+        channels = self._channel_range(tensor, axis)
+        if axis is None and options.weights_bitwidth == 8:
+            return UFIXED8, asymmetric(channels.whole, 8, min_width=0.0)
+        bias = op.inputs[2] if len(op.inputs) > 2 else None
+        floor = None
+        scale = self._input_scale(op, decision)
+        if (
+            bias is not None
+            and bias.is_static
+            and bias.dtype.is_float
+            and scale
+            and options.bias_bitwidth == 32
+        ):
+            floor = self._channel_range(bias, 0).largest / (scale * 2.0**30)
+        encoding = weight_encoding(channels, axis, options.weights_bitwidth, floor)
+        target = self._rounded_to(op, decision)
+        if (
+            isinstance(encoding, AxisScaleOffset)
+            and (options.weights_bitwidth, options.act_bitwidth) == (8, 8)
+            and scale
+            and target is not None
+            # Uses of a shared weight may ask for different scales: it would be stored twice.
+            and self.graph.sole_consumer(tensor) is op
+        ):
+            encoding = replace(encoding, scales=tuple(exact_scales(encoding.scales, scale, target)))
+        return weight_type(options.weights_bitwidth), encoding
+
+    def _rounded_to(self, op: Op, decision: Decision) -> float | None:
+        """Return the scale that the result of ``op`` is rounded to: its own, or that of a fused Prelu."""
+        reader = self.graph.sole_consumer(op.outputs[0])
+        fused = reader is not None and reader.type == "Prelu" and reader in self.placement.fixed
+        form = decision.activations.get(reader.outputs[0] if fused and reader is not None else op.outputs[0])
+        return form[1].scale if form is not None and isinstance(form[1], ScaleOffset) else None
+
+    def _bias(self, op: Op, tensor: Tensor, decision: Decision) -> Form:
+        values = self._channel_range(tensor, 0 if tensor.rank == 1 else None)
+        weight = op.inputs[1]
+        form = decision.statics.get((op, 1))
+        held = form[1] if form is not None else (weight.encoding if weight is not None else None)
+        if held is None and weight in decision.activations:
+            held = decision.activations[weight][1]
+        if self.options.bias_bitwidth == 8 and not isinstance(held, AxisScaleOffset):
+            return UFIXED8, asymmetric(values.whole, 8, min_width=0.0)
+        return SFIXED32, bias_encoding(values, tensor.size, self._input_scale(op, decision), held)
