@@ -56,3 +56,23 @@ def test_a_bias_that_is_no_vector_of_the_last_axis_stays():
 def test_a_batch_of_matrices_stays():
     graph = product((2, 4, 3), np.ones((2, 3, 5), np.float32))
     assert not matmul_to_fully_connected(graph)
+
+
+def test_every_product_of_a_chain_with_biases_is_turned():
+    graph = Graph("g")
+    x = graph.add_input(Tensor("x", (4, 3), FLOAT32))
+    params = {"transpose_in0": b8(False), "transpose_in1": b8(False)}
+    rng = np.random.default_rng(0)
+    for index in range(3):
+        weight = static(f"w{index}", rng.standard_normal((3, 3)).astype(np.float32))
+        bias = static(f"b{index}", rng.standard_normal(3).astype(np.float32))
+        y, z = (Tensor(f"{name}{index}", (4, 3), FLOAT32) for name in "yz")
+        graph.append(make_op(graph, "MatMul", [x, weight], [y], params, name=f"mm{index}"))
+        graph.append(make_op(graph, "ElementWiseBinary", [y, bias], [z], {"operation": u32(0)}))
+        x = z
+    graph.add_output(x)
+    given = {"x": np.ones((4, 3), np.float32)}
+    before = CpuSession(graph).run(given)["z2"]
+    assert matmul_to_fully_connected(graph)
+    assert [op.type for op in graph.ops] == ["FullyConnected"] * 3
+    np.testing.assert_allclose(CpuSession(graph).run(given)["z2"], before, rtol=1e-5)

@@ -15,7 +15,8 @@ def matmul_to_fully_connected(graph: Graph) -> bool:
     for HTP does not take ``keep_dims``.
     """
     changed = False
-    for op in graph.ops:
+    # A product may take the op behind it along, from which an iterator would not find on.
+    for op in list(graph.ops):
         if op.type == "MatMul" and _has_static_matrix(graph, op):
             _turn(graph, op)
             changed = True
