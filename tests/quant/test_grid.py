@@ -13,6 +13,7 @@ from xdlc.quant.grid import (
     MIN_WIDTH,
     activation_type,
     asymmetric,
+    centred,
     representable,
     softmax_top,
     symmetric_scale,
@@ -57,6 +58,17 @@ def test_the_ends_cover_the_data_up_to_half_a_step(array, width):
     slack = encoding.scale / 2 + 4e-7 * np.abs(array).max()
     assert ends.low - slack <= seen.low
     assert seen.high <= ends.high + slack
+
+
+@given(arrays, bits)
+def test_a_centred_encoding_has_an_exact_zero_and_is_off_by_half_a_step(array, width):
+    dtype = activation_type(width)
+    encoding = centred(range_of(array), width)
+    assert encoding.offset == -(1 << (width - 1))
+    given = np.append(array, np.float32(0.0))
+    back = real(to_stored(given, encoding, dtype), encoding)
+    assert back[-1] == 0.0
+    assert np.abs(back - given).max() <= encoding.scale / 2 + 4e-7 * np.abs(array).max()
 
 
 @given(arrays, st.sampled_from([4, 8, 16]))

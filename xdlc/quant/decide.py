@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from xdlc.ir import Graph, Tensor
+from xdlc.ir.dtype import DType
 from xdlc.quant.calibrate import Calibration
 from xdlc.quant.decision import Decision, Form
-from xdlc.quant.grid import activation_type, asymmetric, softmax_top, unit_encoding
+from xdlc.quant.grid import activation_type, asymmetric, centred, softmax_top, unit_encoding
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
 from xdlc.quant.range_methods import Grid, find_range_method
 from xdlc.quant.ranges import NOTHING, Range
-from xdlc.quant.rules import rule_of
+from xdlc.quant.rules import rule_of, single_name
 from xdlc.quant.saturation import useful_range
 from xdlc.quant.sharing import Sharing
 from xdlc.quant.statics import Statics
@@ -83,6 +84,7 @@ class Decider:
         for tensor in self.graph.tensors.values():
             if self.placement.is_read_fixed(self.graph, tensor):
                 decision.activations[tensor] = self._activation(tensor)
+                decision.sources[tensor] = self._source(tensor)
         self._statics.decide(decision)
         return decision
 
@@ -110,9 +112,18 @@ class Decider:
         if low is not None:
             top = softmax_top(seen.high, self.options.act_bitwidth) if _is_softmax(tensor) else 1.0
             return padding.merge(Range(float(low), top))
-        bits = self.options.act_bitwidth
-        percentile = self.options.percentile_calibration_value
-        return padding.merge(self._method.find(statistics, Grid(bits, percentile=percentile)))
+        grid = Grid(
+            self.options.act_bitwidth,
+            self._symmetric,
+            self.options.percentile_calibration_value,
+        )
+        return padding.merge(self._method.find(statistics, grid))
+
+    @property
+    def _symmetric(self) -> bool:
+        # Both symmetric schemas are stored unsigned: a third of HTP's operations, DepthWiseConv2d and
+        # LayerNorm among them, have no signed 16-bit kernel, and the reals are the same.
+        return self.options.act_quantizer_schema != "asymmetric"
 
     def _activation(self, tensor: Tensor) -> Form:
         dtype = activation_type(self.options.act_bitwidth)
@@ -120,10 +131,39 @@ class Decider:
         if given is not None:
             holder = next((m for m in self.sharing.members(tensor) if m.dtype.is_fixed), None)
             return (holder.dtype if holder is not None else dtype), given
+        values, _ = self._useful(tensor, dtype)
+        low = self._fixed_low(tensor, values)
+        if low is not None:
+            return dtype, unit_encoding(low, dtype.bits, softmax_top(values.high, dtype.bits))
+        return dtype, (centred if self._symmetric else asymmetric)(values, dtype.bits)
+
+    def _useful(self, tensor: Tensor, dtype: DType) -> tuple[Range, bool]:
+        """Return the range of a tensor's group, and whether it was cut to what readers can tell apart."""
         values = self._group_range(tensor)
-        if len(self.sharing.members(tensor)) == 1:
-            values = values.cut(useful_range(self.graph, tensor, dtype.bits))
+        if len(self.sharing.members(tensor)) > 1:
+            return values, False
+        cut = values.cut(useful_range(self.graph, tensor, dtype.bits))
+        return cut, cut != values
+
+    def _fixed_low(self, tensor: Tensor, values: Range) -> int | None:
+        """Return the lower end of the range that an op of a tensor's group fixes, or None."""
         lows = [low for member in self.sharing.members(tensor) if (low := _unit_low(member)) is not None]
-        if lows and values.within(Range(float(min(lows)), 1.0)):
-            return dtype, unit_encoding(min(lows), dtype.bits, softmax_top(values.high, dtype.bits))
-        return dtype, asymmetric(values, dtype.bits)
+        return min(lows) if lows and values.within(Range(float(min(lows)), 1.0)) else None
+
+    def _source(self, tensor: Tensor) -> str:
+        """Return where the encoding of an activation came from, for people."""
+        members = self.sharing.members(tensor)
+        if self.sharing.given(tensor) is not None:
+            return "stated by the model"
+        values, cut = self._useful(tensor, activation_type(self.options.act_bitwidth))
+        fixes = next((member for member in members if _unit_low(member) is not None), None)
+        if fixes is not None and fixes.producer is not None and self._fixed_low(tensor, values) is not None:
+            return f"fixed range of {single_name(fixes.producer)}"
+        own = [member for member in members if member not in self.sharing.derived and not member.is_static]
+        if tensor not in own and own:
+            return f"shared with {own[0].name}"
+        count = self._found.get(tensor, Statistics()).count
+        text = f"{self._method.name} of {count} sample{'' if count == 1 else 's'}"
+        if len(own) > 1:
+            text += f", shared with {next(member.name for member in own if member is not tensor)}"
+        return f"{text}, cut to what readers can tell apart" if cut else text

@@ -19,7 +19,9 @@ class Decision:
     Attributes:
         activations: By tensor; those that float ops write and quantized ones read are among them.
         statics: By use, for one static tensor may be a weight here and a factor there.
+        sources: Where the encoding of each activation came from, in a few words for people.
     """
 
     activations: dict[Tensor, Form] = field(default_factory=dict)
     statics: dict[Use, Form] = field(default_factory=dict)
+    sources: dict[Tensor, str] = field(default_factory=dict)

@@ -49,6 +49,21 @@ def asymmetric(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> Sca
     return ScaleOffset(scale, max(-steps, min(0, round(held.low / scale))))
 
 
+def centred(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> ScaleOffset:
+    """Return the unsigned encoding that reaches as far below zero as above: offset ``-2^(bits - 1)``.
+
+    The upper end is half a step short, so that data of the range are off by at most that.
+
+    Args:
+        values: Finite range; an empty one counts as [0, 0].
+        bits: Bits of a stored integer.
+        min_width: Smallest width.
+    """
+    width = 0.0 if values.is_empty else 2.0 * max(-values.low, values.high)
+    scale = max(max(width, min_width) / ((1 << bits) - 1), MIN_SCALE)
+    return ScaleOffset(as_float32(scale), -(1 << (bits - 1)))
+
+
 def symmetric_scale(largest: float, bits: int) -> float:
     """Return the scale of a signed encoding with offset 0 for values of magnitude up to ``largest``."""
     return as_float32(max(largest / ((1 << (bits - 1)) - 1), MIN_SCALE))

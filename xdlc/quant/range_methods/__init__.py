@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
@@ -52,8 +52,13 @@ class RangeMethod:
 
 
 _KNOWN: dict[str, RangeMethod] = {}
-_ALIASES = {"tf": "min-max", "symmetric": "min-max", "adjusted": "min-max", "enhanced": "sqnr"}
-"""Names that the vendor's older tools use."""
+_LEGACY = {
+    "tf": ("min-max", "asymmetric"),
+    "adjusted": ("min-max", "asymmetric"),
+    "enhanced": ("sqnr", "asymmetric"),
+    "symmetric": ("min-max", "symmetric"),
+}
+"""Method and schema behind the names of the vendor's older tools."""
 
 
 def range_method(name: str, *, histogram: bool = True) -> Callable[[Find], Find]:
@@ -70,6 +75,35 @@ def range_method(name: str, *, histogram: bool = True) -> Callable[[Find], Find]
         return function
 
     return register
+
+
+def legacy(name: str) -> tuple[str, str | None]:
+    """Return the method and the schema that a name stands for.
+
+    Args:
+        name: A range method, or one of the older tools' quantizers: ``tf``, ``enhanced``, ``adjusted``,
+            ``symmetric``.  Those set the schema too; a method of today leaves it open: None.
+    """
+    return _LEGACY.get(name, (name, None))
+
+
+def shrunk(seen: Range, grid: Grid, count: int = 100) -> Iterator[Range]:
+    """Yield ranges from the widest on, both ends drawn in by one factor.
+
+    The factors are squares, so that they lie closer together where the range is small.
+
+    Args:
+        seen: The range of all values.
+        grid: What the integers will be; if symmetric, so are the ranges.
+        count: How many.
+    """
+    whole = seen.with_zero()
+    if grid.symmetric:
+        largest = max(-whole.low, whole.high)
+        whole = Range(-largest, largest)
+    for part in range(count, 0, -1):
+        factor = (part / count) ** 2
+        yield Range(whole.low * factor, whole.high * factor)
 
 
 @cache
@@ -91,9 +125,9 @@ def find_range_method(name: str, where: str = "act_quantizer_calibration") -> Ra
         UsageError: If the name is not known; lists those that are.
     """
     known = known_range_methods()
-    plain = _ALIASES.get(name, name)
+    plain, _ = legacy(name)
     if plain not in known:
-        nearest = nearest_names(name, (*known, *_ALIASES))
+        nearest = nearest_names(name, (*known, *_LEGACY))
         raise UsageError(
             f"no range method {name!r}; known: {', '.join(known)}",
             where=where,

@@ -1,0 +1,37 @@
+"""The range of least squared error of the values themselves, both ends drawn in together."""
+
+from __future__ import annotations
+
+from xdlc.quant.range_methods import Grid, range_method, shrunk
+from xdlc.quant.ranges import Range
+from xdlc.quant.statistics import Statistics
+
+
+@range_method("mse")
+def mse(statistics: Statistics, grid: Grid) -> Range:
+    """Return the range, among those with both ends drawn in by one factor, that rounds best.
+
+    As in OMSE (Choukroun et al., Low-bit Quantization of Neural Networks for Efficient Inference, 2019):
+    each candidate really rounds the middles of the histogram's bins to its grid, offset included, and
+    the mean of the squared errors counts.  ``sqnr`` expects noise instead, that of a step for every value,
+    and moves the ends apart from each other.  So values that lie on zero cost nothing here; and the
+    proportion of the two ends, which holds an outlier on one side, stays.
+    """
+    import numpy as np
+
+    seen, histogram = statistics.seen, statistics.histogram
+    if seen.is_empty or not histogram.total:
+        return seen
+    values = histogram.centres
+    values[(histogram.edges[:-1] <= 0.0) & (histogram.edges[1:] > 0.0)] = 0.0
+    top, best, least = (1 << grid.bits) - 1, seen, np.inf
+    for candidate in shrunk(seen, grid):
+        step = candidate.width / top
+        if not step:
+            continue
+        offset = np.rint(candidate.with_zero().low / step)
+        rounded = (np.clip(np.rint(values / step) - offset, 0, top) + offset) * step
+        error = float(histogram.counts @ (values - rounded) ** 2)
+        if error < least:
+            best, least = candidate, error
+    return best.cut(seen)
