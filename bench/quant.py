@@ -5,15 +5,17 @@
     python bench/quant.py table FILE [FILE ...]
 
 FOLDER holds for each model NAME.onnx, float with fixed shapes, and NAME.npz with ``calib`` and ``eval``
-(samples of the model's one input along the first axis) and ``labels`` (may be empty).  Without the .npz the inputs
-are random: standard normal, token ids of 0 to 999, masks of ones; 32 calibrate and 16 evaluate (``--random``).
+(samples of the model's one input along the first axis) and ``labels`` (may be empty).  Without the .npz
+inputs are random: standard normal, token ids of 0 to 999, masks of ones; see ``--random``.
 
-SQNR is 10 log10(sum of squares of the float output / sum of squares of the error) over all evaluation samples, averaged
-over outputs.  "right" counts labels met by the largest element of the first output.  Time is that of calibrating and
-quantizing without imports; the ratio is to running the calibration samples through onnxruntime in float in the
-same process (median of three).  Memory is the largest of the process until then, imports included.
+SQNR is 10 log10(sum of squares of the float output / sum of squares of the error) over all evaluation
+samples, averaged over outputs.  "right" counts labels met by the largest element of the first output.
+Time is that of calibrating and quantizing, without imports; its ratio is to running the calibration
+samples through onnxruntime in float in the same process (median of three).  Memory is the largest of
+the process until then, imports included.
 
-A peer that is not installed beside xdlc is run by an interpreter that has it; a tool is a function in quant_tools.py.
+A peer that is not installed beside xdlc is run by an interpreter that has it; a tool is a function in
+quant_tools.py.
 """
 
 from __future__ import annotations
@@ -138,7 +140,7 @@ def run_child(tool: str, path: Path, setting: str, python: str, given: argparse.
     return base | {"fail": end or f"exit code {child.returncode}: {last.strip()[:200]}"}
 
 
-def _wait(child: subprocess.Popen[str], seconds: float) -> str:
+def _wait(child: subprocess.Popen[Any], seconds: float) -> str:
     deadline = time.monotonic() + seconds
     while child.poll() is None:
         time.sleep(0.2)
