@@ -13,16 +13,26 @@ from xdlc.quant.placement import Placement
 
 
 def apply(graph: Graph, placement: Placement, decision: Decision) -> None:
-    """Give tensors their stored form; insert Quantize and Dequantize where fixed point begins and ends.
+    """Give tensors their stored form; insert Quantize, Dequantize and Convert where widths change.
 
     Weights become transforms: nothing is quantized before it is written or read.
     """
     fixed = [tensor for tensor in decision.activations if placement.is_fixed(graph, tensor)]
     floats = [tensor for tensor in decision.activations if not placement.is_fixed(graph, tensor)]
+    # Readers by width, before edits of the graph make other tensors of what they read.
+    others = {tensor: placement.converted(graph, tensor) for tensor in decision.activations}
     for tensor in floats:
-        _enter(graph, placement, tensor, decision.activations[tensor])
+        form = decision.activations[tensor]
+        _enter(graph, placement, tensor, form, _without(graph, placement, tensor, others[tensor]))
+        for bits, readers in others[tensor].items():
+            if tensor.dtype.is_fixed:
+                _convert(graph, tensor, bits, decision.converted[tensor, bits], readers)
+            else:
+                _enter(graph, placement, tensor, decision.converted[tensor, bits], readers)
     for tensor in fixed:
         _leave(graph, placement, tensor)
+        for bits, readers in others[tensor].items():
+            _convert(graph, tensor, bits, decision.converted[tensor, bits], readers)
         tensor.dtype, tensor.encoding = decision.activations[tensor]
     by_tensor: dict[Tensor, dict[Use, Form]] = {}
     for (op, index), form in decision.statics.items():
@@ -33,17 +43,22 @@ def apply(graph: Graph, placement: Placement, decision: Decision) -> None:
         _store(graph, tensor, uses)
 
 
-def _enter(graph: Graph, placement: Placement, tensor: Tensor, form: Form) -> None:
-    """Quantize what a float op wrote for the quantized ops that read it."""
+def _without(graph: Graph, placement: Placement, tensor: Tensor, others: dict[int, list[Op]]) -> list[Op]:
+    """Return the quantized readers of a tensor that take it with the bits that it has."""
+    apart = {op for readers in others.values() for op in readers}
+    return [op for op in graph.consumers(tensor) if op in placement.fixed and op not in apart]
+
+
+def _enter(graph: Graph, placement: Placement, tensor: Tensor, form: Form, readers: list[Op]) -> None:
+    """Quantize what a float op wrote for the quantized ops that read it with as many bits."""
     producer = tensor.producer
-    if producer is None or tensor.dtype.is_fixed:
+    if producer is None or tensor.dtype.is_fixed or not readers:
         return
     name = graph.unique_name(f"{tensor.name}_quantized")
     stored = Tensor(name, tensor.shape, *form, dynamic_axes=tensor.dynamic_axes)
     reason = (
         f"{producer.name!r} stays float: {placement.reasons.get(producer, 'it has no fixed-point kernel')}"
     )
-    readers = [op for op in graph.consumers(tensor) if op in placement.fixed]
     origin = Origin(producer.origin.nodes, reason)
     graph.insert_after(
         producer, make_op(graph, "Quantize", [tensor], [stored], name=f"{name}_op", origin=origin)
@@ -67,6 +82,20 @@ def _leave(graph: Graph, placement: Placement, tensor: Tensor) -> None:
     else:
         graph.insert_before(next(graph.ops), op)
     _reroute(graph, readers, tensor, real)
+
+
+def _convert(graph: Graph, tensor: Tensor, bits: int, form: Form, readers: list[Op]) -> None:
+    """Give the readers of another width the tensor in that width."""
+    name = graph.unique_name(f"{tensor.name}_{bits}_bits")
+    other = Tensor(name, tensor.shape, *form, dynamic_axes=tensor.dynamic_axes)
+    nodes = tensor.producer.origin.nodes if tensor.producer is not None else readers[0].origin.nodes
+    origin = Origin(nodes, f"{readers[0].name!r} computes with {bits} bits")
+    op = make_op(graph, "Convert", [tensor], [other], name=f"{name}_op", origin=origin)
+    if tensor.producer is not None:
+        graph.insert_after(tensor.producer, op)
+    else:
+        graph.insert_before(next(graph.ops), op)
+    _reroute(graph, readers, tensor, other)
 
 
 def _reroute(graph: Graph, readers: list[Op], old: Tensor, new: Tensor) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from xdlc.ir import Graph, Tensor
+from xdlc.ir import Graph, ScaleOffset, Tensor
 from xdlc.ir.dtype import DType
 from xdlc.quant.calibrate import Calibration
 from xdlc.quant.decision import Decision, Form
-from xdlc.quant.grid import activation_type, asymmetric, centred, softmax_top, unit_encoding
+from xdlc.quant.grid import activation_type, asymmetric, centred, representable, softmax_top, unit_encoding
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
@@ -68,7 +68,7 @@ class Decider:
         self._found = calibration.found
         self._method = find_range_method(options.act_quantizer_calibration)
         self._statics = Statics(graph, placement, options, precision, self._group_range, self._activation)
-        self._groups: dict[Tensor, Range] = {}
+        self._groups: dict[tuple[Tensor, int], Range] = {}
         self._padding: dict[Tensor, Range] = {}
         for tensor, values in sharing.padding:
             self._padding[tensor] = self._padding.get(tensor, NOTHING).merge(values)
@@ -85,22 +85,28 @@ class Decider:
             if self.placement.is_read_fixed(self.graph, tensor):
                 decision.activations[tensor] = self._activation(tensor)
                 decision.sources[tensor] = self._source(tensor)
+                for bits in self.placement.converted(self.graph, tensor):
+                    decision.converted[tensor, bits] = self._activation(tensor, bits)
         self._statics.decide(decision)
         return decision
 
     # ------------------------------------------------------------------ activations
 
-    def _group_range(self, tensor: Tensor) -> Range:
+    def _bits(self, tensor: Tensor) -> int:
+        return self.placement.bits_of(self.graph, tensor) or self.options.act_bitwidth
+
+    def _group_range(self, tensor: Tensor, bits: int | None = None) -> Range:
         root = self.sharing.find(tensor)
-        found = self._groups.get(root)
+        key = root, bits or self._bits(tensor)
+        found = self._groups.get(key)
         if found is None:
             found = NOTHING
             for member in self.sharing.members(root):
-                found = found.merge(self._own_range(member))
-            self._groups[root] = found
+                found = found.merge(self._own_range(member, key[1]))
+            self._groups[key] = found
         return found
 
-    def _own_range(self, tensor: Tensor) -> Range:
+    def _own_range(self, tensor: Tensor, bits: int) -> Range:
         padding = self._padding.get(tensor, NOTHING)
         if tensor in self.sharing.derived:
             return padding
@@ -110,13 +116,9 @@ class Decider:
         statistics = self._found.get(tensor, Statistics())
         seen = statistics.seen
         if low is not None:
-            top = softmax_top(seen.high, self.options.act_bitwidth) if _is_softmax(tensor) else 1.0
+            top = softmax_top(seen.high, bits) if _is_softmax(tensor) else 1.0
             return padding.merge(Range(float(low), top))
-        grid = Grid(
-            self.options.act_bitwidth,
-            self._symmetric,
-            self.options.percentile_calibration_value,
-        )
+        grid = Grid(bits, self._symmetric, self.options.percentile_calibration_value)
         return padding.merge(self._method.find(statistics, grid))
 
     @property
@@ -125,12 +127,17 @@ class Decider:
         # LayerNorm among them, have no signed 16-bit kernel, and the reals are the same.
         return self.options.act_quantizer_schema != "asymmetric"
 
-    def _activation(self, tensor: Tensor) -> Form:
-        dtype = activation_type(self.options.act_bitwidth)
+    def _activation(self, tensor: Tensor, bits: int | None = None) -> Form:
+        """Return the form of a tensor, or the one that ops of ``bits`` read in its place."""
+        own = self._bits(tensor)
+        dtype = activation_type(bits or own)
         given = self.sharing.given(tensor)
         if given is not None:
             holder = next((m for m in self.sharing.members(tensor) if m.dtype.is_fixed), None)
-            return (holder.dtype if holder is not None else dtype), given
+            held = holder.dtype if holder is not None else activation_type(own)
+            if dtype.bits == own or not isinstance(given, ScaleOffset):
+                return held, given
+            return dtype, asymmetric(representable(given, held), dtype.bits)
         values, _ = self._useful(tensor, dtype)
         low = self._fixed_low(tensor, values)
         if low is not None:
@@ -139,7 +146,7 @@ class Decider:
 
     def _useful(self, tensor: Tensor, dtype: DType) -> tuple[Range, bool]:
         """Return the range of a tensor's group, and whether it was cut to what readers can tell apart."""
-        values = self._group_range(tensor)
+        values = self._group_range(tensor, dtype.bits)
         if len(self.sharing.members(tensor)) > 1:
             return values, False
         cut = values.cut(useful_range(self.graph, tensor, dtype.bits))
@@ -155,7 +162,7 @@ class Decider:
         members = self.sharing.members(tensor)
         if self.sharing.given(tensor) is not None:
             return "stated by the model"
-        values, cut = self._useful(tensor, activation_type(self.options.act_bitwidth))
+        values, cut = self._useful(tensor, activation_type(self._bits(tensor)))
         fixes = next((member for member in members if _unit_low(member) is not None), None)
         if fixes is not None and fixes.producer is not None and self._fixed_low(tensor, values) is not None:
             return f"fixed range of {single_name(fixes.producer)}"

@@ -18,10 +18,16 @@ class Decision:
 
     Attributes:
         activations: By tensor; those that float ops write and quantized ones read are among them.
+        converted: By tensor and bits: what ops of another width read in its place.
         statics: By use, for one static tensor may be a weight here and a factor there.
         sources: Where the encoding of each activation came from, in a few words for people.
     """
 
     activations: dict[Tensor, Form] = field(default_factory=dict)
+    converted: dict[tuple[Tensor, int], Form] = field(default_factory=dict)
     statics: dict[Use, Form] = field(default_factory=dict)
     sources: dict[Tensor, str] = field(default_factory=dict)
+
+    def read(self, tensor: Tensor, bits: int) -> Form | None:
+        """Return the form in which ops of ``bits`` read an activation, or None if it has none."""
+        return self.converted.get((tensor, bits), self.activations.get(tensor))

@@ -94,6 +94,7 @@ class Job:
         tensors = twin.graph.tensors
         twin.decision = Decision(
             {tensors[tensor.name]: form for tensor, form in self.decision.activations.items()},
+            {(tensors[tensor.name], bits): form for (tensor, bits), form in self.decision.converted.items()},
             {(ops[op], index): form for (op, index), form in self.decision.statics.items()},
         )
         twin.calibration = Calibration(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from xdlc.errors import UsageError, nearest_names
@@ -20,6 +21,8 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "override_missing": ("error", "warn"),
 }
 
+_LISTS = ("algorithms", "float_ops")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuantOptions:
@@ -31,6 +34,9 @@ class QuantOptions:
         bias_bitwidth: 32 (scale is that of input times weight) or 8 (own range; beside per-channel
             weights the bias keeps 32 bits, for HTP has no other kernel).
         float_bitwidth: 32, 16 or ``"bf16"``: type of what stays float.
+        float_ops: Ops that stay float, by name of the op, of a source node or of a tensor that it writes.
+        act_bitwidth_of: Bits of what single ops read and write, by the same names.
+        weights_bitwidth_of: Bits of the weights of single ops, by the same names.
         use_per_channel_quantization: One scale per output channel of convolution weights, else one
             per tensor.
         use_per_row_quantization: One scale per output of FullyConnected and MatMul weights.
@@ -59,6 +65,9 @@ class QuantOptions:
     act_bitwidth: int = 8
     bias_bitwidth: int = 32
     float_bitwidth: int | str = 32
+    float_ops: tuple[str, ...] = ()
+    act_bitwidth_of: Mapping[str, int] = field(default_factory=dict)
+    weights_bitwidth_of: Mapping[str, int] = field(default_factory=dict)
     use_per_channel_quantization: bool = True
     use_per_row_quantization: bool = True
     act_quantizer_calibration: str = "min-max"
@@ -105,15 +114,15 @@ class QuantOptions:
             if name not in known:
                 hint = nearest_names(name, known) or f"options: {', '.join(known)}"
                 raise UsageError(f"quantize has no option {name!r}", fix=hint)
-        algorithms = given.get("algorithms", ())
-        names = (algorithms,) if isinstance(algorithms, str) else tuple(algorithms)
-        return cls(**{**given, "algorithms": names})
+        lists = {name: given[name] for name in _LISTS if name in given}
+        names = {name: (value,) if isinstance(value, str) else tuple(value) for name, value in lists.items()}
+        return cls(**{**given, **names})
 
     def stated(self) -> dict[str, str]:
         """Return the options that differ from their defaults, and the bit widths, as text."""
         always = ("weights_bitwidth", "act_bitwidth", "bias_bitwidth", "use_per_channel_quantization")
         return {
-            field.name: ",".join(value) if field.name == "algorithms" else str(value)
+            field.name: ",".join(value) if field.name in _LISTS else str(value)
             for field in fields(self)
-            if (value := getattr(self, field.name)) != field.default or field.name in always
+            if (value := getattr(self, field.name)) not in (field.default, {}) or field.name in always
         }

@@ -13,7 +13,7 @@ from xdlc.quant.job import Job
 from xdlc.quant.matmul import matmul_to_fully_connected
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
-from xdlc.quant.precision import Precision
+from xdlc.quant.precision import Precision, asked_precision
 from xdlc.quant.samples import Sample, Samples
 from xdlc.version import VERSION
 
@@ -73,6 +73,7 @@ def _quantize(job: Job, algorithms: list[Algorithm]) -> None:
     DequantizeWeights(refused_only=False).apply(job.graph)
     matmul_to_fully_connected(job.graph)
     _run(job, algorithms, Stage.GRAPH)
+    job.precision = asked_precision(job.graph, job.options)
     job.place()
     _refuse_quantized(job.placement, job.graph)
     job.calibrate()

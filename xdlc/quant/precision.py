@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from xdlc.ir import Op
+from xdlc.errors import UsageError, nearest_names
+from xdlc.ir import Graph, Op
+from xdlc.quant.options import QuantOptions
+
+ACT_BITS = (8, 16)
+WEIGHT_BITS = (2, 4, 8, 16)
 
 
 @dataclass(slots=True)
@@ -30,3 +36,69 @@ class Precision:
     def weight_bits_of(self, op: Op) -> int:
         """Return the bits of an op's weights."""
         return self.weights.get(op.name, self.weight_bits)
+
+    def copy(self) -> Precision:
+        """Return a copy that may be changed."""
+        return Precision(self.act_bits, self.weight_bits, dict(self.acts), dict(self.weights))
+
+
+def asked_precision(graph: Graph, options: QuantOptions) -> Precision:
+    """Return the widths that the options name, op by op.
+
+    A name is that of an op, of a source node that it stands for, or of a tensor that it writes; it means
+    all ops that it fits.
+
+    Raises:
+        UsageError: For a name that fits no op, a width that does not exist, or 16-bit weights beside 8-bit
+            activations.
+    """
+    named = _ops_by_name(graph)
+    precision = Precision(options.act_bitwidth, options.weights_bitwidth)
+    for name, bits in options.act_bitwidth_of.items():
+        _check_width("act_bitwidth_of", name, bits, ACT_BITS)
+        for op in _find("act_bitwidth_of", name, named):
+            precision.acts[op.name] = bits
+    for name, bits in options.weights_bitwidth_of.items():
+        _check_width("weights_bitwidth_of", name, bits, WEIGHT_BITS)
+        for op in _find("weights_bitwidth_of", name, named):
+            precision.weights[op.name] = bits
+    for name in options.float_ops:
+        for op in _find("float_ops", name, named):
+            precision.acts[op.name] = None
+    for op in graph.ops:
+        if precision.act_bits_of(op) == 8 and precision.weights.get(op.name) == 16:
+            raise UsageError(
+                f"16-bit weights with 8-bit activations for {op.name!r}: HTP has no such kernel",
+                where="weights_bitwidth_of",
+                fix="ask for 16-bit activations of that op too, or for 8-bit weights",
+            )
+    return precision
+
+
+def _ops_by_name(graph: Graph) -> dict[str, list[Op]]:
+    named: dict[str, list[Op]] = {}
+    for op in graph.ops:
+        for name in dict.fromkeys((op.name, *op.origin.nodes, *(tensor.name for tensor in op.outputs))):
+            named.setdefault(name, []).append(op)
+    return named
+
+
+def _find(option: str, name: str, named: dict[str, list[Op]]) -> list[Op]:
+    if name not in named:
+        nearest = nearest_names(name, named)
+        raise UsageError(
+            f"no op, source node or written tensor is named {name!r}",
+            where=option,
+            fix=nearest or "list the ops with: xdlc-info MODEL",
+        )
+    return named[name]
+
+
+def _check_width(option: str, name: str, bits: int, choices: Iterable[int]) -> None:
+    if bits not in choices:
+        accepted = ", ".join(map(str, choices))
+        raise UsageError(
+            f"expected one of {accepted} for {name!r}, found {bits!r}",
+            where=option,
+            fix=f"pass one of {accepted}",
+        )

@@ -60,10 +60,12 @@ class Sharing:
         return self._given.get(root, root.encoding)
 
     def join(self, first: Tensor, second: Tensor) -> bool:
-        """Join two groups; return whether they are one now: groups with unequal given encodings are not."""
+        """Join two groups; return whether they are one now: not if given encodings or bits are unequal."""
         one, two = self.find(first), self.find(second)
         if one is two:
             return True
+        if self._placement.bits_of(self._graph, first) != self._placement.bits_of(self._graph, second):
+            return False
         mine, other = self.given(one), self.given(two)
         if mine is not None and other is not None and mine != other:
             return False

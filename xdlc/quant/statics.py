@@ -70,7 +70,7 @@ class Statics:
         rule = rule_of(op)
         if rule is None:
             return
-        dtype = activation_type(self.options.act_bitwidth)
+        dtype = activation_type(self.placement.fixed[op])
         for index, tensor in enumerate(op.inputs):
             if tensor is None or not tensor.is_static or not is_real(tensor) or tensor.dtype.is_fixed:
                 continue
@@ -101,19 +101,20 @@ class Statics:
         source = op.inputs[0]
         if source is None:
             return None
-        form = decision.statics.get((op, 0)) if source.is_static else decision.activations.get(source)
+        bits = self.placement.fixed[op]
+        form = decision.statics.get((op, 0)) if source.is_static else decision.read(source, bits)
         encoding = form[1] if form is not None else source.encoding
         return encoding.scale if isinstance(encoding, ScaleOffset) else None
 
     def _weight(self, op: Op, tensor: Tensor, axis: int | None, decision: Decision) -> Form:
-        options = self.options
+        options, bits = self.options, self.precision.weight_bits_of(op)
         if not options.use_per_channel_quantization or (
             # HTP wants as many scales of the bias as the weight has, which groups make unequal.
             op.type.startswith("TransposeConv") and op.param("group", 1) != 1
         ):
             axis = None
         channels = self._channel_range(tensor, axis)
-        if axis is None and options.weights_bitwidth == 8:
+        if axis is None and bits == 8:
             return UFIXED8, asymmetric(channels.whole, 8, min_width=0.0)
         bias = op.inputs[2] if len(op.inputs) > 2 else None
         floor = None
@@ -126,18 +127,18 @@ class Statics:
             and options.bias_bitwidth == 32
         ):
             floor = self._channel_range(bias, 0).largest / (scale * 2.0**30)
-        encoding = weight_encoding(channels, axis, options.weights_bitwidth, floor)
+        encoding = weight_encoding(channels, axis, bits, floor)
         target = self._rounded_to(op, decision)
         if (
             isinstance(encoding, AxisScaleOffset)
-            and (options.weights_bitwidth, options.act_bitwidth) == (8, 8)
+            and (bits, self.placement.fixed[op]) == (8, 8)
             and scale
             and target is not None
             # Uses of a shared weight may ask for different scales: it would be stored twice.
             and self.graph.sole_consumer(tensor) is op
         ):
             encoding = replace(encoding, scales=tuple(exact_scales(encoding.scales, scale, target)))
-        return weight_type(options.weights_bitwidth), encoding
+        return weight_type(bits), encoding
 
     def _rounded_to(self, op: Op, decision: Decision) -> float | None:
         """Return the scale that the result of ``op`` is rounded to: its own, or that of a fused Prelu."""
@@ -151,8 +152,9 @@ class Statics:
         weight = op.inputs[1]
         form = decision.statics.get((op, 1))
         held = form[1] if form is not None else (weight.encoding if weight is not None else None)
-        if held is None and weight in decision.activations:
-            held = decision.activations[weight][1]
+        if held is None and weight is not None:
+            form = decision.read(weight, self.placement.read_bits(self.graph, op, 1))
+            held = form[1] if form is not None else None
         if self.options.bias_bitwidth == 8 and not isinstance(held, AxisScaleOffset):
             return UFIXED8, asymmetric(values.whole, 8, min_width=0.0)
         return SFIXED32, bias_encoding(values, tensor.size, self._input_scale(op, decision), held)
