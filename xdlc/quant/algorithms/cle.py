@@ -1,0 +1,23 @@
+"""Cross-layer equalization: channels of like range between layers, kept only where it helps.
+
+Nagel et al., Data-Free Quantization Through Weight Equalization and Bias Correction, 2019.  There
+it spares weights with one scale; with a scale per channel it is the activations that gain.
+"""
+
+from __future__ import annotations
+
+from xdlc.ir import Op
+from xdlc.quant.algorithms import Stage, algorithm
+from xdlc.quant.equalization.chains import CONVOLUTIONS
+from xdlc.quant.equalization.run import equalize
+from xdlc.quant.job import Job
+
+
+@algorithm("cle", Stage.GRAPH)
+def cle(job: Job) -> None:
+    """Equalize channels behind convolutions, FullyConnected and Batchnorm."""
+    equalize(job, "cle", _is_layer)
+
+
+def _is_layer(op: Op) -> bool:
+    return op.type in (*CONVOLUTIONS, "FullyConnected", "Batchnorm")

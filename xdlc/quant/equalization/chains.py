@@ -1,0 +1,198 @@
+"""Where factors per channel can move: from an op, through ops that let them pass, to its readers' weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
+from xdlc.quant.rules import pad_value, single_name
+
+CONVOLUTIONS = ("Conv2d", "DepthWiseConv2d", "TransposeConv2d")
+NORMS = ("LayerNorm", "RmsNorm", "GroupNorm", "InstanceNorm", "Batchnorm")
+
+_POSITIVELY_HOMOGENEOUS = ("Relu", "Prelu")
+_SPATIAL = (
+    "PoolMax2d", "PoolAvg2d", "Resize", "ResizeBilinear", "ResizeNearestNeighbor", "Pad",
+)  # fmt: skip
+_VIEWS = ("Reshape", "Squeeze", "ExpandDims")
+
+Axes = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """An op whose results may be divided by positive factors, and those whose weights take them up.
+
+    Attributes:
+        source: The op that is divided.
+        sinks: The ops that are multiplied; each reads the activation as its input 0.
+        count: Channels.
+        linear: Whether a constant per channel passes from the source to the sinks as factors do.
+    """
+
+    source: Op
+    sinks: tuple[Op, ...]
+    count: int
+    linear: bool
+
+
+def find_chains(graph: Graph, is_source: Callable[[Op], bool]) -> list[Chain]:
+    """Return the chains that begin at ops of which ``is_source`` holds, in execution order.
+
+    Clamps with an upper end (Relu6, ReluMinMax) end a chain, for the end would have to differ between
+    channels; so do ops that mix channels, graph outputs, and values with an encoding.
+    """
+    found = []
+    for op in graph.ops:
+        if is_source(op) and divided_inputs(graph, op):
+            chain = _Walk(graph, op).chain()
+            if chain is not None:
+                found.append(chain)
+    return found
+
+
+def divided_inputs(graph: Graph, op: Op) -> tuple[int, ...]:
+    """Return which static inputs of an op to divide so that its results are divided; none: impossible."""
+    if op.package != NATIVE_PACKAGE or len(op.outputs) != 1 or op.outputs[0].rank < 2:
+        return ()
+    channels = op.outputs[0].shape[-1]
+    weights = [index for index in (1, 2) if index < len(op.inputs) and op.inputs[index] is not None]
+    if not weights or weights[0] != 1 or any(not _is_own(graph, op, index) for index in weights):
+        return ()
+    shapes = [_shape(op, index) for index in weights]
+    if op.type in NORMS:
+        axes = op.param("axes")
+        last = op.outputs[0].rank - 1
+        if axes is not None and [int(axis) % (last + 1) for axis in axes] != [last]:
+            return ()
+        return tuple(weights) if all(shape == (channels,) for shape in shapes) else ()
+    if op.type == "FullyConnected":
+        fits = shapes[0][0] == channels
+    else:
+        fits = op.type in CONVOLUTIONS and len(shapes[0]) == 4 and shapes[0][3] == channels
+    return tuple(weights) if fits and all(shape == (channels,) for shape in shapes[1:]) else ()
+
+
+def _shape(op: Op, index: int) -> tuple[int, ...]:
+    tensor = op.inputs[index]
+    return () if tensor is None else tensor.shape
+
+
+def _is_own(graph: Graph, op: Op, index: int) -> bool:
+    """Return whether an input is float data that nothing else reads."""
+    tensor = op.inputs[index]
+    return (
+        tensor is not None
+        and tensor.is_static
+        and tensor.dtype.is_float
+        and tensor.encoding is None
+        and graph.sole_consumer(tensor) is op
+        and sum(read is tensor for read in op.inputs) == 1
+    )
+
+
+def _takes_up(graph: Graph, op: Op, tensor: Tensor) -> bool:
+    """Return whether the weights of ``op`` can take up factors of the channels of its input ``tensor``."""
+    if op.type not in (*CONVOLUTIONS, "FullyConnected") or op.package != NATIVE_PACKAGE or len(op.inputs) < 2:
+        return False
+    if op.inputs[0] is not tensor or tensor in op.inputs[1:] or not _is_own(graph, op, 1):
+        return False
+    channels, shape = tensor.shape[-1], _shape(op, 1)
+    if op.type == "FullyConnected":
+        return shape[1] == channels
+    if tensor.rank != 4 or len(shape) != 4:
+        return False
+    if op.type == "TransposeConv2d":
+        return int(op.param("group", 1)) == 1 and shape[2] == channels
+    return channels % shape[2] == 0 and shape[3] % (channels // shape[2]) == 0
+
+
+class _Walk:
+    """Follows the channels of one op's result to all that reads them."""
+
+    def __init__(self, graph: Graph, source: Op) -> None:
+        self._graph = graph
+        self._source = source
+        self._sinks: dict[Op, None] = {}
+        self._scaled: set[Tensor] = set()
+        self._products: list[Op] = []
+        self._linear = True
+
+    def chain(self) -> Chain | None:
+        result = self._source.outputs[0]
+        pending: list[tuple[Tensor, Axes]] = [(result, (result.rank - 1,))]
+        while pending:
+            tensor, axes = pending.pop()
+            readers = self._graph.consumers(tensor)
+            if self._graph.is_output(tensor) or tensor.encoding is not None or not readers:
+                return None
+            self._scaled.add(tensor)
+            for reader in readers:
+                if axes == (tensor.rank - 1,) and _takes_up(self._graph, reader, tensor):
+                    self._sinks[reader] = None
+                    continue
+                moved = self._through(reader, tensor, axes)
+                if moved is None:
+                    return None
+                pending.append((reader.outputs[0], moved))
+        if any(sum(read in self._scaled for read in op.inputs) != 1 for op in self._products):
+            return None
+        self._linear &= all(_has_no_padding(op) for op in self._sinks)
+        return Chain(self._source, tuple(self._sinks), result.shape[-1], self._linear)
+
+    def _through(self, op: Op, tensor: Tensor, axes: Axes) -> Axes | None:
+        """Return the axes of the channels behind ``op``, or None if it does not let factors pass."""
+        if op.package != NATIVE_PACKAGE or len(op.outputs) != 1:
+            return None
+        kind, result = single_name(op), op.outputs[0]
+        if kind == "Transpose":
+            order = [int(axis) for axis in op.param("perm")]
+            return tuple(order.index(axis) for axis in axes)
+        if kind in _VIEWS:
+            return _regrouped(tensor.shape, result.shape, axes)
+        self._linear = False
+        if op.inputs[0] is not tensor and kind not in ("ElementWiseMultiply", "MatMul"):
+            return None
+        if kind in _POSITIVELY_HOMOGENEOUS:
+            return axes
+        if kind in _SPATIAL:
+            same = tensor.rank == result.rank and all(tensor.shape[a] == result.shape[a] for a in axes)
+            return axes if same and (tensor.rank != 4 or axes == (3,)) and not pad_value(op) else None
+        if kind in ("ElementWiseMultiply", "ElementWiseDivide"):
+            self._products.append(op)
+            same = tensor.rank == result.rank and all(tensor.shape[a] == result.shape[a] for a in axes)
+            return axes if same else None
+        if kind == "MatMul":
+            return self._through_product(op, tensor, axes)
+        return None
+
+    def _through_product(self, op: Op, tensor: Tensor, axes: Axes) -> Axes | None:
+        """Columns of the right factor become columns of the product; leading axes stay."""
+        if op.inputs[1] is not tensor or op.param("transpose_in1", False) or len(op.inputs) > 2:
+            return None
+        result = op.outputs[0]
+        if tensor.rank != result.rank or tensor.rank - 2 in axes:
+            return None
+        self._products.append(op)
+        return axes if all(tensor.shape[a] == result.shape[a] for a in axes) else None
+
+
+def _has_no_padding(op: Op) -> bool:
+    pads = op.param("pad_amount")
+    return op.type != "TransposeConv2d" and (pads is None or not pads.any())
+
+
+def _regrouped(before: tuple[int, ...], after: tuple[int, ...], axes: Axes) -> Axes | None:
+    """Return the axes of ``after`` that a reshape makes of neighbouring axes of ``before``, or None."""
+    wanted = [axis for axis in axes if before[axis] != 1]
+    if not wanted or wanted != list(range(wanted[0], wanted[-1] + 1)):
+        return None
+    lead, size = prod(before[: wanted[0]]), prod(before[axis] for axis in wanted)
+    for first in range(len(after)):
+        if prod(after[:first]) == lead and after[first] != 1:
+            for last in range(first + 1, len(after) + 1):
+                if prod(after[first:last]) == size:
+                    return tuple(axis for axis in range(first, last) if after[axis] != 1)
+    return None

@@ -1,0 +1,141 @@
+"""Keeps a change of the float graph only where the quantized outputs get better by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from xdlc.ir import Graph, Model, Tensor
+from xdlc.ir.data import Array
+from xdlc.quant.job import Job
+from xdlc.quant.rules import is_real, single_name
+from xdlc.quant.samples import Sample, Samples
+
+SAMPLES = 16
+"""Samples that ranges of a trial come from, and as many others that it is judged by, if there are."""
+
+MIN_GAIN = 0.05
+"""Least gain in dB for which a change is kept."""
+
+CERTAINTY = 2.0
+"""How many standard errors of its mean over samples a gain has to be."""
+
+MAX_TRIALS = 16
+"""Most trials for one list of changes."""
+
+_SQUASHING = ("Softmax", "LogSoftmax", "Sigmoid")
+_LOWEST, _HIGHEST = -20.0, 120.0
+
+Change = TypeVar("Change")
+
+
+class Guard:
+    """Judges float models by what quantization leaves of their outputs.
+
+    Where an output is squashed (Softmax, Sigmoid), what goes in tells more: a class that is sure to win has
+    the same probability with much noise as with little.
+
+    Args:
+        job: The quantization under way, before calibration.
+    """
+
+    def __init__(self, job: Job) -> None:
+        held = job.samples.first(2 * SAMPLES)
+        self._job = job
+        self.seen: list[Sample] = held[:SAMPLES]
+        self._judged: list[Sample] = held[SAMPLES:] or held
+        self._names = judged_tensors(job.graph)
+        self._real = self._run(job.model, quantized=False)
+
+    def _run(self, model: Model, *, quantized: bool) -> list[dict[str, Array]]:
+        from xdlc.runtime.cpu import CpuSession
+
+        session = CpuSession(model, quantized=quantized, outputs=self._names)
+        runs = (session.run(sample) for sample in self._judged)
+        return [{name: results[name] for name in self._names} for results in runs]
+
+    def sqnr(self, model: Model) -> Array:
+        """Return the SQNR in dB that quantization leaves each sample, averaged over outputs.
+
+        Args:
+            model: A float model with the results of the job's; it is not changed.
+        """
+        import numpy as np
+
+        job = self._job
+        trial = Job(model.clone(), job.options, Samples(self.seen), job.precision)
+        trial.place()
+        trial.calibrate()
+        trial.decide()
+        trial.finish()
+        rows = [
+            [_sqnr(real[name], rounded[name]) for name in self._names]
+            for real, rounded in zip(self._real, self._run(trial.model, quantized=True), strict=True)
+        ]
+        return np.asarray(rows, np.float64).reshape(len(rows), -1).mean(axis=1)
+
+
+def judged_tensors(graph: Graph) -> list[str]:
+    """Return the names of the real-valued outputs, of what is squashed into them where they are squashed."""
+    names = []
+    for output in graph.outputs:
+        tensor: Tensor = output
+        producer = tensor.producer
+        if producer is not None and single_name(producer) in _SQUASHING and producer.inputs[0] is not None:
+            tensor = producer.inputs[0]
+        if is_real(tensor) and tensor.size and not tensor.is_static:
+            names.append(tensor.name)
+    return list(dict.fromkeys(names))
+
+
+def _sqnr(real: Array, rounded: Array) -> float:
+    import numpy as np
+
+    wanted = np.asarray(real, np.float64)
+    signal, noise = (wanted**2).sum(), ((np.asarray(rounded, np.float64) - wanted) ** 2).sum()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = 10 * np.log10(signal / noise)
+    return float(np.clip(np.nan_to_num(ratio, nan=_HIGHEST), _LOWEST, _HIGHEST))
+
+
+def is_gain(before: Array, after: Array) -> bool:
+    """Return whether figures in dB, sample by sample, got better by more than chance explains."""
+    import numpy as np
+
+    gains = np.asarray(after) - np.asarray(before)
+    if not gains.size or gains.mean() < MIN_GAIN:
+        return False
+    error = gains.std(ddof=1) / np.sqrt(gains.size) if gains.size > 1 else 0.0
+    return bool(gains.mean() >= CERTAINTY * error)
+
+
+def keep_what_helps(
+    guard: Guard, model: Model, changes: Sequence[Change], make: Callable[[Model, Change], None]
+) -> tuple[list[Change], float, float]:
+    """Find changes that raise the SQNR together; those that do not as a whole are tried in halves.
+
+    Args:
+        guard: What judges.
+        model: The float model; it is not changed.
+        changes: Independent of each other, those of which most is hoped for first.
+        make: Makes a change in a clone of ``model``.
+
+    Returns:
+        The changes to make, and the mean SQNR in dB without and with them.
+    """
+    start = best = guard.sqnr(model)
+    kept: list[Change] = []
+    pending, trials = [list(changes)] if changes and best.size else [], 0
+    while pending and trials < MAX_TRIALS:
+        tried = pending.pop(0)
+        twin = model.clone()
+        for change in [*kept, *tried]:
+            make(twin, change)
+        found = guard.sqnr(twin)
+        trials += 1
+        if is_gain(best, found):
+            kept, best = [*kept, *tried], found
+        elif len(tried) > 1:
+            half = len(tried) // 2
+            pending += [tried[:half], tried[half:]]
+    return kept, float(start.mean()) if start.size else 0.0, float(best.mean()) if best.size else 0.0

@@ -1,0 +1,139 @@
+"""The factors for a chain: those with the least rounding noise behind the readers, by a closed model.
+
+Rounding in steps of d adds noise of power d^2/12.  Noise of the activation goes through the squared
+weights, noise of the weights through the mean squares of the activation; factors move it from one
+to the other.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from xdlc.ir import Op
+from xdlc.ir.data import Array
+from xdlc.quant.equalization.chains import Chain
+from xdlc.quant.equalization.channels import ChannelRanges
+from xdlc.quant.equalization.rescale import beside_weight
+from xdlc.quant.options import QuantOptions
+from xdlc.quant.precision import Precision
+
+_EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+_QUIET = 1 / 32
+"""Channels with less of the whole range than this count as having it, for other data may hold more."""
+
+
+@dataclass(slots=True)
+class _Reader:
+    """A sink as the noise model sees it; all arrays go with its weight's [in of a group, out].
+
+    Attributes:
+        op: The op.
+        seen: What is known of its input.
+        energy: Sum of squared weights over taps.
+        largest: Largest magnitude over taps.
+        taps: Weights between one channel in and one channel out.
+        act_steps: Steps of the input's range.
+        weight_steps: Steps of a weight's magnitude.
+        single: Whether the weight has one scale.
+    """
+
+    op: Op
+    seen: ChannelRanges
+    energy: Array
+    largest: Array
+    taps: int
+    act_steps: int
+    weight_steps: int
+    single: bool
+
+    def noise(self, factors: Array) -> float:
+        """Return the power of the noise behind the op over that of its signal."""
+        import numpy as np
+
+        spread = beside_weight(self.op, factors)
+        power = beside_weight(self.op, self.seen.power)
+        low, high = (self.seen.low / factors).min(), (self.seen.high / factors).max()
+        act_step = (max(high, 0.0) - min(low, 0.0)) / self.act_steps
+        axis = 1 if self.op.type == "FullyConnected" else 0
+        tops = (self.largest * spread).max(axis=axis, keepdims=True)
+        weight_step = (tops.max() if self.single else tops) / self.weight_steps
+        noise = act_step**2 * (self.energy * spread**2).sum()
+        noise += self.taps * np.broadcast_to(weight_step**2 * power / spread**2, self.energy.shape).sum()
+        signal = (self.energy * power).sum()
+        return float(noise / signal) / 12 if signal > 0 else 0.0
+
+
+def best_factors(
+    chain: Chain, seen: dict[Op, ChannelRanges], options: QuantOptions, precision: Precision
+) -> tuple[Array, float]:
+    """Return factors per channel for a chain, and by how many dB they lower the noise in the model.
+
+    They are products of powers of the channel's range and of the largest weight that reads it, so
+    that range is traded against weights anywhere between neither and all.
+
+    Args:
+        chain: A chain.
+        seen: Channels of each sink's input.
+        options: Granularity of weights.
+        precision: Bit widths.
+    """
+    import numpy as np
+
+    readers = [_reader(sink, seen[sink], options, precision) for sink in chain.sinks]
+    ranges, weights = np.zeros(chain.count), np.zeros(chain.count)
+    for reader in readers:
+        found = reader.seen
+        ranges = np.maximum(ranges, np.maximum(np.abs(found.low), np.abs(found.high)))
+        weights = np.maximum(weights, _per_channel(reader, chain.count))
+    best, ones = (np.ones(chain.count), 1.0), np.ones(chain.count)
+    before = sum(reader.noise(ones) for reader in readers)
+    if not ranges.max() > 0 or not weights.max() > 0 or not before > 0:
+        return ones, 0.0
+    ranges = np.maximum(ranges, _QUIET * ranges.max())
+    weights = np.maximum(weights, _QUIET * weights.max())
+    for of_range in _EXPONENTS:
+        for of_weight in _EXPONENTS:
+            factors = ranges**of_range / weights**of_weight
+            # The channel with the largest range keeps it.
+            factors *= (ranges / factors).max() / ranges.max()
+            ratio = sum(reader.noise(factors) for reader in readers) / before
+            if ratio < best[1]:
+                best = factors, ratio
+    return best[0], -10 * math.log10(best[1]) if best[1] > 0 else math.inf
+
+
+def _reader(sink: Op, seen: ChannelRanges, options: QuantOptions, precision: Precision) -> _Reader:
+    import numpy as np
+
+    tensor = sink.inputs[1]
+    if tensor is None or tensor.data is None:
+        raise ValueError(f"{sink.name!r} has no static weight")
+    weight = np.asarray(tensor.numpy(), np.float64)
+    taps = weight.size // (weight.shape[-1] * weight.shape[-2])
+    flat = weight.reshape(taps, *weight.shape[-2:])
+    energy, largest = (flat**2).sum(axis=0), np.abs(flat).max(axis=0)
+    tensor.data.release()
+    act_bits, weight_bits = precision.act_bits_of(sink), precision.weight_bits_of(sink)
+    return _Reader(
+        sink,
+        seen,
+        energy,
+        largest,
+        taps,
+        (1 << (act_bits or 16)) - 1,
+        (1 << (weight_bits - 1)) - 1,
+        not options.use_per_channel_quantization,
+    )
+
+
+def _per_channel(reader: _Reader, count: int) -> Array:
+    """Return the largest weight magnitude that each input channel meets."""
+    import numpy as np
+
+    if reader.op.type == "FullyConnected":
+        return reader.largest.max(axis=0)
+    depth, outputs = reader.largest.shape
+    groups = count // depth if reader.op.type != "TransposeConv2d" else 1
+    return np.asarray(reader.largest.reshape(depth, groups, outputs // groups).max(axis=2).T.reshape(-1))
