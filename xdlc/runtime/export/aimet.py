@@ -97,11 +97,27 @@ def _affine(
     bits = used or tensor.dtype.bits
     lowest = -(1 << (bits - 1)) if tensor.dtype.is_signed else 0
     counted = [offset + lowest for offset in offsets]
+    symmetric = all(offset == -(1 << (bits - 1)) for offset in counted)
+    return entry(kind, bits, scales, counted, symmetric=symmetric)
+
+
+def entry(
+    kind: str, bits: int, scales: Sequence[float], offsets: Sequence[int], *, symmetric: bool
+) -> dict[str, Any]:
+    """Return the fields that entries of all kinds have.
+
+    Args:
+        kind: What shares a scale: ``PER_TENSOR``, ``PER_CHANNEL``, ``PER_BLOCK`` or ``LPBQ``.
+        bits: Bits of a stored integer.
+        scales: Steps.
+        offsets: One per scale, counted from 0.
+        symmetric: Whether the integers are stored signed with offset 0.
+    """
     return {
         "enc_type": kind,
         "dtype": "INT",
         "bw": bits,
-        "is_sym": all(offset == -(1 << (bits - 1)) for offset in counted),
+        "is_sym": symmetric,
         "scale": list(scales),
-        "offset": counted,
+        "offset": list(offsets),
     }

@@ -1,0 +1,151 @@
+"""Files of strangers end in errors that name the entry and what to do."""
+
+import json
+
+import pytest
+
+from xdlc.errors import ProblemList, StorageError, UsageError, XdlcError
+from xdlc.quant.overrides import read_overrides, reading
+
+GOOD = {"bitwidth": 8, "scale": 0.1, "offset": 0}
+
+
+def legacy(value, section="activation_encodings"):
+    return {"activation_encodings": {}, "param_encodings": {}} | {section: {"x": value}}
+
+
+def named(**changed):
+    entry = {"name": "x", "enc_type": "PER_TENSOR", "dtype": "INT", "bw": 8, "is_sym": False}
+    entry |= {"scale": [0.1], "offset": [0]} | changed
+    return {"version": "1.0.0", "activation_encodings": [], "param_encodings": [entry]}
+
+
+def flat(**changed):
+    entry = {"name": "x", "output_dtype": "uint8", "y_scale": 0.1} | changed
+    return {"version": "2.0.0", "encodings": [entry]}
+
+
+LPBQ = {"enc_type": "LPBQ", "compressed_bw": 4, "block_size": 2, "offset": [-128]}
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ({}, "has no 'activation_encodings'"),
+        ({"activation_encodings": {}}, "has no 'param_encodings'"),
+        ({"activation_encodings": {}, "param_encodings": 3}, "not an object"),
+        ({"activation_encodings": [], "param_encodings": {"x": [GOOD]}}, "not an object"),
+        ({"version": "3.0.0"}, "known: 0.4.0"),
+        ({"version": ["1.0.0"] * 1000}, "known: 0.4.0"),
+        ({"version": "2.0.0", "activation_encodings": {}, "param_encodings": {}}, "no 'encodings'"),
+        ({"encodings": 5}, "not a list"),
+        ({"encodings": [5]}, "not an object"),
+        (legacy({}), "not a list"),
+        (legacy([]), "not a list"),
+        (legacy([5]), "not an object"),
+        (legacy([{}]), "no 'bitwidth'"),
+        (legacy([GOOD | {"bitwidth": 7}]), "known: 2, 4, 8, 16, 32"),
+        (legacy([GOOD | {"bitwidth": True}]), "not a number"),
+        (legacy([GOOD | {"bitwidth": 8.5}]), "not a whole number"),
+        (legacy([GOOD | {"dtype": "complex"}]), "dtype"),
+        (legacy([{"bitwidth": 8, "dtype": "float"}]), "known: 16, 32"),
+        (legacy([GOOD | {"scale": "0.1"}]), "not a number"),
+        (legacy([GOOD | {"scale": float("nan")}]), "no encoding can hold"),
+        (legacy([GOOD | {"scale": 10**400}]), "no encoding can hold"),
+        (legacy([GOOD | {"scale": -0.1}]), "positive"),
+        (legacy([GOOD | {"is_symmetric": "maybe"}]), "truth value"),
+        (legacy([GOOD | {"min": float("inf"), "max": 1}]), "no encoding can hold"),
+        (legacy([GOOD, GOOD]), "an activation has one"),
+        (legacy([GOOD, GOOD], "param_encodings"), "not symmetric"),
+        (legacy([GOOD, GOOD | {"bitwidth": 4}], "param_encodings"), "differs from the first"),
+        (named(name=""), "not a name"),
+        (named(name=7), "not a name"),
+        (named(enc_type="VECTOR"), "PER_TENSOR"),
+        (named(dtype="BOOL"), "INT or FLOAT"),
+        (named(bw=3), "known"),
+        (named(scale=[]), "no array"),
+        (named(scale=[[0.1], 0.1]), "no array"),
+        (named(scale=[[[[[[[[[[0.1]]]]]]]]]]), "no array"),
+        (named(scale=[0.1, 0.2]), "PER_TENSOR with 2"),
+        (named(scale=[0.1, 0.2], offset=[0, 0, 0], enc_type="PER_CHANNEL"), "differ in length"),
+        (named(scale=[0.1, 0.2], offset=[0, -3], enc_type="PER_CHANNEL"), "not symmetric"),
+        (named(offset=[0.5]), "whole number"),
+        (named(enc_type="PER_BLOCK", block_size=0), "from 1 on"),
+        (named(**LPBQ, per_block_int_scale=[1, 17]), "not from 1 to 16"),
+        (named(**LPBQ, per_block_int_scale=[]), "no array"),
+        (named(**LPBQ | {"offset": [3]}, per_block_int_scale=[1]), "not symmetric"),
+        (named(**LPBQ, scale=[1, 2], per_block_int_scale=[1, 2, 3]), "3 scales of blocks for 2"),
+        (flat(output_dtype="float8e4m3fn"), "use one of"),
+        (flat(output_dtype="uint7"), "use one of"),
+        (flat(y_scale=None), "no 'y_scale'"),
+        (flat(y_scale=[0.1, 0.2]), "no single axis"),
+        (flat(y_scale=[[1, 2], [3, 4]], axis=0), "no single axis"),
+        (flat(y_scale=[1, 2], axis=0), "not symmetric"),
+        (flat(y_scale=[1, 2], y_zero_point=[1, 2, 3], axis=0), "3 zero points"),
+        (flat(output_dtype="int2", y_zero_point=-0.5), "whole number"),
+        (flat(y_scale=[[1, 2]], axis=5, block_size=2, output_dtype="int4"), "the block axis is 5"),
+        (flat(y_scale=[[[1, 2]] * 2] * 2, axis=0, block_size=2, output_dtype="int4"), "more than two axes"),
+        (flat(y_zero_point=300), "zero is exact"),
+    ],
+)
+def test_what_is_no_file_of_encodings_is_refused(content, problem):
+    with pytest.raises(UsageError) as caught:
+        read_overrides(content)
+    assert problem in str(caught.value)
+    assert caught.value.where
+    assert caught.value.fix
+
+
+def test_errors_name_file_and_entry(tmp_path):
+    path = tmp_path / "o.json"
+    path.write_text(json.dumps(legacy([GOOD | {"scale": 0}])))
+    with pytest.raises(UsageError) as caught:
+        read_overrides(path)
+    assert caught.value.where == f"{path}: activation_encodings 'x'"
+
+
+def test_all_faulty_entries_come_at_once_up_to_a_limit():
+    bad = {f"x{index}": [] for index in range(100)}
+    with pytest.raises(ProblemList) as caught:
+        read_overrides({"activation_encodings": bad, "param_encodings": {}})
+    assert len(caught.value.problems) == reading.MOST_PROBLEMS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"\xff\xfe",
+        b"[1, 2]",
+        b"[" * 100000,
+        b'{"a": NaN}',
+        b'{"activation_encodings": {}, "activation_encodings": {}, "param_encodings": {}}',
+        b'{"activation_encodings": {"x": [], "x": []}, "param_encodings": {}}',
+        b'{"a": ' + b"1" * 5000 + b"}",
+    ],
+)
+def test_what_is_no_json_is_refused(tmp_path, text):
+    path = tmp_path / "o.json"
+    path.write_bytes(text)
+    with pytest.raises(UsageError) as caught:
+        read_overrides(path)
+    assert caught.value.fix
+
+
+def test_large_files_are_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "LARGEST", 10)
+    path = tmp_path / "o.json"
+    path.write_bytes(b" " * 11)
+    with pytest.raises(UsageError, match="larger than"):
+        read_overrides(path)
+    with pytest.raises(StorageError):
+        read_overrides(tmp_path / "none.json")
+    with pytest.raises(StorageError):
+        read_overrides(tmp_path)
+
+
+def test_a_name_has_one_encoding():
+    entry = flat()["encodings"][0]
+    assert len(read_overrides({"encodings": [entry, dict(entry)]}).entries) == 1
+    with pytest.raises(XdlcError, match="second encoding"):
+        read_overrides({"encodings": [entry, entry | {"y_scale": 0.2}]})

@@ -1,0 +1,127 @@
+"""Reads a file of encodings, of whichever format it is."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xdlc.errors import StorageError, UsageError, XdlcError, raise_all
+from xdlc.quant.overrides import flat, legacy, named
+from xdlc.quant.overrides.fields import Fields, shown
+from xdlc.quant.overrides.override import Override
+
+LARGEST = 128 << 20
+"""Most bytes of a file; read, it takes about ten times that."""
+MOST_PROBLEMS = 20
+VERSIONS = (*legacy.VERSIONS, named.VERSION, flat.VERSION)
+_READABLE = (*VERSIONS, "2.1.0")
+
+Reader = Callable[[Any, str, Any, str], Override]
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """The encodings of a file.
+
+    Attributes:
+        where: The file, for errors.
+        entries: Encodings by name of the source's tensor.
+    """
+
+    where: str
+    entries: dict[str, Override]
+
+
+def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overrides:
+    """Return the encodings of a file, or of what such a file holds.
+
+    The vendor's quantization_overrides and AIMET's formats 0.4.0, 0.5.0, 0.6.1, 1.0.0, 2.0.0 and 2.1.0 are
+    told apart by their structure.
+
+    Raises:
+        StorageError: If the file cannot be read.
+        UsageError: If it is no file of encodings; up to 20 faulty entries make one list of problems.
+    """
+    if isinstance(source, Mapping):
+        where, content = "quantization_overrides", source
+    else:
+        where = os.fspath(source)
+        content = _parsed(_text(where), where)
+    top = Fields(content, where)
+    entries, reader = _format(top)
+    found: dict[str, Override] = {}
+    problems: list[XdlcError] = []
+    for kind, name, value in entries:
+        section = flat.SECTION if kind is None else f"{kind}_encodings"
+        place = f"{where}: {section} {name!r}"
+        try:
+            made = reader(kind, name, value, place)
+            if found.setdefault(name, made) != made:
+                raise UsageError(
+                    "has a second encoding, other than the first", where=place, fix="leave one of the two out"
+                )
+        except UsageError as error:
+            problems.append(error)
+            if len(problems) == MOST_PROBLEMS:
+                break
+    raise_all(problems, where=where)
+    return Overrides(where, found)
+
+
+def _format(top: Fields) -> tuple[Iterator[tuple[Any, str, Any]], Reader]:
+    version = top.get("version")
+    if version is not None and version not in _READABLE:
+        raise top.error(f"version is {shown(version)}; known: {', '.join(_READABLE)}", "use one of these")
+    if flat.SECTION in top and not any(section in top for section in legacy.SECTIONS):
+        return flat.entries(top), flat.read
+    if version in (flat.VERSION, "2.1.0"):
+        raise top.error(
+            f"is of version {version}, but has no {flat.SECTION!r}", f"add the list {flat.SECTION!r}"
+        )
+    for section in legacy.SECTIONS:
+        top.required(section)
+    kinds = {type(held) for section in legacy.SECTIONS if (held := top.get(section))}
+    if version == named.VERSION or kinds == {list}:
+        return named.entries(top), named.read
+    return legacy.entries(top), legacy.read
+
+
+def _text(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise StorageError(
+            f"cannot be read: {error.strerror or error}", where=path, fix="check the path and its permissions"
+        ) from error
+    if len(data) > LARGEST:
+        raise UsageError(
+            f"is larger than {LARGEST >> 20} MiB, which no file of encodings is",
+            where=path,
+            fix="give the JSON file of encodings",
+        )
+    return data
+
+
+def _parsed(data: bytes, where: str) -> Any:
+    def constant(name: str) -> None:
+        raise ValueError(f"{name} is no number that JSON has")
+
+    try:
+        return json.loads(data.decode("utf-8-sig"), object_pairs_hook=_once, parse_constant=constant)
+    except RecursionError as error:
+        raise UsageError("nests JSON values too deeply", where=where, fix="export the file again") from error
+    except (UnicodeDecodeError, ValueError) as error:
+        raise UsageError(f"is no JSON text: {error}", where=where, fix="export the file again") from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    held = dict(pairs)
+    if len(held) < len(pairs):
+        names = Counter(name for name, _ in pairs)
+        raise ValueError(f"the key {shown(names.most_common(1)[0][0])} is there twice in one object")
+    return held
