@@ -18,8 +18,9 @@ from xdlc.quant.overrides.affine import Stated, normalised
 from xdlc.quant.overrides.fields import Fields, shown
 from xdlc.quant.overrides.legacy import FLOAT_BITS, INTEGER_BITS, SECTIONS
 from xdlc.quant.overrides.override import Grain, Override
-from xdlc.runtime.export.aimet import VERSION, entry
+from xdlc.runtime.export import aimet
 
+VERSION = aimet.VERSION
 _GRAINS = {
     "PER_TENSOR": Grain.TENSOR,
     "PER_CHANNEL": Grain.CHANNEL,
@@ -171,7 +172,7 @@ def _entry(override: Override) -> dict[str, Any]:
     kind = _NAMES[override.grain]
     if override.is_float:
         return {"enc_type": kind, "dtype": "FLOAT", "bw": override.bits}
-    made = entry(kind, override.bits, override.scales, override.offsets, symmetric=override.symmetric)
+    made = aimet.entry(kind, override.bits, override.scales, override.offsets, symmetric=override.symmetric)
     if override.block_size is not None:
         made["block_size"] = override.block_size
     if override.block_scales:
