@@ -15,6 +15,7 @@ from xdlc.quant.decision import Decision
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement, place
 from xdlc.quant.precision import Precision
+from xdlc.quant.range_methods import find_range_method
 from xdlc.quant.samples import Samples
 from xdlc.quant.sharing import Sharing
 
@@ -72,6 +73,7 @@ class Job:
             watch_list(self.graph, self.placement, self.sharing),
             self.samples,
             averaged=averaged_inputs(self.graph, self.placement),
+            histograms=find_range_method(self.options.act_quantizer_calibration).histogram,
             progress=self.progress,
         )
 

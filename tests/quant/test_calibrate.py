@@ -1,0 +1,128 @@
+import numpy as np
+import pytest
+
+from xdlc.errors import ModelError
+from xdlc.ir import Tensor, make_op, u32
+from xdlc.ir.dtype import FLOAT64
+from xdlc.quant.calibrate import CHUNK, calibrate
+from xdlc.quant.statistics import DECAY
+from xdlc.quant.taps import VALUES, spread
+from xdlc.runtime import CpuSession
+
+RELU, ADD, DIVIDE = 4, 0, 2
+
+
+def network(net):
+    n = net(1, 12, 10, 3)
+    conv = n.conv(n.x, 16, "conv")
+    relu = n.neuron(conv, RELU, "relu")
+    summed = n.binary(n.conv(relu, 16, "next"), relu, ADD, "summed")
+    flat = n.op("Reshape", [n.mean(summed, "mean")], (16,), "flat")
+    return n, n.done(n.op("ElementWiseNeuron", [flat], (16,), "y", operation=u32(RELU)))
+
+
+def values_of(model, tensors, samples):
+    session = CpuSession(model, quantized=False, outputs=[t.name for t in tensors if t.producer is not None])
+    results = [{**sample, **session.run(sample)} for sample in samples]
+    return {tensor: [result[tensor.name] for result in results] for tensor in tensors}
+
+
+def activations(model):
+    return [tensor for tensor in model.main.tensors.values() if not tensor.is_static]
+
+
+@pytest.mark.parametrize("count", [1, CHUNK, 2 * CHUNK + 3])
+def test_ranges_are_those_of_all_values(net, count):
+    n, model = network(net)
+    tensors, samples = activations(model), n.samples(count)
+    found = calibrate(model, tensors, iter(samples)).found
+    for tensor, values in values_of(model, tensors, samples).items():
+        lows = [float(array.min()) for array in values]
+        assert found[tensor].seen.low == min(lows)
+        assert found[tensor].seen.high == max(float(array.max()) for array in values)
+        weights = DECAY ** np.arange(count)[::-1]
+        assert found[tensor].average.low == pytest.approx(np.average(lows, weights=weights), abs=1e-6)
+        assert found[tensor].count == count
+        assert found[tensor].histogram.total == 0
+
+
+def test_means_are_those_of_each_channel(net):
+    n, model = network(net)
+    tensors, samples = activations(model), n.samples(CHUNK + 2)
+    means = calibrate(model, [], samples, averaged=tensors).means
+    for tensor, values in values_of(model, tensors, samples).items():
+        wanted = np.mean([array.reshape(-1, tensor.shape[-1]).mean(axis=0) for array in values], axis=0)
+        np.testing.assert_allclose(means[tensor], wanted, atol=1e-5)
+
+
+def test_histograms_count_values_of_every_sample(net):
+    n, model = network(net)
+    tensors, samples = activations(model), n.samples(CHUNK + 1)
+    found = calibrate(model, tensors, samples, histograms=True).found
+    for tensor, values in values_of(model, tensors, samples).items():
+        histogram = found[tensor].histogram
+        assert histogram.total == len(values) * tensor.size  # all of them: the tensors are small
+        every = np.float64(values).ravel()
+        places = np.floor(every / histogram.width).astype(int) - histogram.first
+        np.testing.assert_array_equal(np.bincount(places, minlength=histogram.counts.size), histogram.counts)
+
+
+def test_histograms_take_a_part_of_large_tensors(net):
+    n = net(1, 64, 64, 32)
+    conv = n.conv(n.x, 32, "c")
+    model, samples = n.done(conv), n.samples(2)
+    found = calibrate(model, [n.x, conv], samples, histograms=True).found
+    for tensor, values in values_of(model, [n.x, conv], samples).items():
+        every = np.concatenate([array.ravel() for array in values])
+        assert 0.9 * VALUES < found[tensor].histogram.total / 2 <= VALUES
+        assert found[tensor].seen.high == every.max()
+        counts, centres = found[tensor].histogram.counts, found[tensor].histogram.centres
+        assert np.average(centres, weights=counts) == pytest.approx(
+            every.mean(), abs=0.1 * float(every.std())
+        )
+
+
+@pytest.mark.parametrize(("size", "limit"), [(1, 10), (10, 10), (12, 5), (30030, 10), (7, 0)])
+def test_spread_stays_within_the_limit_and_the_size(size, limit):
+    start, stride = spread(size, limit)
+    assert 0 < len(range(start, size, stride)) <= max(limit, 1)
+
+
+def test_open_extents(net):
+    n = net(1, 4, 4, 3)
+    n.x.dynamic_axes = (0,)
+    y = n.neuron(n.x, RELU, "y")
+    y.dynamic_axes = (0,)
+    model = n.done(y)
+    rng = np.random.default_rng(0)
+    samples = [{"x": rng.standard_normal((count, 4, 4, 3)).astype("f")} for count in (1, 3, 2)]
+    found = calibrate(model, [n.x, y], samples, averaged=[y], histograms=True)
+    every = np.concatenate([sample["x"].ravel() for sample in samples])
+    assert found.found[n.x].seen.low == every.min()
+    assert found.found[y].seen.high == every.max()
+    assert found.found[y].histogram.total == found.found[n.x].histogram.total == every.size
+
+
+def test_doubles(net):
+    n = net(2)
+    double = Tensor("double", (2,), FLOAT64)
+    n.graph.append(make_op(n.graph, "Cast", [n.x], [double]))
+    model = n.done(n.op("Cast", [double], (2,), "y"))
+    found = calibrate(model, [double], [{"x": np.float32([-1.5, 2.5])}], histograms=True).found
+    assert (found[double].seen.low, found[double].seen.high) == (-1.5, 2.5)
+    assert found[double].histogram.total == 2
+
+
+@pytest.mark.parametrize("averaged", [True, False])
+@pytest.mark.parametrize("shape", [(1, 5), (4, 5), (5,), (1, 2, 2, 5)])
+def test_nan_is_found_wherever_it_is(net, shape, averaged):
+    n = net(*shape)
+    y = n.op("ElementWiseNeuron", [n.binary(n.x, n.x, DIVIDE, "d")], shape, "y", operation=u32(RELU))
+    model = n.done(y)
+    tensors, size = activations(model), int(np.prod(shape))
+    for place in range(size):
+        bad = np.ones(size, np.float32)
+        bad[place] = 0.0
+        samples = [{"x": np.ones(shape, np.float32)}, {"x": bad.reshape(shape)}]
+        with pytest.raises(ModelError, match=r"sample 1, tensor 'd'(?s:.*)NaN"):
+            calibrate(model, tensors, samples, averaged=tensors if averaged else [])

@@ -1,0 +1,259 @@
+"""What calibration adds to a lowered graph: reductions behind tensors, all results in one vector.
+
+A run gives a few numbers a tensor and no activations.  One result for all makes onnxruntime run each
+reduction right behind the tensor that it reads, for it orders nodes from the results back: activations
+are still in the cache then, and let go as soon as in a plain float session.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from xdlc.ir import Tensor
+from xdlc.ir import dtype as dt
+from xdlc.ir.data import Array
+
+if TYPE_CHECKING:
+    from xdlc.runtime.lower import Lowered
+
+VALUES = 4096
+"""Most values of a tensor and sample that go into its histogram."""
+
+ALL_VALUES = 1 << 20
+"""Most values of all tensors of a sample together."""
+
+_LOW, _HIGH, _SUM, _MEAN, _SAMPLE = "ReduceMin", "ReduceMax", "ReduceSum", "ReduceMean", "Slice"
+_KINDS = (_LOW, _HIGH, _SUM, _MEAN, _SAMPLE)
+
+
+def spread(size: int, limit: int) -> tuple[int, int]:
+    """Return first index and stride of at most ``limit`` values that lie evenly among ``size``.
+
+    The stride has no divisor in common with ``size``, so that the values come from all columns.
+
+    Example:
+        >>> spread(1000, 100)
+        (5, 11)
+    """
+    stride = max(1, -(-size // max(limit, 1)))
+    while stride > 1 and math.gcd(stride, size) > 1:
+        stride += 1
+    return stride // 2, stride
+
+
+def values_each(tensors: int) -> int:
+    """Return how many values of each of so many tensors are counted in a sample."""
+    return min(VALUES, ALL_VALUES // max(tensors, 1))
+
+
+@dataclass
+class Reading:
+    """What one run tells.
+
+    Attributes:
+        lows: Smallest value of each watched tensor, float64.
+        highs: Largest values.
+        sums: NaN where a tensor holds NaN, which minima and maxima may pass over; else any number.
+        means: Mean over all axes but the last by name of the averaged tensors, float64.
+        values: By position of the watched tensor, values for its histogram; empty if none are wanted.
+    """
+
+    lows: Array
+    highs: Array
+    sums: Array
+    means: dict[str, Array] = field(default_factory=dict)
+    values: list[Array] = field(default_factory=list)
+
+
+class Taps:
+    """Adds reductions to each part of a graph: of every tensor in the first part that has it.
+
+    Args:
+        watched: Activations whose ranges are wanted.
+        averaged: Activations of which the mean of each channel is wanted.
+        limit: Most values of a tensor that are wanted for its histogram.
+    """
+
+    def __init__(self, watched: Sequence[Tensor], averaged: Sequence[Tensor], *, limit: int = 0) -> None:
+        self._watched = {tensor.name: index for index, tensor in enumerate(watched)}
+        self._averaged = {tensor.name for tensor in averaged}
+        self._limit = limit
+        self._count = len(watched)
+        self._parts: list[_Part] = []
+
+    def __call__(self, lowered: Lowered) -> None:
+        """Add what is wanted of the tensors that this part is the first to have."""
+        part = _Part(f"calibration:{len(self._parts)}")
+        # Of two nodes that can run, onnxruntime takes the one that was added last.
+        for name in reversed([name for name in lowered.graph.tensors if self._wants(name)]):
+            tensor, index = lowered.graph.tensors[name], self._watched.pop(name, None)
+            mean = name in self._averaged
+            self._averaged.discard(name)
+            part.tap(lowered, tensor, index, mean=mean, limit=self._limit)
+        if part.close(lowered):
+            self._parts.append(part)
+
+    def _wants(self, name: str) -> bool:
+        return name in self._watched or name in self._averaged
+
+    def read(self, results: Mapping[str, Array]) -> Reading:
+        """Return what a run with these results tells."""
+        import numpy as np
+
+        lows, highs, sums = (np.zeros(self._count) for _ in range(3))
+        reading = Reading(lows, highs, sums)
+        if self._limit:
+            reading.values = [np.zeros(0, np.float32)] * self._count
+        for part in self._parts:
+            part.read(results, reading)
+        return reading
+
+
+@dataclass
+class _Part:
+    """The taps of a part of the graph, and where their results lie in its vector.
+
+    Attributes:
+        key: Name of the vector among the results.
+        watched: Positions of the watched tensors in the order in which results lie.
+        averaged: Names of the averaged ones.
+        checked: For each of ``watched`` the averaged tensor whose mean tells of NaN, which is the same.
+        parts: ONNX values of each kind of result.
+        sizes: Number of elements of each of these.
+        loose: Names of results whose number is open, by position.
+    """
+
+    key: str
+    watched: list[int] = field(default_factory=list)
+    averaged: list[str] = field(default_factory=list)
+    checked: list[str | None] = field(default_factory=list)
+    parts: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in _KINDS})
+    sizes: dict[str, list[int]] = field(default_factory=lambda: {kind: [] for kind in _KINDS})
+    loose: dict[int, str] = field(default_factory=dict)
+
+    def tap(self, lowered: Lowered, tensor: Tensor, index: int | None, *, mean: bool, limit: int) -> None:
+        """Add the reductions of one tensor."""
+        value = lowered.value(tensor.name, any_layout=True)
+        order = lowered.layout(tensor.name)
+        if mean:
+            last = order.index(tensor.rank - 1)
+            self.averaged.append(tensor.name)
+            self._reduce(lowered, tensor, "ReduceMean", value, last, tensor.shape[-1])
+        if index is None:
+            return
+        self.watched.append(index)
+        self.checked.append(tensor.name if mean else None)
+        kept = _kept(tensor, order)
+        rows = 1 if kept is None else tensor.shape[order[kept]]
+        for kind in (_LOW, _HIGH) if mean else (_LOW, _HIGH, _SUM):
+            self._reduce(lowered, tensor, kind, value, kept, rows)
+        if limit:
+            self._sample(lowered, tensor, value, index, limit)
+
+    def _reduce(
+        self, lowered: Lowered, tensor: Tensor, kind: str, value: str, kept: int | None, rows: int
+    ) -> None:
+        import numpy as np
+
+        axes = np.array([axis for axis in range(tensor.rank) if axis != kept], np.int64)
+        if axes.size:
+            (value,) = lowered.add_node(kind, [value, lowered.add_constant(axes)], keepdims=0)
+        self._keep(kind, self._vector(lowered, tensor, value, flat=kept is not None), rows)
+
+    def _vector(self, lowered: Lowered, tensor: Tensor, value: str, *, flat: bool = False) -> str:
+        import numpy as np
+        from onnx import TensorProto
+
+        if lowered.dtype(tensor) != np.float32:
+            (value,) = lowered.add_node("Cast", [value], to=TensorProto.FLOAT)
+        if flat:
+            return value
+        (value,) = lowered.add_node("Reshape", [value, lowered.add_constant(np.array([-1], np.int64))])
+        return value
+
+    def _sample(self, lowered: Lowered, tensor: Tensor, value: str, index: int, limit: int) -> None:
+        import numpy as np
+
+        start, stride = spread(tensor.size, limit)
+        bounds = (start, np.iinfo(np.int64).max, 0, stride)
+        inputs = [lowered.add_constant(np.array([number], np.int64)) for number in bounds]
+        (taken,) = lowered.add_node("Slice", [self._vector(lowered, tensor, value), *inputs])
+        if tensor.dynamic_axes:
+            self.loose[index] = f"{self.key}:{index}"
+            lowered.add_output(self.loose[index], taken, dt.FLOAT32, [None])
+            taken, count = lowered.add_constant(np.zeros(0, np.float32)), 0
+        else:
+            count = len(range(start, tensor.size, stride))
+        self._keep(_SAMPLE, taken, count)
+
+    def _keep(self, kind: str, value: str, size: int) -> None:
+        self.parts[kind].append(value)
+        self.sizes[kind].append(size)
+
+    def close(self, lowered: Lowered) -> bool:
+        """Join all results to one; return whether there are any."""
+        values = [value for kind in _KINDS for value in self.parts[kind]]
+        if not values:
+            return False
+        (joined,) = lowered.add_node("Concat", values, axis=0)
+        size = sum(sum(self.sizes[kind]) for kind in _KINDS)
+        lowered.add_output(self.key, joined, dt.FLOAT32, (size,))
+        return True
+
+    def read(self, results: Mapping[str, Array], reading: Reading) -> None:
+        """Enter what the part's vector tells."""
+        import numpy as np
+
+        vector = results[self.key]
+        pieces, at = {}, 0
+        for kind in _KINDS:
+            size = sum(self.sizes[kind])
+            pieces[kind], at = vector[at : at + size], at + size
+        ends = np.cumsum(self.sizes[_MEAN])[:-1]
+        means = np.split(pieces[_MEAN].astype(np.float64), ends) if self.averaged else []
+        reading.means.update(zip(self.averaged, means, strict=True))
+        if not self.watched:
+            return
+        for target, kind, reduction in ((reading.lows, _LOW, np.minimum), (reading.highs, _HIGH, np.maximum)):
+            target[self.watched] = reduction.reduceat(pieces[kind], _starts(self.sizes[kind]))
+        summed = [index for index, mean in zip(self.watched, self.checked, strict=True) if mean is None]
+        if summed:
+            reading.sums[summed] = np.add.reduceat(pieces[_SUM], _starts(self.sizes[_SUM]))
+        for index, mean in zip(self.watched, self.checked, strict=True):
+            if mean is not None:
+                reading.sums[index] = reading.means[mean].sum()
+        if reading.values:
+            taken = np.split(pieces[_SAMPLE], _starts(self.sizes[_SAMPLE])[1:])
+            for index, values in zip(self.watched, taken, strict=True):
+                reading.values[index] = values
+            for index, name in self.loose.items():
+                reading.values[index] = results[name]
+
+
+def _starts(sizes: Sequence[int]) -> Array:
+    import numpy as np
+
+    return np.cumsum([0, *sizes[:-1]])
+
+
+def _kept(tensor: Tensor, order: Sequence[int]) -> int | None:
+    """Return the axis that reductions keep, so that its rows are shared out between threads.
+
+    None where there is no such axis; the result is a single number then.
+
+    Args:
+        tensor: An activation.
+        order: The axes of the tensor in the order in which its values lie.
+    """
+    if tensor.dynamic_axes or not tensor.rank:
+        return None
+    extents = [tensor.shape[axis] for axis in order]
+    first = next((axis for axis, extent in enumerate(extents) if extent > 1), 0)
+    return (
+        first
+        if first < tensor.rank - 1
+        else next((i for i, extent in enumerate(extents) if extent == 1), None)
+    )
