@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from xdlc.ir import AxisScaleOffset, ScaleOffset, static
+from xdlc.ir import AxisScaleOffset, ScaleOffset
 from xdlc.ir.dtype import SFIXED8, SFIXED32, UFIXED8
 from xdlc.ir.stored import to_real
 from xdlc.quant.grid import (
@@ -22,7 +22,6 @@ from xdlc.quant.grid import (
     weight_type,
 )
 from xdlc.quant.ranges import NOTHING, Range, range_of
-from xdlc.quant.weights import channel_ranges, weight_encoding
 
 floats = st.floats(-1e6, 1e6, width=32)
 arrays = hnp.arrays(np.float32, hnp.array_shapes(max_dims=3, max_side=6), elements=floats)
@@ -80,23 +79,6 @@ def test_symmetric_round_trip(array, width):
     assert np.abs(stored.astype(int)).max() <= limit
     slack = 4e-7 * np.abs(array).max()
     assert np.abs(real(stored, encoding) - array).max() <= encoding.scale / 2 + slack
-
-
-@given(
-    hnp.arrays(np.float32, hnp.array_shapes(min_dims=2, max_dims=4, max_side=5), elements=floats), st.data()
-)
-def test_per_channel_is_per_tensor_on_each_channel_alone(array, data):
-    axis = data.draw(st.integers(0, array.ndim - 1))
-    together = weight_encoding(channel_ranges(static("w", array), axis), axis, 8)
-    stored = to_stored(array, together, SFIXED8)
-    for index in range(array.shape[axis]):
-        part = np.ascontiguousarray(array.take(index, axis))
-        if not part.any():
-            assert not stored.take(index, axis).any()
-            continue
-        alone = weight_encoding(channel_ranges(static("w", part), None), None, 8)
-        assert alone.scale == together.scales[index]
-        np.testing.assert_array_equal(to_stored(part, alone, SFIXED8), stored.take(index, axis))
 
 
 @given(arrays, arrays)

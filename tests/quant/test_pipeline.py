@@ -75,7 +75,7 @@ def test_wide_types(net):
     assert tensors["c1_w"].dtype == SFIXED16
     tensors = quantize(model, n.samples(2), weights_bitwidth=4).main.tensors
     assert tensors["c1_w"].encoding.bits == 4
-    assert np.abs(tensors["c1_w"].numpy()).max() == 7
+    assert np.abs(tensors["c1_w"].numpy()).max() in (7, 8)
 
 
 def test_same_in_same_out(net):

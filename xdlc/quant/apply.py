@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from xdlc.ir import AxisScaleOffset, Encoding, Graph, Op, Origin, ScaleOffset, Tensor, make_op
+from xdlc.ir import Encoding, Graph, Op, Origin, Tensor, VectorCode, make_op
 from xdlc.ir.dtype import DType
 from xdlc.ir.tensor import Role
 from xdlc.quant.decision import Decision, Form, Use
@@ -131,7 +131,7 @@ def _store(graph: Graph, tensor: Tensor, uses: dict[Use, Form]) -> None:
 
 
 def _quantize(tensor: Tensor, dtype: DType, encoding: Encoding) -> None:
-    if tensor.data is None or not isinstance(encoding, ScaleOffset | AxisScaleOffset):
+    if tensor.data is None or isinstance(encoding, VectorCode):
         raise ValueError(f"tensor {tensor.name!r} cannot be stored under {encoding!r}")
     function = partial(to_stored, encoding=encoding, dtype=dtype)
     tensor.data = tensor.data.transform(function, dtype=dtype.numpy)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from xdlc.ir import AxisScaleOffset, Graph, Op, ScaleOffset, Tensor, Transform
+from xdlc.ir import Graph, Op, Tensor, Transform
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED32
 from xdlc.quant.decision import Decision, Form
@@ -111,8 +111,6 @@ def _corrected(bias: Array, weight: Array, *, inputs: Array, form: Form) -> Arra
     from xdlc.ir.stored import to_real
 
     dtype, encoding = form
-    if not isinstance(encoding, ScaleOffset | AxisScaleOffset):
-        raise ValueError(f"weights cannot be stored under {encoding!r}")
     error = weight - to_real(to_stored(weight, encoding, dtype), encoding, where="weight")
     axes = (1,) if weight.ndim == 2 else (0, 1, 2)
     lost = (error * inputs).sum(axis=axes, dtype=np.float64)

@@ -21,12 +21,14 @@ class Decision:
         converted: By tensor and bits: what ops of another width read in its place.
         statics: By use, for one static tensor may be a weight here and a factor there.
         sources: Where the encoding of each activation came from, in a few words for people.
+        notes: Where a form is not the one that was asked for, and why; one line each, for people.
     """
 
     activations: dict[Tensor, Form] = field(default_factory=dict)
     converted: dict[tuple[Tensor, int], Form] = field(default_factory=dict)
     statics: dict[Use, Form] = field(default_factory=dict)
     sources: dict[Tensor, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     def read(self, tensor: Tensor, bits: int) -> Form | None:
         """Return the form in which ops of ``bits`` read an activation, or None if it has none."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xdlc.ir import AxisScaleOffset, ScaleOffset, as_float32
+from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Encoding, ScaleOffset, as_float32
 from xdlc.ir import dtype as dt
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import DType
+from xdlc.ir.stored import scale_and_offset
 from xdlc.quant.ranges import Range
 
 MIN_WIDTH = 1e-4
@@ -20,6 +21,9 @@ MIN_WIDTH = 1e-4
 
 MIN_SCALE = 2.0**-60
 """Smallest scale of static data: products of two such scales are still normal float32 numbers."""
+
+_EXPANDED_BITS = 4
+"""Bits of weights under blockwise expansion, which has no other width."""
 
 
 def asymmetric(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> ScaleOffset:
@@ -122,29 +126,42 @@ def _spread(values: Sequence[float], encoding: ScaleOffset | AxisScaleOffset, ra
     return array
 
 
-def to_stored(array: Array, encoding: ScaleOffset | AxisScaleOffset, dtype: DType) -> Array:
+def used_bits(encoding: Encoding) -> int | None:
+    """Return how many bits of the storage type an encoding uses; None: all of them."""
+    if isinstance(encoding, BlockwiseExpansion):
+        return _EXPANDED_BITS
+    return getattr(encoding, "bits", None)
+
+
+def to_stored(array: Array, encoding: Encoding, dtype: DType) -> Array:
     """Return reals as stored integers: nearest step, ties to even, clipped to the encoding's ends.
 
     Args:
         array: Finite reals of any float type.
-        encoding: Per tensor or per axis.
+        encoding: Per tensor, per axis or per block.
         dtype: Fixed-point type of 8 bits or more.
+
+    Raises:
+        ModelError: If the encoding does not fit the array's shape.
     """
     import numpy as np
 
-    single = isinstance(encoding, ScaleOffset)
-    scales = [encoding.scale] if isinstance(encoding, ScaleOffset) else encoding.scales
-    offsets = [encoding.offset] if isinstance(encoding, ScaleOffset) else encoding.offsets
     # Steps beyond 2^24 are not all float32 numbers.
     kind = "float32" if dtype.bits <= 16 else "float64"
-    scale = _spread(scales, encoding, array.ndim, kind)
-    steps = np.divide(array, scale[0] if single else scale, dtype=kind, order="C")
+    if isinstance(encoding, ScaleOffset | AxisScaleOffset):
+        single = isinstance(encoding, ScaleOffset)
+        scales = [encoding.scale] if isinstance(encoding, ScaleOffset) else encoding.scales
+        offsets = [encoding.offset] if isinstance(encoding, ScaleOffset) else encoding.offsets
+        scale, offset = (_spread(values, encoding, array.ndim, kind) for values in (scales, offsets))
+        steps = np.divide(array, scale[0] if single else scale, dtype=kind, order="C")
+    else:
+        scale, offset = scale_and_offset(encoding, array.shape, where="static data")
+        steps, single = np.divide(array, scale, dtype=kind, order="C"), False
     steps = np.atleast_1d(steps)
     np.rint(steps, out=steps)
-    if any(offsets):
-        offset = _spread(offsets, encoding, array.ndim, kind)
-        steps -= offset[0] if single else offset
-    low, high = stored_limits(dtype, encoding.bits)
+    if offset.any():
+        steps -= (offset[0] if single else offset).astype(kind)
+    low, high = stored_limits(dtype, used_bits(encoding))
     np.clip(steps, low, high, out=steps)
     return steps.astype(dtype.numpy).reshape(array.shape)
 
@@ -155,5 +172,5 @@ def activation_type(bits: int) -> DType:
 
 
 def weight_type(bits: int) -> DType:
-    """Return the signed fixed-point type of weights; four bits are kept in eight."""
-    return {4: dt.SFIXED8, 8: dt.SFIXED8, 16: dt.SFIXED16}[bits]
+    """Return the signed fixed-point type of weights; two and four bits are kept in eight."""
+    return {2: dt.SFIXED8, 4: dt.SFIXED8, 8: dt.SFIXED8, 16: dt.SFIXED16}[bits]

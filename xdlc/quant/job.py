@@ -88,6 +88,7 @@ class Job:
         """Make the model a quantized one: correct biases, store what was decided."""
         correct_biases(self.graph, self.placement, self.decision, self.calibration.means)
         apply(self.graph, self.placement, self.decision)
+        self.notes += self.decision.notes
 
     def trial(self) -> Model:
         """Return a quantized copy under the present decision; the model itself stays float."""

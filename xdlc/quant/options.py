@@ -41,14 +41,17 @@ class QuantOptions:
             per tensor.
         use_per_row_quantization: One scale per output of FullyConnected and MatMul weights.
         act_quantizer_calibration: Range method of activations, by name.
-        param_quantizer_calibration: Range method of weights, by name.
+        param_quantizer_calibration: Range method of weights, by name; ``auto``: the one that measures best
+            for their width.
         act_quantizer_schema: ``asymmetric``, ``symmetric`` or ``unsignedsymmetric``.
-        param_quantizer_schema: The same of weights; those with a scale per channel are always symmetric.
+        param_quantizer_schema: The same of 8-bit weights with one scale; all others are symmetric.
         percentile_calibration_value: What the method ``percentile`` keeps, 90 to 100 percent.
-        restrict_quantization_steps: Smallest and largest stored integer of symmetric weights.
-        weights_block_size: Elements along the input axis that share a scale; None: all of a channel.
+        restrict_quantization_steps: Smallest and largest stored integer of symmetric weights, like
+            (-0x80, 0x7F); their scales then hold all data, whatever the range method.
+        weights_block_size: Input channels of Conv2d of 1x1 and FullyConnected that share a scale; None: all
+            of them.
         use_lpbq: Blocks have small integer scales over one real scale a channel.
-        adjust_bias_encoding: Widen the scales of weights whose bias would overflow 32 bits.
+        adjust_bias_encoding: Widen the scales of weights whose bias would overflow 32 bits, else clip it.
         enable_float_fallback: No calibration: what has no encoding stays float.
         algorithms: Names of accuracy algorithms.
         min_sqnr: Least SQNR of the outputs in dB, reached by mixed precision; None: no such goal.
@@ -71,9 +74,9 @@ class QuantOptions:
     use_per_channel_quantization: bool = True
     use_per_row_quantization: bool = True
     act_quantizer_calibration: str = "min-max"
-    param_quantizer_calibration: str = "min-max"
+    param_quantizer_calibration: str = "auto"
     act_quantizer_schema: str = "asymmetric"
-    param_quantizer_schema: str = "symmetric"
+    param_quantizer_schema: str = "asymmetric"
     percentile_calibration_value: float = 99.99
     restrict_quantization_steps: tuple[int, int] | None = None
     weights_block_size: int | None = None
@@ -100,6 +103,27 @@ class QuantOptions:
                 "16-bit weights with 8-bit activations: HTP has no such kernel",
                 where="weights_bitwidth",
                 fix="pass act_bitwidth=16 too, or weights_bitwidth=8",
+            )
+
+        steps = self.restrict_quantization_steps
+        if steps is not None and not (len(steps) == 2 and steps[0] < 0 < steps[1]):
+            raise UsageError(
+                f"expected an integer below zero and one above, found {steps!r}",
+                where="restrict_quantization_steps",
+                fix="pass two numbers like (-0x80, 0x7F)",
+            )
+        size = self.weights_block_size
+        if size is not None and size < 1:
+            raise UsageError(
+                f"expected a number from 1 on, found {size}",
+                where="weights_block_size",
+                fix="pass the input channels of a block, like 32",
+            )
+        if self.use_lpbq and size is None:
+            raise UsageError(
+                "LPBQ has scales per block, and no size of a block is given",
+                where="use_lpbq",
+                fix="pass weights_block_size too, like 64",
             )
 
     @classmethod

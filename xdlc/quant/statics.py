@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
-from xdlc.ir import AxisScaleOffset, Graph, Op, ScaleOffset, Tensor
+from xdlc.errors import UsageError
+from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED32, UFIXED8, DType
 from xdlc.quant.decision import Decision, Form
-from xdlc.quant.grid import activation_type, asymmetric, weight_type
-from xdlc.quant.multipliers import exact_scales
+from xdlc.quant.grid import activation_type, asymmetric
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import Range
 from xdlc.quant.rules import is_real, rule_of
-from xdlc.quant.weights import Channels, bias_encoding, channel_ranges, weight_encoding
+from xdlc.quant.weight_forms import Around, weight_form
+from xdlc.quant.weights import Channels, bias_encoding, channel_ranges, clipped_biases
 
 
 class Statics:
@@ -52,9 +52,12 @@ class Statics:
 
         Raises:
             ModelError: If static data hold NaN or infinite values; names the tensor.
+            UsageError: If scales per block were asked for and no weight can have them.
         """
         for op in self.placement.fixed:
             self._statics_of(op, decision)
+        if self.options.weights_block_size is not None:
+            _refuse_without_blocks(decision)
 
     def whole(self, tensor: Tensor) -> Range:
         """Return the range of a static tensor's data."""
@@ -81,7 +84,7 @@ class Statics:
             elif rule.weight and index == 1:
                 form = self._weight(op, tensor, rule.channel_axis, decision)
             elif rule.scale_input and index == 1:
-                form = UFIXED8, asymmetric(self._channel_range(tensor, None).whole, 8, min_width=0.0)
+                form = dtype, asymmetric(self._channel_range(tensor, None).whole, dtype.bits, min_width=0.0)
             elif (rule.weight or rule.scale_input) and index == 2:
                 form = self._bias(op, tensor, decision)
             else:
@@ -107,38 +110,29 @@ class Statics:
         return encoding.scale if isinstance(encoding, ScaleOffset) else None
 
     def _weight(self, op: Op, tensor: Tensor, axis: int | None, decision: Decision) -> Form:
-        options, bits = self.options, self.precision.weight_bits_of(op)
-        if not options.use_per_channel_quantization or (
-            # HTP wants as many scales of the bias as the weight has, which groups make unequal.
-            op.type.startswith("TransposeConv") and op.param("group", 1) != 1
-        ):
-            axis = None
-        channels = self._channel_range(tensor, axis)
-        if axis is None and bits == 8:
-            return UFIXED8, asymmetric(channels.whole, 8, min_width=0.0)
+        scale = self._input_scale(op, decision)
         bias = op.inputs[2] if len(op.inputs) > 2 else None
         floor = None
-        scale = self._input_scale(op, decision)
         if (
             bias is not None
             and bias.is_static
             and bias.dtype.is_float
             and scale
-            and options.bias_bitwidth == 32
+            and self.options.bias_bitwidth == 32
+            and self.options.adjust_bias_encoding
         ):
             floor = self._channel_range(bias, 0).largest / (scale * 2.0**30)
-        encoding = weight_encoding(channels, axis, bits, floor)
-        target = self._rounded_to(op, decision)
-        if (
-            isinstance(encoding, AxisScaleOffset)
-            and (bits, self.placement.fixed[op]) == (8, 8)
-            and scale
-            and target is not None
-            # Uses of a shared weight may ask for different scales: it would be stored twice.
-            and self.graph.sole_consumer(tensor) is op
-        ):
-            encoding = replace(encoding, scales=tuple(exact_scales(encoding.scales, scale, target)))
-        return weight_type(bits), encoding
+        # Uses of a shared weight may ask for different scales: it would be stored twice.
+        alone = self.graph.sole_consumer(tensor) is op
+        around = Around(
+            axis,
+            self.precision.weight_bits_of(op),
+            self.placement.fixed[op],
+            floor,
+            scale,
+            self._rounded_to(op, decision) if alone else None,
+        )
+        return weight_form(op, tensor, around, self.options, decision.notes)
 
     def _rounded_to(self, op: Op, decision: Decision) -> float | None:
         """Return the scale that the result of ``op`` is rounded to: its own, or that of a fused Prelu."""
@@ -155,6 +149,24 @@ class Statics:
         if held is None and weight is not None:
             form = decision.read(weight, self.placement.read_bits(self.graph, op, 1))
             held = form[1] if form is not None else None
-        if self.options.bias_bitwidth == 8 and not isinstance(held, AxisScaleOffset):
+        if self.options.bias_bitwidth == 8 and not isinstance(held, AxisScaleOffset | BlockwiseExpansion):
             return UFIXED8, asymmetric(values.whole, 8, min_width=0.0)
-        return SFIXED32, bias_encoding(values, tensor.size, self._input_scale(op, decision), held)
+        encoding = bias_encoding(values, tensor.size, self._input_scale(op, decision), held)
+        clipped = clipped_biases(values, encoding)
+        if clipped:
+            decision.notes.append(
+                f"{clipped} of {tensor.size} biases of {op.name!r} are beyond 32 bits in steps of input "
+                "scale times weight scale and were clipped"
+            )
+        return SFIXED32, encoding
+
+
+def _refuse_without_blocks(decision: Decision) -> None:
+    blocks = BlockScaleOffset | BlockwiseExpansion
+    if not any(isinstance(encoding, blocks) for _, encoding in decision.statics.values()):
+        why = decision.notes[0] if decision.notes else "no quantized op has weights"
+        raise UsageError(
+            f"no weight of the graph can have a scale per block: {why}",
+            where="weights_block_size",
+            fix="leave it out, or pass a number that divides the input channels of 1x1 convolutions",
+        )

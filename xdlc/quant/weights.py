@@ -5,10 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdlc.errors import ModelError
-from xdlc.ir import AxisScaleOffset, Encoding, ScaleOffset, Tensor
+from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Encoding, ScaleOffset, Tensor
 from xdlc.ir.data import Array
-from xdlc.quant.grid import symmetric_scale
+from xdlc.quant.grid import MIN_SCALE, symmetric_scale
+from xdlc.quant.options import QuantOptions
 from xdlc.quant.ranges import NOTHING, Range, range_of
+from xdlc.quant.weight_methods import Fit, Steps
+
+_CHUNK = 1 << 20
+"""Elements that a method looks at in one go, so that its copies stay small."""
+
+_LARGEST_16 = 0x7F7F
+"""Largest 16-bit weight: HTP's kernels take it as two bytes, the lower one signed too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,41 +58,122 @@ def channel_ranges(tensor: Tensor, axis: int | None) -> Channels:
         whole, largest = range_of(low).merge(range_of(high)), np.maximum(high, -low)
     del array
     tensor.data.release()
-    if whole != NOTHING and not whole.is_finite:
+    return Channels(_finite(whole, tensor), largest)
+
+
+def checked_range(array: Array, tensor: Tensor) -> Range:
+    """Return the range of an array.
+
+    Args:
+        array: Some or all of the data of ``tensor``.
+        tensor: Where it comes from, for the error.
+
+    Raises:
+        ModelError: If there are NaN or infinite values in it.
+    """
+    return _finite(range_of(array), tensor)
+
+
+def _finite(values: Range, tensor: Tensor) -> Range:
+    if values != NOTHING and not values.is_finite:
         raise ModelError(
             "holds NaN or infinite values, which no encoding can hold",
             where=f"static tensor {tensor.name!r}",
             fix="mend the weights in the source model",
         )
-    return Channels(whole, largest)
+    return values
+
+
+def weight_steps(bits: int, options: QuantOptions) -> Steps:
+    """Return the integers that symmetric weights are stored as.
+
+    Below eight bits all of them, for the one more below zero is worth something there; from eight bits on
+    as many below as above.  ``restrict_quantization_steps`` narrows them, or names the lowest too.
+
+    Args:
+        bits: 2, 4, 8 or 16.
+        options: The steps that the user restricts them to.
+    """
+    high = (1 << (bits - 1)) - 1
+    low, given = -high - 1, options.restrict_quantization_steps
+    if given is not None:
+        low, high = max(low, given[0]), min(high, given[1])
+    elif bits >= 8:
+        high = min(high, _LARGEST_16)
+        low = -high
+    return Steps(low, high, options.percentile_calibration_value)
+
+
+def channel_scales(tensor: Tensor, axis: int | None, steps: Steps, fit: Fit) -> Array:
+    """Return the scales, float64, that a method finds for static data; 0 for channels of zeros.
+
+    Args:
+        tensor: Static tensor of floats.
+        axis: Channel axis, or None for one scale.
+        steps: The integers that weights are stored as.
+        fit: The method.
+
+    Raises:
+        ModelError: If the data hold NaN or infinite values.
+    """
+    if tensor.data is None:
+        raise ValueError(f"tensor {tensor.name!r} is not static")
+    import numpy as np
+
+    array = tensor.numpy()
+    rows = array.reshape(1, -1) if axis is None else np.moveaxis(array, axis, 0)
+    found = row_scales(rows, tensor, steps, fit)
+    tensor.data.release()
+    return found
+
+
+def row_scales(rows: Array, tensor: Tensor, steps: Steps, fit: Fit) -> Array:
+    """Return the scales, float64, that a method finds for each index of the first axis of an array.
+
+    Args:
+        rows: Floats of any shape, read piece by piece.
+        tensor: Where they come from, for errors.
+        steps: The integers that they are stored as.
+        fit: The method.
+
+    Raises:
+        ModelError: If there are NaN or infinite values among them.
+    """
+    import numpy as np
+
+    count = max(1, _CHUNK * len(rows) // max(rows.size, 1))
+    found = [np.zeros(len(rows) if not rows.size else 0)]
+    for at in range(0, len(rows) if rows.size else 0, count):
+        part = np.ascontiguousarray(rows[at : at + count], np.float32)
+        checked_range(part, tensor)
+        found.append(fit(part.reshape(len(part), -1), steps))
+    return np.concatenate(found)
 
 
 def weight_encoding(
-    channels: Channels, axis: int | None, bits: int, floor: Array | None = None
+    scales: Array, axis: int | None, bits: int, floor: Array | None = None
 ) -> ScaleOffset | AxisScaleOffset:
     """Return the symmetric encoding of a weight.
 
     A channel of zeros alone takes the scale of the largest channel: any scale holds it exactly.
 
     Args:
-        channels: Ranges of the weight, per channel or of the whole.
+        scales: What ``channel_scales`` found, one per channel or one for the whole.
         axis: Channel axis, or None for one scale.
-        bits: 4, 8 or 16; four bits are marked in the encoding.
+        bits: 2, 4, 8 or 16; fewer than eight are marked in the encoding.
         floor: Smallest scale of each output channel, so that a bias in steps of input scale times
             weight scale stays within 32 bits.
     """
     import numpy as np
 
-    top = float(channels.largest.max(initial=0.0))
-    scales = [symmetric_scale(float(value) or top, bits) for value in channels.largest]
+    chosen = np.maximum(np.where(scales > 0, scales, scales.max(initial=0.0)), MIN_SCALE)
     if floor is not None:
         # One scale for several channels has to serve the largest bias.
-        least = floor if floor.size == len(scales) else floor.max(initial=0.0)
-        scales = [float(value) for value in np.maximum(scales, least)]
-    marked = bits if bits == 4 else None
+        chosen = np.maximum(chosen, floor if floor.size == chosen.size else floor.max(initial=0.0))
+    marked = bits if bits < 8 else None
     if axis is None:
-        return ScaleOffset(scales[0], 0, marked)
-    return AxisScaleOffset(axis, tuple(scales), bits=marked)
+        return ScaleOffset(float(chosen[0]), 0, marked)
+    return AxisScaleOffset(axis, tuple(chosen.tolist()), bits=marked)
 
 
 def bias_encoding(
@@ -102,7 +191,25 @@ def bias_encoding(
     """
     if input_scale is not None and isinstance(weight, ScaleOffset):
         return ScaleOffset(input_scale * weight.scale)
-    if input_scale is not None and isinstance(weight, AxisScaleOffset) and size == len(weight.scales):
+    if (
+        input_scale is not None
+        and isinstance(weight, AxisScaleOffset | BlockwiseExpansion)
+        and size == len(weight.scales)
+    ):
         return AxisScaleOffset(0, tuple(input_scale * scale for scale in weight.scales))
     top = 0.0 if values.whole.is_empty else max(abs(values.whole.low), abs(values.whole.high))
     return ScaleOffset(symmetric_scale(top, 32))
+
+
+def clipped_biases(values: Channels, encoding: ScaleOffset | AxisScaleOffset) -> int:
+    """Return how many channels of a bias are beyond what 32 bits hold.
+
+    Args:
+        values: Range of the bias, per channel or of the whole.
+        encoding: What ``bias_encoding`` made of it.
+    """
+    import numpy as np
+
+    scales = encoding.scale if isinstance(encoding, ScaleOffset) else np.asarray(encoding.scales)
+    # Less than a millionth beyond is the rounding of the scale to float32.
+    return int((values.largest / scales > 2.0**31 * (1 + 1e-6)).sum())

@@ -1,0 +1,122 @@
+"""Ways to choose the scales of symmetric weights: one a module, one registry.
+
+Weights are at hand as a whole, a row for each channel or block, so that their methods look at the values
+themselves and at all rows at once, where those of activations (``range_methods``) look at a histogram.
+
+A module of this package holds one function under ``@weight_method("name")``; modules are found by looking.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
+
+from xdlc.errors import UsageError, nearest_names
+from xdlc.ir.data import Array
+
+AUTO = "auto"
+"""Least squared error up to four bits, min-max for more.
+
+Measured on eight small networks: at four bits clipping wins 1 to 6 dB of SQNR on six of them, at eight bits
+least squared error clips nothing but what a step more below zero than above lets it.
+"""
+
+_AUTO_BITS = 4
+_LEGACY = {
+    "tf": "min-max",
+    "symmetric": "min-max",
+    "moving-average": "min-max",
+    "adjusted": "mse",
+    "enhanced": "sqnr",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The integers that weights are stored as.
+
+    Attributes:
+        low: Smallest, below zero.
+        high: Largest, above zero.
+        percentile: What the method ``percentile`` keeps, in percent.
+    """
+
+    low: int
+    high: int
+    percentile: float = 99.99
+
+
+Fit: TypeAlias = Callable[[Array, Steps], Array]
+"""Returns a scale, float64, for each row of finite float32 numbers [rows, elements]; 0 for a row of zeros."""
+
+_KNOWN: dict[str, Fit] = {}
+
+
+def weight_method(name: str) -> Callable[[Fit], Fit]:
+    """Register a function as the weight method ``name``.
+
+    Raises:
+        ValueError: If the name is taken.
+    """
+
+    def register(function: Fit) -> Fit:
+        if name in _KNOWN:
+            raise ValueError(f"two weight methods are named {name!r}")
+        _KNOWN[name] = function
+        return function
+
+    return register
+
+
+def holding(rows: Array, steps: Steps) -> Array:
+    """Return the smallest scales for which no value is clipped, float64; 0 for a row of zeros."""
+    import numpy as np
+
+    low = np.minimum(rows.min(axis=1, initial=0.0), 0.0).astype(np.float64)
+    high = np.maximum(rows.max(axis=1, initial=0.0), 0.0).astype(np.float64)
+    return np.maximum(high / steps.high, low / steps.low)
+
+
+@cache
+def _load_all() -> None:
+    for module in pkgutil.iter_modules(__path__):
+        if not module.name.startswith("_"):
+            importlib.import_module(f"{__name__}.{module.name}")
+
+
+def known_weight_methods() -> tuple[str, ...]:
+    """Return the names of all weight methods and ``auto``, sorted."""
+    _load_all()
+    return tuple(sorted((*_KNOWN, AUTO)))
+
+
+def weight_method_name(name: str, bits: int, where: str = "param_quantizer_calibration") -> str:
+    """Return the method that a name means at a bit width; legacy names of the vendor's tools are known.
+
+    Raises:
+        UsageError: If the name is not known; lists those that are.
+
+    Example:
+        >>> weight_method_name("auto", 4), weight_method_name("auto", 8), weight_method_name("enhanced", 8)
+        ('mse', 'min-max', 'sqnr')
+    """
+    known = known_weight_methods()
+    plain = _LEGACY.get(name, name)
+    if plain not in known:
+        raise UsageError(
+            f"no weight range method {name!r}; known: {', '.join(known)}",
+            where=where,
+            fix=nearest_names(name, (*known, *_LEGACY)) or "use one of them",
+        )
+    if plain == AUTO:
+        return "mse" if bits <= _AUTO_BITS else "min-max"
+    return plain
+
+
+def find_weight_method(name: str, bits: int) -> Fit:
+    """Return the function behind a name of ``weight_method_name``."""
+    return _KNOWN[weight_method_name(name, bits)]
