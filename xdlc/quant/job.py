@@ -18,6 +18,7 @@ from xdlc.quant.precision import Precision
 from xdlc.quant.range_methods import find_range_method
 from xdlc.quant.samples import Samples
 from xdlc.quant.sharing import Sharing
+from xdlc.quant.sign import sign
 
 Progress = Callable[[int], None]
 
@@ -90,18 +91,28 @@ class Job:
         apply(self.graph, self.placement, self.decision)
         self.notes += self.decision.notes
 
-    def trial(self) -> Model:
-        """Return a quantized copy under the present decision; the model itself stays float."""
-        twin = Job(self.model.clone(), self.options, self.samples, self.precision)
+    def trial(self, *, weights_of: Model | None = None) -> Model:
+        """Return a quantized copy under the present decision; the model itself stays float.
+
+        Args:
+            weights_of: A float model with the same ops and tensors, whose static data stay as they are.
+        """
+        source = self.model if weights_of is None else weights_of
+        twin = Job(source.clone(), self.options, self.samples, self.precision)
         ops = dict(zip(self.graph.ops, twin.graph.ops, strict=True))
         tensors = twin.graph.tensors
         twin.decision = Decision(
             {tensors[tensor.name]: form for tensor, form in self.decision.activations.items()},
             {(tensors[tensor.name], bits): form for (tensor, bits), form in self.decision.converted.items()},
-            {(ops[op], index): form for (op, index), form in self.decision.statics.items()},
+            {
+                (ops[op], index): form
+                for (op, index), form in self.decision.statics.items()
+                if weights_of is None
+            },
         )
         twin.calibration = Calibration(
             means={tensors[tensor.name]: mean for tensor, mean in self.calibration.means.items()}
         )
         twin.finish()
+        sign(twin.model, self.options)
         return twin.model

@@ -14,10 +14,9 @@ from xdlc.quant.matmul import matmul_to_fully_connected
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision, asked_precision
+from xdlc.quant.report.reporter import PathLike, Reporter
 from xdlc.quant.samples import Sample, Samples
-from xdlc.version import VERSION
-
-_STALE_RECORDS = ("htp.", "aip.")
+from xdlc.quant.sign import sign
 
 
 def _refuse_quantized(placement: Placement, graph: Graph) -> None:
@@ -37,7 +36,12 @@ def _refuse_quantized(placement: Placement, graph: Graph) -> None:
 
 
 def quantize(
-    model: Model, samples: Iterable[Sample], *, progress: Callable[[int], None] | None = None, **options: Any
+    model: Model,
+    samples: Iterable[Sample],
+    *,
+    progress: Callable[[int], None] | None = None,
+    report: Reporter | PathLike | None = None,
+    **options: Any,
 ) -> Model:
     """Return a quantized copy of a model.
 
@@ -52,6 +56,8 @@ def quantize(
         samples: Arrays by input name in the graph's own layout and dtypes; read one at a time.  What can
             be read but once, like a generator, is kept on disk where an algorithm wants it again.
         progress: Called after each sample of the first pass with the number of samples done.
+        report: Path of a report to write, ``.html``, ``.json`` or ``.csv``, or what makes one. It needs
+            samples that calibration does not see: every fifth, unless the reporter has its own.
         **options: The fields of :class:`QuantOptions`.
 
     Raises:
@@ -62,14 +68,17 @@ def quantize(
     asked = QuantOptions.of(options)
     algorithms = find_algorithms(asked.algorithms)
     precision = Precision(asked.act_bitwidth, asked.weights_bitwidth)
-    with Samples(samples, again=bool(algorithms)) as kept:
-        job = Job(model.clone(), asked, kept, precision, progress=progress)
-        _quantize(job, algorithms)
-    _sign(job.model, asked)
+    reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
+    again = bool(algorithms) or (reporter is not None and reporter.reads_again)
+    with Samples(samples, again=again) as kept:
+        used = kept if reporter is None else reporter.calibrating(kept)
+        job = Job(model.clone(), asked, used, precision, progress=progress)
+        _quantize(job, algorithms, reporter)
+    sign(job.model, asked)
     return job.model
 
 
-def _quantize(job: Job, algorithms: list[Algorithm]) -> None:
+def _quantize(job: Job, algorithms: list[Algorithm], reporter: Reporter | None) -> None:
     DequantizeWeights(refused_only=False).apply(job.graph)
     matmul_to_fully_connected(job.graph)
     _run(job, algorithms, Stage.GRAPH)
@@ -79,7 +88,11 @@ def _quantize(job: Job, algorithms: list[Algorithm]) -> None:
     job.calibrate()
     _run(job, algorithms, Stage.PRECISION)
     job.decide()
+    if reporter is not None:
+        reporter.start(job)
     _run(job, algorithms, Stage.WEIGHTS)
+    if reporter is not None:
+        reporter.finish(job)
     job.finish()
 
 
@@ -87,13 +100,3 @@ def _run(job: Job, algorithms: list[Algorithm], stage: Stage) -> None:
     for chosen in algorithms:
         if chosen.stage is stage:
             chosen.run(job)
-
-
-def _sign(model: Model, options: QuantOptions) -> None:
-    """Take out what belongs to the float model, and add to the history what was done."""
-    for name in [name for name in model.records if name.startswith(_STALE_RECORDS)]:
-        del model.records[name]
-    model.metadata.pop("cacheList", None)
-    model.metadata.setdefault("history", []).append(
-        {"tool": "xdlc-quant", "converterVersion": VERSION, "args": options.stated()}
-    )

@@ -152,6 +152,31 @@ class Lowered:
         elements = helper.np_dtype_to_tensor_dtype(dtype.numpy)
         self._output_infos.append(helper.make_tensor_value_info(onnx_name, elements, shape))
 
+    def add_shift(self, tensor: str) -> str:
+        """Add a new input to a tensor; return the key of the input.
+
+        All that reads the tensor reads the sum.  The input has the axis order of ``layout(tensor)``,
+        and open extents: a single zero leaves the tensor as it is.
+
+        Args:
+            tensor: A float32 tensor that an op computes or the graph takes, and no inner graph reads.
+        """
+        from onnx import TensorProto, helper
+
+        value = self.form(self.graph.tensors[tensor])[0]
+        key = f"shift:{tensor}"
+        name = self.inputs[key] = self._builder.name(key)
+        extents = [None] * self.graph.tensors[tensor].rank
+        self._input_infos.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, extents))
+        nodes = self._builder.nodes
+        readers = [node for node in nodes if value in node.input]
+        (total,) = self.add_node("Add", [value, name])
+        made = [index for index, node in enumerate(nodes) if value in node.output]
+        nodes.insert(made[0] + 1 if made else 0, nodes.pop())
+        for node in readers:
+            node.input[:] = [total if read == value else read for read in node.input]
+        return key
+
     def add_tensor_output(self, tensor: Tensor) -> None:
         """Make a tensor an output: fixed point and bfloat16 as float32, others in their own type."""
         from xdlc.ir.dtype import FLOAT32

@@ -1,0 +1,94 @@
+import csv
+import io
+import json
+from dataclasses import fields, replace
+
+import pytest
+
+from xdlc.errors import StorageError, UsageError
+from xdlc.quant import quantize
+from xdlc.quant.report import QuantReport, Reporter, TensorReport, summary, write
+from xdlc.quant.report.csv_form import COLUMNS
+
+
+def test_json_holds_every_field(report, tmp_path):
+    path = tmp_path / "r.json"
+    write(report, path)
+    found = json.loads(path.read_text("ascii"))
+    assert list(found) == [field.name for field in fields(QuantReport)]
+    assert found["schema"] == 1
+    assert found["tensors"][0]["name"] == report.tensors[0].name
+    assert found["tensors"][0]["cumulative"] == 12.346
+    assert found["tensors"][1]["channels"] == {
+        "axis": 3,
+        "count": 2,
+        "lows": [-1.4, -0.5],
+        "highs": [1.2, 0.6],
+    }
+    assert found["ops"][0]["sensitivity"] == 8.5
+
+
+def _rows(path):
+    return list(csv.DictReader(io.StringIO(path.read_text("utf-8"), newline="")))
+
+
+def test_csv_has_a_row_for_each_tensor(report, tmp_path):
+    path = tmp_path / "r.csv"
+    write(report, path)
+    rows = _rows(path)
+    assert [row["name"] for row in rows][1:] == ["w", "y"]
+    assert tuple(rows[0]) == COLUMNS
+    assert set(COLUMNS) == {field.name for field in fields(TensorReport)} - {"histogram", "channels"}
+    assert rows[0]["shape"] == "1 8 8 4"
+    assert rows[2]["isolated"] == ""
+
+
+def test_csv_cells_are_no_formulas(report, tmp_path):
+    path = tmp_path / "r.csv"
+    write(report, path)
+    for row in _rows(path):
+        for name in ("name", "op", "source", "shared"):
+            assert not row[name].startswith(("=", "+", "-", "@"))
+
+
+@pytest.mark.parametrize("name", ["r.txt", "r", "html"])
+def test_other_suffixes_are_refused(report, tmp_path, name):
+    with pytest.raises(UsageError, match="suffix") as raised:
+        write(report, tmp_path / name)
+    assert ".json" in raised.value.fix
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_suffix_is_looked_at_before_the_work_begins(tmp_path):
+    with pytest.raises(UsageError, match="suffix"):
+        Reporter(tmp_path / "r.pdf")
+    with pytest.raises(UsageError, match="every=1"):
+        Reporter(every=1)
+
+
+def test_a_report_that_cannot_be_written_leaves_the_old_one(report, tmp_path):
+    with pytest.raises(StorageError):
+        write(report, tmp_path / "none" / "r.json")
+
+
+def test_quantize_writes_the_report(net, tmp_path):
+    n = net(1, 4, 4, 3)
+    path = tmp_path / "r.json"
+    quantize(n.done(n.conv(n.x, 2, "y")), n.samples(5), report=path)
+    found = json.loads(path.read_text())
+    assert {tensor["name"] for tensor in found["tensors"]} == {"x", "y", "y_w", "y_b"}
+    assert found["samples"] == 1
+
+
+def test_the_summary_says_what_is_worst_and_what_helps(report):
+    lines = summary(report)
+    assert len(lines) <= 10
+    assert lines[0].startswith("SQNR of the outputs: 11.0 dB on 3 held-out")
+    assert any(line.startswith("costs most") and "8.5 dB" in line for line in lines)
+    assert any(line.startswith("worst in itself") and "2.00% clipped" in line for line in lines)
+    assert any(line.startswith("advice: activations cost most") for line in lines)
+    assert any("clip more" in line for line in lines)
+    weights = summary(replace(report, weights_only=11.2, activations_only=30.0))
+    assert any(line.startswith("advice: weights cost most") for line in weights)
+    good = summary(replace(report, sqnr=31.0))
+    assert any("nothing needs to be done" in line for line in good)

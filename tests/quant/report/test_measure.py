@@ -1,0 +1,266 @@
+import json
+
+import numpy as np
+import pytest
+
+from xdlc.errors import UsageError
+from xdlc.ir import ScaleOffset, u32
+from xdlc.ir.dtype import UFIXED8
+from xdlc.quant import quantize
+from xdlc.quant.job import Job
+from xdlc.quant.options import QuantOptions
+from xdlc.quant.precision import Precision
+from xdlc.quant.report import Reporter, measure
+from xdlc.quant.report.quality import rounded
+from xdlc.quant.report.subject import groups
+from xdlc.quant.report.sums import EXACT, Noise
+from xdlc.quant.samples import Samples
+from xdlc.runtime import CpuSession
+
+
+def _network(net):
+    n = net(1, 8, 8, 4)
+    first = n.conv(n.x, 8, "first")
+    relu = n.neuron(first, 4, "relu")
+    second = n.conv(relu, 6, "second")
+    gate = n.neuron(second, 6, "gate")
+    both = n.concat([second, gate], "both")
+    return n, n.done(n.conv(both, 3, "last", kernel=1))
+
+
+def _job(model, samples, **options):
+    asked = QuantOptions.of(options)
+    job = Job(model.clone(), asked, Samples(samples), Precision(asked.act_bitwidth, asked.weights_bitwidth))
+    job.calibrate()
+    job.decide()
+    return job
+
+
+def _report(net, **options):
+    n, model = _network(net)
+    job = _job(model, n.samples(4), **options)
+    return job, n.samples(3, seed=9), measure(job, n.samples(3, seed=9))
+
+
+def _db(wanted, found):
+    wanted, found = np.concatenate(wanted).astype(np.float64), np.concatenate(found).astype(np.float64)
+    return 10 * np.log10((wanted**2).sum() / ((wanted - found) ** 2).sum())
+
+
+def _ravel(session, samples, name):
+    return [session.run(sample)[name].ravel() for sample in samples]
+
+
+def test_outputs_are_those_of_the_finished_model(net):
+    n, model = _network(net)
+    reporter = Reporter(samples=n.samples(3, seed=9))
+    quantized = quantize(model, n.samples(4), report=reporter)
+    samples = n.samples(3, seed=9)
+    wanted = _ravel(CpuSession(model), samples, "last")
+    (output,) = reporter.result.outputs
+    assert output.sqnr == pytest.approx(_db(wanted, _ravel(CpuSession(quantized), samples, "last")), abs=1e-3)
+    assert reporter.result.sqnr == output.sqnr
+    assert output.sqnr < min(output.weights_only, output.activations_only)
+
+
+def test_cumulative_ratios_are_those_of_the_running_network(net):
+    job, samples, report = _report(net)
+    floats = CpuSession(job.model, outputs=["both"])
+    quantized = CpuSession(job.trial(), outputs=["both"])
+    found = next(tensor for tensor in report.tensors if tensor.name == "both")
+    wanted = _db(_ravel(floats, samples, "both"), _ravel(quantized, samples, "both"))
+    assert found.cumulative == pytest.approx(wanted, abs=1e-3)
+
+
+def test_looking_does_not_change_what_is_seen(net):
+    job, samples, _ = _report(net)
+    trial = job.trial()
+    names = [tensor.name for tensor in trial.main.tensors.values() if not tensor.is_static]
+    plain, tapped = CpuSession(trial), CpuSession(trial, outputs=names)
+    for sample in samples:
+        np.testing.assert_array_equal(plain.run(sample)["last"], tapped.run(sample)["last"])
+
+
+def test_isolated_ratios_are_those_of_rounding_alone(net):
+    job, samples, report = _report(net)
+    graph = job.graph
+    session = CpuSession(job.model, outputs=["both"])
+    values = _ravel(session, samples, "both")
+    form = job.decision.activations[graph.tensors["both"]]
+    found = next(tensor for tensor in report.tensors if tensor.name == "both")
+    assert found.isolated == pytest.approx(_db(values, [rounded(held, form) for held in values]), abs=1e-3)
+    op = next(op for op in report.ops if op.name == "second_op")
+    tensor = next(tensor for tensor in report.tensors if tensor.name == "second")
+    assert op.isolated < tensor.isolated, "the op's weights are rounded too"
+
+
+def test_values_that_a_relu_cuts_off_do_not_count(net):
+    _, _, report = _report(net)
+    first, relu = (
+        next(tensor for tensor in report.tensors if tensor.name == name) for name in ("first", "relu")
+    )
+    assert first.seen_low < -1
+    assert first.grid_low == 0
+    assert "relu" in first.heard
+    assert first.clipped == relu.clipped == 0
+    assert first.isolated == pytest.approx(relu.isolated, abs=0.2)
+    assert first.cumulative == pytest.approx(relu.cumulative, abs=0.2)
+
+
+def test_sensitivity_is_what_the_outputs_lose(net):
+    job, samples, report = _report(net)
+    keep = job.graph.tensors["both"]
+    session = CpuSession(job.model, outputs=["both"])
+    tail = _tail(job.model)
+    wanted, found = [], []
+    for sample in samples:
+        results = session.run(sample)
+        wanted.append(results["last"].ravel())
+        changed = rounded(results["both"], job.decision.activations[keep])
+        found.append(tail(changed).ravel())
+    tensor = next(tensor for tensor in report.tensors if tensor.name == "both")
+    assert tensor.sensitivity == pytest.approx(_db(wanted, found), abs=0.05)
+
+
+def _tail(model):
+    op = next(op for op in model.main.ops if op.name == "last_op")
+    weight, bias = op.inputs[1].numpy(), op.inputs[2].numpy()
+    return lambda value: value @ weight[0, 0] + bias
+
+
+def test_sensitivity_of_an_op_is_that_of_its_parts(net):
+    _, _, report = _report(net)
+    for op in report.ops:
+        parts = [ratio for ratio in (op.sensitivity_weights, op.sensitivity_activation) if ratio is not None]
+        if parts:
+            noise = sum(10 ** (-ratio / 10) for ratio in parts)
+            assert op.sensitivity == pytest.approx(-10 * np.log10(noise), abs=1e-6)
+    assert sum(op.sensitivity_weights is not None for op in report.ops) == 3
+
+
+def test_fewer_trials_are_said_to_be_fewer(net):
+    n, model = _network(net)
+    job = _job(model, n.samples(2))
+    report = measure(job, n.samples(1, seed=3), trials=2)
+    assert sum(tensor.sensitivity is not None for tensor in report.tensors) <= 2
+    assert report.unmeasured[0].startswith("sensitivity was measured for the 2 worst of")
+    assert measure(job, n.samples(1, seed=3), trials=0).ops[0].sensitivity is None
+
+
+def test_weights_and_their_channels(net):
+    job, _, report = _report(net, weights_bitwidth=4)
+    weight = next(tensor for tensor in report.tensors if tensor.name == "second_w")
+    data = job.graph.tensors["second_w"].numpy()
+    assert (weight.role, weight.bits, weight.granularity) == ("weight", 4, "channel")
+    assert weight.channels.lows == pytest.approx(data.min(axis=(0, 1, 2)))
+    assert weight.channels.highs == pytest.approx(data.max(axis=(0, 1, 2)))
+    assert sum(weight.histogram.counts) == data.size
+    assert 10 < weight.isolated < 25
+    bias = next(tensor for tensor in report.tensors if tensor.name == "second_b")
+    assert (bias.role, bias.bits) == ("bias", 32)
+    power = np.mean(job.graph.tensors["second_b"].numpy() ** 2)
+    assert bias.isolated > 10 * np.log10(power / (bias.scale / 2) ** 2)
+
+
+def test_clipping_is_counted(net):
+    n, model = _network(net)
+    job = _job(model, n.samples(2, scale=0.1))
+    report = measure(job, n.samples(2, seed=4, scale=1.0))
+    x = next(tensor for tensor in report.tensors if tensor.name == "x")
+    values = np.stack([sample["x"] for sample in n.samples(2, seed=4)])
+    step = x.scale / 2
+    wanted = np.mean((values > x.grid_high + step) | (values < x.grid_low - step))
+    assert x.clipped == pytest.approx(wanted)
+    assert x.beyond == pytest.approx(max(values.max() - x.grid_high, x.grid_low - values.min()), rel=1e-5)
+    assert x.used == 1.0
+    assert x.calibrated_high < 0.5 < x.seen_high
+
+
+def test_ops_that_stay_float_say_why(net):
+    n = net(1, 4, 4, 4)
+    model = n.done(n.conv(n.op("ElementWiseUnary", [n.x], (1, 4, 4, 4), "odd", operation=u32(10)), 2, "y"))
+    report = measure(_job(model, n.samples(2)), n.samples(1, seed=2))
+    odd = next(op for op in report.ops if op.name == "odd_op")
+    assert odd.placement == "float"
+    assert "fixed-point kernel" in odd.reason
+    assert report.ops[-1] is odd
+
+
+def test_worst_come_first(net):
+    _, _, report = _report(net)
+    for rows in (report.ops, report.tensors):
+        ratios = [row.isolated for row in rows if row.isolated is not None]
+        assert ratios == sorted(ratios)
+
+
+def test_every_kth_sample_is_held_out(net):
+    n, model = _network(net)
+    reporter = Reporter(every=3)
+    seen = []
+    quantize(model, iter(n.samples(7)), report=reporter, progress=seen.append)
+    assert seen[-1] == 5
+    assert reporter.result.samples == 2
+    assert not any("calibration samples" in line for line in reporter.result.unmeasured)
+
+
+def test_too_few_samples_to_hold_any_out_are_said_to_be(net):
+    n, model = _network(net)
+    reporter = Reporter()
+    quantize(model, n.samples(2), report=reporter)
+    assert reporter.result.samples == 2
+    assert "calibration samples" in reporter.result.unmeasured[-1]
+
+
+def test_progress_reaches_the_end(net):
+    n, model = _network(net)
+    steps = []
+    measure(_job(model, n.samples(1)), n.samples(2), progress=lambda done, total: steps.append((done, total)))
+    assert [done for done, _ in steps] == list(range(1, len(steps) + 1))
+    assert steps[-1][0] == steps[-1][1]
+
+
+def test_a_job_without_held_out_samples_is_refused(net):
+    n, model = _network(net)
+    with pytest.raises(UsageError, match="no held-out samples"):
+        measure(_job(model, n.samples(1)), [])
+
+
+def test_a_held_out_sample_that_does_not_fit_is_named(net):
+    n, model = _network(net)
+    with pytest.raises(UsageError, match="held-out sample 1"):
+        measure(_job(model, n.samples(1)), [*n.samples(1), {"x": np.zeros((1, 2, 2, 4), np.float32)}])
+
+
+def test_groups_bound_what_is_held(net):
+    _, model = _network(net)
+    tensors = [tensor for op in model.main.ops for tensor in op.outputs]
+    parts = list(groups(tensors, limit=4 * (tensors[0].size + tensors[1].size)))
+    assert [tensor for part in parts for tensor in part] == tensors
+    assert parts[0] == tensors[:2]
+    assert all(len(part) == 1 or sum(4 * t.size for t in part) <= 4096 for part in parts)
+
+
+def test_reports_in_groups_are_the_same(net, monkeypatch):
+    job, samples, report = _report(net)
+    monkeypatch.setattr("xdlc.quant.report.subject.groups.__defaults__", (3000,))
+    again = measure(job, samples)
+    first, second = json.dumps(report.as_json()), json.dumps(again.as_json())
+    assert first == second
+
+
+def test_exact_values_and_masks_have_ratios():
+    noise = Noise()
+    assert noise.db == EXACT
+    noise.add(np.float32([1, -np.inf]), np.float32([1, -np.inf]))
+    assert noise.db == EXACT
+    noise.add(np.float32([3, -np.inf]), np.float32([2, 0]))
+    assert noise.db == pytest.approx(10.0)
+    empty = Noise()
+    empty.add(np.float32([0]), np.float32([1]))
+    assert empty.db == -EXACT
+
+
+def test_rounding_is_the_encodings():
+    values = np.float32([-1.0, -0.26, 0.0, 0.3, 9.0])
+    form = UFIXED8, ScaleOffset(0.5, -1)
+    np.testing.assert_array_equal(rounded(values, form), np.float32([-0.5, -0.5, 0.0, 0.5, 9.0]))

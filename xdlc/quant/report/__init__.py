@@ -1,0 +1,21 @@
+"""What a quantization costs, tensor by tensor and op by op: measured, and written as HTML, JSON or CSV."""
+
+from xdlc.quant.report.measure import measure
+from xdlc.quant.report.model import SCHEMA, OpReport, OutputReport, QuantReport, TensorReport
+from xdlc.quant.report.reporter import Reporter
+from xdlc.quant.report.summary import summary
+from xdlc.quant.report.write import FORMS, check_path, write
+
+__all__ = [
+    "FORMS",
+    "SCHEMA",
+    "OpReport",
+    "OutputReport",
+    "QuantReport",
+    "Reporter",
+    "TensorReport",
+    "check_path",
+    "measure",
+    "summary",
+    "write",
+]

@@ -1,0 +1,230 @@
+"""From a job and held-out samples to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdlc.errors import UsageError
+from xdlc.ir import Model, Op, ScaleOffset, Tensor
+from xdlc.quant.grid import representable
+from xdlc.quant.job import Job
+from xdlc.quant.report.bars import bars
+from xdlc.quant.report.model import SCHEMA, OpReport, QuantReport, TensorReport
+from xdlc.quant.report.quality import Quality, measure_activations
+from xdlc.quant.report.sensitivity import Effect, Trial, measure_effects, plan_trials
+from xdlc.quant.report.statics import report_static, used_bits
+from xdlc.quant.report.subject import Subject, groups
+from xdlc.quant.report.sums import Noise, mean_db
+from xdlc.quant.report.whole import measure_outputs
+from xdlc.quant.rules import float_tensors
+from xdlc.quant.samples import Sample
+from xdlc.version import VERSION
+
+Progress = Callable[[int, int], None]
+
+
+def measure(
+    job: Job,
+    samples: Sequence[Sample],
+    *,
+    reference: Model | None = None,
+    trials: int | None = None,
+    progress: Progress | None = None,
+) -> QuantReport:
+    """Return what a quantization costs, tensor by tensor and op by op.
+
+    Everything is measured on the main graph; branches and loop bodies count with the op that runs them.
+
+    Args:
+        job: A job that is decided and not finished.
+        samples: Samples that calibration has not seen.
+        reference: The float model as it was before algorithms touched weights; default: the job's own.
+        trials: Most tensors and weights to quantize alone; default: as many as a bounded amount of work
+            allows, the worst first.
+        progress: Called with the number of runs done and of all.
+
+    Raises:
+        UsageError: If there are no samples, or one does not fit the inputs.
+    """
+    if not samples:
+        raise UsageError("no held-out samples were given", where="report", fix="give at least one sample")
+    subject = Subject(job, reference or job.model, samples)
+    count = _Count(progress)
+    parts = sum(1 for _ in groups(subject.activations))
+    count.total = len(samples) * (parts + 1)
+    found = measure_activations(subject, count.step)
+    outputs = measure_outputs(subject, count.step)
+    planned, runs, left = plan_trials(subject, found, trials)
+    count.total += len(planned) * runs
+    effects = measure_effects(subject, found, planned, runs, count.step) if planned else {}
+    tensors = _tensors(subject, found, effects)
+    real = [output for output in outputs if output.sqnr is not None]
+    return QuantReport(
+        SCHEMA,
+        f"xdlc {VERSION}",
+        job.graph.name,
+        job.options.stated(),
+        len(samples),
+        _mean([output.sqnr for output in real]),
+        _mean([output.weights_only for output in real]),
+        _mean([output.activations_only for output in real]),
+        tuple(outputs),
+        tuple(sorted(_ops(subject, found, effects), key=lambda op: _worst_first(op.isolated, op.order))),
+        tuple(sorted(tensors, key=lambda tensor: _worst_first(tensor.isolated, tensor.order))),
+        tuple(_exceptions(job)),
+        tuple(job.notes),
+        () if left is None else (left,),
+    )
+
+
+class _Count:
+    """Counts runs."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self.total = self._done = 0
+        self._progress = progress
+
+    def step(self) -> None:
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self.total)
+
+
+def _mean(ratios: Sequence[float | None]) -> float | None:
+    held = [ratio for ratio in ratios if ratio is not None]
+    return sum(held) / len(held) if held else None
+
+
+def _worst_first(isolated: float | None, order: int) -> tuple[bool, float, int]:
+    return isolated is None, isolated or 0.0, order
+
+
+def _exceptions(job: Job) -> list[str]:
+    precision = job.precision
+    lines = []
+    for op in job.graph.ops:
+        acts, weights = precision.act_bits_of(op), precision.weight_bits_of(op)
+        if acts != precision.act_bits:
+            lines.append(f"{op.name}: activations {'float' if acts is None else f'{acts} bits'}")
+        if weights != precision.weight_bits and op.name in precision.weights:
+            lines.append(f"{op.name}: weights {weights} bits")
+    return lines
+
+
+def _tensors(
+    subject: Subject, found: dict[Tensor, Quality], effects: dict[Trial, Effect]
+) -> list[TensorReport]:
+    order = {op: place for place, op in enumerate(subject.graph.ops)}
+    reports = [
+        _activation(subject, tensor, quality, order, effects.get(Trial(tensor, weights=False)))
+        for tensor, quality in found.items()
+    ]
+    for op, index in subject.job.decision.statics:
+        if (op.name, index) in subject.stored_statics:
+            reports.append(report_static(subject, op, index, order[op]))
+    return reports
+
+
+def _activation(
+    subject: Subject, tensor: Tensor, quality: Quality, order: dict[Op, int], effect: Effect | None
+) -> TensorReport:
+    graph, job = subject.graph, subject.job
+    role = "input" if tensor.producer is None else "output" if graph.is_output(tensor) else "activation"
+    statistics = job.calibration.found.get(tensor)
+    calibrated = statistics.seen if statistics is not None and not statistics.seen.is_empty else None
+    stored = f"{tensor.dtype}"
+    scale = offset = bits = low = high = used = None
+    shared: tuple[str, ...] = ()
+    if quality.form is not None:
+        dtype, encoding = quality.form
+        stored, bits = str(dtype), used_bits(dtype, encoding)
+        shared = tuple(member.name for member in job.sharing.members(tensor) if member is not tensor)
+        if isinstance(encoding, ScaleOffset):
+            held = representable(encoding, dtype)
+            scale, offset, low, high = encoding.scale, encoding.offset, held.low, held.high
+            inside = quality.told.cut(held)
+            used = 0.0 if inside.is_empty else min(1.0, (inside.high - inside.low) / (high - low))
+    fixed = quality.form is not None
+    return TensorReport(
+        tensor.name,
+        tensor.producer.name if tensor.producer is not None else None,
+        order[tensor.producer] if tensor.producer is not None else -1,
+        role,
+        tensor.shape,
+        stored,
+        bits=bits,
+        granularity="tensor" if fixed else None,
+        scale=scale,
+        offset=offset,
+        grid_low=low,
+        grid_high=high,
+        seen_low=None if quality.seen.is_empty else quality.seen.low,
+        seen_high=None if quality.seen.is_empty else quality.seen.high,
+        calibrated_low=calibrated.low if calibrated is not None else None,
+        calibrated_high=calibrated.high if calibrated is not None else None,
+        clipped=quality.clipped / quality.count if fixed and quality.count else None,
+        beyond=quality.beyond if fixed else None,
+        used=used,
+        cumulative=quality.cumulative.db if quality.heard.joined is None else None,
+        isolated=quality.rounding.db if fixed and quality.heard.joined is None else None,
+        sensitivity=mean_db(effect.outputs.values()) if effect is not None else None,
+        source=getattr(job.decision, "sources", {}).get(tensor),
+        shared=shared,
+        heard=quality.heard.reason,
+        histogram=bars(quality.histogram),
+    )
+
+
+def _ops(subject: Subject, found: dict[Tensor, Quality], effects: dict[Trial, Effect]) -> list[OpReport]:
+    return [_op(subject, op, place, found, effects) for place, op in enumerate(subject.graph.ops)]
+
+
+def _op(
+    subject: Subject, op: Op, order: int, found: dict[Tensor, Quality], effects: dict[Trial, Effect]
+) -> OpReport:
+    job = subject.job
+    results = [found[tensor] for tensor in op.outputs if tensor in found]
+    read = [found[tensor] for tensor in op.inputs if tensor in found]
+    cumulative = _worst_in_network(results)
+    before = _worst_in_network(read)
+    isolated = min((quality.isolated.db for quality in results if quality.form is not None), default=None)
+    fixed = op in job.placement.fixed
+    weight = next(
+        (form for (held, index), form in job.decision.statics.items() if held is op and index == 1), None
+    )
+    acts, weights = (
+        [effects[trial] for tensor in op.outputs if (trial := Trial(tensor, weights=kind)) in effects]
+        for kind in (False, True)
+    )
+    return OpReport(
+        op.name,
+        op.type,
+        order,
+        op.origin.nodes,
+        "fixed" if fixed else "float" if float_tensors(op) else "none",
+        job.placement.reasons.get(op),
+        max((quality.form[0].bits for quality in results if quality.form is not None), default=None)
+        if fixed
+        else None,
+        used_bits(*weight) if fixed and weight is not None else None,
+        tuple(tensor.name for tensor in op.outputs),
+        cumulative=cumulative,
+        isolated=isolated if fixed else None,
+        lost=before - cumulative if before is not None and cumulative is not None else None,
+        sensitivity=_together([*acts, *weights]),
+        sensitivity_weights=_together(weights),
+        sensitivity_activation=_together(acts),
+    )
+
+
+def _worst_in_network(qualities: Sequence[Quality]) -> float | None:
+    ratios = [quality.cumulative.db for quality in qualities if quality.heard.joined is None]
+    return min(ratios, default=None)
+
+
+def _together(effects: Sequence[Effect]) -> float | None:
+    total: dict[str, Noise] = {}
+    for effect in effects:
+        for name, noise in effect.outputs.items():
+            total[name] = total.get(name, Noise()).plus(noise)
+    return mean_db(total.values())

@@ -1,0 +1,241 @@
+"""What a report says, as plain data: the schema of its JSON form.
+
+Ratios are signal-to-noise ratios (SQNR) in dB, 200 for values that do not differ at all, -200 for noise
+without a signal; None is for what was not measured or does not apply.  A change of the meaning of a
+field, or its removal, changes ``SCHEMA``; new fields do not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+SCHEMA = 1
+"""Version of the schema."""
+
+WARN_DB = 20.0
+"""Below this a tensor's values are off by a tenth on average: a warning."""
+
+ALARM_DB = 10.0
+"""Below this the error is a third of the values: an alarm."""
+
+CLIP_WARN = 0.001
+"""Share of clipped values above which a tensor is worth a warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """A histogram of few bins.
+
+    Attributes:
+        low: Lower edge of the first bin.
+        width: Width of a bin.
+        counts: Values in each bin, of a part of the values where there are many.
+    """
+
+    low: float
+    width: float
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRanges:
+    """Ranges of a weight's channels.
+
+    Attributes:
+        axis: The channel axis.
+        count: How many channels there are.
+        lows: Smallest value of each channel, or of each run of ``ceil(count / len(lows))`` neighbours.
+        highs: The largest value.
+    """
+
+    axis: int
+    count: int
+    lows: tuple[float, ...]
+    highs: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorReport:
+    """One tensor.
+
+    Attributes:
+        name: Its name; a static tensor with several uses has several entries.
+        op: The op that writes it, or the one that reads it if it is static; None for graph inputs.
+        order: Place of that op in the order of execution, -1 for graph inputs.
+        role: ``input``, ``activation``, ``output``, ``weight``, ``bias`` or ``constant``.
+        shape: Extents.
+        stored: Type that it is stored in, such as ``ufixed8`` or ``float32``.
+        bits: Used bits of a stored integer, None for floats.
+        granularity: ``tensor``, ``channel``, ``block``; None for floats.
+        scale: Step between neighbouring values; the largest where there are several.
+        scale_low: The smallest step where there are several.
+        offset: Added to the stored integer before it is scaled; None where channels differ.
+        grid_low: Smallest value that the encoding holds.
+        grid_high: The largest.
+        seen_low: Smallest value in the held-out samples, or of static data.
+        seen_high: The largest.
+        calibrated_low: Smallest value that calibration saw.
+        calibrated_high: The largest.
+        clipped: Share of values that lie more than half a step beyond the encoding's ends.
+        beyond: How far the farthest of these does.
+        used: Share of the encoding's range that values lie in.
+        cumulative: SQNR of the quantized network's value against the float network's.
+        isolated: SQNR of rounding it alone: of a float value and its nearest step.
+        sensitivity: SQNR of the network's outputs if nothing but this tensor is rounded.
+        source: Where the encoding came from.
+        shared: Other tensors that have the same encoding by design.
+        heard: Why only some of its values count, as in front of a Relu.
+        histogram: Of the held-out samples' values, or of static data.
+        channels: Ranges per channel of a weight.
+    """
+
+    name: str
+    op: str | None
+    order: int
+    role: str
+    shape: tuple[int, ...]
+    stored: str
+    bits: int | None = None
+    granularity: str | None = None
+    scale: float | None = None
+    scale_low: float | None = None
+    offset: int | None = None
+    grid_low: float | None = None
+    grid_high: float | None = None
+    seen_low: float | None = None
+    seen_high: float | None = None
+    calibrated_low: float | None = None
+    calibrated_high: float | None = None
+    clipped: float | None = None
+    beyond: float | None = None
+    used: float | None = None
+    cumulative: float | None = None
+    isolated: float | None = None
+    sensitivity: float | None = None
+    source: str | None = None
+    shared: tuple[str, ...] = ()
+    heard: str | None = None
+    histogram: Bars | None = None
+    channels: ChannelRanges | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpReport:
+    """One op.
+
+    Attributes:
+        name: Its name.
+        type: Its type.
+        order: Place in the order of execution.
+        nodes: Nodes of the source model that it stands for.
+        placement: ``fixed``, ``float``, or ``none`` for ops that touch no reals.
+        reason: Why it stayed float.
+        act_bits: Bits of what it writes; None if float.
+        weight_bits: Bits of its weights; None if float or without weights.
+        outputs: Names of what it writes.
+        cumulative: SQNR of the worst of its results in the quantized network.
+        isolated: SQNR of the worst of its results if it alone is quantized: float inputs, its statics and
+            results as stored.
+        lost: dB that its worst result is below its worst activation input; negative where it gains.
+        sensitivity: SQNR of the network's outputs if it alone is quantized; the two below, added.
+        sensitivity_weights: The same of its static data alone.
+        sensitivity_activation: The same of its results alone.
+    """
+
+    name: str
+    type: str
+    order: int
+    nodes: tuple[str, ...]
+    placement: str
+    reason: str | None
+    act_bits: int | None
+    weight_bits: int | None
+    outputs: tuple[str, ...]
+    cumulative: float | None = None
+    isolated: float | None = None
+    lost: float | None = None
+    sensitivity: float | None = None
+    sensitivity_weights: float | None = None
+    sensitivity_activation: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputReport:
+    """One output of the network.
+
+    Attributes:
+        name: Its name.
+        sqnr: Of the quantized network against the float one; None for integers.
+        weights_only: The same with activations in float.
+        activations_only: The same with static data in float.
+        same: Share of equal elements, for outputs that hold integers.
+    """
+
+    name: str
+    sqnr: float | None = None
+    weights_only: float | None = None
+    activations_only: float | None = None
+    same: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuantReport:
+    """All that was measured of one quantization.
+
+    Attributes:
+        schema: Version of this schema.
+        tool: Name and version of the program.
+        model: Name of the main graph.
+        options: What was asked for, as text.
+        samples: Held-out samples that were measured.
+        sqnr: Mean of the outputs' ratios.
+        weights_only: The same with activations in float.
+        activations_only: The same with static data in float.
+        outputs: The outputs, in order.
+        ops: The ops, worst isolated ratio first, floats last.
+        tensors: The tensors, worst isolated ratio first, floats last.
+        exceptions: Ops whose widths are not those asked for, with what they have.
+        notes: What the quantizer did beyond ranges.
+        unmeasured: What this report does not tell, and why.
+        warn_db: Threshold of warnings.
+        alarm_db: Threshold of alarms.
+    """
+
+    schema: int
+    tool: str
+    model: str
+    options: dict[str, str]
+    samples: int
+    sqnr: float | None
+    weights_only: float | None
+    activations_only: float | None
+    outputs: tuple[OutputReport, ...]
+    ops: tuple[OpReport, ...]
+    tensors: tuple[TensorReport, ...]
+    exceptions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    unmeasured: tuple[str, ...] = ()
+    warn_db: float = field(default=WARN_DB)
+    alarm_db: float = field(default=ALARM_DB)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as what ``json`` writes: ratios to 1/1000 dB, other numbers to 7 digits."""
+        plain: dict[str, Any] = _plain(asdict(self))
+        return plain
+
+
+_DECIBELS = {
+    "cumulative", "isolated", "lost", "sensitivity", "sensitivity_weights", "sensitivity_activation",
+    "sqnr", "weights_only", "activations_only",
+}  # fmt: skip
+
+
+def _plain(value: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(held, name) for name, held in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(held) for held in value]
+    if isinstance(value, float):
+        return round(value, 3) if key in _DECIBELS else float(f"{value:.7g}")
+    return value

@@ -1,0 +1,162 @@
+"""What the network's outputs lose if one thing alone is quantized.
+
+The float network gets an input behind each tensor in question, which is added to it: zero, or what the
+stored form of the tensor, or of its op's weights, differs by.  One session serves all trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdlc.ir import Tensor
+from xdlc.ir.data import Array
+from xdlc.opdefs.control_flow import has_control_flow
+from xdlc.quant.report.quality import Quality, rounded
+from xdlc.quant.report.subject import Step, Subject, groups, run
+from xdlc.quant.report.sums import Noise
+from xdlc.quant.rules import is_real, rule_of
+
+WORK = 1 << 34
+"""Bytes of activations that all trials together may compute: about a dozen seconds."""
+
+MOST_SAMPLES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One thing to quantize alone.
+
+    Attributes:
+        tensor: The activation that it changes.
+        weights: Whether it is the static data of the tensor's op, else the tensor itself.
+    """
+
+    tensor: Tensor
+    weights: bool
+
+
+@dataclass(slots=True)
+class Effect:
+    """Noise of each output, by name."""
+
+    outputs: dict[str, Noise] = field(default_factory=dict)
+
+
+def plan_trials(
+    subject: Subject, found: dict[Tensor, Quality], most: int | None = None
+) -> tuple[list[Trial], int, str | None]:
+    """Return what to try, on how many samples, and what is left out and why.
+
+    Not tried are tensors that nobody reads rounded, and those that hold values of others, as behind a
+    Reshape: they round nothing anew.
+
+    Args:
+        subject: What is measured.
+        found: Qualities of activations; the worst are tried first.
+        most: Most trials; default: what ``WORK`` allows.
+    """
+    if has_control_flow(subject.graph):
+        return [], 0, "sensitivity was not measured: the graph runs other graphs"
+    if not any(is_real(output) for output in subject.graph.outputs):
+        return [], 0, "sensitivity was not measured: no output of the network holds reals"
+    rated: list[tuple[float, Trial]] = []
+    for tensor, quality in found.items():
+        if quality.form is None or tensor.dtype.name == "float64" or _moves_values(tensor):
+            continue
+        if quality.heard.joined is None:
+            rated.append((quality.rounding.db, Trial(tensor, weights=False)))
+        if quality.weights.signal or quality.weights.noise:
+            rated.append((quality.weights.db, Trial(tensor, weights=True)))
+    rated.sort(key=lambda pair: pair[0])
+    runs = max(1, WORK // max(1, 4 * sum(tensor.size for tensor in subject.activations)))
+    samples = min(len(subject.samples), MOST_SAMPLES)
+    samples = max(1, min(samples, runs // max(1, len(rated))))
+    count = min(len(rated), max(1, runs // samples) if most is None else most)
+    trials = [trial for _, trial in rated[:count]]
+    if count == len(rated):
+        return trials, samples, None
+    left = (
+        f"sensitivity was measured for the {count} worst of {len(rated)} tensors and weights: "
+        "each takes a run of the network"
+    )
+    return trials, samples, left
+
+
+def _moves_values(tensor: Tensor) -> bool:
+    rule = rule_of(tensor.producer) if tensor.producer is not None else None
+    return rule is not None and rule.selects
+
+
+def measure_effects(
+    subject: Subject, found: dict[Tensor, Quality], trials: Sequence[Trial], samples: int, step: Step
+) -> dict[Trial, Effect]:
+    """Return the noise of the outputs for each trial.
+
+    Args:
+        subject: What is measured; its graph runs no others.
+        found: Qualities of activations, for their stored forms.
+        trials: What to try.
+        samples: How many of the held-out samples to take.
+        step: Called after each run of a trial.
+    """
+    from xdlc.runtime.cpu import CpuSession
+
+    effects = {trial: Effect() for trial in trials}
+    tensors = list(dict.fromkeys(trial.tensor for trial in trials))
+    order = {tensor: place for place, tensor in enumerate(subject.activations)}
+    for group in groups(sorted(tensors, key=order.__getitem__)):
+        chosen = [trial for trial in trials if trial.tensor in group]
+        ops = [trial.tensor.producer for trial in chosen if trial.weights and trial.tensor.producer]
+        model, locals_ = subject.with_stored_weights(list(dict.fromkeys(ops)))
+        names = [tensor.name for tensor in group]
+        local_names = [locals_[name] for name in names if name in locals_]
+        floats = CpuSession(model, quantized=False, outputs=[*names, *local_names])
+        shifted = _Shifted(subject, group)
+        for index, sample in enumerate(subject.samples[:samples]):
+            values = run(floats, sample, index)
+            wanted = shifted.run(sample, {})
+            for trial in chosen:
+                name, form = trial.tensor.name, found[trial.tensor].form
+                changed = values[locals_[name]] if trial.weights else rounded(values[name], form)  # type: ignore[arg-type]
+                results = shifted.run(sample, {name: changed - values[name]})
+                for output, value in wanted.items():
+                    effects[trial].outputs.setdefault(output, Noise()).add(value, results[output])
+                step()
+    return effects
+
+
+class _Shifted:
+    """The float network with inputs that are added to tensors."""
+
+    def __init__(self, subject: Subject, tensors: Sequence[Tensor]) -> None:
+        from xdlc.runtime.cpu import feed
+        from xdlc.runtime.engine import Engine
+        from xdlc.runtime.lower import lower
+
+        graph = subject.reference.main
+        lowered = lower(graph, quantized=False)
+        self._keys = {tensor.name: lowered.add_shift(tensor.name) for tensor in tensors}
+        self._layouts = {tensor.name: lowered.layout(tensor.name) for tensor in tensors}
+        self._outputs = [output.name for output in graph.outputs if is_real(output)]
+        self._inputs = {tensor.name: tensor for tensor in graph.inputs}
+        self._engine, self._feed = Engine(lowered), feed
+
+    def run(self, sample: object, shifts: dict[str, Array]) -> dict[str, Array]:
+        """Return the outputs that hold reals, some tensors shifted by arrays of their shapes."""
+        import numpy as np
+
+        values: dict[str, Array] = {
+            name: self._feed(tensor, sample[name])  # type: ignore[index]
+            for name, tensor in self._inputs.items()
+        }
+        for name, key in self._keys.items():
+            layout = self._layouts[name]
+            shift = shifts.get(name)
+            values[key] = (
+                np.zeros((1,) * len(layout), np.float32)
+                if shift is None
+                else np.ascontiguousarray(shift.transpose(layout), np.float32)
+            )
+        results = self._engine.run(values)
+        return {name: results[name] for name in self._outputs}

@@ -1,0 +1,107 @@
+"""How good stored weights are."""
+
+from __future__ import annotations
+
+from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset, Tensor
+from xdlc.ir.data import Array
+from xdlc.ir.dtype import DType
+from xdlc.ir.stored import real_data, scale_and_offset, stored_limits, to_real, to_stored
+from xdlc.quant.ranges import range_of
+from xdlc.quant.report.bars import bars
+from xdlc.quant.report.model import ChannelRanges, TensorReport
+from xdlc.quant.report.quality import spread
+from xdlc.quant.report.subject import Subject
+from xdlc.quant.report.sums import Noise
+from xdlc.quant.rules import rule_of
+from xdlc.quant.statistics import Histogram
+
+CHANNELS = 128
+"""Most ranges that are kept of a weight's channels; more are joined, neighbour to neighbour."""
+
+
+def used_bits(dtype: DType, encoding: Encoding | None) -> int | None:
+    """Return the bits that a stored integer uses, None for other types."""
+    if not dtype.is_fixed:
+        return None
+    return getattr(encoding, "bits", None) or dtype.bits
+
+
+def report_static(subject: Subject, op: Op, index: int, order: int) -> TensorReport:
+    """Return what becomes of a static tensor of an op.
+
+    Args:
+        subject: What is measured.
+        op: An op of the job's graph.
+        index: The input that the tensor is.
+        order: Place of the op in the order of execution.
+    """
+    twin = next(other for other in subject.reference.main.ops if other.name == op.name)
+    tensor, stored = twin.inputs[index], subject.stored_statics[op.name, index]
+    if tensor is None or tensor.data is None:
+        raise ValueError(f"input {index} of op {op.name!r} is not static")
+    source = tensor if not tensor.dtype.is_fixed else None
+    values = (tensor.numpy() if source is not None else real_data(tensor).numpy()).reshape(tensor.shape)
+    role = _role(op, index)
+    dtype, encoding = subject.job.decision.statics[op, index]
+    form = Tensor(stored.name, tensor.shape, dtype, encoding)
+    # A corrected bias differs on purpose; what is told of biases is their rounding.
+    held = (
+        to_real(to_stored(values, form), encoding, where=f"tensor {tensor.name!r}")
+        if role == "bias"
+        else real_data(stored).numpy()
+    )
+    noise = Noise()
+    noise.add(values, held.reshape(values.shape))
+    scale, offset = scale_and_offset(encoding, tensor.shape, where=f"tensor {tensor.name!r}")
+    low, high = stored_limits(form)
+    ends = [(low + offset) * scale, (high + offset) * scale]
+    seen = range_of(values)
+    sources = getattr(subject.job.decision, "sources", {})
+    return TensorReport(
+        tensor.name,
+        op.name,
+        order,
+        role,
+        tensor.shape,
+        str(dtype),
+        bits=used_bits(dtype, encoding),
+        granularity=_granularity(encoding),
+        scale=float(scale.max()),
+        scale_low=None if isinstance(encoding, ScaleOffset) else float(scale.min()),
+        offset=encoding.offset if isinstance(encoding, ScaleOffset) else None,
+        grid_low=float(ends[0].min()),
+        grid_high=float(ends[1].max()),
+        seen_low=None if seen.is_empty else seen.low,
+        seen_high=None if seen.is_empty else seen.high,
+        isolated=noise.db,
+        source=sources.get(op.inputs[index]),
+        histogram=bars(Histogram.of(spread(values))),
+        channels=channel_ranges(values, encoding),
+    )
+
+
+def _role(op: Op, index: int) -> str:
+    rule = rule_of(op)
+    if rule is not None and (rule.weight or rule.scale_input) and index in (1, 2):
+        return "weight" if index == 1 else "bias"
+    return "constant"
+
+
+def _granularity(encoding: Encoding) -> str:
+    if isinstance(encoding, BlockScaleOffset | BlockwiseExpansion):
+        return "block"
+    return "channel" if isinstance(encoding, AxisScaleOffset) else "tensor"
+
+
+def channel_ranges(values: Array, encoding: Encoding) -> ChannelRanges | None:
+    """Return the ranges along the axis that an encoding divides, None if it divides none."""
+    import numpy as np
+
+    axis = getattr(encoding, "axis", None)
+    if axis is None or not values.size:
+        return None
+    rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
+    starts = np.arange(0, len(rows), -(-len(rows) // CHANNELS))
+    lows = np.minimum.reduceat(rows.min(axis=1), starts)
+    highs = np.maximum.reduceat(rows.max(axis=1), starts)
+    return ChannelRanges(axis, len(rows), tuple(map(float, lows)), tuple(map(float, highs)))

@@ -1,0 +1,181 @@
+"""What is measured: a float model, the decided quantization, and how their tensors correspond."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from xdlc.errors import XdlcError
+from xdlc.ir import Graph, Model, Op, Tensor
+from xdlc.ir.data import Array
+from xdlc.ir.stored import real_data
+from xdlc.quant.decision import Form
+from xdlc.quant.job import Job
+from xdlc.quant.placement import Placement
+from xdlc.quant.report.heard import Heard, heard
+from xdlc.quant.rules import is_real, single_name
+from xdlc.quant.samples import Sample
+from xdlc.runtime.fused import gate_of, with_producer
+
+GROUP_BYTES = 1 << 28
+"""Most bytes of float values of a sample that are held at once, unless one tensor alone has more."""
+
+Step = Callable[[], None]
+
+
+@dataclass
+class Subject:
+    """A job before it is finished, beside the float model that it started from.
+
+    Attributes:
+        job: The job, decided.
+        reference: The float model as it was before weights were touched; ops and tensors have the same
+            names as those of the job's model.
+        samples: Samples that calibration has not seen.
+    """
+
+    job: Job
+    reference: Model
+    samples: Sequence[Sample]
+
+    @cached_property
+    def trial(self) -> Model:
+        """The quantized model."""
+        return self.job.trial()
+
+    @property
+    def graph(self) -> Graph:
+        """The job's graph, whose ops and tensors decisions are about."""
+        return self.job.graph
+
+    @property
+    def placement(self) -> Placement:
+        """Which ops are quantized."""
+        return self.job.placement
+
+    @cached_property
+    def activations(self) -> list[Tensor]:
+        """Tensors of the job's graph that hold reals and are no static data, in order of execution."""
+        made = [tensor for op in self.graph.ops for tensor in op.outputs]
+        return [tensor for tensor in (*self.graph.inputs, *made) if is_real(tensor) and tensor.size]
+
+    @cached_property
+    def stored_statics(self) -> dict[tuple[str, int], Tensor]:
+        """Static tensors of the quantized model by op and input."""
+        ops = {op.name: op for op in self.trial.main.ops}
+        return {
+            (op.name, index): tensor
+            for op, index in self.job.decision.statics
+            if (tensor := ops[op.name].inputs[index]) is not None
+        }
+
+    def form(self, tensor: Tensor) -> Form | None:
+        """Return the stored form of an activation, None if it stays float."""
+        return self.job.decision.activations.get(tensor)
+
+    def heard(self, tensor: Tensor) -> Heard:
+        """Return what the readers of an activation hear of it."""
+        form = self.form(tensor)
+        if form is None:
+            return Heard()
+        found = heard(self.graph, self.placement, self.job.sharing, tensor, form)
+        return replace(found, joined=self.joined_to(tensor))
+
+    def stored_name(self, tensor: Tensor) -> str:
+        """Return the name under which the quantized model has an activation in its stored form."""
+        twin = self.trial.main.tensors[tensor.name]
+        form = self.form(tensor)
+        if form is not None and not twin.dtype.is_fixed:
+            for reader in self.trial.main.consumers(twin):
+                if reader.type == "Quantize" and reader.outputs[0].dtype is form[0]:
+                    return reader.outputs[0].name
+        return tensor.name
+
+    def joined_to(self, tensor: Tensor) -> str | None:
+        """Return the op that takes an activation unrounded, as it is computed as one with its op, or None."""
+        stored = self.trial.main.tensors[tensor.name]
+        readers = self.trial.main.consumers(stored)
+        if not readers or self.trial.main.is_output(stored):
+            return None
+        return readers[0].name if all(_takes_unrounded(op, stored) for op in readers) else None
+
+    def weighted(self) -> list[Op]:
+        """Return the ops that have quantized static data."""
+        return list(dict.fromkeys(op for op, _ in self.job.decision.statics))
+
+    def with_stored_weights(self, ops: Sequence[Op]) -> tuple[Model, dict[str, str]]:
+        """Return the float model with a second op beside some, which has the stored static data.
+
+        Args:
+            ops: Ops of the job's graph.
+
+        Returns:
+            The model, and by name of an op's result the name of that of its twin.
+        """
+        model = self.reference.clone()
+        graph = model.main
+        originals = {op.name: op for op in graph.ops}
+        names: dict[str, str] = {}
+        for op in ops:
+            original = originals[op.name]
+            stored = {
+                original.inputs[index]: self.stored_statics[op.name, index]
+                for held, index in self.job.decision.statics
+                if held is op and (op.name, index) in self.stored_statics
+            }
+            results = set(original.outputs)
+
+            def twin(
+                tensor: Tensor,
+                stored: dict[Tensor | None, Tensor] = stored,
+                results: set[Tensor] = results,
+            ) -> Tensor:
+                if tensor in results:
+                    name = names[tensor.name] = graph.unique_name(f"{tensor.name}~stored")
+                    return Tensor(name, tensor.shape, tensor.dtype, dynamic_axes=tensor.dynamic_axes)
+                if tensor not in stored:
+                    return tensor
+                name = graph.unique_name(f"{tensor.name}~stored")
+                made = Tensor(name, tensor.shape, tensor.dtype, role=tensor.role)
+                made.data = real_data(stored[tensor]).cast(tensor.dtype.numpy)
+                return graph.add_tensor(made)
+
+            second = original.twin(twin, name=f"{original.name}~stored")
+            graph.insert_after(original, second)
+        return model, names
+
+
+def _takes_unrounded(op: Op, source: Tensor) -> bool:
+    name = single_name(op)
+    if name == "ElementWiseMultiply":
+        return gate_of(op) is source
+    if op.inputs[0] is not source or not with_producer(source, name):
+        return False
+    # With one encoding for both, rounding before and after the function is the same.
+    return name == "Prelu" or source.encoding != op.outputs[0].encoding
+
+
+def groups(tensors: Sequence[Tensor], limit: int = GROUP_BYTES) -> Iterator[list[Tensor]]:
+    """Yield runs of tensors whose float values fit together into ``limit`` bytes."""
+    group: list[Tensor] = []
+    held = 0
+    for tensor in tensors:
+        if group and held + 4 * tensor.size > limit:
+            yield group
+            group, held = [], 0
+        group.append(tensor)
+        held += 4 * tensor.size
+    if group:
+        yield group
+
+
+def run(session: object, sample: Sample, index: int) -> dict[str, Array]:
+    """Return what a session gives for a held-out sample, which an error names."""
+    try:
+        results: dict[str, Array] = session.run(sample)  # type: ignore[attr-defined]
+    except XdlcError as error:
+        place = f"held-out sample {index}"
+        error.where = f"{place}: {error.where}" if error.where else place
+        raise
+    return results

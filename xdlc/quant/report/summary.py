@@ -1,0 +1,82 @@
+"""A report in a few lines, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdlc.quant.report.model import CLIP_WARN, OpReport, QuantReport, TensorReport
+
+WORST = 5
+LONGEST = 60
+
+
+def summary(report: QuantReport) -> list[str]:
+    """Return about ten lines: how good the outputs are, what is worst, and what to do about it."""
+    lines = [
+        f"SQNR of the outputs: {_db(report.sqnr)} on {report.samples} held-out sample(s); weights alone "
+        f"{_db(report.weights_only)}, activations alone {_db(report.activations_only)}"
+    ]
+    for title, found in (("costs most", costliest(report)), ("worst in itself", roughest(report))):
+        lines += [f"{title}: {line}" for line in found]
+    return lines + [f"advice: {line}" for line in advice(report)]
+
+
+def costliest(report: QuantReport) -> list[str]:
+    """Return the ops whose quantization alone costs the outputs most, worst first, one line each."""
+    rated = [op for op in report.ops if op.sensitivity is not None]
+    rated.sort(key=lambda op: op.sensitivity or 0.0)
+    return [f"{_short(op.name)} ({op.type}): outputs at {_db(op.sensitivity)}{_part(op)}" for op in rated[:3]]
+
+
+def _part(op: OpReport) -> str:
+    weights, acts = op.sensitivity_weights, op.sensitivity_activation
+    if weights is None or acts is None:
+        return ""
+    return f", weights {_db(weights)}, activation {_db(acts)}"
+
+
+def roughest(report: QuantReport) -> list[str]:
+    """Return the tensors that their own encoding holds worst, one line each."""
+    found = [tensor for tensor in report.tensors if _is_rough(report, tensor)][:3]
+    return [
+        f"{_short(tensor.name)} ({tensor.role}, {tensor.stored}): {_db(tensor.isolated)}{_why(tensor)}"
+        for tensor in found
+    ]
+
+
+def _is_rough(report: QuantReport, tensor: TensorReport) -> bool:
+    return tensor.isolated is not None and tensor.isolated < report.warn_db
+
+
+def _why(tensor: TensorReport) -> str:
+    if tensor.clipped is not None and tensor.clipped > CLIP_WARN:
+        return f", {tensor.clipped:.2%} clipped"
+    if tensor.used is not None and tensor.used < 0.25:
+        return f", values take {tensor.used:.1%} of its range"
+    return ""
+
+
+def advice(report: QuantReport) -> Iterator[str]:
+    """Yield what would help, as sentences."""
+    if report.sqnr is None:
+        return
+    weights, acts = report.weights_only, report.activations_only
+    if report.sqnr >= report.warn_db:
+        yield f"outputs are above {report.warn_db:g} dB; nothing needs to be done"
+    elif weights is not None and acts is not None and acts + 3 < weights:
+        yield "activations cost most: give the ops above 16-bit activations, or leave them float"
+    elif weights is not None and acts is not None and weights + 3 < acts:
+        yield "weights cost most: give the ops above more bits, or use adaround, seqmse or cle"
+    else:
+        yield "weights and activations cost alike: begin with the ops above"
+    clipped = sum((tensor.clipped or 0.0) > CLIP_WARN for tensor in report.tensors)
+    if clipped:
+        yield f"{clipped} tensor(s) clip more than {CLIP_WARN:.1%} of held-out values: use more samples"
+
+
+def _db(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.1f} dB"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}...{name[-LONGEST // 2 + 3 :]}"

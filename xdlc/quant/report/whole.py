@@ -1,0 +1,49 @@
+"""How good the network's outputs are, and what of it weights and activations cost."""
+
+from __future__ import annotations
+
+from xdlc.quant.report.model import OutputReport
+from xdlc.quant.report.subject import Step, Subject, run
+from xdlc.quant.report.sums import Noise
+from xdlc.quant.rules import is_real
+
+
+def measure_outputs(subject: Subject, step: Step) -> list[OutputReport]:
+    """Return what becomes of each output, also if weights or activations alone are quantized.
+
+    Args:
+        subject: What is measured.
+        step: Called after each sample.
+    """
+    import numpy as np
+
+    from xdlc.runtime.cpu import CpuSession
+
+    floats = CpuSession(subject.reference, quantized=False)
+    variants = {
+        "sqnr": CpuSession(subject.trial),
+        "weights_only": CpuSession(subject.trial, quantized=False),
+        "activations_only": CpuSession(subject.job.trial(weights_of=subject.reference)),
+    }
+    outputs = subject.graph.outputs
+    noises = {(output.name, kind): Noise() for output in outputs for kind in variants}
+    same = {output.name: [0, 0] for output in outputs}
+    for index, sample in enumerate(subject.samples):
+        wanted = run(floats, sample, index)
+        for kind, session in variants.items():
+            found = run(session, sample, index)
+            for output in outputs:
+                first, second = np.asarray(wanted[output.name]), np.asarray(found[output.name])
+                if is_real(output):
+                    noises[output.name, kind].add(first, second)
+                elif kind == "sqnr":
+                    equal = first == second if first.shape == second.shape else np.zeros(first.shape)
+                    same[output.name][0] += int(np.count_nonzero(equal))
+                    same[output.name][1] += first.size
+        step()
+    return [
+        OutputReport(output.name, **{kind: noises[output.name, kind].db for kind in variants})
+        if is_real(output)
+        else OutputReport(output.name, same=same[output.name][0] / max(1, same[output.name][1]))
+        for output in outputs
+    ]
