@@ -142,7 +142,17 @@ class Decider:
         low = self._fixed_low(tensor, values)
         if low is not None:
             return dtype, unit_encoding(low, dtype.bits, softmax_top(values.high, dtype.bits))
-        return dtype, (centred if self._symmetric else asymmetric)(values, dtype.bits)
+        middle = self._symmetric or (dtype.bits == 16 and self._is_read_centred(tensor))
+        return dtype, (centred if middle else asymmetric)(values, dtype.bits)
+
+    def _is_read_centred(self, tensor: Tensor) -> bool:
+        """Return whether an op reads a tensor of the group where 16 bits need the zero in the middle."""
+        for member in self.sharing.members(tensor):
+            for reader in self.graph.consumers(member):
+                rule = rule_of(reader) if reader in self.placement.fixed else None
+                if rule is not None and any(reader.inputs[index] is member for index in rule.centred_16):
+                    return True
+        return False
 
     def _useful(self, tensor: Tensor, dtype: DType) -> tuple[Range, bool]:
         """Return the range of a tensor's group, and whether it was cut to what readers can tell apart."""

@@ -41,6 +41,7 @@ class OpRule:
         clamps: Whether the op only cuts off values, which saturation of the producer's result does too.
         clamped_by_range: Whether a clamp that follows may hand its range to this op's result.
         unit_low: Lower end of a result that always lies in [low, 1]; None: depends on the data.
+        centred_16: Inputs that HTP takes at 16 bits only with the zero in the middle.
     """
 
     widths: tuple[int, ...] = (8, 16)
@@ -52,6 +53,7 @@ class OpRule:
     clamps: bool = False
     clamped_by_range: bool = True
     unit_low: int | None = None
+    centred_16: tuple[int, ...] = ()
 
 
 _PLAIN = OpRule()
@@ -68,8 +70,9 @@ def _table() -> dict[str, OpRule]:
             table[name] = rule
 
     put(_PLAIN, "PoolAvg2d", "PoolAvg3d", "Resize", "ResizeBilinear", "GridSample", "ReduceMean", "ReduceSum")
-    put(_PLAIN, "L2Norm", "LayerNorm", "InstanceNorm", "GroupNorm", "LogSoftmax", "CumulativeSum", "RoiAlign")
+    put(_PLAIN, "L2Norm", "InstanceNorm", "GroupNorm", "LogSoftmax", "CumulativeSum", "RoiAlign")
     put(_PLAIN, "Cast", "Argmax", "Argmin", "Prelu", "Elu", "Gelu", "HardSwish")
+    put(OpRule(centred_16=(1,)), "LayerNorm")
     put(_ONLY_8, "Lrn", "ExtractPatches")
     put(
         _SELECTS,
@@ -101,7 +104,7 @@ def _table() -> dict[str, OpRule]:
     put(convolution, "Conv2d", "DepthWiseConv2d", "TransposeConv2d")
     put(replace(convolution, channel_axis=4), "Conv3d", "TransposeConv3d")
     put(OpRule(weight=True, channel_axis=0), "FullyConnected")
-    put(OpRule(weight=True), "MatMul")
+    put(OpRule(weight=True, centred_16=(1,)), "MatMul")
     put(OpRule(scale_input=True), "Batchnorm")
     put(OpRule(clamps=True), "Relu", "Relu1", "Relu6", "ReluMinMax")
     put(OpRule(unit_low=0), "Sigmoid", "Softmax", "HardSigmoid")

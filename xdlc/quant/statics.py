@@ -8,7 +8,7 @@ from xdlc.errors import UsageError
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED32, UFIXED8, DType
 from xdlc.quant.decision import Decision, Form
-from xdlc.quant.grid import activation_type, asymmetric
+from xdlc.quant.grid import activation_type, asymmetric, centred
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
@@ -88,7 +88,8 @@ class Statics:
             elif (rule.weight or rule.scale_input) and index == 2:
                 form = self._bias(op, tensor, decision)
             else:
-                form = dtype, asymmetric(self._channel_range(tensor, None).whole, dtype.bits, min_width=0.0)
+                grid = centred if dtype.bits == 16 and index in rule.centred_16 else asymmetric
+                form = dtype, grid(self._channel_range(tensor, None).whole, dtype.bits, min_width=0.0)
             if tensor.encoding is not None:
                 form = form[0], tensor.encoding
             decision.statics[op, index] = form

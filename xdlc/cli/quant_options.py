@@ -1,0 +1,219 @@
+"""The flags of ``xdlc-quant``, those of the vendor's quantizers among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from xdlc.cli import common
+
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+METHODS = ("auto", "min-max", "sqnr", "mse", "percentile", "entropy", "moving-average")
+LEGACY = ("tf", "enhanced", "adjusted", "symmetric")
+SCHEMAS = ("asymmetric", "symmetric", "unsignedsymmetric")
+VERSIONS = ("0.4.0", "0.5.0", "0.6.1", "1.0.0", "2.0.0")
+
+
+def _integer(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _float_type(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
+    return int(value) if value is not None and value.isdecimal() else value
+
+
+def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    return None if value is None else common.names(_ctx, _param, value)
+
+
+def _bits(*names: str, choices: tuple[int, ...], text: str, hidden: bool = False) -> Decorator:
+    kind = click.Choice([str(bits) for bits in choices])
+    return click.option(*names, type=kind, callback=_integer, help=text, hidden=hidden)
+
+
+def _choice(*names: str, choices: tuple[str, ...], text: str = "", hidden: bool = False) -> Decorator:
+    return click.option(*names, type=click.Choice(choices), help=text, hidden=hidden, metavar="NAME")
+
+
+def _old(name: str) -> Decorator:
+    return click.option(f"--{name}", name, is_flag=True, default=None, hidden=True)
+
+
+_WIDTHS = (
+    _bits("--weights_bitwidth", choices=(2, 4, 8, 16), text="Of weights.  [default: 8]"),
+    _bits("--act_bitwidth", choices=(8, 16), text="Of activations.  [default: 8]"),
+    _bits("--bias_bitwidth", choices=(8, 32), text="Of biases.  [default: 32]"),
+    click.option(
+        "--float_bitwidth",
+        type=click.Choice(["32", "16", "bf16"]),
+        callback=_float_type,
+        help="Of what stays float.  [default: 32]",
+    ),
+    click.option(
+        "--use_per_channel_quantization/--no_per_channel_quantization",
+        default=None,
+        help="One scale per output channel of convolution weights.  [default: yes]",
+    ),
+    click.option(
+        "--use_per_row_quantization/--no_per_row_quantization",
+        default=None,
+        help="One scale per output of FullyConnected and MatMul weights.  [default: yes]",
+    ),
+    click.option(
+        "--weights_block_size",
+        type=common.EXTENT,
+        metavar="N",
+        help="Weights that share a scale along the input axis.",
+    ),
+    click.option(
+        "--use_lpbq", is_flag=True, default=None, help="Blocks have integer scales over one per channel."
+    ),
+)
+_RANGES = (
+    click.option(
+        "--act_quantizer_calibration",
+        type=click.Choice(METHODS),
+        metavar="NAME",
+        help=f"How ranges of activations are chosen: {', '.join(METHODS)}.",
+    ),
+    click.option(
+        "--param_quantizer_calibration",
+        type=click.Choice([name for name in METHODS if name not in ("auto", "moving-average")]),
+        metavar="NAME",
+        help="The same of weights: min-max, sqnr, mse, percentile, entropy.",
+    ),
+    _choice("--act_quantizer_schema", choices=SCHEMAS, text=f"{', '.join(SCHEMAS)}.  [default: asymmetric]"),
+    _choice("--param_quantizer_schema", choices=SCHEMAS, text="The same of weights.  [default: symmetric]"),
+    click.option(
+        "--percentile_calibration_value",
+        type=click.FloatRange(90, 100),
+        metavar="PERCENT",
+        help="What the method percentile keeps.  [default: 99.99]",
+    ),
+    click.option(
+        "--restrict_quantization_steps",
+        metavar="LOW,HIGH",
+        help="Steps that symmetric weights may use, like -0x80,0x7F.",
+    ),
+    click.option(
+        "--adjust_bias_encoding/--no_adjust_bias_encoding",
+        default=None,
+        help="Widen scales of weights whose bias would overflow 32 bits.  [default: yes]",
+    ),
+)
+_ACCURACY = (
+    click.option(
+        "--algorithms",
+        callback=_names,
+        metavar="A,B",
+        help="For accuracy: cle, smoothquant, bias_correction, seqmse, adaround, mixed_precision.",
+    ),
+    click.option(
+        "--min_sqnr",
+        type=float,
+        metavar="DB",
+        help="Raise as few activations to 16 bits as give this SQNR.",
+    ),
+    click.option(
+        "--max_sqnr_drop",
+        type=float,
+        metavar="DB",
+        help="The same, against all activations at 16 bits.",
+    ),
+    click.option("--target", metavar="SOC", help="Refuse what this SoC cannot run."),
+)
+_OVERRIDES = (
+    click.option(
+        "--quantization_overrides",
+        type=common.INPUT_FILE,
+        metavar="FILE",
+        help="JSON with encodings to be used: the vendor's form, or AIMET's 0.4 to 2.0.",
+    ),
+    click.option(
+        "--override_missing",
+        type=click.Choice(["error", "warn"]),
+        help="What a name there that matches nothing is.  [default: error]",
+    ),
+    click.option(
+        "--ignore_quantization_overrides", is_flag=True, help="Drop encodings that the model has already."
+    ),
+    click.option(
+        "--enable_float_fallback",
+        "-f",
+        is_flag=True,
+        default=None,
+        help="No calibration: what has no encoding stays float.",
+    ),
+)
+_OLD = (
+    _bits("--bitwidth", choices=(8, 16), text="", hidden=True),
+    _bits("--weights_bw", choices=(2, 4, 8, 16), text="", hidden=True),
+    _bits("--act_bw", choices=(8, 16), text="", hidden=True),
+    _bits("--bias_bw", choices=(8, 32), text="", hidden=True),
+    _choice("--act_quantizer", choices=(*LEGACY, *METHODS), hidden=True),
+    _choice("--param_quantizer", choices=(*LEGACY, *METHODS), hidden=True),
+    click.option("--apply_algorithms", callback=_names, hidden=True),
+    click.option("--optimizations", callback=_names, hidden=True),
+    click.option("--target_soc_model", hidden=True),
+    *(
+        _old(name)
+        for name in (
+            "axis_quant",
+            "override_params",
+            "float_fallback",
+            "enable_per_row_quantized_bias",
+            "no_weight_quantization",
+            "use_enhanced_quantizer",
+            "use_adjusted_weights_quantizer",
+            "use_encoding_optimizations",
+            "use_symmetric_quantize_weights",
+        )
+    ),
+)
+_RESULTS = (
+    click.option(
+        "--report",
+        type=common.OUTPUT_FILE,
+        metavar="FILE",
+        help="Where accuracy is lost, tensor by tensor: .html, .json or .csv.",
+    ),
+    click.option(
+        "--report_list",
+        type=common.INPUT_FILE,
+        metavar="FILE",
+        help="Samples for the report that calibration does not see.  [default: every eighth of those]",
+    ),
+    click.option(
+        "--export_encodings",
+        "--dump_encoding_json",
+        type=common.OUTPUT_FILE,
+        metavar="FILE",
+        help="Write all encodings as JSON.",
+    ),
+    click.option(
+        "--encoding_version",
+        type=click.Choice(VERSIONS),
+        default="1.0.0",
+        show_default=True,
+        help="Form of that JSON.",
+    ),
+)
+
+
+def quantizer_flags(function: Callable[..., None]) -> Callable[..., None]:
+    """Add all flags that say how to quantize; those not given are None."""
+    flags: list[Any] = [*_WIDTHS, *_RANGES, *_ACCURACY, *_OVERRIDES, *_OLD]
+    for option in reversed(flags):
+        function = option(function)
+    return function
+
+
+def result_flags(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags for what is written beside the DLC."""
+    flags: list[Any] = [*_RESULTS]
+    for option in reversed(flags):
+        function = option(function)
+    return function
