@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xdlc.errors import BackendError
+from xdlc.ir import Transform
 from xdlc.runtime.builder import describe
 from xdlc.runtime.lower import Lowered
 
@@ -54,6 +55,8 @@ class Engine:
         names, values = [], []
         for name, data in self.lowered.initializers.items():
             array = contiguous(data.numpy())
+            if isinstance(data, Transform):
+                data.release()  # the pages of what it was made from
             self._keep.append(array)
             names.append(name)
             values.append(onnxruntime.OrtValue.ortvalue_from_numpy(array))

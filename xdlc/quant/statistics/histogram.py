@@ -41,7 +41,13 @@ class Histogram:
 
     @classmethod
     def of(cls, values: Array) -> Histogram:
-        """Return the histogram of an array of finite reals of any shape.
+        """Return the histogram of an array of any shape; that of an empty one is empty.
+
+        Args:
+            values: Finite reals in the range of float32.
+
+        Raises:
+            ValueError: If one is NaN or infinite.
 
         Example:
             >>> Histogram.of(np.float32([0.0, 1.0, 1.0])).total
@@ -51,10 +57,17 @@ class Histogram:
 
         if not values.size:
             return cls()
-        exponent = _fitting(float(values.min()), float(values.max()))
-        bins = np.floor(np.multiply(values, 2.0**-exponent, dtype=np.float64)).astype(np.int64).reshape(-1)
-        first = int(bins.min())
-        return cls(exponent, first, np.bincount(bins - first))
+        low, high = float(values.min()), float(values.max())
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise ValueError(f"a histogram holds finite values, not {low} to {high}")
+        exponent = _fitting(low, high)
+        # Scaling float32 up by a power of two is exact; down, it may lose the sign of the smallest.
+        kind = np.float32 if exponent <= 0 and values.dtype == np.float32 else np.float64
+        places = np.multiply(values, 2.0**-exponent, dtype=kind).reshape(-1)
+        np.floor(places, out=places)
+        first = math.floor(math.ldexp(low, -exponent))
+        places -= first
+        return cls(exponent, first, np.bincount(places.astype(np.int64)))
 
     @property
     def width(self) -> float:
