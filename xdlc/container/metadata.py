@@ -2,8 +2,9 @@
 
 ``Model.metadata`` keeps it as plain values under the keys ``version`` ``history`` ``cacheList``
 ``relations`` ``layouts`` (input or output name -> note on its axes, like ``NCHW``) ``nodes`` (of the source
-model: name, operator, and why no op stands for it, or None) and, for what older tools wrote as text,
-``properties``.
+model: name, operator, and why no op stands for it, or None), ``tensors`` (graph -> tensor -> its names in
+the source, where those are not just its own; under the empty name those that no tensor holds) and, for
+what older tools wrote as text, ``properties``.
 """
 
 from __future__ import annotations
@@ -178,11 +179,12 @@ def _compact(content: Mapping[str, Any]) -> bytes:
 
 
 def trace_text(model: Model) -> bytes | None:
-    """Return the record of the ops' origins, and of what became of each node of the source.
+    """Return the record of the ops' origins, and of what became of each node and tensor of the source.
 
     Per graph and op, the source nodes: a step is ``[reason or null, node, node, ...]``; ops without an
-    origin are left out.  Per node: name, operator, and the reason why no op stands for it, or null.
-    Returns None if neither is known.
+    origin are left out.  Per node: name, operator, and the reason why no op stands for it, or null.  Per
+    graph and tensor, where they are not just its own name: the names that the source has for it.
+    Returns None if none of these is known.
     """
     graphs: dict[str, dict[str, list[str | None]]] = {}
     for graph in model.graphs.values():
@@ -194,13 +196,15 @@ def trace_text(model: Model) -> bytes | None:
         if steps:
             graphs[graph.name] = steps
     nodes = model.metadata.get("nodes")
-    if not graphs and not nodes:
+    tensors = model.metadata.get("tensors")
+    if not graphs and not nodes and not tensors:
         return None
-    return _compact({"version": 1, "graphs": graphs} | ({"nodes": nodes} if nodes else {}))
+    known = {key: value for key, value in (("nodes", nodes), ("tensors", tensors)) if value}
+    return _compact({"version": 1, "graphs": graphs} | known)
 
 
 def read_trace(data: memoryview, model: Model, where: str) -> None:
-    """Give ``model`` what an ``xdlc.trace`` record holds: the origins of its ops, and the source's nodes.
+    """Give ``model`` what an ``xdlc.trace`` record holds: origins of its ops, nodes and names of the source.
 
     Raises:
         ContainerError: If the record does not have the form that ``trace_text`` writes.
@@ -230,6 +234,16 @@ def read_trace(data: memoryview, model: Model, where: str) -> None:
         raise ContainerError("has a malformed list of source nodes", where=where)
     if nodes:
         model.metadata["nodes"] = nodes
+    tensors = _object(found.get("tensors", {}), where)
+    for names in tensors.values():
+        if not all(_is_names(held) for held in _object(names, where).values()):
+            raise ContainerError("has a malformed list of tensor names", where=where)
+    if tensors:
+        model.metadata["tensors"] = tensors
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def _is_node(value: Any) -> bool:

@@ -6,7 +6,15 @@ from xdlc.ir import Graph, ScaleOffset, Tensor
 from xdlc.ir.dtype import DType
 from xdlc.quant.calibrate import Calibration
 from xdlc.quant.decision import Decision, Form
-from xdlc.quant.grid import activation_type, asymmetric, centred, representable, softmax_top, unit_encoding
+from xdlc.quant.grid import (
+    activation_type,
+    asymmetric,
+    centred,
+    representable,
+    softmax_top,
+    stored_form,
+    unit_encoding,
+)
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
@@ -100,8 +108,10 @@ class Decider:
         key = root, bits or self._bits(tensor)
         found = self._groups.get(key)
         if found is None:
-            found = NOTHING
-            for member in self.sharing.members(root):
+            found, form = NOTHING, self._given(root)
+            if form is not None and isinstance(form[1], ScaleOffset):
+                found = representable(form[1], form[0])
+            for member in self.sharing.members(root) if form is None else ():
                 found = found.merge(self._own_range(member, key[1]))
             self._groups[key] = found
         return found
@@ -131,12 +141,11 @@ class Decider:
         """Return the form of a tensor, or the one that ops of ``bits`` read in its place."""
         own = self._bits(tensor)
         dtype = activation_type(bits or own)
-        given = self.sharing.given(tensor)
-        if given is not None:
-            holder = next((m for m in self.sharing.members(tensor) if m.dtype.is_fixed), None)
-            held = holder.dtype if holder is not None else activation_type(own)
+        form = self._given(tensor)
+        if form is not None:
+            held, given = form
             if dtype.bits == own or not isinstance(given, ScaleOffset):
-                return held, given
+                return form
             return dtype, asymmetric(representable(given, held), dtype.bits)
         values, _ = self._useful(tensor, dtype)
         low = self._fixed_low(tensor, values)
@@ -153,6 +162,14 @@ class Decider:
                 if rule is not None and any(reader.inputs[index] is member for index in rule.centred_16):
                     return True
         return False
+
+    def _given(self, tensor: Tensor) -> Form | None:
+        """Return the form that a tensor's group had before quantization, if any."""
+        given = self.sharing.given(tensor)
+        if given is None:
+            return None
+        holder = next((m for m in self.sharing.members(tensor) if m.dtype.is_fixed), None)
+        return stored_form(holder.dtype if holder is not None else activation_type(self._bits(tensor)), given)
 
     def _useful(self, tensor: Tensor, dtype: DType) -> tuple[Range, bool]:
         """Return the range of a tensor's group, and whether it was cut to what readers can tell apart."""
@@ -171,7 +188,7 @@ class Decider:
         """Return where the encoding of an activation came from, for people."""
         members = self.sharing.members(tensor)
         if self.sharing.given(tensor) is not None:
-            return "stated by the model"
+            return "stated by the model" if any(m.dtype.is_fixed for m in members) else "given by an override"
         values, cut = self._useful(tensor, activation_type(self._bits(tensor)))
         fixes = next((member for member in members if _unit_low(member) is not None), None)
         if fixes is not None and fixes.producer is not None and self._fixed_low(tensor, values) is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Encoding, ScaleOffset, as_float32
 from xdlc.ir import dtype as dt
@@ -164,6 +165,16 @@ def to_stored(array: Array, encoding: Encoding, dtype: DType) -> Array:
     low, high = stored_limits(dtype, used_bits(encoding))
     np.clip(steps, low, high, out=steps)
     return steps.astype(dtype.numpy).reshape(array.shape)
+
+
+def stored_form(dtype: DType, encoding: Encoding) -> tuple[DType, Encoding]:
+    """Return a form whose encoding does not say that it uses all bits of its type.
+
+    Encodings that are given say how many bits they have while the tensor is still of floats.
+    """
+    if isinstance(encoding, ScaleOffset | AxisScaleOffset) and encoding.bits == dtype.bits:
+        return dtype, replace(encoding, bits=None)
+    return dtype, encoding
 
 
 def activation_type(bits: int) -> DType:

@@ -7,20 +7,19 @@ from xdlc.ir.tensor import Role
 from xdlc.quant.rules import single_name
 
 
-def matmul_to_fully_connected(graph: Graph) -> bool:
-    """Turn each MatMul by a static float matrix into FullyConnected; say if any was.
+def matmul_to_fully_connected(graph: Graph) -> dict[Tensor, Tensor]:
+    """Turn each MatMul by a static float matrix into FullyConnected; return new static tensors, and the old.
 
     A vector added to the product becomes the bias.  Weights are transposed to [out, in] when they
     are read.  FullyConnected folds all leading axes of its input into one; a Reshape gives them back,
     for HTP does not take ``keep_dims``.
     """
-    changed = False
+    moved: dict[Tensor, Tensor] = {}
     # A product may take the op behind it along, from which an iterator would not find on.
     for op in list(graph.ops):
         if op.type == "MatMul" and _has_static_matrix(graph, op):
-            _turn(graph, op)
-            changed = True
-    return changed
+            _turn(graph, op, moved)
+    return moved
 
 
 def _has_static_matrix(graph: Graph, op: Op) -> bool:
@@ -39,7 +38,7 @@ def _has_static_matrix(graph: Graph, op: Op) -> bool:
     )
 
 
-def _turn(graph: Graph, op: Op) -> None:
+def _turn(graph: Graph, op: Op, moved: dict[Tensor, Tensor]) -> None:
     weight, result = op.inputs[1], op.outputs[0]
     if weight is None or weight.data is None:
         raise ValueError(f"{op.name!r} has no static weight")
@@ -47,12 +46,13 @@ def _turn(graph: Graph, op: Op) -> None:
     if not op.param("transpose_in1", False):
         data = data.transpose((1, 0))
     turned = Tensor(graph.unique_name(f"{weight.name}_t"), data.shape, weight.dtype, None, data, Role.STATIC)
+    moved[turned] = weight
     inputs = [op.inputs[0], turned, *op.inputs[2:]]
     origin, target = op.origin, op
     addition = graph.sole_consumer(result)
     bias = _bias_of(addition, result, turned) if addition is not None and len(inputs) == 2 else None
     if addition is not None and bias is not None:
-        inputs.append(_flat(graph, bias))
+        inputs.append(_flat(graph, bias, moved))
         origin, target = origin.merged(addition.origin), addition
     _write_product(graph, target, inputs, f"{op.name}_fc", origin)
     if target is not op:
@@ -100,8 +100,11 @@ def _bias_of(addition: Op, result: Tensor, weight: Tensor) -> Tensor | None:
     return None
 
 
-def _flat(graph: Graph, bias: Tensor) -> Tensor:
+def _flat(graph: Graph, bias: Tensor, moved: dict[Tensor, Tensor]) -> Tensor:
     if bias.rank == 1 or bias.data is None:
         return bias
     data = bias.data.reshape((bias.size,))
-    return Tensor(graph.unique_name(f"{bias.name}_flat"), data.shape, bias.dtype, None, data, Role.STATIC)
+    name = graph.unique_name(f"{bias.name}_flat")
+    flat = Tensor(name, data.shape, bias.dtype, None, data, Role.STATIC)
+    moved[flat] = bias
+    return flat

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Op
+from xdlc.ir.dtype import DType
 from xdlc.quant.options import QuantOptions
 
 ACT_BITS = (8, 16)
@@ -22,12 +23,14 @@ class Precision:
         weight_bits: Bits of weights: 2, 4, 8 or 16.
         acts: Bits of the activations of single ops; None: the op stays float.
         weights: Bits of the weights of single ops.
+        statics: Types that store static tensors of given encodings, by the tensor's name.
     """
 
     act_bits: int
     weight_bits: int
     acts: dict[str, int | None] = field(default_factory=dict)
     weights: dict[str, int] = field(default_factory=dict)
+    statics: dict[str, DType] = field(default_factory=dict)
 
     def act_bits_of(self, op: Op) -> int | None:
         """Return the bits of what an op reads and writes, or None if the user wants it in float."""
@@ -39,7 +42,8 @@ class Precision:
 
     def copy(self) -> Precision:
         """Return a copy that may be changed."""
-        return Precision(self.act_bits, self.weight_bits, dict(self.acts), dict(self.weights))
+        acts, weights, statics = dict(self.acts), dict(self.weights), dict(self.statics)
+        return Precision(self.act_bits, self.weight_bits, acts, weights, statics)
 
 
 def asked_precision(graph: Graph, options: QuantOptions) -> Precision:

@@ -8,7 +8,7 @@ from xdlc.errors import UsageError
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED32, UFIXED8, DType
 from xdlc.quant.decision import Decision, Form
-from xdlc.quant.grid import activation_type, asymmetric, centred
+from xdlc.quant.grid import activation_type, asymmetric, centred, representable, stored_form
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
@@ -77,7 +77,10 @@ class Statics:
         for index, tensor in enumerate(op.inputs):
             if tensor is None or not tensor.is_static or not is_real(tensor) or tensor.dtype.is_fixed:
                 continue
-            if rule.selects and index == 0:
+            given = self._given(tensor, dtype, is_param=(rule.weight or rule.scale_input) and index in (1, 2))
+            if given is not None:
+                form = given
+            elif rule.selects and index == 0:
                 form = self._activation(tensor)
             elif index in rule.gathers:
                 form = self._gathered(op, tensor, dtype, decision)
@@ -90,9 +93,18 @@ class Statics:
             else:
                 grid = centred if dtype.bits == 16 and index in rule.centred_16 else asymmetric
                 form = dtype, grid(self._channel_range(tensor, None).whole, dtype.bits, min_width=0.0)
-            if tensor.encoding is not None:
+            if given is None and tensor.encoding is not None:
                 form = form[0], tensor.encoding
             decision.statics[op, index] = form
+
+    def _given(self, tensor: Tensor, dtype: DType, *, is_param: bool) -> Form | None:
+        """Return the form of a static tensor with a given encoding; one that is no param has the op's bits."""
+        stored, encoding = self.precision.statics.get(tensor.name), tensor.encoding
+        if stored is None or encoding is None:
+            return None
+        if is_param or stored.bits == dtype.bits or not isinstance(encoding, ScaleOffset):
+            return stored_form(stored, encoding)
+        return dtype, asymmetric(representable(encoding, stored), dtype.bits)
 
     def _gathered(self, op: Op, tensor: Tensor, dtype: DType, decision: Decision) -> Form:
         shared = decision.activations.get(op.outputs[0])

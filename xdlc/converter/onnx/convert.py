@@ -85,6 +85,9 @@ def convert(
     model.metadata["nodes"] = [[node.name, node.type, node.reason] for node in found.nodes]
     if found.layouts:
         model.metadata["layouts"] = found.layouts
+    names = found.other_names(model.main)
+    if names:
+        model.metadata["tensors"] = {model.main.name: names}
     args = {"input_network": os.fsencode(os.path.basename(os.fspath(path))).decode("utf-8", "replace")}
     args |= {f"input_dim {name}": ",".join(map(str, dims)) for name, dims in (input_dims or {}).items()}
     args |= {f"define_symbol {name}": str(value) for name, value in (define_symbol or {}).items()}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from xdlc.converter.values import Value
 from xdlc.errors import XdlcError
-from xdlc.ir import Graph, Origin
+from xdlc.ir import Graph, Origin, Tensor
 
 UNUSED = "no output of the model needs it"
 REFUSED = "it could not be imported"
@@ -25,6 +26,8 @@ LAYOUTS = {3: "NCF", 4: "NCHW", 5: "NCDHW"}
 """Names of channel-first layouts by rank."""
 COPY = "_copy"
 """What stands behind the name of an output in the name of an op that copies it."""
+
+_MOVES = ("Reshape", "Transpose", "Squeeze", "ExpandDims")
 
 
 @dataclass(slots=True)
@@ -51,12 +54,38 @@ class Findings:
         nodes: The nodes of the source, in its order.
         layouts: Layout of inputs and outputs, where known.
         makers: Name of the node that makes it, by the name of each output of the model.
+        values: Tensors of reals that hold what names of the main graph stand for, the best first.
     """
 
     problems: list[XdlcError] = field(default_factory=list)
     nodes: list[SourceNode] = field(default_factory=list)
     layouts: dict[str, str] = field(default_factory=dict)
     makers: dict[str, str] = field(default_factory=dict)
+    values: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
+
+    def note_values(self, values: Mapping[str, object]) -> None:
+        """Keep what the names of the main graph stand for, before the passes; reals only."""
+        for name, value in values.items():
+            if isinstance(value, Value) and value.dtype.is_float:
+                self.values[name] = tuple(_holders(value))
+
+    def other_names(self, graph: Graph) -> dict[str, list[str]]:
+        """Return the names that the source has for tensors of the main graph beside or instead of their own.
+
+        Those of values that no tensor holds any more, such as the inside of a fused operation, are under
+        the empty name.
+
+        Args:
+            graph: The main graph after the passes.
+        """
+        found: dict[str, list[str]] = {}
+        for name, holders in self.values.items():
+            if name in graph.tensors:
+                continue
+            held = next((tensor.name for tensor in holders if graph.tensors.get(tensor.name) is tensor), "")
+            own = [held] if held and held in self.values else []
+            found.setdefault(held, own).append(name)
+        return found
 
     def settle(self, graphs: Iterable[Graph], removed: Mapping[str, str]) -> None:
         """Give a reason to each node that no op names any more, and leave only nodes in origins.
@@ -83,3 +112,13 @@ class Findings:
             elif node.reason is None:
                 by = removed.get(node.name)
                 node.reason = DROPPED.get(by, f"its op was dropped by the pass {by}") if by else VIEW
+
+
+def _holders(value: Value) -> Iterator[Tensor]:
+    """Iterate over tensors that hold the reals of a value, if maybe in another order or shape."""
+    yield from value.forms.values()
+    tensor: Tensor | None = value.tensor
+    while tensor is not None:
+        yield tensor
+        moves = tensor.producer is not None and tensor.producer.type in _MOVES
+        tensor = tensor.producer.inputs[0] if moves and tensor.producer is not None else None

@@ -52,4 +52,5 @@ def import_model(
     check_outputs(state, ends, nodes)
     note_nodes(state, ends, nodes)
     add_outputs(state, ends)
+    findings.note_values(state.values)
     return ir.Model(state.graphs)
