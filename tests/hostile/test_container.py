@@ -388,6 +388,9 @@ def test_blocks_that_are_no_buffer(tmp_path):
         ("xdlc.trace", b'{"version": 1, "graphs": {}, "nodes": {}}', "list of source nodes"),
         ("xdlc.trace", b'{"version": 1, "graphs": {}, "nodes": [["a", "b"]]}', "list of source nodes"),
         ("xdlc.trace", b'{"version": 1, "graphs": {}, "nodes": [["a", "b", 1]]}', "list of source nodes"),
+        ("xdlc.trace", b'{"version": 1, "graphs": {}, "tensors": []}', "JSON object"),
+        ("xdlc.trace", b'{"version": 1, "graphs": {}, "tensors": {"g": 1}}', "JSON object"),
+        ("xdlc.trace", b'{"version": 1, "graphs": {}, "tensors": {"g": {"t": [1]}}}', "list of tensor names"),
         ("xdlc.io", b'{"graphs": [{"inputs": 1}]}', "list at 'inputs'"),
     ],
 )

@@ -98,7 +98,7 @@ class Statics:
             decision.statics[op, index] = form
 
     def _given(self, tensor: Tensor, dtype: DType, *, is_param: bool) -> Form | None:
-        """Return the form of a static tensor with a given encoding; one that is no param has the op's bits."""
+        """Return the form of a static tensor of a given encoding, if it is no param in the op's bits."""
         stored, encoding = self.precision.statics.get(tensor.name), tensor.encoding
         if stored is None or encoding is None:
             return None

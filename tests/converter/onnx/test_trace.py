@@ -48,6 +48,35 @@ def origins(model: Model, type: str) -> list[tuple[str, ...]]:
     return [op.origin.nodes for op in model.main.ops if op.type == type]
 
 
+def test_tensors_know_their_other_names_and_names_that_nothing_holds(models: Any, tmp_path: Path) -> None:
+    weights = {
+        "w": np.ones((4, 3, 1, 1), "f4"),
+        "half": np.float32([0.5]),
+        "root": np.float32([math.sqrt(2)]),
+    }
+    weights["one"] = np.float32([1])
+    nodes = [
+        node("Transpose", ["x"], ["nchw"], perm=[0, 3, 1, 2]),
+        node("Conv", ["nchw", "w"], ["c"]),
+        node("Div", ["c", "root"], ["d"]),
+        node("Erf", ["d"], ["e"]),
+        node("Add", ["e", "one"], ["a"]),
+        node("Mul", ["c", "a"], ["m"]),
+        node("Mul", ["m", "half"], ["g"]),
+        node("Transpose", ["g"], ["y"], perm=[0, 2, 3, 1]),
+    ]
+    made = models.make(nodes, {"x": [1, 4, 4, 3]}, {"y": [1, 4, 4, 4]}, weights)
+    model = xdlc.convert(models.save(made))
+    assert [op.type for op in model.main.ops] == ["Conv2d", "ElementWiseNeuron"]
+    names = model.metadata["tensors"][model.main.name]
+    assert names["x"] == ["x", "nchw"]
+    assert names["y"] == ["y", "g"]
+    assert set(names[""]) >= {"d", "e", "a", "m"}
+    assert "c" not in names
+    model.save(tmp_path / "model.dlc")
+    assert xdlc.load(tmp_path / "model.dlc").metadata["tensors"] == model.metadata["tensors"]
+
+
 def batchnorm(models: Any) -> Any:
     weights = {"w": np.ones((4, 3, 1, 1), "f4")} | {name: np.ones(4, "f4") for name in ("s", "b", "m", "v")}
     nodes = [
