@@ -80,8 +80,8 @@ def test_arrays_come_by_name(models: Any) -> None:
         xdlc.run(model, array)
     with pytest.raises(UsageError, match="samples is one mapping"):
         xdlc.quantize(model, {"x": array})
-    with pytest.raises(UsageError, match="calibration sample 1 is of type ndarray"):
-        xdlc.quantize(model, iter([{"x": array}, array]))
+    with pytest.raises(UsageError, match="calibration sample 1 is of type str"):
+        xdlc.quantize(model, iter([{"x": array}, "array"]))
 
 
 @pytest.mark.parametrize("shape", ["1,3,16,16", (1, 3, 16, 16.0), 5, (1, 3, None, 16), (1, 3, 16, 2**32)])

@@ -85,12 +85,16 @@ def load(path: PathLike) -> Model:
     return load_container(path)
 
 
-def quantize(model: Model | PathLike, samples: Iterable[Mapping[str, Array]], **options: Any) -> Model:
+def quantize(
+    model: Model | PathLike, samples: Iterable[Mapping[str, Array] | Array] | PathLike, **options: Any
+) -> Model:
     """Return a quantized copy of a float model.
 
     Args:
         model: The model, or the path of a DLC.
-        samples: Input arrays by name, one mapping per calibration sample; read once, in order.
+        samples: Input arrays by name, one mapping per calibration sample, read in order; arrays will do
+            for a model with one input.  Or the path of an .npz file with an array for each input, of an
+            .npy file for the only one, both with samples along the first axis, or of an input list.
         **options: Flags of ``xdlc-quant`` under their names: ``weights_bitwidth=8``, ``act_bitwidth=8``...
 
     Raises:
@@ -98,10 +102,7 @@ def quantize(model: Model | PathLike, samples: Iterable[Mapping[str, Array]], **
     """
     from xdlc.quant import quantize as quantize_model
 
-    if isinstance(samples, Mapping):
-        raise UsageError("samples is one mapping", fix="give a list of them: samples=[{name: array}, ...]")
-    checked = (_by_name(sample, f"calibration sample {n}") for n, sample in enumerate(samples))
-    return quantize_model(executable(model), checked, **options)
+    return quantize_model(executable(model), samples, **options)
 
 
 def prepare(model: Model | PathLike, socs: Sequence[str], **options: Any) -> Model:

@@ -1,8 +1,12 @@
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from xdlc.ir import Graph, Model, Tensor, b8, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 class Net:

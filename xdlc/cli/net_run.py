@@ -78,7 +78,7 @@ def main(
     if loop_timeout is not None and runtime != "cpu":
         raise click.UsageError("--loop_timeout goes with --runtime cpu.")
     from xdlc import api
-    from xdlc.cli.input_list import read_input_list
+    from xdlc.runtime.input_list import read_input_list
 
     model = api.executable(source)
     graph = model.main

@@ -63,7 +63,7 @@ def main(
     """
     from xdlc import api
     from xdlc.cli.contract import contract
-    from xdlc.cli.input_list import read_input_list
+    from xdlc.runtime.input_list import read_input_list
 
     target = common.check_target(target or common.derived_path(source, "_quantized.dlc"))
     model = api.executable(source)

@@ -5,6 +5,7 @@ from xdlc.quant.job import Job
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.pipeline import quantize
 from xdlc.quant.range_methods import known_range_methods
+from xdlc.quant.samples import read_samples
 
 __all__ = [
     "Job",
@@ -14,4 +15,5 @@ __all__ = [
     "known_algorithms",
     "known_range_methods",
     "quantize",
+    "read_samples",
 ]

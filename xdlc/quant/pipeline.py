@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from xdlc.errors import UsageError
@@ -15,7 +15,7 @@ from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision, asked_precision
 from xdlc.quant.report.reporter import PathLike, Reporter
-from xdlc.quant.samples import Sample, Samples
+from xdlc.quant.samples import Samples, Source, read_samples
 from xdlc.quant.sign import sign
 
 
@@ -37,7 +37,7 @@ def _refuse_quantized(placement: Placement, graph: Graph) -> None:
 
 def quantize(
     model: Model,
-    samples: Iterable[Sample],
+    samples: Source,
     *,
     progress: Callable[[int], None] | None = None,
     report: Reporter | PathLike | None = None,
@@ -53,8 +53,9 @@ def quantize(
 
     Args:
         model: A float model; it is not changed, its weights are shared.
-        samples: Arrays by input name in the graph's own layout and dtypes; read one at a time.  What can
-            be read but once, like a generator, is kept on disk where an algorithm wants it again.
+        samples: Arrays by input name in the graph's own layout and dtypes, read one at a time; or what else
+            :func:`read_samples` takes, like the path of an input list or .npz file.  What can be read but
+            once, like a generator, is kept on disk where it is wanted again.
         progress: Called after each sample of the first pass with the number of samples done.
         report: Path of a report to write, ``.html``, ``.json`` or ``.csv``, or what makes one. It needs
             samples that calibration does not see: every fifth, unless the reporter has its own.
@@ -70,7 +71,7 @@ def quantize(
     precision = Precision(asked.act_bitwidth, asked.weights_bitwidth)
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
     again = bool(algorithms) or (reporter is not None and reporter.reads_again)
-    with Samples(samples, again=again) as kept:
+    with Samples(read_samples(samples, model.main), again=again) as kept:
         used = kept if reporter is None else reporter.calibrating(kept)
         job = Job(model.clone(), asked, used, precision, progress=progress)
         _quantize(job, algorithms, reporter)

@@ -1,17 +1,90 @@
-"""Calibration samples, read as often as algorithms need."""
+"""Calibration samples: from whatever holds them, and read as often as algorithms need."""
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from xdlc.errors import UsageError
+from xdlc.ir import Graph
+from xdlc.quant.sample_files import FileSamples
+from xdlc.runtime.input_list import read_input_list
 
 if TYPE_CHECKING:
     import numpy as np
 
 Sample: TypeAlias = Mapping[str, "np.ndarray"]
+Source: TypeAlias = Iterable[Any] | str | os.PathLike[str]
+"""Samples in any form that ``read_samples`` takes."""
+
+
+def read_samples(source: Source, graph: Graph) -> Iterable[Sample]:
+    """Return samples by input name; the result has a length where the source has one.
+
+    Args:
+        source: Mappings of input name to array, or arrays for a graph with one input, in any iterable;
+            or the path of an ``.npz`` or ``.npy`` file (:class:`FileSamples`), or of an input list
+            (:mod:`xdlc.runtime.input_list`).
+        graph: The graph that the samples are for.
+
+    Raises:
+        StorageError: If a file cannot be read.
+        UsageError: If the source or a file does not fit the inputs; several problems make a ProblemList.
+
+    Example:
+        >>> list(read_samples([np.ones(2)], graph))
+        [{'x': array([1., 1.])}]
+    """
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        if path.suffix in (".npz", ".npy"):
+            return FileSamples(path, graph)
+        inferences = read_input_list(path, graph).inferences
+        return _Sized(inferences, lambda inference, _: inference.feeds())
+    if isinstance(source, Mapping):
+        raise UsageError("samples is one mapping", fix="give a list of them: samples=[{name: array}, ...]")
+    if not isinstance(source, Iterable):
+        raise UsageError(
+            f"samples is of type {type(source).__name__}",
+            fix="give a list of mappings {name: array}, or a path",
+        )
+
+    def named(sample: Any, number: int) -> Sample:
+        if isinstance(sample, Mapping):
+            return sample
+        if hasattr(sample, "__array__") and len(graph.inputs) == 1:
+            return {graph.inputs[0].name: sample}
+        names = ", ".join(tensor.name for tensor in graph.inputs)
+        raise UsageError(
+            f"calibration sample {number} is of type {type(sample).__name__}",
+            fix=f"give a mapping {{name: array}} with one array for each of: {names}",
+        )
+
+    if iter(source) is source:
+        return (named(sample, number) for number, sample in enumerate(source))
+    return (_Sized if isinstance(source, Sized) else _Each)(source, named)
+
+
+class _Each:
+    """What a function makes of each item of an iterable."""
+
+    def __init__(self, items: Iterable[Any], function: Callable[[Any, int], Sample]) -> None:
+        self._items = items
+        self._function = function
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self._function(item, number) for number, item in enumerate(self._items))
+
+
+class _Sized(_Each):
+    """The same of items that are counted."""
+
+    def __len__(self) -> int:
+        return len(self._items)  # type: ignore[arg-type]
 
 
 class Samples:

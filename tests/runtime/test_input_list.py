@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xdlc.cli.input_list import read_input_list
 from xdlc.errors import ProblemList, StorageError, UsageError
 from xdlc.ir import Graph, ScaleOffset, Tensor
 from xdlc.ir.dtype import FLOAT32, INT64, UFIXED8
+from xdlc.runtime.input_list import read_input_list
 
 
 def graph(*inputs: Tensor) -> Graph:

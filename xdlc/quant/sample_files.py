@@ -1,0 +1,243 @@
+"""Samples out of .npy and .npz files, one at a time: only one is ever in memory, however large the file."""
+
+from __future__ import annotations
+
+import lzma
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, raise_all
+from xdlc.ir import Graph, Tensor
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_UNNAMED = "arr_0"
+"""Name that numpy gives to an array saved without one."""
+
+_DAMAGE = (
+    OSError,
+    EOFError,
+    ValueError,
+    LookupError,
+    MemoryError,
+    RuntimeError,  # an encrypted or unknown compression
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+)
+"""What reading a damaged file may raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """The values of one input for all samples.
+
+    Attributes:
+        open: Opens the array's file at its start.
+        tensor: The input.
+        count: Number of samples.
+        shape: Shape of one.
+        dtype: Its numpy dtype.
+        where: The file, and the array in it, for errors.
+    """
+
+    open: Callable[[], IO[bytes]]
+    tensor: Tensor
+    count: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    where: str
+
+    def read(self, file: IO[bytes]) -> np.ndarray:
+        """Return the next sample of a file that ``open`` gave and whose header has been read."""
+        import numpy as np
+
+        done = 0
+        try:
+            array = np.empty(self.shape, self.dtype)
+            wanted = array.reshape(-1).view(np.uint8)
+            while done < array.nbytes:
+                piece = file.read(array.nbytes - done)
+                if not piece:
+                    raise EOFError("it ends too early")
+                wanted[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
+                done += len(piece)
+        except _DAMAGE as error:
+            raise _unreadable(self.where, error) from error
+        return array
+
+
+class FileSamples:
+    """Samples of a file; can be iterated over again and again.
+
+    Args:
+        path: The file: ``.npz`` with an array for each input by name, or ``.npy`` for the only input.  The
+            first axis counts samples; a leading 1 of the input's shape may be left out behind it, and
+            of an input of batch B > 1 the first axis may count items, B to a sample.
+        graph: The graph that the samples are for.
+
+    Raises:
+        StorageError: If the file cannot be read.
+        UsageError: If it does not fit the inputs; several problems make a ProblemList.
+    """
+
+    def __init__(self, path: Path, graph: Graph) -> None:
+        self._columns = _npz(path, graph) if path.suffix == ".npz" else _npy(path, graph)
+        counts = {column.tensor.name: column.count for column in self._columns}
+        if len(set(counts.values())) > 1:
+            raise UsageError(
+                "arrays differ in their number of samples: "
+                + ", ".join(f"{name} has {count}" for name, count in counts.items()),
+                where=str(path),
+                fix="save as many samples of each input",
+            )
+        if not any(counts.values()):
+            raise UsageError("holds no sample", where=str(path), fix="save at least one; 32 is usual")
+
+    def __len__(self) -> int:
+        return self._columns[0].count
+
+    def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
+        with ExitStack() as stack:
+            files = []
+            for column in self._columns:
+                file = stack.enter_context(column.open())
+                _header(file, column.where)
+                files.append(file)
+            for _ in range(len(self)):
+                yield {
+                    column.tensor.name: column.read(file)
+                    for column, file in zip(self._columns, files, strict=True)
+                }
+
+
+def _npy(path: Path, graph: Graph) -> list[_Column]:
+    if len(graph.inputs) != 1:
+        names = ", ".join(tensor.name for tensor in graph.inputs)
+        raise UsageError(
+            f"holds one array, and the model has {len(graph.inputs)} inputs",
+            where=str(path),
+            fix=f"save an .npz with one array for each of: {names}",
+        )
+
+    def opened() -> IO[bytes]:
+        try:
+            return open(path, "rb")
+        except OSError as error:
+            raise _unreadable(str(path), error) from error
+
+    return [_column(opened, graph.inputs[0], str(path))]
+
+
+def _npz(path: Path, graph: Graph) -> list[_Column]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {name.removesuffix(".npy"): name for name in archive.namelist()}
+    except _DAMAGE as error:
+        raise _unreadable(str(path), error) from error
+    inputs = {tensor.name: tensor for tensor in graph.inputs}
+    if len(inputs) == 1 and list(members) == [_UNNAMED]:
+        members = {next(iter(inputs)): members[_UNNAMED]}
+    problems: list[XdlcError] = []
+    for name in members:
+        if name not in inputs:
+            hint = nearest_names(name, inputs) or f"inputs: {', '.join(inputs)}"
+            problems.append(UsageError(f"the model has no input {name!r}", where=str(path), fix=hint))
+    columns = []
+    for name, tensor in inputs.items():
+        if name not in members:
+            fix = f"save an array of that name; those there are: {', '.join(members) or 'none'}"
+            problems.append(UsageError(f"holds no array for input {name!r}", where=str(path), fix=fix))
+            continue
+        try:
+            columns.append(_column(_member(path, members[name]), tensor, f"{path}: {name}"))
+        except XdlcError as error:
+            problems.append(error)
+    raise_all(problems, where=str(path))
+    return columns
+
+
+def _member(path: Path, name: str) -> Callable[[], IO[bytes]]:
+    def opened() -> IO[bytes]:
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return archive.open(name)  # stays open when the archive is closed
+        except _DAMAGE as error:
+            raise _unreadable(f"{path}: {name}", error) from error
+
+    return opened
+
+
+def _column(opened: Callable[[], IO[bytes]], tensor: Tensor, where: str) -> _Column:
+    with opened() as file:
+        shape, fortran, dtype = _header(file, where)
+    if dtype.kind not in "biuf":
+        raise UsageError(f"holds {dtype}, not numbers", where=where, fix="save an array of numbers")
+    if fortran and len([extent for extent in shape if extent > 1]) > 1:
+        raise UsageError(
+            "lies in column-major order, which cannot be read sample by sample",
+            where=where,
+            fix="save numpy.ascontiguousarray(array)",
+        )
+    found = _divided(shape, tensor)
+    if found is None:
+        raise UsageError(
+            f"has shape {list(shape)}, input {tensor.name!r} takes {list(tensor.shape)}",
+            where=where,
+            fix=f"save an array of shape {['samples', *tensor.shape]}".replace("'", ""),
+        )
+    return _Column(opened, tensor, *found, dtype, where)
+
+
+def _divided(shape: tuple[int, ...], tensor: Tensor) -> tuple[int, tuple[int, ...]] | None:
+    """Return the number of samples in an array and the shape of one, or None if it does not fit."""
+    if not shape:
+        return None
+    if _fits(shape[1:], tensor, 0):
+        return shape[0], shape[1:]
+    if tensor.rank and _fits(shape[1:], tensor, 1):
+        items = 1 if 0 in tensor.dynamic_axes else tensor.shape[0]
+        if items and shape[0] % items == 0:
+            return shape[0] // items, (items, *shape[1:])
+    return None
+
+
+def _fits(shape: tuple[int, ...], tensor: Tensor, start: int) -> bool:
+    """Return whether a shape is that of a tensor from an axis on."""
+    return len(shape) == tensor.rank - start and all(
+        extent == tensor.shape[axis] or axis in tensor.dynamic_axes
+        for axis, extent in enumerate(shape, start)
+    )
+
+
+def _header(file: IO[bytes], where: str) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    """Read the header of an array; return its shape, whether it is column-major, and its dtype."""
+    from numpy.lib import format as npy
+
+    try:
+        version = npy.read_magic(file)
+        read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
+        if read is None:
+            raise ValueError(f"it has version {version}")
+        shape, fortran, dtype = read(file)
+    except _DAMAGE as error:
+        raise _unreadable(where, error) from error
+    if any(extent < 0 for extent in shape) or prod(shape) * dtype.itemsize >= 1 << 62:
+        raise _unreadable(where, ValueError(f"it has shape {list(shape)}"))
+    return shape, fortran, dtype
+
+
+def _unreadable(where: str, error: Exception) -> StorageError:
+    reason = getattr(error, "strerror", None) or error
+    return StorageError(
+        f"cannot be read as an array: {reason}",
+        where=where,
+        fix="check the path; write the file with numpy.save or numpy.savez",
+    )
