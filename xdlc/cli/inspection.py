@@ -11,7 +11,6 @@ from typing import Any
 from xdlc import opdefs
 from xdlc.container.raw_files import recipes
 from xdlc.ir import (
-    NATIVE_PACKAGE,
     AxisScaleOffset,
     BlockScaleOffset,
     BlockwiseExpansion,
@@ -24,13 +23,11 @@ from xdlc.ir import (
     Tensor,
     VectorCode,
 )
+from xdlc.opdefs.macs import macs
 
 SHOWN_VALUES = 16
 _CACHE = "htp.cache."
 _AIP = "aip.metadata"
-# Where the output channels of a convolution's weights are; the rest of the weight is one output's work.
-_CONVOLUTIONS = ("Convolutional", "Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d")
-_TRANSPOSED = ("TransposeConv1d", "TransposeConv2d", "TransposeConv3d")
 
 
 def inspect(model: Model, path: Path) -> dict[str, Any]:
@@ -186,26 +183,6 @@ def _param(param: Param) -> Any:
             return [_number(float(value)) for value in values.reshape(-1)]
         return values.tolist()
     return {"dtype": param.dtype.name, "shape": list(param.shape)}
-
-
-def macs(op: Op) -> int:
-    """Return the multiply-accumulates of convolutions, fully connected layers and matrix products."""
-    inputs, outputs = op.inputs, op.outputs
-    if len(inputs) < 2 or inputs[0] is None or inputs[1] is None or not outputs:
-        return 0
-    data, weight, result = inputs[0], inputs[1], outputs[0]
-    if not data.shape or not weight.shape:
-        return 0
-    if op.type in _CONVOLUTIONS:
-        return result.size * weight.size // max(weight.shape[-1], 1)
-    if op.type in _TRANSPOSED and weight.rank >= 2:
-        return data.size * weight.size // max(weight.shape[-2], 1)
-    if op.type == "FullyConnected" and op.package == NATIVE_PACKAGE:
-        return result.size * weight.shape[-1]
-    if op.type == "MatMul":
-        transposed = bool(op.param("transpose_in0", False)) and data.rank >= 2
-        return result.size * data.shape[-2 if transposed else -1]
-    return 0
 
 
 def caches(model: Model) -> list[dict[str, Any]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 
 from xdlc.ir import Graph, Model
 from xdlc.quant.apply import apply
@@ -12,13 +13,16 @@ from xdlc.quant.bias import averaged_inputs, correct_biases
 from xdlc.quant.calibrate import Calibration, calibrate
 from xdlc.quant.decide import Decider, watch_list
 from xdlc.quant.decision import Decision
+from xdlc.quant.mixed.record import Raised
+from xdlc.quant.mixed.trials import Evaluate
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement, place
 from xdlc.quant.precision import Precision
 from xdlc.quant.range_methods import find_range_method
-from xdlc.quant.samples import Samples
+from xdlc.quant.samples import Sample, Samples
 from xdlc.quant.sharing import Sharing
 from xdlc.quant.sign import sign
+from xdlc.quant.statistics import Statistics
 
 Progress = Callable[[int], None]
 
@@ -35,7 +39,11 @@ class Job:
         calibration: What is known of activations; empty before calibration.
         decision: The stored form of tensors; empty before that is decided.
         notes: What was done beyond ranges, and why, for people: one line each.
+        raised: The ops that mixed precision gave more bits.
         progress: Called with the number of samples done in the first pass.
+        tried: Called with the number of trials that mixed precision has made.
+        evaluate: The user's judge of a network, given a function that runs it; None: none.
+        min_score: What ``evaluate`` has to give at least.
     """
 
     model: Model
@@ -45,7 +53,11 @@ class Job:
     calibration: Calibration = field(default_factory=Calibration)
     decision: Decision = field(default_factory=Decision)
     notes: list[str] = field(default_factory=list)
+    raised: list[Raised] = field(default_factory=list)
     progress: Progress | None = None
+    tried: Progress | None = None
+    evaluate: Evaluate | None = None
+    min_score: float = -math.inf
 
     @property
     def graph(self) -> Graph:
@@ -69,14 +81,25 @@ class Job:
 
     def calibrate(self) -> None:
         """Run the float model on all samples and keep what is to be known of activations."""
-        self.calibration = calibrate(
+        self.calibration = self.calibration_of(self.samples, progress=self.progress)
+
+    def calibration_of(self, samples: Iterable[Sample], *, progress: Progress | None = None) -> Calibration:
+        """Return what some samples tell of activations."""
+        calibration = calibrate(
             self.model,
             watch_list(self.graph, self.placement, self.sharing),
-            self.samples,
+            samples,
             averaged=averaged_inputs(self.graph, self.placement),
             histograms=find_range_method(self.options.act_quantizer_calibration).histogram,
-            progress=self.progress,
+            progress=progress,
         )
+        # Under other widths they may be apart from those that tell their values.
+        found = calibration.found
+        for tensor in self.sharing.derived:
+            told = [found[member] for member in self.sharing.members(tensor) if member in found]
+            if told and tensor not in found:
+                found[tensor] = reduce(Statistics.merge, told)
+        return calibration
 
     def decide(self) -> None:
         """Choose the stored form of every tensor that quantized ops touch."""

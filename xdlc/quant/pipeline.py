@@ -11,6 +11,7 @@ from xdlc.passes import DequantizeWeights
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.job import Job
 from xdlc.quant.matmul import matmul_to_fully_connected
+from xdlc.quant.mixed.trials import Evaluate
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision, asked_precision
@@ -41,6 +42,9 @@ def quantize(
     *,
     progress: Callable[[int], None] | None = None,
     report: Reporter | PathLike | None = None,
+    tried: Callable[[int], None] | None = None,
+    evaluate: Evaluate | None = None,
+    min_score: float | None = None,
     **options: Any,
 ) -> Model:
     """Return a quantized copy of a model.
@@ -59,6 +63,10 @@ def quantize(
         progress: Called after each sample of the first pass with the number of samples done.
         report: Path of a report to write, ``.html``, ``.json`` or ``.csv``, or what makes one. It needs
             samples that calibration does not see: every fifth, unless the reporter has its own.
+        tried: Called after each trial of mixed precision with the number of trials made.
+        evaluate: Tells how good a network is: called with a function that takes arrays by input name and
+            gives arrays by output name, it returns a number, the higher the better.
+        min_score: What ``evaluate`` has to give at least; mixed precision sees to it.
         **options: The fields of :class:`QuantOptions`.
 
     Raises:
@@ -67,16 +75,33 @@ def quantize(
         ModelError: If weights or activations are NaN or infinite.
     """
     asked = QuantOptions.of(options)
-    algorithms = find_algorithms(asked.algorithms)
+    if (evaluate is None) is not (min_score is None):
+        raise UsageError(
+            "one of evaluate and min_score is missing",
+            where="evaluate",
+            fix="give both: a function, and what it has to return at least",
+        )
+    algorithms = find_algorithms(_names(asked, evaluate))
     precision = Precision(asked.act_bitwidth, asked.weights_bitwidth)
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
     again = bool(algorithms) or (reporter is not None and reporter.reads_again)
     with Samples(read_samples(samples, model.main), again=again) as kept:
         used = kept if reporter is None else reporter.calibrating(kept)
-        job = Job(model.clone(), asked, used, precision, progress=progress)
+        job = Job(model.clone(), asked, used, precision, progress=progress, tried=tried)
+        if evaluate is not None and min_score is not None:
+            job.evaluate, job.min_score = evaluate, min_score
         _quantize(job, algorithms, reporter)
     sign(job.model, asked)
     return job.model
+
+
+def _names(options: QuantOptions, evaluate: Evaluate | None) -> list[str]:
+    """Return the algorithms to run; a goal is for mixed precision, named or not."""
+    names = list(options.algorithms)
+    has_goal = any(goal is not None for goal in (options.min_sqnr, options.max_sqnr_drop, evaluate))
+    if has_goal and "mixed_precision" not in names:
+        names.append("mixed_precision")
+    return names
 
 
 def _quantize(job: Job, algorithms: list[Algorithm], reporter: Reporter | None) -> None:

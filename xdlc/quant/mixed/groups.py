@@ -1,0 +1,150 @@
+"""Ops that have to have one width together, and the widths to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdlc.ir import Graph, Op, Tensor
+from xdlc.quant.options import QuantOptions
+from xdlc.quant.placement import Placement, given_bits
+from xdlc.quant.precision import Precision
+from xdlc.quant.rules import rule_of, single_name
+from xdlc.quant.sharing import Sharing
+from xdlc.targets import find_soc
+
+_WEIGHTED = ("Conv2d", "DepthWiseConv2d", "FullyConnected", "Batchnorm")
+_FUSED = ("Prelu", "HardSwish")
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Widths to choose.
+
+    Attributes:
+        acts: Bits of activations; None: float.
+        weights: Bits of weights.
+    """
+
+    acts: int | None
+    weights: int
+
+    def __str__(self) -> str:
+        """Name like ``A16W8`` or ``float``."""
+        return "float" if self.acts is None else f"A{self.acts}W{self.weights}"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Ops that share an encoding or that HTP computes as one, and the widths they may have.
+
+    Attributes:
+        ops: In execution order; the first is the one that computes.
+        levels: Widths, cheapest first; the first are those that were asked for.
+    """
+
+    ops: tuple[Op, ...]
+    levels: tuple[Level, ...]
+
+    def set(self, precision: Precision, level: Level) -> None:
+        """Give the ops a level's widths; ops without a 16-bit kernel keep 8 bits."""
+        for op in self.ops:
+            rule = rule_of(op)
+            has = rule is not None and (level.acts is None or level.acts in rule.widths)
+            precision.acts[op.name] = level.acts if has else 8
+            if level.acts is not None and has_weights(op):
+                precision.weights[op.name] = level.weights
+
+
+def has_weights(op: Op) -> bool:
+    """Return whether an op has weights whose bits can be chosen."""
+    rule = rule_of(op)
+    weight = op.inputs[1] if len(op.inputs) > 1 else None
+    return (
+        rule is not None and rule.weight and weight is not None and weight.is_static and weight.dtype.is_float
+    )
+
+
+def find_groups(
+    graph: Graph, placement: Placement, sharing: Sharing, precision: Precision, options: QuantOptions
+) -> list[Group]:
+    """Return the groups whose widths may be raised, in execution order.
+
+    Ops whose width the user or an encoding of the model settles are not among them.
+
+    Args:
+        graph: The float graph.
+        placement: Which ops are quantized under ``precision``.
+        sharing: Which tensors have one encoding.
+        precision: The widths that were asked for.
+        options: What was asked for; the target tells what there is.
+    """
+    first: dict[Op, Op] = {op: op for op in placement.fixed}
+
+    def root(op: Op) -> Op:
+        while first[op] is not op:
+            op = first[op]
+        return op
+
+    order = {op: place for place, op in enumerate(placement.fixed)}
+    for tensor in graph.tensors.values():
+        for one, two in _bound(graph, sharing, tensor):
+            if one in first and two in first:
+                ends = sorted((root(one), root(two)), key=order.__getitem__)
+                first[ends[1]] = ends[0]
+    members: dict[Op, list[Op]] = {}
+    for op in placement.fixed:
+        members.setdefault(root(op), []).append(op)
+    groups = []
+    for ops in members.values():
+        levels = _levels(ops, placement.fixed[ops[0]], precision, options)
+        settled = any(_is_settled(op, precision, options) for op in ops)
+        if len(levels) > 1 and not settled:
+            groups.append(Group(tuple(ops), levels))
+    return groups
+
+
+def _bound(graph: Graph, sharing: Sharing, tensor: Tensor) -> list[tuple[Op, Op]]:
+    """Return pairs of ops that ``tensor`` binds to each other."""
+    pairs = []
+    writer = tensor.producer
+    if writer is None:
+        return []
+    for member in sharing.members(tensor):
+        if member.producer is not None and member.producer is not writer:
+            pairs.append((writer, member.producer))
+    reader = graph.sole_consumer(tensor)
+    if reader is not None and (
+        (single_name(reader) in _FUSED and writer.type in _WEIGHTED)
+        or (single_name(writer) == "Sigmoid" and single_name(reader) == "ElementWiseMultiply")
+    ):
+        pairs.append((writer, reader))
+    return pairs
+
+
+def _is_settled(op: Op, precision: Precision, options: QuantOptions) -> bool:
+    named = bool(options.act_bitwidth_of or options.float_ops) and op.name in precision.acts
+    return named or any(given_bits(tensor) is not None for tensor in op.outputs)
+
+
+def _levels(ops: Sequence[Op], acts: int, precision: Precision, options: QuantOptions) -> tuple[Level, ...]:
+    """Return the widths of a group from those asked for up to float, each wider than the one before."""
+    weighted = [op for op in ops if has_weights(op)]
+    asked = precision.weight_bits_of(weighted[0]) if weighted else precision.weight_bits
+    arch = find_soc(options.target).capabilities if options.target else None
+    wide = any(16 in rule.widths for op in ops if (rule := rule_of(op)) is not None)
+    found = [Level(acts, asked)]
+    if weighted and asked < 8 and not any(op.name in precision.weights for op in weighted):
+        found.append(Level(acts, 8))
+    if wide and acts < 16 and (arch is None or arch.a16w8):
+        found.append(Level(16, found[-1].weights))
+    free = (
+        weighted
+        and options.weights_block_size is None
+        and not any(op.name in precision.weights for op in weighted)
+    )
+    if free and found[-1].acts == 16 and found[-1].weights < 16 and (arch is None or arch.a16w16):
+        found.append(Level(16, 16))
+    if arch is None or arch.fp16:
+        found.append(Level(None, asked))
+    return tuple(found)
