@@ -1,10 +1,13 @@
+import sys
+
 import numpy as np
 import pytest
 
-from xdlc.errors import ModelError
+from xdlc.errors import BackendError, ModelError, UsageError
 from xdlc.ir import Tensor, make_op, u32
 from xdlc.ir.dtype import FLOAT64
 from xdlc.quant.calibrate import CHUNK, calibrate
+from xdlc.quant.measured import Measured
 from xdlc.quant.statistics import DECAY
 from xdlc.quant.taps import VALUES, spread
 from xdlc.runtime import CpuSession
@@ -126,3 +129,60 @@ def test_nan_is_found_wherever_it_is(net, shape, averaged):
         samples = [{"x": np.ones(shape, np.float32)}, {"x": bad.reshape(shape)}]
         with pytest.raises(ModelError, match=r"sample 1, tensor 'd'(?s:.*)NaN"):
             calibrate(model, tensors, samples, averaged=tensors if averaged else [])
+
+
+# ---------------------------------------------------------------------- processes
+
+
+def identical(one, two):
+    assert list(one.found) == list(two.found)
+    for tensor, mine in one.found.items():
+        other = two.found[tensor]
+        assert (mine.seen, mine.count, mine.lows, mine.highs) == (
+            other.seen,
+            other.count,
+            other.lows,
+            other.highs,
+        )
+        assert (mine.histogram.exponent, mine.histogram.first) == (
+            other.histogram.exponent,
+            other.histogram.first,
+        )
+        np.testing.assert_array_equal(mine.histogram.counts, other.histogram.counts)
+    for tensor, mean in one.means.items():
+        np.testing.assert_array_equal(mean, two.means[tensor])
+
+
+def test_processes_do_not_change_a_bit(net):
+    n, model = network(net)
+    tensors, samples, seen = activations(model), n.samples(2 * CHUNK + 3), []
+    options = {"averaged": tensors, "histograms": True}
+    alone = calibrate(model, tensors, iter(samples), **options)
+    identical(alone, calibrate(model, tensors, iter(samples), **options, jobs=2, progress=seen.append))
+    assert seen == list(range(1, len(samples) + 1))
+
+
+def test_an_error_in_a_process_is_the_same_error(net):
+    n, model = network(net)
+    samples = n.samples(CHUNK + 2)
+    samples[CHUNK]["x"][0, 0, 0, 0] = np.nan
+    for jobs in (1, 2):
+        with pytest.raises(UsageError, match=f"sample {CHUNK}, tensor 'x'(?s:.*)NaN") as caught:
+            calibrate(model, activations(model), samples, jobs=jobs)
+        assert caught.value.fix
+    with pytest.raises(UsageError, match="no calibration samples"):
+        calibrate(model, activations(model), [], jobs=2)
+
+
+def test_a_process_that_dies(net, monkeypatch):
+    n, model = network(net)
+    script = "import sys; sys.stdin.readline(); sys.stderr.write('out of luck'); sys.exit(3)"
+    monkeypatch.setattr("xdlc.quant.workers.worker_command", lambda: [sys.executable, "-c", script])
+    with pytest.raises(BackendError, match=r"status 3 \(out of luck\)(?s:.*)jobs=1"):
+        calibrate(model, activations(model), n.samples(2), jobs=2)
+
+
+def test_measured_comes_back_from_its_file(tmp_path):
+    nothing = Measured()
+    nothing.save(tmp_path / "a.npz")
+    assert Measured.load(tmp_path / "a.npz") == nothing

@@ -286,6 +286,7 @@ def test_constant_samples_work(net):
         {"bias_bitwidth": 16},
         {"weights_bitwidth": 16},
         {"algorithms": ["cel"]},
+        {"jobs": 0},
     ],
 )
 def test_options_that_do_not_exist(net, options):

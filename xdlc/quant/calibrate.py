@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from xdlc.quant.measured import Measured
 from xdlc.quant.meter import Meter
 from xdlc.quant.samples import Sample
 from xdlc.quant.statistics import Statistics
+from xdlc.quant.workers import measure_in_processes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,6 +42,7 @@ def calibrate(
     *,
     averaged: Sequence[Tensor] = (),
     histograms: bool = False,
+    jobs: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> Calibration:
     """Return what is to be known of activations of the main graph over all samples of the float model.
@@ -54,18 +56,30 @@ def calibrate(
         samples: Arrays by input name; read once, one at a time.
         averaged: Activations to take the mean of each channel of.
         histograms: Whether histograms are wanted.
+        jobs: Processes that share the samples; the result does not depend on it.
         progress: Called with the number of samples done.
 
     Raises:
         UsageError: If a sample does not fit the inputs, or there is none.
         ModelError: If a value is NaN or infinite; names tensor and sample.
+        BackendError: If a process dies.
     """
-    meter = Meter(model, tensors, averaged, histograms=histograms)
+    if jobs > 1:
+        parts = measure_in_processes(
+            model,
+            tensors,
+            averaged,
+            samples,
+            histograms=histograms,
+            jobs=jobs,
+            chunk=CHUNK,
+            progress=progress,
+        )
+    else:
+        parts = _measure(Meter(model, tensors, averaged, histograms=histograms), samples, progress)
     measured = Measured()
-    left = iter(samples)
-    for first in left:
-        chunk = chain((first,), islice(left, CHUNK - 1))
-        measured = measured.merge(meter.measure(chunk, measured.count, progress))
+    for part in parts:
+        measured = measured.merge(part)
     if not measured.count:
         raise UsageError(
             "no calibration samples were given", where="samples", fix="give at least one sample; 32 is usual"
@@ -74,3 +88,13 @@ def calibrate(
         {tensor: measured.found.get(tensor.name, Statistics()) for tensor in tensors},
         {tensor: measured.sums[tensor.name] / measured.count for tensor in averaged},
     )
+
+
+def _measure(
+    meter: Meter, samples: Iterable[Sample], progress: Callable[[int], None] | None
+) -> Iterator[Measured]:
+    left, done = iter(samples), 0
+    for first in left:
+        measured = meter.measure(chain((first,), islice(left, CHUNK - 1)), done, progress)
+        done += measured.count
+        yield measured

@@ -91,6 +91,7 @@ class Job:
             samples,
             averaged=averaged_inputs(self.graph, self.placement),
             histograms=find_range_method(self.options.act_quantizer_calibration).histogram,
+            jobs=self.options.jobs,
             progress=progress,
         )
         # Under other widths they may be apart from those that tell their values.

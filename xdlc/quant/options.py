@@ -98,6 +98,12 @@ class QuantOptions:
                     where=name,
                     fix=f"pass one of {', '.join(map(str, choices))}",
                 )
+        if not isinstance(self.jobs, int) or self.jobs < 1:
+            raise UsageError(
+                f"expected a number of processes, found {self.jobs!r}",
+                where="jobs",
+                fix="pass a whole number from 1 on",
+            )
         if self.weights_bitwidth == 16 and self.act_bitwidth == 8:
             raise UsageError(
                 "16-bit weights with 8-bit activations: HTP has no such kernel",

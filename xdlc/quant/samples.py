@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -129,14 +129,41 @@ class Samples:
         return Path(self._folder.name, f"{index}.npz")
 
     def _keep(self, sample: Sample) -> None:
-        import numpy as np
-
-        arrays = {f"{place}": np.asarray(array) for place, array in enumerate(sample.values())}
-        np.savez(self._path(self._kept), allow_pickle=False, names=np.array(list(sample)), **arrays)
+        write_samples(self._path(self._kept), [sample])
         self._kept += 1
 
     def _read(self, index: int) -> Sample:
-        import numpy as np
+        return next(stored_samples(self._path(index)))
 
-        with np.load(self._path(index), allow_pickle=False) as held:
-            return {str(name): held[f"{place}"] for place, name in enumerate(held["names"])}
+
+def write_samples(path: Path, samples: Sequence[Sample]) -> None:
+    """Store a few samples in one file of plain arrays.
+
+    Raises:
+        UsageError: If a value is no array of numbers.
+    """
+    import numpy as np
+
+    stored = {}
+    for index, sample in enumerate(samples):
+        stored[f"{index}"] = np.array(list(sample))
+        for place, (name, value) in enumerate(sample.items()):
+            array = np.asarray(value)
+            if array.dtype.hasobject:
+                raise UsageError(
+                    f"holds {type(value).__name__}, not an array of numbers",
+                    where=f"calibration sample, input {name!r}",
+                    fix="give a numpy array",
+                )
+            stored[f"{index}/{place}"] = array
+    np.savez(path, allow_pickle=False, **stored)
+
+
+def stored_samples(path: Path) -> Iterator[Sample]:
+    """Iterate over the samples that ``write_samples`` stored."""
+    import numpy as np
+
+    with np.load(path, allow_pickle=False) as held:
+        for index in range(sum("/" not in key for key in held)):
+            names = held[f"{index}"]
+            yield {str(name): held[f"{index}/{place}"] for place, name in enumerate(names)}

@@ -1,0 +1,51 @@
+"""The child process that runs calibration samples; started by :mod:`xdlc.quant.workers`.
+
+Its folder holds the model and the request.  Each line of its standard input is the number of a chunk's
+first sample; it answers with a line of JSON, a list of errors, and leaves the results in a file.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from xdlc.container import load
+from xdlc.errors import XdlcError, each_problem
+from xdlc.quant.meter import Meter
+from xdlc.quant.samples import stored_samples
+from xdlc.quant.workers import MODEL, REQUEST, error_words
+
+
+def main(folder: Path) -> None:
+    """Serve until the standard input ends."""
+    meter = None
+    for line in sys.stdin:
+        first = int(line)
+        try:
+            meter = meter or _meter(folder)
+            path = folder / f"{first}.npz"
+            measured = meter.measure(stored_samples(path), first)
+            path.unlink()
+            measured.save(folder / f"{first}.out.npz")
+            problems: tuple[XdlcError, ...] = ()
+        except XdlcError as error:
+            problems = each_problem(error)
+        print(json.dumps([error_words(problem) for problem in problems]), flush=True)
+
+
+def _meter(folder: Path) -> Meter:
+    request = json.loads((folder / REQUEST).read_text())
+    model = load(folder / MODEL)
+    tensors = model.main.tensors
+    return Meter(
+        model,
+        [tensors[name] for name in request["watched"]],
+        [tensors[name] for name in request["averaged"]],
+        histograms=request["histograms"],
+        threads=request["threads"],
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
