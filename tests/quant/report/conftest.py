@@ -35,6 +35,7 @@ def report():
             sensitivity=9.0,
             source="min-max of 4 samples",
             shared=("other", HOSTILE),
+            shared_count=2,
             heard="its readers saturate",
             histogram=Bars(-7.0, 0.5, (1, 0, 4, 900, 20, 3)),
         ),

@@ -22,6 +22,9 @@ from xdlc.version import VERSION
 
 Progress = Callable[[int, int], None]
 
+SHARED = 16
+"""Most names that are kept of tensors that share an encoding."""
+
 
 def measure(
     job: Job,
@@ -121,7 +124,8 @@ def _tensors(
     ]
     for op, index in subject.job.decision.statics:
         if (op.name, index) in subject.stored_statics:
-            reports.append(report_static(subject, op, index, order[op]))
+            whole = [effects[trial] for out in op.outputs if (trial := Trial(out, weights=True)) in effects]
+            reports.append(report_static(subject, op, index, order[op], _together(whole)))
     return reports
 
 
@@ -169,7 +173,8 @@ def _activation(
         isolated=quality.rounding.db if fixed and quality.heard.joined is None else None,
         sensitivity=mean_db(effect.outputs.values()) if effect is not None else None,
         source=getattr(job.decision, "sources", {}).get(tensor),
-        shared=shared,
+        shared=shared[:SHARED],
+        shared_count=len(shared),
         heard=quality.heard.reason,
         histogram=bars(quality.histogram),
     )

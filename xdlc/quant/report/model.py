@@ -82,9 +82,11 @@ class TensorReport:
         used: Share of the encoding's range that values lie in.
         cumulative: SQNR of the quantized network's value against the float network's.
         isolated: SQNR of rounding it alone: of a float value and its nearest step.
-        sensitivity: SQNR of the network's outputs if nothing but this tensor is rounded.
+        sensitivity: SQNR of the network's outputs if nothing but this tensor is rounded, for a weight: the
+            static data of its op.
         source: Where the encoding came from.
-        shared: Other tensors that have the same encoding by design.
+        shared: Other tensors that have the same encoding by design, the first 16 of them.
+        shared_count: How many there are.
         heard: Why only some of its values count, as in front of a Relu.
         histogram: Of the held-out samples' values, or of static data.
         channels: Ranges per channel of a weight.
@@ -115,6 +117,7 @@ class TensorReport:
     sensitivity: float | None = None
     source: str | None = None
     shared: tuple[str, ...] = ()
+    shared_count: int = 0
     heard: str | None = None
     histogram: Bars | None = None
     channels: ChannelRanges | None = None

@@ -43,7 +43,7 @@ class Reporter:
         samples: Iterable[Sample] | None = None,
         *,
         every: int = 5,
-        most: int = 16,
+        most: int = 8,
         trials: int | None = None,
         progress: Progress | None = None,
     ) -> None:

@@ -17,8 +17,8 @@ from xdlc.quant.report.subject import Step, Subject, groups, run
 from xdlc.quant.report.sums import Noise
 from xdlc.quant.rules import is_real, rule_of
 
-WORK = 1 << 34
-"""Bytes of activations that all trials together may compute: about a dozen seconds."""
+WORK = 1 << 33
+"""Bytes of activations that all trials together may compute: about ten seconds."""
 
 MOST_SAMPLES = 8
 
@@ -49,7 +49,7 @@ def plan_trials(
     """Return what to try, on how many samples, and what is left out and why.
 
     Not tried are tensors that nobody reads rounded, and those that hold values of others, as behind a
-    Reshape: they round nothing anew.
+    Reshape or a Relu that shares its input's encoding: they round nothing anew.
 
     Args:
         subject: What is measured.
@@ -62,7 +62,7 @@ def plan_trials(
         return [], 0, "sensitivity was not measured: no output of the network holds reals"
     rated: list[tuple[float, Trial]] = []
     for tensor, quality in found.items():
-        if quality.form is None or tensor.dtype.name == "float64" or _moves_values(tensor):
+        if quality.form is None or tensor.dtype.name == "float64" or _is_rounded_before(subject, tensor):
             continue
         if quality.heard.joined is None:
             rated.append((quality.rounding.db, Trial(tensor, weights=False)))
@@ -83,9 +83,15 @@ def plan_trials(
     return trials, samples, left
 
 
-def _moves_values(tensor: Tensor) -> bool:
-    rule = rule_of(tensor.producer) if tensor.producer is not None else None
-    return rule is not None and rule.selects
+def _is_rounded_before(subject: Subject, tensor: Tensor) -> bool:
+    """Return whether the values of a tensor are those of another that was rounded to the same steps."""
+    producer = tensor.producer
+    rule = rule_of(producer) if producer is not None else None
+    if producer is None or rule is None or producer.inputs[0] is None:
+        return False
+    sharing = subject.job.sharing
+    clamps = rule.clamps and sharing.find(producer.inputs[0]) is sharing.find(tensor)
+    return rule.selects or clamps
 
 
 def measure_effects(

@@ -26,7 +26,9 @@ def used_bits(dtype: DType, encoding: Encoding | None) -> int | None:
     return getattr(encoding, "bits", None) or dtype.bits
 
 
-def report_static(subject: Subject, op: Op, index: int, order: int) -> TensorReport:
+def report_static(
+    subject: Subject, op: Op, index: int, order: int, sensitivity: float | None = None
+) -> TensorReport:
     """Return what becomes of a static tensor of an op.
 
     Args:
@@ -34,6 +36,7 @@ def report_static(subject: Subject, op: Op, index: int, order: int) -> TensorRep
         op: An op of the job's graph.
         index: The input that the tensor is.
         order: Place of the op in the order of execution.
+        sensitivity: That of all static data of the op.
     """
     twin = next(other for other in subject.reference.main.ops if other.name == op.name)
     tensor, stored = twin.inputs[index], subject.stored_statics[op.name, index]
@@ -74,6 +77,7 @@ def report_static(subject: Subject, op: Op, index: int, order: int) -> TensorRep
         seen_low=None if seen.is_empty else seen.low,
         seen_high=None if seen.is_empty else seen.high,
         isolated=noise.db,
+        sensitivity=sensitivity if role == "weight" else None,
         source=sources.get(op.inputs[index]),
         histogram=bars(Histogram.of(spread(values))),
         channels=channel_ranges(values, encoding),

@@ -10,10 +10,11 @@ from typing import IO
 from xdlc.container.storage import replace_file
 from xdlc.errors import UsageError
 from xdlc.quant.report.csv_form import as_csv
+from xdlc.quant.report.html_form import as_html
 from xdlc.quant.report.json_form import as_json
 from xdlc.quant.report.model import QuantReport
 
-FORMS: dict[str, Callable[[QuantReport], str]] = {".json": as_json, ".csv": as_csv}
+FORMS: dict[str, Callable[[QuantReport], str]] = {".html": as_html, ".json": as_json, ".csv": as_csv}
 """Text of a report by suffix."""
 
 

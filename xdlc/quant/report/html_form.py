@@ -1,0 +1,51 @@
+"""A report as one HTML page that needs nothing else: no network, no fonts, no other files.
+
+The figures are in the page as JSON; its script draws them and puts text in as text only.  The page's
+policy lets no other script or style run.  ``page/`` holds the parts.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from importlib import resources
+
+from xdlc.quant.report.model import CLIP_WARN, QuantReport
+from xdlc.quant.report.summary import advice, summary
+
+_ESCAPED = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&"}
+
+
+def as_html(report: QuantReport) -> str:
+    """Return the report as the text of an HTML page."""
+    style, script = _part("page.css"), _part("page.js")
+    figures = {**report.as_json(), "advice": list(advice(report)), "clip_warn": CLIP_WARN}
+    data = json.dumps(figures, separators=(",", ":"), allow_nan=False).translate(_ESCAPED)
+    title = f"Quantization report: {report.model}"
+    fields = {
+        "TITLE": _text(title),
+        "SUMMARY": _text("\n".join(summary(report))),
+        "STYLE": style,
+        "STYLE_HASH": _hash(style),
+        "SCRIPT": script,
+        "SCRIPT_HASH": _hash(script),
+        "DATA": data,
+    }
+    # In one pass, so that nothing is looked for in what was put in.
+    return re.sub(r"\{\{([A-Z_]+)\}\}", lambda match: fields[match[1]], _part("page.html"))
+
+
+def _part(name: str) -> str:
+    return (resources.files("xdlc.quant.report") / "page" / name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _text(text: str) -> str:
+    shown = text.encode("utf-8", "backslashreplace").decode()
+    return html.escape("".join(c if c.isprintable() or c == "\n" else f"\\u{ord(c):04x}" for c in shown))
