@@ -25,6 +25,7 @@ from xdlc.quant.sign import sign
 from xdlc.quant.statistics import Statistics
 
 Progress = Callable[[int], None]
+Step = Callable[[str, int, int], None]
 
 
 @dataclass
@@ -44,6 +45,7 @@ class Job:
         tried: Called with the number of trials that mixed precision has made.
         evaluate: The user's judge of a network, given a function that runs it; None: none.
         min_score: What ``evaluate`` has to give at least.
+        step: Called by what takes long with its name, the number of steps done, and that of all.
     """
 
     model: Model
@@ -58,6 +60,7 @@ class Job:
     tried: Progress | None = None
     evaluate: Evaluate | None = None
     min_score: float = -math.inf
+    step: Step | None = None
 
     @property
     def graph(self) -> Graph:

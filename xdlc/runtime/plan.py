@@ -86,16 +86,16 @@ class _Maker:
 
     def plan(self, graph: Graph, outputs: Iterable[str] = (), refine: Refine | None = None) -> Plan:
         plan = Plan(graph, outputs)
-        levels = _levels(graph)
+        levels = levels_of(graph, is_control_flow)
         layers: list[tuple[list[Op], list[Op]]] = [
             ([], []) for _ in range(max(levels.values(), default=0) + 1)
         ]
         for op, level in levels.items():
             layers[level][is_control_flow(op)].append(op)
         for ops, callers in layers:
-            given = _given_out(graph, ops, plan.outputs)
+            given = given_out(graph, ops, plan.outputs)
             if given:
-                self._add_segment(plan, _segment(graph, ops, given), refine)
+                self._add_segment(plan, segment_of(graph, ops, given), refine)
             plan.steps.extend(self._caller(op) for op in callers)
         read = {tensor for op in levels if is_control_flow(op) for tensor in op.inputs if tensor is not None}
         for tensor in (*read, *(graph.tensors[name] for name in plan.outputs if name in graph.tensors)):
@@ -146,18 +146,23 @@ def _constant(tensor: Tensor) -> Array:
     return contiguous(data.numpy()).reshape(tensor.shape)
 
 
-def _levels(graph: Graph) -> dict[Op, int]:
-    """Return for each op how many ops that run other graphs it has to wait for, one after the other."""
+def levels_of(graph: Graph, parts: Callable[[Op], bool]) -> dict[Op, int]:
+    """Return for each op how many ops that part the graph it has to wait for, one after the other.
+
+    Args:
+        graph: The graph.
+        parts: Whether an op parts it: what reads its results is a level further.
+    """
     ready: dict[Tensor, int] = {}
     levels: dict[Op, int] = {}
     for op in graph.ops:
         level = max((ready.get(tensor, 0) for tensor in op.inputs if tensor is not None), default=0)
         levels[op] = level
-        ready.update((tensor, level + is_control_flow(op)) for tensor in op.outputs)
+        ready.update((tensor, level + parts(op)) for tensor in op.outputs)
     return levels
 
 
-def _given_out(graph: Graph, ops: Sequence[Op], wanted: Iterable[str]) -> list[str]:
+def given_out(graph: Graph, ops: Sequence[Op], wanted: Iterable[str]) -> list[str]:
     """Return the names of what ``ops`` compute that others read."""
     inside, names = set(ops), set(wanted)
     return [
@@ -168,7 +173,7 @@ def _given_out(graph: Graph, ops: Sequence[Op], wanted: Iterable[str]) -> list[s
     ]
 
 
-def _segment(graph: Graph, ops: Sequence[Op], outputs: Sequence[str]) -> Graph:
+def segment_of(graph: Graph, ops: Sequence[Op], outputs: Sequence[str]) -> Graph:
     """Return a graph of copies of some ops, whose inputs are what these read and do not compute."""
     part = Graph(graph.name)
     twins: dict[Tensor, Tensor] = {}

@@ -1,0 +1,129 @@
+import numpy as np
+import pytest
+
+import xdlc
+from xdlc.ir.stored import real_data
+from xdlc.quant.algorithms import find_algorithms
+from xdlc.quant.job import Job
+from xdlc.quant.options import QuantOptions
+from xdlc.quant.precision import Precision
+from xdlc.quant.samples import Samples
+from xdlc.runtime import CpuSession
+
+
+def a_net(net):
+    n = net(1, 8, 8, 3)
+    a = n.neuron(n.conv(n.x, 8, "a"), 4, "ra")
+    b = n.neuron(n.conv(a, 8, "b"), 4, "rb")
+    c = n.binary(a, b, 0, "c")
+    y = n.conv(c, 6, "y", kernel=1)
+    for op in n.graph.ops:
+        if op.type == "Conv2d":  # a few large weights and many small ones, as after training
+            op.inputs[1].data = op.inputs[1].data.transform(lambda array: array**3)
+    return n.done(y)
+
+
+def a_net_and_samples(net):
+    return a_net(net), net(1, 8, 8, 3).samples(16), net(1, 8, 8, 3).samples(8, seed=2)
+
+
+def noise(model, quantized, samples):
+    exact, rounded = CpuSession(model), CpuSession(quantized)
+    pairs = [(exact.run(sample)["y"], rounded.run(sample)["y"]) for sample in samples]
+    return sum(((a - b) ** 2).sum() for a, b in pairs)
+
+
+@pytest.mark.parametrize("algorithms", [["adaround"], ["seqmse"], ["seqmse", "adaround"]])
+def test_weights_of_four_bits_lose_less(net, algorithms):
+    model, samples, others = a_net_and_samples(net)
+    plain = xdlc.quantize(model, samples, weights_bitwidth=4)
+    better = xdlc.quantize(model, samples, weights_bitwidth=4, algorithms=algorithms)
+    assert noise(model, better, others) < 0.8 * noise(model, plain, others)
+
+
+def test_the_same_samples_give_the_same_model(net):
+    model, samples, _ = a_net_and_samples(net)
+    twice = [xdlc.quantize(model, samples, weights_bitwidth=4, algorithms=["adaround"]) for _ in range(2)]
+    first, second = (
+        [real_data(op.inputs[1]).numpy() for op in m.main.ops if op.type == "Conv2d"] for m in twice
+    )
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_float_model_stays_as_it_was(net):
+    model, samples, _ = a_net_and_samples(net)
+    before = model.main.tensors["a_w"].numpy().copy()
+    xdlc.quantize(model, samples, weights_bitwidth=4, algorithms=["adaround"])
+    np.testing.assert_array_equal(model.main.tensors["a_w"].numpy(), before)
+
+
+def run(model, samples, name, **options):
+    options = {"weights_bitwidth": 4, **options}
+    job = Job(
+        model.clone(), QuantOptions(**options), Samples(samples), Precision(8, options["weights_bitwidth"])
+    )
+    job.calibrate()
+    job.decide()
+    (algorithm,) = find_algorithms([name])
+    algorithm.run(job)
+    return job
+
+
+def test_weights_lie_on_the_grid_of_their_encoding_and_biases_follow(net):
+    model, samples, _ = a_net_and_samples(net)
+    job = run(model, samples, "adaround")
+    for (op, index), (_, encoding) in job.decision.statics.items():
+        if index == 1 and op.type == "Conv2d":
+            steps = op.inputs[1].numpy().astype(np.float64) / np.float32(encoding.scales)
+            np.testing.assert_allclose(steps, np.rint(steps), atol=1e-5)
+            assert steps.min() >= -8.001
+            assert steps.max() <= 7.001
+            source = job.decision.activations[op.inputs[0]][1].scale
+            bias = job.decision.statics[op, 2][1].scales
+            np.testing.assert_allclose(bias, np.float64(encoding.scales) * source, rtol=1e-5)
+
+
+def test_seqmse_leaves_weights_and_changes_scales(net):
+    model, samples, _ = a_net_and_samples(net)
+    plain = run(model, samples, "seqmse", param_quantizer_calibration="min-max")
+    names = [op.inputs[1].name for op in plain.graph.ops if (op, 1) in plain.decision.statics]
+    for name in names:
+        assert plain.graph.tensors[name].data is model.main.tensors[name].data
+    scales = [form[1].scales for (op, index), form in plain.decision.statics.items() if index == 1]
+    tops = [
+        np.abs(op.inputs[1].numpy()).max(axis=(0, 1, 2) if op.type == "Conv2d" else 1) / 7
+        for op, index in plain.decision.statics
+        if index == 1
+    ]
+    factors = np.concatenate([np.divide(a, b) for a, b in zip(scales, tops, strict=True)])
+    assert factors.max() <= 1.0001
+    assert factors.min() >= 0.4999
+    assert factors.mean() < 0.95
+
+
+@pytest.mark.parametrize("name", ["adaround", "seqmse"])
+def test_a_network_without_weights_is_told_so(net, name):
+    n = net(1, 4)
+    model = n.done(n.neuron(n.x, 4, "y"))
+    job = run(model, n.samples(4), name)
+    assert job.notes == [f"{name}: not applied, for there is no layer with weights that it can fit"]
+
+
+def test_shared_weights_are_left_and_named(net):
+    n = net(1, 4, 4, 3)
+    a = n.conv(n.x, 3, "a", bias=False)
+    b = n.conv(a, 3, "b", bias=False)
+    n.graph.set_inputs(b.producer, [a, a.producer.inputs[1]])
+    job = run(n.done(b), n.samples(4), "adaround")
+    assert "adaround: 'a_op' is left as it is: other ops share its weight" in job.notes
+
+
+def test_eight_bit_weights_keep_their_scales(net):
+    model, samples, _ = a_net_and_samples(net)
+    job = run(model, samples, "adaround", weights_bitwidth=8)
+    plain = Job(model.clone(), job.options, job.samples, job.precision)
+    plain.calibrate()
+    plain.decide()
+    kept = [form for (op, index), form in plain.decision.statics.items() if index == 1]
+    assert [form for (op, index), form in job.decision.statics.items() if index == 1] == kept

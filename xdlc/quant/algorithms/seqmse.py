@@ -1,0 +1,43 @@
+"""SeqMSE: scales of weights that leave the least error in what each layer gives.
+
+Layer by layer in the order of execution, fed with what the quantized layers before give, scales of
+each output channel are tried from half the largest weight's up to it; weights are rounded to nearest
+(sequential MSE of AIMET: https://quic.github.io/aimet-pages, "Sequential MSE").  Weights stay real:
+what comes after may still round them in another way.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from xdlc.ir import ScaleOffset
+from xdlc.ir.data import Array
+from xdlc.quant.algorithms import Stage, algorithm
+from xdlc.quant.job import Job
+from xdlc.quant.reconstruction.network import fit_network
+from xdlc.quant.reconstruction.problem import Problem
+from xdlc.quant.reconstruction.rounding import nearest
+from xdlc.quant.reconstruction.scales import best_scales
+from xdlc.quant.reconstruction.sites import Fitted, Site
+
+FACTORS = tuple(1.0 - step / 40 for step in range(21))
+"""1 first: of equal ones the first is kept."""
+
+
+@algorithm("seqmse", Stage.WEIGHTS)
+def run(job: Job) -> None:
+    """Choose the scales of weights by the error of each layer's results."""
+    fit_network(job, "seqmse", partial(_solve, job), data=False)
+
+
+def _solve(job: Job, site: Site, problem: Problem, matrix: Array, scales: Array) -> Fitted:
+    import numpy as np
+
+    def rounding(_: Array, tried: Array) -> Array:
+        copies = np.tile(matrix, (1, 1, tried.shape[2] // matrix.shape[2]))
+        return nearest(copies, tried, site.limits)
+
+    one = isinstance(job.decision.statics[site.op, 1][1], ScaleOffset)
+    found, integers = best_scales(problem.gram, problem.solution(), scales, FACTORS, rounding, one=one)
+    bias = problem.bias(integers * found) if site.bias is not None else None
+    return Fitted(integers, found, bias)

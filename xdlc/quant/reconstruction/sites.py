@@ -1,0 +1,182 @@
+"""Layers whose weights can be fitted, and what is stored of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from xdlc.ir import AxisScaleOffset, Encoding, Op, ScaleOffset, Tensor
+from xdlc.ir.data import Array, ArrayData
+from xdlc.ir.dtype import SFIXED32
+from xdlc.quant.grid import stored_limits, to_stored
+from xdlc.quant.job import Job
+from xdlc.quant.reconstruction.layout import Layout, layout_of
+
+DEEPEST = 6144
+"""Most inputs of a result; memory and time go with the square and the cube."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A layer whose weights can be fitted.
+
+    Attributes:
+        op: The op in the float graph.
+        layout: It as a product of matrices.
+        weight: Its weight, which no other op reads.
+        bias: Its bias if that may change, else None.
+        limits: Smallest and largest stored integer.
+    """
+
+    op: Op
+    layout: Layout
+    weight: Tensor
+    bias: Tensor | None
+    limits: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What a layer is to store.
+
+    Attributes:
+        integers: Stored integers, [G, K, M].
+        scales: Scale of each channel, [G, 1, M], equal where the tensor has one.
+        bias: New bias, [G, M]; None: unchanged.
+    """
+
+    integers: Array
+    scales: Array
+    bias: Array | None
+
+
+def find_sites(job: Job) -> tuple[dict[Op, Site], list[str]]:
+    """Return the layers of a job's graph that can be fitted, and why others with weights cannot."""
+    sites: dict[Op, Site] = {}
+    others: list[str] = []
+    for op in job.placement.fixed:
+        if (op, 1) not in job.decision.statics:
+            continue
+        layout = layout_of(op)
+        if layout is None:
+            continue
+        found = _site(job, op, layout)
+        if isinstance(found, Site):
+            sites[op] = found
+        else:
+            others.append(f"{op.name!r} is left as it is: {found}")
+    return sites, others
+
+
+def _site(job: Job, op: Op, layout: Layout) -> Site | str:
+    weight, source = op.inputs[1], op.inputs[0]
+    if weight is None or source is None or source.is_static:
+        return "its input is static"
+    if not weight.dtype.is_float:
+        return "its weight comes quantized"
+    if layout.depth > DEEPEST:
+        return f"each result has {layout.depth} inputs, and more than {DEEPEST} take too much memory"
+    if job.graph.sole_consumer(weight) is not op:
+        return "other ops share its weight"
+    dtype, encoding = job.decision.statics[op, 1]
+    if not isinstance(encoding, ScaleOffset | AxisScaleOffset) or dtype.bits > 8:
+        return "its weight has blocks, or more than 8 bits"
+    offsets = encoding.offsets if isinstance(encoding, AxisScaleOffset) else (encoding.offset,)
+    if any(offsets) or not dtype.is_signed:
+        return "its weight is not symmetric"
+    low, high = stored_limits(dtype, encoding.bits)
+    if job.options.restrict_quantization_steps is not None:
+        least, most = job.options.restrict_quantization_steps
+        low, high = max(low, least), min(high, most)
+    return Site(op, layout, weight, _free_bias(job, op), (low, high))
+
+
+def _free_bias(job: Job, op: Op) -> Tensor | None:
+    bias = op.inputs[2] if len(op.inputs) > 2 else None
+    if bias is None or not bias.is_static or not bias.dtype.is_float:
+        return None
+    if job.graph.sole_consumer(bias) is not op:
+        return None
+    form, weight = job.decision.statics.get((op, 2)), job.decision.statics[op, 1]
+    # Steps of a scale of its own would not follow the weight's, nor its range the new values.
+    follows = form is not None and form[0] is SFIXED32 and isinstance(form[1], type(weight[1]))
+    return bias if follows and bias.rank == 1 else None
+
+
+def scales_of(site: Site, job: Job) -> Array:
+    """Return the scales decided for a layer, float64 [G, 1, M]."""
+    import numpy as np
+
+    encoding = job.decision.statics[site.op, 1][1]
+    shape = site.weight.shape
+    if isinstance(encoding, AxisScaleOffset):
+        along = [-1 if axis == encoding.axis else 1 for axis in range(len(shape))]
+        spread = np.broadcast_to(np.asarray(encoding.scales, np.float64).reshape(along), shape)
+    elif isinstance(encoding, ScaleOffset):
+        spread = np.broadcast_to(np.float64(encoding.scale), shape)
+    return np.ascontiguousarray(site.layout.matrix(spread)[:, :1])
+
+
+def store(job: Job, site: Site, fitted: Fitted, *, data: bool) -> None:
+    """Put what a layer is to store into the job.
+
+    Args:
+        job: The job.
+        site: The layer.
+        fitted: What it is to store.
+        data: Whether weights and biases change too, beside the scales.
+    """
+    import numpy as np
+
+    layout = site.layout
+    dtype, encoding = job.decision.statics[site.op, 1]
+    ratios = (fitted.scales / scales_of(site, job)).reshape(-1)
+    spread = np.broadcast_to(fitted.scales, fitted.integers.shape)
+    new = _with_scales(encoding, layout.weight(spread))
+    job.decision.statics[site.op, 1] = dtype, new
+    bias = job.decision.statics.get((site.op, 2))
+    if bias is not None and bias[0] is SFIXED32 and isinstance(bias[1], type(encoding)):
+        job.decision.statics[site.op, 2] = bias[0], _following(bias[1], ratios)
+    if data:
+        # Dividing by the scale gives these integers again.
+        real = layout.weight((fitted.integers * spread).astype(site.weight.dtype.numpy))
+        site.weight.data = ArrayData(np.ascontiguousarray(real))
+        if site.bias is not None and fitted.bias is not None:
+            site.bias.data = ArrayData(fitted.bias.reshape(-1).astype(site.bias.dtype.numpy))
+
+
+def _with_scales(encoding: Encoding, spread: Array) -> Encoding:
+    if isinstance(encoding, ScaleOffset):
+        return replace(encoding, scale=float(spread.reshape(-1)[0]))
+    if not isinstance(encoding, AxisScaleOffset):
+        raise ValueError(f"{encoding!r} has no scale of its own to change")
+    first = tuple(slice(None) if axis == encoding.axis else 0 for axis in range(spread.ndim))
+    return replace(encoding, scales=tuple(float(scale) for scale in spread[first]))
+
+
+def _following(encoding: Encoding, ratios: Array) -> Encoding:
+    """Return a bias encoding whose steps, input scale times weight scale, follow the weight's scales."""
+    if isinstance(encoding, AxisScaleOffset):
+        pairs = zip(encoding.scales, ratios, strict=True)
+        return replace(encoding, scales=tuple(scale * float(ratio) for scale, ratio in pairs))
+    if isinstance(encoding, ScaleOffset):
+        return replace(encoding, scale=encoding.scale * float(ratios[0]))
+    return encoding
+
+
+def show(job: Job, site: Site, fitted: Fitted, twin: Op) -> None:
+    """Put what a layer is to store into the op of a quantized copy that stands for it."""
+    import numpy as np
+
+    weight, bias = twin.inputs[1], twin.inputs[2] if len(twin.inputs) > 2 else None
+    if weight is None:
+        raise ValueError(f"op {twin.name!r} has no weight")
+    weight.dtype, weight.encoding = job.decision.statics[site.op, 1]
+    stored = site.layout.weight(fitted.integers).astype(weight.dtype.numpy)
+    weight.data = ArrayData(np.ascontiguousarray(stored))
+    own, form = site.op.inputs[2] if bias is not None else None, job.decision.statics.get((site.op, 2))
+    if bias is None or own is None or form is None:
+        return
+    real = own.numpy() if fitted.bias is None else fitted.bias.reshape(own.shape)
+    bias.dtype, bias.encoding = form
+    if isinstance(form[1], ScaleOffset | AxisScaleOffset):
+        bias.data = ArrayData(to_stored(real, form[1], form[0]))
