@@ -148,7 +148,7 @@ def test_the_scale_of_least_error_is_found(one):
     def rounding(real, tried):
         return nearest(real, tried, LIMITS)
 
-    found, integers = best_scales(problem.gram, matrix, scales, factors, rounding, one=one)
+    found, integers = best_scales(problem.gram, matrix, [scales * f for f in factors], rounding, one=one)
     errors = np.stack(
         [
             error_of(problem.gram, matrix - nearest(matrix, scales * f, LIMITS) * scales * f)[0]

@@ -21,10 +21,10 @@ from xdlc.quant.job import Job
 from xdlc.quant.reconstruction.network import fit_network
 from xdlc.quant.reconstruction.problem import Problem
 from xdlc.quant.reconstruction.rounding import descended, error_of, nearest, rounded_in_turn
-from xdlc.quant.reconstruction.scales import best_scales
-from xdlc.quant.reconstruction.sites import Fitted, Site
+from xdlc.quant.reconstruction.scales import best_scales, scales_to_try
+from xdlc.quant.reconstruction.sites import Fitted, Site, least_scales
 
-FACTORS = tuple(1.0 - step / 20 for step in range(11))
+FACTORS = tuple(1.0 - step / 20 for step in range(12))
 SWEEPS = 6
 FEW = 64
 """With fewer integers than that the scale is chosen anew."""
@@ -44,10 +44,11 @@ def _solve(job: Job, site: Site, problem: Problem, matrix: Array, scales: Array)
     def rounding(real: Array, tried: Array) -> Array:
         return rounded_in_turn(gram, real, tried, limits)
 
-    one = isinstance(job.decision.statics[site.op, 1][1], ScaleOffset)
+    one, tried = isinstance(job.decision.statics[site.op, 1][1], ScaleOffset), [scales]
     # Eight bits clip nothing worth it, and HTP rounds exactly for the scales that were decided.
-    factors = FACTORS if limits[1] - limits[0] < FEW else (1.0,)
-    found, integers = best_scales(gram, best, scales, factors, rounding, one=one)
+    if limits[1] - limits[0] < FEW:
+        tried = scales_to_try(scales, matrix, limits[1], least_scales(site, job), FACTORS, one=one)
+    found, integers = best_scales(gram, best, tried, rounding, one=one)
     integers = descended(gram, best, integers, found, limits, SWEEPS)
     plain = nearest(matrix, scales, limits)
     gain = error_of(gram, best - plain * scales) - error_of(gram, best - integers * found)

@@ -1,9 +1,9 @@
 """SeqMSE: scales of weights that leave the least error in what each layer gives.
 
 Layer by layer in the order of execution, fed with what the quantized layers before give, scales of
-each output channel are tried from half the largest weight's up to it; weights are rounded to nearest
-(sequential MSE of AIMET: https://quic.github.io/aimet-pages, "Sequential MSE").  Weights stay real:
-what comes after may still round them in another way.
+each output channel are tried from 0.4 of what holds the largest weight up to all of that; weights
+are rounded to nearest ("sequential MSE" of AIMET, https://quic.github.io/aimet-pages).  Weights
+stay real: what comes after may still round them in another way.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from xdlc.quant.job import Job
 from xdlc.quant.reconstruction.network import fit_network
 from xdlc.quant.reconstruction.problem import Problem
 from xdlc.quant.reconstruction.rounding import nearest
-from xdlc.quant.reconstruction.scales import best_scales
-from xdlc.quant.reconstruction.sites import Fitted, Site
+from xdlc.quant.reconstruction.scales import best_scales, scales_to_try
+from xdlc.quant.reconstruction.sites import Fitted, Site, least_scales
 
-FACTORS = tuple(1.0 - step / 40 for step in range(21))
-"""1 first: of equal ones the first is kept."""
+FACTORS = tuple(1.0 - step / 40 for step in range(25))
 
 
 @algorithm("seqmse", Stage.WEIGHTS)
@@ -38,6 +37,7 @@ def _solve(job: Job, site: Site, problem: Problem, matrix: Array, scales: Array)
         return nearest(copies, tried, site.limits)
 
     one = isinstance(job.decision.statics[site.op, 1][1], ScaleOffset)
-    found, integers = best_scales(problem.gram, problem.solution(), scales, FACTORS, rounding, one=one)
+    tried = scales_to_try(scales, matrix, site.limits[1], least_scales(site, job), FACTORS, one=one)
+    found, integers = best_scales(problem.gram, problem.solution(), tried, rounding, one=one)
     bias = problem.bias(integers * found) if site.bias is not None else None
     return Fitted(integers, found, bias)

@@ -116,6 +116,20 @@ def scales_of(site: Site, job: Job) -> Array:
     return np.ascontiguousarray(site.layout.matrix(spread)[:, :1])
 
 
+def least_scales(site: Site, job: Job) -> Array:
+    """Return the smallest scales, [G, 1, M], with which the steps of the bias still hold it in 32 bits."""
+    import numpy as np
+
+    decided, bias = scales_of(site, job), site.op.inputs[2] if len(site.op.inputs) > 2 else None
+    form = job.decision.statics.get((site.op, 2))
+    if bias is None or bias.data is None or form is None or form[0] is not SFIXED32:
+        return np.zeros_like(decided)
+    held = form[1].scales if isinstance(form[1], AxisScaleOffset) else getattr(form[1], "scale", 1.0)
+    source = np.asarray(held, np.float64).reshape(-1) / decided.reshape(-1)
+    # Half of what 32 bits hold: the bias may still grow.
+    return (np.abs(bias.numpy().reshape(-1)) / (source * 2.0**30)).reshape(decided.shape)
+
+
 def store(job: Job, site: Site, fitted: Fitted, *, data: bool) -> None:
     """Put what a layer is to store into the job.
 
