@@ -9,6 +9,7 @@ from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model
 from xdlc.passes import DequantizeWeights
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
+from xdlc.quant.capabilities import check_ops, check_options
 from xdlc.quant.job import Job
 from xdlc.quant.matmul import matmul_to_fully_connected
 from xdlc.quant.mixed.trials import Evaluate
@@ -73,8 +74,10 @@ def quantize(
         UsageError: For options that do not fit, an unknown algorithm, no samples, or a sample that does
             not fit the inputs or holds NaN or infinite values.
         ModelError: If weights or activations are NaN or infinite.
+        ConstraintError: If the target does not take the widths of an op.
     """
     asked = QuantOptions.of(options)
+    check_options(asked)
     if (evaluate is None) is not (min_score is None):
         raise UsageError(
             "one of evaluate and min_score is missing",
@@ -111,9 +114,12 @@ def _quantize(job: Job, algorithms: list[Algorithm], reporter: Reporter | None) 
     job.precision = asked_precision(job.graph, job.options)
     job.place()
     _refuse_quantized(job.placement, job.graph)
+    # Early, for calibration takes time; and again, for algorithms may have changed widths.
+    check_ops(job.graph, job.placement, job.precision, job.options)
     job.calibrate()
     _run(job, algorithms, Stage.PRECISION)
     job.decide()
+    job.notes += check_ops(job.graph, job.placement, job.precision, job.options)
     if reporter is not None:
         reporter.start(job)
     _run(job, algorithms, Stage.WEIGHTS)

@@ -37,11 +37,11 @@ class OpRule:
         gathers: Inputs whose values all go unchanged into output 0, such as those of Concat; empty: none.
         weight: Whether input 1, if static, is a weight (signed, symmetric) and input 2 a bias.
         channel_axis: Axis of a weight's output channels; None: one scale for the tensor.
-        scale_input: Whether input 1, if static, is an 8-bit factor per channel and input 2 a bias.
+        scale_input: Whether input 1, if static, is a factor per channel and input 2 a bias of any scale.
         clamps: Whether the op only cuts off values, which saturation of the producer's result does too.
         clamped_by_range: Whether a clamp that follows may hand its range to this op's result.
         unit_low: Lower end of a result that always lies in [low, 1]; None: depends on the data.
-        centred_16: Inputs that HTP takes at 16 bits only with the zero in the middle.
+        centred_16: Inputs that HTP takes at 16 bits only with the zero in the middle, and only from v73 on.
     """
 
     widths: tuple[int, ...] = (8, 16)
@@ -70,9 +70,10 @@ def _table() -> dict[str, OpRule]:
             table[name] = rule
 
     put(_PLAIN, "PoolAvg2d", "PoolAvg3d", "Resize", "ResizeBilinear", "GridSample", "ReduceMean", "ReduceSum")
-    put(_PLAIN, "L2Norm", "InstanceNorm", "GroupNorm", "LogSoftmax", "CumulativeSum", "RoiAlign")
+    put(_PLAIN, "L2Norm", "GroupNorm", "LogSoftmax", "CumulativeSum", "RoiAlign")
     put(_PLAIN, "Cast", "Argmax", "Argmin", "Prelu", "Elu", "Gelu", "HardSwish")
-    put(OpRule(centred_16=(1,)), "LayerNorm")
+    put(OpRule(scale_input=True, centred_16=(1,)), "LayerNorm", "Batchnorm")
+    put(OpRule(scale_input=True), "InstanceNorm")
     put(_ONLY_8, "Lrn", "ExtractPatches")
     put(
         _SELECTS,
@@ -105,7 +106,6 @@ def _table() -> dict[str, OpRule]:
     put(replace(convolution, channel_axis=4), "Conv3d", "TransposeConv3d")
     put(OpRule(weight=True, channel_axis=0), "FullyConnected")
     put(OpRule(weight=True, centred_16=(1,)), "MatMul")
-    put(OpRule(scale_input=True), "Batchnorm")
     put(OpRule(clamps=True), "Relu", "Relu1", "Relu6", "ReluMinMax")
     put(OpRule(unit_low=0), "Sigmoid", "Softmax", "HardSigmoid")
     put(OpRule(unit_low=-1), "Tanh")

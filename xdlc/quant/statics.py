@@ -7,6 +7,7 @@ from collections.abc import Callable
 from xdlc.errors import UsageError
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED32, UFIXED8, DType
+from xdlc.quant.capabilities import find_target
 from xdlc.quant.decision import Decision, Form
 from xdlc.quant.grid import activation_type, asymmetric, centred, representable, stored_form
 from xdlc.quant.options import QuantOptions
@@ -45,6 +46,8 @@ class Statics:
         self.precision = precision
         self._group_range = group_range
         self._activation = activation
+        target = find_target(options)
+        self._wide_factors = target is None or target.capabilities.a16w16
         self._channels: dict[tuple[Tensor, int | None], Channels] = {}
 
     def decide(self, decision: Decision) -> None:
@@ -86,16 +89,20 @@ class Statics:
                 form = self._gathered(op, tensor, dtype, decision)
             elif rule.weight and index == 1:
                 form = self._weight(op, tensor, rule.channel_axis, decision)
-            elif rule.scale_input and index == 1:
-                form = dtype, asymmetric(self._channel_range(tensor, None).whole, dtype.bits, min_width=0.0)
             elif (rule.weight or rule.scale_input) and index == 2:
                 form = self._bias(op, tensor, decision)
             else:
-                grid = centred if dtype.bits == 16 and index in rule.centred_16 else asymmetric
-                form = dtype, grid(self._channel_range(tensor, None).whole, dtype.bits, min_width=0.0)
+                form = self._constant(tensor, dtype, centred_16=index in rule.centred_16)
             if given is None and tensor.encoding is not None:
                 form = form[0], tensor.encoding
             decision.statics[op, index] = form
+
+    def _constant(self, tensor: Tensor, dtype: DType, *, centred_16: bool) -> Form:
+        """Return the form of a constant that is no weight: as wide as activations, where HTP has that."""
+        if centred_16 and dtype.bits == 16 and not self._wide_factors:
+            dtype = UFIXED8
+        grid = centred if centred_16 and dtype.bits == 16 else asymmetric
+        return dtype, grid(self._channel_range(tensor, None).whole, dtype.bits, min_width=0.0)
 
     def _given(self, tensor: Tensor, dtype: DType, *, is_param: bool) -> Form | None:
         """Return the form of a static tensor of a given encoding, if it is no param in the op's bits."""
@@ -164,7 +171,9 @@ class Statics:
             held = form[1] if form is not None else None
         if self.options.bias_bitwidth == 8 and not isinstance(held, AxisScaleOffset | BlockwiseExpansion):
             return UFIXED8, asymmetric(values.whole, 8, min_width=0.0)
-        encoding = bias_encoding(values, tensor.size, self._input_scale(op, decision), held)
+        # Behind factors any scale will do, and its own holds every bias.
+        scale = self._input_scale(op, decision) if _is_weighted(op) else None
+        encoding = bias_encoding(values, tensor.size, scale, held)
         clipped = clipped_biases(values, encoding)
         if clipped:
             decision.notes.append(
@@ -172,6 +181,11 @@ class Statics:
                 "scale times weight scale and were clipped"
             )
         return SFIXED32, encoding
+
+
+def _is_weighted(op: Op) -> bool:
+    rule = rule_of(op)
+    return rule is not None and rule.weight
 
 
 def _refuse_without_blocks(decision: Decision) -> None:

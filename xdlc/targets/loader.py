@@ -20,11 +20,13 @@ class Arch:
     Attributes:
         number: Like 75 for v75; 0 where the generation is not known.
         a8w8: 8-bit activations and weights.
+        a8w4: 8-bit activations with 4-bit weights, by the emulation of SDK 2.51.
         per_channel: Weight encodings with one scale per channel.
         a16w8: 16-bit activations with 8-bit weights.
         a16w4: 16-bit activations with 4-bit weights.
-        a16w16: 16-bit activations with 16-bit weights; also 16-bit LayerNorm weights and a
-            16-bit second input of MatMul.
+        a16w2: 16-bit activations with 2-bit weights, by the emulation of SDK 2.51.
+        a16w16: 16-bit activations with 16-bit weights; also 16-bit weights of LayerNorm and
+            Batchnorm and a 16-bit second input of MatMul.
         lpbq: Block scales over channel scales on 4-bit weights.
         fp16: Float graphs, by the vendor's documentation; a ``Soc`` says what its compiler takes.
         bf16: bfloat16 graphs.
@@ -35,9 +37,11 @@ class Arch:
 
     number: int
     a8w8: bool = False
+    a8w4: bool = False
     per_channel: bool = False
     a16w8: bool = False
     a16w4: bool = False
+    a16w2: bool = False
     a16w16: bool = False
     lpbq: bool = False
     fp16: bool = False

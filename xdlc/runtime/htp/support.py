@@ -192,8 +192,10 @@ def _by_generation(op: Op, soc: Soc) -> Iterator[XdlcError]:
 
 _CAPABILITIES = {
     "a8w8": "8-bit weights with 8-bit activations",
+    "a8w4": "4-bit weights with 8-bit activations",
     "a16w8": "8-bit weights with 16-bit activations",
     "a16w4": "4-bit weights with 16-bit activations",
+    "a16w2": "2-bit weights with 16-bit activations",
     "a16w16": "16-bit weights with 16-bit activations",
     "per_channel": "weights with one scale per channel",
     "lpbq": "weights with block scales over channel scales",

@@ -1,0 +1,180 @@
+import numpy as np
+import pytest
+
+from xdlc.errors import ConstraintError, UsageError
+from xdlc.ir import b8, f32, static
+from xdlc.ir.dtype import UFIXED8, UFIXED16
+from xdlc.quant import quantize
+from xdlc.quant.capabilities import check_ops, check_options
+from xdlc.quant.options import QuantOptions
+from xdlc.quant.placement import place
+from xdlc.quant.precision import Precision
+from xdlc.targets import all_socs
+
+RELU = 4
+
+
+def checked(model, options, precision=None):
+    precision = precision or Precision(options.act_bitwidth, options.weights_bitwidth)
+    return check_ops(model.main, place(model.main, precision), precision, options)
+
+
+def conv(net):
+    n = net(1, 4, 4, 3)
+    return n, n.done(n.conv(n.x, 4, "y"))
+
+
+def attention(net):
+    n = net(1, 4, 8)
+    y = n.op("MatMul", [n.x, n.neuron(n.x, RELU, "keys")], (1, 4, 4), "y", transpose_in1=b8(True))
+    return n, n.done(y)
+
+
+@pytest.mark.parametrize(
+    ("target", "given", "where", "text"),
+    [
+        ("sm8250", {}, "use_per_channel_quantization", "one scale per tensor"),
+        (
+            "sm8250",
+            {"use_per_channel_quantization": False},
+            "use_per_row_quantization",
+            "one scale per tensor",
+        ),
+        (
+            "sm8250",
+            {"act_bitwidth": 16},
+            "act_bitwidth",
+            "it takes 8-bit activations with",
+        ),
+        ("sm8250", {"weights_bitwidth": 4}, "weights_bitwidth", "with weights of 8 bits"),
+        (
+            "sm8450",
+            {"act_bitwidth": 16, "weights_bitwidth": 16},
+            "weights_bitwidth",
+            "weights of 8 or 4 bits",
+        ),
+        ("sm8450", {"act_bitwidth": 16, "weights_bitwidth": 2}, "weights_bitwidth", "v69 of sm8450"),
+        (
+            "sm8650",
+            {"weights_bitwidth": 2},
+            "weights_bitwidth",
+            "with weights of 8 or 4 or 2",
+        ),
+        ("sm8350", {"weights_block_size": 32, "use_lpbq": True}, "weights_block_size", "it takes None"),
+        ("sm8650", {"weights_block_size": 32}, "weights_block_size", "use_lpbq=True"),
+        ("sm7350", {"float_bitwidth": 16}, "float_bitwidth", "quantized ops only"),
+        ("sm8650", {"float_bitwidth": "bf16"}, "float_bitwidth", "16 and 32"),
+        ("sdm801", {}, "target", "nothing is known"),
+    ],
+)
+def test_options_that_a_generation_does_not_take(target, given, where, text):
+    with pytest.raises(UsageError) as caught:
+        check_options(QuantOptions(target=target, **given))
+    assert caught.value.where == where
+    assert text in caught.value.problem
+
+
+@pytest.mark.parametrize(
+    ("target", "given"),
+    [
+        (None, {"weights_bitwidth": 2}),
+        ("sm8250", {"use_per_channel_quantization": False, "use_per_row_quantization": False}),
+        ("sm8350", {"weights_bitwidth": 4, "act_bitwidth": 16}),
+        ("sm8450", {"weights_bitwidth": 4, "weights_block_size": 32, "use_lpbq": True}),
+        ("sm8550", {"weights_bitwidth": 16, "act_bitwidth": 16, "float_bitwidth": 16}),
+        ("SM8550", {"weights_bitwidth": 2, "act_bitwidth": 16}),
+        ("43", {}),
+    ],
+)
+def test_options_that_a_generation_takes(target, given):
+    check_options(QuantOptions(target=target, **given))
+
+
+def test_every_soc_of_a_known_htp_takes_the_defaults():
+    for soc in all_socs():
+        if soc.has_htp:
+            check_options(QuantOptions(target=soc.name))
+
+
+def test_an_unknown_target_names_its_neighbours(net):
+    n, model = conv(net)
+    with pytest.raises(UsageError, match="unknown SoC 'sm8560'"):
+        quantize(model, n.samples(1), target="sm8560")
+
+
+def test_widths_of_single_ops(net):
+    _, model = conv(net)
+    options = QuantOptions(target="sm8450")
+    with pytest.raises(ConstraintError, match="16-bit activations with 16-bit weights") as caught:
+        checked(model, options, Precision(8, 8, {"y_op": 16}, {"y_op": 16}))
+    assert caught.value.node == "y_op"
+    assert "v69 of sm8450 takes" in caught.value.problem
+    assert checked(model, QuantOptions(target="sm8550"), Precision(8, 8, {"y_op": 16}, {"y_op": 16})) == []
+
+
+def test_operations_without_a_kernel_for_wide_weights(net):
+    n = net(1, 4, 4, 4, 3)
+    window = {
+        "stride": static("s", np.ones(3, np.uint32)),
+        "dilation": static("d", np.ones(3, np.uint32)),
+        "pad_amount": static("p", np.zeros((3, 2), np.uint32)),
+    }
+    weight = n.weights("w", 1, 1, 1, 3, 2)
+    model = n.done(n.op("Conv3d", [n.x, weight, n.weights("b", 2)], (1, 4, 4, 4, 2), "y", **window))
+    options = QuantOptions(target="sm8650", act_bitwidth=16, weights_bitwidth=16)
+    with pytest.raises(ConstraintError, match="it takes weights of 8 bits there"):
+        checked(model, options)
+    assert checked(model, QuantOptions(target="sm8650", act_bitwidth=16)) == []
+
+
+def test_a_second_input_of_sixteen_bits(net):
+    n, model = attention(net)
+    with pytest.raises(ConstraintError, match=r"second input of 16 bits \('keys'\).*takes 8 bits there"):
+        quantize(model, n.samples(1), act_bitwidth=16, target="sm8450")
+    wide = QuantOptions(target="sm8450", act_bitwidth=16)
+    assert checked(model, wide, Precision(16, 8, {"keys_op": 8})) == []
+    for taken in (QuantOptions(target="sm8450"), QuantOptions(target="sm8550", act_bitwidth=16)):
+        assert checked(model, taken) == []
+
+
+def test_float_ops(net):
+    n = net(1, 4, 4, 3)
+    model = n.done(n.op("Custom", [n.conv(n.x, 4, "c")], (1, 4, 4, 4), "y", package="mine"))
+    options = QuantOptions(target="sm7350")
+    assert checked(model, options) == ["v68 of sm7350 takes no float ops, these stay float: 'y_op'"]
+    assert checked(model, QuantOptions(target="sm8650")) == []
+    with pytest.raises(ConstraintError, match=r"op 'c_op'.*float is nothing that v68"):
+        checked(model, options, Precision(8, 8, {"c_op": None}))
+
+
+def test_notes(net):
+    _, model = conv(net)
+    (note,) = checked(model, QuantOptions(weights_bitwidth=2))
+    assert note.endswith("they run on the host only: 'y_op'")
+    assert checked(model, QuantOptions(weights_bitwidth=2, act_bitwidth=16)) == []
+    lpbq = {"weights_bitwidth": 4, "weights_block_size": 3, "use_lpbq": True}
+    assert "sources differ" in checked(model, QuantOptions(target="sm8450", **lpbq))[0]
+    assert checked(model, QuantOptions(target="sm8550", **lpbq)) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "dtype"),
+    [
+        (None, "LayerNorm", UFIXED16),
+        ("sm8550", "LayerNorm", UFIXED16),
+        ("sm8450", "LayerNorm", UFIXED8),
+        ("sm8450", "Batchnorm", UFIXED8),
+        ("sm8450", "InstanceNorm", UFIXED16),
+    ],
+)
+def test_factors_are_as_wide_as_the_target_takes(net, target, kind, dtype):
+    n = net(1, 4, 4, 3)
+    params = {} if kind == "Batchnorm" else {"epsilon": f32(1e-5)}
+    if kind == "LayerNorm":
+        params["axes"] = static("axes", np.uint32([3]))
+    model = n.done(n.op(kind, [n.x, n.weights("g", 3), n.weights("b", 3)], n.x.shape, "y", **params))
+    tensors = quantize(model, n.samples(1), act_bitwidth=16, target=target).main.tensors
+    assert tensors["g"].dtype is dtype
+    assert tensors["b"].dtype.bits == 32
+    if dtype is UFIXED16 and kind != "InstanceNorm":
+        assert tensors["g"].encoding.offset == -(1 << 15)
