@@ -59,10 +59,26 @@ def report():
         TensorReport("y", "soft", 1, "output", (1, 4), "float32", cumulative=11.0),
     )
     ops = (
-        OpReport(HOSTILE, "Conv2d", 0, (HOSTILE,), "fixed", None, 8, 4, (HOSTILE,), 12.3, 14.0, 3.0, 8.5, 9.0,
-                 18.0),
-        OpReport("soft", "Custom", 1, (), "float", f"{HOSTILE} has no kernel", None, None, ("y",), 11.0),
-    )  # fmt: skip
+        OpReport(
+            HOSTILE,
+            "Conv2d",
+            0,
+            (HOSTILE,),
+            "fixed",
+            None,
+            "A8W8 to A16W8, worth 3.0 dB",
+            8,
+            4,
+            (HOSTILE,),
+            cumulative=12.3,
+            isolated=14.0,
+            lost=3.0,
+            sensitivity=8.5,
+            sensitivity_weights=9.0,
+            sensitivity_activation=18.0,
+        ),
+        OpReport("soft", "Custom", 1, (), "float", f"{HOSTILE} is odd", None, None, None, ("y",), 11.0),
+    )
     return QuantReport(
         1,
         "xdlc 0",

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from xdlc.errors import UsageError
-from xdlc.ir import ScaleOffset, u32
-from xdlc.ir.dtype import UFIXED8
+from xdlc.ir import ArrayData, Scalar, ScaleOffset, Tensor, make_op, static, u32
+from xdlc.ir.dtype import FLOAT32, STRING, UFIXED8
+from xdlc.ir.stored import to_real, to_stored
 from xdlc.quant import quantize
 from xdlc.quant.job import Job
 from xdlc.quant.options import QuantOptions
@@ -264,3 +265,104 @@ def test_rounding_is_the_encodings():
     values = np.float32([-1.0, -0.26, 0.0, 0.3, 9.0])
     form = UFIXED8, ScaleOffset(0.5, -1)
     np.testing.assert_array_equal(rounded(values, form), np.float32([-0.5, -0.5, 0.0, 0.5, 9.0]))
+
+
+def test_tensors_that_are_never_rounded_have_no_rounding(net):
+    n = net(1, 8, 8, 4)
+    second = n.conv(n.conv(n.x, 6, "first"), 6, "second")
+    slope = static("slope", np.full(6, 0.25, np.float32))
+    model = n.done(n.op("Prelu", [second, slope], second.shape, "y"))
+    report = measure(_job(model, n.samples(2)), n.samples(1, seed=3))
+    joined = next(tensor for tensor in report.tensors if tensor.name == "second")
+    assert joined.heard == "not rounded: computed as one with y_op"
+    assert (joined.cumulative, joined.isolated, joined.sensitivity) == (None, None, None)
+    op = next(op for op in report.ops if op.name == "second_op")
+    assert op.sensitivity == op.sensitivity_weights
+    assert op.isolated > 30
+
+
+def test_saturating_readers_do_not_make_a_range_look_bad(net):
+    n = net(1, 8, 8, 4)
+    model = n.done(n.neuron(n.conv(n.x, 4, "wide"), 6, "gate"))
+    wide = next(op for op in model.main.ops).inputs[1]
+    wide.data = ArrayData(wide.numpy() * 50)
+    report = measure(_job(model, n.samples(2)), n.samples(1, seed=3))
+    found = next(tensor for tensor in report.tensors if tensor.name == "wide")
+    assert found.seen_high > 100 > 20 > found.grid_high
+    assert "saturate" in found.heard
+    assert found.clipped == 0
+    assert found.isolated > 30
+
+
+def test_graphs_that_run_others_are_measured_but_for_sensitivity(net):
+    n = net(1, 4, 4, 4)
+    y = n.conv(n.x, 4, "before")
+    model = n.done(n.conv(_branch(n, y), 2, "after"))
+    for name, operation in (("then", 4), ("other", 8)):
+        model.add_graph(_called(net, name, operation))
+    report = measure(_job(model, n.samples(2)), n.samples(2, seed=3))
+    assert report.unmeasured == ("sensitivity was not measured: the graph runs other graphs",)
+    assert report.sqnr > 10
+    assert next(op for op in report.ops if op.name == "chosen_op").placement == "float"
+
+
+def _branch(n, x):
+    condition = static("condition", np.array([True]))
+    out = Tensor("chosen", x.shape, FLOAT32)
+    params = {"then_graph": Scalar(STRING, "then"), "else_graph": Scalar(STRING, "other")}
+    n.graph.append(make_op(n.graph, "If", [condition, x], [out], params, name="chosen_op", package="xdlc"))
+    return out
+
+
+def _called(net, name, operation):
+    n = net(1, 4, 4, 4)
+    model = n.done(n.neuron(n.x, operation, "y"))
+    model.main.name = name
+    return model.main
+
+
+def test_every_encoding_says_where_it_came_from(net):
+    _, _, report = _report(net)
+    sources = {tensor.name: tensor.source for tensor in report.tensors}
+    assert all(sources.values())
+    assert sources["first_w"].startswith("range method ")
+    assert sources["first_b"] == "scale of the input times that of the weight"
+
+
+def test_ops_of_other_widths_are_told(net):
+    n, model = _network(net)
+    reporter = Reporter(samples=n.samples(2, seed=9), trials=0)
+    quantize(model, n.samples(4), report=reporter, act_bitwidth_of={"last_op": 16})
+    assert reporter.result.exceptions == ("last_op: activations 16 bits",)
+    last = next(op for op in reporter.result.ops if op.name == "last_op")
+    assert last.act_bits == 16
+    reporter = Reporter(samples=n.samples(2, seed=9), trials=0)
+    quantize(model, n.samples(6), report=reporter, min_sqnr=35.0)
+    raised = [op.raised for op in reporter.result.ops if op.raised]
+    assert raised
+    assert all(line.startswith("A8") for line in raised)
+    assert any(line.startswith("mixed precision") for line in reporter.result.notes)
+
+
+def test_weights_are_compared_with_those_before_algorithms_touched_them(net):
+    n, model = _network(net)
+    reporter = Reporter(samples=n.samples(2, seed=9), trials=0)
+    job = _job(model, n.samples(2), weights_bitwidth=4)
+    reporter.start(job)
+    weight = job.graph.tensors["first_w"]
+    op = next(op for op in job.graph.ops if op.name == "first_op")
+    dtype, encoding = job.decision.statics[op, 1]
+    held = Tensor("w", weight.shape, dtype, encoding)
+    weight.data = ArrayData(to_real(to_stored(weight.numpy(), held), encoding, where="w"))
+    reporter.finish(job)
+    found = next(tensor for tensor in reporter.result.tensors if tensor.name == "first_w")
+    assert found.isolated < 25
+
+
+def test_held_out_samples_come_from_files_too(net, tmp_path):
+    n, model = _network(net)
+    path = tmp_path / "held.npz"
+    np.savez(path, x=np.stack([sample["x"] for sample in n.samples(3, seed=9)]))
+    reporter = Reporter(samples=path, trials=0)
+    quantize(model, n.samples(2), report=reporter)
+    assert reporter.result.samples == 3

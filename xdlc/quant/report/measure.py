@@ -8,6 +8,7 @@ from xdlc.errors import UsageError
 from xdlc.ir import Model, Op, ScaleOffset, Tensor
 from xdlc.quant.grid import representable
 from xdlc.quant.job import Job
+from xdlc.quant.mixed.record import Raised
 from xdlc.quant.report.bars import bars
 from xdlc.quant.report.model import SCHEMA, OpReport, QuantReport, TensorReport
 from xdlc.quant.report.quality import Quality, measure_activations
@@ -75,7 +76,7 @@ def measure(
         tuple(sorted(_ops(subject, found, effects), key=lambda op: _worst_first(op.isolated, op.order))),
         tuple(sorted(tensors, key=lambda tensor: _worst_first(tensor.isolated, tensor.order))),
         tuple(_exceptions(job)),
-        tuple(job.notes),
+        (*job.notes, *job.decision.notes),
         () if left is None else (left,),
     )
 
@@ -172,7 +173,7 @@ def _activation(
         cumulative=quality.cumulative.db if quality.heard.joined is None else None,
         isolated=quality.rounding.db if fixed and quality.heard.joined is None else None,
         sensitivity=mean_db(effect.outputs.values()) if effect is not None else None,
-        source=getattr(job.decision, "sources", {}).get(tensor),
+        source=job.decision.sources.get(tensor),
         shared=shared[:SHARED],
         shared_count=len(shared),
         heard=quality.heard.reason,
@@ -208,6 +209,7 @@ def _op(
         op.origin.nodes,
         "fixed" if fixed else "float" if float_tensors(op) else "none",
         job.placement.reasons.get(op),
+        next((_raised(record) for record in job.raised if record.op == op.name), None),
         max((quality.form[0].bits for quality in results if quality.form is not None), default=None)
         if fixed
         else None,
@@ -220,6 +222,11 @@ def _op(
         sensitivity_weights=_together(weights),
         sensitivity_activation=_together(acts),
     )
+
+
+def _raised(record: Raised) -> str:
+    gain = "" if record.gain is None else f", worth {record.gain:.1f} dB"
+    return f"{record.before} to {record.after}{gain}"
 
 
 def _worst_in_network(qualities: Sequence[Quality]) -> float | None:

@@ -134,6 +134,7 @@ class OpReport:
         nodes: Nodes of the source model that it stands for.
         placement: ``fixed``, ``float``, or ``none`` for ops that touch no reals.
         reason: Why it stayed float.
+        raised: What mixed precision made of its widths, and what for.
         act_bits: Bits of what it writes; None if float.
         weight_bits: Bits of its weights; None if float or without weights.
         outputs: Names of what it writes.
@@ -152,6 +153,7 @@ class OpReport:
     nodes: tuple[str, ...]
     placement: str
     reason: str | None
+    raised: str | None
     act_bits: int | None
     weight_bits: int | None
     outputs: tuple[str, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
@@ -13,7 +13,7 @@ from xdlc.quant.job import Job
 from xdlc.quant.report.measure import Progress, measure
 from xdlc.quant.report.model import QuantReport
 from xdlc.quant.report.write import check_path, write
-from xdlc.quant.samples import Sample, Samples
+from xdlc.quant.samples import Sample, Samples, Source, read_samples
 
 PathLike = str | os.PathLike[str]
 
@@ -23,8 +23,9 @@ class Reporter:
 
     Args:
         path: Where to write the report, ``.html``, ``.json`` or ``.csv``; None: nowhere, see ``result``.
-        samples: Samples to measure with, none of them used to calibrate; default: some of the calibration
-            samples are held out.
+        samples: Samples to measure with, none of them used to calibrate, as
+            :func:`~xdlc.quant.samples.read_samples` takes them; default: some of the calibration samples
+            are held out.
         every: How many samples are calibrated with for each that is held out, and one more.
         most: Most samples that are measured.
         trials: Most tensors and weights to quantize alone; default: what a bounded amount of work allows.
@@ -40,7 +41,7 @@ class Reporter:
     def __init__(
         self,
         path: PathLike | None = None,
-        samples: Iterable[Sample] | None = None,
+        samples: Source | None = None,
         *,
         every: int = 5,
         most: int = 8,
@@ -82,15 +83,15 @@ class Reporter:
             UsageError: If a sample does not fit the inputs, or there is none.
             StorageError: If the file cannot be written.
         """
-        chosen, note = self._held_out()
+        chosen, note = self._held_out(job)
         made = measure(job, chosen, reference=self._reference, trials=self._trials, progress=self._progress)
         self.result = made if note is None else replace(made, unmeasured=(*made.unmeasured, note))
         if self._path is not None:
             write(self.result, self._path)
 
-    def _held_out(self) -> tuple[list[Sample], str | None]:
+    def _held_out(self, job: Job) -> tuple[list[Sample], str | None]:
         if self._samples is not None:
-            return list(islice(self._samples, self._most)), None
+            return list(islice(read_samples(self._samples, job.graph), self._most)), None
         if self._given is None:
             return [], None
         found = list(islice(_Part(self._given, self._every, held_out=True), self._most))

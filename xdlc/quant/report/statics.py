@@ -59,7 +59,6 @@ def report_static(
     low, high = stored_limits(form)
     ends = [(low + offset) * scale, (high + offset) * scale]
     seen = range_of(values)
-    sources = getattr(subject.job.decision, "sources", {})
     return TensorReport(
         tensor.name,
         op.name,
@@ -78,7 +77,7 @@ def report_static(
         seen_high=None if seen.is_empty else seen.high,
         isolated=noise.db,
         sensitivity=sensitivity if role == "weight" else None,
-        source=sources.get(op.inputs[index]),
+        source=_source(subject, op, index),
         histogram=bars(Histogram.of(spread(values))),
         channels=channel_ranges(values, encoding),
     )
@@ -89,6 +88,17 @@ def _role(op: Op, index: int) -> str:
     if rule is not None and (rule.weight or rule.scale_input) and index in (1, 2):
         return "weight" if index == 1 else "bias"
     return "constant"
+
+
+def _source(subject: Subject, op: Op, index: int) -> str:
+    tensor, options = op.inputs[index], subject.job.options
+    if tensor is not None and tensor.encoding is not None:
+        return "given"
+    if tensor in subject.job.decision.sources:
+        return subject.job.decision.sources[tensor]
+    if _role(op, index) == "bias" and subject.job.decision.statics[op, index][0].bits == 32:
+        return "scale of the input times that of the weight"
+    return f"range method {options.param_quantizer_calibration} on its data"
 
 
 def _granularity(encoding: Encoding) -> str:

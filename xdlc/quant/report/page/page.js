@@ -227,7 +227,7 @@ const tensorDetail = t => {
     ["In the network", t.cumulative == null ? null : unit(t.cumulative)], ["Rounded alone", t.isolated == null ? null : unit(t.isolated)], ["Outputs if so", t.sensitivity == null ? null : unit(t.sensitivity)],
     ["Encoding from", t.source && clean(t.source)], ["Shared with", shared]]));
 };
-const opDetail = o => h("div", {}, h("div", {}, o.reason && h("p", {}, `Stayed float: ${clean(o.reason)}.`),
+const opDetail = o => h("div", {}, h("div", {}, o.reason && h("p", {}, `Stayed float: ${clean(o.reason)}.`), o.raised && h("p", {}, `Mixed precision raised it: ${clean(o.raised)}.`),
   h("h3", {}, "Results"), o.outputs.map(out => h("div", {}, jump("tensors", R.tensors.find(t => t.name === out), out)))),
   facts([["Type", clean(o.type)], ["Source nodes", o.nodes.length ? o.nodes.slice(0, 8).map(node => clean(node)).join(", ") + (o.nodes.length > 8 ? ` and ${o.nodes.length - 8} more` : "") : null],
     ["Place", `${o.order + 1} of ${R.ops.length}`], ["Activations", o.act_bits ? `${o.act_bits} bits` : o.placement === "float" ? "float" : null], ["Weights", o.weight_bits ? `${o.weight_bits} bits` : null],
