@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 from math import prod
 
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
@@ -21,6 +22,15 @@ _VIEWS = ("Reshape", "Squeeze", "ExpandDims")
 Axes = tuple[int, ...]
 
 
+class Shift(IntEnum):
+    """Which constants per channel may be taken from the source's results and put into the sinks' biases."""
+
+    NONE = 0
+    BELOW = 1
+    """Those below every value: a Relu lies between, and cuts off nothing of such a channel."""
+    ANY = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Chain:
     """An op whose results may be divided by positive factors, and those whose weights take them up.
@@ -29,13 +39,13 @@ class Chain:
         source: The op that is divided.
         sinks: The ops that are multiplied; each reads the activation as its input 0.
         count: Channels.
-        linear: Whether a constant per channel passes from the source to the sinks as factors do.
+        shift: Which constants per channel pass from the source to the sinks, as factors do.
     """
 
     source: Op
     sinks: tuple[Op, ...]
     count: int
-    linear: bool
+    shift: Shift
 
 
 def find_chains(graph: Graph, is_source: Callable[[Op], bool]) -> list[Chain]:
@@ -118,7 +128,7 @@ class _Walk:
         self._sinks: dict[Op, None] = {}
         self._scaled: set[Tensor] = set()
         self._products: list[Op] = []
-        self._linear = True
+        self._shift = Shift.ANY
 
     def chain(self) -> Chain | None:
         result = self._source.outputs[0]
@@ -139,8 +149,15 @@ class _Walk:
                 pending.append((reader.outputs[0], moved))
         if any(sum(read in self._scaled for read in op.inputs) != 1 for op in self._products):
             return None
-        self._linear &= all(_has_no_padding(op) for op in self._sinks)
-        return Chain(self._source, tuple(self._sinks), result.shape[-1], self._linear)
+        if not _has_bias(self._graph, self._source) or not all(map(self._takes_shift, self._sinks)):
+            self._shift = Shift.NONE
+        return Chain(self._source, tuple(self._sinks), result.shape[-1], self._shift)
+
+    def _takes_shift(self, sink: Op) -> bool:
+        """Return whether every result of ``sink`` reads all its weights, so that a constant in is one out."""
+        pads = sink.param("pad_amount")
+        full = sink.type != "TransposeConv2d" and (pads is None or not pads.any())
+        return full and _has_bias(self._graph, sink)
 
     def _through(self, op: Op, tensor: Tensor, axes: Axes) -> Axes | None:
         """Return the axes of the channels behind ``op``, or None if it does not let factors pass."""
@@ -152,7 +169,7 @@ class _Walk:
             return tuple(order.index(axis) for axis in axes)
         if kind in _VIEWS:
             return _regrouped(tensor.shape, result.shape, axes)
-        self._linear = False
+        self._shift = min(self._shift, Shift.BELOW if kind == "Relu" else Shift.NONE)
         if op.inputs[0] is not tensor and kind not in ("ElementWiseMultiply", "MatMul"):
             return None
         if kind in _POSITIVELY_HOMOGENEOUS:
@@ -179,9 +196,8 @@ class _Walk:
         return axes if all(tensor.shape[a] == result.shape[a] for a in axes) else None
 
 
-def _has_no_padding(op: Op) -> bool:
-    pads = op.param("pad_amount")
-    return op.type != "TransposeConv2d" and (pads is None or not pads.any())
+def _has_bias(graph: Graph, op: Op) -> bool:
+    return len(op.inputs) > 2 and _is_own(graph, op, 2)
 
 
 def _regrouped(before: tuple[int, ...], after: tuple[int, ...], axes: Axes) -> Axes | None:

@@ -14,6 +14,9 @@ from xdlc.quant.samples import Sample
 if TYPE_CHECKING:
     from xdlc.runtime.lower import Lowered
 
+QUIET = 1 / 32
+"""Channels with less of the whole range than this count as having it, for other data may hold more."""
+
 
 @dataclass(slots=True)
 class ChannelRanges:
@@ -28,6 +31,23 @@ class ChannelRanges:
     low: Array
     high: Array
     power: Array
+
+    def expected(self) -> ChannelRanges:
+        """Return ranges that other samples are likely to keep.
+
+        The largest of few values says little of the next ones: of channels that are alike, some have seen
+        larger values than others.  So each is granted the ratio of peak to root mean square that any has,
+        within the range of the whole.
+        """
+        import numpy as np
+
+        rms = np.sqrt(self.power)
+        alive = rms > rms.max(initial=0.0) * QUIET
+        ends = []
+        for end in (-self.low, self.high):
+            ratio = (end[alive] / rms[alive]).max(initial=0.0)
+            ends.append(np.maximum(end, np.minimum(ratio * rms, end.max(initial=0.0))))
+        return ChannelRanges(-ends[0], ends[1], self.power)
 
 
 _KINDS = ("ReduceMin", "ReduceMax", "ReduceSumSquare")

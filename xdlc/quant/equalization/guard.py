@@ -12,7 +12,7 @@ from xdlc.quant.rules import is_real, single_name
 from xdlc.quant.samples import Sample, Samples
 
 SAMPLES = 16
-"""Samples that ranges of a trial come from, and as many others that it is judged by, if there are."""
+"""Most samples that ranges of a trial come from, and most others that it is judged by."""
 
 MIN_GAIN = 0.05
 """Least gain in dB for which a change is kept."""
@@ -20,7 +20,7 @@ MIN_GAIN = 0.05
 CERTAINTY = 2.0
 """How many standard errors of its mean over samples a gain has to be."""
 
-MAX_TRIALS = 16
+MAX_TRIALS = 6
 """Most trials for one list of changes."""
 
 _SQUASHING = ("Softmax", "LogSoftmax", "Sigmoid")
@@ -42,8 +42,9 @@ class Guard:
     def __init__(self, job: Job) -> None:
         held = job.samples.first(2 * SAMPLES)
         self._job = job
-        self.seen: list[Sample] = held[:SAMPLES]
-        self._judged: list[Sample] = held[SAMPLES:] or held
+        half = len(held) // 2
+        self.seen: list[Sample] = held[: len(held) - half]
+        self._judged: list[Sample] = held[len(held) - half :] or held
         self._names = judged_tensors(job.graph)
         self._real = self._run(job.model, quantized=False)
 
@@ -110,8 +111,12 @@ def is_gain(before: Array, after: Array) -> bool:
 
 
 def keep_what_helps(
-    guard: Guard, model: Model, changes: Sequence[Change], make: Callable[[Model, Change], None]
-) -> tuple[list[Change], float, float]:
+    guard: Guard,
+    model: Model,
+    changes: Sequence[Change],
+    make: Callable[[Model, Change], None],
+    reached: Array,
+) -> tuple[list[Change], Array]:
     """Find changes that raise the SQNR together; those that do not as a whole are tried in halves.
 
     Args:
@@ -119,13 +124,13 @@ def keep_what_helps(
         model: The float model; it is not changed.
         changes: Independent of each other, those of which most is hoped for first.
         make: Makes a change in a clone of ``model``.
+        reached: SQNR in dB of each sample without them.
 
     Returns:
-        The changes to make, and the mean SQNR in dB without and with them.
+        The changes to make, and the SQNR in dB of each sample with them.
     """
-    start = best = guard.sqnr(model)
     kept: list[Change] = []
-    pending, trials = [list(changes)] if changes and best.size else [], 0
+    pending, trials = [list(changes)] if changes and reached.size else [], 0
     while pending and trials < MAX_TRIALS:
         tried = pending.pop(0)
         twin = model.clone()
@@ -133,9 +138,9 @@ def keep_what_helps(
             make(twin, change)
         found = guard.sqnr(twin)
         trials += 1
-        if is_gain(best, found):
-            kept, best = [*kept, *tried], found
+        if is_gain(reached, found):
+            kept, reached = [*kept, *tried], found
         elif len(tried) > 1:
             half = len(tried) // 2
             pending += [tried[:half], tried[half:]]
-    return kept, float(start.mean()) if start.size else 0.0, float(best.mean()) if best.size else 0.0
+    return kept, reached

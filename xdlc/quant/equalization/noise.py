@@ -13,15 +13,12 @@ from dataclasses import dataclass
 from xdlc.ir import Op
 from xdlc.ir.data import Array
 from xdlc.quant.equalization.chains import Chain
-from xdlc.quant.equalization.channels import ChannelRanges
+from xdlc.quant.equalization.channels import QUIET, ChannelRanges
 from xdlc.quant.equalization.rescale import beside_weight
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.precision import Precision
 
 _EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
-
-_QUIET = 1 / 32
-"""Channels with less of the whole range than this count as having it, for other data may hold more."""
 
 
 @dataclass(slots=True)
@@ -91,8 +88,8 @@ def best_factors(
     before = sum(reader.noise(ones) for reader in readers)
     if not ranges.max() > 0 or not weights.max() > 0 or not before > 0:
         return ones, 0.0
-    ranges = np.maximum(ranges, _QUIET * ranges.max())
-    weights = np.maximum(weights, _QUIET * weights.max())
+    ranges = np.maximum(ranges, QUIET * ranges.max())
+    weights = np.maximum(weights, QUIET * weights.max())
     for of_range in _EXPONENTS:
         for of_weight in _EXPONENTS:
             factors = ranges**of_range / weights**of_weight

@@ -1,10 +1,10 @@
-"""Divides the results of one op by factors per channel and multiplies the weights of its readers."""
+"""Moves factors and constants per channel from one op into the weights and biases of its readers."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir import Graph, Op, Tensor, Transform
 from xdlc.ir.data import Array, TensorData
 from xdlc.quant.equalization.chains import Chain, divided_inputs
 
@@ -31,6 +31,22 @@ def rescale(graph: Graph, chain: Chain, factors: Array) -> None:
         _held(sink, 1).data = _data(sink, 1).transform(partial(_times, factor=spread))
 
 
+def shift(graph: Graph, chain: Chain, constants: Array) -> None:
+    """Take ``constants`` from the results of the chain's source and add what they give to the sinks' biases.
+
+    Args:
+        graph: The graph of the chain.
+        chain: A chain of this graph that constants pass.
+        constants: float64, one per channel.
+    """
+    bias = _data(chain.source, 2)
+    _held(chain.source, 2).data = bias.transform(partial(_plus, summand=-constants))
+    for sink in chain.sinks:
+        weight, bias = _data(sink, 1), _data(sink, 2)
+        function = partial(_with_sum, beside=beside_weight(sink, constants))
+        _held(sink, 2).data = Transform([bias, weight], function, bias.shape, bias.dtype)
+
+
 def beside_weight(sink: Op, channels: Array) -> Array:
     """Return numbers per input channel in a shape that goes with the weight of ``sink``.
 
@@ -53,6 +69,15 @@ def beside_weight(sink: Op, channels: Array) -> Array:
 
 def _times(array: Array, *, factor: Array) -> Array:
     return (array * factor).astype(array.dtype)
+
+
+def _plus(array: Array, *, summand: Array) -> Array:
+    return (array + summand).astype(array.dtype)
+
+
+def _with_sum(bias: Array, weight: Array, *, beside: Array) -> Array:
+    axes = (1,) if weight.ndim == 2 else (0, 1, 2)
+    return (bias + (weight * beside).sum(axis=axes)).astype(bias.dtype)
 
 
 def _held(op: Op, index: int) -> Tensor:

@@ -2,67 +2,122 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdlc.ir import Model, Op
 from xdlc.ir.data import Array
-from xdlc.quant.equalization.chains import find_chains
-from xdlc.quant.equalization.channels import channel_ranges_of
+from xdlc.quant.equalization.chains import Chain, Shift, find_chains
+from xdlc.quant.equalization.channels import ChannelRanges, channel_ranges_of
 from xdlc.quant.equalization.guard import Guard, keep_what_helps
 from xdlc.quant.equalization.noise import best_factors
-from xdlc.quant.equalization.rescale import rescale
+from xdlc.quant.equalization.rescale import rescale, shift
 from xdlc.quant.job import Job
 
 WORTH_TRYING = 0.1
 """Least gain in dB that the noise model has to promise."""
 
+MARGIN = 0.1
+"""How far below all values seen, in parts of their range, constants behind Relu stay."""
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, eq=False)
 class _Plan:
+    """A change of the chain behind one op; ``edit`` makes it."""
+
     name: str
-    factors: Array
+    edit: Callable[..., None]
+    values: Array
     gain: float
 
 
+@dataclass(slots=True)
+class _Outcome:
+    kept: list[_Plan] = field(default_factory=list)
+    refused: list[_Plan] = field(default_factory=list)
+
+
 def equalize(job: Job, name: str, is_source: Callable[[Op], bool]) -> None:
-    """Rescale the chains from some ops where the noise model promises and a trial shows a gain.
+    """Rescale, then shift the chains behind some ops where a trial shows a gain.
+
+    First factors by the ranges that were seen are tried; chains that do not gain by them are tried
+    with more cautious ones.  Last come constants ("high-bias absorption").
 
     Args:
         job: The quantization under way, before calibration; its graph is changed.
         name: The algorithm, for notes.
-        is_source: Which ops may be divided.
+        is_source: Which ops may be changed.
     """
-    chains = find_chains(job.graph, is_source)
+    chains = {chain.source.name: chain for chain in find_chains(job.graph, is_source)}
     if not chains:
         job.notes.append(f"{name}: no op whose channels could be rescaled")
         return
     guard = Guard(job)
-    reads = {sink: sink.inputs[0] for chain in chains for sink in chain.sinks}
-    tensors = list(dict.fromkeys(tensor for tensor in reads.values() if tensor is not None))
-    seen = channel_ranges_of(job.model, tensors, guard.seen)
-    known = {sink: seen[tensor] for sink, tensor in reads.items() if tensor is not None}
-    plans = []
-    for chain in chains:
-        factors, gain = best_factors(chain, known, job.options, job.precision)
-        if gain >= WORTH_TRYING:
-            plans.append(_Plan(chain.source.name, factors, gain))
-    plans.sort(key=lambda plan: -plan.gain)
-
-    def make(model: Model, plan: _Plan) -> None:
-        (chain,) = find_chains(model.main, lambda op: op.name == plan.name)
-        rescale(model.main, chain, plan.factors)
-
-    kept, before, after = keep_what_helps(guard, job.model, plans, make)
-    for plan in kept:
-        make(job.model, plan)
+    seen = _seen(job, guard, chains)
+    before = guard.sqnr(job.model)
+    reached = before
+    rescaled, shifted = _Outcome(), _Outcome()
+    for cautious in (False, True):
+        plans = []
+        for chain in chains.values():
+            if not any(plan.name == chain.source.name for plan in rescaled.kept):
+                known = {s: seen[s].expected() if cautious else seen[s] for s in chain.sinks}
+                factors, gain = best_factors(chain, known, job.options, job.precision)
+                plans.append(_Plan(chain.source.name, rescale, factors, gain))
+        reached = _try(job, guard, plans, rescaled, reached)
+    factors_of = {plan.name: plan.values for plan in rescaled.kept}
+    plans = [_absorption(chain, seen, factors_of.get(key)) for key, chain in chains.items()]
+    reached = _try(job, guard, plans, shifted, reached)
     job.notes.append(
-        f"{name}: {len(kept)} of {len(chains)} chains rescaled, {len(plans) - len(kept)} refused; "
-        f"SQNR of the outputs {before:.1f} dB before, {after:.1f} dB after"
+        f"{name}: {len(rescaled.kept)} of {len(chains)} chains rescaled, {len(shifted.kept)} shifted; "
+        f"SQNR of the outputs {before.mean():.1f} dB before, {reached.mean():.1f} dB after"
     )
-    job.notes += [f"{name}: rescaled behind {plan.name!r}, {plan.gain:.1f} dB less noise" for plan in kept]
-    job.notes += [
-        f"{name}: refused behind {plan.name!r}, the outputs did not gain by it"
-        for plan in plans
-        if plan not in kept
-    ]
+    for done, outcome in (("rescaled", rescaled), ("shifted", shifted)):
+        for plan in outcome.kept:
+            job.notes.append(f"{name}: {done} behind {plan.name!r}, {plan.gain:.1f} dB less noise expected")
+        settled = {plan.name for plan in outcome.kept}
+        for refused in dict.fromkeys(plan.name for plan in outcome.refused if plan.name not in settled):
+            job.notes.append(f"{name}: not {done} behind {refused!r}: the outputs did not gain by it")
+
+
+def _seen(job: Job, guard: Guard, chains: dict[str, Chain]) -> dict[Op, ChannelRanges]:
+    reads = {sink: sink.inputs[0] for chain in chains.values() for sink in chain.sinks}
+    tensors = list(dict.fromkeys(tensor for tensor in reads.values() if tensor is not None))
+    found = channel_ranges_of(job.model, tensors, guard.seen)
+    return {sink: found[tensor] for sink, tensor in reads.items() if tensor is not None}
+
+
+def _try(job: Job, guard: Guard, plans: list[_Plan], outcome: _Outcome, reached: Array) -> Array:
+    """Make those of some changes that help; return the SQNR of each sample with them."""
+    tried = sorted((plan for plan in plans if plan.gain >= WORTH_TRYING), key=lambda plan: -plan.gain)
+    kept, reached = keep_what_helps(guard, job.model, tried, _make, reached)
+    for plan in kept:
+        _make(job.model, plan)
+    outcome.kept += kept
+    outcome.refused += [plan for plan in tried if plan not in kept]
+    return reached
+
+
+def _make(model: Model, plan: _Plan) -> None:
+    (chain,) = find_chains(model.main, lambda op: op.name == plan.name)
+    plan.edit(model.main, chain, plan.values)
+
+
+def _absorption(chain: Chain, seen: dict[Op, ChannelRanges], factors: Array | None) -> _Plan:
+    """Plan to take from each channel the middle of its range, behind Relu what all its values exceed."""
+    import numpy as np
+
+    scale = np.ones(chain.count) if factors is None else factors
+    low = np.min([seen[sink].low for sink in chain.sinks], axis=0) / scale
+    high = np.max([seen[sink].high for sink in chain.sinks], axis=0) / scale
+    constants = np.zeros(chain.count)
+    if chain.shift is Shift.ANY:
+        constants = (low + high) / 2
+    elif chain.shift is Shift.BELOW:
+        # Other samples may hold a little less, which Relu would cut off.
+        constants = np.maximum(low - MARGIN * (high - low), 0.0)
+    before = max(high.max(), 0.0) - min(low.min(), 0.0)
+    after = max((high - constants).max(), 0.0) - min((low - constants).min(), 0.0)
+    gain = 20 * math.log10(before / after) if before > 0 and after > 0 else 0.0
+    return _Plan(chain.source.name, shift, constants, gain)

@@ -1,0 +1,23 @@
+"""SmoothQuant: channels that stand out behind norms and linear layers, moved into the weights behind.
+
+Xiao et al., SmoothQuant: Accurate and Efficient Post-Training Quantization for Large Language
+Models, 2022.  The strength of the move is chosen chain by chain, by the noise it leaves.
+"""
+
+from __future__ import annotations
+
+from xdlc.ir import Op
+from xdlc.quant.algorithms import Stage, algorithm
+from xdlc.quant.equalization.chains import NORMS
+from xdlc.quant.equalization.run import equalize
+from xdlc.quant.job import Job
+
+
+@algorithm("smoothquant", Stage.GRAPH)
+def smoothquant(job: Job) -> None:
+    """Smooth channels behind norms, whose gamma and beta take up the factors, and behind FullyConnected."""
+    equalize(job, "smoothquant", _is_norm_or_linear)
+
+
+def _is_norm_or_linear(op: Op) -> bool:
+    return op.type in (*NORMS, "FullyConnected")
