@@ -1,0 +1,126 @@
+"""Which tensors of a graph hold the tensors of the source that encodings are for."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
+from xdlc.ir import Graph, Model, Tensor
+from xdlc.quant.overrides.override import Override
+from xdlc.quant.overrides.reading import Overrides
+from xdlc.quant.rules import is_real
+
+MOST_NAMED = 20
+"""Names that match nothing for which the nearest tensors are looked up; of more only the number is told."""
+INSIDE = "is inside of an operation, or known beforehand: no tensor of the model holds it"
+
+
+@dataclass(slots=True)
+class Matching:
+    """Encodings and the tensors that they are for.
+
+    Attributes:
+        found: Encodings with the tensors that hold what they are for.
+        left: Names whose encodings have no effect, and why.
+    """
+
+    found: list[tuple[Override, Tensor]] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
+
+
+def source_names(model: Model) -> Mapping[str, list[str]]:
+    """Return the names that the source has for tensors of the main graph, where not just their own."""
+    tensors: dict[str, Any] = model.metadata.get("tensors", {})
+    names: Mapping[str, list[str]] = tensors.get(model.main.name, {})
+    return names
+
+
+def match(model: Model, overrides: Overrides, missing: str) -> Matching:
+    """Return which tensors of the main graph the encodings of a file are for.
+
+    Args:
+        model: The float model, as it was converted.
+        overrides: The encodings.
+        missing: What a name that matches nothing is: ``error`` or ``warn``.
+
+    Raises:
+        UsageError: For names that match nothing, all of them, with the nearest tensors.
+    """
+    graph, others = model.main, source_names(model)
+    holders: dict[str, list[Tensor]] = {}
+    for tensor in graph.tensors.values():
+        for name in others.get(tensor.name, [tensor.name]):
+            holders.setdefault(name, []).append(tensor)
+    gone = set(others.get("", ()))
+    result, unknown = Matching(), list[Override]()
+    for name, override in overrides.entries.items():
+        own = graph.tensors.get(name)
+        tensors = holders.get(name) or ([own] if own is not None else [])
+        reals = [tensor for tensor in tensors if is_real(tensor)]
+        if reals:
+            result.found += [(override, tensor) for tensor in reals]
+        elif tensors:
+            result.left[name] = "holds no reals"
+        elif name in gone:
+            result.left[name] = INSIDE
+        else:
+            unknown.append(override)
+    if unknown:
+        _tell(unknown, holders, overrides.where, missing)
+        result.left |= {override.name: "matches no tensor" for override in unknown}
+    return result
+
+
+def _tell(unknown: list[Override], known: Iterable[str], where: str, missing: str) -> None:
+    names = list(known)
+    problems: list[XdlcError] = [
+        UsageError(
+            f"no tensor is named {override.name!r}",
+            where=override.where,
+            fix=f"{nearest_names(override.name, names) or 'list the tensors with: xdlc-info MODEL'}; "
+            "to go on without it: --override_missing warn",
+        )
+        for override in unknown[:MOST_NAMED]
+    ]
+    more = len(unknown) - MOST_NAMED
+    if more > 0:
+        problems.append(
+            UsageError(
+                f"{more} more name(s) match no tensor",
+                where=where,
+                fix="check that the file belongs to this model",
+            )
+        )
+    if missing == "warn":
+        for problem in problems:
+            text = str(problem).partition("; to go on")[0]
+            warnings.warn(text, stacklevel=2)
+        return
+    raise_all(problems, where=where)
+
+
+def moved(matching: Matching, graph: Graph, new: Mapping[Tensor, Tensor]) -> None:
+    """Let encodings follow static tensors into new shapes; what is no more is left over.
+
+    Args:
+        matching: What was found before; changed.
+        graph: The graph now.
+        new: New static tensors, and the old ones.
+    """
+    heirs: dict[Tensor, list[Tensor]] = {}
+    for tensor, old in new.items():
+        heirs.setdefault(old, []).append(tensor)
+    found: list[tuple[Override, Tensor]] = []
+    for override, tensor in matching.found:
+        holders = list(_present(graph, [tensor, *heirs.get(tensor, ())]))
+        found += [(override, holder) for holder in holders]
+        if not holders:
+            matching.left[override.name] = INSIDE
+    matching.found = found
+
+
+def _present(graph: Graph, tensors: Iterable[Tensor]) -> Iterator[Tensor]:
+    return (tensor for tensor in tensors if graph.tensors.get(tensor.name) is tensor)
