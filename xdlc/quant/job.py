@@ -15,6 +15,7 @@ from xdlc.quant.decide import Decider, watch_list
 from xdlc.quant.decision import Decision
 from xdlc.quant.mixed.record import Raised
 from xdlc.quant.mixed.trials import Evaluate
+from xdlc.quant.given import forget_given
 from xdlc.quant.moves import convert_moves
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement, place
@@ -118,6 +119,7 @@ class Job:
         correct_biases(self.graph, self.placement, self.decision, self.calibration.means)
         apply(self.graph, self.placement, self.decision)
         convert_moves(self.graph, self.placement)
+        forget_given(self.graph)  # of what stays float
         self.notes += self.decision.notes
 
     def trial(self, *, weights_of: Model | None = None) -> Model:

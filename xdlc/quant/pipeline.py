@@ -14,6 +14,9 @@ from xdlc.quant.job import Job
 from xdlc.quant.matmul import matmul_to_fully_connected
 from xdlc.quant.mixed.trials import Evaluate
 from xdlc.quant.options import QuantOptions
+from xdlc.quant.overrides.importing import Importing
+from xdlc.quant.overrides.importing import Source as OverrideSource
+from xdlc.quant.overrides.names import note_names
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision, asked_precision
 from xdlc.quant.report.reporter import PathLike, Reporter
@@ -46,6 +49,8 @@ def quantize(
     tried: Callable[[int], None] | None = None,
     evaluate: Evaluate | None = None,
     min_score: float | None = None,
+    quantization_overrides: OverrideSource | None = None,
+    ignore_quantization_overrides: bool = False,
     **options: Any,
 ) -> Model:
     """Return a quantized copy of a model.
@@ -68,11 +73,15 @@ def quantize(
         evaluate: Tells how good a network is: called with a function that takes arrays by input name and
             gives arrays by output name, it returns a number, the higher the better.
         min_score: What ``evaluate`` has to give at least; mixed precision sees to it.
+        quantization_overrides: File of encodings that win over calibration, or what such a file holds: the
+            vendor's, or AIMET's formats 0.4.0 to 2.1.0.
+        ignore_quantization_overrides: Leave out encodings that tensors of floats have in the model already.
         **options: The fields of :class:`QuantOptions`.
 
     Raises:
-        UsageError: For options that do not fit, an unknown algorithm, no samples, or a sample that does
-            not fit the inputs or holds NaN or infinite values.
+        UsageError: For options that do not fit, an unknown algorithm, no samples, a sample that does
+            not fit the inputs or holds NaN or infinite values, encodings that match no tensor or do not fit.
+        StorageError: If the file of encodings cannot be read.
         ModelError: If weights or activations are NaN or infinite.
         ConstraintError: If the target does not take the widths of an op.
     """
@@ -86,6 +95,7 @@ def quantize(
         )
     algorithms = find_algorithms(_names(asked, evaluate))
     precision = Precision(asked.act_bitwidth, asked.weights_bitwidth)
+    importing = Importing(quantization_overrides, ignore=ignore_quantization_overrides)
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
     again = bool(algorithms) or (reporter is not None and reporter.reads_again)
     with Samples(read_samples(samples, model.main), again=again) as kept:
@@ -93,7 +103,8 @@ def quantize(
         job = Job(model.clone(), asked, used, precision, progress=progress, tried=tried)
         if evaluate is not None and min_score is not None:
             job.evaluate, job.min_score = evaluate, min_score
-        _quantize(job, algorithms, reporter)
+        moved = _quantize(job, algorithms, reporter, importing)
+    note_names(job.model, model, moved)
     sign(job.model, asked)
     return job.model
 
@@ -107,11 +118,17 @@ def _names(options: QuantOptions, evaluate: Evaluate | None) -> list[str]:
     return names
 
 
-def _quantize(job: Job, algorithms: list[Algorithm], reporter: Reporter | None) -> None:
+def _quantize(
+    job: Job, algorithms: list[Algorithm], reporter: Reporter | None, importing: Importing
+) -> dict[str, str]:
+    """Quantize the job's model; return the names of static tensors in new shapes, and the old names."""
     DequantizeWeights(refused_only=False).apply(job.graph)
-    matmul_to_fully_connected(job.graph)
+    importing.match(job)
+    moved = matmul_to_fully_connected(job.graph)
+    importing.give(job, moved)
     _run(job, algorithms, Stage.GRAPH)
     job.precision = asked_precision(job.graph, job.options)
+    importing.settle(job)
     job.place()
     _refuse_quantized(job.placement, job.graph)
     # Early, for calibration takes time; and again, for algorithms may have changed widths.
@@ -120,12 +137,14 @@ def _quantize(job: Job, algorithms: list[Algorithm], reporter: Reporter | None) 
     _run(job, algorithms, Stage.PRECISION)
     job.decide()
     job.notes += check_ops(job.graph, job.placement, job.precision, job.options)
+    importing.conclude(job)
     if reporter is not None:
         reporter.start(job)
     _run(job, algorithms, Stage.WEIGHTS)
     if reporter is not None:
         reporter.finish(job)
     job.finish()
+    return {new.name: old.name for new, old in moved.items()}
 
 
 def _run(job: Job, algorithms: list[Algorithm], stage: Stage) -> None:

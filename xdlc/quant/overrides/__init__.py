@@ -1,6 +1,15 @@
 """Encodings from outside: files of the vendor and of AIMET read, matched with tensors, kept, and written."""
 
+from xdlc.quant.overrides.export import export_encodings, save_encodings
 from xdlc.quant.overrides.override import Grain, Override
 from xdlc.quant.overrides.reading import VERSIONS, Overrides, read_overrides
 
-__all__ = ["VERSIONS", "Grain", "Override", "Overrides", "read_overrides"]
+__all__ = [
+    "VERSIONS",
+    "Grain",
+    "Override",
+    "Overrides",
+    "export_encodings",
+    "read_overrides",
+    "save_encodings",
+]

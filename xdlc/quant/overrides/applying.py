@@ -167,13 +167,3 @@ def settle(job: Job, given: Given) -> None:
                 )
             )
     raise_all(problems, where=given.where)
-
-
-def forget(graph: Graph) -> int:
-    """Take encodings from tensors of floats, as a converter leaves them; return how many there were."""
-    count = 0
-    for tensor in graph.tensors.values():
-        if tensor.encoding is not None and tensor.dtype.is_float:
-            tensor.encoding = None
-            count += 1
-    return count

@@ -1,0 +1,175 @@
+"""Encodings of a quantized model as a file of AIMET's formats, under the names of the source."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from xdlc.container.storage import replace_file
+from xdlc.errors import UsageError
+from xdlc.ir import (
+    AxisScaleOffset,
+    BlockScaleOffset,
+    BlockwiseExpansion,
+    Graph,
+    Model,
+    Op,
+    ScaleOffset,
+    Tensor,
+)
+from xdlc.quant.overrides import flat, legacy, named
+from xdlc.quant.overrides.matching import source_names
+from xdlc.quant.overrides.override import Grain, Override
+from xdlc.quant.overrides.reading import VERSIONS
+from xdlc.quant.rules import is_real, rule_of, why_float
+
+
+def export_encodings(model: Model, version: str = named.VERSION) -> dict[str, Any]:
+    """Return the encodings of a quantized model's main graph as the content of a JSON file.
+
+    Tensors have the names of the source where they are known; what quantization has added is left out.
+    Given back to ``quantize`` with the float model, they lead to the same encodings.  Ops that could be
+    quantized but are not have their results in as floats, which 0.4.0 and 2.0.0 have no entries for.
+
+    Args:
+        model: The quantized model.
+        version: ``0.4.0``, ``0.5.0``, ``0.6.1``, ``1.0.0`` or ``2.0.0``.  In the last, axes are those of
+            ONNX: outputs first; of matrix products last.
+
+    Raises:
+        UsageError: If there is no such version, the model has no encodings, or the version has no form for
+            scales per block or vector codes.
+    """
+    if version not in VERSIONS:
+        raise UsageError(
+            f"encodings have no version {version!r}; known: {', '.join(VERSIONS)}",
+            where="encoding_version",
+            fix=f"use one of {', '.join(VERSIONS)}",
+        )
+    found: dict[str, Override] = {}
+    grids: dict[str, tuple[int, int]] = {}
+    graph = model.main
+    if not any(tensor.dtype.is_fixed for tensor in graph.tensors.values()):
+        raise UsageError(
+            "has no encodings: nothing of it is quantized",
+            where=f"graph {graph.name!r}",
+            fix="quantize the model first",
+        )
+    others = source_names(model)
+    for tensor in _stating(graph, floats=version not in (legacy.VERSIONS[0], flat.VERSION)):
+        names = others.get(tensor.name, [tensor.name])
+        name = tensor.name if tensor.name in names else next(iter(names), None)
+        if name is not None and name not in found:
+            found[name] = _override(graph, tensor, name)
+            if found[name].grain in (Grain.BLOCK, Grain.EXPANSION):
+                op = graph.consumers(tensor)[0]
+                full = op.type == "FullyConnected"
+                grids[name] = (2, tensor.shape[0]) if full else (tensor.rank, tensor.shape[-1])
+    overrides = list(found.values())
+    if version == flat.VERSION:
+        return flat.write(overrides, grids)
+    return named.write(overrides) if version == named.VERSION else legacy.write(overrides, version)
+
+
+def save_encodings(model: Model, path: str | os.PathLike[str], version: str = named.VERSION) -> Path:
+    """Write the encodings of a quantized model to a JSON file, and return its path.
+
+    Raises:
+        UsageError: As ``export_encodings`` does.
+        StorageError: If the file cannot be written.
+    """
+    text = json.dumps(export_encodings(model, version), indent=2, ensure_ascii=False) + "\n"
+    target = Path(path)
+
+    def write(file: IO[bytes]) -> None:
+        file.write(text.encode())
+
+    replace_file(target, write)
+    return target
+
+
+def _stating(graph: Graph, *, floats: bool) -> Iterator[Tensor]:
+    """Iterate over the tensors that a file tells of: first what stays float, then what has encodings."""
+    for op in graph.ops if floats else ():
+        rule = rule_of(op)
+        if rule is None or rule.selects:  # stays float with what it reads
+            continue
+        if any(why_float(op, bits) is None for bits in rule.widths):
+            for tensor in op.outputs:
+                if tensor.dtype.is_float:
+                    yield tensor
+    for tensor in graph.tensors.values():
+        if tensor.dtype.is_fixed and tensor.encoding is not None and is_real(tensor):
+            yield tensor
+
+
+def _override(graph: Graph, tensor: Tensor, name: str) -> Override:
+    kind, encoding = ("param" if tensor.is_static else "activation"), tensor.encoding
+    if tensor.dtype.is_float:
+        return Override(name, kind, tensor.dtype.bits, is_float=True)
+    signed = tensor.dtype.is_signed
+    if isinstance(encoding, ScaleOffset):
+        bits = encoding.bits or tensor.dtype.bits
+        return Override(
+            name,
+            kind,
+            bits,
+            scales=(encoding.scale,),
+            offsets=(encoding.offset - (1 << (bits - 1) if signed else 0),),
+            symmetric=signed and not encoding.offset,
+        )
+    if isinstance(encoding, BlockwiseExpansion):
+        bits, grain, scales = 4, Grain.EXPANSION, tuple(encoding.scales)
+    elif isinstance(encoding, AxisScaleOffset | BlockScaleOffset):
+        bits = encoding.bits or tensor.dtype.bits
+        channels = isinstance(encoding, AxisScaleOffset)
+        grain, scales = Grain.CHANNEL if channels else Grain.BLOCK, tuple(encoding.scales)
+    else:
+        raise UsageError(
+            f"{type(encoding).__name__} has no form in a file of encodings",
+            where=f"tensor {name!r}",
+            fix="export a model whose weights have scales",
+        )
+    if any(encoding.offsets) or not signed:
+        raise UsageError(
+            "has several scales but is not symmetric, which no file of encodings holds",
+            where=f"tensor {name!r}",
+            fix="export a model whose weights are symmetric",
+        )
+    op = graph.consumers(tensor)[0]
+    axis, block_axis = _source_axes(op, tensor, name)
+    size = None
+    if isinstance(encoding, BlockScaleOffset):
+        size = max(encoding.block_shape)
+        if tensor.rank == 4:
+            blocks = tensor.shape[2] // size
+            scales = tuple(
+                scales[block * tensor.shape[3] + out]
+                for out in range(tensor.shape[3])
+                for block in range(blocks)
+            )
+    if isinstance(encoding, BlockwiseExpansion):
+        size = tensor.size // tensor.shape[encoding.axis] // encoding.blocks_per_axis
+    return Override(
+        name,
+        kind,
+        bits,
+        grain=grain,
+        scales=scales,
+        offsets=(-(1 << (bits - 1)),) * len(scales),
+        symmetric=True,
+        axis=axis,
+        block_axis=block_axis if size is not None else None,
+        block_size=size,
+        block_scales=encoding.block_scales if isinstance(encoding, BlockwiseExpansion) else (),
+        block_scale_bits=encoding.block_scale_bits if isinstance(encoding, BlockwiseExpansion) else 0,
+    )
+
+
+def _source_axes(op: Op, tensor: Tensor, name: str) -> tuple[int, int]:
+    """Return the axes of output and input channels in the source's tensor."""
+    turned = op.type.startswith("TransposeConv") or (op.type == "FullyConnected" and name != tensor.name)
+    return (0, 0) if tensor.rank == 1 else ((1, 0) if turned else (0, 1))
