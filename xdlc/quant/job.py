@@ -13,9 +13,9 @@ from xdlc.quant.bias import averaged_inputs, correct_biases
 from xdlc.quant.calibrate import Calibration, calibrate
 from xdlc.quant.decide import Decider, watch_list
 from xdlc.quant.decision import Decision
+from xdlc.quant.given import forget_given
 from xdlc.quant.mixed.record import Raised
 from xdlc.quant.mixed.trials import Evaluate
-from xdlc.quant.given import forget_given
 from xdlc.quant.moves import convert_moves
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement, place

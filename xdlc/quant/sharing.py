@@ -134,7 +134,10 @@ class Sharing:
             for tensor in inputs:
                 if tensor.is_static or not is_real(tensor) or self.find(tensor) is self.find(result):
                     continue
-                if self._is_cheap(op, tensor, width(tensor), width(result)) and self.join(result, tensor):
+                own, shared = width(tensor), width(result)
+                if self.given(result) is None and self.given(tensor) is not None and not shared.within(own):
+                    continue  # the result would be cut off
+                if self._is_cheap(op, tensor, own, shared) and self.join(result, tensor):
                     joined(result)
 
     def _is_cheap(self, op: Op, tensor: Tensor, own: Range, shared: Range) -> bool:

@@ -69,7 +69,8 @@ def give(graph: Graph, matching: Matching, where: str, *, per_channel: bool) -> 
     places: dict[str, str] = {}
     floats: set[str] = set()
     problems: list[XdlcError] = []
-    for override, tensor in matching.found:
+    # Weights tell of the biases beside them.
+    for override, tensor in sorted(matching.found, key=lambda entry: _is_bias(graph, entry[1])):
         if tensor.dtype.is_fixed:
             matching.left[override.name] = _STORED
             continue
@@ -110,6 +111,10 @@ def _is_param(op: Op, index: int) -> bool:
     return rule is not None and (rule.weight or rule.scale_input) and index in (1, 2)
 
 
+def _is_bias(graph: Graph, tensor: Tensor) -> bool:
+    return tensor.is_static and any(_is_param(op, index) and index == 2 for op, index in _uses(graph, tensor))
+
+
 def _float_ops(graph: Graph, tensor: Tensor) -> list[Op]:
     """Return the ops that stay float where a tensor does: what writes it, else what reads it."""
     if tensor.producer is not None:
@@ -127,7 +132,7 @@ def _form(graph: Graph, override: Override, tensor: Tensor, per_channel: bool) -
         if rule is None:
             continue
         if index == 2:
-            return bias_form(override, tensor)
+            return bias_form(override, op, rule, tensor, per_channel=per_channel)
         if rule.weight:
             return weight_form(override, op, rule, tensor, per_channel=per_channel)
     return activation_form(override)

@@ -137,8 +137,16 @@ def _by_block(override: Override, op: Op, rule: OpRule, weight: Tensor, used: in
     return BlockScaleOffset((1, 1, size, 1), turned, (), used)
 
 
-def bias_form(override: Override, bias: Tensor) -> Form:
+def bias_form(override: Override, op: Op, rule: OpRule, bias: Tensor, *, per_channel: bool) -> Form:
     """Return the form of a bias.
+
+    Args:
+        override: The encoding.
+        op: An op that reads the bias.
+        rule: Its rule.
+        bias: The bias.
+        per_channel: Whether the scale of a bias of one element is that of the channel, if the weight, whose
+            encoding is given before, does not tell.
 
     Raises:
         UsageError: If it has not 8 or 32 bits, or as many scales as elements or one.
@@ -162,4 +170,8 @@ def bias_form(override: Override, bias: Tensor) -> Form:
         raise UsageError("has several scales", where=override.where, fix="write one scale, or 32 bits")
     if override.bits == 8:
         return UFIXED8, ScaleOffset(override.scales[0], override.offsets[0])
+    held = op.inputs[1].encoding if op.inputs[1] is not None else None
+    by_channel = per_channel and _channel_axis(op, rule) is not None
+    if bias.shape == (1,) and (by_channel if held is None else isinstance(held, AxisScaleOffset)):
+        return SFIXED32, AxisScaleOffset(0, override.scales)
     return SFIXED32, ScaleOffset(override.scales[0])

@@ -1,0 +1,204 @@
+"""Encodings of a file reach the tensors that they are for, and win."""
+
+import json
+
+import numpy as np
+import pytest
+
+from xdlc.errors import ProblemList, UsageError
+from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, ScaleOffset
+from xdlc.ir.dtype import FLOAT32, SFIXED8, SFIXED16, SFIXED32, UFIXED8, UFIXED16
+from xdlc.quant import quantize
+from xdlc.runtime.cpu import CpuSession
+
+
+def file(activations=None, params=None):
+    return {"activation_encodings": activations or {}, "param_encodings": params or {}}
+
+
+def affine(scale, offset=-128, bits=8, symmetric=False):
+    return [
+        {"bitwidth": bits, "dtype": "int", "is_symmetric": str(symmetric), "scale": scale, "offset": offset}
+    ]
+
+
+def rows(scales, bits=8):
+    return [affine(scale, -(1 << (bits - 1)), bits, True)[0] for scale in scales]
+
+
+FLOAT = [{"bitwidth": 16, "dtype": "float"}]
+
+
+def test_activations_and_params_win(model, samples, tmp_path):
+    path = tmp_path / "o.json"
+    path.write_text(json.dumps(file({"x": affine(0.5, -3)}, {"c1_w": rows(range(1, 9), 4)})))
+    found = quantize(model, samples, quantization_overrides=path).main.tensors
+    assert (found["x"].dtype, found["x"].encoding) == (UFIXED8, ScaleOffset(0.5, -3))
+    assert found["c1_w"].dtype == SFIXED8
+    assert found["c1_w"].encoding == AxisScaleOffset(3, tuple(range(1, 9)), bits=4)
+    scales = tuple(0.5 * scale for scale in range(1, 9))
+    assert (found["c1_b"].dtype, found["c1_b"].encoding) == (SFIXED32, AxisScaleOffset(0, scales))
+    assert model.main.tensors["x"].encoding is None
+    assert model.main.tensors["c1_w"].encoding is None
+
+
+def test_what_shares_an_encoding_follows(model, samples):
+    found = quantize(model, samples, quantization_overrides=file({"r2": affine(0.25, 0)})).main.tensors
+    assert found["r2"].encoding == found["flat"].encoding == found["c2"].encoding == ScaleOffset(0.25, 0)
+
+
+def test_names_of_products_follow_their_weights_into_other_shapes(model, samples):
+    params = {"w": rows([1, 2, 3, 4, 5]), "b": rows([0.5] * 5, 32)}
+    found = quantize(model, samples, quantization_overrides=file({}, params)).main.tensors
+    assert "w" not in found
+    assert found["w_t"].encoding == AxisScaleOffset(0, (1, 2, 3, 4, 5))
+    assert found["b_flat"].encoding == AxisScaleOffset(0, (0.5,) * 5)
+
+
+def test_a_sum_that_became_a_bias_is_left_over(model, samples, tmp_path):
+    quantize(model, samples, quantization_overrides=file({"product": affine(0.5)}))
+
+
+def test_sixteen_bits_in_a_graph_of_eight(model, samples):
+    overrides = file({"r1": affine(0.001, 0, 16), "c1": affine(0.001, -30000, 16)})
+    quantized = quantize(model, samples, quantization_overrides=overrides)
+    found = quantized.main.tensors
+    assert (found["r1"].dtype, found["r1"].encoding) == (UFIXED16, ScaleOffset(0.001, 0))
+    assert (found["c1"].dtype, found["c1"].encoding) == (UFIXED16, ScaleOffset(0.001, -30000))
+    assert found["c2"].dtype == UFIXED8
+    assert np.isfinite(CpuSession(quantized).run(samples[0])["y"]).all()
+
+
+def test_weights_of_sixteen_bits_take_activations_of_as_many(model, samples):
+    weights = {"c1_w": affine(1e-4, -(1 << 15), 16, True)}
+    wide = {"c1": affine(0.001, -30000, 16)}
+    found = quantize(model, samples, quantization_overrides=file(wide, weights)).main.tensors
+    assert (found["c1_w"].dtype, found["c1_w"].encoding) == (SFIXED16, ScaleOffset(1e-4))
+    with pytest.raises(UsageError, match="activations of 8 bits") as caught:
+        quantize(model, samples, quantization_overrides=file({}, weights))
+    assert "param_encodings 'c1_w'" in caught.value.where
+
+
+@pytest.mark.parametrize("overrides", [file({"c1": FLOAT}), file({}, {"c1_w": FLOAT})])
+def test_floats_keep_their_op_float(model, samples, overrides):
+    quantized = quantize(model, samples, quantization_overrides=overrides)
+    (conv,) = [op for op in quantized.main.ops if op.name == "c1_op"]
+    assert all(tensor.dtype == FLOAT32 for tensor in (*conv.inputs, *conv.outputs))
+
+
+def test_float_ops_keep_no_encodings_of_the_file(model, samples):
+    overrides = file({"c1": FLOAT}, {"c1_w": affine(0.1, symmetric=True)})
+    found = quantize(model, samples, quantization_overrides=overrides).main.tensors
+    assert found["c1_w"].encoding is None
+
+
+def test_asymmetric_weights_are_stored_unsigned(model, samples):
+    found = quantize(model, samples, quantization_overrides=file({}, {"c1_w": affine(0.1, -40)})).main.tensors
+    assert (found["c1_w"].dtype, found["c1_w"].encoding) == (UFIXED8, ScaleOffset(0.1, -40))
+
+
+def test_scales_of_blocks(model, samples):
+    entry = {"name": "w", "enc_type": "LPBQ", "dtype": "INT", "bw": 8, "compressed_bw": 4, "is_sym": True}
+    entry |= {
+        "block_size": 4,
+        "scale": [0.1] * 5,
+        "offset": [-128] * 5,
+        "per_block_int_scale": [1, 2, 3, 4] * 5,
+    }
+    overrides = {"version": "1.0.0", "activation_encodings": [], "param_encodings": [entry]}
+    found = quantize(model, samples, quantization_overrides=overrides).main.tensors
+    assert found["w_t"].encoding == BlockwiseExpansion(0, (0.1,) * 5, (0,) * 5, 4, 4, (1, 2, 3, 4) * 5)
+
+
+def test_a_move_between_unequal_encodings_gets_a_convert(model, samples):
+    overrides = file({"r2": affine(0.25, 0), "flat": affine(0.125, -8)})
+    quantized = quantize(model, samples, quantization_overrides=overrides)
+    found = quantized.main.tensors
+    assert found["r2"].encoding == found["flat_moved"].encoding == ScaleOffset(0.25, 0)
+    assert found["flat"].encoding == ScaleOffset(0.125, -8)
+    assert found["flat"].producer.type == "Convert"
+    found = CpuSession(quantized, outputs=["r2", "flat_moved", "flat"]).run(samples[0])
+    wanted = np.clip(np.rint(found["r2"].reshape(4, 16) / 0.125), -8, 247) * 0.125
+    np.testing.assert_allclose(found["flat"], wanted)
+
+
+def test_a_narrow_input_of_a_concat_does_not_clip_the_others(net, samples):
+    n = net(1, 8, 8, 3)
+    one, two = n.conv(n.x, 4, "one"), n.conv(n.x, 4, "two")
+    model = n.done(n.concat([one, two], "y"))
+    found = quantize(model, samples, quantization_overrides=file({"one": affine(1e-3)})).main.tensors
+    assert found["one"].encoding == ScaleOffset(1e-3, -128)
+    assert found["y"].encoding.scale > 1e-2
+
+
+def test_names_that_match_nothing_come_all_at_once(model, samples):
+    overrides = file({"c_1": affine(1), "c1": affine(1)}, {"c2_weight": affine(1)})
+    with pytest.raises(ProblemList) as caught:
+        quantize(model, samples, quantization_overrides=overrides)
+    one, two = caught.value.problems
+    assert "'c_1'" in one.problem
+    assert "nearest: c1" in one.fix
+    assert "'c2_weight'" in two.problem
+    with pytest.warns(UserWarning, match="no tensor is named") as told:
+        found = quantize(
+            model, samples, quantization_overrides=overrides, override_missing="warn"
+        ).main.tensors
+    assert len(told) == 2
+    assert found["c1"].encoding == ScaleOffset(1, -128)
+
+
+def test_many_names_that_match_nothing_are_counted(model, samples):
+    with pytest.raises(ProblemList, match=r"480 more name\(s\)"):
+        quantize(model, samples, quantization_overrides=file({f"no{n}": affine(1) for n in range(500)}))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "problem"),
+    [
+        (file({"c1": affine(1, -8, 4)}), "8 or 16"),
+        (file({"c1": affine(1, 0, 32)}), "8 or 16"),
+        (file({}, {"c1_w": affine(1, -3, 4)}), "not symmetric"),
+        (file({}, {"c1_w": affine(1, -(2**31), 32, True)}), "2, 4, 8 or 16"),
+        (file({}, {"c1_w": rows([1, 2])}), "8 output channels"),
+        (file({}, {"c1_b": affine(1, -3, 32)}), "a bias has 8, or 32"),
+        (file({}, {"c1_b": rows([1, 2], 32)}), "2 scales for 8"),
+        (
+            {"encodings": [{"name": "c1_w", "output_dtype": "int8", "y_scale": [1] * 8, "axis": 1}]},
+            "output channels are on axis 0",
+        ),
+        (
+            {"encodings": [{"name": "r1", "output_dtype": "int8", "y_scale": [1] * 8, "axis": 1}]},
+            "is no weight",
+        ),
+        (
+            {
+                "encodings": [
+                    {"name": "w", "output_dtype": "int4", "y_scale": [[1] * 2], "axis": 1, "block_size": 4}
+                ]
+            },
+            "5 output channels of 4 blocks",
+        ),
+        (
+            {
+                "encodings": [
+                    {"name": "c1_w", "output_dtype": "int4", "y_scale": [[1, 2]], "axis": 1, "block_size": 1}
+                ]
+            },
+            "scales per block",
+        ),
+    ],
+)
+def test_what_a_tensor_cannot_have_is_refused(model, samples, overrides, problem):
+    with pytest.raises(UsageError, match=problem) as caught:
+        quantize(model, samples, quantization_overrides=overrides)
+    assert caught.value.where.startswith("quantization_overrides: ")
+    assert caught.value.fix
+
+
+def test_encodings_of_the_model_can_be_ignored(model, samples):
+    model.main.tensors["r1"].encoding = ScaleOffset(0.5, 0, 8)
+    assert quantize(model, samples).main.tensors["r1"].encoding == ScaleOffset(0.5, 0)
+    found = quantize(model, samples, ignore_quantization_overrides=True).main.tensors
+    assert found["r1"].encoding.scale < 0.4
+    with pytest.raises(UsageError, match="to be ignored"):
+        quantize(model, samples, ignore_quantization_overrides=True, quantization_overrides=file())
