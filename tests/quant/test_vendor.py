@@ -34,6 +34,7 @@ def residual(net):
         {"act_bitwidth_of": dict.fromkeys(("c1", "r1", "add", "r2"), 16)},
         {"act_bitwidth_of": dict.fromkeys(("c3", "s", "silu"), 16)},
         {"act_bitwidth_of": {"r2": 16, "add": 16}, "float_ops": ["s"]},
+        {"float_ops": ["c2", "s"], "float_bitwidth": 16},
     ],
 )
 def test_taken_by_the_compiler_and_equal_within_two_steps(net, vendor_check, tmp_path, options):

@@ -58,7 +58,7 @@ def correct_biases(
     for op in placement.fixed:
         source = _source(graph, op)
         weight, bias = decision.statics.get((op, 1)), decision.statics.get((op, 2))
-        if source is None or weight is None or bias is None or bias[0] is not SFIXED32:
+        if source is None or weight is None or bias is None or bias[0] is not SFIXED32 or not means:
             continue
         static, target = op.inputs[1], op.inputs[2]
         if static is None or target is None or static.data is None or target.data is None:

@@ -167,11 +167,11 @@ def _check_weights(op: Op, acts: int, precision: Precision, soc: Soc) -> None:
     fix = "give the op other widths, or choose another target"
     if not _takes(soc.capabilities, acts, bits):
         raise _refusal(op, soc, _pair(acts, bits), _accepted(soc.capabilities), fix)
-    if bits == 16 and not _has_kernel(op.type, acts, bits):
+    if bits == 16 and not has_kernel(op.type, acts, bits):
         raise _refusal(op, soc, f"{op.type} of {_pair(acts, bits)}", "weights of 8 bits there", fix)
 
 
-def _has_kernel(kind: str, acts: int, bits: int) -> bool:
+def has_kernel(kind: str, acts: int, bits: int) -> bool:
     """Return whether HTP's table of datatypes has an operation with these widths."""
     data, weight = activation_type(acts), weight_type(bits)
     return any(

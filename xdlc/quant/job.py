@@ -13,6 +13,7 @@ from xdlc.quant.bias import averaged_inputs, correct_biases
 from xdlc.quant.calibrate import Calibration, calibrate
 from xdlc.quant.decide import Decider, watch_list
 from xdlc.quant.decision import Decision
+from xdlc.quant.float_types import store_floats
 from xdlc.quant.given import forget_given
 from xdlc.quant.mixed.record import Raised
 from xdlc.quant.mixed.trials import Evaluate
@@ -120,6 +121,7 @@ class Job:
         apply(self.graph, self.placement, self.decision)
         convert_moves(self.graph, self.placement)
         forget_given(self.graph)  # of what stays float
+        store_floats(self.graph, self.options.float_bitwidth)
         self.notes += self.decision.notes
 
     def trial(self, *, weights_of: Model | None = None) -> Model:

@@ -10,6 +10,7 @@ from xdlc.ir import Graph, Model
 from xdlc.passes import DequantizeWeights
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.capabilities import check_ops, check_options
+from xdlc.quant.fallback import spread_encodings
 from xdlc.quant.job import Job
 from xdlc.quant.matmul import matmul_to_fully_connected
 from xdlc.quant.mixed.trials import Evaluate
@@ -94,6 +95,12 @@ def quantize(
             fix="give both: a function, and what it has to return at least",
         )
     algorithms = find_algorithms(_names(asked, evaluate))
+    if asked.enable_float_fallback and algorithms:
+        raise UsageError(
+            f"{algorithms[0].name} needs calibration, which float fallback leaves out",
+            where="enable_float_fallback",
+            fix="leave out one of the two",
+        )
     precision = Precision(asked.act_bitwidth, asked.weights_bitwidth)
     importing = Importing(quantization_overrides, ignore=ignore_quantization_overrides)
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
@@ -129,11 +136,14 @@ def _quantize(
     _run(job, algorithms, Stage.GRAPH)
     job.precision = asked_precision(job.graph, job.options)
     importing.settle(job)
+    if job.options.enable_float_fallback:
+        spread_encodings(job.graph)
     job.place()
     _refuse_quantized(job.placement, job.graph)
     # Early, for calibration takes time; and again, for algorithms may have changed widths.
     check_ops(job.graph, job.placement, job.precision, job.options)
-    job.calibrate()
+    if not job.options.enable_float_fallback:
+        job.calibrate()
     _run(job, algorithms, Stage.PRECISION)
     job.decide()
     job.notes += check_ops(job.graph, job.placement, job.precision, job.options)

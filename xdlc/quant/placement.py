@@ -95,6 +95,8 @@ def place(graph: Graph, precision: Precision) -> Placement:
             continue
         bits = _asked(op, precision)
         reason = "it was asked to stay float" if bits is None else why_float(op, bits) or _why_constants(op)
+        if reason is None and precision.given_only:
+            reason = _why_not_given(op)
         rule = rule_of(op)
         first = op.inputs[0] if op.inputs else None
         if reason is None and rule is not None and rule.selects and first is not None:
@@ -168,6 +170,19 @@ def _why_constants(op: Op) -> str | None:
         values = range_of(tensor.numpy())
         if not values.is_empty and not max(-values.low, values.high) < LARGEST:
             return f"its constant {tensor.name!r} spans {values.low:g} to {values.high:g}"
+    return None
+
+
+def _why_not_given(op: Op) -> str | None:
+    """Return which activation of an op has no encoding in the model, or None if all have one."""
+    for tensor in (*op.inputs, *op.outputs):
+        if (
+            tensor is not None
+            and is_real(tensor)
+            and not tensor.is_static
+            and not isinstance(tensor.encoding, ScaleOffset)
+        ):
+            return f"{tensor.name!r} has no encoding"
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Op
@@ -24,6 +24,7 @@ class Precision:
         acts: Bits of the activations of single ops; None: the op stays float.
         weights: Bits of the weights of single ops.
         statics: Types that store static tensors of given encodings, by the tensor's name.
+        given_only: Whether ops stay float whose activations do not all have encodings in the model.
     """
 
     act_bits: int
@@ -31,6 +32,7 @@ class Precision:
     acts: dict[str, int | None] = field(default_factory=dict)
     weights: dict[str, int] = field(default_factory=dict)
     statics: dict[str, DType] = field(default_factory=dict)
+    given_only: bool = False
 
     def act_bits_of(self, op: Op) -> int | None:
         """Return the bits of what an op reads and writes, or None if the user wants it in float."""
@@ -42,8 +44,7 @@ class Precision:
 
     def copy(self) -> Precision:
         """Return a copy that may be changed."""
-        acts, weights, statics = dict(self.acts), dict(self.weights), dict(self.statics)
-        return Precision(self.act_bits, self.weight_bits, acts, weights, statics)
+        return replace(self, acts=dict(self.acts), weights=dict(self.weights), statics=dict(self.statics))
 
 
 def asked_precision(graph: Graph, options: QuantOptions) -> Precision:
@@ -57,7 +58,9 @@ def asked_precision(graph: Graph, options: QuantOptions) -> Precision:
             activations.
     """
     named = _ops_by_name(graph)
-    precision = Precision(options.act_bitwidth, options.weights_bitwidth)
+    precision = Precision(
+        options.act_bitwidth, options.weights_bitwidth, given_only=options.enable_float_fallback
+    )
     for name, bits in options.act_bitwidth_of.items():
         _check_width("act_bitwidth_of", name, bits, ACT_BITS)
         for op in _find("act_bitwidth_of", name, named):

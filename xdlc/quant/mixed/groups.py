@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdlc.ir import Graph, Op, Tensor
+from xdlc.quant.capabilities import find_target, has_kernel
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement, given_bits
 from xdlc.quant.precision import Precision
 from xdlc.quant.rules import rule_of, single_name
 from xdlc.quant.sharing import Sharing
-from xdlc.targets import find_soc
 
 _WEIGHTED = ("Conv2d", "DepthWiseConv2d", "FullyConnected", "Batchnorm")
 _FUSED = ("Prelu", "HardSwish")
@@ -131,20 +131,23 @@ def _levels(ops: Sequence[Op], acts: int, precision: Precision, options: QuantOp
     """Return the widths of a group from those asked for up to float, each wider than the one before."""
     weighted = [op for op in ops if has_weights(op)]
     asked = precision.weight_bits_of(weighted[0]) if weighted else precision.weight_bits
-    arch = find_soc(options.target).capabilities if options.target else None
+    soc = find_target(options)
     wide = any(16 in rule.widths for op in ops if (rule := rule_of(op)) is not None)
     found = [Level(acts, asked)]
-    if weighted and asked < 8 and not any(op.name in precision.weights for op in weighted):
-        found.append(Level(acts, 8))
-    if wide and acts < 16 and (arch is None or arch.a16w8):
-        found.append(Level(16, found[-1].weights))
     free = (
         weighted
         and options.weights_block_size is None
         and not any(op.name in precision.weights for op in weighted)
     )
-    if free and found[-1].acts == 16 and found[-1].weights < 16 and (arch is None or arch.a16w16):
+    if free and asked < 8:
+        found.append(Level(acts, 8))
+    if wide and acts < 16 and (soc is None or soc.capabilities.a16w8):
+        found.append(Level(16, found[-1].weights))
+    takes_16 = (soc is None or soc.capabilities.a16w16) and all(
+        has_kernel(op.type, 16, 16) for op in weighted
+    )
+    if free and takes_16 and found[-1].acts == 16 and found[-1].weights < 16:
         found.append(Level(16, 16))
-    if arch is None or arch.fp16:
+    if soc is None or soc.fp16:
         found.append(Level(None, asked))
     return tuple(found)

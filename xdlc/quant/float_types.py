@@ -1,0 +1,102 @@
+"""The type of what stays float: float32, or tensors of 16 bits with Cast where others begin."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Origin, Tensor, make_op
+from xdlc.ir.data import Array
+from xdlc.ir.dtype import BFLOAT16, FLOAT16, FLOAT32, DType
+from xdlc.ir.tensor import Role
+from xdlc.opdefs.control_flow import is_control_flow
+
+LARGEST_FLOAT16 = 65504.0
+
+_TYPES: dict[int | str, DType] = {16: FLOAT16, "bf16": BFLOAT16}
+
+
+def store_floats(graph: Graph, float_bitwidth: int | str) -> None:
+    """Store what is float32 between ops in the type asked for.
+
+    Inputs and outputs of the graph keep their type, and so does what ops of other packages and ops that
+    run graphs read and write; a Cast stands between.  Constants beyond the largest float16 become that.
+
+    Args:
+        graph: A graph in its final form.
+        float_bitwidth: 32, 16 or ``"bf16"``.
+    """
+    dtype = _TYPES.get(float_bitwidth)
+    if dtype is None:
+        return
+    for tensor in list(graph.tensors.values()):
+        if tensor.dtype is not FLOAT32:
+            continue
+        narrow = [op for op in graph.consumers(tensor) if _is_free(op)]
+        if tensor.is_static:
+            _store_static(graph, tensor, narrow, dtype)
+        else:
+            _store_activation(graph, tensor, narrow, dtype)
+
+
+def _is_free(op: Op) -> bool:
+    """Return whether an op computes with floats of any type."""
+    reals = [t for t in (*op.inputs, *op.outputs) if t is not None and not t.is_static and t.dtype.is_float]
+    return bool(reals) and op.package == NATIVE_PACKAGE and not is_control_flow(op)
+
+
+def _store_static(graph: Graph, tensor: Tensor, readers: list[Op], dtype: DType) -> None:
+    if not readers or tensor.data is None:
+        return
+    held = tensor
+    if len(readers) < len(graph.consumers(tensor)):
+        held = Tensor(graph.unique_name(f"{tensor.name}_{dtype}"), tensor.shape, tensor.dtype)
+        held.role, held.data = Role.STATIC, tensor.data
+        graph.add_tensor(held)
+        _reroute(graph, readers, tensor, held)
+    largest = LARGEST_FLOAT16 if dtype is FLOAT16 else None
+    held.data = tensor.data.transform(partial(_narrow, dtype=dtype, largest=largest), dtype=dtype.numpy)
+    held.dtype = dtype
+
+
+def _narrow(array: Array, *, dtype: DType, largest: float | None) -> Array:
+    clipped = array if largest is None else array.clip(-largest, largest)
+    return clipped.astype(dtype.numpy)
+
+
+def _store_activation(graph: Graph, tensor: Tensor, readers: list[Op], dtype: DType) -> None:
+    producer = tensor.producer
+    written = producer is not None and _is_free(producer)
+    others = graph.is_output(tensor) or len(readers) < len(graph.consumers(tensor))
+    if written and not others:
+        tensor.dtype = dtype
+        return
+    if not written and not readers:
+        return
+    other = Tensor(
+        graph.unique_name(f"{tensor.name}_{dtype}"), tensor.shape, dtype, dynamic_axes=tensor.dynamic_axes
+    )
+    name = f"{other.name}_op"
+    if producer is None or not written:
+        nodes = producer.origin.nodes if producer is not None else readers[0].origin.nodes
+        cast = make_op(
+            graph, "Cast", [tensor], [other], name=name, origin=Origin(nodes, _reason(tensor, dtype))
+        )
+        if producer is None:
+            graph.insert_before(next(graph.ops), cast)
+        else:
+            graph.insert_after(producer, cast)
+        _reroute(graph, readers, tensor, other)
+        return
+    origin = Origin(producer.origin.nodes, _reason(tensor, dtype))
+    graph.set_output(producer, producer.outputs.index(tensor), other)
+    graph.insert_after(producer, make_op(graph, "Cast", [other], [tensor], name=name, origin=origin))
+    _reroute(graph, readers, tensor, other)
+
+
+def _reason(tensor: Tensor, dtype: DType) -> str:
+    return f"{tensor.name!r} is {tensor.dtype} outside, and ops that stay float compute with {dtype}"
+
+
+def _reroute(graph: Graph, readers: list[Op], old: Tensor, new: Tensor) -> None:
+    for op in readers:
+        graph.set_inputs(op, [new if tensor is old else tensor for tensor in op.inputs])
