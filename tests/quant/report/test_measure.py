@@ -1,4 +1,5 @@
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -366,3 +367,11 @@ def test_held_out_samples_come_from_files_too(net, tmp_path):
     reporter = Reporter(samples=path, trials=0)
     quantize(model, n.samples(2), report=reporter)
     assert reporter.result.samples == 3
+
+
+def test_large_networks_are_measured_with_fewer_samples(net, monkeypatch):
+    n, model = _network(net)
+    monkeypatch.setattr(sys.modules["xdlc.quant.report.measure"], "WORK", 1)
+    report = measure(_job(model, n.samples(2)), n.samples(6, seed=3), trials=0)
+    assert report.samples == 4
+    assert report.unmeasured[0] == "4 of 6 held-out samples were measured: the network is large"

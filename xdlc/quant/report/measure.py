@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from xdlc.errors import UsageError
 from xdlc.ir import Model, Op, ScaleOffset, Tensor
@@ -23,6 +23,11 @@ from xdlc.version import VERSION
 
 Progress = Callable[[int, int], None]
 
+WORK = 1 << 30
+"""Bytes of activations of all samples that are measured, unless ``LEAST`` samples have more."""
+
+LEAST = 4
+
 SHARED = 16
 """Most names that are kept of tensors that share an encoding."""
 
@@ -41,7 +46,7 @@ def measure(
 
     Args:
         job: A job that is decided and not finished.
-        samples: Samples that calibration has not seen.
+        samples: Samples that calibration has not seen; of a large network not all are measured.
         reference: The float model as it was before algorithms touched weights; default: the job's own.
         trials: Most tensors and weights to quantize alone; default: as many as a bounded amount of work
             allows, the worst first.
@@ -53,7 +58,8 @@ def measure(
     if not samples:
         raise UsageError("no held-out samples were given", where="report", fix="give at least one sample")
     subject = Subject(job, reference or job.model, samples)
-    count = _Count(progress)
+    given, count = len(samples), _Count(progress)
+    samples = subject.samples = samples[: max(LEAST, WORK // max(1, subject.activation_bytes))]
     parts = sum(1 for _ in groups(subject.activations))
     count.total = len(samples) * (parts + 1)
     found = measure_activations(subject, count.step)
@@ -77,8 +83,15 @@ def measure(
         tuple(sorted(tensors, key=lambda tensor: _worst_first(tensor.isolated, tensor.order))),
         tuple(_exceptions(job)),
         (*job.notes, *job.decision.notes),
-        () if left is None else (left,),
+        tuple(_unmeasured(given, len(samples), left)),
     )
+
+
+def _unmeasured(given: int, measured: int, left: str | None) -> Iterator[str]:
+    if measured < given:
+        yield f"{measured} of {given} held-out samples were measured: the network is large"
+    if left is not None:
+        yield left
 
 
 class _Count:

@@ -27,7 +27,7 @@ class Reporter:
             :func:`~xdlc.quant.samples.read_samples` takes them; default: some of the calibration samples
             are held out.
         every: How many samples are calibrated with for each that is held out, and one more.
-        most: Most samples that are measured.
+        most: Most samples that are measured; of large networks it may be fewer.
         trials: Most tensors and weights to quantize alone; default: what a bounded amount of work allows.
         progress: Called with the number of runs done and of all.
 
@@ -44,7 +44,7 @@ class Reporter:
         samples: Source | None = None,
         *,
         every: int = 5,
-        most: int = 8,
+        most: int = 64,
         trials: int | None = None,
         progress: Progress | None = None,
     ) -> None:

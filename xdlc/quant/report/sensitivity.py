@@ -20,7 +20,7 @@ from xdlc.quant.rules import is_real, rule_of
 WORK = 1 << 33
 """Bytes of activations that all trials together may compute: about ten seconds."""
 
-MOST_SAMPLES = 8
+MOST_SAMPLES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def plan_trials(
         if quality.weights.signal or quality.weights.noise:
             rated.append((quality.weights.db, Trial(tensor, weights=True)))
     rated.sort(key=lambda pair: pair[0])
-    runs = max(1, WORK // max(1, 4 * sum(tensor.size for tensor in subject.activations)))
+    runs = max(1, WORK // max(1, subject.activation_bytes))
     samples = min(len(subject.samples), MOST_SAMPLES)
     samples = max(1, min(samples, runs // max(1, len(rated))))
     count = min(len(rated), max(1, runs // samples) if most is None else most)

@@ -60,6 +60,11 @@ class Subject:
         made = [tensor for op in self.graph.ops for tensor in op.outputs]
         return [tensor for tensor in (*self.graph.inputs, *made) if is_real(tensor) and tensor.size]
 
+    @property
+    def activation_bytes(self) -> int:
+        """Bytes of all activations of a sample as float32."""
+        return 4 * sum(tensor.size for tensor in self.activations)
+
     @cached_property
     def stored_statics(self) -> dict[tuple[str, int], Tensor]:
         """Static tensors of the quantized model by op and input."""
