@@ -442,6 +442,14 @@ class Builder:
         order, value = next(iter(self._stored[tensor].items()))
         return value, order
 
+    def read_stored_as(self, tensor: Tensor, order: Perm) -> str:
+        """Return the stored integers of a rounded tensor in an axis order."""
+        self._stored_forms(tensor)
+        held = self._stored[tensor]
+        if order not in held:
+            held[order] = self._reordered(tensor, held, order)
+        return held[order]
+
     def write_stored(self, tensor: Tensor, value: str, perm: Perm) -> None:
         """Make integers the stored ones of a rounded tensor."""
         self._stored[tensor] = {perm: value}

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from xdlc.errors import ModelError
 from xdlc.ir import Op
+from xdlc.ir.stored import unpacked
 from xdlc.runtime import args, qdq
 from xdlc.runtime.builder import Builder, channels_first
 from xdlc.runtime.registry import lowering
+from xdlc.runtime.wide import is_wide, wide_product
 
 
 @lowering("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d")
@@ -20,16 +25,25 @@ def conv(op: Op, b: Builder) -> None:
     depthwise = op.type.startswith("DepthWise")
     order = channels_first(source.rank)
     to_onnx = (count + 1, count, *range(count))
+    window: dict[str, Any] = {
+        "kernel_shape": list(weight.shape[:count]),
+        "strides": args.integers(op, "stride", count),
+        "dilations": args.integers(op, "dilation", count, default=1),
+        "pads": args.pads(op, count),
+        "group": source.shape[-1] if depthwise else int(op.param("group", 1)),
+    }
+    if is_wide(b, source, weight, bias, target):
+        taps = b.initializer(weight.name, unpacked(weight).transpose(to_onnx))
+
+        def product(value: str, zero: str) -> str:
+            return b.node("ConvInteger", [value, taps, zero], **window)
+
+        whole = depthwise and (window["strides"] != [1] * count or math.prod(weight.shape[:count]) == 1)
+        stored = b.read_stored_as(source, order)
+        made = wide_product(b, source, weight, bias, target, stored, 1, product, whole=whole)
+        b.write_stored(target, made, order)
+        return
     inputs = [b.read(source, order), b.read(weight, to_onnx)]
     if bias is not None:
         inputs.append(qdq.bias(b, bias, source, weight, axis=count + 1))
-    value = b.node(
-        "Conv",
-        inputs,
-        kernel_shape=list(weight.shape[:count]),
-        strides=args.integers(op, "stride", count),
-        dilations=args.integers(op, "dilation", count, default=1),
-        pads=args.pads(op, count),
-        group=source.shape[-1] if depthwise else int(op.param("group", 1)),
-    )
-    b.write(target, value, order)
+    b.write(target, b.node("Conv", inputs, **window), order)

@@ -6,9 +6,11 @@ import math
 
 from xdlc.errors import ModelError
 from xdlc.ir import Op
+from xdlc.ir.stored import unpacked
 from xdlc.runtime import args, qdq
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.registry import lowering
+from xdlc.runtime.wide import is_wide, wide_product
 
 
 @lowering("FullyConnected")
@@ -23,17 +25,30 @@ def fully_connected(op: Op, b: Builder) -> None:
     if weight.rank != 2 or not source.rank or source.size % max(weight.shape[1], 1):
         raise ModelError(f"weights of shape {list(weight.shape)} do not fit input {list(source.shape)}")
     units, width = weight.shape
+    flat = target.rank == 2 and target.shape[1] == units
+    if not flat and math.prod(target.shape) != source.size // width * units:
+        raise ModelError(f"output {list(target.shape)} does not hold {units} numbers a row")
+    shape = (-1 if 0 in target.dynamic_axes else target.shape[0], *target.shape[1:])
+    is_matrix = source.rank == 2 and source.shape[1] == width
+    if is_wide(b, source, weight, bias, target):
+        rows = b.initializer(weight.name, unpacked(weight).transpose((1, 0)))
+
+        def product(value: str, zero: str) -> str:
+            return b.node("MatMulInteger", [value, rows, zero])
+
+        stored = b.read_stored_as(source, tuple(range(source.rank)))
+        stored = stored if is_matrix else b.reshape(stored, (-1, width))
+        made = wide_product(b, source, weight, bias, target, stored, 1, product)
+        b.write_stored(target, made if flat else b.reshape(made, shape), tuple(range(target.rank)))
+        return
     value = b.read(source)
-    if source.rank != 2 or source.shape[1] != width:
+    if not is_matrix:
         value = b.reshape(value, (-1, width))
     inputs = [value, b.read(weight)]
     if bias is not None:
         inputs.append(qdq.bias(b, bias, source, weight, axis=0))
     value = b.node("Gemm", inputs, transB=1)
-    if target.rank != 2 or target.shape[1] != units:
-        if math.prod(target.shape) != source.size // width * units:
-            raise ModelError(f"output {list(target.shape)} does not hold {units} numbers a row")
-        lead = -1 if 0 in target.dynamic_axes else target.shape[0]
-        b.write_reshaped(target, value, (lead, *target.shape[1:]))
-        return
-    b.write(target, value)
+    if flat:
+        b.write(target, value)
+    else:
+        b.write_reshaped(target, value, shape)

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from xdlc.ir import Op
+from xdlc.ir import Op, Tensor
 from xdlc.runtime import args
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.registry import lowering
+from xdlc.runtime.wide import are_wide
+from xdlc.runtime.wide_matmul import is_centred, write_wide
 
 
 @lowering("MatMul")
 def matmul(op: Op, b: Builder) -> None:
     """Lower to MatMul, transposed operands read in that axis order."""
-    values = []
-    for index in (0, 1):
-        tensor = args.operand(op, index)
-        order = list(range(tensor.rank))
-        if op.param(f"transpose_in{index}", False) and tensor.rank > 1:
-            order[-2:] = order[-1], order[-2]
-        values.append(b.read(tensor, order))
-    value = b.node("MatMul", values)
-    bias = args.optional(op, 2)
+    first, second, bias = args.operand(op, 0), args.operand(op, 1), args.optional(op, 2)
+    orders = [_order(op, index, tensor) for index, tensor in enumerate((first, second))]
+    target = args.result(op)
+    if bias is None and are_wide(b, first, second, target) and is_centred(second):
+        write_wide(b, first, second, target, orders)
+        return
+    value = b.node("MatMul", [b.read(first, orders[0]), b.read(second, orders[1])])
     if bias is not None:
         value = b.node("Add", [value, b.read(bias)])
-    b.write(args.result(op), value)
+    b.write(target, value)
+
+
+def _order(op: Op, index: int, tensor: Tensor) -> tuple[int, ...]:
+    order = list(range(tensor.rank))
+    if op.param(f"transpose_in{index}", False) and tensor.rank > 1:
+        order[-2:] = order[-1], order[-2]
+    return tuple(order)
