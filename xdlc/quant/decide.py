@@ -11,6 +11,7 @@ from xdlc.quant.grid import (
     asymmetric,
     centred,
     representable,
+    second_factor,
     softmax_top,
     stored_form,
     unit_encoding,
@@ -151,8 +152,9 @@ class Decider:
         low = self._fixed_low(tensor, values)
         if low is not None:
             return dtype, unit_encoding(low, dtype.bits, softmax_top(values.high, dtype.bits))
-        middle = self._symmetric or (dtype.bits == 16 and self._is_read_centred(tensor))
-        return dtype, (centred if middle else asymmetric)(values, dtype.bits)
+        if dtype.bits == 16 and self._is_read_centred(tensor):
+            return dtype, second_factor(values)
+        return dtype, (centred if self._symmetric else asymmetric)(values, dtype.bits)
 
     def _is_read_centred(self, tensor: Tensor) -> bool:
         """Return whether an op reads a tensor of the group where 16 bits need the zero in the middle."""

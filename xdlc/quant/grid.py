@@ -69,6 +69,18 @@ def centred(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> ScaleO
     return ScaleOffset(as_float32(scale), -(1 << (bits - 1)))
 
 
+def second_factor(values: Range) -> ScaleOffset:
+    """Return the 16-bit encoding of what HTP multiplies another activation by.
+
+    The zero is in the middle, and no more than 0x7F7F steps above it are used: two signed bytes, which HTP
+    takes it apart into, hold no more.
+
+    Args:
+        values: Finite range; an empty one counts as [0, 0].
+    """
+    return centred(Range(min(values.low, 0.0), max(values.high, 0.0) * 0x7FFF / 0x7F7F), 16)
+
+
 def symmetric_scale(largest: float, bits: int) -> float:
     """Return the scale of a signed encoding with offset 0 for values of magnitude up to ``largest``."""
     return as_float32(max(largest / ((1 << (bits - 1)) - 1), MIN_SCALE))

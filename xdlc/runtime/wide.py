@@ -11,7 +11,8 @@ So eight bits of the accumulator are lost, which is steps of the output where we
 x = 256 * high + low, and ``floor(sum(w * x) / 256) = sum(w * high) + floor(sum(w * low) / 256)``: two
 integer products of bytes give the same numbers to the bit.
 
-Depthwise convolutions with strides or of a single tap keep the whole accumulator, but 15 bits of m:
+Depthwise convolutions with strides, or of a single tap, but not both, keep the whole accumulator and 15 bits
+of m:
 
     result = round(M * (sum(w * (x + offset)) + b - round(output offset / m)))
 

@@ -38,7 +38,9 @@ def conv(op: Op, b: Builder) -> None:
         def product(value: str, zero: str) -> str:
             return b.node("ConvInteger", [value, taps, zero], **window)
 
-        whole = depthwise and (window["strides"] != [1] * count or math.prod(weight.shape[:count]) == 1)
+        # Strides or a single tap, but not both.
+        strided = window["strides"] != [1] * count
+        whole = depthwise and strided != (math.prod(weight.shape[:count]) == 1)
         stored = b.read_stored_as(source, order)
         made = wide_product(b, source, weight, bias, target, stored, 1, product, whole=whole)
         b.write_stored(target, made, order)

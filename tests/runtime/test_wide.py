@@ -1,0 +1,166 @@
+"""16-bit products: the formula that was read off HTP, in numpy, against the graph that we run."""
+
+import numpy as np
+import pytest
+
+import xdlc
+from xdlc.ir import AxisScaleOffset, Graph, Model, ScaleOffset, Tensor, make_op, static, u32
+from xdlc.ir import dtype as dt
+from xdlc.runtime import CpuSession
+
+INPUT, WEIGHT = 0.001, 0.01
+
+
+def half_down(values):
+    return np.ceil(values - 0.5)
+
+
+def fifteen_bits(value):
+    unit = 2.0 ** (np.floor(np.log2(value)) - 14)
+    return np.round(value / unit) * unit
+
+
+class Product:
+    """One op with static weights, and what goes in."""
+
+    def __init__(self, kind, taps, channels, units, offset, *, stride=1, multiplier=0.003, rows=12):
+        rng = np.random.default_rng(0)
+        self.stride, self.offset = stride, offset
+        matrix = kind == "FullyConnected"
+        shape = (rows, channels) if matrix else (1, rows, rows, channels)
+        depth = 1 if kind.startswith("Depth") else channels
+        self.x = rng.integers(0, 65536, shape).astype(np.uint16)
+        wide = (units, channels) if matrix else (taps, taps, depth, units)
+        self.weights = rng.integers(-127, 128, wide)
+        self.bias = rng.integers(-(10**6), 10**6, units)
+        scales = (WEIGHT * rng.uniform(0.5, 1.5, units)).astype(np.float32)
+        graph = Graph("g")
+        encoding = ScaleOffset(INPUT, offset)
+        entry = graph.add_input(Tensor("x", shape, dt.UFIXED16, encoding))
+        held = AxisScaleOffset(0 if matrix else 3, tuple(map(float, scales)))
+        inputs = [
+            entry,
+            static("w", self.weights.astype(np.int8), dt.SFIXED8, held),
+            static(
+                "b",
+                self.bias.astype(np.int32),
+                dt.SFIXED32,
+                AxisScaleOffset(0, tuple(float(INPUT * scale) for scale in scales)),
+            ),
+        ]
+        size = (rows - taps) // stride + 1
+        result = ScaleOffset(INPUT * WEIGHT / multiplier, -32768)
+        target = Tensor("y", (rows, units) if matrix else (1, size, size, units), dt.UFIXED16, result)
+        params = {}
+        if not matrix:
+            params = {
+                "stride": static("s", np.full(2, stride, np.uint32)),
+                "pad_amount": static("p", np.zeros((2, 2), np.uint32)),
+                "dilation": static("d", np.ones(2, np.uint32)),
+            }
+        if kind == "Conv2d":
+            params["group"] = u32(1)
+        graph.append(make_op(graph, kind, inputs, [target], params, name="op"))
+        graph.add_output(target)
+        self.model = Model({"g": graph})
+        self.multipliers = scales.astype(np.float64) * (encoding.scale / result.scale)
+        self.size = size
+
+    def raw(self, x):
+        """Return the sums of weights times ``x``."""
+        x = x.astype(np.int64)
+        if x.ndim == 2:
+            return x @ self.weights.T
+        taps = self.weights.shape[0]
+        reach = self.stride * (self.size - 1) + 1
+        total = 0
+        for row in range(taps):
+            for column in range(taps):
+                part = x[:, row : row + reach : self.stride, column : column + reach : self.stride]
+                held = self.weights[row, column]
+                total = total + (part * held[0] if held.shape[0] == 1 else part @ held)
+        return total
+
+    def expected(self, *, whole):
+        sums = self.weights.sum(axis=1) if self.weights.ndim == 2 else self.weights.sum(axis=(0, 1, 2))
+        if whole:
+            exact = self.raw(self.x) + self.offset * sums + self.bias
+            lifted = exact + np.round(32768 / self.multipliers)
+            steps = np.floor(lifted * fifteen_bits(self.multipliers) + 0.5)
+        else:
+            rest = half_down(self.offset * sums / 256) + np.trunc(self.bias / 256)
+            steps = np.round((np.floor(self.raw(self.x) / 256) + rest) * 256 * self.multipliers) + 32768
+        return np.clip(steps, 0, 65535).astype(np.uint16)
+
+
+CASES = {
+    "convolution": (("Conv2d", 3, 8, 16, -30001), False),
+    "one tap": (("Conv2d", 1, 40, 8, 0), False),
+    "depthwise": (("DepthWiseConv2d", 3, 16, 16, -12345), False),
+    "depthwise one tap": (("DepthWiseConv2d", 1, 16, 16, -12345), True),
+    "rows": (("FullyConnected", 1, 64, 32, -77), False),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_equal_to_the_formula(case):
+    arguments, whole = CASES[case]
+    product = Product(*arguments)
+    found = CpuSession(product.model).run({"x": product.x}, native=True)["y"]
+    np.testing.assert_array_equal(found, product.expected(whole=whole))
+
+
+def test_depthwise_with_strides_keeps_the_whole_accumulator():
+    product = Product("DepthWiseConv2d", 5, 16, 16, -40000, stride=2)
+    found = CpuSession(product.model).run({"x": product.x}, native=True)["y"]
+    np.testing.assert_array_equal(found, product.expected(whole=True))
+
+
+@pytest.mark.vendor
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("case", CASES)
+def test_equal_to_htp(vendor_check, case, stride):
+    arguments, _ = CASES[case]
+    product = Product(*arguments, stride=stride if "Conv2d" in arguments[0] else 1)
+    found = CpuSession(product.model).run({"x": product.x}, native=True)["y"].astype(np.int64)
+    emulated = xdlc.run(product.model, {"x": product.x}, runtime="htp", native=True)["y"]
+    steps = np.abs(found - emulated)
+    assert steps.max() <= 1
+    assert np.count_nonzero(steps) < 0.01 * steps.size
+
+
+def matmul(offset):
+    rng = np.random.default_rng(1)
+    x = rng.integers(0, 65536, (1, 2, 12, 20)).astype(np.uint16)
+    w = rng.integers(0, 65536, (1, 2, 20, 8)).astype(np.uint16)
+    graph = Graph("g")
+    inputs = [
+        graph.add_input(Tensor("x", x.shape, dt.UFIXED16, ScaleOffset(INPUT, offset))),
+        graph.add_input(Tensor("w", w.shape, dt.UFIXED16, ScaleOffset(0.0001, -32768))),
+    ]
+    target = Tensor("y", (1, 2, 12, 8), dt.UFIXED16, ScaleOffset(0.01, -32768))
+    graph.append(make_op(graph, "MatMul", inputs, [target], {}, name="op"))
+    graph.add_output(target)
+    return Model({"g": graph}), {"x": x, "w": w}
+
+
+@pytest.mark.parametrize("offset", [0, -20001, -32768])
+def test_products_of_activations_are_equal_to_the_formula(offset):
+    model, feeds = matmul(offset)
+    found = CpuSession(model).run(feeds, native=True)["y"]
+    w = np.minimum(feeds["w"].astype(np.int64) - 32768, 0x7F7F)
+    raw = feeds["x"].astype(np.int64) @ w
+    total = np.floor(raw / 65536) + half_down(offset * w.sum(axis=-2, keepdims=True) / 65536)
+    entry, other = (tensor.encoding.scale for tensor in model.main.inputs)
+    factor = 65536 * entry * other / model.main.outputs[0].encoding.scale
+    np.testing.assert_array_equal(found, np.clip(np.round(total * factor) + 32768, 0, 65535))
+
+
+@pytest.mark.vendor
+@pytest.mark.parametrize("offset", [0, -20001, -32768])
+def test_products_of_activations_are_equal_to_htp(vendor_check, offset):
+    model, feeds = matmul(offset)
+    found = CpuSession(model).run(feeds, native=True)["y"].astype(np.int64)
+    steps = np.abs(found - xdlc.run(model, feeds, runtime="htp", native=True)["y"])
+    assert steps.max() <= 1
+    assert np.count_nonzero(steps) < 0.02 * steps.size
