@@ -113,6 +113,7 @@ def quantize(
         moved = _quantize(job, algorithms, reporter, importing)
     note_names(job.model, model, moved)
     sign(job.model, asked)
+    importing.sign(job.model)
     return job.model
 
 

@@ -3,8 +3,10 @@
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from xdlc.errors import ProblemList, StorageError, UsageError, XdlcError
+from xdlc.errors import ProblemList, StorageError, UsageError, XdlcError, each_problem
 from xdlc.quant.overrides import read_overrides, reading
 
 GOOD = {"bitwidth": 8, "scale": 0.1, "offset": 0}
@@ -149,3 +151,42 @@ def test_a_name_has_one_encoding():
     assert len(read_overrides({"encodings": [entry, dict(entry)]}).entries) == 1
     with pytest.raises(XdlcError, match="second encoding"):
         read_overrides({"encodings": [entry, entry | {"y_scale": 0.2}]})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+FILES = [
+    legacy([GOOD | {"min": 0, "max": 25.5, "dtype": "int", "is_symmetric": "False"}]),
+    named(),
+    named(**LPBQ, per_block_int_scale=[1]),
+    flat(y_zero_point=0, axis=0, block_size=1),
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(FILES), st.data())
+def test_any_value_anywhere_is_read_or_refused(content, data):
+    content = json.loads(json.dumps(content))
+    place, depth = content, data.draw(st.integers(1, 4))
+    for _ in range(depth - 1):
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        inner = [key for key in keys if isinstance(place[key], dict | list) and place[key]]
+        if not inner:
+            break
+        place = place[data.draw(st.sampled_from(inner))]
+    keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+    place[data.draw(st.sampled_from(keys))] = data.draw(JSON)
+    try:
+        entries = read_overrides(content).entries
+    except XdlcError as error:
+        entries, problems = {}, each_problem(error)
+    else:
+        problems = ()
+    assert all(problem.where and problem.fix for problem in problems)
+    for entry in entries.values():
+        steps = (1 << entry.bits) - 1
+        assert all(2.0**-126 <= scale <= 2.0**127 for scale in entry.scales)
+        assert all(-steps <= offset <= 0 for offset in entry.offsets)

@@ -55,8 +55,28 @@ def test_names_of_products_follow_their_weights_into_other_shapes(model, samples
     assert found["b_flat"].encoding == AxisScaleOffset(0, (0.5,) * 5)
 
 
-def test_a_sum_that_became_a_bias_is_left_over(model, samples, tmp_path):
-    quantize(model, samples, quantization_overrides=file({"product": affine(0.5)}))
+def test_a_product_whose_sum_is_stored_alone_is_left_over(model, samples):
+    quantized = quantize(
+        model, samples, quantization_overrides=file({"product": affine(0.5), "x": affine(0.5)})
+    )
+    assert "product" not in quantized.main.tensors
+    args = quantized.metadata["history"][-1]["args"]
+    # Filled are c1, r1, c2, r2, flat, total, y, and three weights with biases.
+    assert args["quantization_overrides"] == "1 matched, 13 filled, 1 left"
+
+
+def test_names_inside_of_fused_operations_are_left_over(model, samples):
+    model.metadata["tensors"] = {"net": {"r1": ["r1", "alias"], "": ["inner"]}}
+    overrides = file({"alias": affine(0.5, 0), "inner": affine(1)})
+    quantized = quantize(model, samples, quantization_overrides=overrides)
+    assert quantized.main.tensors["r1"].encoding == ScaleOffset(0.5, 0)
+    assert quantized.metadata["history"][-1]["args"]["quantization_overrides"].endswith("1 left")
+
+
+def test_two_names_of_one_tensor_have_one_encoding(model, samples):
+    model.metadata["tensors"] = {"net": {"r1": ["r1", "alias"]}}
+    with pytest.raises(UsageError, match="gives another encoding"):
+        quantize(model, samples, quantization_overrides=file({"alias": affine(1), "r1": affine(2)}))
 
 
 def test_sixteen_bits_in_a_graph_of_eight(model, samples):

@@ -166,7 +166,7 @@ def test_weights_of_all_encodings(tmp_path, encoding, dtype):
                 "compressed_bw": 4,
                 "block_size": 4,
                 "scale": [0.5, 0.25, 0.5, 1.0],
-                "offset": [-8] * 4,
+                "offset": [-128] * 4,
                 "per_block_int_scale": [1, 2, 3, 4, 5, 6, 7, 8],
             },
         ),

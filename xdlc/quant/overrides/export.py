@@ -25,6 +25,7 @@ from xdlc.quant.overrides.matching import source_names
 from xdlc.quant.overrides.override import Grain, Override
 from xdlc.quant.overrides.reading import VERSIONS
 from xdlc.quant.rules import is_real, rule_of, why_float
+from xdlc.runtime.export.aimet import by_channel
 
 
 def export_encodings(model: Model, version: str = named.VERSION) -> dict[str, Any]:
@@ -144,13 +145,7 @@ def _override(graph: Graph, tensor: Tensor, name: str) -> Override:
     size = None
     if isinstance(encoding, BlockScaleOffset):
         size = max(encoding.block_shape)
-        if tensor.rank == 4:
-            blocks = tensor.shape[2] // size
-            scales = tuple(
-                scales[block * tensor.shape[3] + out]
-                for out in range(tensor.shape[3])
-                for block in range(blocks)
-            )
+        scales = tuple(by_channel(scales, tensor))
     if isinstance(encoding, BlockwiseExpansion):
         size = tensor.size // tensor.shape[encoding.axis] // encoding.blocks_per_axis
     return Override(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xdlc.errors import UsageError
-from xdlc.ir import Tensor
+from xdlc.ir import Model, Tensor
 from xdlc.quant.given import forget_given
 from xdlc.quant.job import Job
 from xdlc.quant.overrides.applying import Given, give, settle
@@ -41,6 +41,7 @@ class Importing:
         self._ignore = ignore
         self._matching = Matching()
         self._given: Given | None = None
+        self._summary = ""
 
     def match(self, job: Job) -> None:
         """Find the tensors of the float model, before it is changed.
@@ -82,7 +83,8 @@ class Importing:
         """Note how many encodings were matched, filled in and left, once all are decided."""
         if self._given is None:
             return
-        job.notes.append(f"overrides: {self._given.summary(job.decision)}")
+        self._summary = self._given.summary(job.decision)
+        job.notes.append(f"overrides: {self._summary}")
         reasons: dict[str, list[str]] = {}
         for name, reason in self._given.left.items():
             reasons.setdefault(reason, []).append(name)
@@ -90,7 +92,7 @@ class Importing:
             more = f" and {len(names) - 5} more" if len(names) > 5 else ""
             job.notes.append(f"override left, {reason}: {', '.join(names[:5])}{more}")
 
-    @property
-    def where(self) -> str | None:
-        """The file, None without one."""
-        return None if self._overrides is None else self._overrides.where
+    def sign(self, model: Model) -> None:
+        """Add to the last step of the history what became of the encodings."""
+        if self._overrides is not None:
+            model.metadata["history"][-1]["args"]["quantization_overrides"] = self._summary

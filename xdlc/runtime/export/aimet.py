@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from xdlc.container.storage import replace_file
 from xdlc.errors import UnsupportedOp
@@ -22,6 +22,8 @@ from xdlc.ir import (
     ScaleOffset,
     Tensor,
 )
+
+T = TypeVar("T")
 
 VERSION = "1.0.0"
 SUFFIX = ".encodings"
@@ -72,14 +74,16 @@ def _entry(tensor: Tensor) -> dict[str, Any]:
     if isinstance(encoding, AxisScaleOffset):
         return _affine("PER_CHANNEL", tensor, encoding.scales, encoding.offsets, encoding.bits)
     if isinstance(encoding, BlockScaleOffset):
-        made = _affine("PER_BLOCK", tensor, encoding.scales, encoding.offsets, encoding.bits)
+        scales, offsets = by_channel(encoding.scales, tensor), by_channel(encoding.offsets, tensor)
+        made = _affine("PER_BLOCK", tensor, scales, offsets, encoding.bits)
         return {**made, "block_size": max(encoding.block_shape)}
     if isinstance(encoding, BlockwiseExpansion):
         made = _affine("LPBQ", tensor, encoding.scales, encoding.offsets, LPBQ_BITS)
-        axis = encoding.axis
+        axis, bits = encoding.axis, LPBQ_BITS + encoding.block_scale_bits
         return {
             **made,
-            "bw": LPBQ_BITS + encoding.block_scale_bits,
+            "bw": bits,
+            "offset": [-(1 << (bits - 1))] * len(encoding.scales),  # AIMET counts in the bits after scaling
             "compressed_bw": LPBQ_BITS,
             "block_size": tensor.size // tensor.shape[axis] // encoding.blocks_per_axis,
             "per_block_int_scale": list(encoding.block_scales),
@@ -89,6 +93,19 @@ def _entry(tensor: Tensor) -> dict[str, Any]:
         where=f"tensor {tensor.name!r}",
         fix="export with --encodings none, or quantize the tensor with scales and offsets",
     )
+
+
+def by_channel(values: Sequence[T], tensor: Tensor) -> Sequence[T]:
+    """Return values of blocks, those of an output channel after one another, as files have them.
+
+    Args:
+        values: One for each block, row-major over the blocks of the tensor.
+        tensor: Weights, [out, in] or, of convolutions, [height, width, in, out].
+    """
+    if tensor.rank < 3 or not values:
+        return values
+    outputs = tensor.shape[-1]
+    return [values[place] for out in range(outputs) for place in range(out, len(values), outputs)]
 
 
 def _affine(
