@@ -222,3 +222,16 @@ def test_encodings_of_the_model_can_be_ignored(model, samples):
     assert found["r1"].encoding.scale < 0.4
     with pytest.raises(UsageError, match="to be ignored"):
         quantize(model, samples, ignore_quantization_overrides=True, quantization_overrides=file())
+
+
+@pytest.mark.parametrize("algorithm", ["adaround", "seqmse", "cle", "smoothquant"])
+def test_algorithms_keep_what_is_given(model, samples, algorithm):
+    overrides = file(
+        {"r1": affine(0.03, 0), "r2": affine(0.2, 0)},
+        {"c1_w": rows([0.2] * 8, 4), "c2_w": affine(0.2, -8, 4, True), "w": rows([0.3] * 5, 4)},
+    )
+    found = quantize(model, samples, quantization_overrides=overrides, algorithms=[algorithm]).main.tensors
+    assert found["c1_w"].encoding == AxisScaleOffset(3, (0.2,) * 8, bits=4)
+    assert found["w_t"].encoding == AxisScaleOffset(0, (0.3,) * 5, bits=4)
+    assert found["r1"].encoding == ScaleOffset(0.03, 0)
+    assert found["r2"].encoding == ScaleOffset(0.2, 0)

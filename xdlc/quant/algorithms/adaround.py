@@ -45,8 +45,9 @@ def _solve(job: Job, site: Site, problem: Problem, matrix: Array, scales: Array)
         return rounded_in_turn(gram, real, tried, limits)
 
     one, tried = isinstance(job.decision.statics[site.op, 1][1], ScaleOffset), [scales]
-    # Eight bits clip nothing worth it, and HTP rounds exactly for the scales that were decided.
-    if limits[1] - limits[0] < FEW:
+    # Eight bits clip nothing worth it, and HTP rounds exactly for the scales that were decided; scales
+    # that were given stay.
+    if limits[1] - limits[0] < FEW and site.weight.encoding is None:
         tried = scales_to_try(scales, matrix, limits[1], least_scales(site, job), FACTORS, one=one)
     found, integers = best_scales(gram, best, tried, rounding, one=one)
     integers = descended(gram, best, integers, found, limits, SWEEPS)

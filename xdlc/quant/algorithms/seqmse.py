@@ -36,8 +36,9 @@ def _solve(job: Job, site: Site, problem: Problem, matrix: Array, scales: Array)
         copies = np.tile(matrix, (1, 1, tried.shape[2] // matrix.shape[2]))
         return nearest(copies, tried, site.limits)
 
-    one = isinstance(job.decision.statics[site.op, 1][1], ScaleOffset)
-    tried = scales_to_try(scales, matrix, site.limits[1], least_scales(site, job), FACTORS, one=one)
+    one, tried = isinstance(job.decision.statics[site.op, 1][1], ScaleOffset), [scales]
+    if site.weight.encoding is None:  # scales that were given stay
+        tried = scales_to_try(scales, matrix, site.limits[1], least_scales(site, job), FACTORS, one=one)
     found, integers = best_scales(problem.gram, problem.solution(), tried, rounding, one=one)
     bias = problem.bias(integers * found) if site.bias is not None else None
     return Fitted(integers, found, bias)
