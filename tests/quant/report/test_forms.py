@@ -92,3 +92,11 @@ def test_the_summary_says_what_is_worst_and_what_helps(report):
     assert any(line.startswith("advice: weights cost most") for line in weights)
     good = summary(replace(report, sqnr=31.0))
     assert any("nothing needs to be done" in line for line in good)
+
+
+def test_advice_names_the_few_ops_that_make_most_of_the_noise(report):
+    few = replace(report.ops[0], name="guilty", sensitivity=13.0)
+    lines = summary(replace(report, sqnr=12.0, ops=(few,)))
+    assert any(line.endswith("79% of the noise comes from guilty: begin there") for line in lines)
+    many = [replace(few, name=f"op{index}", sensitivity=22.0) for index in range(10)]
+    assert not any("begin there" in line for line in summary(replace(report, sqnr=12.0, ops=tuple(many))))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from xdlc.errors import UsageError
+from xdlc.errors import ProblemList, UnsupportedOp, UsageError, each_problem
 from xdlc.ir import Model, Op, ScaleOffset, Tensor
 from xdlc.quant.grid import representable
 from xdlc.quant.job import Job
@@ -66,7 +66,13 @@ def measure(
     outputs = measure_outputs(subject, count.step)
     planned, runs, left = plan_trials(subject, found, trials)
     count.total += len(planned) * runs
-    effects = measure_effects(subject, found, planned, runs, count.step) if planned else {}
+    effects: dict[Trial, Effect] = {}
+    try:
+        if planned:
+            effects = measure_effects(subject, found, planned, runs, count.step)
+    except (UnsupportedOp, ProblemList) as error:  # the network runs, but not as one graph
+        count.total -= len(planned) * runs
+        left = f"sensitivity was not measured: {each_problem(error)[0].problem}"
     tensors = _tensors(subject, found, effects)
     real = [output for output in outputs if output.sqnr is not None]
     return QuantReport(
@@ -136,7 +142,7 @@ def _tensors(
         _activation(subject, tensor, quality, order, effects.get(Trial(tensor, weights=False)))
         for tensor, quality in found.items()
     ]
-    for op, index in subject.job.decision.statics:
+    for op, index in subject.statics:
         if (op.name, index) in subject.stored_statics:
             whole = [effects[trial] for out in op.outputs if (trial := Trial(out, weights=True)) in effects]
             reports.append(report_static(subject, op, index, order[op], _together(whole)))
@@ -209,7 +215,7 @@ def _op(
     isolated = min((quality.isolated.db for quality in results if quality.form is not None), default=None)
     fixed = op in job.placement.fixed
     weight = next(
-        (form for (held, index), form in job.decision.statics.items() if held is op and index == 1), None
+        (form for (held, index), form in subject.statics.items() if held is op and index == 1), None
     )
     acts, weights = (
         [effects[trial] for tensor in op.outputs if (trial := Trial(tensor, weights=kind)) in effects]

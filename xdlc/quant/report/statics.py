@@ -45,7 +45,7 @@ def report_static(
     source = tensor if not tensor.dtype.is_fixed else None
     values = (tensor.numpy() if source is not None else real_data(tensor).numpy()).reshape(tensor.shape)
     role = _role(op, index)
-    dtype, encoding = subject.job.decision.statics[op, index]
+    dtype, encoding = subject.statics[op, index]
     form = Tensor(stored.name, tensor.shape, dtype, encoding)
     # A corrected bias differs on purpose; what is told of biases is their rounding.
     held = (
@@ -96,7 +96,7 @@ def _source(subject: Subject, op: Op, index: int) -> str:
         return "given"
     if tensor in subject.job.decision.sources:
         return subject.job.decision.sources[tensor]
-    if _role(op, index) == "bias" and subject.job.decision.statics[op, index][0].bits == 32:
+    if _role(op, index) == "bias" and subject.statics[op, index][0].bits == 32:
         return "scale of the input times that of the weight"
     return f"range method {options.param_quantizer_calibration} on its data"
 

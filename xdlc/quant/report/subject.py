@@ -10,7 +10,7 @@ from xdlc.errors import XdlcError
 from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.stored import real_data
-from xdlc.quant.decision import Form
+from xdlc.quant.decision import Form, Use
 from xdlc.quant.job import Job
 from xdlc.quant.placement import Placement
 from xdlc.quant.report.heard import Heard, heard
@@ -66,12 +66,18 @@ class Subject:
         return 4 * sum(tensor.size for tensor in self.activations)
 
     @cached_property
+    def statics(self) -> dict[Use, Form]:
+        """The stored form of static data by use, in the main graph."""
+        ops = set(self.graph.ops)
+        return {use: form for use, form in self.job.decision.statics.items() if use[0] in ops}
+
+    @cached_property
     def stored_statics(self) -> dict[tuple[str, int], Tensor]:
         """Static tensors of the quantized model by op and input."""
         ops = {op.name: op for op in self.trial.main.ops}
         return {
             (op.name, index): tensor
-            for op, index in self.job.decision.statics
+            for op, index in self.statics
             if (tensor := ops[op.name].inputs[index]) is not None
         }
 
@@ -107,7 +113,7 @@ class Subject:
 
     def weighted(self) -> list[Op]:
         """Return the ops that have quantized static data."""
-        return list(dict.fromkeys(op for op, _ in self.job.decision.statics))
+        return list(dict.fromkeys(op for op, _ in self.statics))
 
     def with_stored_weights(self, ops: Sequence[Op]) -> tuple[Model, dict[str, str]]:
         """Return the float model with a second op beside some, which has the stored static data.
@@ -126,7 +132,7 @@ class Subject:
             original = originals[op.name]
             stored = {
                 original.inputs[index]: self.stored_statics[op.name, index]
-                for held, index in self.job.decision.statics
+                for held, index in self.statics
                 if held is op and (op.name, index) in self.stored_statics
             }
             results = set(original.outputs)

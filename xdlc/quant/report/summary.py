@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from xdlc.quant.report.model import CLIP_WARN, OpReport, QuantReport, TensorReport
 
-WORST = 5
 LONGEST = 60
+FEW = 3
+"""Most ops that are named as the ones that matter."""
 
 
 def summary(report: QuantReport) -> list[str]:
@@ -25,7 +26,9 @@ def costliest(report: QuantReport) -> list[str]:
     """Return the ops whose quantization alone costs the outputs most, worst first, one line each."""
     rated = [op for op in report.ops if op.sensitivity is not None]
     rated.sort(key=lambda op: op.sensitivity or 0.0)
-    return [f"{_short(op.name)} ({op.type}): outputs at {_db(op.sensitivity)}{_part(op)}" for op in rated[:3]]
+    return [
+        f"{_short(op.name)} ({op.type}): outputs at {_db(op.sensitivity)}{_part(op)}" for op in rated[:FEW]
+    ]
 
 
 def _part(op: OpReport) -> str:
@@ -37,7 +40,7 @@ def _part(op: OpReport) -> str:
 
 def roughest(report: QuantReport) -> list[str]:
     """Return the tensors that their own encoding holds worst, one line each."""
-    found = [tensor for tensor in report.tensors if _is_rough(report, tensor)][:3]
+    found = [tensor for tensor in report.tensors if _is_rough(report, tensor)][:FEW]
     return [
         f"{_short(tensor.name)} ({tensor.role}, {tensor.stored}): {_db(tensor.isolated)}{_why(tensor)}"
         for tensor in found
@@ -64,14 +67,35 @@ def advice(report: QuantReport) -> Iterator[str]:
     if report.sqnr >= report.warn_db:
         yield f"outputs are above {report.warn_db:g} dB; nothing needs to be done"
     elif weights is not None and acts is not None and acts + 3 < weights:
-        yield "activations cost most: give the ops above 16-bit activations, or leave them float"
+        yield "activations cost most: give ops 16-bit activations (act_bitwidth_of, or min_sqnr finds them)"
     elif weights is not None and acts is not None and weights + 3 < acts:
-        yield "weights cost most: give the ops above more bits, or use adaround, seqmse or cle"
+        yield "weights cost most: give them more bits (weights_bitwidth_of), or use adaround, seqmse or cle"
     else:
-        yield "weights and activations cost alike: begin with the ops above"
+        yield "weights and activations cost alike: min_sqnr finds the ops that need more bits"
+    if report.sqnr < report.warn_db:
+        yield from _few_that_matter(report)
     clipped = sum((tensor.clipped or 0.0) > CLIP_WARN for tensor in report.tensors)
     if clipped:
         yield f"{clipped} tensor(s) clip more than {CLIP_WARN:.1%} of held-out values: use more samples"
+
+
+def _few_that_matter(report: QuantReport) -> Iterator[str]:
+    """Yield which few ops make most of the noise, if they do: noise of independent origins adds up."""
+    total = _noise(report.sqnr)
+    rated = sorted(
+        (op for op in report.ops if op.sensitivity is not None), key=lambda op: op.sensitivity or 0.0
+    )
+    share, names = 0.0, []
+    for op in rated[:FEW]:
+        share += _noise(op.sensitivity) / total if total else 0.0
+        names.append(_short(op.name))
+        if share >= 0.5:
+            yield f"about {min(share, 1.0):.0%} of the noise comes from {', '.join(names)}: begin there"
+            return
+
+
+def _noise(ratio: float | None) -> float:
+    return 0.0 if ratio is None else 10.0 ** (-ratio / 10.0)
 
 
 def _db(ratio: float | None) -> str:

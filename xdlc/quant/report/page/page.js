@@ -142,7 +142,7 @@ const chart = () => {
     line.setAttribute("x1", x(cursor)); line.setAttribute("x2", x(cursor));
     const op = opByName.get(t.op);
     add(clear($("readout")), [h("b", { class: "name" }, short(t.name, 90)), ` ${op ? clean(op.type) : "graph input"}, ${clean(t.stored)}`, h("br"),
-      SERIES.filter(([key]) => t[key] != null).map(([key, label], n) => [n ? " \u00b7 " : "", `${label} `, h("b", {}, unit(t[key]))]).flat()]);
+      SERIES.filter(([key]) => t[key] != null).map(([key, label], n) => [n ? " \u00b7 " : "", `${label} `, h("b", {}, unit(t[key]))]).flat(), t.cumulative == null && t.heard ? clean(t.heard) : ""]);
   };
   const at = event => { const place = svg.getBoundingClientRect(); return Math.round((event.clientX - place.left - L - P) / (W - L - 2 * P) * (acts.length - 1)); };
   svg.addEventListener("pointermove", event => point(at(event)));
@@ -228,7 +228,10 @@ const tensorDetail = t => {
     ["Encoding from", t.source && clean(t.source)], ["Shared with", shared]]));
 };
 const opDetail = o => h("div", {}, h("div", {}, o.reason && h("p", {}, `Stayed float: ${clean(o.reason)}.`), o.raised && h("p", {}, `Mixed precision raised it: ${clean(o.raised)}.`),
-  h("h3", {}, "Results"), o.outputs.map(out => h("div", {}, jump("tensors", R.tensors.find(t => t.name === out), out)))),
+  o.outputs.map(out => {
+    const t = R.tensors.find(held => held.name === out && held.op === o.name);
+    return h("figure", {}, h("figcaption", {}, h("h3", {}, "Result ", jump("tensors", t, out))), t && t.histogram && histogram(t, true));
+  })),
   facts([["Type", clean(o.type)], ["Source nodes", o.nodes.length ? o.nodes.slice(0, 8).map(node => clean(node)).join(", ") + (o.nodes.length > 8 ? ` and ${o.nodes.length - 8} more` : "") : null],
     ["Place", `${o.order + 1} of ${R.ops.length}`], ["Activations", o.act_bits ? `${o.act_bits} bits` : o.placement === "float" ? "float" : null], ["Weights", o.weight_bits ? `${o.weight_bits} bits` : null],
     ["In the network", o.cumulative == null ? null : unit(o.cumulative)], ["Lost here", o.lost == null ? null : unit(o.lost)], ["Quantized alone", o.isolated == null ? null : unit(o.isolated)],
