@@ -21,7 +21,7 @@ import xdlc.prepare as _prepare_package
 from xdlc.version import VERSION
 
 if TYPE_CHECKING:
-    from xdlc.api import check, convert, load, quantize, run, to_onnx
+    from xdlc.api import check, convert, export_encodings, load, quantize, run, to_onnx
     from xdlc.errors import XdlcError
     from xdlc.ir import Model
 
@@ -33,6 +33,7 @@ __all__ = [
     "__version__",
     "check",
     "convert",
+    "export_encodings",
     "load",
     "prepare",
     "quantize",

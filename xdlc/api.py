@@ -105,6 +105,25 @@ def quantize(
     return quantize_model(executable(model), samples, **options)
 
 
+def export_encodings(model: Model | PathLike, path: PathLike, version: str = "1.0.0") -> Path:
+    """Write the encodings of a quantized model as JSON, under the names of the source, and return the path.
+
+    What is written can be given to ``quantize`` as ``quantization_overrides``.
+
+    Args:
+        model: The quantized model, or the path of a DLC.
+        path: The file.
+        version: Form: the vendor's and AIMET's 0.4.0 to 0.6.1, or AIMET's 1.0.0 and 2.0.0.
+
+    Raises:
+        UsageError: If there is no such version, or it has no form for an encoding.
+        StorageError: If the file cannot be written.
+    """
+    from xdlc.quant.overrides import save_encodings
+
+    return save_encodings(executable(model), path, version)
+
+
 def prepare(model: Model | PathLike, socs: Sequence[str], **options: Any) -> Model:
     """Return a copy of the model with one compiled HTP cache for each SoC.
 

@@ -132,6 +132,34 @@ def progress(title: str, unit: str, total: int) -> Iterator[Callable[[int], None
         yield advance
 
 
+def _draw_no_steps(_title: str, _done: int, _total: int) -> None:
+    pass
+
+
+@contextmanager
+def steps() -> Iterator[Callable[[str, int, int], None]]:
+    """Give a callback for the title of a part of the work, steps done and all steps; draws a bar a part."""
+    if is_quiet() or not sys.stderr.isatty():
+        yield _draw_no_steps
+        return
+    from tqdm import tqdm
+
+    bars: dict[str, Any] = {}
+
+    def advance(title: str, done: int, total: int) -> None:
+        if title not in bars:
+            for bar in bars.values():
+                bar.close()
+            bars[title] = tqdm(desc=title, total=total, delay=1, leave=False, file=sys.stderr)
+        bars[title].update(done - bars[title].n)
+
+    try:
+        yield advance
+    finally:
+        for bar in bars.values():
+            bar.close()
+
+
 @contextmanager
 def storage_errors(path: str | os.PathLike[str], verb: str = "written") -> Iterator[None]:
     """Turn the operating system's refusals into a StorageError that names ``path``."""

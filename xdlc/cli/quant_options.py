@@ -29,6 +29,12 @@ def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> t
     return None if value is None else common.names(_ctx, _param, value)
 
 
+def _bits_by_name(
+    _ctx: click.Context, _param: click.Parameter, value: tuple[tuple[str, str], ...]
+) -> dict[str, int] | None:
+    return {name: int(bits) for name, bits in value} or None
+
+
 def _bits(*names: str, choices: tuple[int, ...], text: str, hidden: bool = False) -> Decorator:
     kind = click.Choice([str(bits) for bits in choices])
     return click.option(*names, type=kind, callback=_integer, help=text, hidden=hidden)
@@ -122,6 +128,23 @@ _ACCURACY = (
         type=float,
         metavar="DB",
         help="The same, against all activations at 16 bits.",
+    ),
+    click.option("--float_ops", callback=_names, metavar="A,B", help="Ops that stay float, by name."),
+    click.option(
+        "--act_bitwidth_of",
+        callback=_bits_by_name,
+        multiple=True,
+        type=(str, click.Choice(["8", "16"])),
+        metavar="NAME BITS",
+        help="Bits of what one op reads and writes; repeatable.",
+    ),
+    click.option(
+        "--weights_bitwidth_of",
+        callback=_bits_by_name,
+        multiple=True,
+        type=(str, click.Choice(["2", "4", "8", "16"])),
+        metavar="NAME BITS",
+        help="Bits of one op's weights; repeatable.",
     ),
     click.option("--target", metavar="SOC", help="Refuse what this SoC cannot run."),
 )

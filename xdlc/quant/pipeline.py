@@ -11,7 +11,7 @@ from xdlc.passes import DequantizeWeights
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.capabilities import check_ops, check_options
 from xdlc.quant.fallback import spread_encodings
-from xdlc.quant.job import Job
+from xdlc.quant.job import Job, Step
 from xdlc.quant.matmul import matmul_to_fully_connected
 from xdlc.quant.mixed.trials import Evaluate
 from xdlc.quant.options import QuantOptions
@@ -48,6 +48,8 @@ def quantize(
     progress: Callable[[int], None] | None = None,
     report: Reporter | PathLike | None = None,
     tried: Callable[[int], None] | None = None,
+    step: Step | None = None,
+    tell: Callable[[str], None] | None = None,
     evaluate: Evaluate | None = None,
     min_score: float | None = None,
     quantization_overrides: OverrideSource | None = None,
@@ -71,6 +73,8 @@ def quantize(
         report: Path of a report to write, ``.html``, ``.json`` or ``.csv``, or what makes one. It needs
             samples that calibration does not see: every fifth, unless the reporter has its own.
         tried: Called after each trial of mixed precision with the number of trials made.
+        step: Called by algorithms that take long with their name, the number of steps done, and that of all.
+        tell: Called at the end with each note on what was done beyond ranges, and why: a line of text.
         evaluate: Tells how good a network is: called with a function that takes arrays by input name and
             gives arrays by output name, it returns a number, the higher the better.
         min_score: What ``evaluate`` has to give at least; mixed precision sees to it.
@@ -107,13 +111,16 @@ def quantize(
     again = bool(algorithms) or (reporter is not None and reporter.reads_again)
     with Samples(read_samples(samples, model.main), again=again) as kept:
         used = kept if reporter is None else reporter.calibrating(kept)
-        job = Job(model.clone(), asked, used, precision, progress=progress, tried=tried)
+        job = Job(model.clone(), asked, used, precision, progress=progress, tried=tried, step=step)
         if evaluate is not None and min_score is not None:
             job.evaluate, job.min_score = evaluate, min_score
         moved = _quantize(job, algorithms, reporter, importing)
     note_names(job.model, model, moved)
     sign(job.model, asked)
     importing.sign(job.model)
+    if tell is not None:
+        for note in job.notes:
+            tell(note)
     return job.model
 
 

@@ -40,11 +40,7 @@ def read_samples(source: Source, graph: Graph) -> Iterable[Sample]:
         [{'x': array([1., 1.])}]
     """
     if isinstance(source, str | os.PathLike):
-        path = Path(source)
-        if path.suffix in (".npz", ".npy"):
-            return FileSamples(path, graph)
-        inferences = read_input_list(path, graph).inferences
-        return _Sized(inferences, lambda inference, _: inference.feeds())
+        return from_list(Path(source), graph)
     if isinstance(source, Mapping):
         raise UsageError("samples is one mapping", fix="give a list of them: samples=[{name: array}, ...]")
     if not isinstance(source, Iterable):
@@ -67,6 +63,26 @@ def read_samples(source: Source, graph: Graph) -> Iterable[Sample]:
     if iter(source) is source:
         return (named(sample, number) for number, sample in enumerate(source))
     return (_Sized if isinstance(source, Sized) else _Each)(source, named)
+
+
+def from_list(path: Path | None, graph: Graph, *, native: bool = False) -> Iterable[Sample]:
+    """Return the samples of an input list, or of an ``.npz`` or ``.npy`` file; none without a path.
+
+    Args:
+        path: The file.
+        graph: The graph that the samples are for.
+        native: Whether raw files hold the inputs' stored types instead of float32.
+
+    Raises:
+        StorageError: If a file cannot be read.
+        UsageError: If it does not fit the inputs; several problems make a ProblemList.
+    """
+    if path is None:
+        return ()
+    if path.suffix in (".npz", ".npy"):
+        return FileSamples(path, graph)
+    inferences = read_input_list(path, graph, native=native).inferences
+    return _Sized(inferences, lambda inference, _: inference.feeds())
 
 
 class _Each:
