@@ -3,17 +3,21 @@
 from xdlc.quant.algorithms import Stage, algorithm, known_algorithms
 from xdlc.quant.job import Job
 from xdlc.quant.options import QuantOptions
+from xdlc.quant.overrides import ENCODING_VERSIONS, export_encodings, save_encodings
 from xdlc.quant.pipeline import quantize
 from xdlc.quant.range_methods import known_range_methods
 from xdlc.quant.samples import read_samples
 
 __all__ = [
+    "ENCODING_VERSIONS",
     "Job",
     "QuantOptions",
     "Stage",
     "algorithm",
+    "export_encodings",
     "known_algorithms",
     "known_range_methods",
     "quantize",
     "read_samples",
+    "save_encodings",
 ]

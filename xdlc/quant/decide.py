@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdlc.ir import Graph, ScaleOffset, Tensor
 from xdlc.ir.dtype import DType
 from xdlc.quant.calibrate import Calibration
-from xdlc.quant.decision import Decision, Form
+from xdlc.quant.decision import GIVEN, Decision, Form
 from xdlc.quant.grid import (
     activation_type,
     asymmetric,
@@ -190,7 +190,7 @@ class Decider:
         """Return where the encoding of an activation came from, for people."""
         members = self.sharing.members(tensor)
         if self.sharing.given(tensor) is not None:
-            return "stated by the model" if any(m.dtype.is_fixed for m in members) else "given by an override"
+            return "stated by the model" if any(m.dtype.is_fixed for m in members) else GIVEN
         values, cut = self._useful(tensor, activation_type(self._bits(tensor)))
         fixes = next((member for member in members if _unit_low(member) is not None), None)
         if fixes is not None and fixes.producer is not None and self._fixed_low(tensor, values) is not None:

@@ -8,6 +8,9 @@ from typing import TypeAlias
 from xdlc.ir import Encoding, Op, Tensor
 from xdlc.ir.dtype import DType
 
+GIVEN = "given by an override"
+"""Where an encoding came from that a tensor of floats had before."""
+
 Form: TypeAlias = tuple[DType, Encoding]
 Use: TypeAlias = tuple[Op, int]
 

@@ -7,7 +7,7 @@ import pytest
 import xdlc
 from xdlc.errors import UsageError
 from xdlc.quant import quantize
-from xdlc.quant.overrides import VERSIONS, export_encodings, read_overrides, save_encodings
+from xdlc.quant.overrides import ENCODING_VERSIONS, export_encodings, read_overrides, save_encodings
 
 
 def stored(model):
@@ -24,7 +24,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", ENCODING_VERSIONS)
 @pytest.mark.parametrize("options", OPTIONS)
 def test_round_trip(model, samples, version, options):
     quantized = quantize(model, samples, **options)
@@ -70,3 +70,10 @@ def test_what_has_no_version_or_no_encodings_is_refused(model, samples):
         export_encodings(quantize(model, samples), "0.7.0")
     with pytest.raises(UsageError, match="nothing of it is quantized"):
         export_encodings(model)
+
+
+def test_a_file_does_without_samples(model, samples):
+    quantized = quantize(model, samples)
+    content = export_encodings(quantized, "0.6.1")
+    again = quantize(model, [], enable_float_fallback=True, quantization_overrides=content)
+    assert stored(again) == stored(quantized)

@@ -2,10 +2,10 @@
 
 from xdlc.quant.overrides.export import export_encodings, save_encodings
 from xdlc.quant.overrides.override import Grain, Override
-from xdlc.quant.overrides.reading import VERSIONS, Overrides, read_overrides
+from xdlc.quant.overrides.reading import ENCODING_VERSIONS, Overrides, read_overrides
 
 __all__ = [
-    "VERSIONS",
+    "ENCODING_VERSIONS",
     "Grain",
     "Override",
     "Overrides",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Graph, Op, Tensor
-from xdlc.quant.decision import Decision, Form
+from xdlc.quant.decision import GIVEN, Decision, Form
 from xdlc.quant.grid import used_bits
 from xdlc.quant.job import Job
 from xdlc.quant.overrides.forms import activation_form, bias_form, weight_form
@@ -44,8 +44,11 @@ class Given:
     left: dict[str, str]
 
     def summary(self, decision: Decision) -> str:
-        """Return how many tensors have encodings of the file, how many were filled in, and what was left."""
-        names = {tensor.name for tensor in decision.activations}
+        """Return how many tensors have encodings of the file, how many were filled in, and what was left.
+
+        Tensors that share an encoding of the file are neither.
+        """
+        names = {tensor.name for tensor, source in decision.sources.items() if source != GIVEN}
         for op, index in decision.statics:
             tensor = op.inputs[index]
             names.update([tensor.name] if tensor is not None else ())

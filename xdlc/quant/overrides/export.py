@@ -23,7 +23,7 @@ from xdlc.ir import (
 from xdlc.quant.overrides import flat, legacy, named
 from xdlc.quant.overrides.matching import source_names
 from xdlc.quant.overrides.override import Grain, Override
-from xdlc.quant.overrides.reading import VERSIONS
+from xdlc.quant.overrides.reading import ENCODING_VERSIONS
 from xdlc.quant.rules import is_real, rule_of, why_float
 from xdlc.runtime.export.aimet import by_channel
 
@@ -44,11 +44,11 @@ def export_encodings(model: Model, version: str = named.VERSION) -> dict[str, An
         UsageError: If there is no such version, the model has no encodings, or the version has no form for
             scales per block or vector codes.
     """
-    if version not in VERSIONS:
+    if version not in ENCODING_VERSIONS:
         raise UsageError(
-            f"encodings have no version {version!r}; known: {', '.join(VERSIONS)}",
+            f"encodings have no version {version!r}; known: {', '.join(ENCODING_VERSIONS)}",
             where="encoding_version",
-            fix=f"use one of {', '.join(VERSIONS)}",
+            fix=f"use one of {', '.join(ENCODING_VERSIONS)}",
         )
     found: dict[str, Override] = {}
     grids: dict[str, tuple[int, int]] = {}

@@ -17,8 +17,8 @@ from xdlc.quant.overrides.override import Override
 LARGEST = 128 << 20
 """Most bytes of a file; read, it takes about ten times that."""
 MOST_PROBLEMS = 20
-VERSIONS = (*legacy.VERSIONS, named.VERSION, flat.VERSION)
-_READABLE = (*VERSIONS, "2.1.0")
+ENCODING_VERSIONS = (*legacy.VERSIONS, named.VERSION, flat.VERSION)
+_READABLE = (*ENCODING_VERSIONS, "2.1.0")
 
 Reader = Callable[[Any, str, Any, str], Override]
 
