@@ -37,6 +37,21 @@ def test_the_mean_of_each_channel_stays(net, groups, monkeypatch):
     assert corrected < 0.2 < mean_error(model, samples)
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_transposed(net, monkeypatch, stride):
+    n = net(1, 8, 8, 16)
+    weight, bias = n.weights("w", 3, 3, 16, 8), n.weights("b", 8)
+    pair = static("pair", np.full(2, stride, np.uint32))
+    pads = static("pads", np.array([[1, 0], [0, 1]], np.uint32))
+    extent = 7 * stride + 3 - 1
+    params = {"stride": pair, "pad_amount": pads, "group": u32(1)}
+    model = n.done(n.op("TransposeConv2d", [n.x, weight, bias], (1, extent, extent, 8), "y", **params))
+    samples = list(positive(n, 8))
+    corrected = mean_error(model, samples)
+    monkeypatch.setattr("xdlc.quant.job.correct_biases", lambda *given: None)
+    assert corrected < 0.6 * mean_error(model, samples)
+
+
 def test_fully_connected(net, monkeypatch):
     n = net(8, 64)
     weight, bias = n.weights("w", 10, 64), n.weights("b", 10)

@@ -28,7 +28,9 @@ def averaged_inputs(graph: Graph, placement: Placement) -> list[Tensor]:
 
 def _source(graph: Graph, op: Op) -> Tensor | None:
     """Return the input of an op whose bias can be corrected, or None."""
-    if op.type not in (*_CONVOLUTIONS, "FullyConnected") or len(op.inputs) < 3:
+    if op.type not in (*_CONVOLUTIONS, "TransposeConv2d", "FullyConnected") or len(op.inputs) < 3:
+        return None
+    if op.type == "TransposeConv2d" and int(op.param("group", 1)) != 1:
         return None
     source, weight, bias = op.inputs[:3]
     if source is None or source.is_static or not source.size or weight is None or bias is None:
@@ -76,6 +78,18 @@ def _expected_inputs(op: Op, source: Tensor, weight: Tensor, mean: Array) -> Arr
     if op.type == "FullyConnected":
         return mean[None, :]
     height, width, depth, count = weight.shape
+    if op.type == "TransposeConv2d":
+        reached = [
+            _reached(source.shape[1 + axis], op.outputs[0].shape[1 + axis], taps, pad, stride)
+            for axis, taps, pad, stride in zip(
+                (0, 1),
+                (height, width),
+                _numbers(op, "pad_amount", (0, 0, 0, 0))[::2],
+                _numbers(op, "stride", (1, 1)),
+                strict=True,
+            )
+        ]
+        return np.multiply.outer(np.multiply.outer(reached[0], reached[1]), mean[:, None])
     # Channels in of each group, beside each channel out of that group.
     groups = source.shape[-1] // depth
     beside = np.repeat(mean.reshape(groups, depth).T, count // groups, axis=1)
@@ -103,6 +117,14 @@ def _inside(size: int, results: int, taps: int, pad: int, stride: int, dilation:
 
     places = np.arange(results)[:, None] * stride + np.arange(taps)[None, :] * dilation - pad
     return ((places >= 0) & (places < size)).mean(axis=0)
+
+
+def _reached(size: int, results: int, taps: int, pad: int, stride: int) -> Array:
+    """Return for each tap of a transposed filter how many results of it there are, over all results."""
+    import numpy as np
+
+    places = np.arange(size)[:, None] * stride + np.arange(taps)[None, :] - pad
+    return ((places >= 0) & (places < results)).sum(axis=0) / max(results, 1)
 
 
 def _corrected(bias: Array, weight: Array, *, inputs: Array, form: Form) -> Array:

@@ -48,6 +48,7 @@ class Job:
         tried: Called with the number of trials that mixed precision has made.
         evaluate: The user's judge of a network, given a function that runs it; None: none.
         min_score: What ``evaluate`` has to give at least.
+        reference: The float model before the first algorithm touched static data; None: none has.
         step: Called by what takes long with its name, the number of steps done, and that of all.
     """
 
@@ -63,6 +64,7 @@ class Job:
     tried: Progress | None = None
     evaluate: Evaluate | None = None
     min_score: float = -math.inf
+    reference: Model | None = None
     step: Step | None = None
 
     @property

@@ -158,6 +158,7 @@ def _quantize(
     importing.conclude(job)
     if reporter is not None:
         reporter.start(job)
+    job.reference = job.model.clone()
     _run(job, algorithms, Stage.WEIGHTS)
     if reporter is not None:
         reporter.finish(job)

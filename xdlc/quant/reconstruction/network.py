@@ -54,7 +54,7 @@ def fit_network(job: Job, name: str, solve: Solve, *, data: bool) -> None:
         job.notes.append(f"{name}: not applied, for there is no layer with weights that it can fit")
         return
     named = {op.outputs[0].name: site for op, site in sites.items()}
-    exact = job.model.clone().main
+    exact = (job.reference or job.model).clone().main
     left = Walk(exact, lambda op: _result(op) in named, quantized=False)
     most = max(LEAST_SAMPLES, min(MOST_SAMPLES, MEMORY // max(left.peak(), 1)))
     samples = job.samples.first(most)

@@ -1,13 +1,14 @@
-"""Keeps a change of the float graph only where the quantized outputs get better by it."""
+"""Keeps a change only where the quantized outputs get better by it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from xdlc.ir import Graph, Model, Tensor
 from xdlc.ir.data import Array
 from xdlc.quant.job import Job
+from xdlc.quant.precision import asked_precision
 from xdlc.quant.rules import is_real, single_name
 from xdlc.quant.samples import Sample, Samples
 
@@ -30,48 +31,62 @@ Change = TypeVar("Change")
 
 
 class Guard:
-    """Judges float models by what quantization leaves of their outputs.
+    """Judges models by what quantization leaves of their outputs, on samples that nothing was fitted to.
 
     Where an output is squashed (Softmax, Sigmoid), what goes in tells more: a class that is sure to win has
     the same probability with much noise as with little.
 
     Args:
-        job: The quantization under way, before calibration.
+        job: The quantization under way.
+        reference: The float model whose results are right; default: the job's.
+
+    Attributes:
+        seen: Samples to fit to: the other half of those that the guard takes.
+        judged: Samples to judge by; the same if there is but one.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, reference: Model | None = None) -> None:
         held = job.samples.first(2 * SAMPLES)
         self._job = job
         half = len(held) // 2
         self.seen: list[Sample] = held[: len(held) - half]
-        self._judged: list[Sample] = held[len(held) - half :] or held
-        self._names = judged_tensors(job.graph)
-        self._real = self._run(job.model, quantized=False)
+        self.judged: list[Sample] = held[len(held) - half :] or held
+        self.names = judged_tensors(job.graph)
+        self._real = self._run(reference or job.model, quantized=False)
 
     def _run(self, model: Model, *, quantized: bool) -> list[dict[str, Array]]:
         from xdlc.runtime.cpu import CpuSession
 
-        session = CpuSession(model, quantized=quantized, outputs=self._names)
-        runs = (session.run(sample) for sample in self._judged)
-        return [{name: results[name] for name in self._names} for results in runs]
+        session = CpuSession(model, quantized=quantized, outputs=self.names)
+        runs = (session.run(sample) for sample in self.judged)
+        return [{name: results[name] for name in self.names} for results in runs]
 
     def sqnr(self, model: Model) -> Array:
-        """Return the SQNR in dB that quantization leaves each sample, averaged over outputs.
+        """Return what :meth:`judge` says of a float model once it is quantized with ranges of ``seen``.
 
         Args:
             model: A float model with the results of the job's; it is not changed.
         """
-        import numpy as np
-
         job = self._job
         trial = Job(model.clone(), job.options, Samples(self.seen), job.precision)
+        trial.precision = asked_precision(trial.graph, job.options)
         trial.place()
         trial.calibrate()
         trial.decide()
         trial.finish()
+        return self.judge(self._run(trial.model, quantized=True))
+
+    def judge(self, results: Sequence[Mapping[str, Array]]) -> Array:
+        """Return the SQNR in dB of each sample, averaged over outputs.
+
+        Args:
+            results: The tensors ``names`` of a run of a quantized model on each sample of ``judged``.
+        """
+        import numpy as np
+
         rows = [
-            [_sqnr(real[name], rounded[name]) for name in self._names]
-            for real, rounded in zip(self._real, self._run(trial.model, quantized=True), strict=True)
+            [_sqnr(real[name], rounded[name]) for name in self.names]
+            for real, rounded in zip(self._real, results, strict=True)
         ]
         return np.asarray(rows, np.float64).reshape(len(rows), -1).mean(axis=1)
 

@@ -1,0 +1,154 @@
+"""Biases corrected by what the quantized network gives: the empirical kind of bias correction.
+
+What is always done makes up for rounded weights under the inputs of the float network.  This looks
+at the quantized network itself, so that rounded and clipped activations, and errors handed on from
+the layers before, are made up for too (Nagel et al., 2019, section 4.2 and appendix D).  Layers
+are corrected from front to back, in a few groups; each correction has to prove itself on samples
+that it does not come from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+from xdlc.ir import Model, Op, ScaleOffset, Tensor
+from xdlc.ir.data import Array, TensorData
+from xdlc.ir.dtype import SFIXED32
+from xdlc.quant.algorithms import Stage, algorithm
+from xdlc.quant.grid import representable
+from xdlc.quant.guard import Guard, is_gain
+from xdlc.quant.job import Job
+from xdlc.quant.means import Means
+from xdlc.quant.ranges import Range
+from xdlc.quant.rules import rule_of
+
+GROUPS = 8
+"""Most groups of layers that are corrected one after the other; each costs one trial."""
+
+
+@algorithm("bias_correction", Stage.WEIGHTS)
+def bias_correction(job: Job) -> None:
+    """Add to biases the mean error of each channel of the quantized network, group by group."""
+    import numpy as np
+
+    ops = [op for op in job.placement.fixed if _is_correctable(job, op)]
+    if not ops:
+        job.notes.append("bias_correction: not applied, for no op has a bias that can be corrected")
+        return
+    guard = Guard(job, job.reference)
+    wanted = _means_of(job.reference or job.model, {_name(op): _limit(job, op) for op in ops}, guard)
+    groups = [list(group) for group in np.array_split(np.array(ops, object), min(GROUPS, len(ops)))]
+    start, means = _trial(job, guard, groups[0])
+    best, before, applied = start, _biases(ops), 0
+    for group, following in pairwise([*groups, []]):
+        held = _biases(group)
+        for op in group:
+            _add(op, _certain(wanted[_name(op)] - means[_name(op)]))
+        found, means = _trial(job, guard, following)
+        if found.mean() >= best.mean():
+            best, applied = found, applied + len(group)
+            continue
+        _restore(held)
+        if following:
+            _, means = _trial(job, guard, following)
+    if is_gain(start, best):
+        job.notes.append(
+            f"bias_correction: {applied} of {len(ops)} biases corrected; "
+            f"SQNR of the outputs {start.mean():.1f} dB before, {best.mean():.1f} dB after"
+        )
+    else:
+        _restore(before)
+        job.notes.append("bias_correction: refused, the outputs did not gain by it")
+
+
+def _is_correctable(job: Job, op: Op) -> bool:
+    rule, form = rule_of(op), job.decision.statics.get((op, 2))
+    if rule is None or not (rule.weight or rule.scale_input) or form is None or form[0] is not SFIXED32:
+        return False
+    bias, result = op.inputs[2], op.outputs[0]
+    return (
+        bias is not None
+        and bias.dtype.is_float
+        and bias.encoding is None
+        and job.graph.sole_consumer(bias) is op
+        and result in job.decision.activations
+        and bool(result.size)
+        and bias.shape == result.shape[-1:]
+    )
+
+
+def _name(op: Op) -> str:
+    return op.outputs[0].name
+
+
+def _limit(job: Job, op: Op) -> Range | None:
+    """Return what the encoding of an op's result can hold: what Relu cuts off is cut off there."""
+    dtype, encoding = job.decision.activations[op.outputs[0]]
+    return representable(encoding, dtype) if isinstance(encoding, ScaleOffset) else None
+
+
+def _means_of(model: Model, limits: dict[str, Range | None], guard: Guard) -> dict[str, Array]:
+    from xdlc.runtime.cpu import CpuSession
+
+    session = CpuSession(model, quantized=False, refine=Means(limits))
+    return _rows([Means.read(session.run(sample), list(limits)) for sample in guard.seen])
+
+
+def _rows(runs: list[dict[str, Array]]) -> dict[str, Array]:
+    """Return the means of each tensor as [samples, channels]."""
+    import numpy as np
+
+    return {name: np.stack([run[name] for run in runs]) for name in (runs[0] if runs else ())}
+
+
+def _certain(errors: Array) -> Array:
+    """Return the mean over samples, less of it the more it may be chance.
+
+    The mean of few samples that differ much says little; it is shrunk by the part of its square
+    that its own variance explains (James and Stein).
+    """
+    import numpy as np
+
+    mean, count = errors.mean(axis=0), len(errors)
+    if count < 2:
+        return np.asarray(mean)
+    variance = errors.var(axis=0, ddof=1) / count
+    square = np.maximum(mean**2, np.finfo(np.float64).tiny)
+    return np.asarray(mean * np.maximum(1 - variance / square, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    tensor: Tensor
+    data: TensorData | None
+
+
+def _biases(ops: list[Op]) -> list[_Kept]:
+    return [_Kept(bias, bias.data) for op in ops if (bias := op.inputs[2]) is not None]
+
+
+def _restore(kept: list[_Kept]) -> None:
+    for held in kept:
+        held.tensor.data = held.data
+
+
+def _add(op: Op, summand: Array) -> None:
+    bias = op.inputs[2]
+    if bias is not None and bias.data is not None:
+        bias.data = bias.data.transform(partial(_plus, summand=summand))
+
+
+def _plus(array: Array, *, summand: Array) -> Array:
+    return (array + summand).astype(array.dtype)
+
+
+def _trial(job: Job, guard: Guard, group: list[Op]) -> tuple[Array, dict[str, Array]]:
+    """Return how good the network is at present, and the means of some ops' results, sample by sample."""
+    from xdlc.runtime.cpu import CpuSession
+
+    names = [_name(op) for op in group]
+    session = CpuSession(job.trial(), outputs=guard.names, refine=Means(dict.fromkeys(names)))
+    score = guard.judge([session.run(sample) for sample in guard.judged])
+    return score, _rows([Means.read(session.run(s), names) for s in (guard.seen if names else [])])
