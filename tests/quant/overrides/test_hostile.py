@@ -146,6 +146,11 @@ def test_large_files_are_not_read(tmp_path, monkeypatch):
         read_overrides(tmp_path)
 
 
+def test_what_is_no_source_is_refused():
+    with pytest.raises(UsageError, match="is of type list"):
+        read_overrides([])
+
+
 def test_a_name_has_one_encoding():
     entry = flat()["encodings"][0]
     assert len(read_overrides({"encodings": [entry, dict(entry)]}).entries) == 1

@@ -48,6 +48,12 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overri
     """
     if isinstance(source, Mapping):
         where, content = "quantization_overrides", source
+    elif not isinstance(source, str | os.PathLike):
+        raise UsageError(
+            f"is of type {type(source).__name__}",
+            where="quantization_overrides",
+            fix="give the path of a JSON file, or a mapping of what it holds",
+        )
     else:
         where = os.fspath(source)
         content = _parsed(_text(where), where)
