@@ -4,6 +4,10 @@ from hypothesis import settings
 
 from xdlc.ir import Graph, Model, Tensor, b8, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32
+from xdlc.quant.job import Job
+from xdlc.quant.options import QuantOptions
+from xdlc.quant.precision import Precision
+from xdlc.quant.samples import Samples
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -76,3 +80,18 @@ class Net:
 @pytest.fixture
 def net():
     return Net
+
+
+@pytest.fixture
+def decided():
+    """Return a function that calibrates a model and gives forms and sources of its activations by name."""
+
+    def decide(model, samples, **options):
+        asked = QuantOptions.of(options)
+        job = Job(model, asked, Samples(samples), Precision(asked.act_bitwidth, asked.weights_bitwidth))
+        job.calibrate()
+        job.decide()
+        forms = {tensor.name: form for tensor, form in job.decision.activations.items()}
+        return forms, {tensor.name: source for tensor, source in job.decision.sources.items()}
+
+    return decide

@@ -2,24 +2,8 @@ import pytest
 
 from xdlc.ir import ScaleOffset
 from xdlc.ir.dtype import UFIXED8, UFIXED16
-from xdlc.quant.job import Job
-from xdlc.quant.options import QuantOptions
-from xdlc.quant.precision import Precision
-from xdlc.quant.samples import Samples
 
 RELU, SIGMOID = 4, 6
-
-
-def decided(model, samples, **options):
-    """Return the decision for a model, by name: forms and sources of activations."""
-    asked = QuantOptions.of(options)
-    with Samples(samples) as kept:
-        job = Job(model, asked, kept, Precision(asked.act_bitwidth, asked.weights_bitwidth))
-        job.calibrate()
-        job.decide()
-    decision = job.decision
-    forms = {tensor.name: form for tensor, form in decision.activations.items()}
-    return forms, {tensor.name: source for tensor, source in decision.sources.items()}
 
 
 def model_of(net):
@@ -31,10 +15,12 @@ def model_of(net):
 
 @pytest.mark.parametrize("schema", ["symmetric", "unsignedsymmetric"])
 @pytest.mark.parametrize(("bits", "dtype"), [(8, UFIXED8), (16, UFIXED16)])
-def test_a_symmetric_range_is_stored_about_its_middle(net, schema, bits, dtype):
+def test_a_symmetric_range_is_stored_about_its_middle(net, decided, schema, bits, dtype):
     n, model = model_of(net)
     samples = n.samples(4)
-    forms, _ = decided(model, samples, act_bitwidth=bits, act_quantizer_schema=schema)
+    forms, _ = decided(
+        model, samples, act_bitwidth=bits, act_quantizer_schema=schema, act_quantizer_calibration="min-max"
+    )
     largest = max(abs(sample["x"]).max() for sample in samples)
     for name in ("x", "c1", "r1", "flat"):
         assert forms[name][0] is dtype
@@ -42,15 +28,15 @@ def test_a_symmetric_range_is_stored_about_its_middle(net, schema, bits, dtype):
     assert forms["x"][1].scale == pytest.approx(2 * largest / ((1 << bits) - 1))
 
 
-def test_a_fixed_range_stays_fixed_beside_a_symmetric_schema(net):
+def test_a_fixed_range_stays_fixed_beside_a_symmetric_schema(net, decided):
     n, model = model_of(net)
     forms, _ = decided(model, n.samples(2), act_quantizer_schema="symmetric")
     assert forms["gate"] == (UFIXED8, ScaleOffset(1 / 256, 0))
 
 
-def test_sources(net):
+def test_sources(net, decided):
     n, model = model_of(net)
-    _, sources = decided(model, n.samples(3))
+    _, sources = decided(model, n.samples(3), act_quantizer_calibration="min-max")
     assert sources == {
         "x": "min-max of 3 samples",
         "c1": "shared with r1",
@@ -61,14 +47,14 @@ def test_sources(net):
     }
 
 
-def test_a_range_that_readers_cut_says_so(net):
+def test_a_range_that_readers_cut_says_so(net, decided):
     n = net(1, 4, 4, 3)
     model = n.done(n.neuron(n.conv(n.x, 8, "c"), SIGMOID, "y"))
     _, sources = decided(model, n.samples(1, scale=100.0), act_quantizer_calibration="moving-average")
     assert sources["c"] == "moving-average of 1 sample, cut to what readers can tell apart"
 
 
-def test_a_stated_encoding_is_its_own_source(net):
+def test_a_stated_encoding_is_its_own_source(net, decided):
     n, model = model_of(net)
     n.x.dtype, n.x.encoding = UFIXED8, ScaleOffset(0.5, -128)
     forms, sources = decided(model, n.samples(2))

@@ -49,12 +49,17 @@ def _without(graph: Graph, placement: Placement, tensor: Tensor, others: dict[in
     return [op for op in graph.consumers(tensor) if op in placement.fixed and op not in apart]
 
 
+def entered(tensor: Tensor) -> str:
+    """Return the name of what quantized ops read in place of a float op's result, unless that is taken."""
+    return f"{tensor.name}_quantized"
+
+
 def _enter(graph: Graph, placement: Placement, tensor: Tensor, form: Form, readers: list[Op]) -> None:
     """Quantize what a float op wrote for the quantized ops that read it with as many bits."""
     producer = tensor.producer
     if producer is None or tensor.dtype.is_fixed or not readers:
         return
-    name = graph.unique_name(f"{tensor.name}_quantized")
+    name = graph.unique_name(entered(tensor))
     stored = Tensor(name, tensor.shape, *form, dynamic_axes=tensor.dynamic_axes)
     reason = (
         f"{producer.name!r} stays float: {placement.reasons.get(producer, 'it has no fixed-point kernel')}"

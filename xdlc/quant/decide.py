@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdlc.ir import Graph, ScaleOffset, Tensor
 from xdlc.ir.dtype import DType
 from xdlc.quant.calibrate import Calibration
+from xdlc.quant.choice import Choice
 from xdlc.quant.decision import GIVEN, Decision, Form
 from xdlc.quant.grid import (
     activation_type,
@@ -16,10 +17,11 @@ from xdlc.quant.grid import (
     stored_form,
     unit_encoding,
 )
+from xdlc.quant.headroom import with_headroom
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
-from xdlc.quant.range_methods import Grid, find_range_method
+from xdlc.quant.range_methods import AUTO, Grid, find_range_method
 from xdlc.quant.ranges import NOTHING, Range
 from xdlc.quant.rules import rule_of, single_name
 from xdlc.quant.saturation import useful_range
@@ -59,6 +61,7 @@ class Decider:
         calibration: What is known of the tensors of ``watch_list``.
         options: Range methods and granularity.
         precision: Bit widths.
+        choice: The method that ``auto`` stands for at 8 bits; None: none was chosen, min-max does.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Decider:
         calibration: Calibration,
         options: QuantOptions,
         precision: Precision,
+        choice: Choice | None = None,
     ) -> None:
         self.graph = graph
         self.placement = placement
@@ -76,6 +80,7 @@ class Decider:
         self.options = options
         self._found = calibration.found
         self._method = find_range_method(options.act_quantizer_calibration)
+        self._choice = choice or Choice("min-max")
         self._statics = Statics(graph, placement, options, precision, self._group_range, self._activation)
         self._groups: dict[tuple[Tensor, int], Range] = {}
         self._padding: dict[Tensor, Range] = {}
@@ -88,6 +93,12 @@ class Decider:
         Raises:
             ModelError: If static data hold NaN or infinite values; names the tensor.
         """
+        decision = self.activations()
+        self._statics.decide(decision)
+        return decision
+
+    def activations(self) -> Decision:
+        """Return the stored form of activations alone."""
         self.sharing.join_gathered(self._group_range, lambda _: self._groups.clear())
         decision = Decision()
         for tensor in self.graph.tensors.values():
@@ -96,7 +107,6 @@ class Decider:
                 decision.sources[tensor] = self._source(tensor)
                 for bits in self.placement.converted(self.graph, tensor):
                     decision.converted[tensor, bits] = self._activation(tensor, bits)
-        self._statics.decide(decision)
         return decision
 
     # ------------------------------------------------------------------ activations
@@ -129,8 +139,13 @@ class Decider:
         if low is not None:
             top = softmax_top(seen.high, bits) if _is_softmax(tensor) else 1.0
             return padding.merge(Range(float(low), top))
-        grid = Grid(bits, self._symmetric, self.options.percentile_calibration_value)
-        return padding.merge(self._method.find(statistics, grid))
+        if self._method.name != AUTO:
+            grid = Grid(bits, self._symmetric, self.options.percentile_calibration_value)
+            return padding.merge(self._method.find(statistics, grid))
+        if bits == 16:
+            return padding.merge(with_headroom(self.graph, tensor, seen))
+        grid = Grid(bits, self._symmetric, self._choice.percentile)
+        return padding.merge(find_range_method(self._choice.method).find(statistics, grid))
 
     @property
     def _symmetric(self) -> bool:
@@ -148,7 +163,8 @@ class Decider:
             if dtype.bits == own or not isinstance(given, ScaleOffset):
                 return form
             return dtype, asymmetric(representable(given, held), dtype.bits)
-        values, _ = self._useful(tensor, dtype)
+        # What was rounded to fewer bits before has no values beyond the range of those.
+        values, _ = self._useful(tensor, min(dtype, activation_type(own), key=lambda held: held.bits))
         low = self._fixed_low(tensor, values)
         if low is not None:
             return dtype, unit_encoding(low, dtype.bits, softmax_top(values.high, dtype.bits))
@@ -186,6 +202,11 @@ class Decider:
         lows = [low for member in self.sharing.members(tensor) if (low := _unit_low(member)) is not None]
         return min(lows) if lows and values.within(Range(float(min(lows)), 1.0)) else None
 
+    def _method_used(self, tensor: Tensor) -> str:
+        if self._method.name != AUTO:
+            return self._method.name
+        return "min-max and headroom" if self._bits(tensor) == 16 else str(self._choice)
+
     def _source(self, tensor: Tensor) -> str:
         """Return where the encoding of an activation came from, for people."""
         members = self.sharing.members(tensor)
@@ -199,7 +220,7 @@ class Decider:
         if tensor not in own and own:
             return f"shared with {own[0].name}"
         count = self._found.get(tensor, Statistics()).count
-        text = f"{self._method.name} of {count} sample{'' if count == 1 else 's'}"
+        text = f"{self._method_used(tensor)} of {count} sample{'' if count == 1 else 's'}"
         if len(own) > 1:
             text += f", shared with {next(member.name for member in own if member is not tensor)}"
         return f"{text}, cut to what readers can tell apart" if cut else text

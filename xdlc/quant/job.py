@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 
-from xdlc.ir import Graph, Model
+from xdlc.ir import Graph, Model, Tensor
 from xdlc.quant.apply import apply
 from xdlc.quant.bias import averaged_inputs, correct_biases
 from xdlc.quant.calibrate import Calibration, calibrate
+from xdlc.quant.choice import MOST, SAMPLE_BYTES, Choice, choose
 from xdlc.quant.decide import Decider, watch_list
-from xdlc.quant.decision import Decision
+from xdlc.quant.decision import Decision, Form
 from xdlc.quant.float_types import store_floats
 from xdlc.quant.given import forget_given
 from xdlc.quant.mixed.record import Raised
@@ -21,10 +22,11 @@ from xdlc.quant.moves import convert_moves
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement, place
 from xdlc.quant.precision import Precision
-from xdlc.quant.range_methods import find_range_method
+from xdlc.quant.range_methods import AUTO, find_range_method
 from xdlc.quant.samples import Sample, Samples
 from xdlc.quant.sharing import Sharing
 from xdlc.quant.sign import sign
+from xdlc.quant.spread import Spread
 from xdlc.quant.statistics import Statistics
 
 Progress = Callable[[int], None]
@@ -50,6 +52,7 @@ class Job:
         min_score: What ``evaluate`` has to give at least.
         reference: The float model before the first algorithm touched static data; None: none has.
         step: Called by what takes long with its name, the number of steps done, and that of all.
+        choice: The range method that ``auto`` stands for where activations have 8 bits, once it is chosen.
     """
 
     model: Model
@@ -66,6 +69,8 @@ class Job:
     min_score: float = -math.inf
     reference: Model | None = None
     step: Step | None = None
+    choice: Choice | None = None
+    _spread: Spread | None = None
 
     @property
     def graph(self) -> Graph:
@@ -89,16 +94,28 @@ class Job:
 
     def calibrate(self) -> None:
         """Run the float model on all samples and keep what is to be known of activations."""
-        self.calibration = self.calibration_of(self.samples, progress=self.progress)
+        self._spread = Spread(self.samples, MOST, SAMPLE_BYTES) if self._has_choice() else None
+        samples = self.samples if self._spread is None else self._spread
+        self.calibration = self.calibration_of(samples, progress=self.progress)
+
+    def choose(self) -> None:
+        """Choose what ``auto`` stands for at 8 bits, by the samples that calibration left."""
+        if self._spread is not None:
+            self.choice = choose(self, self._spread)
+            self._spread = None
+
+    def _has_choice(self) -> bool:
+        return self.options.act_quantizer_calibration == AUTO and 8 in self.placement.fixed.values()
 
     def calibration_of(self, samples: Iterable[Sample], *, progress: Progress | None = None) -> Calibration:
         """Return what some samples tell of activations."""
+        method = find_range_method(self.options.act_quantizer_calibration)
         calibration = calibrate(
             self.model,
             watch_list(self.graph, self.placement, self.sharing),
             samples,
             averaged=averaged_inputs(self.graph, self.placement),
-            histograms=find_range_method(self.options.act_quantizer_calibration).histogram,
+            histograms=method.histogram and (method.name != AUTO or self._has_choice()),
             jobs=self.options.jobs,
             progress=progress,
         )
@@ -113,9 +130,23 @@ class Job:
     def decide(self) -> None:
         """Choose the stored form of every tensor that quantized ops touch."""
         self.place()
-        self.decision = Decider(
-            self.graph, self.placement, self.sharing, self.calibration, self.options, self.precision
-        ).decide()
+        self.decision = self._decider().decide()
+
+    def decide_activations(self) -> dict[Tensor, Form]:
+        """Return the stored forms that activations would have; changes nothing."""
+        self.place()
+        return self._decider().activations().activations
+
+    def _decider(self) -> Decider:
+        return Decider(
+            self.graph,
+            self.placement,
+            self.sharing,
+            self.calibration,
+            self.options,
+            self.precision,
+            self.choice,
+        )
 
     def finish(self) -> None:
         """Make the model a quantized one: correct biases, store what was decided."""

@@ -73,7 +73,7 @@ class QuantOptions:
     weights_bitwidth_of: Mapping[str, int] = field(default_factory=dict)
     use_per_channel_quantization: bool = True
     use_per_row_quantization: bool = True
-    act_quantizer_calibration: str = "min-max"
+    act_quantizer_calibration: str = "auto"
     param_quantizer_calibration: str = "auto"
     act_quantizer_schema: str = "asymmetric"
     param_quantizer_schema: str = "asymmetric"

@@ -153,6 +153,7 @@ def _quantize(
     if not job.options.enable_float_fallback:
         job.calibrate()
     _run(job, algorithms, Stage.PRECISION)
+    job.choose()
     job.decide()
     job.notes += check_ops(job.graph, job.placement, job.precision, job.options)
     importing.conclude(job)

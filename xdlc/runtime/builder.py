@@ -62,6 +62,7 @@ class Builder:
             computed too; ops read integers in the type that they are computed in.
         graphs: The graphs that ops may run, by name.
         stated: Whether every fixed-point tensor is rounded, also where HTP would not.
+        adjustable: Whether scales and zero points of activations are inputs of the model.
     """
 
     def __init__(
@@ -72,8 +73,11 @@ class Builder:
         native: bool = False,
         graphs: Mapping[str, Graph] | None = None,
         stated: bool = False,
+        adjustable: bool = False,
     ) -> None:
         self.graph = graph
+        self.adjustable = adjustable
+        self.adjusted: dict[Tensor, tuple[str, str]] = {}
         self.stated = stated
         self.native = native
         self.quantized = quantized
@@ -457,6 +461,14 @@ class Builder:
     def stored(self, tensor: Tensor) -> str | None:
         """Return the ONNX value of stored integers of ``tensor`` that was made first, if there is one."""
         return next(iter(self._stored.get(tensor, {}).values()), None)
+
+    def adjustment(self, tensor: Tensor) -> tuple[str, str] | None:
+        """Return the inputs that scale and zero point of an activation come from, or None for constants."""
+        if not self.adjustable or tensor.is_static or not qdq.is_per_tensor(tensor):
+            return None
+        if tensor not in self.adjusted:
+            self.adjusted[tensor] = self.name(f"{tensor.name}~scale"), self.name(f"{tensor.name}~zero")
+        return self.adjusted[tensor]
 
     def write_view(self, tensor: Tensor, source: Tensor, perm: Sequence[int]) -> None:
         """Make ``tensor`` the value of ``source`` with its axes permuted, without a node where that works.

@@ -15,6 +15,7 @@ from xdlc.errors import (
     raise_all,
 )
 from xdlc.ir import NATIVE_PACKAGE, DType, Graph, Op, Tensor, TensorData
+from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs import verify_extents, verify_op
 from xdlc.opdefs.control_flow import called, has_open_rank, reachable, verify_control_flow
 from xdlc.runtime import qdq
@@ -126,6 +127,19 @@ class Lowered:
         """Return the op that an ONNX node was made for, or None."""
         return self._builder.node_ops.get(node)
 
+    @property
+    def adjusted(self) -> dict[Tensor, tuple[str, str]]:
+        """The inputs that scale and zero point of activations come from, where they are adjustable."""
+        return self._builder.adjusted
+
+    def add_input(self, name: str, dtype: DType) -> None:
+        """Make a value that nodes read already a scalar input of the model, under its own name."""
+        from onnx import helper
+
+        elements = helper.np_dtype_to_tensor_dtype(dtype.numpy)
+        self._input_infos.append(helper.make_tensor_value_info(name, elements, []))
+        self.inputs[name] = name
+
     def add_output(
         self, name: str, value: str, dtype: DType, shape: Sequence[int | None] | None = None
     ) -> None:
@@ -179,8 +193,6 @@ class Lowered:
 
     def add_tensor_output(self, tensor: Tensor) -> None:
         """Make a tensor an output: fixed point and bfloat16 as float32, others in their own type."""
-        from xdlc.ir.dtype import FLOAT32
-
         b = self._builder
         value = b.read(tensor, dtype=b.held(tensor))
         dtype = FLOAT32 if as_float(tensor.dtype) else tensor.dtype
@@ -213,6 +225,7 @@ def lower(
     outputs: Iterable[str] | None = None,
     graphs: Mapping[str, Graph] | None = None,
     stated: bool = False,
+    adjustable: bool = False,
 ) -> Lowered:
     """Return the graph as an ONNX model.
 
@@ -227,6 +240,7 @@ def lower(
         graphs: The graphs that ops of the graph run, by name; they become graphs inside of the model.
         stated: Round every fixed-point tensor, as the source of its encodings does; otherwise values
             between ops that HTP computes as one are not rounded.
+        adjustable: Make scales and zero points of activations inputs, see ``Lowered.adjusted``.
 
     Raises:
         UnsupportedOp: If an op cannot be lowered; several make a ProblemList.
@@ -240,7 +254,7 @@ def lower(
     raise_all([problem for part in parts for problem in verify_extents(part)])
     raise_all(verify_control_flow(known, graph))
     extra = check_outputs(graph, outputs)
-    b = Builder(graph, quantized=quantized, native=native, graphs=known, stated=stated)
+    b = Builder(graph, quantized=quantized, native=native, graphs=known, stated=stated, adjustable=adjustable)
     b.reserve(graph.tensors)
     inputs, infos = _inputs(graph, b)
     lower_ops(graph, b)
@@ -251,6 +265,9 @@ def lower(
     for name in extra:
         if name not in lowered.outputs:
             lowered.add_tensor_output(graph.tensors[name])
+    for tensor, names in b.adjusted.items():
+        for name, dtype in zip(names, (FLOAT32, tensor.dtype), strict=True):
+            lowered.add_input(name, dtype)
     return lowered
 
 
@@ -292,8 +309,6 @@ def check_outputs(graph: Graph, outputs: Iterable[str] | None) -> list[str]:
 
 def _inputs(graph: Graph, b: Builder) -> tuple[dict[str, str], list[Any]]:
     from onnx import helper
-
-    from xdlc.ir.dtype import FLOAT32
 
     names, infos = {}, []
     ranked = b.native and not any(graph.name in called(op) for other in b.graphs.values() for op in other.ops)

@@ -67,6 +67,9 @@ def _parameters(
 ) -> tuple[str, str, int | None]:
     import numpy
 
+    adjustment = b.adjustment(tensor)
+    if adjustment is not None:
+        return (*adjustment, None)
     encoding = tensor.encoding
     zeros = numpy.asarray(_zero_points(tensor)).astype(_element(b, tensor))
     scales: Any

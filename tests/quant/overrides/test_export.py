@@ -20,7 +20,7 @@ OPTIONS = [
     {"weights_bitwidth": 4},
     {"use_per_channel_quantization": False, "use_per_row_quantization": False},
     {"use_per_channel_quantization": False, "bias_bitwidth": 8},
-    {"act_bitwidth_of": {"c2_op": 16}},
+    {"act_bitwidth_of": {"c2_op": 16}, "act_quantizer_calibration": "min-max"},
 ]
 
 

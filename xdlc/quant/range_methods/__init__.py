@@ -51,6 +51,9 @@ class RangeMethod:
     histogram: bool
 
 
+AUTO = "auto"
+"""The method that leaves the choice to the quantizer."""
+
 _KNOWN: dict[str, RangeMethod] = {}
 _LEGACY = {
     "tf": ("min-max", "asymmetric"),

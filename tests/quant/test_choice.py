@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+
+from xdlc.quant import choice as module
+from xdlc.quant.choice import CANDIDATES, Choice, judged
+from xdlc.quant.job import Job
+from xdlc.quant.options import QuantOptions
+from xdlc.quant.precision import Precision
+from xdlc.quant.samples import Samples
+from xdlc.quant.spread import Spread
+
+RELU = 4
+
+
+def calibrated(model, samples, **options):
+    asked = QuantOptions.of(options)
+    job = Job(model, asked, Samples(samples), Precision(asked.act_bitwidth, asked.weights_bitwidth))
+    job.calibrate()
+    job.choose()
+    return job
+
+
+def classifier(net):
+    n = net(1, 8, 8, 3)
+    logits = n.mean(n.conv(n.neuron(n.conv(n.x, 8, "c1"), RELU, "r1"), 4, "c2"), "logits")
+    return n, n.done(n.op("Softmax", [logits], logits.shape, "y"))
+
+
+def samples_with_outliers(n, count):
+    samples = n.samples(count)
+    for sample in samples:
+        sample["x"][0, 0, 0, 0] = 300.0
+    return samples
+
+
+def test_auto_clips_where_that_helps(net):
+    n, model = classifier(net)
+    job = calibrated(model, samples_with_outliers(n, 8))
+    assert job.choice in CANDIDATES
+    job.decide()
+    forms = {tensor.name: form for tensor, form in job.decision.activations.items()}
+    assert str(job.choice) in job.notes[0]
+    assert "min-max at" in job.notes[0]
+    assert job.decision.sources[job.graph.tensors["x"]] == f"{job.choice} of 8 samples"
+    assert forms["x"][1].scale <= 305.0 / 255
+
+
+def test_auto_keeps_min_max_where_nothing_is_gained(net, monkeypatch):
+    monkeypatch.setattr(module, "MIN_GAIN", 1000.0)
+    n, model = classifier(net)
+    assert calibrated(model, n.samples(4)).choice == Choice("min-max")
+
+
+def test_auto_takes_the_method_with_the_highest_sqnr(net, monkeypatch):
+    wanted = Choice("sqnr")
+    monkeypatch.setattr(module._Trials, "sqnr", lambda self, choice, indices: float(choice == wanted))
+    n, model = classifier(net)
+    assert calibrated(model, n.samples(4)).choice == wanted
+
+
+def test_the_same_samples_give_the_same_choice(net):
+    n, model = classifier(net)
+    samples = samples_with_outliers(n, 6)
+    one, two = (calibrated(model.clone(), samples) for _ in range(2))
+    assert one.choice == two.choice
+    assert one.notes == two.notes
+
+
+def test_nothing_is_tried_for_16_bits(net):
+    n, model = classifier(net)
+    job = calibrated(model, n.samples(2), act_bitwidth=16)
+    assert job.choice is None
+    assert not job.notes
+
+
+def test_a_method_by_name_is_taken_as_it_is(net):
+    n, model = classifier(net)
+    assert calibrated(model, n.samples(2), act_quantizer_calibration="mse").choice is None
+
+
+def test_what_goes_into_a_softmax_is_judged(net):
+    _, model = classifier(net)
+    assert judged(model.main) == ["logits"]
+
+
+def test_the_decision_of_a_job_is_not_touched_by_looking(net):
+    n, model = classifier(net)
+    job = calibrated(model, n.samples(2))
+    job.decide()
+    before = dict(job.decision.activations)
+    assert job.decide_activations() == before
+    assert job.decision.activations == before
+
+
+@pytest.mark.parametrize("count", [1, 4, 5, 63])
+def test_kept_samples_are_spread_over_all(count):
+    given = [{"x": np.full(2, index, np.float32)} for index in range(count)]
+    spread = Spread(given, 4, 1 << 20)
+    assert [sample["x"][0] for sample in spread] == list(range(count))
+    kept = [int(sample["x"][0]) for sample in spread.kept]
+    assert 0 < len(kept) <= 4
+    assert kept[0] == 0
+    assert len(set(np.diff(kept))) <= 1
+    assert kept[-1] >= count // 2 - 1 or count == 1
+    assert spread.count == count
+
+
+def test_kept_samples_are_bounded_in_bytes_and_copies():
+    buffer = np.zeros(256, np.float32)
+    spread = Spread(({"x": buffer} for _ in range(10)), 8, 2048)
+    for _ in spread:
+        buffer += 1
+    assert [sample["x"][0] for sample in spread.kept] == [0.0, 8.0]

@@ -1,0 +1,165 @@
+"""What the method ``auto`` does for 8 bits: the range method that leaves the outputs closest to float.
+
+No method is best for every network: clipping helps where rounding is what hurts, and ruins what hangs on
+its largest values.  So each is tried on the network as a whole.  One session serves all of them, for
+encodings are fed to it; tensor by tensor the same samples would only be fitted, which other samples
+do not gain by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xdlc.ir import Encoding, Graph, Tensor
+from xdlc.ir.data import Array
+from xdlc.opdefs.control_flow import has_control_flow
+from xdlc.quant.apply import entered
+from xdlc.quant.rules import is_real, single_name
+from xdlc.quant.samples import Sample
+from xdlc.quant.spread import Spread
+
+if TYPE_CHECKING:
+    from xdlc.quant.job import Job
+
+FEW, USUAL, MOST = 4, 16, 64
+"""Samples that every method is judged by, and those that the best are: up to half of all, if that is more."""
+
+FINALISTS = 3
+"""Methods that all samples are run for."""
+
+MIN_GAIN = 0.1
+"""Least gain in dB over min-max, which is taken otherwise."""
+
+SAMPLE_BYTES = 16 << 20
+"""Most bytes of kept samples, and of kept outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A range method and what it keeps if it is ``percentile``."""
+
+    method: str
+    percentile: float = 100.0
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.percentile:g}" if self.method == "percentile" else self.method
+
+
+CANDIDATES = (
+    Choice("min-max"),
+    Choice("percentile", 99.999),
+    Choice("mse"),
+    Choice("percentile", 99.99),
+    Choice("sqnr"),
+    Choice("percentile", 99.9),
+)
+
+
+def choose(job: Job, spread: Spread) -> Choice | None:
+    """Return the method for activations of 8 bits, or None if there is nothing to choose by.
+
+    Args:
+        job: The quantization under way, calibrated with histograms.
+        spread: What is left of the calibration samples.
+    """
+    names = judged(job.graph)
+    size = sum(job.graph.tensors[name].size * 4 for name in names)
+    most = min(max(USUAL, spread.count // 2), SAMPLE_BYTES // max(size, 1))
+    samples = spread.kept[:: -(-len(spread.kept) // max(most, 1)) or 1]
+    if not names or not samples or has_control_flow(job.graph) or not _has_bytes(job):
+        return None
+    trials = _Trials(job, samples, names)
+    first, everything = CANDIDATES[0], range(len(samples))
+    few = everything[:: -(-len(samples) // FEW)]
+    found = {choice: trials.sqnr(choice, few) for choice in CANDIDATES}
+    best = sorted(CANDIDATES, key=lambda choice: -found[choice])[:FINALISTS]
+    found = {choice: trials.sqnr(choice, everything) for choice in dict.fromkeys((first, *best))}
+    chosen = max(found, key=lambda choice: found[choice])
+    if found[chosen] < found[first] + MIN_GAIN:
+        chosen = first
+    job.notes.append(
+        f"auto: {chosen} for 8-bit activations, outputs of {len(samples)} samples at "
+        f"{found[chosen]:.1f} dB; min-max at {found[first]:.1f} dB"
+    )
+    return chosen
+
+
+def judged(graph: Graph) -> list[str]:
+    """Return the names of the real outputs, of what goes into a Softmax in place of its result.
+
+    A class that is sure to win has the same probability with much noise as with little.
+    """
+    names = []
+    for output in graph.outputs:
+        tensor: Tensor = output
+        producer = tensor.producer
+        if producer is not None and single_name(producer) in ("Softmax", "LogSoftmax"):
+            tensor = producer.inputs[0] or tensor
+        if is_real(tensor) and tensor.size and not tensor.is_static:
+            names.append(tensor.name)
+    return list(dict.fromkeys(names))
+
+
+def _has_bytes(job: Job) -> bool:
+    return 8 in job.placement.fixed.values()
+
+
+class _Trials:
+    """Runs the quantized model under the encodings of one method after the other."""
+
+    def __init__(self, job: Job, samples: Sequence[Sample], names: Sequence[str]) -> None:
+        from xdlc.runtime.adjustable import AdjustableSession
+        from xdlc.runtime.cpu import CpuSession
+
+        self._job = job
+        self._samples = samples
+        self._names = names
+        real = CpuSession(job.model, quantized=False, outputs=names)
+        self._real = [self._arrays(real.run(sample)) for sample in samples]
+        del real
+        self._encodings = {choice: self._decided(choice) for choice in CANDIDATES}
+        job.choice = CANDIDATES[0]
+        job.decide()
+        self._session = AdjustableSession(job.trial(), names)
+        self._known: dict[tuple[Choice, int], Array] = {}
+
+    def _decided(self, choice: Choice) -> dict[str, Encoding]:
+        self._job.choice = choice
+        found = {}
+        for tensor, (_, encoding) in self._job.decide_activations().items():
+            found[tensor.name] = encoding
+            if not self._job.placement.is_fixed(self._job.graph, tensor):
+                found[entered(tensor)] = encoding
+        return found
+
+    def sqnr(self, choice: Choice, indices: Sequence[int]) -> float:
+        """Return the SQNR in dB over some samples, pooled, the mean over tensors."""
+        import numpy as np
+
+        fed = self._session.encodings(self._encodings[choice])
+        for index in indices:
+            if (choice, index) not in self._known:
+                results = self._arrays(self._session.run(self._samples[index], fed))
+                self._known[choice, index] = _powers(self._real[index], results)
+        signal, noise = np.sum([self._known[choice, index] for index in indices], axis=0)
+        ratios = np.maximum(signal, _TINY) / np.maximum(noise, _TINY)
+        return float(10.0 * np.log10(ratios).mean())
+
+    def _arrays(self, results: Mapping[str, Array]) -> list[Array]:
+        return [results[name] for name in self._names]
+
+
+_TINY = 1e-30
+
+
+def _powers(real: Sequence[Array], rounded: Sequence[Array]) -> Array:
+    """Return the sums of squares of some tensors, and of their errors: two rows."""
+    import numpy as np
+
+    rows = []
+    for wanted, found in zip(real, rounded, strict=True):
+        exact = np.asarray(wanted, np.float64)
+        rows.append((np.square(exact).sum(), np.square(found - exact).sum()))
+    return np.array(rows).T
