@@ -7,11 +7,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from xdlc.ir import Graph, Op, Tensor, TensorData
+from xdlc.ir.data import Array
 from xdlc.quant.decision import Form, Use
 from xdlc.quant.job import Job
-from xdlc.quant.rules import is_real
+from xdlc.quant.rules import is_real, single_name
 from xdlc.quant.samples import Sample
 from xdlc.runtime.cpu import CpuSession
+
+TINY = 1e-30
+"""Least power, which stands for none."""
+
+_DECISIONS = ("Softmax", "Sigmoid", "HardSigmoid", "LogSoftmax")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,9 @@ class Kept:
 
 
 class Judge:
-    """Compares quantized networks with the float one.
+    """Compares quantized networks with the float one, by what goes into a last Softmax or Sigmoid.
+
+    After these the error of a few samples near the edge of a decision would outweigh that of all others.
 
     Args:
         exact: The float network.
@@ -48,23 +56,35 @@ class Judge:
 
     def __init__(self, exact: Graph, samples: Sequence[Sample]) -> None:
         self._samples = samples
-        self._names = [tensor.name for tensor in exact.outputs if is_real(tensor)]
-        session = CpuSession(exact, quantized=False)
-        self._wanted = [session.run(sample) for sample in samples]
+        self._names = list(
+            dict.fromkeys(_before_decision(tensor).name for tensor in exact.outputs if is_real(tensor))
+        )
+        session = CpuSession(exact, quantized=False, outputs=self._names)
+        self._wanted = [self._outputs(session, sample) for sample in samples]
 
     def error(self, quantized: Graph) -> float:
-        """Return the error of the outputs against float ones in dB, the mean over outputs; less is better."""
+        """Return the error against float values in dB, the mean over samples and outputs; less is better."""
         import numpy as np
 
-        session = CpuSession(quantized)
-        noise, power = np.zeros(len(self._names)), np.zeros(len(self._names))
+        session = CpuSession(quantized, outputs=self._names)
+        found = []
         for sample, wanted in zip(self._samples, self._wanted, strict=True):
-            given = session.run(sample)
-            for at, name in enumerate(self._names):
-                real = wanted[name].astype(np.float64)
-                noise[at] += ((given[name] - real) ** 2).sum()
-                power[at] += (real**2).sum()
-        if not self._names:
-            return 0.0
-        tiny = math.ulp(0.0)
-        return float((10 * np.log10(np.maximum(noise, tiny) / np.maximum(power, tiny))).mean())
+            for real, given in zip(wanted, self._outputs(session, sample), strict=True):
+                power = float((real**2).sum())
+                noise = float(((given - real) ** 2).sum())
+                found.append(10 * math.log10(max(noise, TINY) / max(power, TINY)))
+        return float(np.mean(found)) if found else 0.0
+
+    def _outputs(self, session: CpuSession, sample: Sample) -> list[Array]:
+        import numpy as np
+
+        given = session.run(sample)
+        return [given[name].astype(np.float64) for name in self._names]
+
+
+def _before_decision(tensor: Tensor) -> Tensor:
+    maker = tensor.producer
+    source = maker.inputs[0] if maker is not None and maker.inputs else None
+    if maker is None or source is None or source.is_static or single_name(maker) not in _DECISIONS:
+        return tensor
+    return source

@@ -15,7 +15,7 @@ from xdlc.quant.reconstruction.sites import Fitted, Site, find_sites, scales_of,
 from xdlc.quant.reconstruction.walk import Walk
 
 MOST_SAMPLES = 128
-MEMORY = 160 << 20
+MEMORY = 96 << 20
 """Bytes of activations between two levels, over all samples; there are fewer samples where one takes more."""
 
 LEAST_SAMPLES = 4

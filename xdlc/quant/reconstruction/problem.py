@@ -17,6 +17,9 @@ TOGETHER = 1024
 DAMPING = 0.05
 """Noise on each input that is reckoned with beside the samples', as a part of the inputs' mean variance."""
 
+SCARCE = 1.0
+"""The same for each input a row: with few rows the samples say little of how inputs go together."""
+
 LEAST = 1e-20
 """Least noise, for inputs that never vary."""
 
@@ -78,7 +81,7 @@ class Problem:
             rows[:], results[:] = 0, 0
         diagonal = np.einsum("gkk->gk", gram)
         # Inputs that are all zero leave any weight: the float one then.
-        noise = np.maximum(DAMPING * diagonal.mean(axis=1, keepdims=True), LEAST)
+        noise = np.maximum((DAMPING + SCARCE * depth / count) * diagonal.mean(axis=1, keepdims=True), LEAST)
         diagonal += noise
         cross += noise[:, :, None] * matrix
         return cls(gram, cross, rows, results)
