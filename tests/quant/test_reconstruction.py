@@ -98,7 +98,7 @@ def check_layout(n):
     np.testing.assert_allclose(got, wanted[chosen], atol=1e-4)
 
 
-def a_problem(seed, groups=1, depth=70, width=5, rows=300):
+def a_problem(seed, groups=1, depth=70, width=5, rows=3000):
     rng = np.random.default_rng(seed)
     mixing = rng.standard_normal((depth, depth)).astype(np.float32)
     rows = (rng.standard_normal((groups, rows, depth)).astype(np.float32) + 1) @ mixing
