@@ -110,7 +110,7 @@ def quantize(
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
     again = bool(algorithms) or (reporter is not None and reporter.reads_again)
     with Samples(read_samples(samples, model.main), again=again) as kept:
-        used = kept if reporter is None else reporter.calibrating(kept)
+        used = kept if reporter is None else reporter.calibrating(kept, model.main)
         job = Job(model.clone(), asked, used, precision, progress=progress, tried=tried, step=step)
         if evaluate is not None and min_score is not None:
             job.evaluate, job.min_score = evaluate, min_score

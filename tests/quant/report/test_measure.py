@@ -349,6 +349,7 @@ def test_weights_are_compared_with_those_before_algorithms_touched_them(net):
     n, model = _network(net)
     reporter = Reporter(samples=n.samples(2, seed=9), trials=0)
     job = _job(model, n.samples(2), weights_bitwidth=4)
+    reporter.calibrating(job.samples, job.graph)
     reporter.start(job)
     weight = job.graph.tensors["first_w"]
     op = next(op for op in job.graph.ops if op.name == "first_op")
@@ -374,4 +375,11 @@ def test_large_networks_are_measured_with_fewer_samples(net, monkeypatch):
     monkeypatch.setattr(sys.modules["xdlc.quant.report.measure"], "WORK", 1)
     report = measure(_job(model, n.samples(2)), n.samples(6, seed=3), trials=0)
     assert report.samples == 4
-    assert report.unmeasured[0] == "4 of 6 held-out samples were measured: the network is large"
+    assert report.unmeasured[0] == "no more than 4 held-out samples were measured: the network is large"
+
+
+@pytest.mark.parametrize("samples", [[], [{}], [{"x": np.zeros((1, 2, 2, 4), np.float32)}]])
+def test_held_out_samples_that_do_not_fit_are_refused_before_the_work_begins(net, samples):
+    n, model = _network(net)
+    with pytest.raises(UsageError, match="held-out"):
+        quantize(model, n.samples(2), report=Reporter(samples=samples), progress=pytest.fail)

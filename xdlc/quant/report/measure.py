@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 
 from xdlc.errors import ProblemList, UnsupportedOp, UsageError, each_problem
 from xdlc.ir import Model, Op, ScaleOffset, Tensor
@@ -34,7 +35,7 @@ SHARED = 16
 
 def measure(
     job: Job,
-    samples: Sequence[Sample],
+    samples: Iterable[Sample],
     *,
     reference: Model | None = None,
     trials: int | None = None,
@@ -46,7 +47,7 @@ def measure(
 
     Args:
         job: A job that is decided and not finished.
-        samples: Samples that calibration has not seen; of a large network not all are measured.
+        samples: Samples that calibration has not seen, read once; of a large network not all are.
         reference: The float model as it was before algorithms touched weights; default: the job's own.
         trials: Most tensors and weights to quantize alone; default: as many as a bounded amount of work
             allows, the worst first.
@@ -55,13 +56,16 @@ def measure(
     Raises:
         UsageError: If there are no samples, or one does not fit the inputs.
     """
-    if not samples:
+    subject = Subject(job, reference or job.model)
+    source = iter(samples)
+    limit = max(LEAST, WORK // subject.work)
+    chosen = subject.samples = list(islice(source, limit))
+    if not chosen:
         raise UsageError("no held-out samples were given", where="report", fix="give at least one sample")
-    subject = Subject(job, reference or job.model, samples)
-    given, count = len(samples), _Count(progress)
-    samples = subject.samples = samples[: max(LEAST, WORK // max(1, subject.activation_bytes))]
+    has_more = next(source, None) is not None
+    count = _Count(progress)
     parts = sum(1 for _ in groups(subject.activations))
-    count.total = len(samples) * (parts + 1)
+    count.total = len(chosen) * (parts + 1)
     found = measure_activations(subject, count.step)
     outputs = measure_outputs(subject, count.step)
     planned, runs, left = plan_trials(subject, found, trials)
@@ -80,7 +84,7 @@ def measure(
         f"xdlc {VERSION}",
         job.graph.name,
         job.options.stated(),
-        len(samples),
+        len(chosen),
         _mean([output.sqnr for output in real]),
         _mean([output.weights_only for output in real]),
         _mean([output.activations_only for output in real]),
@@ -89,13 +93,13 @@ def measure(
         tuple(sorted(tensors, key=lambda tensor: _worst_first(tensor.isolated, tensor.order))),
         tuple(_exceptions(job)),
         (*job.notes, *job.decision.notes),
-        tuple(_unmeasured(given, len(samples), left)),
+        tuple(_unmeasured(len(chosen) if has_more else None, left)),
     )
 
 
-def _unmeasured(given: int, measured: int, left: str | None) -> Iterator[str]:
-    if measured < given:
-        yield f"{measured} of {given} held-out samples were measured: the network is large"
+def _unmeasured(most: int | None, left: str | None) -> Iterator[str]:
+    if most is not None:
+        yield f"no more than {most} held-out samples were measured: the network is large"
     if left is not None:
         yield left
 

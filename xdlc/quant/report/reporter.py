@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 
 from xdlc.errors import UsageError
-from xdlc.ir import Model
+from xdlc.ir import Graph, Model
 from xdlc.quant.job import Job
 from xdlc.quant.report.measure import Progress, measure
 from xdlc.quant.report.model import QuantReport
@@ -44,7 +44,7 @@ class Reporter:
         samples: Source | None = None,
         *,
         every: int = 5,
-        most: int = 64,
+        most: int = 32,
         trials: int | None = None,
         progress: Progress | None = None,
     ) -> None:
@@ -60,6 +60,7 @@ class Reporter:
         self._path, self._samples = path, samples
         self._every, self._most, self._trials, self._progress = every, most, trials, progress
         self._given: Samples | None = None
+        self._own: Iterator[Sample] = iter(())
         self._reference: Model | None = None
 
     @property
@@ -67,10 +68,22 @@ class Reporter:
         """Whether calibration samples are read once more for the report."""
         return self._samples is None
 
-    def calibrating(self, samples: Samples) -> Samples:
-        """Return the samples to calibrate with: all but those held out."""
+    def calibrating(self, samples: Samples, graph: Graph) -> Samples:
+        """Return the samples to calibrate with: all but those held out.
+
+        Raises:
+            UsageError: If the reporter's own samples do not fit the graph; looked for before the work begins.
+        """
         self._given = samples
-        return samples if self._samples is not None else Samples(_Part(samples, self._every, held_out=False))
+        if self._samples is None:
+            return Samples(_Part(samples, self._every, held_out=False))
+        source = iter(read_samples(self._samples, graph))
+        first = next(source, None)
+        if first is None:
+            raise UsageError("no held-out samples were given", where="report", fix="give at least one sample")
+        _check(first, graph)
+        self._own = chain([first], source)
+        return samples
 
     def start(self, job: Job) -> None:
         """Remember the float model, before anything touches its weights."""
@@ -83,22 +96,36 @@ class Reporter:
             UsageError: If a sample does not fit the inputs, or there is none.
             StorageError: If the file cannot be written.
         """
-        chosen, note = self._held_out(job)
+        chosen, note = self._held_out()
         made = measure(job, chosen, reference=self._reference, trials=self._trials, progress=self._progress)
         self.result = made if note is None else replace(made, unmeasured=(*made.unmeasured, note))
         if self._path is not None:
             write(self.result, self._path)
 
-    def _held_out(self, job: Job) -> tuple[list[Sample], str | None]:
-        if self._samples is not None:
-            return list(islice(read_samples(self._samples, job.graph), self._most)), None
-        if self._given is None:
-            return [], None
-        found = list(islice(_Part(self._given, self._every, held_out=True), self._most))
-        if found:
-            return found, None
+    def _held_out(self) -> tuple[Iterable[Sample], str | None]:
+        if self._samples is not None or self._given is None:
+            return islice(self._own, self._most), None
+        part = _Part(self._given, self._every, held_out=True)
+        if any(True for _ in part):
+            return islice(part, self._most), None
         note = f"measured with calibration samples: fewer than {self._every} were given, so none was held out"
         return self._given.first(self._most), note
+
+
+def _check(sample: Sample, graph: Graph) -> None:
+    from xdlc.runtime.cpu import feed
+
+    for tensor in graph.inputs:
+        place = f"held-out sample 0: input {tensor.name!r}"
+        if tensor.name not in sample:
+            raise UsageError(
+                "is missing", where=place, fix=f"give an array of shape {list(tensor.shape)}, {tensor.dtype}"
+            )
+        try:
+            feed(tensor, sample[tensor.name])
+        except UsageError as error:
+            error.where = place
+            raise
 
 
 class _Part:

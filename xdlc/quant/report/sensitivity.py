@@ -69,7 +69,7 @@ def plan_trials(
         if quality.weights.signal or quality.weights.noise:
             rated.append((quality.weights.db, Trial(tensor, weights=True)))
     rated.sort(key=lambda pair: pair[0])
-    runs = max(1, WORK // max(1, subject.activation_bytes))
+    runs = max(1, WORK // subject.work)
     samples = min(len(subject.samples), MOST_SAMPLES)
     samples = max(1, min(samples, runs // max(1, len(rated))))
     count = min(len(rated), max(1, runs // samples) if most is None else most)

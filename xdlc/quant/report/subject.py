@@ -21,6 +21,9 @@ from xdlc.runtime.fused import gate_of, with_producer
 GROUP_BYTES = 1 << 28
 """Most bytes of float values of a sample that are held at once, unless one tensor alone has more."""
 
+RUN_BYTES = 1 << 22
+"""Bytes of activations that take as long as a run of hardly any."""
+
 Step = Callable[[], None]
 
 
@@ -37,7 +40,7 @@ class Subject:
 
     job: Job
     reference: Model
-    samples: Sequence[Sample]
+    samples: Sequence[Sample] = ()
 
     @cached_property
     def trial(self) -> Model:
@@ -61,9 +64,9 @@ class Subject:
         return [tensor for tensor in (*self.graph.inputs, *made) if is_real(tensor) and tensor.size]
 
     @property
-    def activation_bytes(self) -> int:
-        """Bytes of all activations of a sample as float32."""
-        return 4 * sum(tensor.size for tensor in self.activations)
+    def work(self) -> int:
+        """What a run costs: bytes of all activations as float32, and what even small networks take."""
+        return RUN_BYTES + 4 * sum(tensor.size for tensor in self.activations)
 
     @cached_property
     def statics(self) -> dict[Use, Form]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from xdlc.container.storage import replace_file
-from xdlc.errors import UsageError
+from xdlc.errors import StorageError, UsageError
 from xdlc.quant.report.csv_form import as_csv
 from xdlc.quant.report.html_form import as_html
 from xdlc.quant.report.json_form import as_json
@@ -19,10 +19,11 @@ FORMS: dict[str, Callable[[QuantReport], str]] = {".html": as_html, ".json": as_
 
 
 def check_path(path: str | os.PathLike[str]) -> str:
-    """Return the suffix of a report's path.
+    """Return the suffix of a report's path, after a look at whether the path can be one.
 
     Raises:
-        UsageError: If no form has it.
+        UsageError: If no form has the suffix.
+        StorageError: If there is no such folder.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in FORMS:
@@ -30,6 +31,10 @@ def check_path(path: str | os.PathLike[str]) -> str:
             f"no report has the suffix {suffix!r}",
             where=os.fspath(path),
             fix=f"name a file that ends in {', '.join(FORMS)}",
+        )
+    if not Path(path).parent.is_dir():
+        raise StorageError(
+            "cannot be written: there is no such folder", where=os.fspath(path), fix="make the folder first"
         )
     return suffix
 
