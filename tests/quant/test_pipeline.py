@@ -347,7 +347,7 @@ def test_quantized_model_is_not_quantized_again(net):
 
 @pytest.mark.parametrize("chosen", [True, False])
 def test_around_branches_the_graph_is_quantized(chosen):
-    """Branches stay float; what is before and behind them gets its ranges from runs through them."""
+    """What is before and behind branches gets its ranges from runs through them."""
     model, rng = if_model((4, 8)), np.random.default_rng(5)
     samples = [{"c": np.array([chosen]), "x": rng.standard_normal((4, 8)).astype("f")} for _ in range(8)]
     quantized = quantize(model, samples)

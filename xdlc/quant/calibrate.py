@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from xdlc.errors import UsageError
 from xdlc.ir import Model, Tensor
 from xdlc.quant.measured import Measured
-from xdlc.quant.meter import Meter
+from xdlc.quant.meter import Meter, keys_of
 from xdlc.quant.samples import Sample
 from xdlc.quant.statistics import Statistics
 from xdlc.quant.workers import measure_in_processes
@@ -22,12 +22,12 @@ CHUNK = 8
 """Samples that are summed up before they are merged: sums do not depend on who computes which chunk."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Calibration:
     """What samples tell of activations.
 
     Attributes:
-        found: Statistics of each watched tensor.
+        found: Statistics of each watched tensor; of no sample if none reached it.
         means: Mean over samples and all axes but the last, float64, of each averaged tensor.
     """
 
@@ -45,7 +45,9 @@ def calibrate(
     jobs: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> Calibration:
-    """Return what is to be known of activations of the main graph over all samples of the float model.
+    """Return what is to be known of activations over all samples of the float model.
+
+    They may be those of branches and loop bodies; a sample that does not reach a tensor tells nothing of it.
 
     Minima, maxima and means are those of all values; a histogram is of a part of them, the same part in
     every run.  Memory stays that of a float session, whatever the number of samples.
@@ -84,9 +86,10 @@ def calibrate(
         raise UsageError(
             "no calibration samples were given", where="samples", fix="give at least one sample; 32 is usual"
         )
+    keys = keys_of(model)
     return Calibration(
-        {tensor: measured.found.get(tensor.name, Statistics()) for tensor in tensors},
-        {tensor: measured.sums[tensor.name] / measured.count for tensor in averaged},
+        {tensor: measured.found.get(keys[tensor], Statistics()) for tensor in tensors},
+        {tensor: measured.sums[keys[tensor]] / max(measured.counts[keys[tensor]], 1) for tensor in averaged},
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -36,3 +37,17 @@ class Decision:
     def read(self, tensor: Tensor, bits: int) -> Form | None:
         """Return the form in which ops of ``bits`` read an activation, or None if it has none."""
         return self.converted.get((tensor, bits), self.activations.get(tensor))
+
+    def moved(self, ops: Mapping[Op, Op], tensors: Mapping[str, Tensor], *, statics: bool = True) -> Decision:
+        """Return the same decision about a copy of the graph.
+
+        Args:
+            ops: The copy of each op.
+            tensors: The tensors of the copy by name.
+            statics: Whether static data are among it.
+        """
+        return Decision(
+            {tensors[tensor.name]: form for tensor, form in self.activations.items()},
+            {(tensors[tensor.name], bits): form for (tensor, bits), form in self.converted.items()},
+            {(ops[op], index): form for (op, index), form in self.statics.items() if statics},
+        )

@@ -16,6 +16,7 @@ from xdlc.quant.decide import Decider, watch_list
 from xdlc.quant.decision import Decision, Form
 from xdlc.quant.float_types import store_floats
 from xdlc.quant.given import forget_given
+from xdlc.quant.inner import Inner
 from xdlc.quant.mixed.record import Raised
 from xdlc.quant.mixed.trials import Evaluate
 from xdlc.quant.moves import convert_moves
@@ -42,6 +43,7 @@ class Job:
         options: What the user asked for.
         samples: Calibration samples, which can be read again.
         precision: Bit widths of ops; ``place`` again after a change.
+        inner: The branches and loop bodies that are quantized too.
         calibration: What is known of activations; empty before calibration.
         decision: The stored form of tensors; empty before that is decided.
         notes: What was done beyond ranges, and why, for people: one line each.
@@ -59,6 +61,7 @@ class Job:
     options: QuantOptions
     samples: Samples
     precision: Precision
+    inner: list[Inner] = field(default_factory=list)
     calibration: Calibration = field(default_factory=Calibration)
     decision: Decision = field(default_factory=Decision)
     notes: list[str] = field(default_factory=list)
@@ -112,9 +115,15 @@ class Job:
         method = find_range_method(self.options.act_quantizer_calibration)
         calibration = calibrate(
             self.model,
-            watch_list(self.graph, self.placement, self.sharing),
+            [
+                *watch_list(self.graph, self.placement, self.sharing),
+                *(tensor for inner in self.inner for tensor in inner.watched),
+            ],
             samples,
-            averaged=averaged_inputs(self.graph, self.placement),
+            averaged=[
+                *averaged_inputs(self.graph, self.placement),
+                *(tensor for inner in self.inner for tensor in inner.averaged),
+            ],
             histograms=method.histogram and (method.name != AUTO or self._has_choice()),
             jobs=self.options.jobs,
             progress=progress,
@@ -131,6 +140,8 @@ class Job:
         """Choose the stored form of every tensor that quantized ops touch."""
         self.place()
         self.decision = self._decider().decide()
+        for inner in self.inner:
+            inner.decide(self.calibration, self.options, self.choice)
 
     def decide_activations(self) -> dict[Tensor, Form]:
         """Return the stored forms that activations would have; changes nothing."""
@@ -155,6 +166,8 @@ class Job:
         convert_moves(self.graph, self.placement)
         forget_given(self.graph)  # of what stays float
         store_floats(self.graph, self.options.float_bitwidth)
+        for inner in self.inner:
+            self.notes += inner.finish(self.calibration.means, self.options)
         self.notes += self.decision.notes
 
     def trial(self, *, weights_of: Model | None = None) -> Model:
@@ -167,18 +180,17 @@ class Job:
         twin = Job(source.clone(), self.options, self.samples, self.precision)
         ops = dict(zip(self.graph.ops, twin.graph.ops, strict=True))
         tensors = twin.graph.tensors
-        twin.decision = Decision(
-            {tensors[tensor.name]: form for tensor, form in self.decision.activations.items()},
-            {(tensors[tensor.name], bits): form for (tensor, bits), form in self.decision.converted.items()},
-            {
-                (ops[op], index): form
-                for (op, index), form in self.decision.statics.items()
-                if weights_of is None
-            },
-        )
-        twin.calibration = Calibration(
-            means={tensors[tensor.name]: mean for tensor, mean in self.calibration.means.items()}
-        )
+        twin.decision = self.decision.moved(ops, tensors, statics=weights_of is None)
+        means = {
+            tensors[tensor.name]: mean
+            for tensor, mean in self.calibration.means.items()
+            if self.graph.tensors.get(tensor.name) is tensor
+        }
+        for inner in self.inner:
+            copy, more = inner.twin(twin.model, self.calibration.means, statics=weights_of is None)
+            twin.inner.append(copy)
+            means.update(more)
+        twin.calibration = Calibration(means=means)
         twin.finish()
         sign(twin.model, self.options)
         return twin.model

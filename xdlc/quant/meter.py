@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from xdlc.errors import ModelError, UsageError, XdlcError
 from xdlc.ir import Model, Tensor
@@ -12,7 +12,8 @@ from xdlc.quant.measured import Measured
 from xdlc.quant.ranges import Range, range_of
 from xdlc.quant.samples import Sample
 from xdlc.quant.statistics import DECAY, Histogram, Statistics
-from xdlc.quant.taps import Reading, Taps, spread, values_each
+from xdlc.quant.taps import Key, Reading, Taps, spread, values_each
+from xdlc.runtime.timeout import LONGEST
 
 
 class Meter:
@@ -40,13 +41,18 @@ class Meter:
     ) -> None:
         from xdlc.runtime.cpu import CpuSession
 
+        keys = keys_of(model)
         held = [tensor for tensor in tensors if tensor.size]
         self._given = [tensor for tensor in held if tensor.producer is None]
         self._watched = [tensor for tensor in held if tensor.producer is not None]
-        self._averaged = averaged
+        self._keys = [keys[tensor] for tensor in (*self._given, *self._watched)]
+        self._averaged = {keys[tensor]: tensor.shape[-1] for tensor in averaged}
         self._limit = values_each(len(held)) if histograms else 0
-        self._taps = Taps(self._watched, averaged, limit=self._limit)
-        self._session = CpuSession(model, quantized=False, threads=threads, refine=self._taps)
+        watched = self._keys[len(self._given) :]
+        self._taps = Taps(watched, list(self._averaged), limit=self._limit)
+        self._session = CpuSession(
+            model, quantized=False, threads=threads, loop_timeout=LONGEST, observer=self._taps
+        )
 
     def measure(
         self, samples: Iterable[Sample], first: int, progress: Callable[[int], None] | None = None
@@ -62,7 +68,7 @@ class Meter:
             UsageError: If a sample does not fit the inputs.
             ModelError: If a value is NaN or infinite; names tensor and sample.
         """
-        total = _Total([*self._given, *self._watched], self._averaged)
+        total = _Total(self._keys, self._averaged)
         for number, sample in enumerate(samples, first):
             total.add(self._read(sample, number))
             if progress is not None:
@@ -72,15 +78,17 @@ class Meter:
     def _read(self, sample: Sample, number: int) -> Reading:
         import numpy as np
 
-        reading = self._taps.read(self._run(sample, number))
+        self._run(sample, number)
+        reading = self._taps.take()
         inputs = [np.asarray(sample[tensor.name]) for tensor in self._given]
         ranges = [range_of(array) for array in inputs]
         reading.lows = np.concatenate([[seen.low for seen in ranges], reading.lows])
         reading.highs = np.concatenate([[seen.high for seen in ranges], reading.highs])
         reading.sums = np.concatenate([reading.lows[: len(inputs)], reading.sums])
         if self._limit:
-            reading.values = [*(_part(array, self._limit) for array in inputs), *reading.values]
+            reading.values = [*([_part(array, self._limit)] for array in inputs), *reading.values]
         finite = np.isfinite(reading.lows) & np.isfinite(reading.highs) & ~np.isnan(reading.sums)
+        finite |= _unreached(reading)
         if not finite.all():
             index = int(np.argmin(finite))
             tensor = [*self._given, *self._watched][index]
@@ -88,9 +96,9 @@ class Meter:
             raise _not_finite(tensor, number, *(float(end) for end in ends))
         return reading
 
-    def _run(self, sample: Sample, number: int) -> dict[str, Array]:
+    def _run(self, sample: Sample, number: int) -> None:
         try:
-            return self._session.run(sample)
+            self._session.run(sample)
         except XdlcError as error:
             place = f"calibration sample {number}"
             error.where = f"{place}: {error.where}" if error.where else place
@@ -98,27 +106,38 @@ class Meter:
 
 
 class _Total:
-    """What the samples of a chunk tell together."""
+    """What the samples of a chunk tell together.
 
-    def __init__(self, tensors: Sequence[Tensor], averaged: Sequence[Tensor]) -> None:
+    Args:
+        keys: The watched tensors.
+        averaged: Number of channels of each averaged one.
+    """
+
+    def __init__(self, keys: Sequence[Key], averaged: Mapping[Key, int]) -> None:
         import numpy as np
 
-        self._tensors = tensors
+        self._keys = keys
         self._count = 0
-        self._low = np.full(len(tensors), math.inf)
-        self._high = np.full(len(tensors), -math.inf)
-        self._lows, self._highs = np.zeros(len(tensors)), np.zeros(len(tensors))
-        self._sums: dict[str, Array] = {tensor.name: np.zeros(tensor.shape[-1]) for tensor in averaged}
-        self._values: list[list[Array]] = []
+        self._reached = np.zeros(len(keys), np.int64)
+        self._low = np.full(len(keys), math.inf)
+        self._high = np.full(len(keys), -math.inf)
+        self._lows, self._highs = np.zeros(len(keys)), np.zeros(len(keys))
+        self._sums: dict[Key, Array] = {key: np.zeros(channels) for key, channels in averaged.items()}
+        self._counts = dict.fromkeys(averaged, 0)
+        self._values: list[list[list[Array]]] = []
 
     def add(self, reading: Reading) -> None:
         import numpy as np
 
+        reached = ~_unreached(reading)
         self._count += 1
+        self._reached += reached
         self._low, self._high = np.minimum(self._low, reading.lows), np.maximum(self._high, reading.highs)
-        self._lows, self._highs = self._lows * DECAY + reading.lows, self._highs * DECAY + reading.highs
-        for name, total in self._sums.items():
-            total += reading.means[name]
+        self._lows = np.where(reached, self._lows * DECAY + reading.lows, self._lows)
+        self._highs = np.where(reached, self._highs * DECAY + reading.highs, self._highs)
+        for key, mean in reading.means.items():
+            self._sums[key] += mean / reading.runs[key]
+            self._counts[key] += 1
         if reading.values:
             self._values.append(reading.values)
 
@@ -127,16 +146,30 @@ class _Total:
         import numpy as np
 
         found = {}
-        for index, tensor in enumerate(self._tensors):
-            parts = [values[index] for values in self._values]
-            found[tensor.name] = Statistics(
+        for index, key in enumerate(self._keys):
+            parts = [part for values in self._values for part in values[index]]
+            found[key] = Statistics(
                 Range(float(self._low[index]), float(self._high[index])),
-                self._count,
+                int(self._reached[index]),
                 float(self._lows[index]),
                 float(self._highs[index]),
                 Histogram.of(np.concatenate(parts)) if parts else Histogram(),
             )
-        return Measured(self._count, found, self._sums)
+        return Measured(self._count, found, self._sums, self._counts)
+
+
+def keys_of(model: Model) -> dict[Tensor, Key]:
+    """Return the names by which the tensors of a model are told apart."""
+    return {
+        tensor: (graph.name, tensor.name)
+        for graph in model.graphs.values()
+        for tensor in graph.tensors.values()
+    }
+
+
+def _unreached(reading: Reading) -> Array:
+    """Return for each watched tensor whether no run of the sample has computed it."""
+    return reading.lows > reading.highs
 
 
 def _part(array: Array, limit: int) -> Array:

@@ -11,6 +11,7 @@ from xdlc.passes import DequantizeWeights
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.capabilities import check_ops, check_options
 from xdlc.quant.fallback import spread_encodings
+from xdlc.quant.inner import inner_graphs
 from xdlc.quant.job import Job, Step
 from xdlc.quant.matmul import matmul_to_fully_connected
 from xdlc.quant.mixed.trials import Evaluate
@@ -60,9 +61,9 @@ def quantize(
 
     Activations become unsigned fixed point with an exact zero, weights signed and symmetric per output
     channel, biases 32 bits; tensors that hold integers stay, and ops without a fixed-point kernel
-    stay float between Quantize and Dequantize.  Encodings that the model has already are kept.  The
-    main graph is quantized; branches and loop bodies stay float.  Compiled caches in the model are left
-    out, for they belong to the float graph.
+    stay float between Quantize and Dequantize.  Encodings that the model has already are kept.
+    Branches and loop bodies take and give floats and are quantized in between; one that no sample runs
+    stays float.  Compiled caches in the model are left out, for they belong to the float graph.
 
     Args:
         model: A float model; it is not changed, its weights are shared.
@@ -151,11 +152,13 @@ def _quantize(
     # Early, for calibration takes time; and again, for algorithms may have changed widths.
     check_ops(job.graph, job.placement, job.precision, job.options)
     if not job.options.enable_float_fallback:
+        job.inner = inner_graphs(job.model, job.options)
         job.calibrate()
     _run(job, algorithms, Stage.PRECISION)
     job.choose()
     job.decide()
-    job.notes += check_ops(job.graph, job.placement, job.precision, job.options)
+    for part in (job, *job.inner):
+        job.notes += check_ops(part.graph, part.placement, part.precision, job.options)
     importing.conclude(job)
     if reporter is not None:
         reporter.start(job)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from xdlc.ir import Tensor
 from xdlc.ir import dtype as dt
@@ -24,6 +24,9 @@ VALUES = 4096
 
 ALL_VALUES = 1 << 20
 """Most values of all tensors of a sample together."""
+
+Key: TypeAlias = tuple[str, str]
+"""Name of a graph and of a tensor in it."""
 
 _LOW, _HIGH, _SUM, _MEAN, _SAMPLE = "ReduceMin", "ReduceMax", "ReduceSum", "ReduceMean", "Slice"
 _KINDS = (_LOW, _HIGH, _SUM, _MEAN, _SAMPLE)
@@ -51,25 +54,29 @@ def values_each(tensors: int) -> int:
 
 @dataclass
 class Reading:
-    """What one run tells.
+    """What one sample tells.
 
     Attributes:
-        lows: Smallest value of each watched tensor, float64.
+        lows: Smallest value of each watched tensor, float64; infinite of one that no run has reached.
         highs: Largest values.
         sums: NaN where a tensor holds NaN, which minima and maxima may pass over; else any number.
-        means: Mean over all axes but the last by name of the averaged tensors, float64.
-        values: By position of the watched tensor, values for its histogram; empty if none are wanted.
+        means: Mean over all axes but the last of each averaged tensor, float64, summed up over ``runs``.
+        runs: How often each averaged tensor was computed: more than once in a loop.
+        values: By position of the watched tensor, values for its histogram.
     """
 
     lows: Array
     highs: Array
     sums: Array
-    means: dict[str, Array] = field(default_factory=dict)
-    values: list[Array] = field(default_factory=list)
+    means: dict[Key, Array] = field(default_factory=dict)
+    runs: dict[Key, int] = field(default_factory=dict)
+    values: list[list[Array]] = field(default_factory=list)
 
 
 class Taps:
-    """Adds reductions to each part of a graph: of every tensor in the first part that has it.
+    """Adds reductions to each part of a graph and those it runs, and takes their results.
+
+    A tensor is measured in the first part that has it.
 
     Args:
         watched: Activations whose ranges are wanted.
@@ -77,39 +84,46 @@ class Taps:
         limit: Most values of a tensor that are wanted for its histogram.
     """
 
-    def __init__(self, watched: Sequence[Tensor], averaged: Sequence[Tensor], *, limit: int = 0) -> None:
-        self._watched = {tensor.name: index for index, tensor in enumerate(watched)}
-        self._averaged = {tensor.name for tensor in averaged}
+    def __init__(self, watched: Sequence[Key], averaged: Sequence[Key], *, limit: int = 0) -> None:
+        self._watched = {key: index for index, key in enumerate(watched)}
+        self._averaged = set(averaged)
         self._limit = limit
         self._count = len(watched)
-        self._parts: list[_Part] = []
+        self._parts: dict[str, _Part] = {}
+        self._reading = self._fresh()
 
-    def __call__(self, lowered: Lowered) -> None:
+    def refine(self, lowered: Lowered) -> None:
         """Add what is wanted of the tensors that this part is the first to have."""
+        graph = lowered.graph
         part = _Part(f"calibration:{len(self._parts)}")
         # Of two nodes that can run, onnxruntime takes the one that was added last.
-        for name in reversed([name for name in lowered.graph.tensors if self._wants(name)]):
-            tensor, index = lowered.graph.tensors[name], self._watched.pop(name, None)
-            mean = name in self._averaged
-            self._averaged.discard(name)
-            part.tap(lowered, tensor, index, mean=mean, limit=self._limit)
+        for name in reversed(graph.tensors):
+            key = (graph.name, name)
+            index, mean = self._watched.pop(key, None), key in self._averaged
+            self._averaged.discard(key)
+            if index is not None or mean:
+                part.tap(lowered, graph.tensors[name], index, mean=key if mean else None, limit=self._limit)
         if part.close(lowered):
-            self._parts.append(part)
+            self._parts[part.name] = part
 
-    def _wants(self, name: str) -> bool:
-        return name in self._watched or name in self._averaged
+    def see(self, results: Mapping[str, Array]) -> None:
+        """Add what a run of a part tells to that of the sample."""
+        for name in self._parts.keys() & results.keys():
+            self._parts[name].read(results, self._reading)
 
-    def read(self, results: Mapping[str, Array]) -> Reading:
-        """Return what a run with these results tells."""
+    def take(self) -> Reading:
+        """Return what the runs since the last call tell."""
+        taken, self._reading = self._reading, self._fresh()
+        for part in self._parts.values():
+            part.runs = 0
+        return taken
+
+    def _fresh(self) -> Reading:
         import numpy as np
 
-        lows, highs, sums = (np.zeros(self._count) for _ in range(3))
-        reading = Reading(lows, highs, sums)
-        if self._limit:
-            reading.values = [np.zeros(0, np.float32)] * self._count
-        for part in self._parts:
-            part.read(results, reading)
-        return reading
+        lows, highs = np.full(self._count, np.inf), np.full(self._count, -np.inf)
+        values: list[list[Array]] = [[] for _ in range(self._count)] if self._limit else []
+        return Reading(lows, highs, np.zeros(self._count), values=values)
 
 
 @dataclass
@@ -117,38 +131,42 @@ class _Part:
     """The taps of a part of the graph, and where their results lie in its vector.
 
     Attributes:
-        key: Name of the vector among the results.
+        name: Name of the vector among the results.
         watched: Positions of the watched tensors in the order in which results lie.
-        averaged: Names of the averaged ones.
+        averaged: The averaged ones.
         checked: For each of ``watched`` the averaged tensor whose mean tells of NaN, which is the same.
         parts: ONNX values of each kind of result.
         sizes: Number of elements of each of these.
         loose: Names of results whose number is open, by position.
+        runs: How often the part has run for the sample.
     """
 
-    key: str
+    name: str
     watched: list[int] = field(default_factory=list)
-    averaged: list[str] = field(default_factory=list)
-    checked: list[str | None] = field(default_factory=list)
+    averaged: list[Key] = field(default_factory=list)
+    checked: list[Key | None] = field(default_factory=list)
     parts: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in _KINDS})
     sizes: dict[str, list[int]] = field(default_factory=lambda: {kind: [] for kind in _KINDS})
     loose: dict[int, str] = field(default_factory=dict)
+    runs: int = 0
 
-    def tap(self, lowered: Lowered, tensor: Tensor, index: int | None, *, mean: bool, limit: int) -> None:
+    def tap(
+        self, lowered: Lowered, tensor: Tensor, index: int | None, *, mean: Key | None, limit: int
+    ) -> None:
         """Add the reductions of one tensor."""
         value = lowered.value(tensor.name, any_layout=True)
         order = lowered.layout(tensor.name)
-        if mean:
+        if mean is not None:
             last = order.index(tensor.rank - 1)
-            self.averaged.append(tensor.name)
+            self.averaged.append(mean)
             self._reduce(lowered, tensor, "ReduceMean", value, last, tensor.shape[-1])
         if index is None:
             return
         self.watched.append(index)
-        self.checked.append(tensor.name if mean else None)
+        self.checked.append(mean)
         kept = _kept(tensor, order)
         rows = 1 if kept is None else tensor.shape[order[kept]]
-        for kind in (_LOW, _HIGH) if mean else (_LOW, _HIGH, _SUM):
+        for kind in (_LOW, _HIGH) if mean is not None else (_LOW, _HIGH, _SUM):
             self._reduce(lowered, tensor, kind, value, kept, rows)
         if limit:
             self._sample(lowered, tensor, value, index, limit)
@@ -182,7 +200,7 @@ class _Part:
         inputs = [lowered.add_constant(np.array([number], np.int64)) for number in bounds]
         (taken,) = lowered.add_node("Slice", [self._vector(lowered, tensor, value), *inputs])
         if tensor.dynamic_axes:
-            self.loose[index] = f"{self.key}:{index}"
+            self.loose[index] = f"{self.name}:{index}"
             lowered.add_output(self.loose[index], taken, dt.FLOAT32, [None])
             taken, count = lowered.add_constant(np.zeros(0, np.float32)), 0
         else:
@@ -200,37 +218,44 @@ class _Part:
             return False
         (joined,) = lowered.add_node("Concat", values, axis=0)
         size = sum(sum(self.sizes[kind]) for kind in _KINDS)
-        lowered.add_output(self.key, joined, dt.FLOAT32, (size,))
+        lowered.add_output(self.name, joined, dt.FLOAT32, (size,))
         return True
 
     def read(self, results: Mapping[str, Array], reading: Reading) -> None:
-        """Enter what the part's vector tells."""
+        """Add what the part's vector tells."""
         import numpy as np
 
-        vector = results[self.key]
+        self.runs += 1
+        vector = results[self.name]
         pieces, at = {}, 0
         for kind in _KINDS:
             size = sum(self.sizes[kind])
             pieces[kind], at = vector[at : at + size], at + size
-        ends = np.cumsum(self.sizes[_MEAN])[:-1]
-        means = np.split(pieces[_MEAN].astype(np.float64), ends) if self.averaged else []
-        reading.means.update(zip(self.averaged, means, strict=True))
+        means = dict(zip(self.averaged, self._split(pieces, _MEAN), strict=False))
+        for key, mean in means.items():
+            whole = mean.astype(np.float64)
+            reading.means[key] = reading.means[key] + whole if key in reading.means else whole
+            reading.runs[key] = reading.runs.get(key, 0) + 1
         if not self.watched:
             return
-        for target, kind, reduction in ((reading.lows, _LOW, np.minimum), (reading.highs, _HIGH, np.maximum)):
-            target[self.watched] = reduction.reduceat(pieces[kind], _starts(self.sizes[kind]))
-        summed = [index for index, mean in zip(self.watched, self.checked, strict=True) if mean is None]
+        places = self.watched
+        for target, kind, least in ((reading.lows, _LOW, np.minimum), (reading.highs, _HIGH, np.maximum)):
+            target[places] = least(target[places], least.reduceat(pieces[kind], _starts(self.sizes[kind])))
+        summed = [index for index, mean in zip(places, self.checked, strict=True) if mean is None]
         if summed:
-            reading.sums[summed] = np.add.reduceat(pieces[_SUM], _starts(self.sizes[_SUM]))
-        for index, mean in zip(self.watched, self.checked, strict=True):
-            if mean is not None:
-                reading.sums[index] = reading.means[mean].sum()
-        if reading.values:
-            taken = np.split(pieces[_SAMPLE], _starts(self.sizes[_SAMPLE])[1:])
-            for index, values in zip(self.watched, taken, strict=True):
-                reading.values[index] = values
-            for index, name in self.loose.items():
-                reading.values[index] = results[name]
+            reading.sums[summed] += np.add.reduceat(pieces[_SUM], _starts(self.sizes[_SUM]))
+        for index, checked in zip(places, self.checked, strict=True):
+            if checked is not None:
+                reading.sums[index] += means[checked].sum()
+        # Of many runs the first, second, fourth, eighth ... are counted.
+        if reading.values and self.runs & (self.runs - 1) == 0:
+            for index, values in zip(places, self._split(pieces, _SAMPLE), strict=True):
+                reading.values[index].append(results[self.loose[index]] if index in self.loose else values)
+
+    def _split(self, pieces: Mapping[str, Array], kind: str) -> list[Array]:
+        import numpy as np
+
+        return np.split(pieces[kind], _starts(self.sizes[kind])[1:])
 
 
 def _starts(sizes: Sequence[int]) -> Array:

@@ -37,11 +37,14 @@ def main(folder: Path) -> None:
 def _meter(folder: Path) -> Meter:
     request = json.loads((folder / REQUEST).read_text())
     model = load(folder / MODEL)
-    tensors = model.main.tensors
+    watched, averaged = (
+        [model.graphs[graph].tensors[name] for graph, name in request[kind]]
+        for kind in ("watched", "averaged")
+    )
     return Meter(
         model,
-        [tensors[name] for name in request["watched"]],
-        [tensors[name] for name in request["averaged"]],
+        watched,
+        averaged,
         histograms=request["histograms"],
         threads=request["threads"],
     )

@@ -24,6 +24,7 @@ from xdlc import errors
 from xdlc.errors import BackendError, ProblemList, XdlcError, raise_all
 from xdlc.ir import Model, Tensor
 from xdlc.quant.measured import Measured
+from xdlc.quant.meter import keys_of
 from xdlc.quant.samples import Sample, write_samples
 
 REQUEST, MODEL, LOG = "request.json", "model.dlc", "log"
@@ -59,9 +60,10 @@ def measure_in_processes(
         XdlcError: What a child reports.
         BackendError: If a child dies.
     """
+    keys = keys_of(model)
     request = {
-        "watched": [tensor.name for tensor in tensors],
-        "averaged": [tensor.name for tensor in averaged],
+        "watched": [keys[tensor] for tensor in tensors],
+        "averaged": [keys[tensor] for tensor in averaged],
         "histograms": histograms,
         "threads": max(1, (os.cpu_count() or 1) // jobs),
     }

@@ -12,6 +12,7 @@ from xdlc.runtime.engine import contiguous
 from xdlc.runtime.fused import came_quantized
 from xdlc.runtime.lower import Lowered, as_float
 from xdlc.runtime.plan import make_plan, whole_plan
+from xdlc.runtime.steps import Observer
 from xdlc.runtime.timeout import Watch, checked
 
 Array = Any  # numpy.ndarray
@@ -28,6 +29,7 @@ class CpuSession:
         threads: Threads of one op; default: one per core.
         loop_timeout: Seconds that each loop may take, at most 15; default: 2.
         refine: Called with each part of the main graph once it is lowered; may add nodes and outputs.
+        observer: What looks at values of the graph and of those that it runs.
 
     Raises:
         UnsupportedOp: If an op has no host implementation; several make a ProblemList.
@@ -45,6 +47,7 @@ class CpuSession:
         threads: int | None = None,
         loop_timeout: float | None = None,
         refine: Callable[[Lowered], None] | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self._timeout = checked(loop_timeout)
         if isinstance(graph, Lowered):
@@ -60,6 +63,7 @@ class CpuSession:
                 outputs=outputs,
                 threads=threads,
                 refine=refine,
+                observer=observer,
                 stated=isinstance(graph, Model) and came_quantized(graph),
             )
         self._inputs = {tensor.name: tensor for tensor in self.graph.inputs}

@@ -16,7 +16,7 @@ from xdlc.opdefs.control_flow import IF, Loop, called, has_control_flow, is_cont
 from xdlc.runtime.engine import Engine, contiguous
 from xdlc.runtime.iteration import accumulators, iteration
 from xdlc.runtime.lower import Lowered, as_float, check_outputs, lower
-from xdlc.runtime.steps import Array, Branch, Plan, Repeat, Segment, Step, place, truth
+from xdlc.runtime.steps import Array, Branch, Observer, Plan, Repeat, Segment, Step, place, truth
 
 SMALL = 1 << 20  # bytes of all tensors of a segment
 Refine = Callable[[Lowered], None]
@@ -41,6 +41,7 @@ def make_plan(
     outputs: Iterable[str] | None = None,
     threads: int | None = None,
     refine: Refine | None = None,
+    observer: Observer | None = None,
     stated: bool = False,
 ) -> Plan:
     """Return the plan of a graph.
@@ -52,6 +53,7 @@ def make_plan(
         outputs: Names of tensors to give out beside the graph's outputs.
         threads: Threads of one op; default: one per core.
         refine: Called with each part of ``graph`` once it is lowered; may add nodes and outputs.
+        observer: What looks at values of ``graph`` and those that it runs.
         stated: Whether every fixed-point tensor is rounded, see :func:`xdlc.runtime.lower.lower`.
 
     Raises:
@@ -62,10 +64,12 @@ def make_plan(
         lowered = lower(graph, quantized=quantized, outputs=outputs, stated=stated)
         if refine is not None:
             refine(lowered)
-        return whole_plan(lowered, threads=threads)
+        plan = Plan(graph, lowered.outputs)
+        plan.steps.append(_observed(lowered, observer, threads=threads))
+        return plan
     raise_all(verify_control_flow({graph.name: graph, **graphs}, graph))
     extra = check_outputs(graph, outputs)
-    maker = _Maker(graphs, quantized, threads, stated)
+    maker = _Maker(graphs, quantized, threads, stated, observer)
     plan = maker.plan(graph, extra, refine)
     raise_all(maker.problems)
     return plan
@@ -75,9 +79,15 @@ class _Maker:
     """Makes the plans of graphs that run others, each graph's once, and collects the problems."""
 
     def __init__(
-        self, graphs: Mapping[str, Graph], quantized: bool, threads: int | None, stated: bool
+        self,
+        graphs: Mapping[str, Graph],
+        quantized: bool,
+        threads: int | None,
+        stated: bool,
+        observer: Observer | None,
     ) -> None:
         self.graphs = graphs
+        self.observer = observer
         self.stated = stated
         self.quantized = quantized
         self.threads = threads
@@ -108,12 +118,11 @@ class _Maker:
             lowered = lower(part, quantized=self.quantized, stated=self.stated)
             if refine is not None:
                 refine(lowered)
+                plan.outputs += [name for name in lowered.outputs if name not in part.tensors]
             threads = self.threads or (1 if _is_small(part) else None)
-            plan.steps.append(Segment(Engine(lowered, threads=threads, spins=False)))
+            plan.steps.append(_observed(lowered, self.observer, threads=threads, spins=False))
         except XdlcError as problem:
             self.problems.extend(problem.problems if isinstance(problem, ProblemList) else (problem,))
-            return
-        plan.outputs += [name for name in lowered.outputs if name not in part.tensors]
 
     def _caller(self, op: Op) -> Step:
         first, second = called(op)
@@ -134,6 +143,17 @@ class _Maker:
         if name not in self._plans:
             self._plans[name] = self.plan(self.graphs[name])
         return self._plans[name]
+
+
+def _observed(
+    lowered: Lowered, observer: Observer | None, *, threads: int | None, spins: bool = True
+) -> Segment:
+    """Return the step that runs a lowered graph with what the observer adds to it."""
+    own = set(lowered.outputs)
+    if observer is not None:
+        observer.refine(lowered)
+    added = tuple(name for name in lowered.outputs if name not in own)
+    return Segment(Engine(lowered, threads=threads, spins=spins), observer, added)
 
 
 def _is_small(graph: Graph) -> bool:

@@ -12,6 +12,7 @@ from xdlc.opdefs.control_flow import Loop
 from xdlc.runtime.builder import describe
 from xdlc.runtime.engine import Engine
 from xdlc.runtime.iteration import Accumulator
+from xdlc.runtime.lower import Lowered
 from xdlc.runtime.timeout import Watch
 
 Array = Any  # numpy.ndarray
@@ -25,19 +26,40 @@ class Step(Protocol):
         """Add the step's results to ``values``, which hold by tensor name what went before."""
 
 
+class Observer(Protocol):
+    """What looks at values while a graph runs, those of the graphs that it runs included."""
+
+    def refine(self, lowered: Lowered) -> None:
+        """Add nodes and outputs to a part of a graph; called once for each part, before any runs."""
+
+    def see(self, results: Mapping[str, Array]) -> None:
+        """Take what the added outputs of a part give; called each time the part has run."""
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Ops that one session runs."""
+    """Ops that one session runs.
+
+    Attributes:
+        engine: The session.
+        observer: What looks on, if anything does.
+        added: Names of the outputs that are for the observer.
+    """
 
     engine: Engine
+    observer: Observer | None = None
+    added: tuple[str, ...] = ()
 
     def run(self, values: Values, watch: Watch) -> None:
         """Run the session; the loops around it may end it."""
         try:
-            values.update(self.engine.run(values, watch.options))
+            results = self.engine.run(values, watch.options)
         except BackendError:
             watch.check()
             raise
+        if self.observer is not None and self.added:
+            self.observer.see({name: results.pop(name) for name in self.added})
+        values.update(results)
 
 
 @dataclass(frozen=True, slots=True)
