@@ -157,7 +157,8 @@ def _quantize(
     _run(job, algorithms, Stage.PRECISION)
     job.choose()
     job.decide()
-    for part in (job, *job.inner):
+    parts: list[Job | Inner] = [job, *job.inner]
+    for part in parts:
         job.notes += check_ops(part.graph, part.placement, part.precision, job.options)
     importing.conclude(job)
     if reporter is not None:
