@@ -11,7 +11,7 @@ from xdlc.passes import DequantizeWeights
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.capabilities import check_ops, check_options
 from xdlc.quant.fallback import spread_encodings
-from xdlc.quant.inner import inner_graphs
+from xdlc.quant.inner import Inner, inner_graphs
 from xdlc.quant.job import Job, Step
 from xdlc.quant.matmul import matmul_to_fully_connected
 from xdlc.quant.mixed.trials import Evaluate
