@@ -161,8 +161,6 @@ def _quantize(
     for part in parts:
         job.notes += check_ops(part.graph, part.placement, part.precision, job.options)
     importing.conclude(job)
-    if reporter is not None:
-        reporter.start(job)
     job.reference = job.model.clone()
     _run(job, algorithms, Stage.WEIGHTS)
     if reporter is not None:

@@ -102,3 +102,8 @@ def test_advice_names_the_few_ops_that_make_most_of_the_noise(report):
     assert any(line.endswith("79% of the noise comes from guilty: begin there") for line in lines)
     many = [replace(few, name=f"op{index}", sensitivity=22.0) for index in range(10)]
     assert not any("begin there" in line for line in summary(replace(report, sqnr=12.0, ops=tuple(many))))
+
+
+def test_the_summary_holds_nothing_that_a_terminal_obeys(report):
+    odd = replace(report.ops[0], name="a\x1b[31m\u202eb\n", type="x\x07")
+    assert all(line.isprintable() for line in summary(replace(report, ops=(odd,))))

@@ -15,6 +15,7 @@ from importlib import resources
 
 from xdlc.quant.report.model import CLIP_WARN, QuantReport
 from xdlc.quant.report.summary import advice, summary
+from xdlc.quant.report.text import printable
 
 _ESCAPED = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&"}
 
@@ -26,8 +27,8 @@ def as_html(report: QuantReport) -> str:
     data = json.dumps(figures, separators=(",", ":"), allow_nan=False).translate(_ESCAPED)
     title = f"Quantization report: {report.model}"
     fields = {
-        "TITLE": _text(title),
-        "SUMMARY": _text("\n".join(summary(report))),
+        "TITLE": html.escape(printable(title)),
+        "SUMMARY": html.escape("\n".join(summary(report))),
         "STYLE": style,
         "STYLE_HASH": _hash(style),
         "SCRIPT": script,
@@ -44,8 +45,3 @@ def _part(name: str) -> str:
 
 def _hash(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _text(text: str) -> str:
-    shown = text.encode("utf-8", "backslashreplace").decode()
-    return html.escape("".join(c if c.isprintable() or c == "\n" else f"\\u{ord(c):04x}" for c in shown))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from xdlc.errors import ProblemList, UnsupportedOp, UsageError, each_problem
-from xdlc.ir import Model, Op, ScaleOffset, Tensor
+from xdlc.ir import Op, ScaleOffset, Tensor
 from xdlc.quant.grid import representable
 from xdlc.quant.job import Job
 from xdlc.quant.mixed.record import Raised
@@ -37,7 +37,6 @@ def measure(
     job: Job,
     samples: Iterable[Sample],
     *,
-    reference: Model | None = None,
     trials: int | None = None,
     progress: Progress | None = None,
 ) -> QuantReport:
@@ -48,7 +47,6 @@ def measure(
     Args:
         job: A job that is decided and not finished.
         samples: Samples that calibration has not seen, read once; of a large network not all are.
-        reference: The float model as it was before algorithms touched weights; default: the job's own.
         trials: Most tensors and weights to quantize alone; default: as many as a bounded amount of work
             allows, the worst first.
         progress: Called with the number of runs done and of all.
@@ -56,7 +54,7 @@ def measure(
     Raises:
         UsageError: If there are no samples, or one does not fit the inputs.
     """
-    subject = Subject(job, reference or job.model)
+    subject = Subject(job)
     source = iter(samples)
     limit = max(LEAST, WORK // subject.work)
     chosen = subject.samples = list(islice(source, limit))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain, islice
 
 from xdlc.errors import UsageError
-from xdlc.ir import Graph, Model
+from xdlc.ir import Graph
 from xdlc.quant.job import Job
 from xdlc.quant.report.measure import Progress, measure
 from xdlc.quant.report.model import QuantReport
@@ -61,7 +61,6 @@ class Reporter:
         self._every, self._most, self._trials, self._progress = every, most, trials, progress
         self._given: Samples | None = None
         self._own: Iterator[Sample] = iter(())
-        self._reference: Model | None = None
 
     @property
     def reads_again(self) -> bool:
@@ -85,10 +84,6 @@ class Reporter:
         self._own = chain([first], source)
         return samples
 
-    def start(self, job: Job) -> None:
-        """Remember the float model, before anything touches its weights."""
-        self._reference = job.model.clone()
-
     def finish(self, job: Job) -> None:
         """Measure a decided job, and write the report.
 
@@ -97,7 +92,7 @@ class Reporter:
             StorageError: If the file cannot be written.
         """
         chosen, note = self._held_out()
-        made = measure(job, chosen, reference=self._reference, trials=self._trials, progress=self._progress)
+        made = measure(job, chosen, trials=self._trials, progress=self._progress)
         self.result = made if note is None else replace(made, unmeasured=(*made.unmeasured, note))
         if self._path is not None:
             write(self.result, self._path)

@@ -92,10 +92,10 @@ def _role(op: Op, index: int) -> str:
 
 def _source(subject: Subject, op: Op, index: int) -> str:
     tensor, options = op.inputs[index], subject.job.options
-    if tensor is not None and tensor.encoding is not None:
-        return "given"
     if tensor in subject.job.decision.sources:
         return subject.job.decision.sources[tensor]
+    if tensor is not None and tensor.encoding is not None:
+        return "given"
     if _role(op, index) == "bias" and subject.statics[op, index][0].bits == 32:
         return "scale of the input times that of the weight"
     return f"range method {options.param_quantizer_calibration} on its data"

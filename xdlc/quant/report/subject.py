@@ -29,18 +29,20 @@ Step = Callable[[], None]
 
 @dataclass
 class Subject:
-    """A job before it is finished, beside the float model that it started from.
+    """A job before it is finished, and samples to measure it with.
 
     Attributes:
         job: The job, decided.
-        reference: The float model as it was before weights were touched; ops and tensors have the same
-            names as those of the job's model.
         samples: Samples that calibration has not seen.
     """
 
     job: Job
-    reference: Model
     samples: Sequence[Sample] = ()
+
+    @property
+    def reference(self) -> Model:
+        """The float model before algorithms touched weights; ops and tensors have the job's names."""
+        return self.job.reference or self.job.model
 
     @cached_property
     def trial(self) -> Model:

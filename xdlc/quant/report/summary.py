@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdlc.quant.report.model import CLIP_WARN, OpReport, QuantReport, TensorReport
+from xdlc.quant.report.text import printable
 
 LONGEST = 60
 FEW = 3
@@ -24,11 +25,15 @@ def summary(report: QuantReport) -> list[str]:
 
 def costliest(report: QuantReport) -> list[str]:
     """Return the ops whose quantization alone costs the outputs most, worst first, one line each."""
-    rated = [op for op in report.ops if op.sensitivity is not None]
-    rated.sort(key=lambda op: op.sensitivity or 0.0)
     return [
-        f"{_short(op.name)} ({op.type}): outputs at {_db(op.sensitivity)}{_part(op)}" for op in rated[:FEW]
+        f"{_short(op.name)} ({printable(op.type)}): outputs at {_db(op.sensitivity)}{_part(op)}"
+        for op in _rated(report)[:FEW]
     ]
+
+
+def _rated(report: QuantReport) -> list[OpReport]:
+    rated = [op for op in report.ops if op.sensitivity is not None]
+    return sorted(rated, key=lambda op: op.sensitivity or 0.0)
 
 
 def _part(op: OpReport) -> str:
@@ -82,11 +87,8 @@ def advice(report: QuantReport) -> Iterator[str]:
 def _few_that_matter(report: QuantReport) -> Iterator[str]:
     """Yield which few ops make most of the noise, if they do: noise of independent origins adds up."""
     total = _noise(report.sqnr)
-    rated = sorted(
-        (op for op in report.ops if op.sensitivity is not None), key=lambda op: op.sensitivity or 0.0
-    )
     share, names = 0.0, []
-    for op in rated[:FEW]:
+    for op in _rated(report)[:FEW]:
         share += _noise(op.sensitivity) / total if total else 0.0
         names.append(_short(op.name))
         if share >= 0.5:
@@ -103,4 +105,5 @@ def _db(ratio: float | None) -> str:
 
 
 def _short(name: str) -> str:
+    name = printable(name)
     return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}...{name[-LONGEST // 2 + 3 :]}"
