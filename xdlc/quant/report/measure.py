@@ -158,7 +158,7 @@ def _activation(
     role = "input" if tensor.producer is None else "output" if graph.is_output(tensor) else "activation"
     statistics = job.calibration.found.get(tensor)
     calibrated = statistics.seen if statistics is not None and not statistics.seen.is_empty else None
-    stored = f"{tensor.dtype}"
+    stored = str(subject.trial.main.tensors[tensor.name].dtype)
     scale = offset = bits = low = high = used = None
     shared: tuple[str, ...] = ()
     if quality.form is not None:
