@@ -142,24 +142,8 @@ class Statics:
             and self.options.adjust_bias_encoding
         ):
             floor = self._channel_range(bias, 0).largest / (scale * 2.0**30)
-        # Uses of a shared weight may ask for different scales: it would be stored twice.
-        alone = self.graph.sole_consumer(tensor) is op
-        around = Around(
-            axis,
-            self.precision.weight_bits_of(op),
-            self.placement.fixed[op],
-            floor,
-            scale,
-            self._rounded_to(op, decision) if alone else None,
-        )
+        around = Around(axis, self.precision.weight_bits_of(op), floor)
         return weight_form(op, tensor, around, self.options, decision.notes)
-
-    def _rounded_to(self, op: Op, decision: Decision) -> float | None:
-        """Return the scale that the result of ``op`` is rounded to: its own, or that of a fused Prelu."""
-        reader = self.graph.sole_consumer(op.outputs[0])
-        fused = reader is not None and reader.type == "Prelu" and reader in self.placement.fixed
-        form = decision.activations.get(reader.outputs[0] if fused and reader is not None else op.outputs[0])
-        return form[1].scale if form is not None and isinstance(form[1], ScaleOffset) else None
 
     def _bias(self, op: Op, tensor: Tensor, decision: Decision) -> Form:
         values = self._channel_range(tensor, 0 if tensor.rank == 1 else None)

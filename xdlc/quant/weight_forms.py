@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from xdlc.ir import AxisScaleOffset, Op, ScaleOffset, Tensor
+from xdlc.ir import Op, ScaleOffset, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import UFIXED8
 from xdlc.quant.blocks import LPBQ_BITS, block_encoding, block_scales, lpbq_encoding, why_no_blocks
 from xdlc.quant.decision import Form
 from xdlc.quant.grid import asymmetric, weight_type
-from xdlc.quant.multipliers import exact_scales
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.range_methods import Grid, find_range_method, legacy
 from xdlc.quant.ranges import Range
@@ -26,18 +25,12 @@ class Around:
     Attributes:
         axis: Axis of the output channels; None: the op takes one scale only.
         bits: 2, 4, 8 or 16.
-        act_bits: Bits of the op's activations.
         floor: Smallest scale of each output channel that keeps the bias within 32 bits, or None.
-        input_scale: Scale of the op's input, or None.
-        output_scale: Scale that its result is rounded to, None too if uses of the weight may differ in it.
     """
 
     axis: int | None
     bits: int
-    act_bits: int
     floor: Array | None = None
-    input_scale: float | None = None
-    output_scale: float | None = None
 
 
 def weight_form(op: Op, tensor: Tensor, around: Around, options: QuantOptions, notes: list[str]) -> Form:
@@ -71,14 +64,6 @@ def weight_form(op: Op, tensor: Tensor, around: Around, options: QuantOptions, n
     encoding = weight_encoding(scales, axis, around.bits, around.floor)
     if isinstance(encoding, ScaleOffset) and around.bits == 8 and schema == "unsignedsymmetric":
         return UFIXED8, replace(encoding, offset=-128)
-    if (
-        isinstance(encoding, AxisScaleOffset)
-        and (around.bits, around.act_bits) == (8, 8)
-        and around.input_scale
-        and around.output_scale
-    ):
-        exact = exact_scales(encoding.scales, around.input_scale, around.output_scale)
-        encoding = replace(encoding, scales=tuple(exact))
     return weight_type(around.bits), encoding
 
 
