@@ -6,9 +6,10 @@ from xdlc.ir import static, u32
 from xdlc.quant.job import Job
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.precision import Precision
+from xdlc.quant.reconstruction.damping import TRIED, damping_for
 from xdlc.quant.reconstruction.layout import layout_of
 from xdlc.quant.reconstruction.network import fit_network
-from xdlc.quant.reconstruction.problem import Problem
+from xdlc.quant.reconstruction.problem import Sums
 from xdlc.quant.reconstruction.rounding import descended, error_of, nearest, rounded_in_turn
 from xdlc.quant.reconstruction.scales import best_scales
 from xdlc.quant.reconstruction.sites import Fitted, find_sites
@@ -104,7 +105,7 @@ def a_problem(seed, groups=1, depth=70, width=5, rows=3000):
     rows = (rng.standard_normal((groups, rows, depth)).astype(np.float32) + 1) @ mixing
     matrix = rng.standard_normal((groups, depth, width)).astype(np.float32)
     scales = np.abs(matrix).max(axis=1, keepdims=True) / 7
-    return Problem.of([(rows, rows @ matrix)], matrix, centred=True), matrix, scales
+    return Sums.of([(rows, rows @ matrix)], matrix, centred=True)[0].problem(0.05), matrix, scales
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -162,9 +163,8 @@ def test_the_scale_of_least_error_is_found(one):
 
 def test_a_layer_without_information_keeps_its_weights():
     matrix = np.ones((1, 3, 2), np.float32)
-    problem = Problem.of(
-        [(np.zeros((1, 4, 3), np.float32), np.zeros((1, 4, 2), np.float32))], matrix, centred=True
-    )
+    rows = np.zeros((1, 4, 3), np.float32), np.zeros((1, 4, 2), np.float32)
+    problem = Sums.of([rows], matrix, centred=True)[0].problem(0.05)
     np.testing.assert_allclose(problem.solution(), matrix)
 
 
@@ -224,3 +224,44 @@ def test_progress_counts_layers(net):
 
     fit_network(job, "same", same, data=False)
     assert steps == [("same", 1, 3), ("same", 2, 3), ("same", 3, 3)]
+
+
+def halves_of(rows, results, matrix):
+    return Sums.of([(rows[:, ::2], results[:, ::2]), (rows[:, 1::2], results[:, 1::2])], matrix, centred=True)
+
+
+def test_damping_of_many_rows_goes_with_their_number():
+    rng = np.random.default_rng(0)
+    matrix = rng.standard_normal((1, 4, 2)).astype(np.float32)
+    rows = rng.standard_normal((1, 100, 4)).astype(np.float32)
+    assert damping_for(halves_of(rows, rows @ matrix, matrix), lambda _: matrix) == pytest.approx(0.09)
+
+
+def test_damping_of_few_rows_is_what_holds_on_others():
+    rng = np.random.default_rng(0)
+    matrix = rng.standard_normal((1, 40, 3)).astype(np.float32)
+    # Inputs of few degrees of freedom, and results of other weights: those are worth following.
+    known = (rng.standard_normal((1, 80, 5)) @ rng.standard_normal((1, 5, 40))).astype(np.float32)
+    other = known @ rng.standard_normal((1, 40, 3)).astype(np.float32)
+    follow = damping_for(halves_of(known, other, matrix), lambda problem: problem.solution())
+    # Inputs that say nothing of each other, and results that are noise besides: those are not.
+    free = rng.standard_normal((1, 80, 40)).astype(np.float32)
+    noisy = free @ matrix + 10 * rng.standard_normal((1, 80, 3)).astype(np.float32)
+    stay = damping_for(halves_of(free, noisy, matrix), lambda problem: problem.solution())
+    assert follow == min(TRIED)
+    assert stay == max(TRIED)
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_sums_of_halves_are_those_of_the_whole(centred):
+    rng = np.random.default_rng(0)
+    matrix = rng.standard_normal((2, 4, 3)).astype(np.float32)
+    rows = rng.standard_normal((2, 50, 4)).astype(np.float32) + 3
+    results = rows @ matrix + 5
+    one, other = Sums.of([(rows[:, at::2], results[:, at::2]) for at in (0, 1)], matrix, centred=centred)
+    one.merge(other)
+    problem = one.problem(0.0)
+    x, y = (each - each.mean(axis=1, keepdims=True) * centred for each in (rows, results))
+    np.testing.assert_allclose(problem.gram, x.transpose(0, 2, 1) @ x / 50, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(problem.cross, x.transpose(0, 2, 1) @ y / 50, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(problem.bias(matrix), np.full((2, 3), 5.0 * centred), atol=1e-4)

@@ -2,5 +2,5 @@
 
 ``sites`` finds the layers, ``layout`` makes matrix products of them, ``walk`` runs the float and the
 quantized network side by side, ``problem`` sums up what a layer has to fit, ``rounding`` and
-``scales`` solve that, ``network`` goes through all layers and keeps what holds on other samples.
+``scales`` solve that, ``damping`` says how closely, ``network`` goes through all layers and keeps what holds on other samples.
 """

@@ -9,8 +9,10 @@ from xdlc.ir import Op
 from xdlc.ir.data import Array
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.quant.job import Job
+from xdlc.quant.reconstruction.damping import damping_for
 from xdlc.quant.reconstruction.held_out import Judge, Kept
-from xdlc.quant.reconstruction.problem import Problem, Rows
+from xdlc.quant.reconstruction.problem import Problem, Rows, Sums
+from xdlc.quant.reconstruction.rounding import rounded_in_turn
 from xdlc.quant.reconstruction.sites import Fitted, Site, find_sites, scales_of, show, store
 from xdlc.quant.reconstruction.walk import Walk
 
@@ -120,5 +122,12 @@ def _fit(job: Job, site: Site, left: tuple[Walk, Op], right: tuple[Walk, Op], so
             real = layout.rows(values, chosen)
             yield layout.rows(right[0].value(index, stored), chosen), real @ matrix + added
 
-    problem = Problem.of(rows(), matrix, centred=site.bias is not None)
-    return solve(site, problem, matrix, scales_of(site, job))
+    scales = scales_of(site, job)
+    halves = Sums.of(rows(), matrix, centred=site.bias is not None)
+
+    def weights(problem: Problem) -> Array:
+        return rounded_in_turn(problem.gram, problem.solution(), scales, site.limits) * scales
+
+    damping = damping_for(halves, weights)
+    halves[0].merge(halves[1])
+    return solve(site, halves[0].problem(damping), matrix, scales)

@@ -14,12 +14,6 @@ Rows: TypeAlias = tuple[Array, Array]
 TOGETHER = 1024
 """Rows of one product of matrices."""
 
-DAMPING = 0.05
-"""Noise on each input that is reckoned with beside the samples', as a part of the inputs' mean variance."""
-
-SCARCE = 1.0
-"""The same for each input a row: with few rows the samples say little of how inputs go together."""
-
 LEAST = 1e-20
 """Least noise, for inputs that never vary."""
 
@@ -40,52 +34,6 @@ class Problem:
     mean_rows: Array
     mean_results: Array
 
-    @classmethod
-    def of(cls, chunks: Iterable[Rows], matrix: Array, *, centred: bool) -> Problem:
-        """Return the problem of some rows.
-
-        Args:
-            chunks: Rows and results, at least one.
-            matrix: Float weights, [G, K, M], which damping draws towards.
-            centred: Whether a bias is free.
-        """
-        import numpy as np
-
-        groups, depth, width = matrix.shape
-        gram, cross = np.zeros((groups, depth, depth), "f4"), np.zeros((groups, depth, width), "f4")
-        rows, results = np.zeros((groups, depth)), np.zeros((groups, width))
-        origin: tuple[Array, Array] | None = None
-        count = 0
-        for found, wanted in _joined(chunks):
-            if origin is None:
-                # Near the means, so that taking them away below costs no digits.
-                origin = found.mean(axis=1) * centred, wanted.mean(axis=1) * centred
-            found -= origin[0][:, None]
-            wanted -= origin[1][:, None]
-            turned = found.transpose(0, 2, 1)
-            gram += turned @ found
-            cross += turned @ wanted
-            rows += found.sum(axis=1, dtype=np.float64)
-            results += wanted.sum(axis=1, dtype=np.float64)
-            count += found.shape[1]
-        if origin is None:
-            raise ValueError("no rows")
-        for total in (gram, cross, rows, results):
-            total /= count
-        if centred:
-            gram -= (rows[:, :, None] * rows[:, None, :]).astype("f4")
-            cross -= (rows[:, :, None] * results[:, None, :]).astype("f4")
-            rows += origin[0]
-            results += origin[1]
-        else:
-            rows[:], results[:] = 0, 0
-        diagonal = np.einsum("gkk->gk", gram)
-        # Inputs that are all zero leave any weight: the float one then.
-        noise = np.maximum((DAMPING + SCARCE * depth / count) * diagonal.mean(axis=1, keepdims=True), LEAST)
-        diagonal += noise
-        cross += noise[:, :, None] * matrix
-        return cls(gram, cross, rows, results)
-
     def solution(self) -> Array:
         """Return the real weights that fit best, [G, K, M]."""
         import numpy as np
@@ -97,15 +45,107 @@ class Problem:
         return self.mean_results - (self.mean_rows[:, None, :] @ real)[:, 0]
 
 
-def _joined(chunks: Iterable[Rows]) -> Iterator[Rows]:
-    """Give small chunks out together."""
+class Sums:
+    """Sums over rows, of which any part can be added to the others.
+
+    Args:
+        matrix: Float weights, [G, K, M].
+        first: Some rows and results, whose means are taken off all, so that doing so later costs no digits.
+        centred: Whether a bias is free, so that only what differs from the means counts.
+    """
+
+    def __init__(self, matrix: Array, first: Rows, *, centred: bool) -> None:
+        import numpy as np
+
+        groups, depth, width = matrix.shape
+        self.matrix, self.centred, self.count = matrix, centred, 0
+        self.origin = tuple(each.mean(axis=1) * centred for each in first)
+        self.gram, self.cross = np.zeros((groups, depth, depth), "f4"), np.zeros((groups, depth, width), "f4")
+        self.rows, self.results = np.zeros((groups, depth)), np.zeros((groups, width))
+
+    @classmethod
+    def of(cls, chunks: Iterable[Rows], matrix: Array, *, centred: bool) -> tuple[Sums, Sums]:
+        """Return the sums of every other chunk of rows, and those of the rest.
+
+        Args:
+            chunks: Rows and results, at least one.
+            matrix: Float weights, [G, K, M].
+            centred: Whether a bias is free.
+        """
+        halves: tuple[Sums, Sums] | None = None
+        for place, rows in _joined(chunks):
+            if halves is None:
+                halves = cls(matrix, rows, centred=centred), cls(matrix, rows, centred=centred)
+            halves[place].add(*rows)
+        if halves is None:
+            raise ValueError("no rows")
+        return halves
+
+    def add(self, rows: Array, results: Array) -> None:
+        """Add rows [G, P, K] and what is wanted of them [G, P, M]."""
+        import numpy as np
+
+        found, wanted = rows - self.origin[0][:, None], results - self.origin[1][:, None]
+        turned = found.transpose(0, 2, 1)
+        self.gram += turned @ found
+        self.cross += turned @ wanted
+        self.rows += found.sum(axis=1, dtype=np.float64)
+        self.results += wanted.sum(axis=1, dtype=np.float64)
+        self.count += rows.shape[1]
+
+    def merge(self, other: Sums) -> None:
+        """Add the rows of sums about the same origin."""
+        for mine, its in zip(self._totals(), other._totals(), strict=True):
+            mine += its
+        self.count += other.count
+
+    def _totals(self) -> tuple[Array, ...]:
+        return self.gram, self.cross, self.rows, self.results
+
+    def problem(self, damping: float) -> Problem:
+        """Return the problem of the rows.
+
+        Args:
+            damping: Noise on each input that is reckoned with beside the samples', as a part of the
+                inputs' mean variance; weights stay nearer to float ones.
+        """
+        import numpy as np
+
+        gram, cross, rows, results = (total / self.count for total in self._totals())
+        if self.centred:
+            gram -= (rows[:, :, None] * rows[:, None, :]).astype("f4")
+            cross -= (rows[:, :, None] * results[:, None, :]).astype("f4")
+            rows, results = rows + self.origin[0], results + self.origin[1]
+        else:
+            rows, results = np.zeros_like(rows), np.zeros_like(results)
+        diagonal = np.einsum("gkk->gk", gram)
+        # Inputs that are all zero leave any weight: the float one then.
+        noise = np.maximum(damping * diagonal.mean(axis=1, keepdims=True), LEAST)
+        diagonal += noise
+        cross += noise[:, :, None] * self.matrix
+        return Problem(gram, cross, rows, results)
+
+
+def _joined(chunks: Iterable[Rows]) -> Iterator[tuple[int, Rows]]:
+    """Give small chunks out together, those of even place under 0 and those of odd place under 1."""
     import numpy as np
 
-    pending: list[Rows] = []
-    for chunk in chunks:
-        pending.append(chunk)
-        if sum(rows.shape[1] for rows, _ in pending) >= TOGETHER:
-            yield np.concatenate([r for r, _ in pending], 1), np.concatenate([w for _, w in pending], 1)
-            pending.clear()
-    if pending:
-        yield np.concatenate([r for r, _ in pending], 1), np.concatenate([w for _, w in pending], 1)
+    pending: tuple[list[Rows], list[Rows]] = ([], [])
+
+    def joined(place: int) -> tuple[int, Rows]:
+        parts = pending[place]
+        found = (
+            np.concatenate([rows for rows, _ in parts], 1),
+            np.concatenate([results for _, results in parts], 1),
+        )
+        parts.clear()
+        return place, found
+
+    for index, chunk in enumerate(chunks):
+        place = index % 2
+        pending[place].append(chunk)
+        if sum(rows.shape[1] for rows, _ in pending[place]) >= TOGETHER:
+            yield joined(place)
+    for place in (0, 1):
+        if pending[place]:
+            yield joined(place)
