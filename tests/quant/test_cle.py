@@ -192,9 +192,9 @@ def test_what_would_hurt_is_refused(net, monkeypatch):
 def test_the_notes_say_what_was_done(net, monkeypatch):
     n = net(1, 8, 8, 4)
     notes = notes_of(monkeypatch, unequal(n, 5.0), n.samples(4), algorithms=["cle"])
-    assert "of 2 chains rescaled" in notes[0]
-    assert not notes[0].startswith("cle: 0")
-    assert " dB before, " in notes[0]
+    (note,) = (note for note in notes if "chains rescaled" in note)
+    assert not note.startswith("cle: 0")
+    assert " dB before, " in note
 
 
 def test_a_graph_without_chains(net, monkeypatch):

@@ -21,9 +21,6 @@ MIN_GAIN = 0.05
 CERTAINTY = 2.0
 """How many standard errors of its mean over samples a gain has to be."""
 
-MAX_TRIALS = 6
-"""Most trials for one list of changes."""
-
 _SQUASHING = ("Softmax", "LogSoftmax", "Sigmoid")
 _LOWEST, _HIGHEST = -20.0, 120.0
 
@@ -131,6 +128,7 @@ def keep_what_helps(
     changes: Sequence[Change],
     make: Callable[[Model, Change], None],
     reached: Array,
+    most: int,
 ) -> tuple[list[Change], Array]:
     """Find changes that raise the SQNR together; those that do not as a whole are tried in halves.
 
@@ -140,13 +138,14 @@ def keep_what_helps(
         changes: Independent of each other, those of which most is hoped for first.
         make: Makes a change in a clone of ``model``.
         reached: SQNR in dB of each sample without them.
+        most: Trials to make at most.
 
     Returns:
         The changes to make, and the SQNR in dB of each sample with them.
     """
     kept: list[Change] = []
     pending, trials = [list(changes)] if changes and reached.size else [], 0
-    while pending and trials < MAX_TRIALS:
+    while pending and trials < most:
         tried = pending.pop(0)
         twin = model.clone()
         for change in [*kept, *tried]:

@@ -15,6 +15,9 @@ from xdlc.quant.equalization.rescale import rescale, shift
 from xdlc.quant.guard import Guard, keep_what_helps
 from xdlc.quant.job import Job
 
+TRIALS, MORE_TRIALS = 12, 3
+"""Most trials of what was asked for first, and of each thing that is tried after it."""
+
 WORTH_TRYING = 0.1
 """Least gain in dB that the noise model has to promise."""
 
@@ -41,8 +44,8 @@ class _Outcome:
 def equalize(job: Job, name: str, is_source: Callable[[Op], bool]) -> None:
     """Rescale, then shift the chains behind some ops where a trial shows a gain.
 
-    First factors by the ranges that were seen are tried; chains that do not gain by them are tried
-    with more cautious ones.  Last come constants ("high-bias absorption").
+    First factors by the ranges that were seen are tried, where none of them helps more cautious ones.
+    Last come constants ("high-bias absorption").
 
     Args:
         job: The quantization under way, before calibration; its graph is changed.
@@ -58,17 +61,18 @@ def equalize(job: Job, name: str, is_source: Callable[[Op], bool]) -> None:
     before = guard.sqnr(job.model)
     reached = before
     rescaled, shifted = _Outcome(), _Outcome()
-    for cautious in (False, True):
+    for cautious, most in ((False, TRIALS), (True, MORE_TRIALS)):
+        if rescaled.kept:
+            break
         plans = []
         for chain in chains.values():
-            if not any(plan.name == chain.source.name for plan in rescaled.kept):
-                known = {s: seen[s].expected() if cautious else seen[s] for s in chain.sinks}
-                factors, gain = best_factors(chain, known, job.options, job.precision)
-                plans.append(_Plan(chain.source.name, rescale, factors, gain))
-        reached = _try(job, guard, plans, rescaled, reached)
+            known = {s: seen[s].expected() if cautious else seen[s] for s in chain.sinks}
+            factors, gain = best_factors(chain, known, job.options, job.precision)
+            plans.append(_Plan(chain.source.name, rescale, factors, gain))
+        reached = _try(job, guard, plans, rescaled, reached, most)
     factors_of = {plan.name: plan.values for plan in rescaled.kept}
     plans = [_absorption(chain, seen, factors_of.get(key)) for key, chain in chains.items()]
-    reached = _try(job, guard, plans, shifted, reached)
+    reached = _try(job, guard, plans, shifted, reached, MORE_TRIALS)
     job.notes.append(
         f"{name}: {len(rescaled.kept)} of {len(chains)} chains rescaled, {len(shifted.kept)} shifted; "
         f"SQNR of the outputs {before.mean():.1f} dB before, {reached.mean():.1f} dB after"
@@ -88,10 +92,10 @@ def _seen(job: Job, guard: Guard, chains: dict[str, Chain]) -> dict[Op, ChannelR
     return {sink: found[tensor] for sink, tensor in reads.items() if tensor is not None}
 
 
-def _try(job: Job, guard: Guard, plans: list[_Plan], outcome: _Outcome, reached: Array) -> Array:
+def _try(job: Job, guard: Guard, plans: list[_Plan], outcome: _Outcome, reached: Array, most: int) -> Array:
     """Make those of some changes that help; return the SQNR of each sample with them."""
     tried = sorted((plan for plan in plans if plan.gain >= WORTH_TRYING), key=lambda plan: -plan.gain)
-    kept, reached = keep_what_helps(guard, job.model, tried, _make, reached)
+    kept, reached = keep_what_helps(guard, job.model, tried, _make, reached, most)
     for plan in kept:
         _make(job.model, plan)
     outcome.kept += kept
