@@ -216,9 +216,7 @@ def _op(
     before = _worst_in_network(read)
     isolated = min((quality.isolated.db for quality in results if quality.form is not None), default=None)
     fixed = op in job.placement.fixed
-    weight = next(
-        (form for (held, index), form in subject.statics.items() if held is op and index == 1), None
-    )
+    weight = subject.statics.get((op, 1))
     acts, weights = (
         [effects[trial] for tensor in op.outputs if (trial := Trial(tensor, weights=kind)) in effects]
         for kind in (False, True)

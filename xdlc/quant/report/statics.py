@@ -38,7 +38,7 @@ def report_static(
         order: Place of the op in the order of execution.
         sensitivity: That of all static data of the op.
     """
-    twin = next(other for other in subject.reference.main.ops if other.name == op.name)
+    twin = subject.reference_ops[op.name]
     tensor, stored = twin.inputs[index], subject.stored_statics[op.name, index]
     if tensor is None or tensor.data is None:
         raise ValueError(f"input {index} of op {op.name!r} is not static")

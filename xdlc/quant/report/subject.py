@@ -45,6 +45,11 @@ class Subject:
         return self.job.reference or self.job.model
 
     @cached_property
+    def reference_ops(self) -> dict[str, Op]:
+        """The ops of the float model by name."""
+        return {op.name: op for op in self.reference.main.ops}
+
+    @cached_property
     def trial(self) -> Model:
         """The quantized model."""
         return self.job.trial()
