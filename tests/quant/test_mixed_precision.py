@@ -27,6 +27,8 @@ class Model:
         self.tried.add(levels)
         return -10 * np.log10(sum(n / 100**level for n, level in zip(self.noise, levels, strict=True)))
 
+    rough = sqnr
+
     def is_enough(self, levels):
         return self.sqnr(levels) >= self.goal
 

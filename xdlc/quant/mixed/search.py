@@ -27,6 +27,9 @@ class Trials(Protocol):
     def sqnr(self, levels: Levels) -> float:
         """Return the SQNR in dB."""
 
+    def rough(self, levels: Levels) -> float:
+        """Return an SQNR in dB that is good for comparing levels, and quickly found."""
+
     def is_enough(self, levels: Levels) -> bool:
         """Return whether the goal is kept."""
 
@@ -99,13 +102,13 @@ def _split(parts: Sequence[Part], size: int) -> list[Part]:
 
 def _ranked(found: Found, parts: Sequence[Part], target: int, trials: Trials) -> list[Part]:
     """Return the parts in the order in which to lower them: least noise for what is saved first."""
-    before = trials.sqnr(found.levels)
+    before = trials.rough(found.levels)
     ranked: list[tuple[float, Part]] = []
     for part in parts:
         saved = sum(
             trials.own_cost(group, found.levels[group]) - trials.own_cost(group, target) for group in part
         )
-        after = trials.sqnr(_with(found.levels, [part], target))
+        after = trials.rough(_with(found.levels, [part], target))
         for group in part:
             found.gains[group] = before - after
         ranked.append((max(_noise(after) - _noise(before), 0.0) / max(saved, 1e-12), part))

@@ -24,6 +24,8 @@ Evaluate: TypeAlias = Callable[[Run], float]
 
 MOST_SAMPLES = 24
 """Samples of a part."""
+MOST_ROUGH = 6
+"""Samples that are enough for comparisons: those with the largest errors."""
 MOST_BYTES = 64 << 20
 """Bytes of float results that are kept."""
 HIGHEST = 200.0
@@ -83,6 +85,8 @@ class Trials:
         self._calibration = calibration
         self._tried = tried
         self.proof = proof
+        self._rough: dict[Levels, float] = {}
+        self._worst: list[int] | None = None
         self._sqnr: dict[Levels, float] = {}
         self._score: dict[Levels, float] = {}
         self._costs: dict[Levels, Cost] = {}
@@ -100,9 +104,14 @@ class Trials:
     def sqnr(self, levels: Levels) -> float:
         """Return the mean over outputs of SQNR in dB, pooled over the samples."""
         if levels not in self._sqnr:
-            session = self._session(levels)
-            self._sqnr[levels] = self._measure(session)
+            self._sqnr[levels] = self._measure(self._session(levels), range(len(self._samples)))
         return self._sqnr[levels]
+
+    def rough(self, levels: Levels) -> float:
+        """Return the same over the samples that had the largest errors in the first trial."""
+        if levels not in self._rough:
+            self._rough[levels] = self._measure(self._session(levels), self._worst or range(MOST_ROUGH))
+        return self._rough[levels]
 
     def lowest(self, levels: Levels) -> float:
         """Return the SQNR of the part of the samples that has the lower one."""
@@ -166,25 +175,29 @@ class Trials:
         self._tried()
         return session
 
-    def _measure(self, session: CpuSession) -> float:
+    def _measure(self, session: CpuSession, chosen: Sequence[int]) -> float:
+        """Return the SQNR over the chosen samples; the first time note which have the largest errors."""
         import numpy as np
 
-        power: dict[str, float] = {}
-        error: dict[str, float] = {}
-        for sample, wanted in zip(self._samples, self._wanted, strict=True):
-            found = session.run(sample)
-            for name, values in wanted.items():
-                reals = np.asarray(values, np.float64)
-                power[name] = power.get(name, 0.0) + float(np.square(reals).sum())
-                error[name] = error.get(name, 0.0) + float(np.square(reals - found[name]).sum())
-        decibels = [_decibels(power[name], error[name]) for name in power]
+        names = list(self._wanted[0]) if self._wanted else []
+        power, error = np.zeros((2, len(self._wanted), len(names)))
+        for index in [index for index in chosen if index < len(self._wanted)]:
+            found = session.run(self._samples[index])
+            for column, name in enumerate(names):
+                reals = self._wanted[index][name].astype(np.float64)
+                power[index, column] = np.square(reals).sum()
+                error[index, column] = np.square(reals - found[name]).sum()
+        if self._worst is None:
+            parts = error / np.maximum(power.sum(axis=0), 1e-300)
+            self._worst = [int(index) for index in np.argsort(-parts.sum(axis=1), kind="stable")[:MOST_ROUGH]]
+        decibels = [_decibels(*totals) for totals in zip(power.sum(axis=0), error.sum(axis=0), strict=True)]
         return sum(decibels) / len(decibels) if decibels else HIGHEST
 
 
 def _decibels(power: float, error: float) -> float:
     if error <= power * 10.0 ** (-HIGHEST / 10):
         return HIGHEST
-    return max(10.0 * math.log10(power / error), -HIGHEST) if power else -HIGHEST
+    return float(max(10.0 * math.log10(power / error), -HIGHEST)) if power else -HIGHEST
 
 
 def _run_float(job: Job, samples: Sequence[Sample]) -> list[dict[str, Any]]:
