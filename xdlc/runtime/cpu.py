@@ -28,6 +28,7 @@ class CpuSession:
         outputs: Names of tensors to give out beside the graph's outputs.
         threads: Threads of one op; default: one per core.
         loop_timeout: Seconds that each loop may take, at most 15; default: 2.
+        plain: Compute reals and round what has an encoding, where HTP rounds less or more; quicker.
         refine: Called with each part of the main graph once it is lowered; may add nodes and outputs.
         observer: What looks at values of the graph and of those that it runs.
 
@@ -46,6 +47,7 @@ class CpuSession:
         outputs: Iterable[str] | None = None,
         threads: int | None = None,
         loop_timeout: float | None = None,
+        plain: bool = False,
         refine: Callable[[Lowered], None] | None = None,
         observer: Observer | None = None,
     ) -> None:
@@ -64,7 +66,7 @@ class CpuSession:
                 threads=threads,
                 refine=refine,
                 observer=observer,
-                stated=isinstance(graph, Model) and came_quantized(graph),
+                stated=plain or (isinstance(graph, Model) and came_quantized(graph)),
             )
         self._inputs = {tensor.name: tensor for tensor in self.graph.inputs}
 

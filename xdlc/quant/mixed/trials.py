@@ -110,7 +110,9 @@ class Trials:
     def rough(self, levels: Levels) -> float:
         """Return the same over the samples that had the largest errors in the first trial."""
         if levels not in self._rough:
-            self._rough[levels] = self._measure(self._session(levels), self._worst or range(MOST_ROUGH))
+            self._rough[levels] = self._measure(
+                self._session(levels, plain=True), self._worst or range(MOST_ROUGH)
+            )
         return self._rough[levels]
 
     def lowest(self, levels: Levels) -> float:
@@ -160,7 +162,7 @@ class Trials:
     def _float_bits(self) -> int:
         return 32 if self.job.options.float_bitwidth == 32 else 16
 
-    def _session(self, levels: Levels) -> CpuSession:
+    def _session(self, levels: Levels, *, plain: bool = False) -> CpuSession:
         from xdlc.runtime.cpu import CpuSession
 
         job = self.job
@@ -168,7 +170,7 @@ class Trials:
         whole, job.calibration = job.calibration, self._calibration
         try:
             job.decide()
-            session = CpuSession(job.trial())
+            session = CpuSession(job.trial(), plain=plain)
         finally:
             job.calibration = whole
         self.count += 1
