@@ -43,7 +43,10 @@ class Engine:
         refusal: BackendError | None = None
         for level in ("ALL", "EXTENDED", "BASIC", "DISABLE_ALL"):
             try:
-                return _session(proto, names, values, level, threads, spins)
+                session = _session(proto, names, values, level, threads, spins)
+                for data in self.lowered.initializers.values():
+                    data.release()  # most were copied into another layout; what was not is read again
+                return session
             except _engine_errors() as error:
                 refusal = refusal or self._failure("onnxruntime does not take the graph", error)
         assert refusal is not None
