@@ -84,7 +84,9 @@ def test_conv_is_within_one_step_of_integer_arithmetic(rng, activation, per_chan
     found = CpuSession(graph, threads=1).run({"x": stored}, native=True)["y"]
     want = conv_by_hand(stored, x, y, weight, bias)
     assert np.ptp(want) > 30
-    assert np.abs(found.astype(np.int64) - want).max() <= 1
+    # HTP drops eight bits of a 16-bit product's accumulator, of the bias once more; see runtime/wide.py.
+    dropped = 2 * 256 * 0.0005 * 0.02 / 0.002 if activation is UFIXED16 else 0
+    assert np.abs(found.astype(np.int64) - want).max() <= 1 + dropped
 
 
 def test_8_bit_conv_runs_as_an_integer_kernel(rng, tmp_path):

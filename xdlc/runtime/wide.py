@@ -57,7 +57,7 @@ def is_wide(b: Builder, source: Tensor, weight: Tensor, bias: Tensor | None, tar
         and weight.is_static
         and weight.dtype is SFIXED8
         and not any(_offsets(weight))
-        and (bias is None or (bias.is_static and bias.dtype is SFIXED32))
+        and (bias is None or _is_in_steps(bias, source, weight))
         and weight.size // max(_channels(weight), 1) * 255 * 128 < 256 * _LIFT
     )
 
@@ -72,6 +72,19 @@ def are_wide(b: Builder, *tensors: Tensor) -> bool:
         and -65535 <= tensor.encoding.offset <= 0
         for tensor in tensors
     )
+
+
+def _is_in_steps(bias: Tensor, source: Tensor, weight: Tensor) -> bool:
+    """Return whether a bias is stored in steps of input scale times weight scale."""
+    import numpy as np
+
+    held, entry = bias.encoding, source.encoding
+    if not (bias.is_static and bias.dtype is SFIXED32 and isinstance(entry, ScaleOffset)):
+        return False
+    if not isinstance(held, ScaleOffset | AxisScaleOffset) or any(_offsets(bias)):
+        return False
+    scales = held.scale if isinstance(held, ScaleOffset) else np.asarray(held.scales)
+    return bool(np.allclose(scales, entry.scale * _scales(weight), rtol=1e-5, atol=0.0))
 
 
 def _offsets(weight: Tensor) -> tuple[int, ...]:
