@@ -3,7 +3,8 @@
 Layer by layer in the order of execution, fed with what the quantized layers before give, scales of
 each output channel are tried from 0.4 of what holds the largest weight up to all of that; weights
 are rounded to nearest ("sequential MSE" of AIMET, https://quic.github.io/aimet-pages).  Weights
-stay real: what comes after may still round them in another way.
+stay real: what comes after may still round them in another way.  Eight-bit weights beside 8-bit
+activations keep their scales, with which HTP rounds exactly.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from xdlc.quant.job import Job
 from xdlc.quant.reconstruction.network import fit_network
 from xdlc.quant.reconstruction.problem import Problem
 from xdlc.quant.reconstruction.rounding import nearest
-from xdlc.quant.reconstruction.scales import best_scales, scales_to_try
+from xdlc.quant.reconstruction.scales import FEW, best_scales, scales_to_try
 from xdlc.quant.reconstruction.sites import Fitted, Site, least_scales
 
 FACTORS = tuple(1.0 - step / 40 for step in range(25))
@@ -38,6 +39,8 @@ def _solve(job: Job, site: Site, problem: Problem, matrix: Array, scales: Array)
 
     one, tried = isinstance(job.decision.statics[site.op, 1][1], ScaleOffset), [scales]
     if site.weight.encoding is None:  # scales that were given stay
+        tried = [scales]
+    if site.limits[1] - site.limits[0] < FEW or job.placement.fixed[site.op] != 8:
         tried = scales_to_try(scales, matrix, site.limits[1], least_scales(site, job), FACTORS, one=one)
     found, integers = best_scales(problem.gram, problem.solution(), tried, rounding, one=one)
     bias = problem.bias(integers * found) if site.bias is not None else None

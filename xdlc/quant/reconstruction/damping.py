@@ -16,9 +16,6 @@ SCARCE = 1.0
 PLENTY = 8
 """Rows for each input from which on damping need not be tried out."""
 
-DEEPEST = 1024
-"""Most inputs of a result for which it is tried out; time goes with the cube."""
-
 TRIED = (0.02, 0.1, 0.5, 2.0, 8.0)
 
 
@@ -31,8 +28,7 @@ def damping_for(halves: tuple[Sums, Sums], weights: Callable[[Problem], Array]) 
     """
     depth: int = halves[0].matrix.shape[1]
     count = sum(half.count for half in halves)
-    few = count < PLENTY * depth and depth <= DEEPEST
-    if not few or not all(half.count for half in halves):
+    if count >= PLENTY * depth or not all(half.count for half in halves):
         return DAMPING + SCARCE * depth / count
     exact = [half.problem(0.0) for half in halves]
     errors = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from zlib import crc32
 
 from xdlc.ir import Op
@@ -15,6 +15,7 @@ from xdlc.quant.reconstruction.problem import Problem, Rows, Sums
 from xdlc.quant.reconstruction.rounding import rounded_in_turn
 from xdlc.quant.reconstruction.sites import Fitted, Site, find_sites, scales_of, show, store
 from xdlc.quant.reconstruction.walk import Walk
+from xdlc.quant.samples import Sample
 
 MOST_SAMPLES = 128
 MEMORY = 96 << 20
@@ -59,7 +60,7 @@ def fit_network(job: Job, name: str, solve: Solve, *, data: bool) -> None:
     exact = (job.reference or job.model).clone().main
     left = Walk(exact, lambda op: _result(op) in named, quantized=False)
     most = max(LEAST_SAMPLES, min(MOST_SAMPLES, MEMORY // max(left.peak(), 1)))
-    samples = job.samples.first(most)
+    samples = _spread(job.samples, most)
     fitted = [sample for index, sample in enumerate(samples) if index % EACH != EACH - 1]
     held = samples[EACH - 1 :: EACH]
     # A few samples say little: what they miss is made up from the others.
@@ -85,13 +86,33 @@ def fit_network(job: Job, name: str, solve: Solve, *, data: bool) -> None:
             done += 1
             if job.step is not None:
                 job.step(name, done, len(sites))
-    now = judge.error(job.trial().main)
-    if now > error:
+    gain = error - judge.error(job.trial().main)
+    if gain < 0:
         before.restore(job)
         job.notes.append(
             f"{name}: taken back, for on {len(held)} samples the outputs are "
-            f"{now - error:.1f} dB farther from float ones with it"
+            f"{-gain:.1f} dB farther from float ones with it"
         )
+        return
+    job.notes.append(
+        f"{name}: {len(sites)} layers fitted; on {len(held)} samples the outputs are "
+        f"{gain:.1f} dB nearer to float ones"
+        if gain
+        else f"{name}: no effect, the {len(sites)} layers were as near to float ones before"
+    )
+
+
+def _spread(samples: Iterable[Sample], most: int) -> list[Sample]:
+    """Return all samples, or some at equal distances if they are more than ``most``."""
+    kept: list[Sample] = []
+    distance = 1
+    for index, sample in enumerate(samples):
+        if index % distance:
+            continue
+        kept.append(sample)
+        if len(kept) > most:
+            kept, distance = kept[::2], distance * 2
+    return kept
 
 
 def _result(op: Op) -> str:
@@ -130,4 +151,6 @@ def _fit(job: Job, site: Site, left: tuple[Walk, Op], right: tuple[Walk, Op], so
 
     damping = damping_for(halves, weights)
     halves[0].merge(halves[1])
-    return solve(site, halves[0].problem(damping), matrix, scales)
+    problem = halves[0].problem(damping)
+    del halves
+    return solve(site, problem, matrix, scales)

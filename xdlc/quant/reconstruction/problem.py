@@ -14,6 +14,9 @@ Rows: TypeAlias = tuple[Array, Array]
 TOGETHER = 1024
 """Rows of one product of matrices."""
 
+DEEPEST = 1024
+"""Most inputs of a result for which there are sums of two parts of the rows."""
+
 LEAST = 1e-20
 """Least noise, for inputs that never vary."""
 
@@ -65,7 +68,7 @@ class Sums:
 
     @classmethod
     def of(cls, chunks: Iterable[Rows], matrix: Array, *, centred: bool) -> tuple[Sums, Sums]:
-        """Return the sums of every other chunk of rows, and those of the rest.
+        """Return the sums of every other chunk of rows, and those of the rest, if inputs are not too many.
 
         Args:
             chunks: Rows and results, at least one.
@@ -73,7 +76,8 @@ class Sums:
             centred: Whether a bias is free.
         """
         halves: tuple[Sums, Sums] | None = None
-        for place, rows in _joined(chunks):
+        # Sums that are never added to take no memory.
+        for place, rows in _joined(chunks, parts=2 if matrix.shape[1] <= DEEPEST else 1):
             if halves is None:
                 halves = cls(matrix, rows, centred=centred), cls(matrix, rows, centred=centred)
             halves[place].add(*rows)
@@ -126,8 +130,8 @@ class Sums:
         return Problem(gram, cross, rows, results)
 
 
-def _joined(chunks: Iterable[Rows]) -> Iterator[tuple[int, Rows]]:
-    """Give small chunks out together, those of even place under 0 and those of odd place under 1."""
+def _joined(chunks: Iterable[Rows], parts: int) -> Iterator[tuple[int, Rows]]:
+    """Give small chunks out together; with two parts, those of odd place under 1, the others under 0."""
     import numpy as np
 
     pending: tuple[list[Rows], list[Rows]] = ([], [])
@@ -142,7 +146,7 @@ def _joined(chunks: Iterable[Rows]) -> Iterator[tuple[int, Rows]]:
         return place, found
 
     for index, chunk in enumerate(chunks):
-        place = index % 2
+        place = index % parts
         pending[place].append(chunk)
         if sum(rows.shape[1] for rows, _ in pending[place]) >= TOGETHER:
             yield joined(place)

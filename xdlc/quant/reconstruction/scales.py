@@ -10,6 +10,9 @@ from xdlc.quant.reconstruction.rounding import error_of
 Round = Callable[[Array, Array], Array]
 """From real weights [G, K, N] and scales [G, 1, N] to integers, for any number of columns N."""
 
+FEW = 64
+"""With fewer integers than that it is worth clipping the largest weights."""
+
 AT_ONCE = 1 << 21
 """Weights that are rounded at once."""
 
