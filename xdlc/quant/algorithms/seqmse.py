@@ -38,9 +38,8 @@ def _solve(job: Job, site: Site, problem: Problem, matrix: Array, scales: Array)
         return nearest(copies, tried, site.limits)
 
     one, tried = isinstance(job.decision.statics[site.op, 1][1], ScaleOffset), [scales]
-    if site.weight.encoding is None:  # scales that were given stay
-        tried = [scales]
-    if site.limits[1] - site.limits[0] < FEW or job.placement.fixed[site.op] != 8:
+    exact = site.limits[1] - site.limits[0] >= FEW and job.placement.fixed[site.op] == 8
+    if site.weight.encoding is None and not exact:  # scales that were given stay
         tried = scales_to_try(scales, matrix, site.limits[1], least_scales(site, job), FACTORS, one=one)
     found, integers = best_scales(problem.gram, problem.solution(), tried, rounding, one=one)
     bias = problem.bias(integers * found) if site.bias is not None else None
