@@ -8,8 +8,8 @@ from xdlc.ir import Tensor, make_op, u32
 from xdlc.ir.dtype import FLOAT64
 from xdlc.quant.calibrate import CHUNK, calibrate
 from xdlc.quant.measured import Measured
+from xdlc.quant.reading import VALUES, spread
 from xdlc.quant.statistics import DECAY
-from xdlc.quant.taps import VALUES, spread
 from xdlc.runtime import CpuSession
 
 RELU, ADD, DIVIDE = 4, 0, 2
@@ -129,6 +129,23 @@ def test_nan_is_found_wherever_it_is(net, shape, averaged):
         samples = [{"x": np.ones(shape, np.float32)}, {"x": bad.reshape(shape)}]
         with pytest.raises(ModelError, match=r"sample 1, tensor 'd'(?s:.*)NaN"):
             calibrate(model, tensors, samples, averaged=tensors if averaged else [])
+
+
+def test_nothing_but_nan_is_found(net):
+    n = net(1, 5)
+    model = n.done(n.neuron(n.binary(n.x, n.x, DIVIDE, "d"), RELU, "y"))
+    tensors, zeros = activations(model), [{"x": np.zeros((1, 5), np.float32)}]
+    for averaged in (tensors, []):
+        with pytest.raises(ModelError, match=r"sample 0, tensor 'd'(?s:.*)NaN"):
+            calibrate(model, tensors, zeros, averaged=averaged)
+
+
+def test_the_largest_floats_are_no_nan(net):
+    n = net(1, 4, 2)
+    model = n.done(n.neuron(n.x, RELU, "y"), n.op("Reshape", [n.x], (1, 8), "z"))
+    large = np.float32([[[3e38, -3e38]] * 4])
+    found = calibrate(model, activations(model), [{"x": large}], averaged=activations(model)).found
+    assert {statistics.seen.high for statistics in found.values()} == {float(np.float32(3e38))}
 
 
 # ---------------------------------------------------------------------- processes

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from xdlc.ir.data import Array
 from xdlc.quant.ranges import Range
+from xdlc.quant.reading import Key
 from xdlc.quant.statistics import Histogram, Statistics
-from xdlc.quant.taps import Key
 
 
 @dataclass(frozen=True, slots=True)

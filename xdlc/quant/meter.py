@@ -10,9 +10,10 @@ from xdlc.ir import Model, Tensor
 from xdlc.ir.data import Array
 from xdlc.quant.measured import Measured
 from xdlc.quant.ranges import Range, range_of
+from xdlc.quant.reading import Key, Reading, spread, values_each
 from xdlc.quant.samples import Sample
 from xdlc.quant.statistics import DECAY, Histogram, Statistics
-from xdlc.quant.taps import Key, Reading, Taps, spread, values_each
+from xdlc.quant.taps import Taps
 from xdlc.runtime.timeout import LONGEST
 
 
@@ -88,7 +89,7 @@ class Meter:
         if self._limit:
             reading.values = [*([_part(array, self._limit)] for array in inputs), *reading.values]
         finite = np.isfinite(reading.lows) & np.isfinite(reading.highs) & ~np.isnan(reading.sums)
-        finite |= _unreached(reading)
+        finite |= _unreached(reading) & ~np.isnan(reading.sums)
         if not finite.all():
             index = int(np.argmin(finite))
             tensor = [*self._given, *self._watched][index]
