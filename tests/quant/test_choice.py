@@ -53,9 +53,24 @@ def test_auto_keeps_min_max_where_nothing_is_gained(net, monkeypatch):
 
 def test_auto_takes_the_method_with_the_highest_sqnr(net, monkeypatch):
     wanted = Choice("sqnr")
-    monkeypatch.setattr(module._Trials, "sqnr", lambda self, choice, indices: float(choice == wanted))
+
+    def powers(self, choice, indices):
+        return np.array([[[1.0], [0.1 if choice == wanted else 1.0]] for _ in indices])
+
+    monkeypatch.setattr(module._Trials, "powers", powers)
     n, model = classifier(net)
     assert calibrated(model, n.samples(4)).choice == wanted
+
+
+def test_a_gain_of_one_sample_alone_is_chance():
+    before = np.ones((8, 2, 1))
+    before[0, 1] = 100.0
+    lucky, all_gain = before.copy(), before.copy()
+    lucky[0, 1] = 1.0
+    all_gain[:, 1] /= 2.0
+    assert module._sqnr(lucky) > module._sqnr(all_gain)
+    assert not module._is_gain(before, lucky)
+    assert module._is_gain(before, all_gain)
 
 
 def test_the_same_samples_give_the_same_choice(net):

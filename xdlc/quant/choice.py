@@ -8,6 +8,7 @@ do not gain by.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,13 +27,16 @@ if TYPE_CHECKING:
 FEW, USUAL, MOST = 4, 16, 64
 """Samples that every method is judged by, and those that the best are: up to half of all, if that is more."""
 
-FINALISTS = 3
-"""Methods that all samples are run for."""
+FINALISTS = 2
+"""Methods that all samples are run for, beside min-max."""
 
 MIN_GAIN = 0.1
-"""Least gain in dB over min-max, which is taken otherwise."""
+"""Least gain in dB for which a method is taken in place of one that clips less."""
 
-SAMPLE_BYTES = 16 << 20
+CERTAINTY = 1.645
+"""How many of its standard errors a gain has to be: chance gives that once in twenty times."""
+
+SAMPLE_BYTES = 32 << 20
 """Most bytes of kept samples, and of kept outputs."""
 
 
@@ -55,6 +59,7 @@ CANDIDATES = (
     Choice("sqnr"),
     Choice("percentile", 99.9),
 )
+"""Those that clip less first: samples that are not at hand reach farther than those that are."""
 
 
 def choose(job: Job, spread: Spread) -> Choice | None:
@@ -73,17 +78,45 @@ def choose(job: Job, spread: Spread) -> Choice | None:
     trials = _Trials(job, samples, names)
     first, everything = CANDIDATES[0], range(len(samples))
     few = everything[:: -(-len(samples) // FEW)]
-    found = {choice: trials.sqnr(choice, few) for choice in CANDIDATES}
-    best = sorted(CANDIDATES, key=lambda choice: -found[choice])[:FINALISTS]
-    found = {choice: trials.sqnr(choice, everything) for choice in dict.fromkeys((first, *best))}
-    chosen = max(found, key=lambda choice: found[choice])
-    if found[chosen] < found[first] + MIN_GAIN:
-        chosen = first
+    roughly = {choice: _sqnr(trials.powers(choice, few)) for choice in CANDIDATES}
+    best = sorted(CANDIDATES[1:], key=lambda choice: -roughly[choice])[:FINALISTS]
+    powers = {choice: trials.powers(choice, everything) for choice in (first, *best)}
+    chosen = first
+    for choice in CANDIDATES:
+        if choice in best and _is_gain(powers[chosen], powers[choice]):
+            chosen = choice
+    reached, plain = (_sqnr(powers[choice]) for choice in (chosen, first))
     job.notes.append(
-        f"auto: {chosen} for 8-bit activations, outputs of {len(samples)} samples at "
-        f"{found[chosen]:.1f} dB; min-max at {found[first]:.1f} dB"
+        f"auto: {chosen} for 8-bit activations, outputs of {len(samples)} samples at {reached:.1f} dB; "
+        f"min-max at {plain:.1f} dB"
     )
     return chosen
+
+
+def _sqnr(powers: Array) -> float:
+    """Return the SQNR in dB, pooled over samples, the mean over tensors.
+
+    Args:
+        powers: Sums of squares of values and of errors, [samples, 2, tensors].
+    """
+    import numpy as np
+
+    signal, noise = powers.sum(axis=0) + _TINY
+    return float(10.0 * np.log10(signal / noise).mean())
+
+
+def _is_gain(before: Array, after: Array) -> bool:
+    """Return whether the SQNR gains more than chance explains, by the jackknife over samples."""
+    import numpy as np
+
+    count = len(before)
+    gain = _sqnr(after) - _sqnr(before)
+    if count == 1:
+        return gain >= MIN_GAIN
+    left = [[index for index in range(count) if index != out] for out in range(count)]
+    gains = np.array([_sqnr(after[rest]) - _sqnr(before[rest]) for rest in left])
+    error = math.sqrt((count - 1) / count * float(np.square(gains - gains.mean()).sum()))
+    return gain >= max(MIN_GAIN, CERTAINTY * error)
 
 
 def judged(graph: Graph) -> list[str]:
@@ -134,8 +167,8 @@ class _Trials:
                 found[entered(tensor)] = encoding
         return found
 
-    def sqnr(self, choice: Choice, indices: Sequence[int]) -> float:
-        """Return the SQNR in dB over some samples, pooled, the mean over tensors."""
+    def powers(self, choice: Choice, indices: Sequence[int]) -> Array:
+        """Return the sums of squares of values and of errors of some samples, [samples, 2, tensors]."""
         import numpy as np
 
         fed = self._session.encodings(self._encodings[choice])
@@ -143,19 +176,13 @@ class _Trials:
             if (choice, index) not in self._known:
                 results = self._arrays(self._session.run(self._samples[index], fed))
                 self._known[choice, index] = _powers(self._real[index], results)
-        signal, noise = np.sum([self._known[choice, index] for index in indices], axis=0)
-        ratios = np.maximum(signal, _TINY) / np.maximum(noise, _TINY)
-        return float(10.0 * np.log10(ratios).mean())
+        return np.array([self._known[choice, index] for index in indices])
 
     def _arrays(self, results: Mapping[str, Array]) -> list[Array]:
         return [results[name] for name in self._names]
 
 
-_TINY = 1e-30
-
-
 def _powers(real: Sequence[Array], rounded: Sequence[Array]) -> Array:
-    """Return the sums of squares of some tensors, and of their errors: two rows."""
     import numpy as np
 
     rows = []
@@ -163,3 +190,6 @@ def _powers(real: Sequence[Array], rounded: Sequence[Array]) -> Array:
         exact = np.asarray(wanted, np.float64)
         rows.append((np.square(exact).sum(), np.square(found - exact).sum()))
     return np.array(rows).T
+
+
+_TINY = 1e-30
