@@ -10,7 +10,7 @@ from xdlc.quant.options import QuantOptions
 from xdlc.quant.precision import Precision
 from xdlc.quant.reconstruction.damping import TRIED, damping_for
 from xdlc.quant.reconstruction.layout import layout_of
-from xdlc.quant.reconstruction.network import _spread, fit_network
+from xdlc.quant.reconstruction.network import _added_to, _spread, fit_network
 from xdlc.quant.reconstruction.problem import Sums
 from xdlc.quant.reconstruction.rounding import descended, error_of, nearest, rounded_in_turn
 from xdlc.quant.reconstruction.scales import best_scales
@@ -274,3 +274,32 @@ def test_samples_are_taken_at_equal_distances(count, most, kept):
     found = [sample["x"] for sample in _spread([{"x": index} for index in range(count)], most)]
     assert len(found) == kept
     assert len({b - a for a, b in pairwise(found)}) == 1
+
+
+def test_a_layer_makes_up_for_what_is_added_to_it_if_that_is_known(net):
+    n = net(1, 6, 6, 4)
+    a = n.neuron(n.conv(n.x, 4, "a"), 4, "ra")
+    b = n.neuron(n.conv(a, 4, "b"), 4, "rb")
+    c = n.conv(b, 4, "c")
+    model = n.done(n.binary(c, a, 0, "sum"))
+    graph, samples = model.main, n.samples(2)
+    walk = Walk(graph, lambda op: op.type == "Conv2d", quantized=False)
+    walk.enter(samples)
+    found = []
+    for _ in range(walk.count):
+        walk.advance()
+        found += [_added_to(walk, walk, op) for op in walk.waiting()]
+    assert found == [None, None, graph.tensors["ra"]]
+
+
+def test_what_is_known_only_later_is_not_made_up_for(net):
+    n = net(1, 6, 6, 4)
+    a = n.conv(n.x, 4, "a")
+    b = n.conv(n.neuron(n.conv(n.x, 4, "b"), 4, "rb"), 4, "c")
+    model = n.done(n.binary(a, b, 0, "sum"))
+    walk = Walk(model.main, lambda op: op.type == "Conv2d", quantized=False)
+    walk.enter(n.samples(1))
+    walk.advance()
+    assert [_added_to(walk, walk, op) for op in walk.waiting()] == [None, None]
+    walk.advance()
+    assert [_added_to(walk, walk, op) for op in walk.waiting()] == [model.main.tensors["a"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from zlib import crc32
 
-from xdlc.ir import Op
+from xdlc.ir import Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.quant.job import Job
@@ -15,6 +15,7 @@ from xdlc.quant.reconstruction.problem import Problem, Rows, Sums
 from xdlc.quant.reconstruction.rounding import rounded_in_turn
 from xdlc.quant.reconstruction.sites import Fitted, Site, find_sites, scales_of, show, store
 from xdlc.quant.reconstruction.walk import Walk
+from xdlc.quant.rules import single_name
 from xdlc.quant.samples import Sample
 
 MOST_SAMPLES = 128
@@ -119,6 +120,23 @@ def _result(op: Op) -> str:
     return op.outputs[0].name if op.outputs else ""
 
 
+def _added_to(exact: Walk, rounded: Walk, op: Op) -> Tensor | None:
+    """Return what is added to the result of a layer and to nothing else, if that is known already.
+
+    The layer then makes up for the error of that too, as far as it can.
+    """
+    result = op.outputs[0]
+    reader = exact.graph.sole_consumer(result)
+    if reader is None or single_name(reader) != "ElementWiseAdd" or exact.graph.is_output(result):
+        return None
+    for other in reader.inputs:
+        if other is None or other is result or other.is_static or other.shape != result.shape:
+            continue
+        if exact.has(other) and rounded.has(other):
+            return other
+    return None
+
+
 def _fit(job: Job, site: Site, left: tuple[Walk, Op], right: tuple[Walk, Op], solve: Solve) -> Fitted:
     import numpy as np
 
@@ -129,6 +147,7 @@ def _fit(job: Job, site: Site, left: tuple[Walk, Op], right: tuple[Walk, Op], so
     matrix = np.ascontiguousarray(layout.matrix(weight.numpy().astype(np.float32)))
     added = np.zeros(1, np.float32) if bias is None else bias.numpy().astype(np.float32)
     added = np.broadcast_to(added, layout.groups * layout.width).reshape(layout.groups, 1, layout.width)
+    beside = _added_to(exact, right[0], op)
 
     def rows() -> Iterator[Rows]:
         source, stored = op.inputs[0], right[1].inputs[0]
@@ -141,7 +160,11 @@ def _fit(job: Job, site: Site, left: tuple[Walk, Op], right: tuple[Walk, Op], so
             total = layout.positions(values.shape)
             chosen = np.arange(total) if total <= each else np.sort(rng.choice(total, each, replace=False))
             real = layout.rows(values, chosen)
-            yield layout.rows(right[0].value(index, stored), chosen), real @ matrix + added
+            wanted = real @ matrix + added
+            if beside is not None:
+                lost = exact.value(index, beside) - right[0].value(index, beside)
+                wanted += lost.reshape(total, layout.groups, layout.width)[chosen].transpose(1, 0, 2)
+            yield layout.rows(right[0].value(index, stored), chosen), wanted
 
     scales = scales_of(site, job)
     halves = Sums.of(rows(), matrix, centred=site.bias is not None)

@@ -75,6 +75,10 @@ class Walk:
                     total[level] += 4 * tensor.size
         return max(total)
 
+    def has(self, tensor: Tensor) -> bool:
+        """Return whether an activation is there at the present level."""
+        return bool(self._values) and tensor.name in self._values[0]
+
     def value(self, sample: int, tensor: Tensor) -> Array:
         """Return the real values of an activation that is read at the present level or later."""
         found = self._values[sample][tensor.name]
