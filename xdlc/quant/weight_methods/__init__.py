@@ -21,8 +21,8 @@ from xdlc.ir.data import Array
 AUTO = "auto"
 """Least squared error up to four bits, min-max for more.
 
-Measured on eight small networks: at four bits clipping wins 1 to 6 dB of SQNR on six of them, at eight bits
-least squared error clips nothing but what a step more below zero than above lets it.
+Measured at four bits: 0.2 to 4.7 dB of SQNR over min-max in five small networks.  At eight bits the least
+squared error of a symmetric grid is that of min-max: clipping never pays.
 """
 
 _AUTO_BITS = 4
