@@ -64,6 +64,12 @@ def test_search_goes_higher_only_where_it_has_to():
     assert search([2] * 4, model).levels == (1, 0, 0, 2)
 
 
+def test_search_leaves_bits_that_cost_nothing():
+    model = Model([1e-6, 1e-6, 1e-2], [1, 1e-5, 1], 30)
+    assert search([1] * 3, model).levels == (0, 1, 1)
+    assert search([2] * 3, Model([1e-6, 1e-6, 1.0], [1, 1e-5, 1], 30)).levels == (0, 1, 2)
+
+
 def test_search_raises_islands_again():
     model = Model([1e-2, 1e-6, 1e-2], [1, 1, 1], 30, border=2.0)
     assert search([1] * 3, model).levels == (1, 1, 1)

@@ -19,6 +19,8 @@ MOST_PARTS = 40
 """Parts that are tried alone in a round."""
 MOST_SINGLE = 12
 """Parts that are tried one after the other at the end."""
+NEGLIGIBLE = 0.0002
+"""Part of the lowest cost that is not worth going all the way down for: other samples may want the bits."""
 
 
 class Trials(Protocol):
@@ -76,7 +78,12 @@ def search(tops: Sequence[int], trials: Trials) -> Found:
 
 def _lower(found: Found, target: int, trials: Trials) -> None:
     """Lower to level ``target`` what can be."""
-    raised = [group for group, level in enumerate(found.levels) if level > target]
+    least = 0.0 if target else NEGLIGIBLE * trials.cost(tuple(0 for _ in found.levels))
+    raised = [
+        group
+        for group, level in enumerate(found.levels)
+        if level > target and trials.own_cost(group, level) - trials.own_cost(group, target) >= least
+    ]
     size = -(-len(raised) // MOST_PARTS)
     parts = _split([tuple(raised)], size)
     while parts:
