@@ -62,7 +62,6 @@ class Builder:
             computed too; ops read integers in the type that they are computed in.
         graphs: The graphs that ops may run, by name.
         stated: Whether every fixed-point tensor is rounded, also where HTP would not.
-        adjustable: Whether scales and zero points of activations are inputs of the model.
     """
 
     def __init__(
@@ -73,11 +72,9 @@ class Builder:
         native: bool = False,
         graphs: Mapping[str, Graph] | None = None,
         stated: bool = False,
-        adjustable: bool = False,
     ) -> None:
         self.graph = graph
-        self.adjustable = adjustable
-        self.adjusted: dict[Tensor, tuple[str, str]] = {}
+        self.adjusted: dict[Tensor, tuple[str, str]] | None = None
         self.stated = stated
         self.native = native
         self.quantized = quantized
@@ -338,11 +335,8 @@ class Builder:
     def _make_real(self, tensor: Tensor, order: Perm) -> str:
         if tensor.is_static:
             return self._make_static(tensor, order)
-        stored = self._stored_forms(tensor)
-        if stored:
-            if order not in stored:
-                stored[order] = self._reordered(tensor, stored, order)
-            return qdq.dequantize(self, stored[order], tensor, order)
+        if self._stored_forms(tensor):
+            return qdq.dequantize(self, self.read_stored_as(tensor, order), tensor, order)
         held = self._real.get(tensor)
         if not held:
             raise KeyError(f"tensor {tensor.name!r} has no value yet")
@@ -461,14 +455,6 @@ class Builder:
     def stored(self, tensor: Tensor) -> str | None:
         """Return the ONNX value of stored integers of ``tensor`` that was made first, if there is one."""
         return next(iter(self._stored.get(tensor, {}).values()), None)
-
-    def adjustment(self, tensor: Tensor) -> tuple[str, str] | None:
-        """Return the inputs that scale and zero point of an activation come from, or None for constants."""
-        if not self.adjustable or tensor.is_static or not qdq.is_per_tensor(tensor):
-            return None
-        if tensor not in self.adjusted:
-            self.adjusted[tensor] = self.name(f"{tensor.name}~scale"), self.name(f"{tensor.name}~zero")
-        return self.adjusted[tensor]
 
     def write_view(self, tensor: Tensor, source: Tensor, perm: Sequence[int]) -> None:
         """Make ``tensor`` the value of ``source`` with its axes permuted, without a node where that works.

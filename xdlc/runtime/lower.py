@@ -130,7 +130,7 @@ class Lowered:
     @property
     def adjusted(self) -> dict[Tensor, tuple[str, str]]:
         """The inputs that scale and zero point of activations come from, where they are adjustable."""
-        return self._builder.adjusted
+        return self._builder.adjusted or {}
 
     def add_input(self, name: str, dtype: DType) -> None:
         """Make a value that nodes read already a scalar input of the model, under its own name."""
@@ -254,7 +254,8 @@ def lower(
     raise_all([problem for part in parts for problem in verify_extents(part)])
     raise_all(verify_control_flow(known, graph))
     extra = check_outputs(graph, outputs)
-    b = Builder(graph, quantized=quantized, native=native, graphs=known, stated=stated, adjustable=adjustable)
+    b = Builder(graph, quantized=quantized, native=native, graphs=known, stated=stated)
+    b.adjusted = {} if adjustable else None
     b.reserve(graph.tensors)
     inputs, infos = _inputs(graph, b)
     lower_ops(graph, b)
@@ -265,7 +266,7 @@ def lower(
     for name in extra:
         if name not in lowered.outputs:
             lowered.add_tensor_output(graph.tensors[name])
-    for tensor, names in b.adjusted.items():
+    for tensor, names in lowered.adjusted.items():
         for name, dtype in zip(names, (FLOAT32, tensor.dtype), strict=True):
             lowered.add_input(name, dtype)
     return lowered

@@ -67,9 +67,10 @@ def _parameters(
 ) -> tuple[str, str, int | None]:
     import numpy
 
-    adjustment = b.adjustment(tensor)
-    if adjustment is not None:
-        return (*adjustment, None)
+    if b.adjusted is not None and not tensor.is_static and is_per_tensor(tensor):
+        if tensor not in b.adjusted:
+            b.adjusted[tensor] = b.name(f"{tensor.name}~scale"), b.name(f"{tensor.name}~zero")
+        return (*b.adjusted[tensor], None)
     encoding = tensor.encoding
     zeros = numpy.asarray(_zero_points(tensor)).astype(_element(b, tensor))
     scales: Any
