@@ -56,8 +56,8 @@ def is_wide(b: Builder, source: Tensor, weight: Tensor, bias: Tensor | None, tar
         are_wide(b, source, target)
         and weight.is_static
         and weight.dtype is SFIXED8
-        and not any(_offsets(weight))
-        and (bias is None or _is_in_steps(bias, source, weight))
+        and not any(offsets_of(weight))
+        and (bias is None or is_in_steps(bias, source, weight))
         and weight.size // max(_channels(weight), 1) * 255 * 128 < 256 * _LIFT
     )
 
@@ -74,20 +74,21 @@ def are_wide(b: Builder, *tensors: Tensor) -> bool:
     )
 
 
-def _is_in_steps(bias: Tensor, source: Tensor, weight: Tensor) -> bool:
+def is_in_steps(bias: Tensor, source: Tensor, weight: Tensor) -> bool:
     """Return whether a bias is stored in steps of input scale times weight scale."""
     import numpy as np
 
     held, entry = bias.encoding, source.encoding
     if not (bias.is_static and bias.dtype is SFIXED32 and isinstance(entry, ScaleOffset)):
         return False
-    if not isinstance(held, ScaleOffset | AxisScaleOffset) or any(_offsets(bias)):
+    if not isinstance(held, ScaleOffset | AxisScaleOffset) or any(offsets_of(bias)):
         return False
     scales = held.scale if isinstance(held, ScaleOffset) else np.asarray(held.scales)
-    return bool(np.allclose(scales, entry.scale * _scales(weight), rtol=1e-5, atol=0.0))
+    return bool(np.allclose(scales, entry.scale * scales_of(weight), rtol=1e-5, atol=0.0))
 
 
-def _offsets(weight: Tensor) -> tuple[int, ...]:
+def offsets_of(weight: Tensor) -> tuple[int, ...]:
+    """Return the offsets of a tensor's encoding; one that is not 0 for encodings of other kinds."""
     encoding = weight.encoding
     if isinstance(encoding, AxisScaleOffset):
         return tuple(encoding.offsets)
@@ -132,7 +133,7 @@ def wide_product(
     last = 0 if weight.rank == 2 else weight.rank - 1
     sums = integers.sum(axis=tuple(index for index in range(weight.rank) if index != last))
     held = np.int64(0) if bias is None else unpacked(bias).numpy().astype(np.int64).reshape(-1)
-    multipliers = _scales(weight) * (entry.scale / result.scale)
+    multipliers = scales_of(weight) * (entry.scale / result.scale)
     shape = [-1 if index == axis else 1 for index in range(weight.rank)]
     zero = -entry.offset
     high, low = bytes_of(b, b.cast(value, np.int32))
@@ -151,6 +152,23 @@ def wide_product(
         steps = _scaled(b, total, rest, 256.0 * multipliers, shape)
         placed = b.node("Add", [b.node("Round", [steps]), b.constant(np.float64(-result.offset))])
     return clipped(b, placed)
+
+
+def unsigned_weights(b: Builder, weight: Tensor, order: tuple[int, ...]) -> tuple[str, str]:
+    """Return the ONNX values of 8-bit weights and of their zero point, unsigned.
+
+    On CPUs without VNNI, sums of two products of unsigned and signed bytes saturate at 16 bits.
+    """
+    import numpy as np
+
+    data = unpacked(weight).transform(_raised, dtype=np.dtype(np.uint8)).transpose(order)
+    return b.initializer(weight.name, data), b.constant(np.uint8(128))
+
+
+def _raised(values: Array) -> Array:
+    import numpy as np
+
+    return (values.astype(np.int16) + 128).astype(np.uint8)
 
 
 def bytes_of(b: Builder, value: str) -> tuple[str, str]:
@@ -212,7 +230,8 @@ def _times(b: Builder, value: str, factor: float) -> str:
     return b.node("Mul", [value, b.constant(np.float64(factor))])
 
 
-def _scales(weight: Tensor) -> Array:
+def scales_of(weight: Tensor) -> Array:
+    """Return the scale of each output channel of weights, float64."""
     import numpy as np
 
     encoding = weight.encoding

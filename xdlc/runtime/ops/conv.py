@@ -7,11 +7,11 @@ from typing import Any
 
 from xdlc.errors import ModelError
 from xdlc.ir import Op
-from xdlc.ir.stored import unpacked
 from xdlc.runtime import args, qdq
 from xdlc.runtime.builder import Builder, channels_first
+from xdlc.runtime.narrow import is_narrow, narrow_product
 from xdlc.runtime.registry import lowering
-from xdlc.runtime.wide import is_wide, wide_product
+from xdlc.runtime.wide import is_wide, unsigned_weights, wide_product
 
 
 @lowering("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d")
@@ -32,18 +32,21 @@ def conv(op: Op, b: Builder) -> None:
         "pads": args.pads(op, count),
         "group": source.shape[-1] if depthwise else int(op.param("group", 1)),
     }
-    if is_wide(b, source, weight, bias, target):
-        taps = b.initializer(weight.name, unpacked(weight).transpose(to_onnx))
+    wide = is_wide(b, source, weight, bias, target)
+    if wide or is_narrow(b, source, weight, bias, target):
+        taps = unsigned_weights(b, weight, to_onnx)
 
         def product(value: str, zero: str) -> str:
-            return b.node("ConvInteger", [value, taps, zero], **window)
+            return b.node("ConvInteger", [value, *taps[:1], zero, *taps[1:]], **window)
 
-        # Strides or a single tap, but not both.
         strided = window["strides"] != [1] * count
-        whole = depthwise and strided != (math.prod(weight.shape[:count]) == 1)
         stored = b.read_stored_as(source, order)
-        made = wide_product(b, source, weight, bias, target, stored, 1, product, whole=whole)
-        b.write_stored(target, made, order)
+        operands = (b, source, weight, bias, target, stored, 1, product)
+        if wide:  # strides or a single tap, but not both
+            whole = depthwise and strided != (math.prod(weight.shape[:count]) == 1)
+            b.write_stored(target, wide_product(*operands, whole=whole), order)
+        else:
+            b.write_stored(target, narrow_product(*operands, whole=depthwise and strided), order)
         return
     inputs = [b.read(source, order), b.read(weight, to_onnx)]
     if bias is not None:

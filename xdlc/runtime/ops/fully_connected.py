@@ -6,11 +6,11 @@ import math
 
 from xdlc.errors import ModelError
 from xdlc.ir import Op
-from xdlc.ir.stored import unpacked
 from xdlc.runtime import args, qdq
 from xdlc.runtime.builder import Builder
+from xdlc.runtime.narrow import is_narrow, narrow_product
 from xdlc.runtime.registry import lowering
-from xdlc.runtime.wide import is_wide, wide_product
+from xdlc.runtime.wide import is_wide, unsigned_weights, wide_product
 
 
 @lowering("FullyConnected")
@@ -30,15 +30,17 @@ def fully_connected(op: Op, b: Builder) -> None:
         raise ModelError(f"output {list(target.shape)} does not hold {units} numbers a row")
     shape = (-1 if 0 in target.dynamic_axes else target.shape[0], *target.shape[1:])
     is_matrix = source.rank == 2 and source.shape[1] == width
-    if is_wide(b, source, weight, bias, target):
-        rows = b.initializer(weight.name, unpacked(weight).transpose((1, 0)))
+    wide = is_wide(b, source, weight, bias, target)
+    if wide or is_narrow(b, source, weight, bias, target):
+        rows = unsigned_weights(b, weight, (1, 0))
 
         def product(value: str, zero: str) -> str:
-            return b.node("MatMulInteger", [value, rows, zero])
+            return b.node("MatMulInteger", [value, *rows[:1], zero, *rows[1:]])
 
         stored = b.read_stored_as(source, tuple(range(source.rank)))
         stored = stored if is_matrix else b.reshape(stored, (-1, width))
-        made = wide_product(b, source, weight, bias, target, stored, 1, product)
+        compute = wide_product if wide else narrow_product
+        made = compute(b, source, weight, bias, target, stored, 1, product)
         b.write_stored(target, made if flat else b.reshape(made, shape), tuple(range(target.rank)))
         return
     value = b.read(source)
