@@ -89,7 +89,8 @@ def test_conv_is_within_one_step_of_integer_arithmetic(rng, activation, per_chan
     assert np.abs(found.astype(np.int64) - want).max() <= 1 + dropped
 
 
-def test_8_bit_conv_runs_as_an_integer_kernel(rng, tmp_path):
+@pytest.mark.parametrize(("stated", "kernel"), [(False, "ConvInteger"), (True, "QLinearConv")])
+def test_8_bit_conv_runs_as_an_integer_kernel(rng, tmp_path, stated, kernel):
     import onnx
     import onnxruntime
 
@@ -99,10 +100,10 @@ def test_8_bit_conv_runs_as_an_integer_kernel(rng, tmp_path):
     options.log_severity_level = 4
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     onnxruntime.InferenceSession(
-        lower(graph).proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        lower(graph, stated=stated).proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     types = [node.op_type for node in onnx.load(options.optimized_model_filepath).graph.node]
-    assert "QLinearConv" in types
+    assert kernel in types
     assert "Conv" not in types
 
 

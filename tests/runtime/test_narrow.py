@@ -1,0 +1,108 @@
+"""8-bit products: the formula that was read off HTP, in numpy, against the graph that we run."""
+
+import numpy as np
+import pytest
+
+import xdlc
+from xdlc.ir import AxisScaleOffset, Graph, Model, ScaleOffset, Tensor, make_op, static, u32
+from xdlc.ir import dtype as dt
+from xdlc.runtime import CpuSession
+
+INPUT, WEIGHT, OFFSET = 0.02, 0.01, -100
+STRIDED = "depthwise with strides"
+# kind, taps, channels, units, stride, multiplier
+CASES = {
+    "convolution": ("Conv2d", 3, 8, 16, 1, 0.004),
+    "convolution with strides": ("Conv2d", 3, 3, 16, 2, 0.005),
+    "many channels": ("Conv2d", 1, 700, 8, 1, 0.0005),
+    "depthwise": ("DepthWiseConv2d", 3, 16, 16, 1, 0.007),
+    STRIDED: ("DepthWiseConv2d", 3, 16, 16, 2, 0.007),
+    "rows": ("FullyConnected", 1, 64, 32, 1, 0.002),
+}
+
+
+def model_of(kind, taps, channels, units, stride, multiplier, rows=10):
+    rng = np.random.default_rng(2)
+    matrix = kind == "FullyConnected"
+    shape = (rows, channels) if matrix else (1, rows, rows, channels)
+    depth = 1 if kind.startswith("Depth") else channels
+    x = rng.integers(0, 256, shape).astype(np.uint8)
+    weights = rng.integers(-127, 128, (units, channels) if matrix else (taps, taps, depth, units))
+    bias = rng.integers(-3000, 3000, units)
+    scales = (WEIGHT * rng.uniform(0.5, 1.5, units)).astype(np.float32)
+    axis = 0 if matrix else 3
+    graph = Graph("g")
+    entry = graph.add_input(Tensor("x", shape, dt.UFIXED8, ScaleOffset(INPUT, OFFSET)))
+    held = AxisScaleOffset(axis, tuple(map(float, scales)))
+    steps = AxisScaleOffset(0, tuple(float(entry.encoding.scale * scale) for scale in scales))
+    inputs = [
+        entry,
+        static("w", weights.astype(np.int8), dt.SFIXED8, held),
+        static("b", bias.astype(np.int32), dt.SFIXED32, steps),
+    ]
+    size = (rows - taps) // stride + 1
+    result = (rows, units) if matrix else (1, size, size, units)
+    target = Tensor("y", result, dt.UFIXED8, ScaleOffset(INPUT * WEIGHT / multiplier, -128))
+    params = {}
+    if not matrix:
+        params = {
+            "stride": static("s", np.full(2, stride, np.uint32)),
+            "pad_amount": static("p", np.zeros((2, 2), np.uint32)),
+            "dilation": static("d", np.ones(2, np.uint32)),
+        }
+    if kind == "Conv2d":
+        params["group"] = u32(1)
+    graph.append(make_op(graph, kind, inputs, [target], params, name="op"))
+    graph.add_output(target)
+    real = (x.astype(np.int64) + OFFSET) @ weights.T if matrix else 0
+    if not matrix:
+        reach = stride * (size - 1) + 1
+        for row in range(taps):
+            for column in range(taps):
+                part = x[:, row : row + reach : stride, column : column + reach : stride].astype(np.int64)
+                tap = weights[row, column]
+                real = real + ((part + OFFSET) * tap[0] if depth == 1 else (part + OFFSET) @ tap)
+    multipliers = scales.astype(np.float64) * (entry.encoding.scale / target.encoding.scale)
+    return Model({"g": graph}), x, real + bias, multipliers
+
+
+def expected(accumulator, multipliers, whole):
+    if whole:
+        unit = 2.0 ** (np.floor(np.log2(multipliers)) - 14)
+        kept = np.round(multipliers / unit) * unit
+        steps = np.floor((accumulator + np.round(128 / multipliers)) * kept + 0.5)
+    else:
+        unit = 2.0 ** (-4 - np.floor(np.log2(multipliers)))
+        kept = np.round(multipliers * unit * 2**15) / 2**15
+        steps = np.floor(kept * (np.floor(accumulator / unit) + 0.5) + 0.5) + 128
+    return np.clip(steps, 0, 255)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_equal_to_the_formula(case):
+    model, x, accumulator, multipliers = model_of(*CASES[case])
+    found = CpuSession(model).run({"x": x}, native=True)["y"]
+    np.testing.assert_array_equal(found, expected(accumulator, multipliers, case == STRIDED))
+
+
+@pytest.mark.vendor
+@pytest.mark.parametrize("case", CASES)
+def test_equal_to_htp(vendor_check, case):
+    model, x, _, _ = model_of(*CASES[case])
+    found = CpuSession(model).run({"x": x}, native=True)["y"].astype(np.int64)
+    steps = np.abs(found - xdlc.run(model, {"x": x}, runtime="htp", native=True)["y"])
+    assert steps.max() <= 1
+    assert np.count_nonzero(steps) < 0.005 * steps.size
+
+
+def test_an_activation_function_with_a_range_of_its_own_reads_unrounded_values():
+    model, x, _, _ = model_of(*CASES["convolution"])
+    graph = model.main
+    (source,) = graph.outputs
+    graph.outputs.clear()
+    source.role = source.role.NATIVE
+    target = Tensor("z", source.shape, dt.UFIXED8, ScaleOffset(source.encoding.scale / 4, 0))
+    graph.append(make_op(graph, "ElementWiseNeuron", [source], [target], {"operation": u32(4)}, name="relu"))
+    graph.add_output(target)
+    found = CpuSession(model).run({"x": x}, native=True)["z"]
+    assert len(np.unique(found)) > 100
