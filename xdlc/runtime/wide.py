@@ -26,149 +26,50 @@ Halves are rounded down in the terms with an offset.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
-
-from xdlc.ir import AxisScaleOffset, ScaleOffset, Tensor
-from xdlc.ir.dtype import SFIXED8, SFIXED32, UFIXED16
-from xdlc.ir.stored import unpacked
 from xdlc.runtime.builder import Builder
-
-Array: TypeAlias = Any  # numpy.ndarray
-Product: TypeAlias = Callable[[str, str], str]
-"""Returns the int32 product of bytes with the weights, given the ONNX values of them and of their zero."""
+from xdlc.runtime.products import Array, Multiply, Product, clipped, fifteen_bits
 
 _LIFT = 1 << 22
 """Added to a quotient so that dividing rounds down; times 256 it is 2^30."""
 
 
-def is_wide(b: Builder, source: Tensor, weight: Tensor, bias: Tensor | None, target: Tensor) -> bool:
-    """Return whether HTP computes a product that way.
+def wide_results(b: Builder, held: Product, value: str, multiply: Multiply, *, whole: bool = False) -> str:
+    """Return the stored integers of the result of a product of 16-bit activations with static weights.
 
     Args:
         b: The builder.
-        source: The input.
-        weight: The weights.
-        bias: The bias, if there is one.
-        target: The output.
-    """
-    return (
-        are_wide(b, source, target)
-        and weight.is_static
-        and weight.dtype is SFIXED8
-        and not any(offsets_of(weight))
-        and (bias is None or is_in_steps(bias, source, weight))
-        and weight.size // max(_channels(weight), 1) * 255 * 128 < 256 * _LIFT
-    )
-
-
-def are_wide(b: Builder, *tensors: Tensor) -> bool:
-    """Return whether activations are 16-bit ones that the host rounds as HTP does."""
-    return not (b.native or b.stated) and all(
-        tensor.dtype is UFIXED16
-        and not tensor.is_static
-        and b.is_rounded(tensor)
-        and isinstance(tensor.encoding, ScaleOffset)
-        and -65535 <= tensor.encoding.offset <= 0
-        for tensor in tensors
-    )
-
-
-def is_in_steps(bias: Tensor, source: Tensor, weight: Tensor) -> bool:
-    """Return whether a bias is stored in steps of input scale times weight scale."""
-    import numpy as np
-
-    held, entry = bias.encoding, source.encoding
-    if not (bias.is_static and bias.dtype is SFIXED32 and isinstance(entry, ScaleOffset)):
-        return False
-    if not isinstance(held, ScaleOffset | AxisScaleOffset) or any(offsets_of(bias)):
-        return False
-    scales = held.scale if isinstance(held, ScaleOffset) else np.asarray(held.scales)
-    return bool(np.allclose(scales, entry.scale * scales_of(weight), rtol=1e-5, atol=0.0))
-
-
-def offsets_of(weight: Tensor) -> tuple[int, ...]:
-    """Return the offsets of a tensor's encoding; one that is not 0 for encodings of other kinds."""
-    encoding = weight.encoding
-    if isinstance(encoding, AxisScaleOffset):
-        return tuple(encoding.offsets)
-    return (encoding.offset,) if isinstance(encoding, ScaleOffset) else (1,)
-
-
-def _channels(weight: Tensor) -> int:
-    return weight.shape[0] if weight.rank == 2 else weight.shape[-1]
-
-
-def wide_product(
-    b: Builder,
-    source: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    target: Tensor,
-    value: str,
-    axis: int,
-    product: Product,
-    *,
-    whole: bool = False,
-) -> str:
-    """Return the stored integers of the result of a convolution or matrix product with static weights.
-
-    Args:
-        b: The builder.
-        source: The input.
-        weight: Weights, output channels first of two axes, else last.
-        bias: One number per output channel, or None.
-        target: The output.
-        value: Stored integers of the input as ``product`` takes them.
-        axis: Axis of the output channels in what ``product`` gives, which has as many axes as ``value``.
-        product: Multiplies bytes with the weights.
+        held: The product.
+        value: Stored integers of the input as ``multiply`` takes them.
+        multiply: Multiplies bytes with the weights; channels of its result are on axis 1.
         whole: Whether the whole accumulator is kept.
     """
     import numpy as np
 
-    entry, result = source.encoding, target.encoding
-    if not isinstance(entry, ScaleOffset) or not isinstance(result, ScaleOffset):
-        raise ValueError(f"{target.name!r} has no encoding")
-    integers = unpacked(weight).numpy().astype(np.int64)
-    last = 0 if weight.rank == 2 else weight.rank - 1
-    sums = integers.sum(axis=tuple(index for index in range(weight.rank) if index != last))
-    held = np.int64(0) if bias is None else unpacked(bias).numpy().astype(np.int64).reshape(-1)
-    multipliers = scales_of(weight) * (entry.scale / result.scale)
-    shape = [-1 if index == axis else 1 for index in range(weight.rank)]
-    zero = -entry.offset
+    zero = -held.offset
     high, low = bytes_of(b, b.cast(value, np.int32))
-    high = product(high, b.constant(np.uint8(zero >> 8)))
-    low = product(low, b.constant(np.uint8(zero & 255)))
+    high = multiply(high, b.constant(np.uint8(zero >> 8)))
+    low = multiply(low, b.constant(np.uint8(zero & 255)))
     if whole:
         # The products have the input's offset taken off already.
-        total = b.node("Add", [_times(b, b.cast(high, np.float64), 256.0), b.cast(low, np.float64)])
-        rest = held - np.rint(result.offset / multipliers)
-        steps = _scaled(b, total, rest, fifteen_bits(multipliers), shape)
+        upper = b.node("Mul", [b.cast(high, np.float64), b.constant(np.float64(256))])
+        total = b.node("Add", [upper, b.cast(low, np.float64)])
+        rest = held.added - np.rint(held.output_offset / held.multipliers)
+        factor = fifteen_bits(held.multipliers)
+    else:
+        lifted = held.constant(b, (zero & 255) * held.sums + 256 * _LIFT, np.int32)
+        # The lift makes division round down.
+        quotient = b.node("Div", [b.node("Add", [low, lifted]), b.constant(256, np.int32)])
+        total = b.cast(b.node("Add", [high, quotient]), np.float64)
+        rest = (zero >> 8) * held.sums - _LIFT + half_down(held.offset * held.sums / 256)
+        rest = rest + np.trunc(held.added / 256)
+        factor = 256.0 * held.multipliers
+    total = b.node("Add", [total, held.constant(b, rest, np.float64)])
+    steps = b.node("Mul", [total, held.constant(b, factor, np.float64)])
+    if whole:
         placed = b.node("Floor", [b.node("Add", [steps, b.constant(np.float64(0.5))])])
     else:
-        quotient = _shifted(b, low, (zero & 255) * sums, shape)
-        total = b.cast(b.node("Add", [high, quotient]), np.float64)
-        rest = (zero >> 8) * sums - _LIFT + half_down(entry.offset * sums / 256) + np.trunc(held / 256)
-        steps = _scaled(b, total, rest, 256.0 * multipliers, shape)
-        placed = b.node("Add", [b.node("Round", [steps]), b.constant(np.float64(-result.offset))])
-    return clipped(b, placed)
-
-
-def unsigned_weights(b: Builder, weight: Tensor, order: tuple[int, ...]) -> tuple[str, str]:
-    """Return the ONNX values of 8-bit weights and of their zero point, unsigned.
-
-    On CPUs without VNNI, sums of two products of unsigned and signed bytes saturate at 16 bits.
-    """
-    import numpy as np
-
-    data = unpacked(weight).transform(_raised, dtype=np.dtype(np.uint8)).transpose(order)
-    return b.initializer(weight.name, data), b.constant(np.uint8(128))
-
-
-def _raised(values: Array) -> Array:
-    import numpy as np
-
-    return (values.astype(np.int16) + 128).astype(np.uint8)
+        placed = b.node("Add", [b.node("Round", [steps]), b.constant(np.float64(-held.output_offset))])
+    return clipped(b, placed, np.float64, np.uint16)
 
 
 def bytes_of(b: Builder, value: str) -> tuple[str, str]:
@@ -186,55 +87,3 @@ def half_down(values: Array) -> Array:
     import numpy as np
 
     return np.ceil(np.asarray(values, np.float64) - 0.5)
-
-
-def fifteen_bits(multipliers: Array) -> Array:
-    """Return multipliers rounded to 15 bits.
-
-    Example:
-        >>> float(fifteen_bits(0.004)) * 2**22
-        16777.0
-    """
-    import numpy as np
-
-    unit = np.exp2(np.floor(np.log2(multipliers)) - 14)
-    return np.rint(multipliers / unit) * unit
-
-
-def clipped(b: Builder, value: str) -> str:
-    """Return whole float64 numbers as uint16, those beyond as the nearest."""
-    import numpy as np
-
-    kept = b.node("Clip", [value, b.constant(np.float64(0)), b.constant(np.float64(65535))])
-    return b.cast(kept, np.uint16)
-
-
-def _shifted(b: Builder, value: str, added: Array, shape: list[int]) -> str:
-    """Return ``floor((value + added) / 256) + _LIFT``; the lift makes division round down."""
-    import numpy as np
-
-    lifted = b.constant((added + 256 * _LIFT).astype(np.int32).reshape(shape))
-    return b.node("Div", [b.node("Add", [value, lifted]), b.constant(256, np.int32)])
-
-
-def _scaled(b: Builder, value: str, added: Array, factor: Array, shape: list[int]) -> str:
-    import numpy as np
-
-    whole = b.node("Add", [value, b.constant(np.asarray(added, np.float64).reshape(shape))])
-    return b.node("Mul", [whole, b.constant(np.asarray(factor, np.float64).reshape(shape))])
-
-
-def _times(b: Builder, value: str, factor: float) -> str:
-    import numpy as np
-
-    return b.node("Mul", [value, b.constant(np.float64(factor))])
-
-
-def scales_of(weight: Tensor) -> Array:
-    """Return the scale of each output channel of weights, float64."""
-    import numpy as np
-
-    encoding = weight.encoding
-    if isinstance(encoding, AxisScaleOffset):
-        return np.asarray(encoding.scales, np.float64)
-    return np.full(_channels(weight), encoding.scale if isinstance(encoding, ScaleOffset) else 1.0)

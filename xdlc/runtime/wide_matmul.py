@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.wide import bytes_of, clipped
+from xdlc.runtime.products import clipped
+from xdlc.runtime.wide import bytes_of
 
 _MIDDLE = 32768
 _LARGEST = 0x7F7F
@@ -63,7 +64,7 @@ def write_wide(
         total = b.node("Add", [total, b.node("Ceil", [shift])])
     steps = _times(b, total, 65536.0 * entry.scale * other.scale / result.scale)
     placed = b.node("Add", [b.node("Round", [steps]), b.constant(np.float64(-result.offset))])
-    b.write_stored(target, clipped(b, placed), tuple(range(target.rank)))
+    b.write_stored(target, clipped(b, placed, np.float64, np.uint16), tuple(range(target.rank)))
 
 
 def _times(b: Builder, value: str, factor: float) -> str:

@@ -9,9 +9,10 @@ from xdlc.errors import ModelError
 from xdlc.ir import Op
 from xdlc.runtime import args, qdq
 from xdlc.runtime.builder import Builder, channels_first
-from xdlc.runtime.narrow import is_narrow, narrow_product
+from xdlc.runtime.narrow import narrow_results
+from xdlc.runtime.products import Product, unsigned_weights
 from xdlc.runtime.registry import lowering
-from xdlc.runtime.wide import is_wide, unsigned_weights, wide_product
+from xdlc.runtime.wide import wide_results
 
 
 @lowering("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d")
@@ -32,21 +33,20 @@ def conv(op: Op, b: Builder) -> None:
         "pads": args.pads(op, count),
         "group": source.shape[-1] if depthwise else int(op.param("group", 1)),
     }
-    wide = is_wide(b, source, weight, bias, target)
-    if wide or is_narrow(b, source, weight, bias, target):
-        taps = unsigned_weights(b, weight, to_onnx)
+    held = Product(source, weight, bias, target)
+    bits = held.bits(b)
+    if bits is not None:
+        taps, middle = unsigned_weights(b, weight, to_onnx)
 
-        def product(value: str, zero: str) -> str:
-            return b.node("ConvInteger", [value, *taps[:1], zero, *taps[1:]], **window)
+        def multiply(value: str, zero: str) -> str:
+            return b.node("ConvInteger", [value, taps, zero, middle], **window)
 
-        strided = window["strides"] != [1] * count
-        stored = b.read_stored_as(source, order)
-        operands = (b, source, weight, bias, target, stored, 1, product)
-        if wide:  # strides or a single tap, but not both
-            whole = depthwise and strided != (math.prod(weight.shape[:count]) == 1)
-            b.write_stored(target, wide_product(*operands, whole=whole), order)
-        else:
-            b.write_stored(target, narrow_product(*operands, whole=depthwise and strided), order)
+        whole = depthwise and window["strides"] != [1] * count
+        if bits == 16 and depthwise and math.prod(weight.shape[:count]) == 1:
+            whole = not whole
+        results = wide_results if bits == 16 else narrow_results
+        stored = results(b, held, b.read_stored_as(source, order), multiply, whole=whole)
+        b.write_stored(target, stored, order)
         return
     inputs = [b.read(source, order), b.read(weight, to_onnx)]
     if bias is not None:

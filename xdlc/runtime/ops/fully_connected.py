@@ -8,9 +8,10 @@ from xdlc.errors import ModelError
 from xdlc.ir import Op
 from xdlc.runtime import args, qdq
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.narrow import is_narrow, narrow_product
+from xdlc.runtime.narrow import narrow_results
+from xdlc.runtime.products import Product, unsigned_weights
 from xdlc.runtime.registry import lowering
-from xdlc.runtime.wide import is_wide, unsigned_weights, wide_product
+from xdlc.runtime.wide import wide_results
 
 
 @lowering("FullyConnected")
@@ -30,17 +31,17 @@ def fully_connected(op: Op, b: Builder) -> None:
         raise ModelError(f"output {list(target.shape)} does not hold {units} numbers a row")
     shape = (-1 if 0 in target.dynamic_axes else target.shape[0], *target.shape[1:])
     is_matrix = source.rank == 2 and source.shape[1] == width
-    wide = is_wide(b, source, weight, bias, target)
-    if wide or is_narrow(b, source, weight, bias, target):
-        rows = unsigned_weights(b, weight, (1, 0))
+    held = Product(source, weight, bias, target)
+    bits = held.bits(b)
+    if bits is not None:
+        rows, middle = unsigned_weights(b, weight, (1, 0))
 
-        def product(value: str, zero: str) -> str:
-            return b.node("MatMulInteger", [value, *rows[:1], zero, *rows[1:]])
+        def multiply(value: str, zero: str) -> str:
+            return b.node("MatMulInteger", [value, rows, zero, middle])
 
         stored = b.read_stored_as(source, tuple(range(source.rank)))
-        stored = stored if is_matrix else b.reshape(stored, (-1, width))
-        compute = wide_product if wide else narrow_product
-        made = compute(b, source, weight, bias, target, stored, 1, product)
+        results = wide_results if bits == 16 else narrow_results
+        made = results(b, held, stored if is_matrix else b.reshape(stored, (-1, width)), multiply)
         b.write_stored(target, made if flat else b.reshape(made, shape), tuple(range(target.rank)))
         return
     value = b.read(source)
