@@ -106,3 +106,46 @@ def test_an_activation_function_with_a_range_of_its_own_reads_unrounded_values()
     graph.add_output(target)
     found = CpuSession(model).run({"x": x}, native=True)["z"]
     assert len(np.unique(found)) > 100
+
+
+def sum_of(first, second, result):
+    x = np.repeat(np.arange(256, dtype=np.uint8), 256).reshape(1, 256, 256, 1)
+    y = np.tile(np.arange(256, dtype=np.uint8), 256).reshape(x.shape)
+    graph = Graph("g")
+    inputs = [
+        graph.add_input(Tensor(name, x.shape, dt.UFIXED8, ScaleOffset(*encoding)))
+        for name, encoding in (("x", first), ("y", second))
+    ]
+    target = Tensor("z", x.shape, dt.UFIXED8, ScaleOffset(*result))
+    graph.append(make_op(graph, "ElementWiseBinary", inputs, [target], {"operation": u32(0)}, name="add"))
+    graph.add_output(target)
+    return Model({"g": graph}), {"x": x, "y": y}
+
+
+SUMS = {
+    "less than one": ((0.0213, -100), (0.0091, -30), (0.0671, -60)),
+    "between one and two": ((0.0213, -100), (0.0131, -120), (0.0297, -110)),
+    "more than two": ((0.0913, -3), (0.0331, -200), (0.0297, -90)),
+}
+
+
+@pytest.mark.parametrize("case", SUMS)
+def test_sums_are_within_a_step_of_exact_ones(case):
+    model, feeds = sum_of(*SUMS[case])
+    found = CpuSession(model).run(feeds, native=True)["z"].astype(np.int64)
+    (one, two), result = model.main.inputs, model.main.outputs[0].encoding
+    real = sum(
+        (feeds[tensor.name].astype(np.float64) + tensor.encoding.offset) * tensor.encoding.scale
+        for tensor in (one, two)
+    )
+    exact = np.clip(np.round(real / result.scale) - result.offset, 0, 255)
+    assert np.abs(found - exact).max() <= 1
+    assert 0 < np.count_nonzero(found - exact) < 0.05 * exact.size
+
+
+@pytest.mark.vendor
+@pytest.mark.parametrize("case", SUMS)
+def test_sums_are_htps(vendor_check, case):
+    model, feeds = sum_of(*SUMS[case])
+    found = CpuSession(model).run(feeds, native=True)["z"]
+    np.testing.assert_array_equal(found, xdlc.run(model, feeds, runtime="htp", native=True)["z"])

@@ -10,6 +10,7 @@ from xdlc.ir import Op, Tensor
 from xdlc.opdefs.operations import BINARY as OPERATIONS
 from xdlc.runtime import args, fused, unsigned
 from xdlc.runtime.builder import Builder, Perm
+from xdlc.runtime.narrow_add import is_narrow_sum, write_sum
 from xdlc.runtime.registry import lowering
 
 # Numbers of parameter `operation`: OpDef of ElementWiseBinary.
@@ -92,7 +93,11 @@ def _operands(op: Op, b: Builder, dtype: numpy.dtype | None, operation: str) -> 
 
 def _lower(op: Op, b: Builder, operation: str) -> None:
     target = args.result(op)
-    wide = unsigned.is_wide(args.operand(op, 0), args.operand(op, 1))
+    operands = args.operand(op, 0), args.operand(op, 1)
+    if operation == "Add" and is_narrow_sum(b, *operands, target):
+        write_sum(b, *operands, target, _shared_order(b, *operands, target))
+        return
+    wide = unsigned.is_wide(*operands)
     first, second = b.dtype(args.operand(op, 0)), b.dtype(args.operand(op, 1))
     if operation in LOGIC:
         x, y, order = _operands(op, b, BOOL, operation)
