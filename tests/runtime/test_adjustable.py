@@ -59,6 +59,15 @@ def test_fed_encodings_count():
     assert np.array_equal(found, np.rint(found))
 
 
+def test_encodings_are_fed_to_products_too():
+    quantized = quantize(model(), samples(2))
+    session = AdjustableSession(quantized, ["c"])
+    (sample,) = samples(1)
+    found = session.run(sample, session.encodings({"c": ScaleOffset(1.0, -128)}))["c"]
+    assert found.any()
+    assert np.array_equal(found, np.rint(found))
+
+
 def test_an_encoding_per_channel_is_refused():
     session = AdjustableSession(quantize(model(), samples(1)), ["y"])
     with pytest.raises(UsageError, match="needs one scale and offset"):

@@ -136,7 +136,7 @@ class Product:
 
 def are_rounded(b: Builder, *tensors: Tensor) -> bool:
     """Return whether tensors are unsigned activations that the host rounds as HTP does."""
-    return not (b.native or b.stated) and all(
+    return not (b.native or b.stated or b.adjusted is not None) and all(
         tensor.dtype in (UFIXED8, UFIXED16)
         and not tensor.is_static
         and b.is_rounded(tensor)
