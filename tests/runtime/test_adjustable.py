@@ -64,8 +64,8 @@ def test_encodings_are_fed_to_products_too():
     session = AdjustableSession(quantized, ["c"])
     (sample,) = samples(1)
     found = session.run(sample, session.encodings({"c": ScaleOffset(1.0, -128)}))["c"]
-    assert found.any()
-    assert np.array_equal(found, np.rint(found))
+    real = CpuSession(model(), quantized=False, outputs=["c"]).run(sample)["c"]
+    assert np.abs(found - real).max() < 0.6
 
 
 def test_an_encoding_per_channel_is_refused():
