@@ -4,6 +4,7 @@ import io
 import logging
 import subprocess
 import sys
+import warnings
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -219,3 +220,15 @@ def test_help_loads_next_to_nothing(name: str) -> None:
     loaded = modules_of(asked) - modules_of("import click")
     assert not loaded & HEAVY
     assert len(loaded) < 80, sorted(loaded)
+
+
+def test_a_warning_reads_like_an_error():
+    @common.tool("warns")
+    def warns():
+        warnings.warn("mind \x1b[31mthis\n  fix: mend it", stacklevel=1)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        result = CliRunner().invoke(warns, [])
+    assert result.exit_code == 0
+    assert result.stderr == "warns: warning: mind \\x1b[31mthis\n  fix: mend it\n"

@@ -29,7 +29,8 @@ class Tool(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         _start_logging(ctx.meta.get(_LEVEL, logging.WARNING))
         try:
-            return super().invoke(ctx)
+            with _warnings_for_people(ctx.command_path):
+                return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
         except XdlcError as error:
@@ -48,6 +49,20 @@ class Tool(click.Command):
                 f"  fix: this is a bug in xdlc {__version__}; please report it with the output of --debug",
                 EXIT_INTERNAL,
             )
+
+
+@contextmanager
+def _warnings_for_people(command: str) -> Iterator[None]:
+    """Show Python's warnings as a tool shows errors: without the line of code that they come from."""
+    import warnings
+
+    def show(message: Warning | str, *_: Any, **_names: Any) -> None:
+        lines = f"{command}: warning: {message}".split("\n")
+        click.echo("\n".join(clean(line) for line in lines), err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 def tool(name: str, *, epilog: str | None = None) -> Callable[[Callable[..., None]], Tool]:
