@@ -43,12 +43,12 @@ def test_networks_compute_what_their_source_computes(corpus: Path, name: str, rn
     from xdlc.converter.onnx import convert
 
     (path,) = (corpus / "onnx" / name).glob("*.onnx")
-    graph = convert(path, input_dims=MODELS[name] or None).main
-    feeds = {tensor.name: sample(tensor, rng) for tensor in graph.inputs}
+    model = convert(path, input_dims=MODELS[name] or None)
+    feeds = {tensor.name: sample(tensor, rng) for tensor in model.main.inputs}
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     source = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    found = run(graph, feeds)
+    found = run(model, feeds)  # the model knows that encodings are the source's
     for info, want in zip(source.get_outputs(), source.run(None, feeds), strict=True):
         have = found[info.name]
         assert have.shape == want.shape
