@@ -20,7 +20,8 @@ def translate(model: Model, where: str | None = None) -> Model:
     """Return the model with QNN operations in the place of layers; weights are shared, not copied.
 
     Inputs and outputs keep their names, shapes and encodings; positions that ArgMax gives are exact
-    float32 numbers.  Records are left out: they speak of layers.
+    float32 numbers.  Records are left out: they speak of layers.  ``metadata["layers"]`` tells which layer each op
+    stands for, as name of the op -> id.
 
     Args:
         model: What a container of format 3 holds.
@@ -32,8 +33,9 @@ def translate(model: Model, where: str | None = None) -> Model:
     """
     problems: list[XdlcError] = []
     result = Model(metadata={key: model.metadata[key] for key in KEPT if key in model.metadata})
+    layers = result.metadata.setdefault("layers", {})
     for graph in model.graphs.values():
-        result.add_graph(_graph(graph, problems))
+        result.add_graph(_graph(graph, problems, layers))
     for problem in problems:
         problem.where = ": ".join(filter(None, (where, problem.where)))
     raise_all(problems, where=where)
@@ -43,16 +45,18 @@ def translate(model: Model, where: str | None = None) -> Model:
     return result
 
 
-def _graph(source: Graph, problems: list[XdlcError]) -> Graph:
+def _graph(source: Graph, problems: list[XdlcError], layers: dict[str, int]) -> Graph:
     graph = Graph(source.name)
     tensors: dict[Tensor, Tensor] = {}
     for tensor in source.inputs:
         tensors[tensor] = graph.add_input(_copy(tensor))
     for op in source.ops:
+        last = graph.last
         try:
             _layer(op, graph, tensors)
         except XdlcError as problem:
             problems.append(problem)
+        layers.update((made.name, op.param("layer_id", 0)) for made in graph.since(last))
     for tensor in source.outputs if not problems else ():
         graph.add_output(tensors[tensor])
     return graph

@@ -1,0 +1,127 @@
+"""Collects the instructions of a plan and finds places for its values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xdlc.errors import ConstraintError
+from xdlc.ir import Graph, Op, ScaleOffset, Tensor
+from xdlc.runtime.hta.form import ALIGNMENT, Buffer, Constant, Instruction, Plan
+
+Array = Any  # numpy.ndarray
+_TYPES = {"ufixed8": "uint8", "ufixed16": "uint16", "float32": "float32", "int32": "int32"}
+
+
+class PlanBuilder:
+    """A plan in the making.
+
+    Args:
+        graph: The section, a graph of its own.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._buffers: list[Buffer] = []
+        self._places: dict[Tensor, int] = {}
+        self._steps: list[Instruction] = []
+        self._constants = bytearray()
+
+    def buffer(self, tensor: Tensor) -> int:
+        """Return the position of a tensor's buffer, which is made when it is first asked for.
+
+        Raises:
+            ConstraintError: If its type or encoding has no form in a plan.
+        """
+        if tensor not in self._places:
+            encoding = tensor.encoding
+            dtype = _TYPES.get(tensor.dtype.name)
+            fits = isinstance(encoding, ScaleOffset) == tensor.dtype.is_fixed
+            if dtype is None or tensor.is_static or tensor.dynamic_axes or not fits:
+                raise ConstraintError(
+                    f"is {tensor.dtype} with {type(encoding).__name__ if encoding else 'no encoding'}, "
+                    f"HTA computes on ufixed8 and ufixed16 with one scale per tensor",
+                    where=f"tensor {tensor.name!r}",
+                    fix="quantize the model with 8-bit activations",
+                )
+            scale, zero = (encoding.scale, encoding.offset) if isinstance(encoding, ScaleOffset) else (0.0, 0)
+            self._places[tensor] = self._add(Buffer(tensor.name, tensor.shape, dtype, 0, scale, zero))
+        return self._places[tensor]
+
+    def temporary(self, shape: Sequence[int], dtype: str) -> int:
+        """Return the position of a new buffer for a value inside an op."""
+        return self._add(Buffer("", tuple(shape), dtype, 0))
+
+    def _add(self, buffer: Buffer) -> int:
+        self._buffers.append(buffer)
+        return len(self._buffers) - 1
+
+    def emit(
+        self,
+        kind: str,
+        op: Op,
+        inputs: Sequence[Tensor | int],
+        outputs: Sequence[Tensor | int],
+        constants: Mapping[str, Array] | None = None,
+        **settings: int | Sequence[int],
+    ) -> None:
+        """Add an instruction; tensors stand for their buffers."""
+        placed = [
+            tuple([held if isinstance(held, int) else self.buffer(held) for held in side])
+            for side in (inputs, outputs)
+        ]
+        stored = {name: self._constant(array) for name, array in (constants or {}).items()}
+        plain = {name: held if isinstance(held, int) else tuple(held) for name, held in settings.items()}
+        self._steps.append(Instruction(kind, op.name, placed[0], placed[1], stored, plain))
+
+    def _constant(self, array: Array) -> Constant:
+        import numpy
+
+        self._constants += bytes(-len(self._constants) % ALIGNMENT)
+        offset = len(self._constants)
+        self._constants += numpy.ascontiguousarray(array).tobytes()
+        return Constant(tuple(array.shape), array.dtype.name, offset)
+
+    def finish(self) -> Plan:
+        """Return the plan, every buffer in its place."""
+        inputs = tuple([self.buffer(tensor) for tensor in self.graph.inputs])
+        outputs = tuple([self.buffer(tensor) for tensor in self.graph.outputs])
+        offsets, arena = _placed(self._buffers, self._steps, inputs, outputs)
+        buffers = tuple([replace(held, offset=at) for held, at in zip(self._buffers, offsets, strict=True)])
+        return Plan(buffers, inputs, outputs, tuple(self._steps), arena, bytes(self._constants))
+
+
+def _placed(
+    buffers: Sequence[Buffer], steps: Sequence[Instruction], inputs: Sequence[int], outputs: Sequence[int]
+) -> tuple[list[int], int]:
+    """Return an offset for each buffer, and the bytes of all: largest first, each as low as it fits.
+
+    A buffer lives from the step that writes it to the last that reads it.
+    """
+    first = dict.fromkeys(inputs, -1)
+    last = dict.fromkeys(outputs, len(steps))
+    for number, step in enumerate(steps):
+        for index in step.outputs:
+            first.setdefault(index, number)
+        for index in (*step.inputs, *step.outputs):
+            last[index] = max(last.get(index, number), number)
+    offsets = [0] * len(buffers)
+    placed: list[int] = []
+    arena = 0
+    for index in sorted(range(len(buffers)), key=lambda index: (-buffers[index].nbytes, index)):
+        lives = first.get(index, -1), last.get(index, len(steps))
+        taken = sorted(
+            (offsets[other], offsets[other] + buffers[other].nbytes)
+            for other in placed
+            if first.get(other, -1) <= lives[1] and lives[0] <= last.get(other, len(steps))
+        )
+        at = 0
+        for start, stop in taken:
+            if at + buffers[index].nbytes <= start:
+                break
+            at = max(at, stop + -stop % ALIGNMENT)
+        offsets[index] = at
+        placed.append(index)
+        arena = max(arena, at + buffers[index].nbytes)
+    return offsets, arena

@@ -1,0 +1,44 @@
+"""Compiles a section."""
+
+from __future__ import annotations
+
+from xdlc.errors import ConstraintError, XdlcError, each_problem, raise_all
+from xdlc.ir import NATIVE_PACKAGE, Graph
+from xdlc.prepare.hta.compile.builder import PlanBuilder
+from xdlc.prepare.hta.compile.registry import find
+from xdlc.runtime.hta.form import Plan
+
+
+def compile_section(graph: Graph) -> Plan:
+    """Return the plan of a section.
+
+    Args:
+        graph: The ops of the section as a graph of their own, quantized.
+
+    Raises:
+        ConstraintError: If an op has no integer form; several make a ProblemList.
+    """
+    builder = PlanBuilder(graph)
+    problems: list[XdlcError] = []
+    for op in graph.ops:
+        where = f"op {op.name!r} ({op.type})"
+        function = find(op.type) if op.package == NATIVE_PACKAGE else None
+        if function is None:
+            problems.append(
+                ConstraintError(
+                    f"there is no integer form of {op.package}.{op.type}",
+                    where=where,
+                    fix="leave the op out of the HTA partition",
+                    node=op.name,
+                    op=op.type,
+                )
+            )
+            continue
+        try:
+            function(op, builder)
+        except XdlcError as error:
+            for problem in each_problem(error):
+                problem.where = ": ".join(filter(None, (where, problem.where)))
+                problems.append(problem)
+    raise_all(problems)
+    return builder.finish()

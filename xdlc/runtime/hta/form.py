@@ -1,0 +1,288 @@
+"""Plans of HTA sections, and their form as bytes.
+
+======== ============================================================================================
+Bytes    Content
+======== ============================================================================================
+4        ``XHTA``, by which a reader knows that this is not the vendor's code
+2 + 2    version, 0
+4 + 4    bytes of the description, bytes of the constants
+...      the description: JSON with sorted keys, no blanks
+0 to 7   zeros, up to a multiple of 8
+...      the constants
+======== ============================================================================================
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from xdlc.errors import ContainerError
+
+MAGIC = b"XHTA"
+VERSION = 1
+HEADER = struct.Struct("<4sHHII")
+ALIGNMENT = 8
+DTYPES = ("uint8", "int8", "uint16", "int16", "int32", "int64", "float32")
+"""Types of buffers and constants; float32 is for what a section gives to the caller only."""
+LARGEST_ARENA = 1 << 32
+MAX_RANK = 8
+_ITEMS = {"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "int32": 4, "int64": 8, "float32": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A value and its place in the arena; buffers whose lives do not meet may share a place.
+
+    Attributes:
+        name: Name of the tensor; unique among ports, empty for what is inside an op.
+        shape: Extents, channels last.
+        dtype: One of ``DTYPES``.
+        offset: First byte in the arena, a multiple of 8.
+        scale: real = (stored + zero) * scale; 0 for a buffer that is not quantized.
+        zero: Offset of the encoding.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    offset: int
+    scale: float = 0.0
+    zero: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return math.prod(self.shape) * _ITEMS[self.dtype]
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Packed weights, multipliers or a table.
+
+    Attributes:
+        shape: Extents.
+        dtype: One of ``DTYPES``, but no float.
+        offset: First byte in the constants of the plan, a multiple of 8.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    offset: int
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return math.prod(self.shape) * _ITEMS[self.dtype]
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One step of a plan.
+
+    Attributes:
+        kind: Name of the kernel.
+        op: Name of the op that it stands for.
+        inputs: Positions in the list of buffers.
+        outputs: Positions in the list of buffers.
+        constants: By the names that the kernel knows.
+        settings: Integers, or lists of integers, by the names that the kernel knows.
+    """
+
+    kind: str
+    op: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    constants: Mapping[str, Constant]
+    settings: Mapping[str, int | tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An integer-only program for one section.
+
+    Attributes:
+        buffers: All values.
+        inputs: Positions of the buffers that the caller fills.
+        outputs: Positions of those that the caller gets.
+        instructions: Steps in order.
+        arena: Bytes that all buffers together take.
+        constants: What constants refer to.
+    """
+
+    buffers: tuple[Buffer, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    instructions: tuple[Instruction, ...]
+    arena: int
+    constants: bytes
+
+    def array(self, constant: Constant) -> Any:
+        """Return a constant as an array."""
+        import numpy
+
+        count = math.prod(constant.shape)
+        held = numpy.frombuffer(self.constants, constant.dtype, count, constant.offset)
+        return held.reshape(constant.shape)
+
+
+def is_plan(data: bytes) -> bool:
+    """Return whether bytes claim to be a plan; the vendor's code does not."""
+    return data[: len(MAGIC)] == MAGIC
+
+
+def encode(plan: Plan) -> bytes:
+    """Return the bytes of a plan; the same plan, the same bytes."""
+    described = json.dumps(
+        {
+            "arena": plan.arena,
+            "buffers": [
+                [held.name, held.dtype, held.offset, held.scale, held.zero, *held.shape]
+                for held in plan.buffers
+            ],
+            "inputs": plan.inputs,
+            "outputs": plan.outputs,
+            "instructions": [
+                {
+                    "kind": step.kind,
+                    "op": step.op,
+                    "in": step.inputs,
+                    "out": step.outputs,
+                    "constants": {
+                        name: [held.dtype, held.offset, *held.shape] for name, held in step.constants.items()
+                    },
+                    "settings": dict(step.settings),
+                }
+                for step in plan.instructions
+            ],
+        },
+        sort_keys=True,
+        separators=(",", ":"),
+    ).encode()
+    padding = -(HEADER.size + len(described)) % ALIGNMENT
+    head = HEADER.pack(MAGIC, VERSION, 0, len(described), len(plan.constants))
+    return head + described + bytes(padding) + plan.constants
+
+
+def decode(data: bytes, *, where: str) -> Plan:
+    """Return the plan that bytes hold, checked so far as no kernel is needed for it.
+
+    Args:
+        data: What ``encode`` gave, or what claims to be that.
+        where: Its place, for errors.
+
+    Raises:
+        ContainerError: If a field is missing, of the wrong type, or out of its range.
+    """
+    return _Reader(where).plan(data)
+
+
+class _Reader:
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def fail(self, problem: str) -> NoReturn:
+        raise ContainerError(problem, where=self.where, fix="prepare the sections again with --enable_hta")
+
+    def plan(self, data: bytes) -> Plan:
+        if len(data) < HEADER.size or not is_plan(data):
+            self.fail("is no plan of xdlc")
+        _, version, _, described, held = HEADER.unpack_from(data)
+        if version != VERSION:
+            self.fail(f"is a plan of version {version}, only {VERSION} is known")
+        start = HEADER.size + described + -(HEADER.size + described) % ALIGNMENT
+        if start + held != len(data):
+            self.fail(f"announces {start + held} bytes, has {len(data)}")
+        try:
+            found = json.loads(data[HEADER.size : HEADER.size + described].decode())
+        except (ValueError, RecursionError) as error:
+            self.fail(f"has a description that is no JSON: {error}")
+        if not isinstance(found, dict):
+            self.fail("has a description that is no object")
+        arena = self.number(found.get("arena"), LARGEST_ARENA, "arena")
+        buffers = tuple([self.buffer(item, arena) for item in self.items(found, "buffers")])
+        return Plan(
+            buffers,
+            self.positions(found.get("inputs"), len(buffers)),
+            self.positions(found.get("outputs"), len(buffers)),
+            tuple([self.step(item, len(buffers), held) for item in self.items(found, "instructions")]),
+            arena,
+            data[start:],
+        )
+
+    def items(self, found: Mapping[str, Any], key: str) -> list[Any]:
+        held = found.get(key)
+        if not isinstance(held, list):
+            self.fail(f"has no list {key!r}")
+        return held
+
+    def number(self, value: Any, limit: int, what: str) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= limit:
+            self.fail(f"has the {what} {value!r}, should be a whole number from 0 to {limit}")
+        return value
+
+    def positions(self, value: Any, count: int) -> tuple[int, ...]:
+        if not isinstance(value, list):
+            self.fail("has no list of buffers where one should be")
+        return tuple([self.number(item, count - 1, "position") for item in value])
+
+    def shape(self, extents: Sequence[Any]) -> tuple[int, ...]:
+        if len(extents) > MAX_RANK:
+            self.fail(f"has a shape of rank {len(extents)}, the most is {MAX_RANK}")
+        shape = tuple([self.number(extent, LARGEST_ARENA, "extent") for extent in extents])
+        if math.prod(shape) > LARGEST_ARENA:
+            self.fail(f"has a shape {list(shape)} that is too large")
+        return shape
+
+    def dtype(self, value: Any) -> str:
+        if value not in DTYPES:
+            self.fail(f"has the type {value!r}, known are {', '.join(DTYPES)}")
+        return str(value)
+
+    def place(self, value: Any, nbytes: int, limit: int) -> int:
+        offset = self.number(value, LARGEST_ARENA, "offset")
+        if offset % ALIGNMENT or offset + nbytes > limit:
+            self.fail(f"puts {nbytes} bytes at {offset}, with {limit} bytes in all")
+        return offset
+
+    def buffer(self, item: Any, arena: int) -> Buffer:
+        if not isinstance(item, list) or len(item) < 5 or not isinstance(item[0], str):
+            self.fail("has a malformed buffer")
+        name, dtype, offset, scale, zero, *extents = item
+        if not isinstance(scale, int | float) or not 0 <= scale < math.inf or not isinstance(zero, int):
+            self.fail(f"has a malformed encoding of buffer {name!r}")
+        held = Buffer(name, self.shape(extents), self.dtype(dtype), 0, float(scale), zero)
+        return Buffer(
+            held.name, held.shape, held.dtype, self.place(offset, held.nbytes, arena), held.scale, zero
+        )
+
+    def step(self, item: Any, buffers: int, constants: int) -> Instruction:
+        if not isinstance(item, dict) or not all(isinstance(item.get(key), str) for key in ("kind", "op")):
+            self.fail("has a malformed instruction")
+        held = {str(name): self.constant(value, constants) for name, value in self.pairs(item, "constants")}
+        settings = {str(name): self.setting(value) for name, value in self.pairs(item, "settings")}
+        inputs, outputs = (self.positions(item.get(key), buffers) for key in ("in", "out"))
+        return Instruction(item["kind"], item["op"], inputs, outputs, held, settings)
+
+    def pairs(self, item: Mapping[str, Any], key: str) -> list[tuple[str, Any]]:
+        held = item.get(key)
+        if not isinstance(held, dict):
+            self.fail(f"has an instruction without {key!r}")
+        return list(held.items())
+
+    def constant(self, item: Any, limit: int) -> Constant:
+        if not isinstance(item, list) or len(item) < 2:
+            self.fail("has a malformed constant")
+        dtype, offset, *extents = item
+        held = Constant(self.shape(extents), self.dtype(dtype), 0)
+        return Constant(held.shape, held.dtype, self.place(offset, held.nbytes, limit))
+
+    def setting(self, value: Any) -> int | tuple[int, ...]:
+        listed = value if isinstance(value, list) else [value]
+        if not all(isinstance(item, int) and -(1 << 63) <= item < 1 << 63 for item in listed):
+            self.fail(f"has the setting {value!r}, should be a whole number or a list of them")
+        return tuple(listed) if isinstance(value, list) else int(value)

@@ -1,0 +1,1 @@
+"""One kind of instruction a module; each registers itself with ``registry.kernel``."""
