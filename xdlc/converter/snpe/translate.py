@@ -20,8 +20,8 @@ def translate(model: Model, where: str | None = None) -> Model:
     """Return the model with QNN operations in the place of layers; weights are shared, not copied.
 
     Inputs and outputs keep their names, shapes and encodings; positions that ArgMax gives are exact
-    float32 numbers.  Records are left out: they speak of layers.  ``metadata["layers"]`` tells which layer each op
-    stands for, as name of the op -> id.
+    float32 numbers.  Records are left out: they speak of layers.  ``metadata["layers"]`` tells which layer
+    each op stands for, as name of the op -> id.
 
     Args:
         model: What a container of format 3 holds.
