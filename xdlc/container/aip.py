@@ -1,7 +1,8 @@
-"""Reads AIP records (``aip.metadataN``): which layers run on HTA or HVX, and HTA's compiled code.
+"""AIP records (``aip.metadataN``): which layers run on HTA or HVX, and HTA's compiled code.
 
 The layout is ours, worked out from records of SNPE 1.42 and 1.48, all of which it covers to the last
-byte.  Fields that hold what happened to be in the writer's memory are left out.
+byte.  Fields that hold what happened to be in the writer's memory, "garbage" here, are left out when a
+record is read, and are zero when one is written.
 """
 
 from __future__ import annotations
@@ -9,15 +10,19 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NoReturn
 
 from xdlc.errors import ContainerError
 
 HEADER = struct.Struct("<4s4sI4sII")
 SECTION = struct.Struct("<IIIIII16x")
-BUFFER = struct.Struct("<IIII4xI")
+BUFFER = struct.Struct("<IIIIII")
 DIMENSION = struct.Struct("<IIII16x")
+GARBAGE = 16  # bytes at the end of a section's head and of a dimension
+HNN_GARBAGE = 8  # bytes at the end of the head of an HNN buffer
 AXES = ("height", "width", "channel")
+OUTPUT_BIT = 0x1000
+MAX_U32 = 0xFFFFFFFF
 
 
 class Engine(IntEnum):
@@ -35,11 +40,13 @@ class Dimension:
         axis: ``height``, ``width`` or ``channel``.
         extent: Elements along it.
         padded: Channel count with padding (flavour 1), or the extent again (flavour 2).
+        unknown: A word between them, 0 in all known records.
     """
 
     axis: str
     extent: int
     padded: int
+    unknown: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +59,15 @@ class AipBuffer:
         layer: Id of its layer.
         id: ``layer << 16 | index``, with 0x1000 set for outputs.
         dimensions: Axes of the tensor in HTA's memory; empty for HNN.
+        unknown: A word of HTA buffers, 0 in all known records; 0 for HNN, where it is garbage.
     """
 
     name: str
     is_output: bool
     layer: int
     id: int
-    dimensions: tuple[Dimension, ...]
+    dimensions: tuple[Dimension, ...] = ()
+    unknown: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +86,7 @@ class Section:
     first: int
     last: int
     buffers: tuple[AipBuffer, ...]
-    binary: bytes
+    binary: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +96,21 @@ class AipRecord:
     Attributes:
         version: Version of the record, like ``1.2.0.0``.
         compiler: Version of the HTA compiler.
-        flavour: 1 or 2.
+        flavour: 1 or 2 for the vendor's compilers.
         sections: Runs of layers in order.
+        unknown: A field of the form of a version, ``1.0.0.0`` in all known records.
     """
 
     version: str
     compiler: str
     flavour: int
     sections: tuple[Section, ...]
+    unknown: str = "1.0.0.0"
+
+
+def buffer_id(layer: int, index: int, *, is_output: bool) -> int:
+    """Return the id of the ``index``-th input or output of a layer, as the vendor numbers buffers."""
+    return layer << 16 | (OUTPUT_BIT if is_output else 0) | index
 
 
 def parse_aip(data: bytes, *, where: str) -> AipRecord:
@@ -107,16 +123,25 @@ def parse_aip(data: bytes, *, where: str) -> AipRecord:
     Raises:
         ContainerError: If a count, size or value breaks the layout, or bytes are left over.
     """
+    return _Reader(data, where).record()
+
+
+def mask_aip(data: bytes, *, where: str = "record") -> bytes:
+    """Return a record with its garbage zeroed: two builds of the same sections compare equal by it.
+
+    Args:
+        data: The whole record.
+        where: File and entry, for errors.
+
+    Raises:
+        ContainerError: If ``parse_aip`` refuses the record.
+    """
     reader = _Reader(data, where)
-    version, compiler, flavour, _, count, size = reader.take(HEADER, "header")
-    if size != len(data):
-        raise reader.fail(f"says that it has {size} bytes, has {len(data)}")
-    if count > len(data) // SECTION.size:
-        raise reader.fail(f"announces {count} sections")
-    sections = tuple([reader.section() for _ in range(count)])
-    if reader.position != len(data):
-        raise reader.fail(f"has {len(data) - reader.position} bytes behind its last section")
-    return AipRecord(_version(version), _version(compiler), flavour, sections)
+    reader.record()
+    masked = bytearray(data)
+    for start, end in reader.garbage:
+        masked[start:end] = bytes(end - start)
+    return bytes(masked)
 
 
 def _version(raw: bytes) -> str:
@@ -128,6 +153,22 @@ class _Reader:
         self.data = data
         self.where = where
         self.position = 0
+        self.garbage: list[tuple[int, int]] = []
+
+    def skipped(self, size: int) -> None:
+        """Note that the last ``size`` bytes taken are garbage."""
+        self.garbage.append((self.position - size, self.position))
+
+    def record(self) -> AipRecord:
+        version, compiler, flavour, unknown, count, size = self.take(HEADER, "header")
+        if size != len(self.data):
+            raise self.fail(f"says that it has {size} bytes, has {len(self.data)}")
+        if count > len(self.data) // SECTION.size:
+            raise self.fail(f"announces {count} sections")
+        sections = tuple([self.section() for _ in range(count)])
+        if self.position != len(self.data):
+            raise self.fail(f"has {len(self.data) - self.position} bytes behind its last section")
+        return AipRecord(_version(version), _version(compiler), flavour, sections, _version(unknown))
 
     def fail(self, problem: str) -> ContainerError:
         return ContainerError(problem, where=self.where, fix="the record is damaged: get the file again")
@@ -143,6 +184,7 @@ class _Reader:
 
     def section(self) -> Section:
         engine, first, last, count, described, compiled = self.take(SECTION, "section")
+        self.skipped(GARBAGE)
         if engine not in (Engine.HTA, Engine.HNN):
             raise self.fail(f"has a section for engine {engine}, only 0 (HTA) and 1 (HNN) are known")
         end = self.position + described
@@ -154,18 +196,80 @@ class _Reader:
         return Section(Engine(engine), first, last, buffers, self.bytes(compiled, "binary"))
 
     def buffer(self, engine: Engine) -> AipBuffer:
-        direction, layer, length, id, rank = self.take(BUFFER, "buffer")
+        direction, layer, length, id, unknown, rank = self.take(BUFFER, "buffer")
+        if engine is Engine.HNN:
+            self.skipped(HNN_GARBAGE)
+            unknown = rank = 0
+        if direction > 1:
+            raise self.fail(f"has a buffer of direction {direction}, only 0 (in) and 1 (out) are known")
         try:
             name = self.bytes(length, "buffer name").decode("utf-8")
         except UnicodeDecodeError as error:
             raise self.fail("has a buffer name that is not UTF-8") from error
-        dimensions = []
-        if engine is Engine.HTA:
-            if rank > (len(self.data) - self.position) // DIMENSION.size:
-                raise self.fail(f"announces {rank} dimensions for buffer {name!r}")
-            for _ in range(rank):
-                axis, extent, _, padded = self.take(DIMENSION, "dimension")
-                if axis >= len(AXES):
-                    raise self.fail(f"has axis {axis} in buffer {name!r}, only 0 to 2 are known")
-                dimensions.append(Dimension(AXES[axis], extent, padded))
-        return AipBuffer(name, direction == 1, layer, id, tuple(dimensions))
+        if rank > (len(self.data) - self.position) // DIMENSION.size:
+            raise self.fail(f"announces {rank} dimensions for buffer {name!r}")
+        dimensions = tuple([self.dimension(name) for _ in range(rank)])
+        return AipBuffer(name, direction == 1, layer, id, dimensions, unknown)
+
+    def dimension(self, name: str) -> Dimension:
+        axis, extent, unknown, padded = self.take(DIMENSION, "dimension")
+        self.skipped(GARBAGE)
+        if axis >= len(AXES):
+            raise self.fail(f"has axis {axis} in buffer {name!r}, only 0 to 2 are known")
+        return Dimension(AXES[axis], extent, padded, unknown)
+
+
+def write_aip(record: AipRecord) -> bytes:
+    """Return the bytes of a record: what ``mask_aip`` makes of those it was read from.
+
+    Raises:
+        ContainerError: If a value does not fit its field: names the section and the buffer.
+    """
+    where = "AIP record"
+    body = b"".join([_section(held, f"section {index}") for index, held in enumerate(record.sections)])
+    version, compiler, unknown = (
+        _packed_version(text, where) for text in (record.version, record.compiler, record.unknown)
+    )
+    size = HEADER.size + len(body)
+    return _pack(HEADER, where, version, compiler, record.flavour, unknown, len(record.sections), size) + body
+
+
+def _packed_version(text: str, where: str) -> bytes:
+    parts = text.split(".")
+    if len(parts) != 4 or not all(part.isascii() and part.isdecimal() and int(part) < 256 for part in parts):
+        _refuse(f"should have a version of 4 numbers below 256, has {text!r}", where)
+    return bytes(int(part) for part in reversed(parts))
+
+
+def _section(section: Section, where: str) -> bytes:
+    described = b"".join([_buffer(held, section.engine, where) for held in section.buffers])
+    sizes = len(section.buffers), len(described), len(section.binary)
+    head = _pack(SECTION, where, int(section.engine), section.first, section.last, *sizes)
+    return head + described + section.binary
+
+
+def _buffer(buffer: AipBuffer, engine: Engine, where: str) -> bytes:
+    where = f"{where}: buffer {buffer.name!r}"
+    name = buffer.name.encode("utf-8")
+    if engine is Engine.HNN and (buffer.dimensions or buffer.unknown):
+        _refuse("has dimensions, which buffers of HNN sections have no place for", where)
+    dimensions = []
+    for held in buffer.dimensions:
+        if held.axis not in AXES:
+            _refuse(f"has the axis {held.axis!r}, known are {', '.join(AXES)}", where)
+        extents = held.extent, held.unknown, held.padded
+        dimensions.append(_pack(DIMENSION, where, AXES.index(held.axis), *extents))
+    words = int(buffer.is_output), buffer.layer, len(name), buffer.id, buffer.unknown, len(dimensions)
+    head = _pack(BUFFER, where, *words)
+    return head + name + b"".join(dimensions)
+
+
+def _pack(form: struct.Struct, where: str, *values: int | bytes) -> bytes:
+    for value in values:
+        if isinstance(value, int) and not 0 <= value <= MAX_U32:
+            _refuse(f"has the number {value}, should be from 0 to {MAX_U32}", where)
+    return form.pack(*values)
+
+
+def _refuse(problem: str, where: str) -> NoReturn:
+    raise ContainerError(problem, where=where, fix="this is a bug: please report it with the model")
