@@ -1,4 +1,4 @@
-"""The flags of ``xdlc-quant``, those of the vendor's quantizers among them."""
+"""The flags of the quantizing tools, those of the vendor's quantizers among them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 METHODS = ("auto", "min-max", "sqnr", "mse", "percentile", "entropy", "moving-average")
 LEGACY = ("tf", "enhanced", "adjusted", "symmetric")
 SCHEMAS = ("asymmetric", "symmetric", "unsignedsymmetric")
+SAMPLES = (
+    "A line of the input list is one calibration sample: `path` for a model with one input, "
+    "`name:=path name2:=path2` for several. Files are raw little-endian float32, or .npy. Instead of a list, "
+    "one .npz (or .npy for a model with one input) may hold all samples along a first axis. "
+    "Flags of snpe-dlc-quant and qairt-quantizer are understood under their names, given-up ones too."
+)
 VERSIONS = ("0.4.0", "0.5.0", "0.6.1", "1.0.0", "2.0.0")
 
 
@@ -230,9 +236,24 @@ _RESULTS = (
 )
 
 
+def sample_flags(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags for calibration samples."""
+    native = click.option(
+        "--use_native_input_files",
+        "native",
+        is_flag=True,
+        help="Raw files hold the inputs' own datatypes instead of float32.",
+    )
+    listed = click.option("--input_list", "-l", type=common.INPUT_FILE, help="Calibration samples.")
+    return listed(native(function))
+
+
 def quantizer_flags(function: Callable[..., None]) -> Callable[..., None]:
     """Add all flags that say how to quantize; those not given are None."""
-    flags: list[Any] = [*_WIDTHS, *_RANGES, *_ACCURACY, *_OVERRIDES, *_OLD]
+    jobs = click.option(
+        "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes that calibrate."
+    )
+    flags: list[Any] = [*_WIDTHS, *_RANGES, *_ACCURACY, *_OVERRIDES, *_OLD, jobs]
     for option in reversed(flags):
         function = option(function)
     return function

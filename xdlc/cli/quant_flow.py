@@ -1,0 +1,112 @@
+"""What the two quantizing tools do alike: read samples, quantize, tell about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sized
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xdlc.cli import common
+
+if TYPE_CHECKING:
+    from xdlc.ir import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Files that a quantizing tool reads and writes beside the DLC it makes.
+
+    Attributes:
+        source: The float DLC.
+        input_list: Calibration samples.
+        native: Whether raw files hold the inputs' own datatypes.
+        report: Where the report goes.
+        report_list: Samples of the report.
+        export_encodings: Where the encodings go as JSON.
+        encoding_version: Form of that JSON.
+    """
+
+    source: Path
+    input_list: Path | None
+    native: bool
+    report: Path | None
+    report_list: Path | None
+    export_encodings: Path | None
+    encoding_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quantized:
+    """A quantized model and what to say of it once it is written.
+
+    Attributes:
+        model: The model.
+        lines: How it was made.
+    """
+
+    model: Model
+    lines: tuple[str, ...]
+
+
+def options_of(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the quantizer's options for flags of old and new tools; notices go to stderr."""
+    from xdlc.quant.legacy import modern
+
+    options, notices = modern(flags)
+    for notice in notices:
+        click.echo(f"notice: {notice}", err=True)
+    return options
+
+
+def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
+    """Quantize with progress on the terminal; the report, if one is asked for, is written meanwhile."""
+    from xdlc import api
+    from xdlc.quant.report import Reporter, summary
+    from xdlc.quant.samples import from_list
+
+    options = options_of(flags)
+    for path in (request.report, request.export_encodings):
+        if path is not None:
+            common.check_target(path, keep=request.source)
+    model = api.executable(request.source)
+    samples = from_list(request.input_list, model.main, native=request.native)
+    given = request.report_list
+    held_out = None if given is None else from_list(given, model.main, native=request.native)
+    count = len(samples) if isinstance(samples, Sized) else 0
+    with common.steps() as step:
+        measured = partial(step, "measuring for the report")
+        report = request.report
+        reporter = None if report is None else Reporter(report, held_out, progress=measured)
+        result = api.quantize(
+            model,
+            samples,
+            progress=lambda done: step("calibrating", done, count),
+            tried=lambda done: step("trying widths", done, 0),
+            step=step,
+            report=reporter,
+            tell=lambda note: click.echo(f"note: {note}"),
+            **options,
+        )
+    lines = [f"calibrated with {count} sample(s)"]
+    if reporter is not None and reporter.result is not None:
+        lines += summary(reporter.result)
+    return Quantized(result, tuple(lines))
+
+
+def finish(request: Request, made: Quantized, target: Path) -> None:
+    """Print what was made, once it is written, and write what else was asked for."""
+    from xdlc.cli.contract import contract
+    from xdlc.quant.overrides import save_encodings
+
+    for line in (*contract(made.model), *made.lines):
+        click.echo(line)
+    click.echo(f"written: {target}")
+    if request.report is not None:
+        click.echo(f"report: {request.report}")
+    if request.export_encodings is not None:
+        written = save_encodings(made.model, request.export_encodings, request.encoding_version)
+        click.echo(f"encodings: {written}")
