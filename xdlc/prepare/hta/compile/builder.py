@@ -19,10 +19,13 @@ class PlanBuilder:
 
     Args:
         graph: The section, a graph of its own.
+        stated: Whether every value is rounded to its encoding, also where HTP rounds less or otherwise;
+            the section must give what :func:`xdlc.runtime.lower.lower` of the same setting gives.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, stated: bool = False) -> None:
         self.graph = graph
+        self.stated = stated
         self._buffers: list[Buffer] = []
         self._places: dict[Tensor, int] = {}
         self._steps: list[Instruction] = []

@@ -9,16 +9,17 @@ from xdlc.prepare.hta.compile.registry import find
 from xdlc.runtime.hta.form import Plan
 
 
-def compile_section(graph: Graph) -> Plan:
+def compile_section(graph: Graph, *, stated: bool = False) -> Plan:
     """Return the plan of a section.
 
     Args:
         graph: The ops of the section as a graph of their own, quantized.
+        stated: Whether every value is rounded to its encoding, see :func:`xdlc.runtime.lower.lower`.
 
     Raises:
         ConstraintError: If an op has no integer form; several make a ProblemList.
     """
-    builder = PlanBuilder(graph)
+    builder = PlanBuilder(graph, stated=stated)
     problems: list[XdlcError] = []
     for op in graph.ops:
         where = f"op {op.name!r} ({op.type})"
@@ -39,6 +40,7 @@ def compile_section(graph: Graph) -> Plan:
         except XdlcError as error:
             for problem in each_problem(error):
                 problem.where = ": ".join(filter(None, (where, problem.where)))
+                problem.node, problem.op = op.name, op.type
                 problems.append(problem)
     raise_all(problems)
     return builder.finish()
