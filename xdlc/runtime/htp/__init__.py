@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from xdlc.ir import Graph, MappedData, MappedFile, Model, TensorData, raw_data
+from xdlc.ir import Graph, MappedData, MappedFile, Model, TensorData
 from xdlc.runtime.htp.options import CompileOptions
-from xdlc.runtime.htp.ports import read_arrays, write_arrays
 from xdlc.runtime.htp.process import Child, ask, stored_model
+from xdlc.runtime.htp.serving import Served
 
 __all__ = ["CompileOptions", "Compiled", "compile_for", "run", "run_cache", "validate"]
 
@@ -109,10 +109,8 @@ def run(
         ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
         BackendError: If the library is missing, unknown, or fails.
     """
-    with Child() as child:
-        names = write_arrays(child.folder / "arrays.npz", feeds)
-        answer = _ask(child, model, soc, timeout, command="run", arrays=names, native=native, graph=graph)
-        return read_arrays(child.folder / "results.npz", answer["arrays"])
+    with Served.of_model(model, soc, graph=graph, timeout=timeout) as served:
+        return served.run(feeds, native=native, timeout=timeout)
 
 
 def run_cache(
@@ -136,20 +134,8 @@ def run_cache(
         UsageError: If an array is missing or does not fit.
         BackendError: If the library is missing, unknown, or does not take the binary.
     """
-    with Child() as child:
-        names = write_arrays(child.folder / "arrays.npz", feeds)
-        path = child.folder / "cache.bin"
-        with open(path, "wb") as file:
-            (raw_data(cache) if isinstance(cache, bytes) else cache).write_to(file)
-        request = {
-            "command": "run_cache",
-            "cache": str(path),
-            "arrays": names,
-            "native": native,
-            "graph": graph,
-        }
-        answer = ask(request, where="cache", soc="HTP emulation", timeout=timeout, child=child)
-        return read_arrays(child.folder / "results.npz", answer["arrays"])
+    with Served.of_cache(cache, timeout=timeout) as served:
+        return served.run(feeds, native=native, graph=graph, timeout=timeout)
 
 
 def _ask(

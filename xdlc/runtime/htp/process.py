@@ -63,8 +63,8 @@ def worker_command() -> list[str]:
     return [sys.executable, "-m", "xdlc.runtime.htp.worker"]
 
 
-def _environment() -> dict[str, str]:
-    """The child imports the very xdlc that runs here, installed or not."""
+def environment() -> dict[str, str]:
+    """Return the child's environment: it imports the very xdlc that runs here, installed or not."""
     root = str(Path(errors.__file__).resolve().parent.parent)
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
@@ -114,38 +114,50 @@ class Child:
             XdlcError: The error that the child reports.
         """
         (self.folder / "request.json").write_text(json.dumps(request))
-        log = self.folder / "log"
         with (
-            open(log, "wb") as sink,
+            open(self.folder / "log", "wb") as sink,
             subprocess.Popen(
                 [*worker_command(), str(self.folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,
-                env=_environment(),
+                env=environment(),
             ) as child,
         ):
             try:
                 status = child.wait(timeout)
             except subprocess.TimeoutExpired as error:
-                raise ChildDiedError(
-                    f"the vendor's library gave no answer within {timeout:g} s", self._step()
-                ) from error
+                raise self.late(timeout) from error
             finally:
                 child.kill()
-        answer = self.folder / "answer.json"
-        if not answer.exists():
-            raise ChildDiedError(self._death(status, log), self._step())
-        found: dict[str, Any] = json.loads(answer.read_text())
+        if not (self.folder / "answer.json").exists():
+            raise self.died(status)
+        return self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        """Return the answer that the child has left.
+
+        Raises:
+            XdlcError: The error that the child reports.
+        """
+        found: dict[str, Any] = json.loads((self.folder / "answer.json").read_text())
         raise_all([_error(words) for words in found.get("errors", ())])
         return found
+
+    def late(self, timeout: float) -> ChildDiedError:
+        """Return the error of a child that took longer than ``timeout`` seconds."""
+        return ChildDiedError(f"the vendor's library gave no answer within {timeout:g} s", self._step())
+
+    def died(self, status: int) -> ChildDiedError:
+        """Return the error of a child that ended with ``status`` and left no answer."""
+        return ChildDiedError(self._death(status), self._step())
 
     def _step(self) -> str:
         path = self.folder / "step"
         return (path.read_text(errors="replace") if path.exists() else "") or "starting"
 
-    def _death(self, status: int, log: Path) -> str:
-        said = log.read_text(errors="replace").strip()[-_TAIL:]
+    def _death(self, status: int) -> str:
+        said = (self.folder / "log").read_text(errors="replace").strip()[-_TAIL:]
         how = f"status {status}"
         if status < 0:
             how = signal.Signals(-status).name if -status in signal.valid_signals() else f"signal {-status}"

@@ -1,6 +1,6 @@
-"""The child process that loads the vendor's libraries: one request, one SoC, one process.
+"""The child process that loads the vendor's libraries: one SoC, one process.
 
-Started by ``process``.  Its folder holds ``request.json`` (and ``arrays.npz``); it writes
+Started by ``process`` or ``serving``.  Its folder holds ``request.json`` (and ``arrays.npz``); it writes
 ``answer.json`` (and files that the answer names).  ``step`` tells what it is about to do, so that the
 parent can say where it died.
 """
@@ -20,30 +20,40 @@ from xdlc.opdefs.control_flow import reachable
 from xdlc.runtime.htp.backend import Htp
 from xdlc.runtime.htp.host_only import host_problems, is_host_only
 from xdlc.runtime.htp.options import CompileOptions
-from xdlc.runtime.htp.ports import Port, read_feeds, results_of
+from xdlc.runtime.htp.runner import LoadedCache, LoadedModel
 
 if TYPE_CHECKING:
     from xdlc.ir import Graph, Model
 
 Step = Callable[[str], None]
+Command = Callable[[dict[str, Any], Path, Step], dict[str, Any]]
 
 
 def main(folder: Path) -> None:
-    """Serve the request in ``folder`` and end the process."""
-    request = json.loads((folder / "request.json").read_text())
+    """Serve the requests in ``folder`` and end the process.
+
+    There is one request, unless it names a pipe: then a byte through it tells of each answer, and a byte
+    on standard input of each further request.
+    """
     note = os.open(folder / "step", os.O_WRONLY | os.O_CREAT)
 
     def step(text: str) -> None:
         written = os.pwrite(note, text.encode(), 0)
         os.ftruncate(note, written)
 
-    try:
-        answer = _COMMANDS[request["command"]](request, folder, step)
-    except XdlcError as error:
-        answer = {"errors": [_error_words(problem) for problem in each_problem(error)]}
-    unfinished = folder / "answer.part"
-    unfinished.write_text(json.dumps(answer))
-    unfinished.rename(folder / "answer.json")
+    commands = {**_COMMANDS, **_Graphs().commands()}
+    while True:
+        request = json.loads((folder / "request.json").read_text())
+        try:
+            answer = commands[request["command"]](request, folder, step)
+        except XdlcError as error:
+            answer = {"errors": [_error_words(problem) for problem in each_problem(error)]}
+        unfinished = folder / "answer.part"
+        unfinished.write_text(json.dumps(answer))
+        unfinished.rename(folder / "answer.json")
+        notify = request.get("notify")
+        if notify is None or not (os.write(notify, b".") and os.read(sys.stdin.fileno(), 1)):
+            break
     os._exit(0)  # the libraries' clean-up at exit has crashed before and is of no use here
 
 
@@ -130,27 +140,48 @@ def _compile(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any
     return {"refused": [], "entry": BinaryDescription(binary).entry()}
 
 
-def _run(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
-    model = _model(request, step)
-    wanted = request["graph"]
-    if wanted is not None and wanted not in model.graphs:
+class _Graphs:
+    """What ``open`` has loaded, for ``execute``."""
+
+    def __init__(self) -> None:
+        self._loaded: LoadedModel | LoadedCache | None = None
+
+    def commands(self) -> dict[str, Command]:
+        """Return the commands that remember what was loaded."""
+        return {"open": self.open, "execute": self.execute}
+
+    def open(self, request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
+        """Load a cache, or compile a graph of a model."""
+        if "cache" in request:
+            path = Path(request["cache"])
+            self._loaded = LoadedCache(path.read_bytes(), request["soc_id"], step)
+            return {"refused": []}
+        model = _model(request, step)
+        graph = _chosen(model, request["graph"])
+        known = [_copy(tensor) for tensor in (*graph.inputs, *graph.outputs)]
+        needed = reachable(graph, model.graphs)
+        _adapt(needed)
+        htp = Htp(request["soc_id"], step)
+        objections = _objections(htp, needed, model, request)
+        if objections is not None:
+            return objections
+        self._loaded = LoadedModel(known, graph, htp.compile(graph, CompileOptions()))
+        return {"refused": []}
+
+    def execute(self, request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
+        """Run a graph that is loaded."""
+        assert self._loaded is not None
+        return self._loaded.runner(request["graph"]).run(folder, request)
+
+
+def _chosen(model: Model, wanted: str | None) -> Graph:
+    if wanted is None:
+        return model.main
+    if wanted not in model.graphs:
         raise UsageError(
             f"there is no graph {wanted!r}", fix=nearest_names(wanted, model.graphs) or "leave the name out"
         )
-    graph = model.main if wanted is None else model.graphs[wanted]
-    known = [_copy(tensor) for tensor in (*graph.inputs, *graph.outputs)]
-    needed = reachable(graph, model.graphs)
-    _adapt(needed)
-    htp = Htp(request["soc_id"], step)
-    objections = _objections(htp, needed, model, request)
-    if objections is not None:
-        return objections
-    ports = list(map(Port, known, (*graph.inputs, *graph.outputs)))
-    inputs, outputs = ports[: len(graph.inputs)], ports[len(graph.inputs) :]
-    feeds = read_feeds(folder, inputs, request)
-    results = [port.empty() for port in outputs]
-    htp.compile(graph, CompileOptions()).execute(feeds, results)
-    return results_of(folder, outputs, results, request)
+    return model.graphs[wanted]
 
 
 def _copy(tensor: Tensor) -> Tensor:
@@ -158,31 +189,7 @@ def _copy(tensor: Tensor) -> Tensor:
     return Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding)
 
 
-def _run_cache(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
-    from xdlc.runtime.htp.info import BinaryDescription
-
-    binary = Path(request["cache"]).read_bytes()
-    step("describing the cache")
-    description = BinaryDescription(binary)
-    graph = description.graph(request["graph"])
-    described = (
-        [graph.inputs[index] for index in range(graph.input_count)],
-        [graph.outputs[index] for index in range(graph.output_count)],
-    )
-    inputs, outputs = ([Port.of_struct(tensor) for tensor in tensors] for tensors in described)
-    feeds = read_feeds(folder, inputs, request)
-    results = [port.empty() for port in outputs]
-    htp = Htp(description.info.soc_model, step, binary)
-    htp.retrieve((graph.name or b"").decode(), *described).execute(feeds, results)
-    return results_of(folder, outputs, results, request)
-
-
-_COMMANDS: dict[str, Callable[[dict[str, Any], Path, Step], dict[str, Any]]] = {
-    "validate": _validate,
-    "compile": _compile,
-    "run": _run,
-    "run_cache": _run_cache,
-}
+_COMMANDS: dict[str, Command] = {"validate": _validate, "compile": _compile}
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
