@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.htp_models import cnn, needs_htp, refused
-from xdlc.container import load
+from xdlc.container import cache_facts, load
 from xdlc.errors import BackendError, ConstraintError, UsageError
 from xdlc.ir import Graph, Model, Tensor, make_op, static, u32
 from xdlc.ir import dtype as dt
@@ -75,20 +75,72 @@ def test_default_plans_for_all_vtcm_and_override_for_less() -> None:
 
 
 @needs_htp
-def test_equal_cache_is_kept_and_another_is_not_overwritten_unasked() -> None:
+def test_identical_cache_is_kept_and_another_of_ours_is_replaced_with_a_reason() -> None:
     first = prepare(cnn(quantized=True), ["sm8650"])
-    finished: list[int] = []
-    second = prepare(first, SOCS, progress=finished.append)
-    assert finished == [2]
+    told: list[tuple[str, str]] = []
+    second = prepare_all(first, SOCS, jobs=1, tell=lambda soc, state: told.append((soc, state)))
+    assert told == [
+        *(("sm8550", "started"), ("sm8550", "compiled")),
+        *(("sm8650", "started"), ("sm8650", "kept")),
+    ]
+    assert (second.done, second.kept) == (("sm8550", "sm8650"), ("sm8650",))
+    assert second.notices == ("sm8650: htp.cache.sm8650.0 is kept: it is what would be made again",)
     name = "htp.cache.sm8650.0"
-    assert second.records[name] is first.records[name]
-    assert [step["args"]["htp_socs"] for step in second.metadata["history"]] == ["sm8650", "sm8550"]
-    assert prepare(second, SOCS).metadata["history"] == second.metadata["history"]
-    with pytest.raises(UsageError, match="a cache for sm8650 already"):
+    assert second.model.records[name] is first.records[name]
+    assert [step["args"]["htp_socs"] for step in second.model.metadata["history"]] == ["sm8650", "sm8550"]
+    again = prepare_all(second.model, SOCS)
+    assert again.kept == ("sm8550", "sm8650")
+    assert again.model.metadata["history"] == second.model.metadata["history"]
+    third = prepare_all(first, ["sm8650"], vtcm_override=2)
+    (notice,) = third.notices
+    assert notice == ("sm8650: htp.cache.sm8650.0 was compiled with vtcm_mb 8 instead of 2; it is replaced")
+    (entry,) = third.model.metadata["cacheList"]
+    assert entry["graphs"][0]["graphBlobInfo"]["vtcmSize"] == 2
+    assert cache_facts.read(third.model)[name].vtcm_mb == 2
+
+
+@needs_htp
+def test_cache_of_a_graph_that_changed_or_of_another_build_is_replaced() -> None:
+    first = prepare(cnn(quantized=True), ["sm8650"])
+    entry = first.metadata["cacheList"][0]
+    build = entry["buildId"]
+    entry["buildId"] = "v2.40.0"
+    result = prepare_all(first, ["sm8650"])
+    assert result.kept == ()
+    assert f"by build 'v2.40.0' of the vendor's library, installed is '{build}'" in result.notices[0]
+    changed = result.model.clone()
+    tensor = next(held for held in changed.main.tensors.values() if held.is_static)
+    tensor.data = static("w", tensor.numpy() // 2).data
+    again = prepare_all(changed, ["sm8650"])
+    assert again.notices == (
+        "sm8650: htp.cache.sm8650.0 is of another graph: what was compiled has changed since; it is replaced",
+    )
+    assert cache_facts.read(again.model) != cache_facts.read(result.model)
+
+
+@needs_htp
+def test_told_to_overwrite_an_identical_cache_is_compiled_again() -> None:
+    first = prepare(cnn(quantized=True), ["sm8650"])
+    second = prepare_all(first, ["sm8650"], overwrite_cache_records=True)
+    assert (second.kept, second.notices) == ((), ())
+    name = "htp.cache.sm8650.0"
+    assert second.model.records[name] is not first.records[name]
+    assert np.array_equal(second.model.records[name].numpy(), first.records[name].numpy())
+
+
+@needs_htp
+def test_cache_that_xdlc_did_not_make_is_replaced_only_if_told() -> None:
+    first = prepare(cnn(quantized=True), ["sm8650"])
+    del first.records[cache_facts.RECORD]
+    alike = prepare_all(first, ["sm8650"])
+    assert alike.kept == ("sm8650",)
+    assert "xdlc did not make it" in alike.notices[0]
+    assert cache_facts.RECORD not in alike.model.records
+    with pytest.raises(UsageError, match="a cache for sm8650 already, not made by xdlc"):
         prepare(first, ["sm8650"], vtcm_override=2)
-    third = prepare(first, ["sm8650"], vtcm_override=2, overwrite_cache_records=True)
-    assert len(third.metadata["cacheList"]) == 1
-    assert third.metadata["cacheList"][0]["graphs"][0]["graphBlobInfo"]["vtcmSize"] == 2
+    other = prepare(first, ["sm8650"], vtcm_override=2, overwrite_cache_records=True)
+    assert list(cache_facts.read(other)) == ["htp.cache.sm8650.0"]
+    assert len(other.metadata["cacheList"]) == 1
 
 
 @needs_htp
@@ -125,7 +177,7 @@ def test_one_crash_leaves_the_other_socs_done(monkeypatch: pytest.MonkeyPatch, t
     (problem,) = caught.value.problems
     assert isinstance(problem, BackendError)
     assert str(problem).startswith("model: sm8550: the vendor's library ended with SIGKILL")
-    assert list(caught.value.model.records) == ["htp.cache.sm8650.0"]
+    assert list(caught.value.model.records) == ["htp.cache.sm8650.0", cache_facts.RECORD]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from xdlc.container import cache_facts
 from xdlc.container.metadata import timestamp
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, TensorData, raw_data
@@ -140,12 +141,16 @@ def add_cache(model: Model, soc_name: str, data: TensorData | bytes, entry: Mapp
 def remove_caches(model: Model, soc: str | None = None) -> list[str]:
     """Take out the caches of one SoC, or all, and return the names of the records that went.
 
-    Weights that only these caches shared go with them.
+    Weights that only these caches shared go with them, and so does what ``xdlc.caches`` says of them.
+
+    Raises:
+        ContainerError: If that record is damaged.
     """
     wanted = None if soc is None else soc.lower()
     gone = [cache.name for cache in caches(model) if wanted is None or cache.soc == wanted]
     if not gone:
         return []
+    cache_facts.drop(model, gone)
     kept = [entry for entry in model.metadata.get("cacheList", ()) if entry.get("cacheName") not in gone]
     removed = [name for name in gone if model.records.pop(name, None) is not None]
     relations = [

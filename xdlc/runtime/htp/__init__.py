@@ -16,7 +16,7 @@ from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.process import Child, ask, stored_model
 from xdlc.runtime.htp.serving import Served
 
-__all__ = ["CompileOptions", "Compiled", "compile_for", "run", "run_cache", "validate"]
+__all__ = ["CompileOptions", "Compiled", "build_id", "compile_for", "run", "run_cache", "validate"]
 
 Array = Any  # numpy.ndarray
 ModelOrPath = Model | Graph | str | os.PathLike[str]
@@ -56,6 +56,18 @@ def validate(
     """
     with Child() as child:
         _ask(child, model, soc, timeout, command="validate", skip=list(skip))
+
+
+def build_id(*, timeout: float = 60) -> str:
+    """Return the build of the vendor's library, like ``v2.51.0.260929181845``.
+
+    Raises:
+        BackendError: If the library is missing, unknown, or fails.
+    """
+    with Child() as child:
+        request = {"command": "build"}
+        answer = ask(request, where="onnxruntime-qnn", soc="HTP", timeout=timeout, child=child)
+        return str(answer["build"])
 
 
 def compile_for(

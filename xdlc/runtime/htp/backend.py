@@ -134,12 +134,6 @@ class Htp:
             return "no description"
         return text.value.decode(errors="replace")
 
-    def build_id(self) -> str:
-        """Return the build of the library, like ``v2.51.0.260929181845``."""
-        text = c_char_p()
-        self._call("backendGetBuildId", byref(text), doing="asking for the build")
-        return (text.value or b"").decode(errors="replace")
-
     def validate(self, graph: Graph, skip: frozenset[tuple[str, ...]] = frozenset()) -> list[Refusal]:
         """Ask about each op of a graph by itself; return those that HTP refuses.
 
@@ -262,6 +256,19 @@ class CompiledGraph:
             None,
             doing=f"executing graph {self._name}",
         )
+
+
+def build_id() -> str:
+    """Return the build of the library, like ``v2.51.0.260929181845``.
+
+    Raises:
+        BackendError: If the library is missing or unknown, or does not tell.
+    """
+    text = c_char_p()
+    code = load_htp().call("backendGetBuildId", byref(text))
+    if code or not text.value:
+        raise BackendError(f"the vendor's library does not tell its build (QNN error {code})")
+    return text.value.decode(errors="replace")
 
 
 def type_name(op: Op) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from xdlc.errors import UsageError, XdlcError, each_problem, nearest_names, raise_all
 from xdlc.ir import Tensor
 from xdlc.opdefs.control_flow import reachable
-from xdlc.runtime.htp.backend import Htp
+from xdlc.runtime.htp.backend import Htp, build_id
 from xdlc.runtime.htp.host_only import host_problems, is_host_only
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.runner import LoadedCache, LoadedModel
@@ -122,6 +122,10 @@ def _validate(request: dict[str, Any], folder: Path, step: Step) -> dict[str, An
     return {"refused": refused, "problems": problems}
 
 
+def _build(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
+    return {"refused": [], "build": build_id()}
+
+
 def _compile(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
     from xdlc.runtime.htp.info import BinaryDescription
 
@@ -189,7 +193,7 @@ def _copy(tensor: Tensor) -> Tensor:
     return Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding)
 
 
-_COMMANDS: dict[str, Command] = {"validate": _validate, "compile": _compile}
+_COMMANDS: dict[str, Command] = {"build": _build, "validate": _validate, "compile": _compile}
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.container.test_caches import BINARY, entry
+from xdlc.container import add_cache, cache_facts, load, remove_caches, save
+from xdlc.container.cache_facts import CacheFacts, GraphFacts
+from xdlc.errors import ContainerError
+from xdlc.ir import Model, raw_data
+
+PRINT = "0123456789abcdef" * 2
+WHOLE = GraphFacts(PRINT, "g")
+PART = GraphFacts(PRINT, "g", ("conv", "relu"))
+FACTS = CacheFacts({"g": WHOLE, "g.0": PART}, 8, 2, None, False, "0.1.0")
+
+
+def test_facts_survive_the_file(tmp_path: Path) -> None:
+    model = Model()
+    names = [add_cache(model, soc, BINARY, entry(soc)) for soc in ("sm8650", "sm8550")]
+    facts = dict.fromkeys(names, FACTS)
+    cache_facts.write(model, facts)
+    save(model, tmp_path / "m.dlc")
+    assert cache_facts.read(load(tmp_path / "m.dlc")) == facts
+
+
+def test_a_model_without_the_record_has_no_facts() -> None:
+    model = Model()
+    assert cache_facts.read(model) == {}
+    cache_facts.write(model, {})
+    assert model.records == {}
+
+
+def test_facts_go_with_their_caches() -> None:
+    model = Model()
+    names = [add_cache(model, soc, BINARY, entry(soc)) for soc in ("sm8650", "sm8550")]
+    cache_facts.write(model, dict.fromkeys(names, FACTS))
+    remove_caches(model, "sm8650")
+    assert cache_facts.read(model) == {"htp.cache.sm8550.0": FACTS}
+    remove_caches(model)
+    assert model.records == {}
+
+
+def _damaged(change: Any) -> bytes:
+    words = {
+        "version": 1,
+        "caches": {
+            "c": {
+                "xdlc": "0.1.0",
+                "vtcm_mb": 8,
+                "optimization_level": 2,
+                "num_hvx_threads": None,
+                "dlbc": False,
+                "graphs": {"g": {"fingerprint": PRINT, "source": "g", "ops": None}},
+            }
+        },
+    }
+    change(words, words["caches"]["c"], words["caches"]["c"]["graphs"]["g"])  # type: ignore[index]
+    return json.dumps(words).encode()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda words, cache, graph: words.update(version=2), "is of version 2, known is 1"),
+        (lambda words, cache, graph: words.update(caches=[]), "has a list in the place of 'caches'"),
+        (lambda words, cache, graph: words["caches"].update(c=1), "has a int in the place of the entry"),
+        (lambda words, cache, graph: cache.pop("graphs"), "NoneType in the place of 'graphs'"),
+        (lambda words, cache, graph: cache.update(vtcm_mb=True), "has True at 'vtcm_mb'"),
+        (lambda words, cache, graph: cache.update(num_hvx_threads=-1), "has -1 at 'num_hvx_threads'"),
+        (lambda words, cache, graph: cache.update(vtcm_mb=1 << 40), "at 'vtcm_mb', expected a number"),
+        (lambda words, cache, graph: cache.update(dlbc=0), "a int in the place of 'dlbc'"),
+        (lambda words, cache, graph: graph.update(fingerprint="x" * 32), "expected 32 hexadecimal digits"),
+        (lambda words, cache, graph: graph.update(source=None), "in the place of 'source'"),
+        (lambda words, cache, graph: graph.update(ops="conv"), "has a str in the place of 'ops'"),
+        (lambda words, cache, graph: graph.update(ops=[1]), "has a int in the place of a name in 'ops'"),
+    ],
+)
+def test_damage_is_named(change: Any, said: str) -> None:
+    with pytest.raises(ContainerError, match=said):
+        cache_facts.read(Model(records={cache_facts.RECORD: raw_data(_damaged(change))}))
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"{", b"\xff", b"[" * 100_000, b'{"version": 1}'])
+def test_what_is_no_such_json_is_refused(text: bytes) -> None:
+    with pytest.raises(ContainerError):
+        cache_facts.read(Model(records={cache_facts.RECORD: raw_data(text)}))
+
+
+def test_a_record_beyond_all_measure_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_facts, "MAX_BYTES", 8)
+    with pytest.raises(ContainerError, match="has 9 bytes, at most 8 are read"):
+        cache_facts.read(Model(records={cache_facts.RECORD: raw_data(b"123456789")}))

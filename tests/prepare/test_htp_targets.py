@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from xdlc.errors import ConstraintError, UsageError
+from xdlc.prepare.htp.targets import targets
+
+OPTIONS: dict[str, Any] = {
+    "vtcm_override": None,
+    "optimization_level": 2,
+    "num_hvx_threads": None,
+    "htp_dlbc": False,
+}
+
+
+def named(*socs: str, archs: tuple[str | int, ...] = (), **options: Any) -> list[tuple[str, int | None]]:
+    found = targets(socs, archs, **{**OPTIONS, **options})
+    return [(target.name, target.options.vtcm_mb) for target in found]
+
+
+def test_socs_come_by_id_once_with_all_of_their_vtcm() -> None:
+    wanted = [("sm8350", 4), ("sm8550", 8), ("sm8650", 8), ("qcs6490", 2)]
+    assert named("qcs6490", "SM8650", "sm8350", "43", "sm8550") == wanted
+    assert named("sm8350", "sm8550", "sm8650", "qcm6490") == wanted
+
+
+def test_vtcm_can_be_less() -> None:
+    assert named("sm8650", "sm8450", vtcm_override=2) == [("sm8450", 2), ("sm8650", 2)]
+    assert named("sm8650", vtcm_override=0) == [("sm8650", 8)]
+
+
+def test_an_architecture_is_the_vendors_soc_of_it_with_the_smallest_vtcm() -> None:
+    assert named(archs=("v73", 68, "V75")) == [("sm8350", 2), ("sm8550", 2), ("sm8650", 8)]
+
+
+@pytest.mark.parametrize(
+    ("socs", "archs", "options", "kind", "said"),
+    [
+        ((), (), {}, UsageError, "no SoC is named"),
+        (("sm8650",), ("v73",), {}, UsageError, "htp_archs and SoCs are both given"),
+        ((), ("v73",), {"vtcm_override": 2}, UsageError, "htp_archs and vtcm_override are both given"),
+        ((), ("v74",), {}, UsageError, "unknown DSP architecture v74"),
+        ((), ("sm8650",), {}, UsageError, "'sm8650' is no architecture"),
+        ((), ("v66",), {}, ConstraintError, "v66 has no HTP"),
+        (("sm8250",), (), {}, ConstraintError, "sm8250 has no HTP"),
+        (("qcs6490",), (), {"vtcm_override": 4}, UsageError, "asks for 4 MB, qcs6490 has 2 MB"),
+    ],
+)
+def test_what_cannot_be_compiled_for_is_named(
+    socs: tuple[str, ...], archs: tuple[str, ...], options: dict[str, Any], kind: type[Exception], said: str
+) -> None:
+    with pytest.raises(kind, match=said):
+        named(*socs, archs=archs, **options)

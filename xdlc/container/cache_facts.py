@@ -1,0 +1,169 @@
+"""What the vendor's description of a cache does not tell: of which graphs it is, and how it was compiled.
+
+Record ``xdlc.caches``, JSON, which the vendor's reader passes over::
+
+    {"version": 1,
+     "caches": {"htp.cache.sm8650.0": {
+         "xdlc": "0.5.0", "vtcm_mb": 8, "optimization_level": 2, "num_hvx_threads": null, "dlbc": false,
+         "graphs": {"cnn": {"fingerprint": "0123..", "source": "cnn", "ops": null}}}}}
+
+A cache without facts, as the vendor's tools make them, is of graphs that are not known.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xdlc.container.metadata import read_json
+from xdlc.errors import ContainerError
+from xdlc.ir import Model, raw_data
+
+RECORD = "xdlc.caches"
+VERSION = 1
+MAX_BYTES = 1 << 26
+_FINGERPRINT = re.compile(r"[0-9a-f]{32}")
+_FIX = "prepare the model again, with --overwrite_cache_records"
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFacts:
+    """What a cached graph was compiled from.
+
+    Attributes:
+        fingerprint: Hash of what was compiled, see ``xdlc.ir.fingerprint``: of the whole graph, or of
+            the part of it.
+        source: Name of the graph in the model.
+        ops: Names of the ops of the part, in order; None stands for the whole graph.
+    """
+
+    fingerprint: str
+    source: str
+    ops: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheFacts:
+    """What a cache was made from, and with which options.
+
+    Attributes:
+        graphs: Facts by the name that the graph has in the cache.
+        vtcm_mb: Vector memory asked for in MB; 0 for all that the SoC has, None for the library's choice.
+        optimization_level: 1 to 3, or None for the library's choice.
+        num_hvx_threads: Threads of the vector unit, or None for all.
+        dlbc: Whether feature maps are compressed in memory.
+        xdlc: Version of xdlc that made it.
+    """
+
+    graphs: Mapping[str, GraphFacts]
+    vtcm_mb: int | None
+    optimization_level: int | None
+    num_hvx_threads: int | None
+    dlbc: bool
+    xdlc: str
+
+
+def read(model: Model) -> dict[str, CacheFacts]:
+    """Return the facts that a model holds, by the name of the cache's record.
+
+    Raises:
+        ContainerError: If the record is damaged.
+    """
+    data = model.records.get(RECORD)
+    if data is None:
+        return {}
+    where = f"record {RECORD!r}"
+    if data.nbytes > MAX_BYTES:
+        raise ContainerError(f"has {data.nbytes} bytes, at most {MAX_BYTES} are read", where=where, fix=_FIX)
+    found = _typed(read_json(memoryview(data.numpy().tobytes()), where), dict, "the record", where)
+    if found.get("version") != VERSION:
+        raise ContainerError(
+            f"is of version {found.get('version')!r}, known is {VERSION}", where=where, fix=_FIX
+        )
+    listed = _typed(found.get("caches"), dict, "'caches'", where)
+    return {name: _cache(entry, f"{where}: cache {name!r}") for name, entry in listed.items()}
+
+
+def write(model: Model, facts: Mapping[str, CacheFacts]) -> None:
+    """Put the facts of caches into a model, in the place of all that it held; no facts, no record."""
+    model.records.pop(RECORD, None)
+    if facts:
+        caches = {name: _words(facts[name]) for name in sorted(facts)}
+        text = json.dumps({"version": VERSION, "caches": caches}, separators=(",", ":"))
+        model.records[RECORD] = raw_data(text.encode())
+
+
+def drop(model: Model, names: Collection[str]) -> None:
+    """Take out the facts of caches that are no more.
+
+    Raises:
+        ContainerError: If the record is damaged.
+    """
+    if RECORD in model.records:
+        held = read(model)
+        if not held.keys().isdisjoint(names):
+            write(model, {name: facts for name, facts in held.items() if name not in names})
+
+
+def _words(facts: CacheFacts) -> dict[str, Any]:
+    return {
+        "xdlc": facts.xdlc,
+        "vtcm_mb": facts.vtcm_mb,
+        "optimization_level": facts.optimization_level,
+        "num_hvx_threads": facts.num_hvx_threads,
+        "dlbc": facts.dlbc,
+        "graphs": {
+            name: {
+                "fingerprint": graph.fingerprint,
+                "source": graph.source,
+                "ops": None if graph.ops is None else list(graph.ops),
+            }
+            for name, graph in facts.graphs.items()
+        },
+    }
+
+
+def _cache(value: Any, where: str) -> CacheFacts:
+    entry = _typed(value, dict, "the entry", where)
+    graphs = _typed(entry.get("graphs"), dict, "'graphs'", where)
+    return CacheFacts(
+        {name: _graph(facts, f"{where}: graph {name!r}") for name, facts in graphs.items()},
+        vtcm_mb=_number(entry, "vtcm_mb", where),
+        optimization_level=_number(entry, "optimization_level", where),
+        num_hvx_threads=_number(entry, "num_hvx_threads", where),
+        dlbc=_typed(entry.get("dlbc"), bool, "'dlbc'", where),
+        xdlc=_typed(entry.get("xdlc"), str, "'xdlc'", where),
+    )
+
+
+def _graph(value: Any, where: str) -> GraphFacts:
+    entry = _typed(value, dict, "the entry", where)
+    fingerprint = _typed(entry.get("fingerprint"), str, "'fingerprint'", where)
+    if not _FINGERPRINT.fullmatch(fingerprint):
+        raise ContainerError(
+            f"has the fingerprint {fingerprint[:40]!r}, expected 32 hexadecimal digits", where=where, fix=_FIX
+        )
+    ops = entry.get("ops")
+    if ops is not None:
+        ops = tuple(_typed(name, str, "a name in 'ops'", where) for name in _typed(ops, list, "'ops'", where))
+    return GraphFacts(fingerprint, _typed(entry.get("source"), str, "'source'", where), ops)
+
+
+def _number(entry: Mapping[str, Any], key: str, where: str) -> int | None:
+    value = entry.get(key)
+    if value is None or (type(value) is int and 0 <= value < 1 << 32):
+        return value
+    raise ContainerError(f"has {value!r:.40} at {key!r}, expected a number or null", where=where, fix=_FIX)
+
+
+def _typed(value: Any, kind: type, what: str, where: str) -> Any:
+    if isinstance(value, kind):
+        return value
+    raise ContainerError(
+        f"has a {type(value).__name__} in the place of {what}, expected a {kind.__name__}",
+        where=where,
+        fix=_FIX,
+    )

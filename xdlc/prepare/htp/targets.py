@@ -1,0 +1,110 @@
+"""What is compiled for: SoCs or whole architectures, each with the compiler's options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdlc.errors import ConstraintError, UsageError
+from xdlc.runtime.htp import CompileOptions
+from xdlc.targets import Soc, all_socs, find_arch, find_soc
+
+# What the vendor's library takes where it is given an architecture and no SoC (SDK 2.51).
+_PICKED = {68: 30, 69: 36, 73: 43, 75: 57, 79: 69, 81: 87, 85: 103}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A SoC to compile for.
+
+    Attributes:
+        soc: The SoC.
+        options: The compiler's options for it.
+    """
+
+    soc: Soc
+    options: CompileOptions
+
+    @property
+    def name(self) -> str:
+        """Name of the SoC."""
+        return self.soc.name
+
+
+def targets(
+    socs: Sequence[str],
+    archs: Sequence[str | int],
+    *,
+    vtcm_override: int | None,
+    optimization_level: int,
+    num_hvx_threads: int | None,
+    htp_dlbc: bool,
+) -> list[Target]:
+    """Return what to compile for, by the SoCs' ids, whatever the order in which they are named.
+
+    A cache runs on SoCs of its architecture and later ones that have as much VTCM as it plans for.  One
+    for an architecture is therefore compiled for the SoC that the vendor's library itself picks for it,
+    but plans for the smallest VTCM of all its SoCs that are known: it runs on each of them, on the
+    larger ones slower than a cache of their own.
+
+    Args:
+        socs: Names or ids of SoCs.
+        archs: Architectures like ``v73`` or 73, instead of SoCs.
+        vtcm_override: VTCM in MB to plan for; 0 and None mean all that the SoC has.
+        optimization_level: 1 to 3.
+        num_hvx_threads: Threads of the vector unit.
+        htp_dlbc: Whether to compress feature maps in memory.
+
+    Raises:
+        UsageError: If one is not known, none or both kinds are given, or an option does not fit.
+        ConstraintError: If one has no HTP.
+    """
+    if archs and (socs or vtcm_override is not None):
+        other = "SoCs" if socs else "vtcm_override"
+        raise UsageError(
+            f"htp_archs and {other} are both given",
+            fix="name architectures for caches that run on all of their SoCs, or SoCs with a size of VTCM",
+        )
+    if not socs and not archs:
+        raise UsageError("no SoC is named", fix="name one or more, like sm8550,sm8650")
+    chosen = dict(_of_archs(archs)) if archs else dict(_of_socs(socs, vtcm_override))
+    return [
+        Target(soc, CompileOptions(vtcm_mb, optimization_level, num_hvx_threads, htp_dlbc))
+        for soc, vtcm_mb in sorted(chosen.items(), key=lambda item: item[0].id)
+    ]
+
+
+def _of_socs(names: Sequence[str], vtcm: int | None) -> Iterator[tuple[Soc, int]]:
+    for soc in map(find_soc, names):
+        if not soc.has_htp:
+            raise ConstraintError(
+                f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}",
+                fix="leave it out; HTP starts with v68",
+            )
+        if vtcm and soc.vtcm_mb and vtcm > soc.vtcm_mb:
+            raise UsageError(
+                f"vtcm_override asks for {vtcm} MB, {soc.name} has {soc.vtcm_mb} MB",
+                fix=f"give at most {soc.vtcm_mb}, or leave it out",
+            )
+        yield soc, vtcm or soc.vtcm_mb or 0
+
+
+def _of_archs(archs: Sequence[str | int]) -> Iterator[tuple[Soc, int | None]]:
+    for given in archs:
+        number = _number(given)
+        arch = find_arch(number)
+        if number not in _PICKED:
+            raise ConstraintError(
+                f"{arch.name} has no HTP: it is the architecture of an older DSP",
+                fix="leave it out; HTP starts with v68",
+            )
+        sizes = [soc.vtcm_mb for soc in all_socs() if soc.arch == number and soc.vtcm_mb]
+        yield find_soc(_PICKED[number]), min(sizes, default=None)
+
+
+def _number(given: str | int) -> int:
+    text = str(given).strip().lower().removeprefix("v")
+    if not (text.isascii() and text.isdecimal() and len(text) < 4):
+        known = ",".join(f"v{number}" for number in _PICKED)
+        raise UsageError(f"{given!r} is no architecture", fix=f"use names out of {known}")
+    return int(text)
