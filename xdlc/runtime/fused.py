@@ -9,6 +9,7 @@ convolution and Sigmoid, Gelu or Elu, or an addition and Relu, round between.
 from __future__ import annotations
 
 from xdlc.ir import NATIVE_PACKAGE, Model, Op, Tensor
+from xdlc.opdefs.operations import NEURON
 
 _WEIGHTED = ("Conv2d", "DepthWiseConv2d", "FullyConnected", "Batchnorm")
 _PRODUCERS = {"Prelu": _WEIGHTED, "HardSwish": _WEIGHTED, "Relu": ("Conv2d", "FullyConnected")}
@@ -40,6 +41,22 @@ def with_producer(source: Tensor, function: str) -> bool:
         and source.dtype.is_fixed
         and source.dtype.bits == 8
     )
+
+
+def reads_unrounded(op: Op) -> Tensor | None:
+    """Return the input that HTP, and so the host, does not round before an activation function, or None.
+
+    Such an op and the one before give the same together only if nothing comes between them.
+    """
+    if op.package != NATIVE_PACKAGE or not op.inputs or op.inputs[0] is None or not op.outputs:
+        return None
+    source = op.inputs[0]
+    function = op.type
+    if op.type == "ElementWiseNeuron":
+        number = op.param("operation")
+        function = NEURON[number] if isinstance(number, int) and 0 <= number < len(NEURON) else ""
+    same = function != "Prelu" and source.encoding == op.outputs[0].encoding
+    return source if not same and with_producer(source, function) else None
 
 
 def gate_of(op: Op) -> Tensor | None:

@@ -15,7 +15,7 @@ convolutions with strides keep the whole accumulator, and 15 bits of m:
 from __future__ import annotations
 
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.products import Multiply, Product, clipped, fifteen_bits
+from xdlc.runtime.products import Array, Multiply, Product, clipped, fifteen_bits
 
 _EXACT = 1 << 24
 """Whole numbers below this are float32 numbers."""
@@ -42,8 +42,7 @@ def narrow_results(b: Builder, held: Product, value: str, multiply: Multiply, *,
         steps = b.node("Mul", [steps, held.constant(b, fifteen_bits(multipliers), kind)])
         placed = b.node("Floor", [b.node("Add", [steps, b.constant(kind(0.5))])])
         return clipped(b, placed, kind, np.uint8)
-    unit = np.exp2(-4.0 - np.floor(np.log2(multipliers)))
-    factor = np.rint(multipliers * unit * 2.0**15) / 2.0**15
+    unit, factor = dropped(multipliers)
     if held.added.any():
         total = b.node("Add", [total, held.constant(b, held.added, kind)])
     steps = b.node("Floor", [b.node("Mul", [total, held.constant(b, 1 / unit, kind)])])
@@ -52,3 +51,11 @@ def narrow_results(b: Builder, held: Product, value: str, multiply: Multiply, *,
     if held.output_offset:
         placed = b.node("Add", [placed, b.constant(kind(-held.output_offset))])
     return clipped(b, placed, kind, np.uint8)
+
+
+def dropped(multipliers: Array) -> tuple[Array, Array]:
+    """Return g and M of the formula, per channel."""
+    import numpy as np
+
+    unit = np.exp2(-4.0 - np.floor(np.log2(multipliers)))
+    return unit, np.rint(multipliers * unit * 2.0**15) / 2.0**15

@@ -33,26 +33,32 @@ def write_sum(b: Builder, first: Tensor, second: Tensor, target: Tensor, order: 
         target: The sum.
         order: Axis order of the operands' values; None: each in its own.
     """
-    import math
-
     import numpy as np
 
-    entries = [tensor.encoding for tensor in (first, second)]
-    result = target.encoding
-    one, other = entries
-    if not (
-        isinstance(one, ScaleOffset) and isinstance(other, ScaleOffset) and isinstance(result, ScaleOffset)
-    ):
-        raise ValueError(f"{target.name!r} has no encoding")
-    ratios = one.scale / result.scale, other.scale / result.scale
-    unit = 2.0 ** (13 - math.floor(math.log2(sum(ratios))))
-    factors = [round(ratio * unit) for ratio in ratios]
-    constant = 256 * round((factors[0] * one.offset + factors[1] * other.offset) / 256)
+    factors, constant, shift = sum_factors(first, second, target)
+    unit, offset = 2.0**shift, _encoding(target).offset
     # Less than 24 bits each: all of this is exact in float32.
     parts = []
     for tensor, factor in zip((first, second), factors, strict=True):
         stored = b.read_stored_as(tensor, order or tuple(range(tensor.rank)))
         parts.append(b.node("Mul", [b.cast(stored, np.float32), b.constant(np.float32(factor / unit))]))
     total = b.node("Add", [b.node("Add", parts), b.constant(np.float32(constant / unit + 0.5))])
-    placed = b.node("Add", [b.node("Floor", [total]), b.constant(np.float32(-result.offset))])
+    placed = b.node("Add", [b.node("Floor", [total]), b.constant(np.float32(-offset))])
     b.write_stored(target, clipped(b, placed, np.float32, np.uint8), order or tuple(range(target.rank)))
+
+
+def sum_factors(first: Tensor, second: Tensor, target: Tensor) -> tuple[tuple[int, int], int, int]:
+    """Return P and Q, C, and k of the formula."""
+    import math
+
+    ratios = [_encoding(tensor).scale / _encoding(target).scale for tensor in (first, second)]
+    shift = 13 - math.floor(math.log2(sum(ratios)))
+    one, other = (round(ratio * 2.0**shift) for ratio in ratios)
+    constant = 256 * round((one * _encoding(first).offset + other * _encoding(second).offset) / 256)
+    return (one, other), constant, shift
+
+
+def _encoding(tensor: Tensor) -> ScaleOffset:
+    if not isinstance(tensor.encoding, ScaleOffset):
+        raise ValueError(f"{tensor.name!r} has no encoding")
+    return tensor.encoding

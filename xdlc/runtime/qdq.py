@@ -177,8 +177,45 @@ def rounded(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
 def bias(b: Builder, tensor: Tensor, source: Tensor, weight: Tensor, axis: int) -> str:
     """Return a bias for an op with integer kernels.
 
-    Those take the bias as int32 in steps of input scale times weight scale, whatever its own scale
-    is, so other biases are brought to that scale first.
+    Args:
+        b: The builder.
+        tensor: The bias, one number per output channel.
+        source: The op's input activation.
+        weight: Its weights.
+        axis: Output-channel axis of the weights.
+    """
+    import numpy
+
+    held = bias_steps(b, tensor, source, weight, axis)
+    if held is None:
+        return b.read(tensor)
+    stored, scale = held
+    name = b.initializer(tensor.name, ArrayData(stored))
+    zero = numpy.zeros(scale.shape, numpy.int32)
+    inputs = [name, b.constant(scale), b.constant(zero)]
+    return b.node("DequantizeLinear", inputs, axis=0 if numpy.ndim(scale) else None)
+
+
+def has_integer_kernel(b: Builder, source: Tensor, weight: Tensor) -> bool:
+    """Return whether onnxruntime multiplies an activation with static weights as integers."""
+    return (
+        b.is_rounded(source)
+        and has_form(source)
+        and isinstance(source.encoding, ScaleOffset)
+        and weight.is_static
+        and weight.dtype.is_fixed
+        and has_static_form(weight)
+        and max(source.dtype.bits, weight.dtype.bits) == 8
+    )
+
+
+def bias_steps(
+    b: Builder, tensor: Tensor, source: Tensor, weight: Tensor, axis: int
+) -> tuple[Any, Any] | None:
+    """Return a bias as int32 in steps of input scale times weight scale, and that scale.
+
+    Integer kernels take no other, whatever its own scale is, so other biases are brought to that scale.
+    None where there is no integer kernel, or the bias has no such form.
 
     Args:
         b: The builder.
@@ -189,34 +226,20 @@ def bias(b: Builder, tensor: Tensor, source: Tensor, weight: Tensor, axis: int) 
     """
     import numpy
 
-    real = b.read
-    integer_op = (
-        b.is_rounded(source)
-        and has_form(source)
-        and isinstance(source.encoding, ScaleOffset)
-        and weight.is_static
-        and weight.dtype.is_fixed
-        and has_static_form(weight)
-        and max(source.dtype.bits, weight.dtype.bits) == 8
-        and tensor.is_static
-    )
-    if not integer_op or not isinstance(source.encoding, ScaleOffset):
-        return real(tensor)
+    if not (has_integer_kernel(b, source, weight) and tensor.is_static):
+        return None
     steps = weight.encoding
     if isinstance(steps, AxisScaleOffset):
         if steps.axis != axis or len(steps.scales) != tensor.size:
-            return real(tensor)
+            return None
         weight_scale: Any = numpy.asarray(steps.scales, numpy.float32)
     else:
         weight_scale = numpy.float32(steps.scale)  # type: ignore[union-attr]
-    scale = numpy.float32(source.encoding.scale) * weight_scale
+    scale = numpy.float32(source.encoding.scale) * weight_scale  # type: ignore[union-attr]
     stored = numpy.rint(_steps(tensor, scale))
     if not numpy.all(numpy.isfinite(stored)) or numpy.any(numpy.abs(stored) >= 1 << 31):
-        return real(tensor)
-    name = b.initializer(tensor.name, ArrayData(stored.astype(numpy.int32)))
-    zero = numpy.zeros(scale.shape, numpy.int32)
-    inputs = [name, b.constant(scale), b.constant(zero)]
-    return b.node("DequantizeLinear", inputs, axis=0 if numpy.ndim(scale) else None)
+        return None
+    return stored.astype(numpy.int32), scale
 
 
 def _steps(bias: Tensor, scale: Any) -> Any:

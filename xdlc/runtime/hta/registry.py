@@ -40,6 +40,74 @@ class Step:
         """
         raise ContainerError(problem, where=self.where, fix="prepare the sections again with --enable_hta")
 
+    def ports(self, inputs: int, *dtypes: str, outputs: int = 1) -> None:
+        """Check how many values go in and out, and that all are of one of some types.
+
+        Raises:
+            ContainerError: If not.
+        """
+        found = len(self.inputs), len(self.outputs)
+        if found != (inputs, outputs):
+            self.fail(f"has {found[0]} inputs and {found[1]} outputs, takes {inputs} and gives {outputs}")
+        for array in (*self.inputs, *self.outputs):
+            if dtypes and array.dtype.name not in dtypes:
+                self.fail(f"computes on {', '.join(dtypes)}, a value is {array.dtype.name}")
+
+    def constant(
+        self, name: str, dtypes: str | tuple[str, ...], shape: tuple[int, ...] | None = None
+    ) -> Array:
+        """Return a constant that the instruction must have.
+
+        Args:
+            name: Its name.
+            dtypes: The types that it may have.
+            shape: The shape that it must have; default: any.
+
+        Raises:
+            ContainerError: If it is missing, or of another type or shape.
+        """
+        found = self.constants.get(name)
+        wanted = (dtypes,) if isinstance(dtypes, str) else dtypes
+        if found is None:
+            self.fail(f"has no constant {name!r}")
+        if found.dtype.name not in wanted or (shape is not None and found.shape != shape):
+            extents = "" if shape is None else f" of shape {list(shape)}"
+            self.fail(
+                f"has the constant {name!r} as {found.dtype.name} of shape {list(found.shape)}, "
+                f"should be {' or '.join(wanted)}{extents}"
+            )
+        return found
+
+    def number(self, name: str, low: int, high: int, *, default: int | None = None) -> int:
+        """Return a setting that is one integer from ``low`` to ``high``.
+
+        Raises:
+            ContainerError: If it is missing without default, a list, or out of range.
+        """
+        found = self.settings.get(name, default)
+        if not isinstance(found, int) or not low <= found <= high:
+            self.fail(f"has the setting {name!r} as {found}, should be a number from {low} to {high}")
+        return found
+
+    def numbers(self, name: str, count: int | None, low: int, high: int) -> tuple[int, ...]:
+        """Return a setting that is a list of integers from ``low`` to ``high``.
+
+        Args:
+            name: Its name.
+            count: How many there must be; None: any number.
+            low: The least that they may be.
+            high: The most.
+
+        Raises:
+            ContainerError: If it is missing, no list, of another length, or out of range.
+        """
+        found = self.settings.get(name)
+        if not isinstance(found, tuple) or (count is not None and len(found) != count):
+            self.fail(f"has the setting {name!r} as {found}, should be a list of {count or 'some'} numbers")
+        if not all(low <= item <= high for item in found):
+            self.fail(f"has the setting {name!r} as {list(found)}, should be from {low} to {high} each")
+        return found
+
 
 Kernel = Callable[[Step], Run]
 _kernels: dict[str, Kernel] = {}

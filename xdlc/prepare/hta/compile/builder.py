@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from xdlc.errors import ConstraintError
 from xdlc.ir import Graph, Op, ScaleOffset, Tensor
+from xdlc.runtime.builder import Builder
 from xdlc.runtime.hta.form import ALIGNMENT, Buffer, Constant, Instruction, Plan
 
 Array = Any  # numpy.ndarray
@@ -21,15 +23,23 @@ class PlanBuilder:
         graph: The section, a graph of its own.
         stated: Whether every value is rounded to its encoding, also where HTP rounds less or otherwise;
             the section must give what :func:`xdlc.runtime.lower.lower` of the same setting gives.
+        whole: The graph that the section was cut from: how a result is rounded depends on what reads it.
+
+    Attributes:
+        host: What the host asks when it lowers that graph.
+        done: Ops that are compiled already, with the op before.
     """
 
-    def __init__(self, graph: Graph, *, stated: bool = False) -> None:
+    def __init__(self, graph: Graph, *, stated: bool = False, whole: Graph | None = None) -> None:
         self.graph = graph
         self.stated = stated
+        self.host = Builder(whole or graph, quantized=True, stated=stated)
+        self.done: set[Op] = set()
         self._buffers: list[Buffer] = []
         self._places: dict[Tensor, int] = {}
         self._steps: list[Instruction] = []
         self._constants = bytearray()
+        self._known: dict[bytes, int] = {}
 
     def buffer(self, tensor: Tensor) -> int:
         """Return the position of a tensor's buffer, which is made when it is first asked for.
@@ -51,6 +61,10 @@ class PlanBuilder:
             scale, zero = (encoding.scale, encoding.offset) if isinstance(encoding, ScaleOffset) else (0.0, 0)
             self._places[tensor] = self._add(Buffer(tensor.name, tensor.shape, dtype, 0, scale, zero))
         return self._places[tensor]
+
+    def original(self, tensor: Tensor | None) -> Tensor | None:
+        """Return a tensor as it is in the graph that the section was cut from."""
+        return None if tensor is None else self.host.graph.tensors.get(tensor.name, tensor)
 
     def temporary(self, shape: Sequence[int], dtype: str) -> int:
         """Return the position of a new buffer for a value inside an op."""
@@ -81,10 +95,13 @@ class PlanBuilder:
     def _constant(self, array: Array) -> Constant:
         import numpy
 
-        self._constants += bytes(-len(self._constants) % ALIGNMENT)
-        offset = len(self._constants)
-        self._constants += numpy.ascontiguousarray(array).tobytes()
-        return Constant(tuple(array.shape), array.dtype.name, offset)
+        data = numpy.ascontiguousarray(array).tobytes()
+        key = hashlib.blake2b(data).digest()
+        if key not in self._known:
+            self._constants += bytes(-len(self._constants) % ALIGNMENT)
+            self._known[key] = len(self._constants)
+            self._constants += data
+        return Constant(tuple(array.shape), array.dtype.name, self._known[key])
 
     def finish(self) -> Plan:
         """Return the plan, every buffer in its place."""

@@ -1,0 +1,86 @@
+"""Plans of convolutions and fully connected ops give the host's integers, all of them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.hta_models import both, convolution, rows
+
+FORMS = ("channels", "signed", "unsigned", "zeros")
+BIASES = ("steps", "byte", "float", "none")
+seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
+pairs = st.tuples(st.integers(0, 3), st.integers(0, 3))
+
+
+def assert_same(graph, rng, *, stated=False):
+    found, expected = both(graph, rng, stated=stated)
+    np.testing.assert_array_equal(found["y"], expected["y"])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rng=seeds,
+    depthwise=st.booleans(),
+    taps=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    stride=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    dilation=st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    pads=st.tuples(pairs, pairs),
+    groups=st.integers(1, 3),
+    batch=st.integers(1, 2),
+    form=st.sampled_from(FORMS[:3]),
+    biased=st.sampled_from(BIASES),
+    stated=st.booleans(),
+)
+def test_a_convolution_of_8_bits(
+    rng, depthwise, taps, stride, dilation, pads, groups, batch, form, biased, stated
+):
+    graph = convolution(
+        rng,
+        "DepthWiseConv2d" if depthwise else "Conv2d",
+        channels=2 * groups,
+        units=2 * groups * (1 + depthwise),
+        groups=1 if depthwise else groups,
+        taps=taps,
+        stride=stride,
+        dilation=dilation,
+        pads=pads,
+        batch=batch,
+        form=form,
+        biased=biased,
+    )
+    assert_same(graph, rng, stated=stated)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    rng=seeds,
+    depthwise=st.booleans(),
+    taps=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    stride=st.integers(1, 2),
+    form=st.sampled_from(("channels", "signed")),
+    biased=st.sampled_from(("steps", "none")),
+)
+def test_a_convolution_of_16_bits(rng, depthwise, taps, stride, form, biased):
+    kind = "DepthWiseConv2d" if depthwise else "Conv2d"
+    options = dict(taps=taps, stride=(stride, stride), form=form, biased=biased, bits=16)
+    assert_same(convolution(rng, kind, channels=4, units=4, **options), rng)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    rng=seeds,
+    units=st.integers(1, 9),
+    form=st.sampled_from(FORMS[:3]),
+    biased=st.sampled_from(BIASES),
+    stated=st.booleans(),
+)
+def test_rows_of_8_bits(rng, units, form, biased, stated):
+    assert_same(rows(rng, units=units, form=form, biased=biased), rng, stated=stated)
+
+
+@pytest.mark.parametrize("shape", [(4, 30), (1, 2, 2, 30), (2, 60)])
+@pytest.mark.parametrize("bits", [8, 16])
+def test_rows_of_other_shapes(shape, bits):
+    rng = np.random.default_rng(5)
+    assert_same(rows(rng, shape=shape, bits=bits), rng)
