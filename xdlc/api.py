@@ -13,6 +13,7 @@ from xdlc.ir import Model
 
 if TYPE_CHECKING:
     from xdlc.converter.report import Report
+    from xdlc.prepare.htp import Prepared
 
 Array: TypeAlias = Any  # numpy.ndarray of any dtype
 PathLike: TypeAlias = "str | os.PathLike[str]"
@@ -130,18 +131,42 @@ def prepare(model: Model | PathLike, socs: Sequence[str], **options: Any) -> Mod
     Args:
         model: The model, or the path of a DLC.
         socs: SoC names such as ``sm8650``.
-        **options: Flags of ``xdlc-graph-prepare`` under their names: ``vtcm_override=4``...
+        **options: Flags of ``xdlc-graph-prepare`` under their names: ``vtcm_override=4``,
+            ``set_output_tensors=["a"]``...
 
     Raises:
-        UsageError: If a SoC or an option is not known.
+        UsageError: If a SoC, an option, or a name in an option is not known.
         BackendError: If the vendor's package is missing, or its compiler refuses the model.
     """
     from xdlc.prepare.htp import prepare as prepare_htp
 
-    _check_options("prepare", prepare_htp, options)
+    return prepare_htp(_to_prepare(model, socs, options), socs, **options)
+
+
+def prepare_all(model: Model | PathLike, socs: Sequence[str], **options: Any) -> Prepared:
+    """Do what ``prepare`` does, but return what failed beside what worked.
+
+    Raises:
+        UsageError: If a SoC, an option, or a name in an option is not known.
+        BackendError: If the vendor's package is missing.
+    """
+    from xdlc.prepare.htp import prepare_all as prepare_all_htp
+
+    return prepare_all_htp(_to_prepare(model, socs, options), socs, **options)
+
+
+def _to_prepare(model: Model | PathLike, socs: Sequence[str], options: dict[str, Any]) -> Model | PathLike:
+    """Take the options that change the model out of ``options`` and return the model so changed."""
+    from xdlc.prepare.edit import edit
+    from xdlc.prepare.htp import prepare_all as prepare_all_htp
+
+    changes = _keywords(edit)
+    _check_options("prepare", prepare_all_htp, options, more=changes)
     if isinstance(socs, str):
         raise UsageError(f"socs is the string {socs!r}", fix=f"give a list: socs=[{socs!r}]")
-    return prepare_htp(preparable(model), socs, **options)
+    given = {name: options.pop(name) for name in changes if name in options}
+    given = {name: value for name, value in given.items() if value}
+    return edit(executable(model), **given) if given else preparable(model)
 
 
 def run(
@@ -251,17 +276,19 @@ def _checked_dims(dims: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[i
 def _check_options(
     verb: str, function: Callable[..., Any], options: Mapping[str, Any], more: Sequence[str] = ()
 ) -> None:
-    import inspect
-
-    known = [
-        *more,
-        *(
-            name
-            for name, parameter in inspect.signature(function).parameters.items()
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        ),
-    ]
+    known = [*_keywords(function), *more]
     for name in options:
         if name not in known:
             hint = nearest_names(name, known) or f"options: {', '.join(known)}"
             raise UsageError(f"{verb} has no option {name!r}", fix=hint)
+
+
+def _keywords(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the options that a function takes by name only."""
+    import inspect
+
+    return [
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -274,15 +274,30 @@ def dims_by_name(
     Raises:
         click.BadParameter: If an extent is no whole number of at least 0, or a name comes twice.
     """
-    dims: dict[str, tuple[int, ...]] = {}
-    for name, extents in value:
+    return dims(value)
+
+
+def dims(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[int, ...]]:
+    """Return extents by name from pairs of a name and extents separated by commas.
+
+    Raises:
+        click.BadParameter: If an extent is no whole number of at least 0, or a name comes twice.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    for name, extents in pairs:
         parts = [part.strip() for part in extents.split(",")]
         if not all(part.isascii() and part.isdecimal() for part in parts):
             raise click.BadParameter(f"{extents!r} for {name!r} is not a list of extents like 1,3,224,224")
-        if name in dims:
+        if name in found:
             raise click.BadParameter(f"{name!r} is given twice")
-        dims[name] = tuple(int(part) for part in parts)
-    return dims
+        found[name] = tuple(int(part) for part in parts)
+    return found
+
+
+def notice(text: str) -> None:
+    """Tell the user what is good to know and no error, unless only errors are wanted."""
+    if not is_quiet():
+        click.echo(f"notice: {clean(text)}", err=True)
 
 
 class FilePath(click.Path):

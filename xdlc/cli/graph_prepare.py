@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,22 @@ import click
 
 from xdlc.cli import common
 
+DEFAULT_SOC = "sm8650"  # of the vendor's tool
+SEPARATE = "Repeat the flag, or separate with commas."
 
-@common.tool("xdlc-graph-prepare")
+
+def _switch(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a flag that takes a value as well, like ``--flag=true``, as the vendor's tool has them."""
+    return click.option(
+        name, type=bool, is_flag=False, flag_value=True, default=False, metavar="[true|false]", help=text
+    )
+
+
+@common.tool(
+    "xdlc-graph-prepare",
+    epilog="Flags that change outputs, types or extents change the network in the result too, so that graph "
+    "and caches agree.",
+)
 @click.option("--input_dlc", "source", type=common.INPUT_FILE, required=True, help="The DLC.")
 @click.option(
     "--output_dlc", "target", type=common.OUTPUT_FILE, help="The result.  [default: <input>_cached.dlc]"
@@ -19,15 +34,15 @@ from xdlc.cli import common
     "--htp_socs",
     "socs",
     callback=common.names,
-    required=True,
     metavar="SOC,SOC..",
-    help="SoCs to compile for, like sm8550,sm8650; one cache each.",
+    help=f"SoCs to compile for, like sm8550,sm8650; one cache each.  [default: {DEFAULT_SOC}]",
 )
 @click.option(
     "--vtcm_override",
     type=click.IntRange(min=0),
     metavar="MB",
-    help="Vector memory to plan for; less than the SoC has gives a cache that runs on smaller ones too.",
+    help="Vector memory to plan for; less than the SoC has gives a cache that runs on smaller ones too. "
+    "0 is all that it has.  [default: 0]",
 )
 @click.option(
     "--optimization_level",
@@ -39,11 +54,61 @@ from xdlc.cli import common
 @click.option(
     "--num_hvx_threads", type=click.IntRange(min=1), metavar="N", help="Vector threads.  [default: all]"
 )
-@click.option("--htp_dlbc", is_flag=True, help="Compress feature maps in memory.")
+@_switch("--htp_dlbc", "Compress feature maps in memory.")
 @click.option(
     "--overwrite_cache_records", is_flag=True, help="Compile again where an equal cache is there already."
 )
-def main(source: Path, target: Path | None, socs: tuple[str, ...], **options: Any) -> None:
+@click.option(
+    "--set_output_tensors",
+    multiple=True,
+    metavar="T1,T2",
+    help="Tensors that become the outputs, in the place of the graph's own; 'GRAPH T1,T2' for a graph that "
+    "is not the main one. What no output needs is left out.",
+)
+@click.option(
+    "--set_output_layers", multiple=True, metavar="OP1,OP2", help="The same, for all outputs of these ops."
+)
+@click.option(
+    "--input_list",
+    type=common.INPUT_FILE,
+    help="An input list, of which only the lines with names of ops (#) and of tensors (%) are read, as if "
+    "given to the two flags above.",
+)
+@click.option(
+    "--use_float_io",
+    is_flag=True,
+    help="Make quantized inputs and outputs float32; the graph converts them inside.",
+)
+@click.option(
+    "--buffer_data_type",
+    multiple=True,
+    metavar="NAME=TYPE",
+    help="Type of one input or output: float32, fixedPoint8 or fixedPoint16. " + SEPARATE,
+)
+@click.option(
+    "--input_name",
+    "input_names",
+    multiple=True,
+    metavar="NAME",
+    help="An input that gets other dimensions; goes with --input_dimensions, both repeatable.",
+)
+@click.option("--input_dimensions", "extents", multiple=True, metavar="D,D..", help="Its dimensions.")
+@_switch(
+    "--memorymapped_buffer_hint", "Accepted; changes nothing, for a device decides where its buffers are."
+)
+@click.option(
+    "--udo_package_path", metavar="LIBRARY", help="Not accepted yet: ops of packages run on the host only."
+)
+def main(
+    source: Path,
+    target: Path | None,
+    socs: tuple[str, ...],
+    input_names: tuple[str, ...],
+    extents: tuple[str, ...],
+    memorymapped_buffer_hint: bool,
+    udo_package_path: str | None,
+    **options: Any,
+) -> None:
     """Add compiled HTP caches to a DLC.
 
     They come from the vendor's own compiler, one for each SoC. Where some SoCs fail, the result has the
@@ -52,12 +117,23 @@ def main(source: Path, target: Path | None, socs: tuple[str, ...], **options: An
     from xdlc import api
     from xdlc.cli.inspection import caches
     from xdlc.errors import raise_all
-    from xdlc.prepare.htp import prepare_all
 
+    if udo_package_path is not None:
+        raise click.UsageError("--udo_package_path is not accepted yet: HTP caches hold QNN's own ops only.")
+    if len(input_names) != len(extents):
+        raise click.UsageError(
+            f"--input_name is given {len(input_names)} times, --input_dimensions {len(extents)} times: "
+            "each input needs both."
+        )
+    if memorymapped_buffer_hint:
+        common.notice("--memorymapped_buffer_hint changes nothing: the device decides where its buffers are")
+    if not socs:
+        common.notice(f"no SoC is named, {DEFAULT_SOC} is taken")
+        socs = (DEFAULT_SOC,)
+    dims = common.dims(zip(input_names, extents, strict=True))
     target = common.check_target(target or common.derived_path(source, "_cached.dlc"))
-    model = api.preparable(source)
     with common.progress("compiling", "SoC", len(socs)) as progress:
-        prepared = prepare_all(model, socs, progress=progress, **options)
+        prepared = api.prepare_all(source, socs, input_dimensions=dims, progress=progress, **options)
     if prepared.done:
         prepared.model.save(target)
         for cache in caches(prepared.model):

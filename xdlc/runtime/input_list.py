@@ -131,14 +131,7 @@ def read_input_list(path: Path, graph: Graph, *, native: bool = False) -> InputL
         UsageError: If it names no inference.
         ProblemList: With one problem for each wrong line or file, by line number.
     """
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise StorageError(
-            f"the input list cannot be read: {reason}", where=str(path), fix="check the path"
-        ) from error
-    ops, tensors, numbered = _split(text)
+    ops, tensors, numbered = _split(_text(path))
     lines: list[dict[str, InputFile]] = []
     problems: list[XdlcError] = []
     for number, line in numbered:
@@ -152,6 +145,25 @@ def read_input_list(path: Path, graph: Graph, *, native: bool = False) -> InputL
             "the input list names no inference", where=str(path), fix="give one line per inference"
         )
     return InputList(tuple(_grouped(lines, graph, str(path))), ops, tensors)
+
+
+def read_names(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the op names and the tensor names of a list; the inferences are not looked at.
+
+    Raises:
+        StorageError: If the list cannot be read.
+    """
+    return _split(_text(path))[:2]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise StorageError(
+            f"the input list cannot be read: {reason}", where=str(path), fix="check the path"
+        ) from error
 
 
 def _split(text: str) -> tuple[tuple[str, ...], tuple[str, ...], list[tuple[int, str]]]:

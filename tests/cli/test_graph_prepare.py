@@ -1,0 +1,92 @@
+"""``xdlc-graph-prepare``: what its flags change, and what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import xdlc
+from tests.htp_models import cnn, needs_htp
+from xdlc.cli import graph_prepare
+
+
+def invoke(*words: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(graph_prepare.main, [*map(str, words)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def dlc(tmp_path: Path) -> Path:
+    path = tmp_path / "net.dlc"
+    cnn(quantized=True).save(path)
+    return path
+
+
+def cached(path: Path) -> tuple[Any, list[Any]]:
+    model = xdlc.load(path.with_name("net_cached.dlc"))
+    return model, [graph for entry in model.metadata["cacheList"] for graph in entry["graphs"]]
+
+
+def names(ports: list[Any]) -> list[tuple[str, str]]:
+    return [(port["name"], port["dataType"]) for port in ports]
+
+
+@needs_htp
+def test_the_cache_and_the_network_have_the_outputs_asked_for(dlc: Path, tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("#poolmax2d_pool\n%relu\n")
+    words = [
+        "--set_output_tensors",
+        "cnn conv",
+        "--input_list",
+        tmp_path / "list.txt",
+        "--htp_socs",
+        "sm8650",
+    ]
+    invoke("--input_dlc", dlc, *words)
+    model, (graph,) = cached(dlc)
+    assert [tensor.name for tensor in model.main.outputs] == ["pool", "conv", "relu"]
+    assert sorted(names(graph["graphOutputs"])) == [
+        (name, "QNN_DATATYPE_UFIXED_POINT_8") for name in ("conv", "pool", "relu")
+    ]
+
+
+@needs_htp
+def test_float_ports_and_the_default_soc(dlc: Path) -> None:
+    result = invoke("--input_dlc", dlc, "--use_float_io", "--htp_dlbc", "true", "--vtcm_override", 0)
+    assert "notice: no SoC is named, sm8650 is taken" in result.stderr
+    _, (graph,) = cached(dlc)
+    assert names([*graph["graphInputs"], *graph["graphOutputs"]]) == [
+        ("x", "QNN_DATATYPE_FLOAT_32"),
+        ("y", "QNN_DATATYPE_FLOAT_32"),
+    ]
+    assert graph["graphBlobInfo"]["htpDlbc"]
+    assert graph["graphBlobInfo"]["vtcmSize"] == 8
+
+
+@needs_htp
+@pytest.mark.parametrize(("word", "on"), [("--htp_dlbc", True), ("--htp_dlbc=false", False)])
+def test_switches_take_a_value_or_none(dlc: Path, word: str, on: bool) -> None:
+    result = invoke("--input_dlc", dlc, word, "--memorymapped_buffer_hint=true", "--htp_socs", "sm8650")
+    assert "notice: --memorymapped_buffer_hint changes nothing" in result.stderr
+    assert bool(cached(dlc)[1][0]["graphBlobInfo"]["htpDlbc"]) is on
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--set_output_tensors", "pol,w"], "2 problem(s)"),
+        (["--set_output_layers", "conv2d"], "nearest: conv2d_conv"),
+        (["--buffer_data_type", "x=float16"], "unknown type 'float16'"),
+        (["--input_name", "x"], "--input_name is given 1 times, --input_dimensions 0 times"),
+        (["--input_name", "x", "--input_dimensions", "1,x"], "is not a list of extents like 1,3,224,224"),
+        (["--udo_package_path", "lib.so"], "--udo_package_path is not accepted yet"),
+    ],
+)
+def test_wrong_flags_are_said_before_anything_is_compiled(dlc: Path, words: list[str], said: str) -> None:
+    result = invoke("--input_dlc", dlc, "--htp_socs", "sm8650", *words, code=2)
+    assert said in " ".join(result.stderr.split())
+    assert [path.name for path in dlc.parent.iterdir()] == ["net.dlc"]

@@ -1,0 +1,74 @@
+"""Everything that changes a model before it is compiled, in one call."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from xdlc.container import caches, remove_caches
+from xdlc.ir import Model
+from xdlc.ir.fingerprint import fingerprint
+from xdlc.prepare.edit import ports
+from xdlc.prepare.edit.names import Names
+from xdlc.prepare.edit.outputs import set_outputs
+from xdlc.runtime.input_list import read_names
+
+AIP = ("aip.metadata", "xdlc.aip.metadata")
+
+
+def edit(
+    model: Model,
+    *,
+    set_output_tensors: Names = (),
+    set_output_layers: Names = (),
+    input_list: str | os.PathLike[str] | None = None,
+    use_float_io: bool = False,
+    buffer_data_type: Mapping[str, str] | Sequence[str] | str = (),
+    input_dimensions: Mapping[str, Sequence[int]] | None = None,
+) -> Model:
+    """Return a copy of the model with other extents, outputs and types at its ports, in this order.
+
+    What the copy computes is another network where something changed, so that compiled caches and HTA
+    sections of the one before are left out of it, with a warning.  Encodings stay.
+
+    Args:
+        model: The model.
+        set_output_tensors: Names of the tensors that become the outputs, in the place of those that the
+            graph has; ``"graph a,b"`` for those of a graph that is not the main one.
+        set_output_layers: Names of ops, all of whose outputs are meant.
+        input_list: An input list, of which only the names of ops (``#``) and of tensors (``%``) are read;
+            they add to the two above.
+        use_float_io: Whether quantized inputs and outputs, and those of other float types, become float32.
+        buffer_data_type: Type by name of an input or output, or texts like ``x=fixedPoint8``; see
+            :data:`xdlc.prepare.edit.ports.TYPES`.
+        input_dimensions: Shapes by input name.
+
+    Raises:
+        UsageError: If a name is not known, or what it names cannot be an output.
+        ConstraintError: If an op does not take the extents, or a port the type.
+        ProblemList: If several are wrong.
+        StorageError: If the input list cannot be read.
+    """
+    edited = model.clone()
+    layers, tensors = ((), ()) if input_list is None else read_names(Path(input_list))
+    set_outputs(edited, [set_output_tensors, tensors], [set_output_layers, layers])
+    types = buffer_data_type if isinstance(buffer_data_type, Mapping) else ports.parsed(buffer_data_type)
+    ports.set_types(edited, use_float_io, types)
+    _drop_stale(model, edited)
+    return edited
+
+
+def _drop_stale(model: Model, edited: Model) -> None:
+    """Leave out what was compiled for the network before."""
+    sections = [name for name in model.records if name.startswith(AIP)]
+    stale = [*(cache.name for cache in caches(model)), *sections]
+    if not stale or all(
+        fingerprint(graph) == fingerprint(edited.graphs[name]) for name, graph in model.graphs.items()
+    ):
+        return
+    remove_caches(edited)
+    for name in sections:
+        del edited.records[name]
+    warnings.warn(f"left out, for the network has been changed: {', '.join(stale)}", stacklevel=3)

@@ -1,0 +1,102 @@
+"""Other outputs for a graph than those that it has."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+from xdlc.errors import UsageError, XdlcError, raise_all
+from xdlc.ir import Graph, Model, Role, Tensor
+from xdlc.prepare.edit.names import Names, by_graph, callers, unknown
+
+
+def set_outputs(model: Model, tensors: Sequence[Names], layers: Sequence[Names]) -> None:
+    """Make the named tensors, and all that the named ops give, the outputs of their graphs.
+
+    They take the place of the outputs that a graph has; a graph of which nothing is named keeps its own.
+    Ops that nothing needs any more go, and with them the inputs that were read for their sake.  A
+    quantized tensor keeps its encoding.
+
+    Args:
+        model: The model; it is changed.
+        tensors: Names of tensors, in any number of forms.
+        layers: Names of ops, likewise.
+
+    Raises:
+        UsageError: If a name is not known, or the tensor cannot be an output; a ProblemList of all of them.
+    """
+    named = _named(model, tensors, layers)
+    for graph, wanted in named.items():
+        _replace(model.graphs[graph], wanted)
+
+
+def _named(model: Model, tensors: Sequence[Names], layers: Sequence[Names]) -> dict[str, list[Tensor]]:
+    problems: list[XdlcError] = []
+    found: dict[str, list[Tensor]] = {}
+    ops = {graph.name: {op.name: op for op in graph.ops} for graph in model.graphs.values()}
+    held = {name: graph.tensors for name, graph in model.graphs.items()}
+    inner = callers(model)
+    for name, names in by_graph(model, layers, ops):
+        for layer in names:
+            if layer in ops[name]:
+                found.setdefault(name, []).extend(ops[name][layer].outputs)
+            else:
+                problems.append(unknown(model.graphs[name], "op", layer, ops))
+    for name, names in by_graph(model, tensors, held):
+        graph = model.graphs[name]
+        for given in names:
+            if given not in graph.tensors:
+                problems.append(unknown(graph, "tensor", given, _computed(model)))
+                continue
+            tensor = graph.tensors[given]
+            reason = _reason_against(graph, tensor)
+            if reason is not None:
+                problems.append(reason)
+            found.setdefault(name, []).append(tensor)
+    problems += [
+        UsageError(
+            f"its outputs are what {inner[name]} gives, and cannot be others",
+            where=f"graph {name!r}",
+            fix="name tensors of a graph that no op runs",
+        )
+        for name in found
+        if name in inner
+    ]
+    raise_all(problems)
+    return {name: list(dict.fromkeys(wanted)) for name, wanted in found.items()}
+
+
+def _computed(model: Model) -> Mapping[str, list[str]]:
+    return {
+        name: [tensor.name for tensor in graph.tensors.values() if tensor.producer is not None]
+        for name, graph in model.graphs.items()
+    }
+
+
+def _reason_against(graph: Graph, tensor: Tensor) -> UsageError | None:
+    if tensor.producer is not None or graph.is_output(tensor):
+        return None
+    what = "a constant of the model" if tensor.is_static else "an input, which callers have already"
+    return UsageError(
+        f"tensor {tensor.name!r} cannot be an output: it is {what}",
+        where=f"graph {graph.name!r}",
+        fix="name a tensor that an op computes; xdlc-info lists them",
+    )
+
+
+def _replace(graph: Graph, wanted: list[Tensor]) -> None:
+    read = [tensor for tensor in graph.inputs if graph.consumers(tensor)]
+    for tensor in graph.outputs:
+        tensor.role = Role.INPUT if tensor in graph.inputs else Role.NATIVE
+    graph.outputs = []
+    for tensor in wanted:
+        graph.add_output(tensor)
+    graph.prune()
+    for tensor in read:
+        if not graph.consumers(tensor) and tensor.role is Role.INPUT:
+            graph.inputs.remove(tensor)
+            del graph.tensors[tensor.name]
+            warnings.warn(
+                f"graph {graph.name!r}: input {tensor.name!r} is left out: no output needs it any more",
+                stacklevel=2,
+            )

@@ -1,0 +1,259 @@
+"""Other types at the inputs and outputs of a graph, converted to and from what it computes in."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+
+from xdlc.errors import ConstraintError, UsageError, XdlcError, nearest_names, raise_all
+from xdlc.ir import Graph, Model, Op, Origin, Role, ScaleOffset, Tensor, make_op
+from xdlc.ir import dtype as dt
+from xdlc.ir.dtype import DType
+from xdlc.ir.stored import stored_limits
+from xdlc.prepare.edit.names import own_graphs
+
+TYPES = {"float32": dt.FLOAT32, "fixedPoint8": dt.UFIXED8, "fixedPoint16": dt.UFIXED16}
+"""The types that a port can be given, under the vendor's names."""
+_VIEWS = ("Reshape", "Transpose", "ExpandDims", "Squeeze")
+
+
+def set_types(model: Model, use_float_io: bool, buffer_data_type: Mapping[str, str]) -> None:
+    """Give inputs and outputs other types; their names, shapes and order stay.
+
+    A conversion is put behind each such input and in front of each such output: Quantize, Dequantize,
+    Convert or Cast.  A fixed-point type takes its range from the encoding that the port has, or that the
+    conversion next to it states.
+
+    Args:
+        model: The model; it is changed.
+        use_float_io: Whether all ports of numbers become float32: quantized ones and those of other
+            float types.
+        buffer_data_type: Type by name of the port, see ``TYPES``; goes before ``use_float_io``.
+
+    Raises:
+        UsageError: If a type or a name is not known.
+        ConstraintError: If a port cannot have the type: it holds integers, or has no range.
+        ProblemList: If several are wrong.
+    """
+    graphs = own_graphs(model)
+    problems = _checked(graphs, buffer_data_type)
+    raise_all(problems)
+    changed: set[str] = set()
+    for graph in graphs:
+        for tensor in (*graph.inputs, *graph.outputs):
+            given = buffer_data_type.get(tensor.name)
+            if given is None and not (use_float_io and (tensor.dtype.is_fixed or tensor.dtype.is_float)):
+                continue
+            flag = "buffer_data_type" if given else "use_float_io"
+            try:
+                if _set_type(graph, tensor, TYPES[given or "float32"], flag):
+                    changed.add(tensor.name if given else flag)
+            except XdlcError as problem:
+                problems.append(problem)
+    raise_all(problems)
+    for name in buffer_data_type:
+        if name not in changed:
+            warnings.warn(f"buffer_data_type: {name!r} is {buffer_data_type[name]} already", stacklevel=3)
+    if use_float_io and "use_float_io" not in changed:
+        warnings.warn("use_float_io changes nothing: no other input or output is quantized", stacklevel=3)
+
+
+def parsed(given: Sequence[str] | str) -> dict[str, str]:
+    """Return types by name from texts like ``x=float32`` or ``x=float32,y=fixedPoint8``.
+
+    Example:
+        >>> parsed(["x=float32,y=fixedPoint8"])
+        {'x': 'float32', 'y': 'fixedPoint8'}
+
+    Raises:
+        UsageError: If a text has another form, or names a port twice.
+    """
+    found: dict[str, str] = {}
+    for text in [given] if isinstance(given, str) else given:
+        for part in filter(None, re.split(r"[,\s]+", text)):
+            name, mark, kind = part.rpartition("=")
+            if not mark or not name:
+                raise UsageError(
+                    f"buffer_data_type {part!r} is not of the form name=type",
+                    fix="write for instance x=float32",
+                )
+            if found.setdefault(name, kind) != kind:
+                raise UsageError(f"buffer_data_type gives {name!r} two types: {found[name]} and {kind}")
+    return found
+
+
+def _checked(graphs: Sequence[Graph], types: Mapping[str, str]) -> list[XdlcError]:
+    ports = [tensor.name for graph in graphs for tensor in (*graph.inputs, *graph.outputs)]
+    problems: list[XdlcError] = []
+    for name, kind in types.items():
+        if kind not in TYPES:
+            fix = nearest_names(kind, TYPES) or f"use one of {', '.join(TYPES)}"
+            problems.append(UsageError(f"buffer_data_type gives {name!r} the unknown type {kind!r}", fix=fix))
+        if name not in ports:
+            fix = nearest_names(name, ports) or f"inputs and outputs: {', '.join(ports)}"
+            problems.append(UsageError(f"buffer_data_type names {name!r}, no input or output", fix=fix))
+    return problems
+
+
+def _set_type(graph: Graph, port: Tensor, wanted: DType, flag: str) -> bool:
+    if port in graph.inputs and port in graph.outputs:
+        raise ConstraintError(
+            f"{port.name!r} is input and output at once, so that no conversion fits between",
+            where=f"graph {graph.name!r}",
+            fix="leave its type as it is",
+        )
+    if not (port.dtype.is_fixed or port.dtype.is_float):
+        raise ConstraintError(
+            f"{port.name!r} holds {port.dtype}: no numbers that {wanted} could stand for",
+            where=f"graph {graph.name!r}",
+            fix="leave its type as it is",
+        )
+    if _is_already(port, wanted):
+        return False
+    encoding = _encoding(graph, port, wanted) if wanted.is_fixed else None
+    inner = Tensor(
+        graph.unique_name(f"{port.name}_{port.dtype.name}"),
+        port.shape,
+        port.dtype,
+        port.encoding,
+        dynamic_axes=port.dynamic_axes,
+    )
+    reason = f"{flag}: callers have {port.name!r} as {wanted}, the graph as {port.dtype}"
+    if port in graph.inputs:
+        _behind_input(graph, port, inner, (wanted, encoding), reason)
+    else:
+        _before_output(graph, port, inner, (wanted, encoding), reason)
+    return True
+
+
+def _is_already(port: Tensor, wanted: DType) -> bool:
+    if wanted.is_float:
+        return port.dtype is wanted
+    return port.dtype.is_fixed and port.dtype.bits == wanted.bits
+
+
+_Form = tuple[DType, "ScaleOffset | None"]
+
+
+def _behind_input(graph: Graph, port: Tensor, inner: Tensor, form: _Form, reason: str) -> None:
+    readers = graph.consumers(port)
+    (port.dtype, port.encoding) = form
+    graph.add_tensor(inner)
+    for op in readers:
+        graph.set_inputs(op, [inner if tensor is port else tensor for tensor in op.inputs])
+    made = _conversion(graph, port, inner, reason)
+    first = next(graph.ops, None)
+    graph.append(made) if first is None else graph.insert_before(first, made)
+    for op in readers:
+        if op.type == "Quantize" and _form(op.outputs[0]) == form and not graph.is_output(op.outputs[0]):
+            graph.replace(op.outputs[0], port)
+            graph.remove(op)
+    if not graph.consumers(inner):
+        graph.remove(made)
+
+
+def _before_output(graph: Graph, port: Tensor, inner: Tensor, form: _Form, reason: str) -> None:
+    producer = port.producer
+    if producer is None:
+        raise ConstraintError(f"nothing computes output {port.name!r}", where=f"graph {graph.name!r}")
+    readers = graph.consumers(port)
+    graph.set_output(producer, producer.outputs.index(port), inner)
+    (port.dtype, port.encoding) = form
+    for op in readers:
+        graph.set_inputs(op, [inner if tensor is port else tensor for tensor in op.inputs])
+    graph.append(_conversion(graph, inner, port, reason))
+    source = producer.inputs[0] if producer.type == "Dequantize" else None
+    if source is not None and _form(source) == form:
+        _take_over(graph, source, port)
+
+
+def _form(tensor: Tensor) -> tuple[DType, object]:
+    return tensor.dtype, tensor.encoding
+
+
+def _take_over(graph: Graph, source: Tensor, port: Tensor) -> None:
+    """Let what computes a fixed-point tensor give the output of that form instead, if it may."""
+    again, producer = port.producer, source.producer
+    if again is None or producer is None or graph.is_output(source):
+        return
+    graph.unlink(again)
+    graph.replace(source, port)
+    graph.set_output(producer, producer.outputs.index(source), port)
+    graph.prune()
+
+
+def _conversion(graph: Graph, source: Tensor, target: Tensor, reason: str) -> Op:
+    kind = {
+        (False, True): "Quantize",
+        (True, False): "Dequantize",
+        (True, True): "Convert",
+        (False, False): "Cast",
+    }[source.dtype.is_fixed, target.dtype.is_fixed]
+    return make_op(
+        graph,
+        kind,
+        [source],
+        [target],
+        name=f"{kind.lower()}_{_port(source, target).name}",
+        origin=Origin((), reason),
+    )
+
+
+def _port(source: Tensor, target: Tensor) -> Tensor:
+    return source if source.role is Role.INPUT else target
+
+
+def _encoding(graph: Graph, port: Tensor, wanted: DType) -> ScaleOffset:
+    """Return the encoding of a fixed-point port: the range that is known of it, in other steps."""
+    held = port if port.dtype.is_fixed else _quantized(graph, port)
+    if held is None or not isinstance(held.encoding, ScaleOffset):
+        raise ConstraintError(
+            f"{port.name!r} is {port.dtype}, and nothing in the model states its range",
+            where=f"graph {graph.name!r}",
+            fix=f"quantize the model first, or leave {port.name!r} in {port.dtype}",
+        )
+    if held.dtype is wanted:
+        return held.encoding
+    return _in_other_steps(held, held.encoding, wanted)
+
+
+def _in_other_steps(held: Tensor, encoding: ScaleOffset, wanted: DType) -> ScaleOffset:
+    """Return an unsigned encoding of the range of a tensor, zero kept exact."""
+    low, high = ((bound + encoding.offset) * encoding.scale for bound in stored_limits(held))
+    low, high = min(low, 0.0), max(high, 0.0)
+    steps = wanted.limits[1]
+    scale = (high - low) / steps
+    if not 0 < scale < math.inf:
+        raise ConstraintError(
+            f"the encoding has the scale {encoding.scale:g}, which spans no range",
+            where=f"tensor {held.name!r}",
+            fix="quantize the model again",
+        )
+    return ScaleOffset(scale, round(low / scale))
+
+
+def _quantized(graph: Graph, port: Tensor) -> Tensor | None:
+    """Return the fixed-point tensor that holds the numbers of a float port, also with views between."""
+    if port in graph.inputs:
+        found = list(_quantized_readers(graph, port))
+        forms = {None if held is None else (held.dtype, held.encoding) for held in found}
+        return found[0] if len(forms) == 1 else None
+    held: Tensor | None = port
+    while held is not None and held.producer is not None and held.producer.type in (*_VIEWS, "Dequantize"):
+        is_end = held.producer.type == "Dequantize"
+        held = held.producer.inputs[0]
+        if is_end:
+            return held
+    return None
+
+
+def _quantized_readers(graph: Graph, tensor: Tensor) -> Iterator[Tensor | None]:
+    pending = [tensor]
+    while pending:
+        for op in graph.consumers(pending.pop()):
+            if op.type in _VIEWS:
+                pending += op.outputs
+            else:
+                yield op.outputs[0] if op.type == "Quantize" else None
