@@ -125,12 +125,12 @@ def export_encodings(model: Model | PathLike, path: PathLike, version: str = "1.
     return save_encodings(executable(model), path, version)
 
 
-def prepare(model: Model | PathLike, socs: Sequence[str], **options: Any) -> Model:
+def prepare(model: Model | PathLike, socs: Sequence[str] = (), **options: Any) -> Model:
     """Return a copy of the model with one compiled HTP cache for each SoC.
 
     Args:
         model: The model, or the path of a DLC.
-        socs: SoC names such as ``sm8650``.
+        socs: SoC names such as ``sm8650``; none if ``htp_archs`` are given.
         **options: Flags of ``xdlc-graph-prepare`` under their names: ``vtcm_override=4``,
             ``set_output_tensors=["a"]``...
 
@@ -143,7 +143,7 @@ def prepare(model: Model | PathLike, socs: Sequence[str], **options: Any) -> Mod
     return prepare_htp(_to_prepare(model, socs, options), socs, **options)
 
 
-def prepare_all(model: Model | PathLike, socs: Sequence[str], **options: Any) -> Prepared:
+def prepare_all(model: Model | PathLike, socs: Sequence[str] = (), **options: Any) -> Prepared:
     """Do what ``prepare`` does, but return what failed beside what worked.
 
     Raises:

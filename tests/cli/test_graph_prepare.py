@@ -90,3 +90,26 @@ def test_wrong_flags_are_said_before_anything_is_compiled(dlc: Path, words: list
     result = invoke("--input_dlc", dlc, "--htp_socs", "sm8650", *words, code=2)
     assert said in " ".join(result.stderr.split())
     assert [path.name for path in dlc.parent.iterdir()] == ["net.dlc"]
+
+
+@needs_htp
+def test_each_soc_is_accounted_for(dlc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = invoke("--input_dlc", dlc, "--htp_archs", "v75")
+    assert "cache htp.cache.sm8650.0: SM8650, v75" in first.stdout
+    assert first.stdout.splitlines()[0].endswith("bytes, compiled")
+    floating = dlc.with_name("float.dlc")
+    cnn(quantized=False).save(floating)
+    words = ["--input_dlc", floating, "--output_dlc", dlc.with_name("out.dlc")]
+    result = invoke(*words, "--htp_socs", "sm8650,sxr1230p", code=5)
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("cache htp.cache.sm8650.0")
+    assert lines[0].endswith(", compiled")
+    assert lines[1] == "no cache for sxr1230p: failed"
+    assert "does not compute in FP16" in result.stderr
+    again = invoke("--input_dlc", dlc.with_name("out.dlc"), "--htp_socs", "sm8650")
+    assert again.stdout.splitlines()[0].endswith(", kept")
+
+
+def test_architectures_exclude_socs(dlc: Path) -> None:
+    result = invoke("--input_dlc", dlc, "--htp_socs", "sm8650", "--htp_archs", "v73", code=2)
+    assert "htp_archs and SoCs are both given" in result.stderr

@@ -147,6 +147,37 @@ def progress(title: str, unit: str, total: int) -> Iterator[Callable[[int], None
         yield advance
 
 
+Tell = Callable[[str, str], None]
+
+
+@contextmanager
+def outcomes(title: str, unit: str, total: int) -> Iterator[tuple[Tell, dict[str, str]]]:
+    """Give a callback for parts of the work and what becomes of them, and what it was told last of each.
+
+    ``started`` is no outcome yet.  A bar on a terminal shows the number of outcomes and the latest one.
+    """
+    found: dict[str, str] = {}
+    bar: Any = None
+    if not is_quiet() and sys.stderr.isatty():
+        from tqdm import tqdm
+
+        bar = tqdm(desc=title, unit=unit, total=total, delay=1, leave=False, file=sys.stderr)
+
+    def tell(part: str, state: str) -> None:
+        if state == "started":
+            return
+        found[part] = state
+        if bar is not None:
+            bar.set_postfix_str(f"{part} {state}", refresh=False)
+            bar.update()
+
+    try:
+        yield tell, found
+    finally:
+        if bar is not None:
+            bar.close()
+
+
 def _draw_no_steps(_title: str, _done: int, _total: int) -> None:
     pass
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from xdlc.cli import common
+
+if TYPE_CHECKING:
+    from xdlc.ir import Model
 
 DEFAULT_SOC = "sm8650"  # of the vendor's tool
 SEPARATE = "Repeat the flag, or separate with commas."
@@ -38,6 +41,12 @@ def _switch(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..
     help=f"SoCs to compile for, like sm8550,sm8650; one cache each.  [default: {DEFAULT_SOC}]",
 )
 @click.option(
+    "--htp_archs",
+    callback=common.names,
+    metavar="ARCH,ARCH..",
+    help="Architectures instead of SoCs, like v68,v73; one cache each, which runs on all SoCs of it.",
+)
+@click.option(
     "--vtcm_override",
     type=click.IntRange(min=0),
     metavar="MB",
@@ -56,7 +65,7 @@ def _switch(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..
 )
 @_switch("--htp_dlbc", "Compress feature maps in memory.")
 @click.option(
-    "--overwrite_cache_records", is_flag=True, help="Compile again where an equal cache is there already."
+    "--overwrite_cache_records", is_flag=True, help="Compile again what is there already, whoever made it."
 )
 @click.option(
     "--set_output_tensors",
@@ -103,6 +112,7 @@ def main(
     source: Path,
     target: Path | None,
     socs: tuple[str, ...],
+    htp_archs: tuple[str, ...],
     input_names: tuple[str, ...],
     extents: tuple[str, ...],
     memorymapped_buffer_hint: bool,
@@ -115,7 +125,6 @@ def main(
     caches of the others, and the exit code says so.
     """
     from xdlc import api
-    from xdlc.cli.inspection import caches
     from xdlc.errors import raise_all
 
     if udo_package_path is not None:
@@ -127,16 +136,33 @@ def main(
         )
     if memorymapped_buffer_hint:
         common.notice("--memorymapped_buffer_hint changes nothing: the device decides where its buffers are")
-    if not socs:
+    if not socs and not htp_archs:
         common.notice(f"no SoC is named, {DEFAULT_SOC} is taken")
         socs = (DEFAULT_SOC,)
     dims = common.dims(zip(input_names, extents, strict=True))
     target = common.check_target(target or common.derived_path(source, "_cached.dlc"))
-    with common.progress("compiling", "SoC", len(socs)) as progress:
-        prepared = api.prepare_all(source, socs, input_dimensions=dims, progress=progress, **options)
+    with common.outcomes("compiling", "SoC", len(socs or htp_archs)) as (tell, found):
+        prepared = api.prepare_all(
+            source, socs, htp_archs=htp_archs, input_dimensions=dims, tell=tell, **options
+        )
+    for text in prepared.notices:
+        common.notice(text)
+    for line in _summary(prepared.model, found):
+        click.echo(line)
     if prepared.done:
         prepared.model.save(target)
-        for cache in caches(prepared.model):
-            click.echo(f"cache {cache['record']}: {cache['soc']}, {cache['arch']}, {cache['bytes']} bytes")
         click.echo(f"written: {target}")
     raise_all(prepared.problems)
+
+
+def _summary(model: Model, outcomes: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each cache in the result, and for each SoC that has none."""
+    from xdlc.cli.inspection import caches
+
+    for cache in caches(model):
+        outcome = outcomes.get(cache["soc"].lower(), "there before")
+        facts = f"{cache['soc']}, {cache['arch']}, {cache['bytes']} bytes"
+        yield f"cache {cache['record']}: {facts}, {outcome}"
+    for soc, outcome in outcomes.items():
+        if outcome == "failed":
+            yield f"no cache for {soc}: {outcome}"
