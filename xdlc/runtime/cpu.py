@@ -68,7 +68,6 @@ class CpuSession:
                 observer=observer,
                 stated=plain or (isinstance(graph, Model) and came_quantized(graph)),
             )
-        self._inputs = {tensor.name: tensor for tensor in self.graph.inputs}
 
     def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
         """Return the outputs by tensor name.
@@ -82,7 +81,7 @@ class CpuSession:
             UsageError: If an input is missing, unknown, or has another shape or type.
             BackendError: If onnxruntime fails, or a loop takes longer than its time-out.
         """
-        given = self._feeds(feeds)
+        given = feeds_of(self.graph, feeds)
         results = self._plan.run(list(given.values()), Watch(self._timeout))
         named = zip(self._plan.outputs, results, strict=True)
         return {name: self._result(name, array, native) for name, array in named}
@@ -95,26 +94,37 @@ class CpuSession:
             return to_stored(array, tensor)
         return array.astype(tensor.dtype.numpy) if tensor.dtype.name == "bfloat16" else array
 
-    def _feeds(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        problems: list[XdlcError] = []
-        given: dict[str, Array] = {}
-        where = f"graph {self.graph.name!r}"
-        for name in feeds:
-            if name not in self._inputs:
-                hint = nearest_names(name, self._inputs) or f"inputs: {', '.join(self._inputs)}"
-                problems.append(UsageError(f"has no input {name!r}", where=where, fix=hint))
-        for name, tensor in self._inputs.items():
-            if name not in feeds:
-                fix = f"give an array of shape {list(tensor.shape)}, {tensor.dtype}"
-                problems.append(UsageError(f"input {name!r} is missing", where=where, fix=fix))
-                continue
-            try:
-                given[name] = feed(tensor, feeds[name])
-            except XdlcError as error:
-                error.where = f"{where}: input {name!r}"
-                problems.append(error)
-        raise_all(problems)
-        return given
+
+def feeds_of(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Return what the engine takes for each input of a graph, by name.
+
+    Args:
+        graph: The graph.
+        feeds: What ``feed`` takes for each input.
+
+    Raises:
+        UsageError: If an input is missing, unknown, or has another shape or type; a ProblemList of several.
+    """
+    problems: list[XdlcError] = []
+    given: dict[str, Array] = {}
+    inputs = {tensor.name: tensor for tensor in graph.inputs}
+    where = f"graph {graph.name!r}"
+    for name in feeds:
+        if name not in inputs:
+            hint = nearest_names(name, inputs) or f"inputs: {', '.join(inputs)}"
+            problems.append(UsageError(f"has no input {name!r}", where=where, fix=hint))
+    for name, tensor in inputs.items():
+        if name not in feeds:
+            fix = f"give an array of shape {list(tensor.shape)}, {tensor.dtype}"
+            problems.append(UsageError(f"input {name!r} is missing", where=where, fix=fix))
+            continue
+        try:
+            given[name] = feed(tensor, feeds[name])
+        except XdlcError as error:
+            error.where = f"{where}: input {name!r}"
+            problems.append(error)
+    raise_all(problems)
+    return given
 
 
 def feed(tensor: Tensor, value: Array) -> Array:

@@ -7,16 +7,28 @@ public API in child processes only (see docs/adr/0006).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from xdlc.ir import Graph, MappedData, MappedFile, Model, TensorData
 from xdlc.runtime.htp.options import CompileOptions
-from xdlc.runtime.htp.process import Child, ask, stored_model
+from xdlc.runtime.htp.process import Child, ask, judged, stored_model
+from xdlc.runtime.htp.refused import Refused
 from xdlc.runtime.htp.serving import Served
 
-__all__ = ["CompileOptions", "Compiled", "build_id", "compile_for", "run", "run_cache", "validate"]
+__all__ = [
+    "CompileOptions",
+    "Compiled",
+    "Refused",
+    "build_id",
+    "compile_for",
+    "refusals",
+    "run",
+    "run_cache",
+    "validate",
+]
 
 Array = Any  # numpy.ndarray
 ModelOrPath = Model | Graph | str | os.PathLike[str]
@@ -56,6 +68,31 @@ def validate(
     """
     with Child() as child:
         _ask(child, model, soc, timeout, command="validate", skip=list(skip))
+
+
+def refusals(
+    model: ModelOrPath,
+    soc: str,
+    *,
+    timeout: float = 600,
+    skip: Sequence[tuple[str, str]] = (),
+    name: str | None = None,
+) -> list[Refused]:
+    """Return the ops of every graph that HTP refuses, under the names that they have in its form.
+
+    Args:
+        model: A model, a graph, or the path of a DLC.
+        soc: Name of the SoC to ask for.
+        timeout: Seconds to wait.
+        skip: Names of graph and op of the ops not to ask about.
+        name: What messages call the model; default: its path.
+
+    Raises:
+        BackendError: If the library is missing, unknown, or fails.
+    """
+    with Child() as child, _request(model, soc, name) as (request, place):
+        given = {**request, "command": "validate", "skip": list(skip)}
+        return judged(given, **place, timeout=timeout, child=child)[1]
 
 
 def build_id(*, timeout: float = 60) -> str:
@@ -153,15 +190,18 @@ def run_cache(
 def _ask(
     child: Child, model: ModelOrPath, soc: str, timeout: float, *, name: str | None = None, **request: Any
 ) -> dict[str, Any]:
+    with _request(model, soc, name) as (given, place):
+        return ask({**request, **given}, **place, timeout=timeout, child=child)
+
+
+@contextmanager
+def _request(
+    model: ModelOrPath, soc: str, name: str | None
+) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
+    """Give what every request about a model says, and what messages about it say."""
     from xdlc.targets import find_soc
 
     target = find_soc(soc)
     where = name or ("model" if isinstance(model, Model | Graph) else os.fspath(model))
     with stored_model(model) as path:
-        return ask(
-            {**request, "model": str(path), "soc_id": target.id},
-            where=where,
-            soc=target.name,
-            timeout=timeout,
-            child=child,
-        )
+        yield {"model": str(path), "soc_id": target.id}, {"where": where, "soc": target.name}

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from typing import Any
 from xdlc import errors
 from xdlc.errors import (
     BackendError,
-    ConstraintError,
     ProblemList,
     StorageError,
     XdlcError,
@@ -25,7 +24,7 @@ from xdlc.errors import (
 )
 from xdlc.ir import Graph, Model
 from xdlc.runtime.htp.library import library_folder
-from xdlc.runtime.htp.refusals import explain, lacking
+from xdlc.runtime.htp.refused import Refused, in_words
 
 _TAIL = 400
 
@@ -195,9 +194,25 @@ def ask(
         ProblemList: If it refuses several.
         BackendError: If the library fails otherwise, is missing or unknown.
     """
+    answer, refused = judged(request, where=where, soc=soc, timeout=timeout, child=child)
+    place = f"{where}: {soc}"
+    noticed = [_error(words) for words in answer.get("problems", ())]
+    for problem in noticed:
+        problem.where = f"{place}: {problem.where}"
+    raise_all([*noticed, *in_words(refused, place)], where=place)
+    return answer
+
+
+def judged(
+    request: Mapping[str, Any], *, where: str, soc: str, timeout: float, child: Child
+) -> tuple[dict[str, Any], list[Refused]]:
+    """Run a request that validates ops first; return its answer and the ops that HTP refuses.
+
+    Takes and raises what ``ask`` does, but for refused ops.
+    """
     library_folder()
     crashed: list[tuple[str, str]] = list(request.get("skip", ()))
-    problems: list[XdlcError] = []
+    refused: list[Refused] = []
     current = {**request, "skip": crashed}
     while True:
         try:
@@ -209,56 +224,10 @@ def ask(
                 raise
             crashed.append((found[0], found[1]))
             current = {**current, "command": "validate"}
-            problems.append(
-                ConstraintError(
-                    death.problem,
-                    where=_op_place(where, soc, *found),
-                    fix="leave out or rewrite this op",
-                    node=found[1],
-                    op=found[2],
-                )
-            )
+            refused.append(Refused(*found, death.problem, "leave out or rewrite this op"))
             continue
         except XdlcError as error:
             for problem in each_problem(error):
                 problem.where = ": ".join([where, soc, *([problem.where] if problem.where else [])])
             raise
-        noticed = [_error(words) for words in answer.get("problems", ())]
-        for problem in noticed:
-            problem.where = f"{where}: {soc}: {problem.where}"
-        problems += [*noticed, *_refusals(answer.get("refused", ()), where, soc)]
-        raise_all(problems, where=f"{where}: {soc}")
-        return answer
-
-
-def _refusals(refused: Sequence[Mapping[str, Any]], where: str, soc: str) -> list[XdlcError]:
-    """One problem for each op, but a single one for all ops whose number format the SoC lacks."""
-    problems: list[XdlcError] = []
-    needing: dict[str, list[tuple[str, str, str]]] = {}
-    for refusal in refused:
-        place = _op_place(where, soc, refusal["graph"], refusal["op"], refusal["type"])
-        lacks = lacking(refusal["log"])
-        if lacks is None:
-            problem, fix = explain(refusal["type"], refusal["code"], refusal["log"])
-            problems.append(
-                ConstraintError(problem, where=place, fix=fix, node=refusal["op"], op=refusal["type"])
-            )
-        else:
-            needing.setdefault(lacks, []).append((place, refusal["op"], refusal["type"]))
-    for lacks, users in needing.items():
-        place, op, kind = users[0]
-        others = " and others" if len(users) > 1 else ""
-        problems.append(
-            ConstraintError(
-                f"this SoC's HTP does not compute in {lacks}, which {len(users)} op(s) need",
-                where=place + others,
-                fix="quantize the model, or choose a SoC that takes float graphs",
-                node=op + others,
-                op=kind + others,
-            )
-        )
-    return problems
-
-
-def _op_place(where: str, soc: str, graph: str, op: str, kind: str) -> str:
-    return f"{where}: {soc}: graph {graph!r}: op {op!r} ({kind})"
+        return answer, [*refused, *map(Refused.of, answer.get("refused", ()))]

@@ -1,0 +1,112 @@
+"""Divides a graph into parts that one device takes and the rest: as few parts as there can be."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from xdlc.ir import Graph, Op, Tensor
+
+
+def stages(graph: Graph, taken: Collection[Op]) -> dict[Op, int]:
+    """Return for each op that is taken the number of its part.
+
+    An op waits for a further part only if a path from a taken op to it leads through one that is not.
+    No division has fewer parts, and in none can a path leave a part and enter it again: numbers never fall
+    along a path, and rise where it comes back from an op that is not taken.
+
+    Args:
+        graph: The graph.
+        taken: The ops that the device takes.
+    """
+    found: dict[Op, int] = {}
+    left: dict[Op, int] = {}
+    for op in graph.ops:
+        before = [tensor.producer for tensor in op.inputs if tensor is not None]
+        inner = max((found[held] for held in before if held in found), default=-1)
+        outer = max((left[held] for held in before if held in left), default=-1)
+        if op in taken:
+            found[op] = max(inner, outer + 1)
+        else:
+            left[op] = max(inner, outer)
+    return found
+
+
+def settle(graph: Graph, numbers: dict[Op, int]) -> None:
+    """Move ops to later parts where no more bytes cross between parts for it.
+
+    Args:
+        graph: The graph.
+        numbers: The number of each taken op's part; changed in place.
+    """
+    for op in reversed(list(graph.ops)):
+        if op not in numbers or any(graph.is_output(tensor) for tensor in op.outputs):
+            continue
+        readers = [reader for tensor in op.outputs for reader in graph.consumers(tensor)]
+        if not readers or not all(reader in numbers for reader in readers):
+            continue
+        now, later = numbers[op], min(numbers[reader] for reader in readers)
+        if later == now:
+            continue
+        before = _crossing(graph, op, numbers)
+        numbers[op] = later
+        if _crossing(graph, op, numbers) > before:
+            numbers[op] = now
+
+
+def _crossing(graph: Graph, op: Op, numbers: dict[Op, int]) -> int:
+    """Return the bytes of those tensors around an op that cross from a part to elsewhere."""
+    tensors = {tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None and not tensor.is_static}
+    return sum(tensor.nbytes for tensor in tensors if leaves(graph, tensor, numbers))
+
+
+def leaves(graph: Graph, tensor: Tensor, numbers: dict[Op, int]) -> bool:
+    """Return whether a tensor is made in a part and read outside of it, by the caller or by an op."""
+    if tensor.producer is None or tensor.producer not in numbers:
+        return False
+    own = numbers[tensor.producer]
+    return graph.is_output(tensor) or any(
+        numbers.get(reader, -1) != own for reader in graph.consumers(tensor)
+    )
+
+
+def crossings(graph: Graph, numbers: dict[Op, int]) -> list[Tensor]:
+    """Return what an op of a part makes and an op outside of this part reads, in the order of the ops."""
+    return [
+        tensor
+        for op in graph.ops
+        if op in numbers
+        for tensor in op.outputs
+        if any(numbers.get(reader, -1) != numbers[op] for reader in graph.consumers(tensor))
+    ]
+
+
+def components(graph: Graph, numbers: dict[Op, int]) -> list[list[Op]]:
+    """Return the ops of the parts in pieces: ops of one part that hand values on or read the same ones."""
+    boss: dict[Op, Op] = {op: op for op in numbers}
+
+    def root(op: Op) -> Op:
+        while boss[op] is not op:
+            boss[op] = op = boss[boss[op]]
+        return op
+
+    for group in _neighbours(graph, numbers):
+        first, *others = group
+        for op in others:
+            boss[root(op)] = root(first)
+    pieces: dict[Op, list[Op]] = {}
+    for op in graph.ops:
+        if op in numbers:
+            pieces.setdefault(root(op), []).append(op)
+    return list(pieces.values())
+
+
+def _neighbours(graph: Graph, numbers: dict[Op, int]) -> Iterable[list[Op]]:
+    for tensor in graph.tensors.values():
+        if tensor.is_static:
+            continue
+        users = [*([tensor.producer] if tensor.producer is not None else []), *graph.consumers(tensor)]
+        by_part: dict[int, list[Op]] = {}
+        for op in users:
+            if op in numbers:
+                by_part.setdefault(numbers[op], []).append(op)
+        yield from by_part.values()

@@ -1,0 +1,79 @@
+"""Whether a part of a graph is worth going over to HTP and back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from xdlc.ir import Graph, Op, Tensor
+from xdlc.opdefs.macs import macs
+from xdlc.prepare.htp.grouping import components, settle, stages
+
+CALL = 1 << 16
+"""What starting a part costs, in bytes that go over to HTP: about what takes as long to copy."""
+_VIEWS = frozenset(("Reshape", "Squeeze", "ExpandDims"))
+
+
+def work(op: Op) -> int:
+    """Return the operations of an op: its multiply-accumulates, or else one for each result."""
+    return 0 if op.type in _VIEWS else macs(op) or sum(tensor.size for tensor in op.outputs)
+
+
+def divide(graph: Graph, taken: Collection[Op]) -> tuple[dict[Op, int], list[Op]]:
+    """Return the number of the part of each op that HTP gets, and the ops that are not worth it.
+
+    Pieces that do fewer operations than bytes have to cross between CPU and HTP for them go to the CPU, and
+    so do parts that do not make up for starting them besides.  If that would be all of them, all stay.
+
+    Args:
+        graph: The graph.
+        taken: The ops that HTP takes.
+    """
+    kept = set(taken)
+    numbers = _parts(graph, kept)
+    while True:
+        poor = _poor(graph, numbers)
+        if not poor:
+            break
+        kept.difference_update(poor)
+        numbers = _parts(graph, kept)
+    if not kept:
+        kept, numbers = set(taken), _parts(graph, taken)
+    return numbers, [op for op in graph.ops if op in taken and op not in kept]
+
+
+def _parts(graph: Graph, taken: Collection[Op]) -> dict[Op, int]:
+    numbers = stages(graph, taken)
+    settle(graph, numbers)
+    return numbers
+
+
+def _poor(graph: Graph, numbers: dict[Op, int]) -> list[Op]:
+    """Return the ops of pieces that are not worth it, or else of the part that is worth least."""
+    gains: dict[int, int] = {}
+    members: dict[int, list[Op]] = {}
+    poor: list[Op] = []
+    for piece in components(graph, numbers):
+        gain = sum(map(work, piece)) - _over(graph, piece, numbers)
+        if gain < 0:
+            poor += piece
+        gains[numbers[piece[0]]] = gains.get(numbers[piece[0]], 0) + gain
+        members.setdefault(numbers[piece[0]], []).extend(piece)
+    if poor or not gains:
+        return poor
+    least = min(gains, key=lambda number: (gains[number], number))
+    return members[least] if gains[least] < CALL else []
+
+
+def _over(graph: Graph, piece: Iterable[Op], numbers: dict[Op, int]) -> int:
+    """Return the bytes that go over from the CPU to a piece and back."""
+    read: set[Tensor] = set()
+    given: set[Tensor] = set()
+    for op in piece:
+        read.update(tensor for tensor in op.inputs if tensor is not None and not tensor.is_static)
+        given.update(
+            tensor
+            for tensor in op.outputs
+            if graph.is_output(tensor) or any(reader not in numbers for reader in graph.consumers(tensor))
+        )
+    come = (tensor for tensor in read if tensor.producer is None or tensor.producer not in numbers)
+    return sum(tensor.nbytes for tensor in (*come, *given))
