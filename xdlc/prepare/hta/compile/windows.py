@@ -1,0 +1,53 @@
+"""The windows of pools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xdlc.errors import ConstraintError
+from xdlc.ir import Op, Tensor
+from xdlc.runtime import args
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Settings of a pool over images.
+
+    Attributes:
+        size: Rows and columns.
+        stride: Steps between windows.
+        pads: Padding above, left, below and right.
+    """
+
+    size: list[int]
+    stride: list[int]
+    pads: list[int]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of instructions; padding behind the input follows from the output's extents."""
+        return {"size": self.size, "stride": self.stride, "start": self.pads[:2]}
+
+    def covers(self, source: Tensor, target: Tensor) -> bool:
+        """Return whether there is one window, which is the whole image."""
+        return (
+            tuple(self.size) == source.shape[1:-1] and not any(self.pads) and set(target.shape[1:-1]) == {1}
+        )
+
+
+def windows_of(op: Op, source: Tensor, target: Tensor) -> Windows:
+    """Return the windows of a pool.
+
+    Raises:
+        ConstraintError: If one lies wholly in the padding.
+    """
+    held = Windows(args.integers(op, "filter_size", 2), args.integers(op, "stride", 2), args.pads(op, 2))
+    for axis in (0, 1):
+        last = (target.shape[1 + axis] - 1) * held.stride[axis] - held.pads[axis]
+        if held.pads[axis] >= held.size[axis] or last >= source.shape[1 + axis]:
+            raise ConstraintError(
+                f"has windows along axis {1 + axis} that hold nothing of its input",
+                fix="leave the op out of the HTA partition",
+            )
+    return held

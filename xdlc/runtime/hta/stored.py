@@ -1,0 +1,83 @@
+"""What kernels ask about stored integers, and the step from sums to them.
+
+Sums are int64.  Where the host adds or multiplies in single precision, a kernel keeps 24 significant bits
+of each result, as ``kept`` does, so that the plan has the host's roundings and with them its integers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdlc.runtime.hta.registry import Step
+
+Array = Any  # numpy.ndarray
+LARGEST = 1 << 61
+"""Sums stay below this."""
+
+
+def is_unsigned(array: Array) -> bool:
+    """Return whether an array may hold stored integers of activations."""
+    return array.dtype.name in ("uint8", "uint16")
+
+
+def count_of(array: Array) -> int:
+    """Return how many integers an array's type has."""
+    return 1 << (8 * int(array.dtype.itemsize))
+
+
+def broadcast(step: Step) -> list[Array]:
+    """Return the inputs of an instruction as views of its output's shape.
+
+    Raises:
+        ContainerError: If one does not broadcast to it.
+    """
+    import numpy as np
+
+    (target,) = step.outputs
+    try:
+        return [np.broadcast_to(source, target.shape) for source in step.inputs]
+    except ValueError:
+        shapes = " and ".join(str(list(source.shape)) for source in step.inputs)
+        step.fail(f"cannot broadcast {shapes} to {list(target.shape)}")
+
+
+def kept(values: Array) -> Array:
+    """Return int64 numbers rounded to 24 significant bits, ties to even.
+
+    Example:
+        >>> import numpy
+        >>> (kept(numpy.array([1 << 25, (1 << 25) + 2, (1 << 25) + 3])) - (1 << 25)).tolist()
+        [0, 0, 4]
+    """
+    import numpy as np
+
+    return values.astype(np.float32).astype(np.int64)  # the conversion rounds so
+
+
+def bounds(step: Step, rows: int | None = None) -> Array:
+    """Return constant ``bounds``: ascending numbers, one fewer than the output's type has integers.
+
+    What a sum is stored as is the number of bounds that it reaches.
+
+    Args:
+        step: The instruction.
+        rows: How many lists of bounds there must be; None: the one list, not in a table.
+
+    Raises:
+        ContainerError: If they are missing, of another shape, or do not ascend.
+    """
+    import numpy as np
+
+    (target,) = step.outputs
+    if not is_unsigned(target):
+        step.fail(f"stores {target.dtype}, should be uint8 or uint16")
+    columns = count_of(target) - 1
+    held = step.constant("bounds", "int64", (columns,) if rows is None else (rows, columns))
+    if np.any(held[..., 1:] < held[..., :-1]):
+        step.fail("has bounds that do not ascend")
+    return held
+
+
+def place(sums: Array, limits: Array, target: Array) -> None:
+    """Write for each sum the number of limits that it reaches."""
+    target[...] = limits.searchsorted(sums, side="right")
