@@ -157,9 +157,9 @@ def main(
 
 def _summary(model: Model, outcomes: Mapping[str, str]) -> Iterator[str]:
     """Yield a line for each cache in the result, and for each SoC that has none."""
-    from xdlc.cli.inspection import caches
+    from xdlc.cli.cache_inspection import cache_records
 
-    for cache in caches(model):
+    for cache in cache_records(model):
         outcome = outcomes.get(cache["soc"].lower(), "there before")
         facts = f"{cache['soc']}, {cache['arch']}, {cache['bytes']} bytes"
         yield f"cache {cache['record']}: {facts}, {outcome}"

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from xdlc.cli import common
+from xdlc.cli.text import clean
 
 
 @common.tool("xdlc-info")
@@ -15,9 +16,30 @@ from xdlc.cli import common
 @click.option("-b", "--brief", is_flag=True, help="Leave the table of ops out.")
 @click.option("-d", "--encodings", is_flag=True, help="Show the encoding of every tensor.")
 @click.option("-t", "--trace", is_flag=True, help="Show the source nodes that each op comes from.")
+@click.option(
+    "--caches", "only_caches", is_flag=True, help="Show the compiled caches only, and where they are usable."
+)
+@click.option(
+    "--device",
+    "devices",
+    callback=common.names,
+    metavar="SOC,SOC..",
+    help="With --caches: SoCs to judge the caches for.  [default: those they were compiled for]",
+)
+@click.option(
+    "--sdk", metavar="VERSION", help="With --caches: SDK of the devices.  [default: installed here]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with everything.")
 def main(
-    file: Path | None, input_dlc: Path | None, brief: bool, encodings: bool, trace: bool, as_json: bool
+    file: Path | None,
+    input_dlc: Path | None,
+    brief: bool,
+    encodings: bool,
+    trace: bool,
+    only_caches: bool,
+    devices: tuple[str, ...],
+    sdk: str | None,
+    as_json: bool,
 ) -> None:
     """Show what a DLC holds.
 
@@ -27,6 +49,11 @@ def main(
     source = file or input_dlc
     if source is None or (file and input_dlc):
         raise click.UsageError("name one DLC.")
+    if not only_caches and (devices or sdk):
+        raise click.UsageError("--device and --sdk go with --caches.")
+    if only_caches:
+        _show_caches(source, devices, sdk, as_json)
+        return
     from xdlc import api
     from xdlc.cli.inspection import inspect
     from xdlc.cli.report import report
@@ -38,4 +65,21 @@ def main(
         click.echo(json.dumps(found, indent=2))
         return
     for line in report(found, ops=not brief, encodings=encodings, trace=trace):
+        click.echo(line)
+
+
+def _show_caches(source: Path, devices: tuple[str, ...], sdk: str | None, as_json: bool) -> None:
+    from xdlc import api
+    from xdlc.cli.cache_inspection import cache_records, cache_table
+    from xdlc.cli.cache_report import cache_lines, table_lines
+
+    model = api.load(source)
+    found = {"file": str(source), "caches": cache_records(model), **cache_table(model, devices, sdk)}
+    if as_json:
+        import json
+
+        click.echo(json.dumps(found, indent=2))
+        return
+    click.echo(f"file  {clean(source)}")
+    for line in (*cache_lines(found["caches"]), *table_lines(found)):
         click.echo(line)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from xdlc import opdefs
+from xdlc.cli.cache_inspection import cache_records
 from xdlc.container.raw_files import recipes
 from xdlc.ir import (
     AxisScaleOffset,
@@ -41,7 +42,7 @@ def inspect(model: Model, path: Path) -> dict[str, Any]:
         "history": model.metadata.get("history", []),
         "graphs": [_graph(graph, layouts) for graph in model.graphs.values()],
         "source_nodes": source_nodes(model),
-        "caches": caches(model),
+        "caches": cache_records(model),
         "aip": aip_records(model),
         "records": [
             {"name": name, "bytes": data.nbytes}
@@ -185,57 +186,6 @@ def _param(param: Param) -> Any:
     return {"dtype": param.dtype.name, "shape": list(param.shape)}
 
 
-def caches(model: Model) -> list[dict[str, Any]]:
-    """Return what is known of each HTP cache: from its description in the metadata, and its size."""
-    described = {
-        entry["cacheName"]: entry
-        for entry in model.metadata.get("cacheList", [])
-        if isinstance(entry, dict) and isinstance(entry.get("cacheName"), str)
-    }
-    names = [name for name in model.records if name.startswith(_CACHE)]
-    return [_cache(name, described.get(name), model) for name in [*names, *sorted({*described} - {*names})]]
-
-
-def _cache(name: str, entry: Mapping[str, Any] | None, model: Model) -> dict[str, Any]:
-    parts = name.split(".")
-    record = model.records.get(name)
-    found: dict[str, Any] = {
-        "record": name,
-        "soc": parts[2].upper() if len(parts) > 2 else "?",
-        "bytes": None if record is None else record.nbytes,
-        "described": entry is not None,
-    }
-    if entry is None:
-        return found
-    blob = _dict(entry.get("contextMetadata"))
-    arch = blob.get("dspArch")
-    graphs = [_dict(graph) for graph in _list(entry.get("graphs"))]
-    facts = [_dict(graph.get("graphBlobInfo")) for graph in graphs]
-    return found | {
-        "arch": f"v{arch}" if arch is not None else None,
-        "soc_id": entry.get("socModel"),
-        "build": entry.get("buildId"),
-        "vtcm_mb": sorted({fact["vtcmSize"] for fact in facts if isinstance(fact.get("vtcmSize"), int)}),
-        "graphs": [
-            {
-                "name": graph.get("graphName"),
-                "inputs": [_cached_tensor(tensor) for tensor in _list(graph.get("graphInputs"))],
-                "outputs": [_cached_tensor(tensor) for tensor in _list(graph.get("graphOutputs"))],
-            }
-            for graph in graphs
-        ],
-    }
-
-
-def _cached_tensor(tensor: Any) -> dict[str, Any]:
-    held = _dict(tensor)
-    return {
-        "name": held.get("name"),
-        "shape": held.get("dimensions"),
-        "dtype": str(held.get("dataType", "")).removeprefix("QNN_DATATYPE_"),
-    }
-
-
 def aip_records(model: Model) -> list[dict[str, Any]]:
     """Return the HTA records: version, compiler, and which layers each section runs."""
     from xdlc.container.aip import parse_aip
@@ -265,11 +215,3 @@ def aip_records(model: Model) -> list[dict[str, Any]]:
                 }
             )
     return found
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

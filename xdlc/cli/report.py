@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from xdlc.cli import text
+from xdlc.cli.cache_inspection import NO_CLOCK
+from xdlc.cli.cache_report import cache_lines
 from xdlc.cli.contract import port_lines, raw_lines
 from xdlc.cli.text import WIDTH
 
 NATIVE = "qti.aisw"
-NO_CLOCK = "1980-01-01 00:00:00"  # the earliest time a zip file can have: of files without clock times
 _SHOWN_AS_HISTORY = ("-command", "converter-version")
 
 
@@ -33,7 +34,7 @@ def report(found: dict[str, Any], *, ops: bool, encodings: bool, trace: bool) ->
     if not found["graphs"]:
         yield ""
         yield "no graph: the container holds records only"
-    yield from _caches(found["caches"])
+    yield from cache_lines(found["caches"])
     yield from _aip(found["aip"])
     if found["records"]:
         yield ""
@@ -143,40 +144,6 @@ def _tensor(tensor: dict[str, Any] | None, encodings: bool) -> tuple[str, ...]:
     if encodings and "encoding" in tensor:
         words.append(text.encoding(tensor["encoding"]))
     return (f"{text.short(text.clean(tensor['name']), 44):<44}", " ".join(words))
-
-
-def _caches(caches: list[dict[str, Any]]) -> Iterator[str]:
-    if not caches:
-        return
-    yield ""
-    yield "HTP caches"
-    for cache in caches:
-        held = "missing from the file" if cache["bytes"] is None else text.size(cache["bytes"])
-        yield f"  {text.clean(cache['record'])}"
-        if not cache["described"]:
-            yield f"    {held}; not in the metadata, so the vendor's runtime does not find it"
-            continue
-        vtcm = "/".join(map(str, cache["vtcm_mb"])) or "?"
-        yield from text.columns(
-            [
-                ("SoC", f"{text.clean(cache['soc'])} (id {text.clean(cache['soc_id'])})"),
-                ("arch", f"{text.clean(cache['arch'])}, VTCM {vtcm} MB"),
-                ("size", held),
-                ("build", text.clean(cache["build"])),
-            ]
-        )
-        for graph in cache["graphs"]:
-            rows = [
-                (side, text.short(text.clean(t["name"])), f"{text.clean(t['dtype'])} {_extents(t['shape'])}")
-                for side, tensors in (("input", graph["inputs"]), ("output", graph["outputs"]))
-                for t in tensors
-            ]
-            yield f"    graph {text.clean(graph['name'])}"
-            yield from text.columns(rows, " " * 6)
-
-
-def _extents(shape: Any) -> str:
-    return "x".join(text.clean(extent) for extent in shape) if isinstance(shape, list) else "?"
 
 
 def _aip(records: list[dict[str, Any]]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from ctypes import POINTER, byref, c_void_p
 from typing import Any
 
+from xdlc.container.cache_entry import vendor_name
 from xdlc.errors import BackendError
 from xdlc.ir import DType
 from xdlc.ir import dtype as dt
@@ -20,7 +21,6 @@ from xdlc.runtime.htp.library import dotted, load_system
 
 _TENSOR_TYPES = ("APP_WRITE", "APP_READ", "APP_READWRITE", "NATIVE", "STATIC", "NULL")
 _MB = 1 << 20
-_KINDS = {"int": "INT", "uint": "UINT", "float": "FLOAT", "sfixed": "SFIXED_POINT", "ufixed": "UFIXED_POINT"}
 
 
 class BinaryDescription:
@@ -168,22 +168,12 @@ def _tensor(tensor: st.QnnTensor) -> dict[str, Any]:
         "name": _text(tensor.name),
         "type": f"QNN_TENSOR_TYPE_{_TENSOR_TYPES[tensor.type]}",
         "dataFormat": "QNN_TENSOR_DATA_FORMAT_FLAT_BUFFER",
-        "dataType": _type_name(tensor_dtype(tensor)),
+        "dataType": vendor_name(tensor_dtype(tensor)),
         "rank": tensor.rank,
         "dimensions": list(shape(tensor)),
         "memType": "QNN_TENSORMEMTYPE_RAW",
         "quantizeParams": _quantize_params(tensor),
     }
-
-
-def _type_name(dtype: DType) -> str:
-    if dtype is dt.BFLOAT16:
-        return "QNN_DATATYPE_BFLOAT_16"
-    if dtype is dt.BOOL8:
-        return "QNN_DATATYPE_BOOL_8"
-    if dtype.kind not in _KINDS:
-        return "QNN_DATATYPE_UNDEFINED"
-    return f"QNN_DATATYPE_{_KINDS[dtype.kind]}_{dtype.bits}"
 
 
 def _quantize_params(tensor: st.QnnTensor) -> dict[str, Any]:

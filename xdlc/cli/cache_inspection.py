@@ -1,0 +1,145 @@
+"""What a DLC's compiled caches are, and where they run, as plain JSON-like values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from xdlc.container import cache_facts
+from xdlc.container.cache_entry import CachedGraph, CachedTensor, read_entry
+from xdlc.container.cache_facts import CacheFacts
+from xdlc.container.caches import SHARED, Cache, caches
+from xdlc.errors import ConstraintError, ContainerError
+from xdlc.ir import Model
+from xdlc.targets import Soc
+
+NO_CLOCK = "1980-01-01 00:00:00"
+"""The earliest time a zip file can have: of files without clock times."""
+
+
+def cache_records(model: Model) -> list[dict[str, Any]]:
+    """Return what is known of each HTP cache: from its description, from what xdlc noted, and its size."""
+    facts: dict[str, CacheFacts] = {}
+    damage = None
+    try:
+        facts = cache_facts.read(model)
+    except ContainerError as error:
+        damage = f"what xdlc noted about the caches {error.problem}"
+    return [_record(cache, model, facts.get(cache.name), damage) for cache in caches(model)]
+
+
+def _record(cache: Cache, model: Model, facts: CacheFacts | None, damage: str | None) -> dict[str, Any]:
+    parts = cache.name.split(".")
+    shared = _shared_weights(cache.name, model)
+    found: dict[str, Any] = {
+        "record": cache.name,
+        "soc": parts[2].upper() if len(parts) > 2 else "?",
+        "bytes": None if cache.data is None else cache.data.nbytes,
+        "described": cache.entry is not None,
+        "problem": cache.problem,
+        "shared_weights": shared,
+    }
+    if cache.entry is None:
+        return found
+    entry = read_entry(cache.entry)
+    made = entry.time if entry.time and not entry.time.startswith(NO_CLOCK) else None
+    found |= {
+        "arch": None if entry.arch is None else f"v{entry.arch}",
+        "soc_id": entry.soc_id,
+        "build": entry.build,
+        "core_api": entry.core_api,
+        "backend_api": entry.backend_api,
+        "blob_version": entry.blob_version,
+        "blob_bytes": entry.blob_bytes,
+        "made": made,
+        "vtcm_mb": sorted({graph.vtcm_mb for graph in entry.graphs if graph.vtcm_mb is not None}),
+        "noted": _noted(facts),
+        "graphs": [_graph(graph, facts) for graph in entry.graphs],
+    }
+    return found | ({"notes_damaged": damage} if damage else {})
+
+
+def _shared_weights(name: str, model: Model) -> list[dict[str, Any]]:
+    children = [
+        child
+        for item in model.metadata.get("relations", ())
+        if item.get("parentRecordName") == name
+        for child in item.get("childRecordNames", ())
+        if child.startswith(SHARED)
+    ]
+    held = {child: model.records.get(child) for child in dict.fromkeys(children)}
+    return [{"record": child, "bytes": data.nbytes if data else None} for child, data in held.items()]
+
+
+def _noted(facts: CacheFacts | None) -> dict[str, Any] | None:
+    """Return what xdlc noted when it made the cache: its version and the options asked for."""
+    if facts is None:
+        return None
+    options = ("vtcm_mb", "optimization_level", "num_hvx_threads", "dlbc")
+    return {"xdlc": facts.xdlc, **{key: getattr(facts, key) for key in options}}
+
+
+def _graph(graph: CachedGraph, facts: CacheFacts | None) -> dict[str, Any]:
+    found = asdict(graph) | {
+        "inputs": list(map(_tensor, graph.inputs)),
+        "outputs": list(map(_tensor, graph.outputs)),
+    }
+    noted = facts.graphs.get(graph.name) if facts is not None and graph.name is not None else None
+    if noted is not None:
+        found |= {
+            "hash": noted.fingerprint,
+            "source": noted.source,
+            "ops": None if noted.ops is None else list(noted.ops),
+        }
+    return found
+
+
+def _tensor(tensor: CachedTensor) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": tensor.name,
+        "shape": None if tensor.shape is None else list(tensor.shape),
+        "dtype": tensor.dtype,
+    }
+    if tensor.scale is not None:
+        found["encoding"] = {"kind": "tensor", "scale": tensor.scale, "offset": tensor.offset}
+    return found
+
+
+def cache_table(model: Model, devices: Sequence[str], sdk: str | None = None) -> dict[str, Any]:
+    """Return whether each cache still fits the model, and where it is usable.
+
+    Args:
+        model: The model.
+        devices: Names of SoCs; none stands for those that the caches were compiled for.
+        sdk: Version of the devices' SDK; default: that of the vendor's package installed here.
+
+    Raises:
+        UsageError: If a SoC or the version is not known.
+    """
+    from xdlc.runtime.htp.verdict import table
+
+    socs, without = _socs(model, devices)
+    rows = table(model, socs, sdk=sdk)
+    return {
+        "devices": [soc.name for soc in socs],
+        "without_htp": without,
+        "verdicts": [verdict.words() for verdict in rows],
+    }
+
+
+def _socs(model: Model, devices: Sequence[str]) -> tuple[list[Soc], list[str]]:
+    """Return the SoCs to judge for, each once, and why others are left out."""
+    from xdlc.runtime.htp.verdict import device_soc, soc_of
+
+    if not devices:
+        made_for = (soc_of(cache, read_entry(cache.entry)) for cache in caches(model))
+        return list(dict.fromkeys(soc for soc in made_for if soc is not None and soc.has_htp)), []
+    socs: dict[Soc, None] = {}
+    without: dict[str, None] = {}
+    for name in devices:
+        try:
+            socs[device_soc(name)] = None
+        except ConstraintError as error:
+            without[error.problem] = None
+    return list(socs), list(without)

@@ -1,0 +1,205 @@
+"""What an entry of ``cacheList`` says of its cache, read with suspicion.
+
+Entries are JSON that anybody can write.  A field that is missing or of another type than the vendor's
+writer gives it reads as None, an extent or a name as if it were not there; nothing here raises.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xdlc.ir import dtype as dt
+
+_VENDOR_KINDS = {
+    "int": "INT",
+    "uint": "UINT",
+    "float": "FLOAT",
+    "sfixed": "SFIXED_POINT",
+    "ufixed": "UFIXED_POINT",
+}
+_ODD_NAMES = {dt.BFLOAT16.name: "BFLOAT_16", dt.BOOL8.name: "BOOL_8"}
+_PREFIX = "QNN_DATATYPE_"
+_MAX_INT = 1 << 63
+
+
+def vendor_name(dtype: dt.DType) -> str:
+    """Return the vendor's name of a data type.
+
+    Example:
+        >>> vendor_name(dt.UFIXED8), vendor_name(dt.BOOL8)
+        ('QNN_DATATYPE_UFIXED_POINT_8', 'QNN_DATATYPE_BOOL_8')
+    """
+    if dtype.name in _ODD_NAMES:
+        return _PREFIX + _ODD_NAMES[dtype.name]
+    if dtype.kind not in _VENDOR_KINDS:
+        return _PREFIX + "UNDEFINED"
+    return f"{_PREFIX}{_VENDOR_KINDS[dtype.kind]}_{dtype.bits}"
+
+
+_OWN_NAMES = {vendor_name(dtype): dtype.name for dtype in dt.BY_CODE.values()}
+
+
+@dataclass(frozen=True, slots=True)
+class CachedTensor:
+    """An input or output of a cached graph.
+
+    Attributes:
+        name: Its name.
+        shape: Its extents.
+        dtype: Its type under our name, or the vendor's for one that is not known.
+        scale: Of its encoding, ``real = (stored + offset) * scale``; None where it has none.
+        offset: Of its encoding.
+    """
+
+    name: str | None
+    shape: tuple[int, ...] | None
+    dtype: str | None
+    scale: float | None = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CachedGraph:
+    """A graph of a cache.
+
+    Attributes:
+        name: Its name.
+        inputs: Its inputs, in order.
+        outputs: Its outputs, in order.
+        vtcm_mb: Vector memory that it is planned for, in MB.
+        optimization_level: 1 to 3; 0 stands for the library's choice.
+        hvx_threads: Threads of the vector unit; 0 stands for all.
+        dlbc: Whether feature maps are compressed in memory.
+        spill_fill_bytes: Memory for what does not fit into vector memory.
+        io_bytes: Memory of inputs and outputs.
+        const_bytes: Weights held in the cache.
+        shared_weights_bytes: Weights held in another record.
+    """
+
+    name: str | None
+    inputs: tuple[CachedTensor, ...]
+    outputs: tuple[CachedTensor, ...]
+    vtcm_mb: int | None = None
+    optimization_level: int | None = None
+    hvx_threads: int | None = None
+    dlbc: bool | None = None
+    spill_fill_bytes: int | None = None
+    io_bytes: int | None = None
+    const_bytes: int | None = None
+    shared_weights_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """A cache's entry.
+
+    Attributes:
+        soc_id: Number of the SoC in the QNN API.
+        arch: Generation of the DSP, like 75 for v75.
+        build: Build of the library that made it, like ``v2.51.0.260929181845``.
+        core_api: Version of the QNN API.
+        backend_api: Version of the HTP's part of it.
+        blob_version: Version of the binary's form.
+        blob_bytes: Size of the binary.
+        time: When it was made, as the entry words it.
+        graphs: What it holds.
+    """
+
+    soc_id: int | None
+    arch: int | None
+    build: str | None
+    core_api: str | None
+    backend_api: str | None
+    blob_version: str | None
+    blob_bytes: int | None
+    time: str | None
+    graphs: tuple[CachedGraph, ...]
+
+    @property
+    def vtcm_mb(self) -> int | None:
+        """Vector memory that the hungriest graph is planned for; None unless all of them tell."""
+        held = [graph.vtcm_mb for graph in self.graphs]
+        return max((size for size in held if size is not None), default=None) if None not in held else None
+
+
+def read_entry(entry: Mapping[str, Any] | None) -> CacheEntry:
+    """Return what an entry says; of no entry, nothing."""
+    held = _dict(entry)
+    return CacheEntry(
+        _int(held.get("socModel")),
+        _int(_dict(held.get("contextMetadata")).get("dspArch")),
+        build=_text(held.get("buildId")),
+        core_api=_text(held.get("coreApiVersion")),
+        backend_api=_text(held.get("backendApiVersion")),
+        blob_version=_text(held.get("contextBlobVersion")),
+        blob_bytes=_int(held.get("contextBlobSize")),
+        time=_text(held.get("timestamp")),
+        graphs=tuple(map(_graph, _list(held.get("graphs")))),
+    )
+
+
+def _graph(value: Any) -> CachedGraph:
+    held = _dict(value)
+    facts, more = _dict(held.get("graphBlobInfo")), _dict(held.get("graphBlobInfoV2"))
+    dlbc = _int(facts.get("htpDlbc"))
+    return CachedGraph(
+        _text(held.get("graphName")),
+        tuple(map(_tensor, _list(held.get("graphInputs")))),
+        tuple(map(_tensor, _list(held.get("graphOutputs")))),
+        vtcm_mb=_int(facts.get("vtcmSize")),
+        optimization_level=_int(facts.get("optimizationLevel")),
+        hvx_threads=_int(facts.get("numHvxThreads")),
+        dlbc=None if dlbc is None else bool(dlbc),
+        spill_fill_bytes=_int(facts.get("spillFillBufferSize")),
+        io_bytes=_int(more.get("ioTensorSize")),
+        const_bytes=_int(more.get("constSize")),
+        shared_weights_bytes=_int(more.get("sharedWeightsSize")),
+    )
+
+
+def _tensor(value: Any) -> CachedTensor:
+    held = _dict(value)
+    dims = held.get("dimensions")
+    shape = tuple(map(_int, dims)) if isinstance(dims, list) else None
+    name = _text(held.get("dataType"))
+    step = _dict(_dict(held.get("quantizeParams")).get("scaleOffset"))
+    scale, offset = _float(step.get("scale")), _int(step.get("offset"), signed=True)
+    has_step = scale is not None and offset is not None
+    return CachedTensor(
+        _text(held.get("name")),
+        None if shape is None or None in shape else tuple(extent for extent in shape if extent is not None),
+        None if name is None else _OWN_NAMES.get(name, name.removeprefix(_PREFIX)),
+        scale if has_step else None,
+        offset if has_step else None,
+    )
+
+
+def _float(value: Any) -> float | None:
+    if not isinstance(value, float | int) or isinstance(value, bool):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def _int(value: Any, *, signed: bool = False) -> int | None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if (-_MAX_INT if signed else 0) <= value < _MAX_INT else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _dict(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,70 @@
+"""The rules between a cache and a device: architecture, vector memory, SoC, SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdlc.container.cache_entry import CacheEntry
+from xdlc.runtime.htp.installed import find_version
+from xdlc.runtime.htp.rules import Finding, Unjudged
+from xdlc.targets import Soc
+
+_SHOWN = 40
+
+
+def judge(
+    entry: CacheEntry, made_for: Soc | None, device: Soc, sdk: tuple[int, ...] | None, *, strict: bool
+) -> Iterator[Finding | Unjudged]:
+    """Yield the rules that a cache breaks on a device, and those that cannot be judged.
+
+    Args:
+        entry: What the cache says of itself.
+        made_for: The SoC that it was compiled for, if known.
+        device: The device's SoC.
+        sdk: Version of the device's SDK; None if not known.
+        strict: Whether the cache has to use the device fully.
+    """
+    yield from _arch(entry, device, strict)
+    yield from _vtcm(entry, made_for, device, strict)
+    if strict and entry.soc_id != device.id:
+        found = made_for.name if made_for else f"id {entry.soc_id}" if entry.soc_id is not None else "no id"
+        yield Finding("soc", found, device.name)
+    yield from _sdk(entry, sdk)
+
+
+def _arch(entry: CacheEntry, device: Soc, strict: bool) -> Iterator[Finding]:
+    name = device.capabilities.name
+    accepted = name if strict else f"{name} or lower"
+    if entry.arch is None:
+        yield Finding("arch", "none told", accepted)
+    elif entry.arch > device.arch or (strict and entry.arch != device.arch):
+        yield Finding("arch", f"v{entry.arch}", accepted)
+
+
+def _vtcm(entry: CacheEntry, made_for: Soc | None, device: Soc, strict: bool) -> Iterator[Finding | Unjudged]:
+    if device.vtcm_mb is None:
+        yield Unjudged("vtcm", f"how much vector memory {device.name} has is not known")
+        return
+    needed = entry.vtcm_mb
+    accepted = f"{device.vtcm_mb} MB" + (f", all that {device.name} has" if strict else " or less")
+    if needed == 0:
+        needed = made_for.vtcm_mb if made_for else None
+        if needed is None:
+            yield Unjudged("vtcm", "the record plans for all that its SoC has, which is not known")
+            return
+    if needed is None:
+        yield Finding("vtcm", "none told", accepted)
+    elif needed > device.vtcm_mb or (strict and needed != device.vtcm_mb):
+        yield Finding("vtcm", f"{needed} MB", accepted)
+
+
+def _sdk(entry: CacheEntry, sdk: tuple[int, ...] | None) -> Iterator[Finding | Unjudged]:
+    if sdk is None:
+        yield Unjudged("sdk", "no version of the device's SDK is given, and no vendor package is installed")
+        return
+    made_with = find_version(entry.build)
+    if made_with is None:
+        told = "none" if entry.build is None else repr(entry.build[:_SHOWN])
+        yield Unjudged("sdk", f"the record's build, {told}, tells no version")
+    elif made_with[: len(sdk)] > sdk:
+        yield Finding("sdk", ".".join(map(str, made_with)), f"{'.'.join(map(str, sdk))} or older")
