@@ -6,6 +6,7 @@ The verbs of the command line, in Python::
     model = xdlc.convert("net.onnx", input_dims={"x": (1, 3, 224, 224)})
     quantized = xdlc.quantize(model, samples, weights_bitwidth=8, act_bitwidth=8)
     xdlc.prepare(quantized, socs=["sm8550", "sm8650"]).save("net.dlc")
+    [verdict.usable for verdict in xdlc.verdicts("net.dlc", "sm8450")]
     outputs = xdlc.run("net.dlc", {"x": image})
     xdlc.to_onnx("net.dlc", "net.onnx")
 
@@ -21,7 +22,7 @@ import xdlc.prepare as _prepare_package
 from xdlc.version import VERSION
 
 if TYPE_CHECKING:
-    from xdlc.api import check, convert, export_encodings, load, quantize, run, to_onnx
+    from xdlc.api import check, convert, export_encodings, load, quantize, run, to_onnx, verdicts
     from xdlc.errors import XdlcError
     from xdlc.ir import Model
 
@@ -39,6 +40,7 @@ __all__ = [
     "quantize",
     "run",
     "to_onnx",
+    "verdicts",
 ]
 
 _HOMES = {"Model": "xdlc.ir", "XdlcError": "xdlc.errors"}

@@ -14,6 +14,7 @@ from xdlc.ir import Model
 if TYPE_CHECKING:
     from xdlc.converter.report import Report
     from xdlc.prepare.htp import Prepared
+    from xdlc.runtime.htp.verdict import Verdict
 
 Array: TypeAlias = Any  # numpy.ndarray of any dtype
 PathLike: TypeAlias = "str | os.PathLike[str]"
@@ -167,6 +168,25 @@ def _to_prepare(model: Model | PathLike, socs: Sequence[str], options: dict[str,
     given = {name: options.pop(name) for name in changes if name in options}
     given = {name: value for name, value in given.items() if value}
     return edit(executable(model), **given) if given else preparable(model)
+
+
+def verdicts(model: Model | PathLike, device: str, **options: Any) -> list[Verdict]:
+    """Return for each compiled HTP cache of a model whether a device can use it, and what keeps it from it.
+
+    Args:
+        model: The model, or the path of a DLC.
+        device: Name of the device's SoC, like ``sm8450``.
+        **options: Flags of ``xdlc-graph-prepare --check`` under their names: ``outputs=["a"]``,
+            ``mode="strict"``, ``sdk="2.40"``.
+
+    Raises:
+        UsageError: If the SoC, an option or an output is not known.
+        ConstraintError: If the device has no HTP.
+    """
+    from xdlc.runtime.htp.verdict import verdicts as verdicts_of
+
+    _check_options("verdicts", verdicts_of, options)
+    return verdicts_of(model if isinstance(model, Model) else load(model), device, **options)
 
 
 def run(

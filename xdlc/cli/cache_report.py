@@ -123,11 +123,9 @@ def table_lines(table: Mapping[str, Any]) -> Iterator[str]:
             (text.clean(record), device, *(by_mode[mode] for mode in modes))
             for (record, device), by_mode in rows.items()
         ]
-        yield ""
         yield "usable on devices"
         yield from text.table(("record", "device", *modes), cells, _DEVICE_WIDTHS[: len(modes) + 1])
     elif not table["without_htp"]:
-        yield ""
         yield "no HTP cache to judge"
     for problem in table["without_htp"]:
         yield f"  {problem}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xdlc.cli import common
+from xdlc.cli import cache_check, common
 
 if TYPE_CHECKING:
     from xdlc.ir import Model
@@ -27,7 +27,7 @@ def _switch(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..
 @common.tool(
     "xdlc-graph-prepare",
     epilog="Flags that change outputs, types or extents change the network in the result too, so that graph "
-    "and caches agree.",
+    f"and caches agree. {cache_check.EXIT_CODES}",
 )
 @click.option("--input_dlc", "source", type=common.INPUT_FILE, required=True, help="The DLC.")
 @click.option(
@@ -108,6 +108,7 @@ def _switch(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..
 @click.option(
     "--udo_package_path", metavar="LIBRARY", help="Not accepted yet: ops of packages run on the host only."
 )
+@cache_check.options
 def main(
     source: Path,
     target: Path | None,
@@ -117,6 +118,10 @@ def main(
     extents: tuple[str, ...],
     memorymapped_buffer_hint: bool,
     udo_package_path: str | None,
+    check: tuple[str, ...],
+    outputs: tuple[str, ...],
+    mode: str | None,
+    sdk: str | None,
     **options: Any,
 ) -> None:
     """Add compiled HTP caches to a DLC.
@@ -127,6 +132,9 @@ def main(
     from xdlc import api
     from xdlc.errors import raise_all
 
+    if cache_check.is_asked(click.get_current_context().params):
+        cache_check.show(source, check, outputs, mode, sdk)
+        return
     if udo_package_path is not None:
         raise click.UsageError("--udo_package_path is not accepted yet: HTP caches hold QNN's own ops only.")
     if len(input_names) != len(extents):

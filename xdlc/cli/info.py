@@ -81,5 +81,5 @@ def _show_caches(source: Path, devices: tuple[str, ...], sdk: str | None, as_jso
         click.echo(json.dumps(found, indent=2))
         return
     click.echo(f"file  {clean(source)}")
-    for line in (*cache_lines(found["caches"]), *table_lines(found)):
+    for line in (*cache_lines(found["caches"]), "", *table_lines(found)):
         click.echo(line)

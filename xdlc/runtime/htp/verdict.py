@@ -105,6 +105,22 @@ def table(
     ]
 
 
+def lacking(rows: Sequence[Verdict], devices: Sequence[Soc]) -> list[ConstraintError]:
+    """Return a problem for each device that no record is usable on."""
+    problems = []
+    for device in devices:
+        own = [row for row in rows if row.device == device.name]
+        if not any(row.usable for row in own):
+            problem = f"none of {len(own)} cache(s) is usable" if own else "there is no cache to use"
+            problems.append(
+                ConstraintError(
+                    f"{problem} on {device.name}",
+                    fix=f"prepare the model for it: xdlc-graph-prepare --htp_socs {device.name}",
+                )
+            )
+    return problems
+
+
 def _of_cache(
     cache: Cache,
     devices: Sequence[Soc],
