@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from xdlc.ir import AxisScaleOffset, Graph, Param, ScaleOffset, Tensor, make_op, static, u32
+from xdlc.ir import AxisScaleOffset, Graph, Param, Role, ScaleOffset, Tensor, make_op, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.prepare.hta.compile import compile_section
 from xdlc.runtime import CpuSession
@@ -188,5 +188,81 @@ def operation(
     shape = tuple(np.broadcast_shapes(*shapes))
     y = act("y", shape, float(rng.uniform(0.02, 0.08)) * 255 / top, -int(rng.integers(top // 4, top)), bits)
     graph.append(make_op(graph, kind, inputs, [y], {}, name="op"))
+    graph.add_output(y)
+    return graph
+
+
+def activated(
+    rng: np.random.Generator,
+    kind: str,
+    function: str,
+    *,
+    rounded_too: bool = False,
+    zero: int = 0,
+    **options: Any,
+) -> Graph:
+    """Return ``convolution``, or ``rows`` for FullyConnected, with a function behind it that gives z.
+
+    Args:
+        rng: Where numbers come from.
+        kind: Type of the product.
+        function: Relu, Prelu or HardSwish.
+        rounded_too: Whether the product's own result is an output, too.
+        zero: Zero point of z.
+        options: For the product.
+    """
+    graph = rows(rng, **options) if kind == "FullyConnected" else convolution(rng, kind, **options)
+    y = graph.outputs[0]
+    if not rounded_too:
+        graph.outputs.clear()
+        y.role = Role.NATIVE
+    assert isinstance(y.encoding, ScaleOffset)
+    reach = 0.02 if function == "HardSwish" else 0.71
+    z = act("z", y.shape, y.encoding.scale * reach, -zero)
+    inputs: list[Tensor | None] = [y]
+    if function == "Prelu":
+        values = rng.integers(0, 256, y.shape[-1:]).astype(np.uint8)
+        inputs.append(static("slopes", values, dt.UFIXED8, ScaleOffset(0.003, -60)))
+    graph.append(make_op(graph, function, inputs, [z], {}, name="function"))
+    graph.add_output(z)
+    return graph
+
+
+def transposed(
+    rng: np.random.Generator,
+    *,
+    channels: int = 4,
+    units: int = 6,
+    groups: int = 1,
+    taps: tuple[int, int] = (3, 3),
+    stride: tuple[int, int] = (2, 2),
+    dilation: tuple[int, int] = (1, 1),
+    pads: tuple[tuple[int, int], tuple[int, int]] = ((1, 1), (1, 0)),
+    longer: tuple[int, int] = (0, 0),
+    extents: tuple[int, int] = (5, 6),
+    form: str = "channels",
+    biased: str = "float",
+) -> Graph:
+    """Return a graph x -> y of one transposed convolution."""
+    graph = Graph("g")
+    x = graph.add_input(
+        act("x", (1, *extents, channels), float(rng.uniform(0.001, 0.05)), -int(rng.integers(0, 255)))
+    )
+    w = weight(rng, (*taps, channels, units // groups), 3, form)
+    spread = 70.0 * 85 * np.sqrt(channels / groups)
+    scales = np.tile(weight_scales(w, units // groups), groups)
+    assert isinstance(x.encoding, ScaleOffset)
+    b = None
+    if biased != "none":
+        b = static("b", (rng.uniform(-spread, spread, units) * x.encoding.scale * scales).astype(np.float32))
+    results = tuple(
+        (extents[at] - 1) * stride[at] + dilation[at] * (taps[at] - 1) + 1 - sum(pads[at]) + longer[at]
+        for at in range(2)
+    )
+    y = act("y", (1, *results, units), x.encoding.scale * float(scales.mean()) * spread / 61.3, -120)
+    params = window(stride=stride, pad_amount=pads, dilation=dilation, output_padding=longer)
+    graph.append(
+        make_op(graph, "TransposeConv2d", [x, w, b], [y], {**params, "group": u32(groups)}, name="op")
+    )
     graph.add_output(y)
     return graph

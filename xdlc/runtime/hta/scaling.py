@@ -14,8 +14,10 @@ multiplier of that width does,
 
     round(keep(keep(t) * factor) / 2^shift) + zero
 
-clipped to the type of the result.  Constants ``factor_below`` and ``shift_below`` take the places of factor
-and shift for negative t.
+both clipped to what is from setting ``low`` on and the type of the result holds.  Constants ``factor_below``
+and ``shift_below`` take the places of factor and shift for negative t.  Setting ``curve``, three numbers
+(places, factor, shift), puts the function x * clip(x + 3, 0, 6) between the rounding and the zero, with
+x = round(...) / 2^places and 64-bit integers; see ``Curve``.
 
 The kernels compute with floats of 24 or 53 bits that hold nothing but whole numbers and their quotients by
 powers of two: all steps are exact, and ``keep`` is the one rounding of the product.
@@ -34,7 +36,36 @@ NARROW, WIDE = 24, 53
 """Bits that the two float types hold exactly."""
 _LONGEST = 100
 """Most bits of a shift; with it no float leaves its range."""
+_LONGEST_WHOLE = 62
 _TOPS = {"uint8": 255, "uint16": 65535}
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The function x * clip(x + 3, 0, 6) on whole numbers that stand for multiples of 2^-places.
+
+    Attributes:
+        places: Bits behind the point, at most 28.
+        factor: What the function's value, its lower bits dropped, is multiplied with; below 2^31.
+        shift: By how many bits that is shifted back.
+    """
+
+    places: int
+    factor: int
+    shift: int
+
+    def __call__(self, t: Array) -> Array:
+        """Return the function's value in steps of the result, rounded to the nearest; int64."""
+        import numpy as np
+
+        three = 3 << self.places
+        x = np.clip(t, -three, 1 << 31).astype(np.int64)
+        x *= np.clip(x + three, 0, 2 * three)  # below 2^62, as what follows
+        x >>= self.places + 3
+        x *= self.factor
+        x += 1 << (self.shift - 1)
+        x >>= self.shift
+        return x
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +82,9 @@ class Scaling:
         below: The same two for negative numbers, or None.
         addend: Added to the product before it is scaled, or None.
         bits: 0, 24 or 53.
+        curve: The function that follows, or None.
         zero: Added last.
+        low: Least result.
         top: Largest result.
     """
 
@@ -64,7 +97,9 @@ class Scaling:
     below: tuple[Array, Array] | None
     addend: Array | None
     bits: int
+    curve: Curve | None
     zero: int
+    low: int
     top: int
 
     def write(self, sums: Array, target: Array) -> None:
@@ -89,8 +124,10 @@ class Scaling:
             t = t.astype(self.factor.dtype)
         t = self._scaled(t)
         (np.rint if self.bits else np.floor)(t, out=t)
+        if self.curve is not None:
+            t = self.curve(t)
         t += self.zero
-        np.clip(t, 0, self.top, out=t)
+        np.clip(t, self.low, self.top, out=t)
         target[...] = t
 
     def _scaled(self, t: Array) -> Array:
@@ -146,7 +183,7 @@ def load(step: Step, channels: int, largest: Array) -> Scaling:
     exact = bool(np.all(largest + np.abs(bias) < 2.0**NARROW) and not drop.any() and not rest.any())
     kind = np.float32 if exact and bits == NARROW else np.float64
     last = np.float32 if bits == NARROW else np.float64
-    name = step.outputs[0].dtype.name
+    top = _TOPS.get(step.outputs[0].dtype.name, 0)
     return Scaling(
         kind,
         bias.astype(kind),
@@ -157,9 +194,20 @@ def load(step: Step, channels: int, largest: Array) -> Scaling:
         None if below is None else (below[0].astype(last), np.exp2(-below[1]).astype(last)),
         addend if addend.any() else None,
         bits,
-        step.number("zero", 0, _TOPS.get(name, 0)),
-        _TOPS[name],
+        _curve(step),
+        step.number("zero", 0, top),
+        step.number("low", 0, top, default=0),
+        top,
     )
+
+
+def _curve(step: Step) -> Curve | None:
+    if "curve" not in step.settings:
+        return None
+    places, factor, shift = step.numbers("curve", 3, 0, (1 << 31) - 1)
+    if not (1 <= places <= 28 and 1 <= shift <= _LONGEST_WHOLE):
+        step.fail(f"has a function of {places} places, shifted by {shift}")
+    return Curve(places, factor, shift)
 
 
 def _check(

@@ -5,7 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.hta_models import both, convolution, rows
+from tests.hta_models import both, convolution, rows, transposed
+from xdlc.errors import ConstraintError
+from xdlc.ir import AxisScaleOffset, ScaleOffset
+from xdlc.ir import dtype as dt
+from xdlc.prepare.hta.compile import compile_section
 
 FORMS = ("channels", "signed", "unsigned", "zeros")
 BIASES = ("steps", "byte", "float", "none")
@@ -84,3 +88,57 @@ def test_rows_of_8_bits(rng, units, form, biased, stated):
 def test_rows_of_other_shapes(shape, bits):
     rng = np.random.default_rng(5)
     assert_same(rows(rng, shape=shape, bits=bits), rng)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    rng=seeds,
+    groups=st.integers(1, 2),
+    taps=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    stride=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    dilation=st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    longer=st.tuples(st.integers(0, 1), st.integers(0, 1)),
+    form=st.sampled_from(FORMS[:3]),
+    biased=st.sampled_from(("float", "none")),
+)
+def test_a_transposed_convolution(rng, groups, taps, stride, dilation, longer, form, biased):
+    longer = tuple(min(extra, step - 1) for extra, step in zip(longer, stride, strict=True))
+    graph = transposed(
+        rng,
+        groups=groups,
+        taps=taps,
+        stride=stride,
+        dilation=dilation,
+        longer=longer,
+        form=form,
+        biased=biased,
+        pads=((0, 0), (0, 0)),
+    )
+    assert_same(graph, rng)
+
+
+def test_a_transposed_convolution_with_edges_cut_off():
+    rng = np.random.default_rng(8)
+    assert_same(transposed(rng, extents=(20, 20)), rng)
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        (lambda tensors: setattr(tensors["w"], "dtype", dt.SFIXED16), "at most 8 bits"),
+        (lambda tensors: setattr(tensors["w"], "encoding", AxisScaleOffset(2, (0.1,) * 5)), "along axis 2"),
+        (lambda tensors: setattr(tensors["w"], "data", None), "computed"),
+        (lambda tensors: setattr(tensors["b"], "data", None), "bias 'b' is computed"),
+        (
+            lambda tensors: setattr(tensors["w"], "encoding", ScaleOffset(1e20)),
+            "fixed-point multipliers reach",
+        ),
+        (lambda tensors: setattr(tensors["y"], "dtype", dt.SFIXED8), "HTA computes on ufixed8"),
+    ],
+)
+def test_what_has_no_form_is_refused_with_the_rule(change, rule):
+    graph = convolution(np.random.default_rng(1))
+    change(graph.tensors)
+    with pytest.raises(ConstraintError, match=rule) as caught:
+        compile_section(graph)
+    assert "op 'op' (Conv2d)" in caught.value.where

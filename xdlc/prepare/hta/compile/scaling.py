@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +23,11 @@ class Constants:
 
     Attributes:
         arrays: Constants by name, one number per output channel.
-        bits: Bits that are kept of a product; 0: all.
-        zero: Added to the results.
+        settings: Settings by name.
     """
 
     arrays: dict[str, Array]
-    bits: int
-    zero: int
+    settings: dict[str, Any]
 
 
 def narrow(held: Product, zeros: Array, *, whole: bool) -> Constants:
@@ -51,9 +50,9 @@ def narrow(held: Product, zeros: Array, *, whole: bool) -> Constants:
         "drop": np.log2(unit),
         "factor": 2 * steps,
         "addend": steps + 2**15,
-        "shift": np.full(held.channels, 16),
+        "shift": steps * 0 + 16,
     }
-    return _constants(held, arrays, 0, -held.output_offset)
+    return _constants(arrays, 0, -held.output_offset)
 
 
 def wide(held: Product, zeros: Array, *, whole: bool) -> Constants:
@@ -71,16 +70,15 @@ def wide(held: Product, zeros: Array, *, whole: bool) -> Constants:
         return _whole(held, zeros, multipliers)
     factor, shift = mantissas(256.0 * multipliers, WIDE)
     rest = half_down(held.offset * held.sums / 256) + np.trunc(held.added / 256)
-    arrays = {"drop": np.full(held.channels, 8), "rest": rest, "factor": factor, "shift": shift}
-    return _constants(held, arrays, WIDE, -held.output_offset)
+    arrays = {"drop": factor * 0 + 8, "rest": rest, "factor": factor, "shift": shift}
+    return _constants(arrays, WIDE, -held.output_offset)
 
 
-def nearest(held: Product, bias: Array, multipliers: Array, bits: int, zero: int) -> Constants:
+def nearest(bias: Array, multipliers: Array, bits: int, zero: int) -> Constants:
     """Return the constants of a product that is rounded once, to the nearest.
 
     Args:
-        held: The product.
-        bias: Added to the accumulators; what it has behind the point counts to 16 bits.
+        bias: Added to the accumulators, per channel; what it has behind the point counts to 16 bits.
         multipliers: What a step of the accumulator is in steps of the result, per channel.
         bits: Bits that are kept of multipliers and products.
         zero: Zero point of the result.
@@ -92,13 +90,48 @@ def nearest(held: Product, bias: Array, multipliers: Array, bits: int, zero: int
     arrays = {"bias": whole, "factor": factor, "shift": shift}
     if not np.array_equal(whole, bias):
         arrays["bias"] = whole * 0
-        arrays["drop"] = np.full(held.channels, -_FRACTION)
+        arrays["drop"] = whole * 0 - _FRACTION
         arrays["rest"] = np.rint(bias * 2.0**_FRACTION)
         arrays["shift"] = shift + _FRACTION
-    return _constants(held, arrays, bits, zero)
+    return _constants(arrays, bits, zero)
+
+
+def bent(made: Constants, multipliers: Array) -> Constants:
+    """Return the constants of ``nearest`` with multipliers of any sign for negative numbers."""
+    import numpy as np
+
+    small = np.abs(multipliers) < _LEAST
+    factor, shift = mantissas(np.where(small, 0.0, multipliers), made.settings["bits"])
+    below = {"factor_below": factor, "shift_below": shift + _fraction(made)}
+    return Constants({**made.arrays, **_typed(below)}, made.settings)
+
+
+def curved(made: Constants, steps: Array, largest: float, scale: float) -> Constants:
+    """Return the constants of ``nearest`` with x * clip(x / 6 + 1/2, 0, 1) behind it.
+
+    Args:
+        made: The constants; of these, what comes before the multiplication.
+        steps: What a step of the accumulator stands for, per channel.
+        largest: Largest magnitude of a result.
+        scale: Scale of the result.
+    """
+    import numpy as np
+
+    places = 30 - math.ceil(math.log2(max(largest, 4.0)))
+    factor, shift = mantissas(_checked(steps * 2.0**places), WIDE)
+    last, back = mantissas(8 / (6 * 2.0**places * scale), 31)
+    if not (places > 0 and 0 < back <= 62):
+        raise ConstraintError(f"has a result up to {largest:.3g} in steps of {scale:.3g}, beyond 30 bits")
+    arrays = {**made.arrays, **_typed({"factor": factor, "shift": shift + _fraction(made)})}
+    curve = places, int(np.asarray(last)), int(np.asarray(back))
+    return Constants(arrays, {**made.settings, "bits": WIDE, "curve": curve})
 
 
 _FRACTION = 16
+
+
+def _fraction(made: Constants) -> int:
+    return _FRACTION if "drop" in made.arrays else 0
 
 
 def mantissas(multipliers: Array, bits: int) -> tuple[Array, Array]:
@@ -127,7 +160,7 @@ def _whole(held: Product, zeros: Array, multipliers: Array) -> Constants:
         "addend": np.exp2(shift - 1),
         "shift": shift,
     }
-    return _constants(held, arrays, 0, 0)
+    return _constants(arrays, 0, 0)
 
 
 def _checked(multipliers: Array) -> Array:
@@ -149,15 +182,23 @@ def _too_large(multipliers: Array) -> ConstraintError:
     )
 
 
-def _constants(held: Product, arrays: dict[str, Array], bits: int, zero: int) -> Constants:
-    """Return constants in their types, each for all channels; those that are 0 everywhere are left out."""
+def _constants(arrays: dict[str, Array], bits: int, zero: int) -> Constants:
+    """Return constants for all channels; those that are 0 everywhere are left out."""
     import numpy as np
 
-    made = {}
-    for name, array in arrays.items():
-        whole = np.broadcast_to(np.asarray(array, np.float64), (held.channels,)).astype(np.int64)
-        small = name in ("shift", "drop", "shift_below")
-        fits = np.all(np.abs(whole) < 1 << 31)
-        if whole.any() or name in ("factor", "shift"):
-            made[name] = whole.astype(np.int8 if small else np.int32 if fits else np.int64)
-    return Constants(made, bits, zero)
+    shape = np.broadcast_shapes(*(np.shape(array) for array in arrays.values()))
+    whole = {name: np.broadcast_to(array, shape) for name, array in arrays.items()}
+    kept = {name: array for name, array in whole.items() if array.any() or name in ("factor", "shift")}
+    return Constants(_typed(kept), {"bits": bits, "zero": zero})
+
+
+def _typed(arrays: dict[str, Array]) -> dict[str, Array]:
+    """Return whole numbers in the smallest type that the kernels take."""
+    import numpy as np
+
+    def kind(name: str, array: Array) -> Any:
+        if name in ("drop", "shift", "shift_below"):
+            return np.int8
+        return np.int32 if np.all(np.abs(array) < 1 << 31) else np.int64
+
+    return {name: np.asarray(array).astype(kind(name, array)) for name, array in arrays.items()}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from xdlc.errors import ConstraintError
 from xdlc.ir import AxisScaleOffset, Op, ScaleOffset, Tensor
 from xdlc.ir.stored import real_data, unpacked
-from xdlc.prepare.hta.compile import scaling
+from xdlc.prepare.hta.compile import behind, scaling
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.runtime import args, qdq
 from xdlc.runtime.hta.scaling import NARROW, WIDE
@@ -26,9 +26,13 @@ class Weighted:
         builder: The builder.
         op: The op.
         held: Its operands and result in the graph that the section was cut from.
-        values: Stored weights in the op's own order.
+        values: Stored weights, the output channels last.
         zeros: Zero points of the weights, one per output channel.
-        integers: Whether the host has an integer kernel for it.
+        steps: What a step of the accumulator stands for, per output channel, float64.
+        bias: The bias in those steps, per output channel, float64.
+        integers: Whether the host has an integer kernel for the op.
+        transposed: Whether it is a transposed convolution, which the host computes in reals; its kernel
+            takes the input's zero point off first.
     """
 
     builder: PlanBuilder
@@ -36,7 +40,15 @@ class Weighted:
     held: Product
     values: Array
     zeros: Array
+    steps: Array
+    bias: Array
     integers: bool
+    transposed: bool
+
+    @property
+    def channels(self) -> int:
+        """Number of output channels."""
+        return int(self.values.shape[-1])
 
     @property
     def zero(self) -> int:
@@ -44,90 +56,96 @@ class Weighted:
         return -self.held.offset
 
     @property
-    def sums(self) -> Array:
-        """Sum of the weights of each output channel, their zero points taken off, int64."""
+    def _offset(self) -> Array:
+        """What the input's zero point adds to the sums of products, per output channel."""
         import numpy as np
 
-        rank = self.values.ndim
-        last = 0 if rank == 2 else rank - 1
-        others = tuple(axis for axis in range(rank) if axis != last)
-        count = self.values.size // max(self.held.channels, 1)
-        return self.values.sum(axis=others, dtype=np.int64) - count * self.zeros
+        if self.transposed:
+            return np.zeros(self.channels)
+        count = self.values.size // self.channels
+        sums = self.values.reshape(-1, self.channels).sum(axis=0, dtype=np.int64) - count * self.zeros
+        return self.zero * sums
 
-    def emit(
-        self, kind: str, weights: Array, *, whole: bool = False, settings: Mapping[str, Any] | None = None
-    ) -> None:
-        """Emit the instruction.
+    def emit(self, kind: str, *, whole: bool = False, settings: Mapping[str, Any] | None = None) -> None:
+        """Emit an instruction for the result, and one for each function that reads it unrounded.
 
         Args:
-            kind: Its kind.
-            weights: Stored weights in the order that the kernel wants.
+            kind: Kind of the instruction.
             whole: Whether HTP keeps the whole accumulator.
             settings: Settings by name.
         """
+        target = self.op.outputs[0]
+        functions = [] if self.builder.stated else behind.functions(self.builder.graph, target)
+        readers = self.builder.graph.consumers(target)
+        if self.builder.graph.is_output(target) or len(functions) < len(readers) or not readers:
+            self._emit(kind, target, self._rounded(whole), settings or {})
+        for function in functions:
+            made = behind.constants(function, self._nearest(function.outputs[0]), self.steps)
+            self._emit(kind, function.outputs[0], made, settings or {})
+            self.builder.done.add(function)
+
+    def _emit(self, kind: str, target: Tensor, made: scaling.Constants, settings: Mapping[str, Any]) -> None:
         import numpy as np
 
-        made = self._scaling(self.held.target, whole=whole)
-        constants = {"weights": np.ascontiguousarray(weights), **made.arrays}
+        constants = {"weights": np.ascontiguousarray(self.values), **made.arrays}
         if self.zeros.any():
-            constants["weight_zeros"] = self.zeros.astype(weights.dtype)
-        given = {"bits": made.bits, "zero": made.zero, **(settings or {})}
-        self.builder.emit(kind, self.op, self.op.inputs[:1], self.op.outputs[:1], constants, **given)  # type: ignore[arg-type]
+            constants["weight_zeros"] = self.zeros.astype(self.values.dtype)
+        given: dict[str, Any] = {**made.settings, **settings}
+        self.builder.emit(kind, self.op, self.op.inputs[:1], [target], constants, **given)  # type: ignore[arg-type]
 
-    def _scaling(self, target: Tensor, *, whole: bool) -> scaling.Constants:
-        held, zeros = self.held, self.zero * self.sums
-        bits = held.bits(self.builder.host)
+    def _rounded(self, whole: bool) -> scaling.Constants:
+        """Return the constants for the op's own result."""
+        bits = None if self.transposed else self.held.bits(self.builder.host)
         if bits is not None:
-            return (scaling.narrow if bits == 8 else scaling.wide)(held, zeros, whole=whole)
-        encoding = target.encoding
-        if not isinstance(encoding, ScaleOffset):
-            raise ConstraintError("has a result without one scale", fix="quantize the model again")
-        return self._nearest(encoding, zeros)
+            form = scaling.narrow if bits == 8 else scaling.wide
+            return form(self.held, self._offset, whole=whole)
+        return self._nearest(self.held.target)
 
-    def _nearest(self, result: ScaleOffset, zeros: Array) -> scaling.Constants:
+    def _nearest(self, target: Tensor) -> scaling.Constants:
         """Return the constants of exact arithmetic, or of onnxruntime's integer kernels."""
         import numpy as np
 
-        source = self.held.source
-        assert isinstance(source.encoding, ScaleOffset)
-        steps = np.float64(source.encoding.scale) * self._scales
-        bias = self._bias(steps)
-        if self.integers and self.held.target.dtype is source.dtype:
-            product = np.float32(source.encoding.scale) * self._scales.astype(np.float32)
+        result = target.encoding
+        if not isinstance(result, ScaleOffset):
+            raise ConstraintError("has no single scale", where=f"tensor {target.name!r}")
+        bias = self.bias - self._offset
+        if self.integers and self._is_quantized_here(target):
+            product = self.steps.astype(np.float32)
             multipliers = (product / np.float32(result.scale)).astype(np.float64)
-            return scaling.nearest(self.held, bias - zeros, multipliers, NARROW, zero=-result.offset)
-        return scaling.nearest(self.held, bias - zeros, steps / result.scale, WIDE, zero=-result.offset)
+            return scaling.nearest(bias, multipliers, NARROW, -result.offset)
+        return scaling.nearest(bias, self.steps / result.scale, WIDE, -result.offset)
 
-    @property
-    def _scales(self) -> Array:
-        import numpy as np
-
-        encoding = self.held.weight.encoding
-        scales = encoding.scales if isinstance(encoding, AxisScaleOffset) else encoding.scale  # type: ignore[union-attr]
-        return np.broadcast_to(np.asarray(scales, np.float64), (self.held.channels,))
-
-    def _bias(self, steps: Array) -> Array:
-        """Return the bias in steps of input scale times weight scale, float64."""
-        import numpy as np
-
-        bias, held = self.held.bias, self.held
-        if bias is None:
-            return np.zeros(held.channels)
-        axis = 0 if held.weight.rank == 2 else held.weight.rank - 1
-        found = qdq.bias_steps(self.builder.host, bias, held.source, held.weight, axis)
-        if found is not None and self.integers:
-            return found[0].astype(np.float64)
-        return real_data(bias).numpy().astype(np.float64).reshape(-1) / steps
+    def _is_quantized_here(self, target: Tensor) -> bool:
+        """Return whether onnxruntime finds the result's quantization right behind the op."""
+        graph, result = self.builder.host.graph, self.held.target
+        functions = [] if self.builder.stated else behind.functions(graph, result)
+        if target.dtype is not self.held.source.dtype:
+            return False
+        if target.name == result.name:
+            return not functions
+        return (
+            len(functions) == 1 == len(graph.consumers(result))
+            and not graph.is_output(result)
+            and behind.is_clip(functions[0])
+        )
 
 
-def weighted(op: Op, builder: PlanBuilder, *, axis: int | None = None) -> Weighted:
+def weighted(
+    op: Op,
+    builder: PlanBuilder,
+    arrange: Callable[[Array], Array],
+    *,
+    groups: int = 1,
+    transposed: bool = False,
+) -> Weighted:
     """Return an op with its weights, or say which rule it breaks.
 
     Args:
         op: The op: input, weights, bias.
         builder: The builder.
-        axis: Axis of the weights that the output channels are along; default: the first of two, else the
-            last.
+        arrange: Puts weights into the order that the kernel wants, output channels last.
+        groups: How often the channels of the weights' own last axis are repeated in that order.
+        transposed: Whether it is a transposed convolution.
 
     Raises:
         ConstraintError: If the weights or the bias have no form in a plan.
@@ -137,29 +155,21 @@ def weighted(op: Op, builder: PlanBuilder, *, axis: int | None = None) -> Weight
     source, weight, bias = args.operand(op, 0), args.operand(op, 1), args.optional(op, 2)
     _check(weight, bias)
     held = Product(*(builder.original(tensor) for tensor in (source, weight, bias, args.result(op))))  # type: ignore[arg-type]
-    encoding = weight.encoding
-    along = axis if axis is not None else 0 if weight.rank == 2 else weight.rank - 1
-    if isinstance(encoding, AxisScaleOffset) and (
-        encoding.axis != along or len(encoding.scales) != held.channels
-    ):
-        raise ConstraintError(
-            f"weights have {len(encoding.scales)} scales along axis {encoding.axis}, should be one for "
-            f"each of {held.channels} output channels along axis {along}",
-            fix="quantize the model again",
-        )
-    if not isinstance(held.source.encoding, ScaleOffset):
-        raise ConstraintError("input has no single scale", fix="quantize the model again")
-    if bias is not None and bias.size != held.channels:
-        raise ConstraintError(f"bias has {bias.size} numbers for {held.channels} output channels")
-    offsets = encoding.offsets if isinstance(encoding, AxisScaleOffset) else (encoding.offset,)  # type: ignore[union-attr]
-    zeros = np.broadcast_to(-np.asarray(offsets, np.int64), (held.channels,))
-    values = unpacked(weight).numpy()
-    limits = np.iinfo(values.dtype)
-    if np.any((zeros < limits.min) | (zeros > limits.max)):
-        raise ConstraintError(
-            f"weights have zero points beyond {values.dtype}", fix="quantize the model again"
-        )
-    return Weighted(builder, op, held, values, zeros, qdq.has_integer_kernel(builder.host, source, weight))
+    if not isinstance(source.encoding, ScaleOffset):
+        raise ConstraintError("has no single scale", where=f"tensor {source.name!r}")
+    scales, zeros = (np.tile(numbers, groups) for numbers in _per_channel(weight, held.channels))
+    steps = source.encoding.scale * scales
+    added = np.zeros(steps.shape)
+    if bias is not None:
+        if bias.size != steps.size:
+            raise ConstraintError(f"has a bias of {bias.size} numbers for {steps.size} output channels")
+        axis = 0 if weight.rank == 2 else weight.rank - 1
+        found = None if transposed else qdq.bias_steps(builder.host, bias, source, weight, axis)
+        real = real_data(bias).numpy().astype(np.float64).reshape(-1)
+        added = real / steps if found is None else found[0].astype(np.float64)
+    integers = not transposed and qdq.has_integer_kernel(builder.host, source, weight)
+    values = arrange(unpacked(weight).numpy())
+    return Weighted(builder, op, held, values, zeros, steps, added, integers, transposed)
 
 
 def _check(weight: Tensor, bias: Tensor | None) -> None:
@@ -178,3 +188,26 @@ def _check(weight: Tensor, bias: Tensor | None) -> None:
         )
     if bias is not None and not bias.is_static:
         raise ConstraintError(f"bias {bias.name!r} is computed, should be static")
+
+
+def _per_channel(weight: Tensor, channels: int) -> tuple[Array, Array]:
+    """Return scales, float64, and zero points, int64, of each channel of the weights' output axis."""
+    import numpy as np
+
+    encoding = weight.encoding
+    if isinstance(encoding, AxisScaleOffset):
+        axis = 0 if weight.rank == 2 else weight.rank - 1
+        if encoding.axis != axis or len(encoding.scales) != channels:
+            raise ConstraintError(
+                f"weights have {len(encoding.scales)} scales along axis {encoding.axis}, should have one for "
+                f"each of {channels} channels along axis {axis}",
+                fix="quantize the model again",
+            )
+        scales, offsets = encoding.scales, encoding.offsets
+    else:
+        assert isinstance(encoding, ScaleOffset)
+        scales, offsets = (encoding.scale,) * channels, (encoding.offset,) * channels
+    low, high = (-128, 127) if weight.dtype.is_signed else (0, 255)
+    if not all(low <= -offset <= high for offset in offsets):
+        raise ConstraintError(f"weights have zero points that are not from {low} to {high}")
+    return np.asarray(scales, np.float64), -np.asarray(offsets, np.int64)

@@ -24,25 +24,26 @@ def conv(op: Op, builder: PlanBuilder) -> None:
         raise ConstraintError(
             f"input {list(source.shape)} and weights {list(weight.shape)} should be of rank 4"
         )
-    held = weighted(op, builder)
     depthwise = op.type == "DepthWiseConv2d"
     stride, dilation = args.integers(op, "stride", 2), args.integers(op, "dilation", 2, default=1)
     top, left, bottom, right = args.pads(op, 2)
     groups = source.shape[3] if depthwise else int(op.param("group", 1))
+    taps = math.prod(weight.shape[:2])
+    single = taps == groups == 1 and stride == [1, 1] and not any((top, left, bottom, right))
+    shape = weight.shape[2:] if single and not depthwise else weight.shape
+    if depthwise:
+        shape = (*weight.shape[:2], weight.shape[3])
+    held = weighted(op, builder, lambda values: values.reshape(shape))
     settings = {
         "stride": stride,
         "dilation": dilation,
         "pads": (top, bottom, left, right),
         "margin": held.zero,
     }
-    taps = math.prod(weight.shape[:2])
-    whole = depthwise and stride != [1, 1]
-    if source.dtype.bits == 16 and depthwise and taps == 1:
-        whole = not whole
     if depthwise:
-        values = held.values.reshape(*weight.shape[:2], weight.shape[3])
-        held.emit("depthwise", values, whole=whole, settings=settings)
-    elif taps == groups == 1 and stride == [1, 1] and not any((top, left, bottom, right)):
-        held.emit("rows", held.values.reshape(weight.shape[2:]))
+        whole = stride != [1, 1]
+        held.emit("depthwise", whole=whole != (source.dtype.bits == 16 and taps == 1), settings=settings)
+    elif single:
+        held.emit("rows")
     else:
-        held.emit("conv", held.values, settings={**settings, "groups": groups})
+        held.emit("conv", settings={**settings, "groups": groups})

@@ -23,5 +23,4 @@ def fully_connected(op: Op, builder: PlanBuilder) -> None:
         raise ConstraintError(
             f"weights {list(weight.shape)} do not make {list(target.shape)} of {list(source.shape)}"
         )
-    held = weighted(op, builder)
-    held.emit("rows", held.values.T)
+    weighted(op, builder, lambda values: values.T).emit("rows")
