@@ -165,11 +165,14 @@ def test_float_graph_on_a_soc_without_fp16_is_one_problem() -> None:
 def test_one_crash_leaves_the_other_socs_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = tmp_path / "child.py"
     script.write_text(
-        "import json, os, signal, sys\nfrom pathlib import Path\nfrom xdlc.runtime.htp.worker import main\n"
-        "folder = Path(sys.argv[1])\n"
-        "if json.loads((folder / 'request.json').read_text())['soc_id'] == 43:\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-        "main(folder)\n"
+        "import os, signal, sys\nfrom pathlib import Path\nfrom xdlc.runtime.htp import worker\n"
+        "compiles = worker._COMMANDS['compile']\n"
+        "def compile_(request, folder, step):\n"
+        "    if request['soc_id'] == 43:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return compiles(request, folder, step)\n"
+        "worker._COMMANDS['compile'] = compile_\n"
+        "worker.main(Path(sys.argv[1]))\n"
     )
     monkeypatch.setattr(process, "worker_command", lambda: [sys.executable, str(script)])
     with pytest.raises(PrepareError) as caught:

@@ -14,6 +14,7 @@ from xdlc.prepare.htp.records import check_foreign, held_caches, store
 from xdlc.prepare.htp.selection import whole
 from xdlc.prepare.htp.targets import targets
 from xdlc.prepare.htp.work import Tell, Work
+from xdlc.runtime.htp.fork_server import ForkServer
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.process import stored_model
 from xdlc.version import VERSION
@@ -157,8 +158,8 @@ def prepare_all(
     for target in wanted:
         if target.name in held:
             check_foreign(held[target.name], result, target, name)
-    with stored_model(model) as path:
-        work = Work(name, wanted, held, whole(result, path), timeout)
+    with stored_model(model) as path, ForkServer(path) as server:
+        work = Work(name, wanted, held, whole(result, path), timeout, server)
         work.do(jobs or processors(), progress, tell)
     for target, outcome in work.outcomes():
         if outcome.compiled is not None:

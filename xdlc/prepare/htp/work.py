@@ -11,6 +11,7 @@ from xdlc.prepare.htp.records import Held, check, difference
 from xdlc.prepare.htp.selection import Selection
 from xdlc.prepare.htp.targets import Target
 from xdlc.runtime.htp import Compiled, build_id, compile_for
+from xdlc.runtime.htp.fork_server import ForkServer
 
 Tell = Callable[[str, str], None]
 """Called with a SoC and what becomes of it: ``started``, then ``compiled``, ``kept`` or ``failed``."""
@@ -40,6 +41,7 @@ class Work:
         held: Caches that are there already, by SoC.
         selection: The model's graphs.
         timeout: Seconds that one SoC may take.
+        server: Starts the processes.
     """
 
     def __init__(
@@ -49,11 +51,12 @@ class Work:
         held: Mapping[str, Held],
         selection: Selection,
         timeout: float,
+        server: ForkServer,
     ) -> None:
-        self._name, self._timeout = name, timeout
+        self._name, self._timeout, self._server = name, timeout, server
         self._wanted = {target.name: target for target in wanted}
         self._held, self._selection = held, selection
-        self._build = build_id() if self._wanted.keys() & held.keys() else ""
+        self._build = build_id(launch=server.launch) if self._wanted.keys() & held.keys() else ""
         self._results: dict[str, Outcome | XdlcError] = {}
 
     def do(self, jobs: int, progress: Callable[[int], None] | None, tell: Tell | None) -> None:
@@ -68,7 +71,7 @@ class Work:
             self._outcome,
             jobs=jobs,
             started=lambda soc: told(soc, "started"),
-            give_up=lambda: None,
+            give_up=self._server.close,
         )
         for count, (soc, outcome) in enumerate(outcomes, start=1):
             result = self._results[soc] = self._result(soc, outcome)
@@ -100,7 +103,14 @@ class Work:
             if changed is None:
                 return Outcome(selection, None, f"{soc}: {held.cache.name} is kept: {_why_kept(held)}")
             notice = f"{soc}: {held.cache.name} {changed}; it is replaced"
-        compiled = compile_for(selection.model, soc, target.options, timeout=self._timeout, name=self._name)
+        compiled = compile_for(
+            selection.model,
+            soc,
+            target.options,
+            timeout=self._timeout,
+            name=self._name,
+            launch=self._server.launch,
+        )
         check(target, compiled, f"{self._name}: {soc}")
         return Outcome(selection, compiled, notice)
 

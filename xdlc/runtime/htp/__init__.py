@@ -14,7 +14,7 @@ from typing import Any
 
 from xdlc.ir import Graph, MappedData, MappedFile, Model, TensorData
 from xdlc.runtime.htp.options import CompileOptions
-from xdlc.runtime.htp.process import Child, ask, judged, stored_model
+from xdlc.runtime.htp.process import Child, Launch, ask, judged, start, stored_model
 from xdlc.runtime.htp.refused import Refused
 from xdlc.runtime.htp.serving import Served
 
@@ -95,20 +95,30 @@ def refusals(
         return judged(given, **place, timeout=timeout, child=child)[1]
 
 
-def build_id(*, timeout: float = 60) -> str:
+def build_id(*, timeout: float = 60, launch: Launch = start) -> str:
     """Return the build of the vendor's library, like ``v2.51.0.260929181845``.
+
+    Args:
+        timeout: Seconds to wait.
+        launch: Starts the child process.
 
     Raises:
         BackendError: If the library is missing, unknown, or fails.
     """
-    with Child() as child:
+    with Child(launch) as child:
         request = {"command": "build"}
         answer = ask(request, where="onnxruntime-qnn", soc="HTP", timeout=timeout, child=child)
         return str(answer["build"])
 
 
 def compile_for(
-    model: ModelOrPath, soc: str, options: CompileOptions, *, timeout: float = 1800, name: str | None = None
+    model: ModelOrPath,
+    soc: str,
+    options: CompileOptions,
+    *,
+    timeout: float = 1800,
+    name: str | None = None,
+    launch: Launch = start,
 ) -> Compiled:
     """Return the cache of all graphs of a model for one SoC.
 
@@ -118,6 +128,7 @@ def compile_for(
         options: What the caller chose about compiling.
         timeout: Seconds to wait.
         name: What messages call the model; default: its path.
+        launch: Starts the child process.
 
     Raises:
         ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
@@ -125,7 +136,7 @@ def compile_for(
     """
     import numpy
 
-    with Child() as child:
+    with Child(launch) as child:
         answer = _ask(child, model, soc, timeout, command="compile", options=asdict(options), name=name)
         file = MappedFile(child.folder / "cache.bin")
         return Compiled(MappedData(file, 0, (file.size,), numpy.uint8), answer["entry"])

@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from xdlc import errors
 from xdlc.errors import (
@@ -66,7 +66,36 @@ def environment() -> dict[str, str]:
     """Return the child's environment: it imports the very xdlc that runs here, installed or not."""
     root = str(Path(errors.__file__).resolve().parent.parent)
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    alone = {"OPENBLAS_NUM_THREADS": "1"}  # it multiplies no matrices: numpy's threads only cost
+    return {**os.environ, **alone, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+class Running(Protocol):
+    """A child process, in the words of ``subprocess``."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return its status once it has ended; raises TimeoutExpired after ``timeout`` seconds."""
+
+    def kill(self) -> None:
+        """End it, if it has not ended."""
+
+
+Launch = Callable[[Path], Running]
+
+
+def start(
+    folder: Path, *, stdin: int = subprocess.DEVNULL, stdout: int | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a process that serves the request in ``folder``; what it prints goes to the file ``log``."""
+    with open(folder / "log", "wb") as log:
+        return subprocess.Popen(
+            [*worker_command(), str(folder)],
+            bufsize=0,
+            stdin=stdin,
+            stdout=log if stdout is None else stdout,
+            stderr=log,
+            env=environment(),
+        )
 
 
 @contextmanager
@@ -93,9 +122,13 @@ class Child:
     """A folder and the child process that works in it.
 
     Use as a context manager: leaving it ends the child and removes the folder.
+
+    Args:
+        launch: Starts the process.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, launch: Launch = start) -> None:
+        self._launch = launch
         self._folder = tempfile.TemporaryDirectory(prefix="xdlc-")
         self.folder = Path(self._folder.name)
 
@@ -113,22 +146,14 @@ class Child:
             XdlcError: The error that the child reports.
         """
         (self.folder / "request.json").write_text(json.dumps(request))
-        with (
-            open(self.folder / "log", "wb") as sink,
-            subprocess.Popen(
-                [*worker_command(), str(self.folder)],
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=sink,
-                env=environment(),
-            ) as child,
-        ):
-            try:
-                status = child.wait(timeout)
-            except subprocess.TimeoutExpired as error:
-                raise self.late(timeout) from error
-            finally:
-                child.kill()
+        running = self._launch(self.folder)
+        try:
+            status = running.wait(timeout)
+        except subprocess.TimeoutExpired as error:
+            raise self.late(timeout) from error
+        finally:
+            running.kill()
+            running.wait()
         if not (self.folder / "answer.json").exists():
             raise self.died(status)
         return self.answer()
@@ -139,9 +164,15 @@ class Child:
         Raises:
             XdlcError: The error that the child reports.
         """
-        found: dict[str, Any] = json.loads((self.folder / "answer.json").read_text())
-        raise_all([_error(words) for words in found.get("errors", ())])
-        return found
+        try:
+            found = json.loads((self.folder / "answer.json").read_bytes())
+            errors = [_error(words) for words in found.get("errors", ())]
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            raise ChildDiedError(
+                "the vendor's library left an answer that is garbage", self._step()
+            ) from error
+        raise_all(errors)
+        return dict(found)
 
     def late(self, timeout: float) -> ChildDiedError:
         """Return the error of a child that took longer than ``timeout`` seconds."""

@@ -7,6 +7,7 @@ parent can say where it died.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -18,6 +19,7 @@ from xdlc.errors import UsageError, XdlcError, each_problem, nearest_names, rais
 from xdlc.ir import Tensor
 from xdlc.opdefs.control_flow import reachable
 from xdlc.runtime.htp.backend import Htp, build_id
+from xdlc.runtime.htp.forking import Forking
 from xdlc.runtime.htp.host_only import host_problems, is_host_only
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.runner import LoadedCache, LoadedModel
@@ -126,11 +128,31 @@ def _build(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
     return {"refused": [], "build": build_id()}
 
 
+def _fork(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
+    """Read a model and make copies of this process that work with it; one that cannot be read is theirs."""
+    with contextlib.suppress(XdlcError):
+        model = _model(request, step)
+        _adapt(model.graphs.values())
+        _READY[request["model"]] = model
+    Forking(main).serve()
+
+
+_READY: dict[str, Model] = {}
+"""Adapted models that the process had before it was copied, by path."""
+
+
+def _adapted(request: dict[str, Any], step: Step) -> Model:
+    if request["model"] not in _READY:
+        model = _model(request, step)
+        _adapt(model.graphs.values())
+        return model
+    return _READY[request["model"]]
+
+
 def _compile(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
     from xdlc.runtime.htp.info import BinaryDescription
 
-    model = _model(request, step)
-    _adapt(model.graphs.values())
+    model = _adapted(request, step)
     htp = Htp(request["soc_id"], step)
     objections = _objections(htp, list(model.graphs.values()), model, request)
     if objections is not None:
@@ -193,7 +215,12 @@ def _copy(tensor: Tensor) -> Tensor:
     return Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding)
 
 
-_COMMANDS: dict[str, Command] = {"build": _build, "validate": _validate, "compile": _compile}
+_COMMANDS: dict[str, Command] = {
+    "build": _build,
+    "compile": _compile,
+    "fork": _fork,
+    "validate": _validate,
+}
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
