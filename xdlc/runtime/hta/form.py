@@ -27,11 +27,11 @@ MAGIC = b"XHTA"
 VERSION = 1
 HEADER = struct.Struct("<4sHHII")
 ALIGNMENT = 8
-DTYPES = ("uint8", "int8", "uint16", "int16", "int32", "int64", "float32")
+DTYPES = ("uint8", "int8", "uint16", "int16", "int32", "uint32", "int64", "float32")
 """Types of buffers and constants; float32 is for what a section gives to the caller only."""
 LARGEST_ARENA = 1 << 32
 MAX_RANK = 8
-_ITEMS = {"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "int32": 4, "int64": 8, "float32": 4}
+_ITEMS = {"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "int32": 4, "uint32": 4, "int64": 8, "float32": 4}
 
 
 @dataclass(frozen=True, slots=True)

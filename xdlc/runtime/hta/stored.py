@@ -81,3 +81,21 @@ def bounds(step: Step, rows: int | None = None) -> Array:
 def place(sums: Array, limits: Array, target: Array) -> None:
     """Write for each sum the number of limits that it reaches."""
     target[...] = limits.searchsorted(sums, side="right")
+
+
+def places(step: Step, name: str, shape: tuple[int, ...], extent: int) -> Array:
+    """Return a constant of positions along an axis.
+
+    Args:
+        step: The instruction.
+        name: Name of the constant.
+        shape: Its shape.
+        extent: Extent of the axis.
+
+    Raises:
+        ContainerError: If it is missing, of another shape or type, or a position is beyond the axis.
+    """
+    held = step.constant(name, "int32", shape)
+    if held.size and (held.min() < 0 or held.max() >= extent):
+        step.fail(f"takes {name} {held.min()} to {held.max()} of {extent}")
+    return held

@@ -56,7 +56,8 @@ def resize(op: Op, b: Builder) -> None:
     )
 
 
-def _corners(op: Op) -> str:
+def corners_of(op: Op) -> str:
+    """Return how ResizeBilinear and ResizeNearestNeighbor map places of the output, in ONNX's words."""
     if "transformation_mode" in op.params:  # left from a Resize that the vendor's writer renamed
         return _choice(op, "transformation_mode", TRANSFORMATIONS)
     if op.param("align_corners", False):
@@ -67,13 +68,13 @@ def _corners(op: Op) -> str:
 @lowering("ResizeBilinear")
 def resize_bilinear(op: Op, b: Builder) -> None:
     """Lower to a linear Resize."""
-    _lower(op, b, "linear", _corners(op), antialias=int(bool(op.param("antialias", False))))
+    _lower(op, b, "linear", corners_of(op), antialias=int(bool(op.param("antialias", False))))
 
 
 @lowering("ResizeNearestNeighbor")
 def resize_nearest(op: Op, b: Builder) -> None:
     """Lower to a nearest Resize: rounded with aligned corners, else the element that holds the point."""
-    corners = _corners(op)
+    corners = corners_of(op)
     if "nearest_mode" in op.params:
         nearest = _choice(op, "nearest_mode", NEAREST)
     else:

@@ -13,7 +13,13 @@ from xdlc.runtime.builder import Builder
 from xdlc.runtime.hta.form import ALIGNMENT, Buffer, Constant, Instruction, Plan
 
 Array = Any  # numpy.ndarray
-_TYPES = {"ufixed8": "uint8", "ufixed16": "uint16", "float32": "float32", "int32": "int32"}
+_TYPES = {
+    "ufixed8": "uint8",
+    "ufixed16": "uint16",
+    "float32": "float32",
+    "int32": "int32",
+    "uint32": "uint32",
+}
 
 
 class PlanBuilder:
