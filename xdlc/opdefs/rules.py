@@ -5,7 +5,8 @@ Type     Text
 ======== ==================================================================================
 Shape    ``rank = 5``, ``rank >= 1``, ``rank <= 4``, ``rank = rank(in[0]) + 1``,
          ``shape = in[0]``, ``shape = broadcast(in[0], in[1])``, ``size = in[0]``,
-         ``extent(0) = 1``
+         ``extent(0) = 1``, ``extent(-2) <= 32``, of tensors that are not static;
+         ``extent(-1) <= 4096 unless all in are multiples of 32``: on the same axis of every input
 Datatype ``datatype = in[0]``; ``datatype like in[0]``: float with float, quantized with
          quantized, of any width
 Value    ``> 0``, ``in [0, 1]``, ``in [0, rank(in[0]) - 1]``, ``in {0, 2, 13}``
@@ -18,7 +19,8 @@ said (a tensor that is left out, an extent that is only known when the graph run
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import NamedTuple
 
 from xdlc.ir.data import Elided
@@ -38,7 +40,7 @@ Lookup = Callable[[str], Tensor | None]
 
 _TERM = re.compile(r"\s*([+-]?)\s*(?:(\d+)|rank\(([^()]+)\))")
 _RANK = re.compile(r"rank (>=|<=|=) (.+)")
-_EXTENT = re.compile(r"extent\((\d+)\) = (\d+)")
+_EXTENT = re.compile(r"extent\((-?\d+)\) (<=|=) (\d+)(?: unless all in are multiples of (\d+))?")
 _DATATYPE = re.compile(r"datatype (=|like) (\S+)")
 _RANGE = re.compile(r"in \[([^,]+), (.+)\]")
 _SET = re.compile(r"in \{([\d, ]+)\}")
@@ -75,10 +77,7 @@ def check_shape(text: str, tensor: Tensor, lookup: Lookup) -> Finding | None:
     if match := _RANK.fullmatch(text):
         return _check_rank(match[1], match[2], tensor, lookup)
     if match := _EXTENT.fullmatch(text):
-        axis, extent = int(match[1]), int(match[2])
-        if axis >= tensor.rank or axis in tensor.dynamic_axes or tensor.shape[axis] == extent:
-            return None
-        return Finding(f"extent {extent} on axis {axis}", f"shape {list(tensor.shape)}")
+        return _check_extent(match, tensor, lookup)
     if tensor.dynamic_axes:
         return None
     if text.startswith("shape = broadcast(") and text.endswith(")"):
@@ -95,6 +94,31 @@ def check_shape(text: str, tensor: Tensor, lookup: Lookup) -> Finding | None:
     if what == "size":
         expected = f"the {source.size} elements of {name}"
     return Finding(expected, f"shape {list(tensor.shape)}")
+
+
+def _check_extent(match: re.Match[str], tensor: Tensor, lookup: Lookup) -> Finding | None:
+    axis, limit = int(match[1]) + (tensor.rank if int(match[1]) < 0 else 0), int(match[3])
+    if tensor.is_static or not 0 <= axis < tensor.rank or axis in tensor.dynamic_axes:
+        return None
+    extent = tensor.shape[axis]
+    if extent == limit or (match[2] == "<=" and extent < limit):
+        return None
+    expected = f"extent {'at most ' if match[2] == '<=' else ''}{limit} on axis {axis}"
+    if match[4]:
+        step = int(match[4])
+        extents = [held.shape[axis] for held in _inputs(lookup) if axis < held.rank]
+        if not any(held % step for held in extents):
+            return None
+        return Finding(f"{expected}, or inputs with multiples of {step}", f"{extent} of {extents}")
+    return Finding(expected, f"shape {list(tensor.shape)}")
+
+
+def _inputs(lookup: Lookup) -> Iterator[Tensor]:
+    for index in count():
+        tensor = lookup(f"in[{index}]")
+        if tensor is None:
+            return
+        yield tensor
 
 
 def _check_rank(relation: str, text: str, tensor: Tensor, lookup: Lookup) -> Finding | None:
@@ -150,7 +174,8 @@ def check_value(text: str, param: Scalar | Tensor, lookup: Lookup) -> Finding | 
         low, high = (rank_value(bound, lookup) for bound in match.groups())
         if low is None or high is None:
             return None
-        return _first_outside(values, lambda value: low <= value <= high, f"{low} to {high}")
+        expected = f"{low}" if low == high else f"{low} to {high}"
+        return _first_outside(values, lambda value: low <= value <= high, expected)
     return None
 
 

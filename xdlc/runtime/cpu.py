@@ -84,15 +84,22 @@ class CpuSession:
         given = feeds_of(self.graph, feeds)
         results = self._plan.run(list(given.values()), Watch(self._timeout))
         named = zip(self._plan.outputs, results, strict=True)
-        return {name: self._result(name, array, native) for name, array in named}
+        return {name: result(self.graph.tensors.get(name), array, native=native) for name, array in named}
 
-    def _result(self, name: str, array: Array, native: bool) -> Array:
-        tensor = self.graph.tensors.get(name)
-        if tensor is None:
-            return array
-        if native and tensor.dtype.is_fixed:
-            return to_stored(array, tensor)
-        return array.astype(tensor.dtype.numpy) if tensor.dtype.name == "bfloat16" else array
+
+def result(tensor: Tensor | None, array: Array, *, native: bool) -> Array:
+    """Return an output as callers get it.
+
+    Args:
+        tensor: What the engine gave the value of; None for what is no tensor of the graph.
+        array: The value.
+        native: Give fixed-point numbers as stored integers.
+    """
+    if tensor is None:
+        return array
+    if native and tensor.dtype.is_fixed:
+        return to_stored(array, tensor)
+    return array.astype(tensor.dtype.numpy) if tensor.dtype.name == "bfloat16" else array
 
 
 def feeds_of(graph: Graph, feeds: Mapping[str, Array]) -> dict[str, Array]:

@@ -110,7 +110,7 @@ class _Maker:
         read = {tensor for op in levels if is_control_flow(op) for tensor in op.inputs if tensor is not None}
         for tensor in (*read, *(graph.tensors[name] for name in plan.outputs if name in graph.tensors)):
             if tensor.is_static and tensor.name not in plan.constants:
-                plan.constants[tensor.name] = _constant(tensor)
+                plan.constants[tensor.name] = constant(tensor)
         return plan
 
     def _add_segment(self, plan: Plan, part: Graph, refine: Refine | None) -> None:
@@ -161,7 +161,8 @@ def _is_small(graph: Graph) -> bool:
     return sum(tensor.nbytes for tensor in graph.tensors.values()) < SMALL
 
 
-def _constant(tensor: Tensor) -> Array:
+def constant(tensor: Tensor) -> Array:
+    """Return static data in the form in which graphs take values."""
     data = real_data(tensor) if as_float(tensor.dtype) else unpacked(tensor)
     return contiguous(data.numpy()).reshape(tensor.shape)
 

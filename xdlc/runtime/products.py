@@ -17,7 +17,7 @@ Multiply: TypeAlias = Callable[[str, str], str]
 
 _DEEPEST = (1 << 30) // (255 * 128)
 """Most weights of an output channel for which sums of bytes times weights stay below 2^30."""
-_FUSED = ("Prelu", "ElementWiseNeuron", "HardSwish", "Relu", "Relu6", "Relu1", "ReluMinMax")
+FUSED = ("Prelu", "ElementWiseNeuron", "HardSwish", "Relu", "Relu6", "Relu1", "ReluMinMax")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Product:
         """Return whether an activation function may be computed as one with the product; see ``fused``."""
         return any(
             op.package == NATIVE_PACKAGE
-            and op.type in _FUSED
+            and op.type in FUSED
             and op.outputs[0].encoding != self.target.encoding
             for op in b.graph.consumers(self.target)
         )

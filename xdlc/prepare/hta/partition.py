@@ -1,0 +1,121 @@
+"""Which ops go on HTA when nobody says it.
+
+Sections are runs of ops in the order of execution, on HTA and on HNN by turns.  Of all ways to part the
+order, that one is taken which puts the most work on HTA, less what the crossings between sections cost:
+
+    work of the ops on HTA - sum over crossings (WORK_OF_CROSSING * work of all ops + WORK_OF_BYTE * bytes)
+
+Work is multiply-accumulates plus elements written.  The bytes of a crossing are those of all values that are
+computed before it and read behind it.  The two prices are estimates: the vendor says no more than that
+many sections cost time and accuracy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from xdlc.container.aip import Engine
+from xdlc.ir import Graph, Op
+from xdlc.opdefs.macs import macs
+from xdlc.runtime.bonds import Bond
+
+WORK_OF_CROSSING = 1 / 200  # of the work of the whole graph: requantizing has a price however small it is
+WORK_OF_BYTE = 8.0  # a byte is read, requantized, brought into another layout, and written
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Ops one behind the other on one engine.
+
+    Attributes:
+        engine: HTA, or HNN for the HVX unit.
+        ops: The ops.
+    """
+
+    engine: Engine
+    ops: tuple[Op, ...]
+
+
+def automatic(graph: Graph, accepted: Collection[Op], bonds: Iterable[Bond]) -> list[Run]:
+    """Return the runs that are worth most, see the module's text.
+
+    Args:
+        graph: The graph.
+        accepted: Ops that HTA takes.
+        bonds: Ops that have to stay in one section.
+    """
+    ops = list(graph.ops)
+    works = [_work(op) for op in ops]
+    prices = _prices(graph, ops, sum(works), bonds)
+    # Of the best way to part ops[:index + 1] with the last one on each engine: its worth, the engine before.
+    worth = {Engine.HTA: 0.0, Engine.HNN: 0.0}
+    before: list[dict[Engine, Engine]] = []
+    for index, op in enumerate(ops):
+        price = prices[index - 1] if index else 0.0
+        chosen: dict[Engine, Engine] = {}
+        following: dict[Engine, float] = {}
+        for engine, other in ((Engine.HTA, Engine.HNN), (Engine.HNN, Engine.HTA)):
+            stays = worth[engine] >= worth[other] - price
+            chosen[engine] = engine if stays else other
+            following[engine] = worth[engine] if stays else worth[other] - price
+        following[Engine.HTA] += works[index] if op in accepted else -float("inf")
+        worth = following
+        before.append(chosen)
+    engine = Engine.HTA if worth[Engine.HTA] > worth[Engine.HNN] else Engine.HNN
+    engines = [engine]
+    for chosen in reversed(before[1:]):
+        engine = chosen[engine]
+        engines.append(engine)
+    return joined(zip(reversed(engines), ops, strict=False))
+
+
+def joined(placed: Iterable[tuple[Engine, Op]]) -> list[Run]:
+    """Return ops with their engines as runs."""
+    found: list[tuple[Engine, list[Op]]] = []
+    for engine, op in placed:
+        if not found or found[-1][0] is not engine:
+            found.append((engine, []))
+        found[-1][1].append(op)
+    return [Run(engine, tuple(ops)) for engine, ops in found]
+
+
+def by_hand(graph: Graph, ranges: Sequence[Sequence[Op]]) -> list[Run]:
+    """Return the runs that come from the ops of ranges on HTA, and the rest on HNN.
+
+    Ranges that touch stay sections of their own.
+    """
+    owner = {op: index for index, ops in enumerate(ranges) for op in ops}
+    found: list[tuple[int | None, list[Op]]] = []
+    for op in graph.ops:
+        index = owner.get(op)
+        if not found or found[-1][0] != index:
+            found.append((index, []))
+        found[-1][1].append(op)
+    return [Run(Engine.HNN if index is None else Engine.HTA, tuple(ops)) for index, ops in found]
+
+
+def _work(op: Op) -> float:
+    return float(macs(op) + sum(tensor.size for tensor in op.outputs))
+
+
+def _prices(graph: Graph, ops: Sequence[Op], total: float, bonds: Iterable[Bond]) -> list[float]:
+    """Return what a crossing behind each op costs; without bound where a bond spans it."""
+    positions = {op: position for position, op in enumerate(ops)}
+    begins, ends = [0] * (len(ops) + 1), [0] * (len(ops) + 1)
+    for index, op in enumerate(ops):
+        for tensor in op.outputs:
+            last = max((positions[reader] for reader in graph.consumers(tensor)), default=index)
+            begins[index] += tensor.nbytes
+            ends[last] += tensor.nbytes
+    carried = list(accumulate(begin - end for begin, end in zip(begins, ends, strict=True)))
+    spans = [0] * (len(ops) + 1)
+    for bond in bonds:
+        spans[positions[bond.producer]] += 1
+        spans[positions[bond.reader]] -= 1
+    tied = list(accumulate(spans))
+    fixed = WORK_OF_CROSSING * total
+    return [
+        float("inf") if tied[index] else fixed + WORK_OF_BYTE * carried[index] for index in range(len(ops))
+    ]

@@ -1,0 +1,111 @@
+"""Ranges of layer ids, as ``--hta_partitions 0-11,177-215`` gives them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from xdlc.errors import UsageError, XdlcError, raise_all
+from xdlc.ir import Op
+
+_RANGE = re.compile(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*")
+
+
+class Range(NamedTuple):
+    """Layers from one id to another, both included."""
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.last}"
+
+
+def parse_ranges(text: str) -> tuple[Range, ...]:
+    """Return the ranges of a list like ``0-11,177-215``.
+
+    Raises:
+        UsageError: If a piece is no range, or ranges are reversed, overlap, or do not rise; several
+            problems make a ProblemList.
+
+    Example:
+        >>> [str(one) for one in parse_ranges("0-11, 177-215")]
+        ['0-11', '177-215']
+    """
+    problems: list[XdlcError] = []
+    ranges: list[Range] = []
+    for piece in text.split(","):
+        match = _RANGE.fullmatch(piece)
+        if match is None:
+            fix = f"write {piece.strip()}-{piece.strip()}" if piece.strip().isdigit() else "write FIRST-LAST"
+            problems.append(_problem(f"{piece.strip()!r} is no range of layer ids like 0-11", fix))
+            continue
+        found = Range(int(match[1]), int(match[2]))
+        if found.first > found.last:
+            turned = Range(found.last, found.first)
+            problems.append(_problem(f"the range {found} is reversed", f"write {turned}"))
+            found = turned
+        ranges.append(found)
+    problems += _misplaced(ranges)
+    raise_all(problems)
+    return tuple(ranges)
+
+
+def _misplaced(ranges: Sequence[Range]) -> list[XdlcError]:
+    problems: list[XdlcError] = []
+    for index, one in enumerate(ranges):
+        for other in ranges[:index]:
+            low, high = max(one.first, other.first), min(one.last, other.last)
+            if low <= high:
+                shared = f"layer {low}" if low == high else f"layers {Range(low, high)}"
+                problems.append(
+                    _problem(
+                        f"the ranges {other} and {one} overlap in {shared}",
+                        "give each layer to one range",
+                    )
+                )
+        if index and one.last < ranges[index - 1].first:
+            problems.append(
+                _problem(
+                    f"the range {one} stands behind {ranges[index - 1]}, whose layers come later",
+                    "order the ranges by layer id",
+                )
+            )
+    return problems
+
+
+def ops_in(ranges: Sequence[Range], ids: Mapping[Op, int]) -> list[tuple[Op, ...]]:
+    """Return the ops of each range, in order.
+
+    Args:
+        ranges: What ``parse_ranges`` gave.
+        ids: Layer ids of the ops, never falling; so the ops of a range stand one behind the other, and what
+            one of them needs from another is computed inside.
+
+    Raises:
+        UsageError: If a range reaches beyond the last layer or covers no op; several make a ProblemList.
+    """
+    end = max(ids.values(), default=-1)
+    problems: list[XdlcError] = []
+    found = []
+    for one in ranges:
+        ops = tuple([op for op, id in ids.items() if one.first <= id <= one.last])
+        if one.last > end:
+            problems.append(
+                _problem(
+                    f"the range {one} reaches beyond the last layer, which is {end}",
+                    "take ids that xdlc-info prints",
+                )
+            )
+        elif not ops:
+            problems.append(
+                _problem(f"the layers of range {one} have no operations", "take ids that xdlc-info prints")
+            )
+        found.append(ops)
+    raise_all(problems)
+    return found
+
+
+def _problem(problem: str, fix: str) -> UsageError:
+    return UsageError(problem, where="--hta_partitions", fix=fix)

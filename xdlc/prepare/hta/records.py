@@ -1,0 +1,109 @@
+"""AIP records of prepared sections.
+
+A record covers all layers with sections on HTA and HNN by turns, in the layout of SNPE 1
+(:mod:`xdlc.container.aip`).  A buffer's id names a layer and which of its inputs or outputs it is: of an
+input the first layer of the section that reads it.  The memory that dimensions describe is HTA's, innermost
+axis first: blocks of 32 channels, rows, blocks, columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from xdlc.container.aip import (
+    OWN_FLAVOUR,
+    AipBuffer,
+    AipRecord,
+    Dimension,
+    Engine,
+    Section,
+    buffer_id,
+)
+from xdlc.errors import ConstraintError
+from xdlc.ir import Op, Tensor
+from xdlc.ir.fingerprint import fingerprint
+from xdlc.runtime.bonds import Part
+from xdlc.runtime.section_record import FACTS_VERSION
+from xdlc.version import VERSION
+
+RECORD_VERSION = "1.2.0.0"
+BLOCK = 32  # channels
+MOST_LAYERS = 1 << 16
+MOST_PORTS = 1 << 12
+
+
+def section_of(engine: Engine, part: Part, ids: Mapping[Op, int], binary: bytes) -> Section:
+    """Return what the record says of a section.
+
+    Args:
+        engine: What runs it.
+        part: Its ops.
+        ids: Layer ids of all ops.
+        binary: The encoded plan; empty for HNN.
+
+    Raises:
+        ConstraintError: If a number does not fit the record.
+    """
+    buffers = [
+        *(_buffer(engine, tensor, part, ids, is_output=False) for tensor in part.graph.inputs),
+        *(_buffer(engine, tensor, part, ids, is_output=True) for tensor in part.graph.outputs),
+    ]
+    return Section(engine, ids[part.ops[0]], ids[part.ops[-1]], tuple(buffers), binary)
+
+
+def record_of(sections: Sequence[Section]) -> AipRecord:
+    """Return the record of sections that cover all layers."""
+    return AipRecord(RECORD_VERSION, f"{VERSION}.0", OWN_FLAVOUR, tuple(sections))
+
+
+def facts_of(parts: Mapping[int, Part]) -> bytes:
+    """Return the record that tells what HTA sections were compiled from.
+
+    Args:
+        parts: The sections on HTA by their first layer.
+    """
+    prints = {str(first): fingerprint(part.graph) for first, part in parts.items()}
+    content = {"version": FACTS_VERSION, "sections": prints}
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _buffer(
+    engine: Engine, tensor: Tensor, part: Part, ids: Mapping[Op, int], *, is_output: bool
+) -> AipBuffer:
+    op, index = _port(tensor.name, part, is_output)
+    layer = ids[op]
+    if layer >= MOST_LAYERS or index >= MOST_PORTS:
+        raise ConstraintError(
+            f"is number {index} of layer {layer}, AIP records count to {MOST_PORTS} and {MOST_LAYERS}",
+            where=f"tensor {tensor.name!r}",
+            fix="prepare a smaller model",
+        )
+    dimensions = _dimensions(tensor) if engine is Engine.HTA else ()
+    return AipBuffer(tensor.name, is_output, layer, buffer_id(layer, index, is_output=is_output), dimensions)
+
+
+def _port(name: str, part: Part, is_output: bool) -> tuple[Op, int]:
+    """Return the op of a section, and which of its tensors, that reads or gives a value.
+
+    What only lent ops read goes with the first op.
+    """
+    for op in part.ops:
+        for index, tensor in enumerate(op.outputs if is_output else op.inputs):
+            if tensor is not None and tensor.name == name:
+                return op, index
+    lent = [tensor for op in part.lent for tensor in op.inputs]
+    return part.ops[0], len(part.ops[0].inputs) + [tensor and tensor.name for tensor in lent].index(name)
+
+
+def _dimensions(tensor: Tensor) -> tuple[Dimension, ...]:
+    """Return the axes of a tensor in HTA's memory; missing ones count as 1, and batches go with the rows."""
+    *outer, channels = tensor.shape or (1,)
+    width = outer.pop() if outer else 1
+    height = 1
+    for extent in outer:
+        height *= extent
+    blocks = -(-channels // BLOCK)
+    padded = blocks * BLOCK
+    axes = (("channel", BLOCK), ("height", height), ("channel", blocks), ("width", width))
+    return tuple([Dimension(axis, extent, padded) for axis, extent in axes])

@@ -1,0 +1,134 @@
+"""Which ops HTA takes: the HTA supplement of the OpDefs, and rules that see the whole graph.
+
+Beside the supplement (``opdefs/data/backends/hta.xml``):
+
+- what the network takes in has 4 axes, NHWC, and at most 16 channels;
+- the batch is 1; a larger one only if all layers are on HTA, Softmax excepted;
+- an activation has one scale and offset;
+- there is an integer form of the op (:mod:`xdlc.prepare.hta.compile`).
+
+Weights may be signed symmetric 8-bit integers, with one scale or one for each output channel, as our
+quantizer writes them, where the supplement has unsigned ones: the sections that xdlc compiles take both, and
+with one scale they are unsigned ones with an offset of -128.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from xdlc.errors import ConstraintError
+from xdlc.ir import NATIVE_PACKAGE, Graph, Op, ScaleOffset, Tensor
+from xdlc.opdefs import supplement, verify_op
+from xdlc.prepare.hta.compile import registry
+
+MOST_INPUT_CHANNELS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """An op that HTA does not take.
+
+    Attributes:
+        layer: Its layer id.
+        op: Its name.
+        type: Its type.
+        reasons: Rule, value found and value accepted, in words.
+    """
+
+    layer: int
+    op: str
+    type: str
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"layer {self.layer} {self.op!r} ({self.type}): {'; '.join(self.reasons)}"
+
+
+def check_quantized(graph: Graph) -> None:
+    """Check that a graph has fixed-point activations at all.
+
+    Raises:
+        ConstraintError: If it has none.
+    """
+    made = [tensor for op in graph.ops for tensor in op.outputs]
+    if not any(tensor.dtype.is_fixed for tensor in made):
+        found = ", ".join(dict.fromkeys(tensor.dtype.name for tensor in made)) or "no op"
+        raise ConstraintError(
+            f"is not quantized: HTA computes on ufixed8 and ufixed16, found {found}",
+            where=f"graph {graph.name!r}",
+            fix="quantize the model first: xdlc-quantize --input_list ... --enable_hta",
+        )
+
+
+def reasons(graph: Graph, refused: Mapping[Op, tuple[str, ...]]) -> dict[Op, tuple[str, ...]]:
+    """Return why HTA does not take the ops that it does not take.
+
+    Args:
+        graph: The graph.
+        refused: Ops that the compiler has refused, and why.
+    """
+    found = {op: _reasons(graph, op, op, refused.get(op, ())) for op in graph.ops}
+    batch = _batch(graph)
+    if batch > 1:
+        single = {op: _reasons(graph, op, _for_one(op, batch), refused.get(op, ())) for op in found}
+        if not any(why for op, why in single.items() if op.type != "Softmax"):
+            found = single
+    return {op: why for op, why in found.items() if why}
+
+
+def _reasons(graph: Graph, op: Op, judged: Op, refused: tuple[str, ...]) -> tuple[str, ...]:
+    if op.package != NATIVE_PACKAGE:
+        return (f"package: expected {NATIVE_PACKAGE}, found {op.package}",)
+    breaches = verify_op(judged, backend="hta")
+    if supplement("hta").supports(op.type):
+        breaches += [*_input_breaches(graph, op), *_encoding_breaches(op), *refused]
+    if not breaches and registry.find(op.type) is None:
+        breaches.append(f"type: there is no integer form of {op.type}")
+    return tuple(dict.fromkeys(breaches))
+
+
+def _input_breaches(graph: Graph, op: Op) -> Iterator[str]:
+    for index, tensor in enumerate(op.inputs):
+        if tensor is None or tensor not in graph.inputs:
+            continue
+        subject = f"HTA: in[{index}] {tensor.name!r}, an input of the network"
+        if tensor.rank != 4:
+            yield f"{subject}: expected 4 axes, NHWC, found rank {tensor.rank} {list(tensor.shape)}"
+        elif tensor.shape[3] > MOST_INPUT_CHANNELS:
+            yield (
+                f"{subject}: expected at most {MOST_INPUT_CHANNELS} channels on axis 3, "
+                f"found shape {list(tensor.shape)}"
+            )
+
+
+def _encoding_breaches(op: Op) -> Iterator[str]:
+    for side, tensors in (("in", op.inputs), ("out", op.outputs)):
+        for index, tensor in enumerate(tensors):
+            if tensor is None or tensor.is_static:
+                continue
+            subject = f"HTA: {side}[{index}] {tensor.name!r}"
+            if tensor.dtype.is_fixed and not isinstance(tensor.encoding, ScaleOffset):
+                kind = type(tensor.encoding).__name__ if tensor.encoding else "no encoding"
+                yield f"{subject}: expected one scale and offset, found {kind}"
+            if tensor.dynamic_axes:
+                axes = ", ".join(map(str, tensor.dynamic_axes))
+                yield f"{subject}: expected a known shape, found an open extent on axis {axes}"
+
+
+def _batch(graph: Graph) -> int:
+    return max((tensor.shape[0] for tensor in graph.inputs if tensor.rank >= 2), default=1)
+
+
+def _for_one(op: Op, batch: int) -> Op:
+    """Return an op on tensors as they were if the batch was 1."""
+    twins: dict[Tensor, Tensor] = {}
+
+    def twin(tensor: Tensor) -> Tensor:
+        if tensor not in twins:
+            batched = tensor.rank >= 2 and tensor.shape[0] == batch and not tensor.is_static
+            shape = (1, *tensor.shape[1:]) if batched else tensor.shape
+            twins[tensor] = replace(tensor, shape=shape, producer=None)
+        return twins[tensor]
+
+    return op.twin(twin)
