@@ -242,6 +242,45 @@ def test_hta_wants_batches_of_one_and_some_operations_only():
     assert any("one of 3, 4, 5, 6, 8, found 0" in line for line in problems(relu.format(n=1, op=0), "hta"))
 
 
+def test_hta_joins_channels_only_and_not_too_many():
+    text = (
+        "input %x ufixed8[1,2,2,{m}] per_tensor(scale=0.1)\n"
+        "input %y ufixed8[1,2,2,{n}] per_tensor(scale=0.1)\n"
+        "c = Concat(%x, %y) {{axis=uint32 3}} -> %z ufixed8[1,2,2,{sum}] per_tensor(scale=0.1)"
+    )
+    for m, n in ((2048, 2048), (4064, 64), (4095, 1)):
+        assert problems(text.format(m=m, n=n, sum=m + n), "hta") == []
+    (line,) = problems(text.format(m=4096, n=1, sum=4097), "hta")
+    assert (
+        "expected extent at most 4096 on axis 3, or inputs with multiples of 32, found 4097 of [4096, 1]"
+        in line
+    )
+    rows = text.replace("axis=uint32 3", "axis=uint32 1").replace("{sum}", "3").replace("2,2,3]", "4,2,3]")
+    (line,) = problems(rows.format(m=3, n=3), "hta")
+    assert "parameter 'axis': expected 3, found 1" in line
+
+
+def test_hta_takes_small_images_into_fully_connected_layers():
+    text = (
+        "input %x {type}[{shape}] per_tensor(scale=0.1)\n"
+        "static %w {weight}[2,{size}] per_tensor(scale=0.1) = sha256:0\n"
+        "f = FullyConnected(%x, %w) -> %y {type}[1,2] per_tensor(scale=0.1)"
+    )
+
+    def said(shape, type="ufixed8", weight="sfixed8"):
+        size = 1
+        for extent in shape:
+            size *= extent
+        written = ",".join(map(str, shape))
+        return problems(text.format(shape=written, size=size, type=type, weight=weight), "hta")
+
+    assert said((1, 2000)) == said((1, 1024, 32, 1)) == said((1, 3, 16, 2), "ufixed16", "ufixed8") == []
+    assert any("extent at most 32 on axis 2" in line for line in said((1, 1, 33, 1)))
+    assert any("extent at most 16 on axis 2" in line for line in said((1, 1, 17, 1), "ufixed16"))
+    assert any("extent at most 1024 on axis 1" in line for line in said((1, 1025, 1, 1)))
+    assert any("found sfixed16" in line for line in said((1, 8), weight="sfixed16"))
+
+
 def test_an_unknown_backend_is_a_usage_error():
     with pytest.raises(UsageError, match="unknown backend"):
         verify_graph(build(FLOAT_CONV), backend="tpu")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdlc.container.aip import OWN_FACTS, OWN_RECORD, VENDOR_RECORDS, Engine, Section, write_aip
-from xdlc.errors import ConstraintError, UsageError, XdlcError, each_problem
+from xdlc.errors import ConstraintError, UsageError, XdlcError, each_problem, raise_all
 from xdlc.ir import ArrayData, Model, Op, TensorData
 from xdlc.prepare.hta import rules
 from xdlc.prepare.hta.compile import compile_section
@@ -200,6 +200,7 @@ class _Job:
             binary = b""
             try:
                 if run.engine is Engine.HTA:
+                    raise_all(self._blocked(part))
                     binary = encode(compile_section(part.graph, stated=self.stated))
                     self.compiled[self.ids[part.ops[0]]] = part
                 self.sections.append(section_of(run.engine, part, self.ids, binary))
@@ -209,6 +210,22 @@ class _Job:
             if self._progress is not None and run.engine is Engine.HTA:
                 self._progress(len(self.compiled), total)
         return problems
+
+    def _blocked(self, part: Part) -> list[XdlcError]:
+        """Return why a section cannot be compiled whose border parts ops that are computed as one."""
+        first, last = (self.given[part.ops[index]] for index in (0, -1))
+        return [
+            ConstraintError(
+                f"a border of layers {first}-{last} parts it from a layer that it is computed as one with, "
+                f"and HTA does not take it: {'; '.join(self.reasons[op])}",
+                where=f"layer {self.given[op]} {op.name!r} ({op.type})",
+                fix="move the border, so that both layers are on one side",
+                node=op.name,
+                op=op.type,
+            )
+            for op in part.lent
+            if op in self.reasons
+        ]
 
     def _lent(self, run: Run, part: Part) -> list[str]:
         if not part.lent:

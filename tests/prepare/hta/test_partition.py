@@ -1,0 +1,100 @@
+"""Automatic sections are worth as much as the best of all divisions."""
+
+from itertools import pairwise, product
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xdlc.container.aip import Engine
+from xdlc.ir import Graph, Tensor, make_op
+from xdlc.ir.dtype import UFIXED8
+from xdlc.prepare.hta.partition import WORK_OF_BYTE, WORK_OF_CROSSING, automatic, by_hand
+from xdlc.runtime.bonds import Bond
+
+
+def chain(sizes, skips=()):
+    """Return ops one behind the other, each reading the one before, and some reading an earlier one too."""
+    graph = Graph("g")
+    last = graph.add_input(Tensor("x", (1, 1), UFIXED8))
+    for index, size in enumerate(sizes):
+        extra = [graph.tensors[f"t{source}"] for source, reader in skips if reader == index]
+        out = Tensor(f"t{index}", (1, size), UFIXED8)
+        graph.append(make_op(graph, "ElementWiseNeuron", [last, *extra], [out], name=f"op{index}"))
+        last = out
+    graph.add_output(last)
+    return graph
+
+
+def worth(sizes, skips, accepted, engines):
+    """Return what a division is worth, by the definition."""
+    total = sum(size for size, engine in zip(sizes, engines, strict=True) if engine is Engine.HTA)
+    readers = {index: [index + 1, *(r for s, r in skips if s == index)] for index in range(len(sizes))}
+    readers[len(sizes) - 1] = [r for r in readers[len(sizes) - 1] if r < len(sizes)]
+    for border in range(1, len(sizes)):
+        if engines[border] is not engines[border - 1]:
+            carried = sum(
+                sizes[index] for index in range(border) if any(reader >= border for reader in readers[index])
+            )
+            total -= WORK_OF_CROSSING * sum(sizes) + WORK_OF_BYTE * carried
+    return total
+
+
+@st.composite
+def cases(draw):
+    count = draw(st.integers(1, 8))
+    sizes = draw(st.lists(st.integers(1, 4000), min_size=count, max_size=count))
+    pairs = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)).filter(lambda p: p[0] < p[1] - 1)
+    skips = draw(st.lists(pairs, max_size=2, unique=True)) if count > 2 else []
+    accepted = draw(st.sets(st.integers(0, count - 1)))
+    tied = draw(st.lists(pairs, max_size=1)) if count > 2 else []
+    return sizes, skips, accepted, tied
+
+
+@settings(max_examples=150, deadline=None)
+@given(case=cases())
+def test_no_division_is_worth_more(case):
+    sizes, skips, accepted, tied = case
+    graph = chain(sizes, skips)
+    ops = list(graph.ops)
+    bonds = [Bond(ops[one], ops[other], True, False) for one, other in tied]
+    runs = automatic(graph, {ops[index] for index in accepted}, bonds)
+    assert [op for run in runs for op in run.ops] == ops
+    assert all(one.engine is not other.engine for one, other in pairwise(runs))
+    chosen = [run.engine for run in runs for _ in run.ops]
+
+    def allowed(engines):
+        legal = all(engine is Engine.HNN or index in accepted for index, engine in enumerate(engines))
+        return legal and all(len(set(engines[one : other + 1])) == 1 for one, other in tied)
+
+    assert allowed(chosen)
+    best = max(
+        worth(sizes, skips, accepted, engines)
+        for engines in product(Engine, repeat=len(ops))
+        if allowed(engines)
+    )
+    assert abs(worth(sizes, skips, accepted, chosen) - best) <= 1e-6 * sum(sizes)
+
+
+def test_a_graph_that_hta_takes_whole_is_one_section():
+    graph = chain([10, 2000, 3])
+    (run,) = automatic(graph, set(graph.ops), [])
+    assert run.engine is Engine.HTA
+
+
+def test_pieces_that_are_not_worth_their_crossings_are_left_out():
+    graph = chain([9000, 2, 50, 2, 100_000])
+    ops = list(graph.ops)
+    runs = automatic(graph, {ops[0], ops[2], ops[4]}, [])
+    # The first gives 9000 bytes, each of which costs more than it took to compute it.
+    assert [(run.engine, len(run.ops)) for run in runs] == [(Engine.HNN, 4), (Engine.HTA, 1)]
+
+
+def test_ranges_that_touch_stay_apart():
+    graph = chain([1, 1, 1, 1])
+    ops = list(graph.ops)
+    runs = by_hand(graph, [ops[:1], ops[1:3]])
+    assert [(run.engine, len(run.ops)) for run in runs] == [
+        (Engine.HTA, 1),
+        (Engine.HTA, 2),
+        (Engine.HNN, 1),
+    ]

@@ -1,0 +1,195 @@
+import json
+
+import numpy as np
+import pytest
+
+import xdlc
+from tests.section_models import Net, feeds_of, on_cpu, residual
+from xdlc.container.aip import OWN_FACTS, OWN_FLAVOUR, OWN_RECORD, Dimension, Engine, parse_aip
+from xdlc.errors import ConstraintError, ProblemList, UsageError
+from xdlc.ir import ArrayData, u32
+from xdlc.prepare.hta import prepare, without_sections
+from xdlc.prepare.hta.compile import registry
+from xdlc.runtime.cpu import CpuSession
+from xdlc.runtime.hta.form import is_plan
+from xdlc.runtime.sections import SectionSession
+
+HTA, HNN = Engine.HTA, Engine.HNN
+
+
+def spans(prepared):
+    return [(one.engine, one.first, one.last) for one in prepared.sections]
+
+
+def assert_same(model, prepared):
+    feeds = feeds_of(model)
+    expected = CpuSession(model, threads=1).run(feeds, native=True)
+    found = SectionSession(prepared.model, threads=1).run(feeds, native=True)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
+def test_sections_cover_the_model_and_hold_plans():
+    model = residual()
+    prepared = prepare(model, "13-13,15-16")
+    assert spans(prepared) == [(HNN, 0, 12), (HTA, 13, 13), (HNN, 14, 14), (HTA, 15, 16), (HNN, 17, 17)]
+    assert_same(model, prepared)
+
+
+def test_a_record_reads_back_and_is_the_same_each_time():
+    first, second = (prepare(residual(), "13-13,15-16").model.records[OWN_RECORD].numpy() for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    record = parse_aip(first.tobytes(), where="record")
+    assert (record.version, record.flavour, record.unknown) == ("1.2.0.0", OWN_FLAVOUR, "1.0.0.0")
+    assert [is_plan(one.binary) for one in record.sections] == [False, True, False, True, False]
+
+
+def test_buffers_say_how_sections_connect():
+    prepared = prepare(residual(), "13-13,15-16")
+    before, conv, between, dense, after = prepared.sections
+    assert [(one.name, one.is_output, one.layer, hex(one.id)) for one in before.buffers] == [
+        ("x", False, 0, "0x0"),
+        ("t10", True, 10, "0xa1000"),
+        ("t12", True, 12, "0xc1000"),
+    ]
+    assert [(one.name, one.is_output, hex(one.id)) for one in conv.buffers] == [
+        ("t10", False, "0xd0000"),
+        ("t13", True, "0xd1000"),
+    ]
+    assert conv.buffers[0].dimensions == (
+        Dimension("channel", 32, 32),
+        Dimension("height", 4, 32),
+        Dimension("channel", 1, 32),
+        Dimension("width", 4, 32),
+    )
+    # Named by the layer that reads it and which of its inputs it is.
+    assert [(one.name, hex(one.id)) for one in between.buffers] == [
+        ("t12", "0xe0000"),
+        ("t13", "0xe0001"),
+        ("t14", "0xe1000"),
+    ]
+    assert all(one.dimensions == () for one in between.buffers)
+    assert [one.dimensions[1:] for one in dense.buffers] == [
+        (Dimension("height", 4, 32), Dimension("channel", 1, 32), Dimension("width", 4, 32)),
+        (Dimension("height", 1, 32), Dimension("channel", 1, 32), Dimension("width", 1, 32)),
+    ]
+    assert [one.name for one in after.buffers] == ["t16", "t17"]
+
+
+def test_old_records_go_whatever_becomes_of_the_model():
+    model = on_cpu(residual(), [3])
+    for name in ("aip.metadata0", "aip.metadata1", "aip.metadata7", OWN_FACTS, "xdlc.aip.metadata1"):
+        model.records[name] = ArrayData(np.zeros(8, np.uint8))
+    model.records["htp.cache.sm8550.0"] = model.records["xdlc.trace"] = ArrayData(np.zeros(8, np.uint8))
+    kept = {"htp.cache.sm8550.0", "xdlc.trace"}
+    assert set(without_sections(model).records) == kept
+    assert set(prepare(model, "13-13").model.records) == {*kept, OWN_RECORD, OWN_FACTS}
+    failed = prepare(model, "11-13")
+    assert failed.problems
+    assert set(failed.model.records) == kept
+    assert OWN_RECORD in model.records
+
+
+def test_layers_that_hta_does_not_take():
+    prepared = prepare(residual(), "11-13")
+    assert prepared.sections == ()
+    first, second = prepared.problems
+    assert "HTA does not take layer 11: type: expected an operation that HTA has, found Transpose" in str(
+        first
+    )
+    assert "op 'transpose12' (Transpose)" in str(second)
+    assert {(one.layer, one.type) for one in prepared.rejected} >= {(11, "Transpose"), (12, "Transpose")}
+    assert str(next(one for one in prepared.rejected if one.layer == 11)).startswith(
+        "layer 11 'transpose11' (Transpose): type: expected"
+    )
+
+
+def test_problems_of_ranges_are_raised_together():
+    with pytest.raises(ProblemList) as caught:
+        prepare(residual(), "3-1,2-5")
+    assert "3-1 is reversed" in str(caught.value)
+    assert "overlap" in str(caught.value)
+    with pytest.raises(UsageError, match="the range 0-18 reaches beyond the last layer, which is 17"):
+        prepare(residual(), "0-18")
+
+
+def test_a_float_model_is_refused_with_one_error():
+    net = Net()
+    net.graph.add_output(net.conv(net.input(1, 4, 4, 3), 4))
+    with pytest.raises(ConstraintError, match="is not quantized: HTA computes on ufixed8"):
+        prepare(xdlc.Model({"net": net.graph}))
+
+
+def test_socs_without_hta():
+    model = residual()
+    with pytest.raises(
+        UsageError, match=r"sm8550 \(v73\) has no HTA: its tensor unit is inside HTP"
+    ) as caught:
+        prepare(model, soc="sm8550")
+    assert "--enable_htp" in str(caught.value)
+    with pytest.raises(UsageError, match="its DSP has no tensor unit"):
+        prepare(model, soc="sm6150")
+    assert prepare(model, "13-13", soc="SM8250").sections
+
+
+def test_automatic_sections_give_what_the_model_gives():
+    model = residual()
+    seen = []
+    prepared = prepare(model, progress=lambda done, total: seen.append((done, total)))
+    assert prepared.problems == ()
+    assert any(engine is HTA for engine, _, _ in spans(prepared))
+    assert all(
+        one[0] is not other[0] for one, other in zip(spans(prepared), spans(prepared)[1:], strict=False)
+    )
+    count = sum(engine is HTA for engine, _, _ in spans(prepared))
+    assert seen[-count:] == [(number, count) for number in range(1, count + 1)]
+    assert_same(model, prepared)
+
+
+def test_what_the_compiler_refuses_goes_elsewhere(monkeypatch):
+    def refuse(op, builder):
+        raise ConstraintError("is too wide")
+
+    registry.find("Conv2d")
+    monkeypatch.setitem(registry._compilers, "FullyConnected", refuse)
+    prepared = prepare(residual())
+    reasons = {one.type: one.reasons for one in prepared.rejected}
+    assert reasons["FullyConnected"] == ("HTA: is too wide",)
+    assert prepared.sections
+    manual = prepare(residual(), "16-16")
+    (problem,) = manual.problems
+    assert "is too wide" in str(problem)
+    assert manual.sections == ()
+
+
+def test_nothing_to_put_on_hta():
+    net = Net()
+    x = net.op("Softmax", [net.input(1, 4, 4, 3)], (1, 4, 4, 3), axis=u32(1))
+    prepared = prepare(net.quantized(x))
+    (problem,) = prepared.problems
+    assert "no layer is worth running on HTA, which takes 0 of 1" in str(problem)
+    assert [one.type for one in prepared.rejected] == ["Softmax"]
+    assert OWN_RECORD not in prepared.model.records
+
+
+def test_ids_of_translated_layers_select_but_are_not_kept():
+    model = residual()
+    model.metadata["layers"] = {op.name: 10 + 2 * index for index, op in enumerate(model.main.ops)}
+    prepared = prepare(model, "36-36")
+    assert spans(prepared) == [(HNN, 0, 12), (HTA, 13, 13), (HNN, 14, 17)]
+    assert "layers" not in prepared.model.metadata
+    assert {one.layer for one in prepared.rejected} >= {32, 34}
+    assert_same(residual(), prepared)
+
+
+def test_sections_survive_a_container(tmp_path):
+    model = residual()
+    prepared = prepare(model, "13-13")
+    prepared.model.save(tmp_path / "m.dlc")
+    loaded = xdlc.load(tmp_path / "m.dlc")
+    facts = json.loads(loaded.records[OWN_FACTS].numpy().tobytes())
+    assert list(facts["sections"]) == ["13"]
+    feeds = feeds_of(model)
+    expected = CpuSession(model).run(feeds, native=True)
+    for name, array in SectionSession(loaded).run(feeds, native=True).items():
+        np.testing.assert_array_equal(array, expected[name])

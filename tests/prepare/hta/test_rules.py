@@ -1,0 +1,95 @@
+import pytest
+
+from tests.section_models import RELU, Net
+from xdlc.errors import ConstraintError
+from xdlc.ir import AxisScaleOffset, Model, Op, Tensor, u32
+from xdlc.ir.dtype import FLOAT32
+from xdlc.prepare.hta import rules
+
+
+def why(model, refused=None):
+    """Return why HTA does not take ops, by op type."""
+    found = rules.reasons(model.main, refused or {})
+    return {op.type: "; ".join(reasons) for op, reasons in found.items()}
+
+
+def test_a_quantized_cnn_is_taken():
+    net = Net()
+    assert why(net.quantized(net.conv(net.input(1, 4, 4, 3), 4))) == {}
+
+
+def test_what_the_network_takes_in():
+    net = Net()
+    found = why(net.quantized(net.conv(net.input(1, 4, 4, 17), 4)))
+    assert "expected at most 16 channels on axis 3, found shape [1, 4, 4, 17]" in found["Conv2d"]
+    net = Net()
+    found = why(net.quantized(net.op("FullyConnected", [net.input(1, 8), net.weights(4, 8)], (1, 4))))
+    assert "expected 4 axes, NHWC, found rank 2 [1, 8]" in found["FullyConnected"]
+
+
+def test_operations_that_hta_lacks():
+    net = Net()
+    found = why(net.quantized(net.transpose(net.conv(net.input(1, 4, 4, 3), 4), 0, 3, 1, 2)))
+    assert found == {"Transpose": "type: expected an operation that HTA has, found Transpose"}
+
+
+def test_a_concatenation_is_one_of_channels():
+    net = Net()
+    x = net.conv(net.input(1, 4, 4, 3), 4)
+    model = net.quantized(net.op("Concat", [x, x], (1, 4, 8, 4), axis=u32(2)))
+    assert "parameter 'axis': expected 3, found 2" in why(model)["Concat"]
+
+
+def test_batches_go_on_hta_as_a_whole_or_not_at_all():
+    net = Net()
+    x = net.conv(net.input(2, 4, 4, 3), 4)
+    assert why(net.quantized(x)) == {}
+    net = Net()
+    x = net.transpose(net.conv(net.input(2, 4, 4, 3), 4), 0, 3, 1, 2)
+    found = why(net.quantized(x))
+    assert "expected extent 1 on axis 0, found shape [2, 4, 4, 3]" in found["Conv2d"]
+    assert set(found) == {"Conv2d", "Transpose"}
+
+
+def test_a_batch_may_end_in_a_softmax_elsewhere():
+    net = Net()
+    x = net.conv(net.input(2, 4, 4, 3), 4)
+    model = net.quantized(net.op("Softmax", [x], x.shape, axis=u32(1)))
+    assert set(why(model)) == {"Softmax"}
+
+
+def test_encodings_and_open_extents():
+    net = Net()
+    model = net.quantized(net.neuron(net.conv(net.input(1, 4, 4, 3), 4), RELU))
+    conv, relu = model.main.ops
+    conv.outputs[0].encoding = AxisScaleOffset(3, (0.1,) * 4)
+    relu.outputs[0].dynamic_axes = (1,)
+    found = why(model)
+    assert "expected one scale and offset, found AxisScaleOffset" in found["Conv2d"]
+    assert "found an open extent on axis 1" in found["ElementWiseNeuron"]
+
+
+def test_float_and_custom_ops():
+    net = Net()
+    x = net.conv(net.input(1, 4, 4, 3), 4)
+    net.graph.append(Op("Mine", [x], [Tensor("mine", x.shape, FLOAT32)], name="mine", package="own"))
+    net.graph.add_output(net.graph.tensors["mine"])
+    found = why(Model({"net": net.graph}))
+    assert found["Mine"] == "package: expected qti.aisw, found own"
+    assert "expected data type ufixed8 or ufixed16, found float32" in found["Conv2d"]
+
+
+def test_what_the_compiler_refused_is_a_reason():
+    net = Net()
+    model = net.quantized(net.conv(net.input(1, 4, 4, 3), 4))
+    (op,) = model.main.ops
+    assert why(model, {op: ("HTA: too wide",)}) == {"Conv2d": "HTA: too wide"}
+
+
+def test_one_error_for_a_float_graph():
+    net = Net()
+    net.graph.add_output(net.conv(net.input(1, 4, 4, 3), 4))
+    with pytest.raises(ConstraintError) as caught:
+        rules.check_quantized(net.graph)
+    assert "is not quantized: HTA computes on ufixed8 and ufixed16, found float32" in str(caught.value)
+    assert "--enable_hta" in str(caught.value)
