@@ -48,8 +48,8 @@ def test_probabilities_of_float32(bits):
 
 def test_what_is_far_from_probabilities_is_refused():
     source = activation("x", (2, 3), ScaleOffset(0.05, -100))
-    with pytest.raises(ConstraintError, match="result in steps of 4.0"):
+    with pytest.raises(ConstraintError, match=r"result in steps of 4\.0"):
         compile_section(one_op("Softmax", [source], activation("y", (2, 3), ScaleOffset(4.0))))
     target = activation("y", (2, 3), RESULTS[0])
-    with pytest.raises(ConstraintError, match="factor -1.0, should be positive"):
+    with pytest.raises(ConstraintError, match=r"factor -1\.0, should be positive"):
         compile_section(one_op("Softmax", [source], target, {"beta": f32(-1.0)}))

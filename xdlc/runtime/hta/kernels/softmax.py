@@ -5,9 +5,9 @@ axis.  With E the exponential of an element and S the sum, the result is
 
     round(E * factor / (S * 2^shift)) + zero
 
-clipped to the type; ties go to the even neighbour.  Where setting ``single`` is 1, 24 significant bits of each partial
-sum, of the product and of the quotient are kept before rounding, as in single precision.  An output of
-float32 gets E / S.
+clipped to the type; ties go to the even neighbour.  Where setting ``single`` is 1, 24 significant bits of
+each partial sum, of the product and of the quotient are kept before rounding, as in single precision.  An
+output of float32 gets E / S.
 """
 
 from __future__ import annotations

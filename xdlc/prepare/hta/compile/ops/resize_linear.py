@@ -28,11 +28,10 @@ def resize_linear(op: Op, builder: PlanBuilder) -> None:
     import numpy as np
 
     source, target = activation(op, 0), op.outputs[0]
-    if source.rank != 4 or op.param("antialias", False):
-        raise ConstraintError(
-            f"has an input {list(source.shape)}{', smoothed' if source.rank == 4 else ', should be of rank 4'}",
-            fix="leave the op out of the HTA partition",
-        )
+    if source.rank != 4:
+        raise ConstraintError(f"has an input {list(source.shape)}, should be of rank 4")
+    if op.param("antialias", False):
+        raise ConstraintError("shall be smoothed", fix="leave the op out of the HTA partition")
     builder.buffer(source), builder.buffer(target)
     held = encoding_of(source)
     steps = (np.arange(source.dtype.limits[1] + 1) + held.offset).astype(np.float32) * np.float32(held.scale)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from xdlc.errors import ConstraintError
 from xdlc.ir import Graph, Op, Tensor
@@ -10,6 +11,8 @@ from xdlc.ir.dtype import FLOAT32
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.registry import compiler
 from xdlc.prepare.hta.compile.tables import activation, emit_requantized
+
+Array = Any  # numpy.ndarray
 
 
 @compiler("ResizeNearestNeighbor")
@@ -36,7 +39,7 @@ def resize_nearest(op: Op, builder: PlanBuilder) -> None:
     )
 
 
-def _taken(op: Op, source: Tensor, target: Tensor, axis: int) -> object:
+def _taken(op: Op, source: Tensor, target: Tensor, axis: int) -> Array:
     """Return the place along an axis that the host takes for each of the output: it resizes the places."""
     import numpy as np
 
