@@ -4,6 +4,7 @@ import pytest
 from xdlc.ir import AxisScaleOffset, Graph, ScaleOffset, Tensor, make_op, static, u32
 from xdlc.ir.dtype import SFIXED8, SFIXED32, UFIXED8
 from xdlc.runtime import htp, run
+from xdlc.runtime.fused import gate_of
 
 HARD_SWISH, RELU, SIGMOID, GELU, MULTIPLY = 3, 4, 6, 1, 13
 COARSE = ScaleOffset(0.16, -125)
@@ -92,3 +93,14 @@ def test_as_the_emulation_does(activation, vendor_check):
     theirs = htp.run(graph, feeds, native=True)["y"].astype(int)
     ours = run(graph, feeds, native=True)["y"].astype(int)
     assert np.mean(theirs != ours) < 0.05
+
+
+def test_only_a_product_has_a_gate():
+    graph, _ = graph_of(silu)
+    product = graph.last
+    assert gate_of(product) is graph.tensors["gate"]
+    added = Tensor("sum", product.inputs[0].shape, UFIXED8, COARSE)
+    total = make_op(graph, "ElementWiseAdd", product.inputs, [added], {}, name="sum")
+    single = make_op(graph, "Relu", product.inputs[1:], [added], {}, name="single")
+    assert gate_of(total) is None
+    assert gate_of(single) is None

@@ -9,7 +9,7 @@ convolution and Sigmoid, Gelu or Elu, or an addition and Relu, round between.
 from __future__ import annotations
 
 from xdlc.ir import NATIVE_PACKAGE, Model, Op, Tensor
-from xdlc.opdefs.operations import NEURON
+from xdlc.opdefs.operations import MULTIPLY, NEURON
 
 _WEIGHTED = ("Conv2d", "DepthWiseConv2d", "FullyConnected", "Batchnorm")
 _PRODUCERS = {"Prelu": _WEIGHTED, "HardSwish": _WEIGHTED, "Relu": ("Conv2d", "FullyConnected")}
@@ -60,7 +60,12 @@ def reads_unrounded(op: Op) -> Tensor | None:
 
 
 def gate_of(op: Op) -> Tensor | None:
-    """Return the ``sigmoid(x)`` of a product ``x * sigmoid(x)``, or None; it is not rounded either."""
+    """Return the ``sigmoid(x)`` if an op is the product ``x * sigmoid(x)``, else None; it is not rounded."""
+    multiplies = op.type == "ElementWiseMultiply" or (
+        op.type == "ElementWiseBinary" and op.param("operation") == MULTIPLY
+    )
+    if op.package != NATIVE_PACKAGE or not multiplies or len(op.inputs) < 2:
+        return None
     for gate, other in (op.inputs[:2], op.inputs[1::-1]):
         producer = gate.producer if gate is not None else None
         if (
