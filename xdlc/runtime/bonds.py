@@ -12,10 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
+from xdlc.ir import NATIVE_PACKAGE, Graph, Op
 from xdlc.ir.dtype import UFIXED8
-from xdlc.opdefs.operations import MULTIPLY, NEURON
-from xdlc.runtime.fused import gate_of, with_producer
+from xdlc.runtime.fused import gate_of, reads_unrounded
 from xdlc.runtime.plan import segment_of
 from xdlc.runtime.products import FUSED
 
@@ -72,7 +71,7 @@ def _bonds_to(reader: Op) -> Iterator[Bond]:
         producer = None if tensor is None else tensor.producer
         if tensor is None or producer is None:
             continue
-        unrounded = _reads_unrounded(reader, tensor)
+        unrounded = tensor is reads_unrounded(reader) or tensor is gate_of(reader)
         shaping = (
             producer.package == NATIVE_PACKAGE
             and producer.type in _PRODUCTS
@@ -82,22 +81,6 @@ def _bonds_to(reader: Op) -> Iterator[Bond]:
         )
         if unrounded or shaping:
             yield Bond(producer, reader, unrounded, shaping)
-
-
-def _reads_unrounded(reader: Op, tensor: Tensor) -> bool:
-    if reader.type == "ElementWiseMultiply" or (
-        reader.type == "ElementWiseBinary" and reader.param("operation") == MULTIPLY
-    ):
-        return len(reader.inputs) >= 2 and gate_of(reader) is tensor
-    if reader.inputs[0] is not tensor:
-        return False
-    function = reader.type.removeprefix("ElementWise")
-    if reader.type == "ElementWiseNeuron":
-        number = reader.param("operation")
-        function = NEURON[number] if number in range(len(NEURON)) else ""
-    # With one encoding for both, rounding before and after the function is the same.
-    same = function != "Prelu" and reader.outputs[0].encoding == tensor.encoding
-    return not same and with_producer(tensor, function)
 
 
 def parts_of(graph: Graph, runs: Sequence[Sequence[Op]], *, stated: bool = False) -> list[Part]:
