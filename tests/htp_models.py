@@ -108,3 +108,30 @@ def refused() -> Model:
     graph.append(make_op(graph, "Reshape", [y], [z], name="reshape"))
     graph.add_output(z)
     return Model({graph.name: graph})
+
+
+def partly(*, quantized: bool) -> Model:
+    """Return ``c = a + conv(softmax(a))`` with ``a = conv(x)``; HTP refuses softmax over an inner axis."""
+    rng = np.random.default_rng(3)
+    graph = Graph("my graph")
+
+    def act(name: str, channels: int, low: float, high: float) -> Tensor:
+        if not quantized:
+            return Tensor(name, (1, 8, 8, channels), dt.FLOAT32)
+        scale = (high - low) / 255
+        return Tensor(name, (1, 8, 8, channels), dt.UFIXED8, ScaleOffset(scale, round(low / scale)))
+
+    def conv(source: Tensor, name: str) -> Tensor:
+        real = rng.normal(size=(3, 3, source.shape[3], 8)) / 6
+        weight = static(f"{name}_w", real.astype("float32"))
+        if quantized:
+            scales = np.abs(real).max(axis=(0, 1, 2)) / 127
+            encoding = AxisScaleOffset(3, tuple(scales.tolist()))
+            weight = static(f"{name}_w", np.rint(real / scales).astype("int8"), dt.SFIXED8, encoding)
+        window = _window(stride=[1, 1], pad_amount=[[1, 1], [1, 1]], dilation=[1, 1])
+        return add(graph, "Conv2d", [source, weight], act(name, 8, -2, 2), **window, group=u32(1))
+
+    a = conv(graph.add_input(act("x", 4, -1, 1)), "a")
+    b = conv(add(graph, "Softmax", [a], act("s", 8, 0, 1), axis=u32(1)), "b")
+    graph.add_output(add(graph, "ElementWiseBinary", [a, b], act("c", 8, -3, 3), operation=u32(0)))
+    return Model({graph.name: graph})

@@ -201,3 +201,13 @@ def test_where_nothing_is_worth_it_all_parts_stay() -> None:
     numbers, poor = divide(graph, {op for op in graph.ops if "odd" not in op.name})
     assert {op.name: number for op, number in numbers.items()} == {"sum0": 0, "sum2": 1}
     assert poor == []
+
+
+def test_moving_data_alone_is_never_worth_it() -> None:
+    graph = Graph("g")
+    x, y = graph.add_input(Tensor("x", (4, 4), dt.INT32)), Tensor("y", (16,), dt.INT32)
+    graph.append(make_op(graph, "Reshape", [x], [y], name="reshape"))
+    graph.add_output(y)
+    numbers, poor = divide(graph, set(graph.ops))
+    assert numbers == {}
+    assert [op.name for op in poor] == ["reshape"]

@@ -39,7 +39,7 @@ def settle(graph: Graph, numbers: dict[Op, int]) -> None:
         numbers: The number of each taken op's part; changed in place.
     """
     for op in reversed(list(graph.ops)):
-        if op not in numbers or any(graph.is_output(tensor) for tensor in op.outputs):
+        if op not in numbers:
             continue
         readers = [reader for tensor in op.outputs for reader in graph.consumers(tensor)]
         if not readers or not all(reader in numbers for reader in readers):
@@ -60,24 +60,19 @@ def _crossing(graph: Graph, op: Op, numbers: dict[Op, int]) -> int:
 
 
 def leaves(graph: Graph, tensor: Tensor, numbers: dict[Op, int]) -> bool:
-    """Return whether a tensor is made in a part and read outside of it, by the caller or by an op."""
+    """Return whether an op of a part makes a tensor and one outside of this part reads it.
+
+    Whether the caller gets it too makes no difference, so that marking what leaves changes nothing here.
+    """
     if tensor.producer is None or tensor.producer not in numbers:
         return False
     own = numbers[tensor.producer]
-    return graph.is_output(tensor) or any(
-        numbers.get(reader, -1) != own for reader in graph.consumers(tensor)
-    )
+    return any(numbers.get(reader, -1) != own for reader in graph.consumers(tensor))
 
 
 def crossings(graph: Graph, numbers: dict[Op, int]) -> list[Tensor]:
-    """Return what an op of a part makes and an op outside of this part reads, in the order of the ops."""
-    return [
-        tensor
-        for op in graph.ops
-        if op in numbers
-        for tensor in op.outputs
-        if any(numbers.get(reader, -1) != numbers[op] for reader in graph.consumers(tensor))
-    ]
+    """Return what leaves the parts, in the order of the ops."""
+    return [tensor for op in graph.ops for tensor in op.outputs if leaves(graph, tensor, numbers)]
 
 
 def components(graph: Graph, numbers: dict[Op, int]) -> list[list[Op]]:

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from xdlc.container import load
 from xdlc.errors import ProblemList, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
+from xdlc.prepare.htp.division import Division
 from xdlc.prepare.htp.parallel import processors
+from xdlc.prepare.htp.partition import Partition
 from xdlc.prepare.htp.records import check_foreign, held_caches, store
 from xdlc.prepare.htp.selection import whole
 from xdlc.prepare.htp.targets import targets
@@ -29,7 +31,9 @@ class Prepared:
         done: Names of the SoCs that have their cache, by id.
         problems: Why the others have none.
         kept: Names of the SoCs whose cache was there already.
-        notices: What the caller should know: caches that were kept or replaced, and why.
+        notices: What the caller should know: caches that were kept or replaced, and why; what is left to
+            the CPU, and why.
+        divisions: With ``partition``, how the model divides for each SoC that is done.
     """
 
     model: Model
@@ -37,6 +41,7 @@ class Prepared:
     problems: tuple[XdlcError, ...]
     kept: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+    divisions: tuple[Division, ...] = ()
 
 
 class PrepareError(ProblemList):
@@ -61,6 +66,7 @@ def prepare(
     num_hvx_threads: int | None = None,
     htp_dlbc: bool = False,
     overwrite_cache_records: bool = False,
+    partition: bool = False,
     jobs: int | None = None,
     timeout: float = 1800,
     progress: Callable[[int], None] | None = None,
@@ -86,6 +92,8 @@ def prepare(
         num_hvx_threads: Threads of the vector unit; default: all.
         htp_dlbc: Whether to compress feature maps in memory.
         overwrite_cache_records: Whether to compile again what is there already, whoever made it.
+        partition: Whether to compile the parts that HTP takes where it does not take all, see ``Partition``;
+            what crosses from them to elsewhere then becomes an output of the model.
         jobs: SoCs to compile at a time; default: one per processor.
         timeout: Seconds that one SoC may take.
         progress: Called with the number of SoCs finished.
@@ -106,6 +114,7 @@ def prepare(
         num_hvx_threads=num_hvx_threads,
         htp_dlbc=htp_dlbc,
         overwrite_cache_records=overwrite_cache_records,
+        partition=partition,
         jobs=jobs,
         timeout=timeout,
         progress=progress,
@@ -126,6 +135,7 @@ def prepare_all(
     num_hvx_threads: int | None = None,
     htp_dlbc: bool = False,
     overwrite_cache_records: bool = False,
+    partition: bool = False,
     jobs: int | None = None,
     timeout: float = 1800,
     progress: Callable[[int], None] | None = None,
@@ -159,8 +169,16 @@ def prepare_all(
         if target.name in held:
             check_foreign(held[target.name], result, target, name)
     with stored_model(model) as path, ForkServer(path) as server:
-        work = Work(name, wanted, held, whole(result, path), timeout, server)
+        if partition:
+            work: Work | Partition = Partition(result, path, name, wanted, held, timeout, server)
+        else:
+            selections = dict.fromkeys((target.name for target in wanted), whole(result, path))
+            work = Work(name, wanted, held, selections, timeout, server)
         work.do(jobs or processors(), progress, tell)
+    divisions: tuple[Division, ...] = ()
+    notices: list[str] = []
+    if isinstance(work, Partition):
+        result, divisions, notices = work.model, work.divisions(), work.notices()
     for target, outcome in work.outcomes():
         if outcome.compiled is not None:
             store(result, target, outcome.compiled, outcome.selection)
@@ -173,6 +191,7 @@ def prepare_all(
             "optimization_level": optimization_level,
             "num_hvx_threads": num_hvx_threads,
             "htp_dlbc": htp_dlbc or None,
+            "partition": partition or None,
         }
         _add_history(result, args)
     return Prepared(
@@ -180,7 +199,8 @@ def prepare_all(
         done=tuple(target.name for target, _ in work.outcomes()),
         problems=work.problems(),
         kept=tuple(target.name for target, outcome in work.outcomes() if outcome.compiled is None),
-        notices=tuple(outcome.notice for _, outcome in work.outcomes() if outcome.notice),
+        notices=(*(outcome.notice for _, outcome in work.outcomes() if outcome.notice), *notices),
+        divisions=divisions,
     )
 
 

@@ -39,7 +39,7 @@ class Work:
         name: What messages call the model.
         wanted: What to compile for.
         held: Caches that are there already, by SoC.
-        selection: The model's graphs.
+        selections: The graphs to compile, by SoC.
         timeout: Seconds that one SoC may take.
         server: Starts the processes.
     """
@@ -49,13 +49,13 @@ class Work:
         name: str,
         wanted: Sequence[Target],
         held: Mapping[str, Held],
-        selection: Selection,
+        selections: Mapping[str, Selection],
         timeout: float,
         server: ForkServer,
     ) -> None:
         self._name, self._timeout, self._server = name, timeout, server
         self._wanted = {target.name: target for target in wanted}
-        self._held, self._selection = held, selection
+        self._held, self._selections = held, selections
         self._build = build_id(launch=server.launch) if self._wanted.keys() & held.keys() else ""
         self._results: dict[str, Outcome | XdlcError] = {}
 
@@ -91,12 +91,15 @@ class Work:
 
     def problems(self) -> tuple[XdlcError, ...]:
         """Return why the others failed, in the order wanted."""
-        results = (self._results[soc] for soc in self._wanted)
-        return tuple(result for result in results if isinstance(result, XdlcError))
+        return tuple(self.failures().values())
+
+    def failures(self) -> dict[str, XdlcError]:
+        """Return why SoCs failed, in the order wanted."""
+        results = ((soc, self._results[soc]) for soc in self._wanted)
+        return {soc: result for soc, result in results if isinstance(result, XdlcError)}
 
     def _outcome(self, soc: str) -> Outcome:
-        selection = self._selection  # the one place where a SoC's graphs are chosen
-        target, held = self._wanted[soc], self._held.get(soc)
+        target, held, selection = self._wanted[soc], self._held.get(soc), self._selections[soc]
         notice = None
         if held is not None:
             changed = difference(held, selection, target.options, self._build)

@@ -10,19 +10,29 @@ from xdlc.prepare.htp.grouping import components, settle, stages
 
 CALL = 1 << 16
 """What starting a part costs, in bytes that go over to HTP: about what takes as long to copy."""
-_VIEWS = frozenset(("Reshape", "Squeeze", "ExpandDims"))
+_MOVES = frozenset(
+    (
+        *("Reshape", "Squeeze", "ExpandDims", "Transpose", "ChannelShuffle", "Pad", "Tile", "Pack", "UnPack"),
+        *("Concat", "Split", "StridedSlice", "Gather", "GatherElements", "GatherNd", "ScatterElements"),
+        *("ScatterNd", "DepthToSpace", "SpaceToDepth", "BatchToSpace", "SpaceToBatch", "Buffer", "Cast"),
+    )
+)
 
 
 def work(op: Op) -> int:
-    """Return the operations of an op: its multiply-accumulates, or else one for each result."""
-    return 0 if op.type in _VIEWS else macs(op) or sum(tensor.size for tensor in op.outputs)
+    """Return the operations of an op: its multiply-accumulates, or else one for each result.
+
+    Moving and copying is none: the way to HTP is that already.
+    """
+    return 0 if op.type in _MOVES else macs(op) or sum(tensor.size for tensor in op.outputs)
 
 
 def divide(graph: Graph, taken: Collection[Op]) -> tuple[dict[Op, int], list[Op]]:
     """Return the number of the part of each op that HTP gets, and the ops that are not worth it.
 
     Pieces that do fewer operations than bytes have to cross between CPU and HTP for them go to the CPU, and
-    so do parts that do not make up for starting them besides.  If that would be all of them, all stay.
+    so do parts that do not make up for starting them besides.  If that would be all of them, all stay that
+    compute anything.
 
     Args:
         graph: The graph.
@@ -37,7 +47,9 @@ def divide(graph: Graph, taken: Collection[Op]) -> tuple[dict[Op, int], list[Op]
         kept.difference_update(poor)
         numbers = _parts(graph, kept)
     if not kept:
-        kept, numbers = set(taken), _parts(graph, taken)
+        pieces = components(graph, _parts(graph, taken))
+        kept = {op for piece in pieces if any(map(work, piece)) for op in piece}
+        numbers = _parts(graph, kept)
     return numbers, [op for op in graph.ops if op in taken and op not in kept]
 
 
@@ -70,10 +82,9 @@ def _over(graph: Graph, piece: Iterable[Op], numbers: dict[Op, int]) -> int:
     given: set[Tensor] = set()
     for op in piece:
         read.update(tensor for tensor in op.inputs if tensor is not None and not tensor.is_static)
-        given.update(
-            tensor
-            for tensor in op.outputs
-            if graph.is_output(tensor) or any(reader not in numbers for reader in graph.consumers(tensor))
-        )
+        for tensor in op.outputs:
+            readers = graph.consumers(tensor)
+            if not readers or any(reader not in numbers for reader in readers):
+                given.add(tensor)
     come = (tensor for tensor in read if tensor.producer is None or tensor.producer not in numbers)
     return sum(tensor.nbytes for tensor in (*come, *given))

@@ -77,6 +77,7 @@ def refusals(
     timeout: float = 600,
     skip: Sequence[tuple[str, str]] = (),
     name: str | None = None,
+    launch: Launch = start,
 ) -> list[Refused]:
     """Return the ops of every graph that HTP refuses, under the names that they have in its form.
 
@@ -86,11 +87,12 @@ def refusals(
         timeout: Seconds to wait.
         skip: Names of graph and op of the ops not to ask about.
         name: What messages call the model; default: its path.
+        launch: Starts the child process.
 
     Raises:
         BackendError: If the library is missing, unknown, or fails.
     """
-    with Child() as child, _request(model, soc, name) as (request, place):
+    with Child(launch) as child, _request(model, soc, name) as (request, place):
         given = {**request, "command": "validate", "skip": list(skip)}
         return judged(given, **place, timeout=timeout, child=child)[1]
 

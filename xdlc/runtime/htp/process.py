@@ -34,14 +34,15 @@ class ChildDiedError(BackendError):
 
     Attributes:
         step: What it was doing: a sentence, or a JSON list about an op that was being validated.
+        is_late: Whether it was ended because it took too long.
     """
 
-    def __init__(self, problem: str, step: str) -> None:
+    def __init__(self, problem: str, step: str, *, is_late: bool = False) -> None:
         super().__init__(
             f"{problem} while {_step_words(step)}",
             fix="leave out or rewrite what it was working on; the other SoCs are not affected",
         )
-        self.step = step
+        self.step, self.is_late = step, is_late
 
 
 def _step_words(step: str) -> str:
@@ -176,7 +177,8 @@ class Child:
 
     def late(self, timeout: float) -> ChildDiedError:
         """Return the error of a child that took longer than ``timeout`` seconds."""
-        return ChildDiedError(f"the vendor's library gave no answer within {timeout:g} s", self._step())
+        problem = f"the vendor's library gave no answer within {timeout:g} s"
+        return ChildDiedError(problem, self._step(), is_late=True)
 
     def died(self, status: int) -> ChildDiedError:
         """Return the error of a child that ended with ``status`` and left no answer."""

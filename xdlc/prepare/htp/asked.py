@@ -1,0 +1,136 @@
+"""Which ops of a model a SoC's HTP leaves to the CPU, and why."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from xdlc import passes
+from xdlc.errors import ConstraintError, XdlcError
+from xdlc.ir import Graph, Model, Op
+from xdlc.opdefs.control_flow import called, is_control_flow
+from xdlc.passes.narrow_integers import misfits
+from xdlc.runtime.htp import Refused, refusals
+from xdlc.runtime.htp.host_only import is_host_only
+from xdlc.runtime.htp.process import Launch, start
+from xdlc.runtime.htp.refused import in_words
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """An op that stays on the CPU.
+
+    Attributes:
+        graph: Name of its graph.
+        op: Its name.
+        type: Its type.
+        reason: Why, in words.
+    """
+
+    graph: str
+    op: str
+    type: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a SoC's HTP says about a model.
+
+    Attributes:
+        refused: The ops that it does not take, by graph and name.
+        problems: The same as the errors of a model that is to run on HTP as a whole.
+    """
+
+    refused: dict[tuple[str, str], Left] = field(default_factory=dict)
+    problems: list[XdlcError] = field(default_factory=list)
+
+    def refuse(self, graph: str, op: Op, reason: str) -> None:
+        """Add an op, unless there is a reason for it already."""
+        self.refused.setdefault((graph, op.name), Left(graph, op.name, op.type, reason))
+
+
+def outer_graphs(model: Model) -> list[Graph]:
+    """Return the graphs of a model that no op of another runs."""
+    inner = {name for graph in model.graphs.values() for op in graph.ops for name in called(op)}
+    return [graph for name, graph in model.graphs.items() if name not in inner]
+
+
+def ask(
+    model: Model, path: str | os.PathLike[str], soc: str, *, timeout: float, name: str, launch: Launch = start
+) -> Answer:
+    """Ask a SoC's HTP about every op of the graphs that no others run.
+
+    Args:
+        model: The model.
+        path: A DLC with it.
+        soc: Name of the SoC.
+        timeout: Seconds to wait.
+        name: What messages call the model.
+        launch: Starts the child process.
+
+    Raises:
+        BackendError: If the library is missing, unknown, or fails.
+    """
+    answer = Answer()
+    place = f"{name}: {soc}"
+    graphs = {graph.name: graph for graph in outer_graphs(model)}
+    adapted = {key: graph.clone() for key, graph in graphs.items()}
+    for key, graph in adapted.items():
+        passes.run(graph, passes.HTP_ASKED)
+        ops = {op.name: op for op in graphs[key].ops}
+        for op in graph.ops:
+            if is_host_only(op) and op.name in ops:
+                _host_only(answer, key, ops[op.name], place)
+        for problem in misfits(graphs[key]):
+            answer.refuse(key, ops[problem.node or ""], problem.problem)
+            problem.where = f"{place}: {problem.where}"
+            answer.problems.append(problem)
+    skip = [
+        (graph.name, op.name)
+        for graph in model.graphs.values()
+        for op in graph.ops
+        if graph.name not in graphs or (graph.name, op.name) in answer.refused
+    ]
+    found = refusals(path, soc, timeout=timeout, skip=skip, name=name, launch=launch)
+    for refused in found:
+        for op in _blamed(refused, graphs[refused.graph], adapted[refused.graph]):
+            answer.refuse(refused.graph, op, refused.problem)
+    answer.problems += in_words(found, place)
+    return answer
+
+
+def _host_only(answer: Answer, graph: str, op: Op, place: str) -> None:
+    why = op.origin.reason or "no QNN operation carries it"
+    if is_control_flow(op):
+        why = "HTP has no op that runs other graphs"
+    problem = f"runs on the host only: {why}"
+    answer.refuse(graph, op, problem)
+    answer.problems.append(
+        ConstraintError(
+            problem,
+            where=f"{place}: graph {graph!r}: op {op.name!r} ({op.type})",
+            fix="rewrite it with operators that QNN has, or run this part of the model on the host",
+            node=op.name,
+            op=op.type,
+        )
+    )
+
+
+def _blamed(refused: Refused, graph: Graph, adapted: Graph) -> Iterator[Op]:
+    """Yield the op that is refused, or those around one that only HTP's form of the graph has."""
+    ops = {op.name: op for op in graph.ops}
+    if refused.op in ops:
+        yield ops[refused.op]
+        return
+    inserted = next((op for op in adapted.ops if op.name == refused.op), None)
+    yield from (ops[name] for name in around(inserted, adapted, ops)) if inserted is not None else ()
+
+
+def around(inserted: Op, adapted: Graph, known: Mapping[str, Op] | Iterable[str]) -> list[str]:
+    """Return the names of the nearest known ops before an inserted one, or else of those behind it."""
+    names = set(known)
+    before = {t.producer.name for t in inserted.inputs if t is not None and t.producer is not None} & names
+    behind = {op.name for tensor in inserted.outputs for op in adapted.consumers(tensor)} & names
+    return sorted(before or behind)
