@@ -449,11 +449,11 @@ def test_two_gigabytes_do_not_fit_into_the_index(tmp_path, nbytes):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("version", ["3.0", "4.2", "", "4"])
+@pytest.mark.parametrize("version", ["3.1", "4.2", "", "4"])
 def test_other_versions_are_refused(tmp_path, version):
     with pytest.raises(UsageError, match="cannot write format") as caught:
         one_op().save(tmp_path / "m.dlc", version=version)
-    assert caught.value.fix == "use one of 4.0, 4.1"
+    assert caught.value.fix == "use one of 3.0, 4.0, 4.1"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -24,6 +25,7 @@ LOCATOR = struct.Struct("<4sIQI")
 EXTRA64 = struct.Struct("<HHQQQIIII")
 VERSION = 45
 FULL = 0xFFFFFFFF
+NO_DATE = 0x21 << 16  # 1980-01-01, the first day that a zip file can name
 MAX_ENTRIES = 1 << 16
 MAX_COMMENT = 0xFFFF
 ALIGNMENT = 8
@@ -178,7 +180,7 @@ def _data_start(source: MappedFile, offset: int, name: bytes, limit: int, where:
 
 
 class ArchiveWriter:
-    """Writes entries one after the other.
+    """Writes entries one after the other, in the shape of format 4.
 
     Args:
         file: Buffered binary file at position 0.
@@ -241,8 +243,57 @@ class ArchiveWriter:
                 b"PK\1\2", VERSION, VERSION, 0, 0, 0, 0, FULL, FULL, len(raw), 44, 0, 0, 0, 0, FULL
             )
             out += raw + struct.pack("<HHQQQ16x", 1, 40, size, size, offset)
-        start, size, count = self._position, len(out), len(names)
-        out += END64.pack(b"PK\6\6", 44, VERSION, VERSION, 0, 0, count, count, size, start)
-        out += LOCATOR.pack(b"PK\6\7", 0, start + size, 1)
-        out += END.pack(b"PK\5\6", 0, 0, min(count, 0xFFFF), min(count, 0xFFFF), min(size, FULL), FULL, 0)
-        self._file.write(out)
+        self._file.write(bytes(out) + _ends(self._position, len(out), len(names)))
+
+
+def write_plain(
+    file: IO[bytes], entries: Iterable[tuple[str, Sequence[bytes | bytearray | TensorData]]]
+) -> None:
+    """Write a whole archive in the shape of format 3: real checksums, no padding, entries by name.
+
+    Args:
+        file: Buffered binary file at position 0.
+        entries: Names and parts; data is read twice, once for its checksum.
+
+    Raises:
+        ContainerError: If a name comes twice or is unfit, or data does not give the bytes that it announced.
+        OSError: If writing fails.
+    """
+    written: dict[str, tuple[int, int, int]] = {}
+    for name, parts in sorted(entries, key=lambda entry: entry[0].encode("utf-8")):
+        raw = name.encode("utf-8")
+        if name in written or not raw or len(raw) > 0xFFFF:
+            raise ContainerError(f"cannot name an entry {name!r}", fix="give each record another short name")
+        size, checksum, start = 0, 0, file.tell()
+        for part in parts:
+            held = part.numpy().reshape(-1).view("uint8").data if isinstance(part, TensorData) else part
+            checksum, size = zlib.crc32(held, checksum), size + len(held)
+        extra = struct.pack("<HHQQ", 1, 16, size, size)
+        header = (b"PK\3\4", VERSION, 0, 0, NO_DATE, checksum, FULL, FULL, len(raw), len(extra))
+        file.write(LOCAL.pack(*header) + raw + extra)
+        for part in parts:
+            if isinstance(part, TensorData):
+                part.write_to(file)
+                part.release()
+            else:
+                file.write(part)
+        written[name] = start, size, checksum
+    _finish_plain(file, written)
+
+
+def _finish_plain(file: IO[bytes], written: dict[str, tuple[int, int, int]]) -> None:
+    out = bytearray()
+    for name, (offset, size, checksum) in written.items():
+        raw = name.encode("utf-8")
+        sizes = FULL, FULL, len(raw), 28, 0, 0, 0, 0, FULL
+        out += CENTRAL.pack(b"PK\1\2", VERSION, VERSION, 0, 0, NO_DATE, checksum, *sizes)
+        out += raw + struct.pack("<HHQQQ", 1, 24, size, size, offset)
+    file.write(bytes(out) + _ends(file.tell(), len(out), len(written)))
+
+
+def _ends(start: int, size: int, count: int) -> bytes:
+    """Return the end records of an archive whose directory is at ``start``."""
+    end64 = END64.pack(b"PK\6\6", 44, VERSION, VERSION, 0, 0, count, count, size, start)
+    locator = LOCATOR.pack(b"PK\6\7", 0, start + size, 1)
+    few = min(count, 0xFFFF)
+    return end64 + locator + END.pack(b"PK\5\6", 0, 0, few, few, min(size, FULL), FULL, 0)

@@ -1,10 +1,10 @@
-"""What a DLC says about itself: JSON entries of format 4, text lines of format 3, and our own records.
+"""What a DLC says about itself: JSON entries of format 4, and our own records.
 
 ``Model.metadata`` keeps it as plain values under the keys ``version`` ``history`` ``cacheList``
 ``relations`` ``layouts`` (input or output name -> note on its axes, like ``NCHW``) ``nodes`` (of the source
 model: name, operator, and why no op stands for it, or None), ``tensors`` (graph -> tensor -> its names in
-the source, where those are not just its own; under the empty name those that no tensor holds) and, for
-what older tools wrote as text, ``properties``.
+the source, where those are not just its own; under the empty name those that no tensor holds), ``layers``
+(op -> id of the layer that it was translated from) and, of format 3, ``properties`` and ``snpe``.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ from xdlc.ir import (
     AxisScaleOffset,
     Model,
     Origin,
+    Role,
     ScaleOffset,
     Tensor,
 )
 
 MAIN = "dlc.metadata2.3.0"
 HISTORY = "dlc.metadata.history.2.3.0"
-TEXT = "dlc.metadata"
+TEXT = "dlc.metadata"  # of format 3, see xdlc.container.text3
 TRACE = "xdlc.trace"
 IO = "xdlc.io"
 # The epoch of zip files; stands for "no time" when SOURCE_DATE_EPOCH does not give one.
 NO_TIME = "1980-01-01 00:00:00 UTC"
+MAX_LAYER = 0x7FFFFFFF
+TRACED = ("nodes", "tensors", "layers")
 DEFAULT_COMMAND = "converterCommand"
 
 
@@ -100,31 +103,6 @@ def read_history(data: memoryview, metadata: dict[str, Any], where: str) -> None
         metadata["history"] = steps
 
 
-def read_text(data: memoryview, metadata: dict[str, Any], where: str) -> None:
-    """Put ``key=value`` lines into ``metadata["properties"]`` and the commands into the history.
-
-    Raises:
-        ContainerError: If the text is not UTF-8.
-    """
-    try:
-        lines = bytes(data).decode("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise ContainerError("is not UTF-8", where=where, fix="get the file again") from error
-    pairs = dict(line.split("=", 1) for line in lines if "=" in line)
-    metadata["properties"] = pairs
-    steps = [
-        {
-            "tool": pairs[key].split(" ", 1)[0],
-            "converterVersion": pairs.get("converter-version", ""),
-            "args": {"command": pairs[key]},
-        }
-        for key in ("converter-command", "quantizer-command")
-        if pairs.get(key, "N/A") != "N/A"
-    ]
-    if steps:
-        metadata["history"] = steps
-
-
 def _object(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ContainerError(f"should hold a JSON object, holds {type(value).__name__}", where=where)
@@ -183,8 +161,8 @@ def trace_text(model: Model) -> bytes | None:
 
     Per graph and op, the source nodes: a step is ``[reason or null, node, node, ...]``; ops without an
     origin are left out.  Per node: name, operator, and the reason why no op stands for it, or null.  Per
-    graph and tensor, where they are not just its own name: the names that the source has for it.
-    Returns None if none of these is known.
+    graph and tensor, where they are not just its own name: the names that the source has for it.  Per op of a
+    model translated from format 3: the id of its layer.  Returns None if none of these is known.
     """
     graphs: dict[str, dict[str, list[str | None]]] = {}
     for graph in model.graphs.values():
@@ -195,11 +173,9 @@ def trace_text(model: Model) -> bytes | None:
         }
         if steps:
             graphs[graph.name] = steps
-    nodes = model.metadata.get("nodes")
-    tensors = model.metadata.get("tensors")
-    if not graphs and not nodes and not tensors:
+    known = {key: model.metadata[key] for key in TRACED if model.metadata.get(key)}
+    if not graphs and not known:
         return None
-    known = {key: value for key, value in (("nodes", nodes), ("tensors", tensors)) if value}
     return _compact({"version": 1, "graphs": graphs} | known)
 
 
@@ -240,6 +216,11 @@ def read_trace(data: memoryview, model: Model, where: str) -> None:
             raise ContainerError("has a malformed list of tensor names", where=where)
     if tensors:
         model.metadata["tensors"] = tensors
+    layers = _object(found.get("layers", {}), where)
+    if not all(type(id) is int and 0 <= id <= MAX_LAYER for id in layers.values()):
+        raise ContainerError(f"has a layer id that is no number from 0 to {MAX_LAYER}", where=where)
+    if layers:
+        model.metadata["layers"] = layers
 
 
 def _is_names(value: Any) -> bool:
@@ -337,3 +318,26 @@ def read_graph_order(data: memoryview, model: Model, where: str) -> None:
     listed = [graph.get("name") for graph in _objects(found.get("graphs"), "graphs", where)]
     known = [name for name in listed if isinstance(name, str) and name in model.graphs]
     model.graphs = {name: model.graphs[name] for name in dict.fromkeys((*known, *model.graphs))}
+
+
+def read_outputs(data: memoryview, model: Model, where: str) -> None:
+    """Make what an ``xdlc.io`` record lists the outputs of a model of format 3, which has no list of its own.
+
+    Raises:
+        ContainerError: If the record does not have the form that ``io_text`` writes, or names an output that
+            no op gives.
+    """
+    listed = _objects(_object(read_json(data, where), where).get("graphs"), "graphs", where)
+    for entry in listed:
+        graph = model.graphs.get(str(entry.get("name")))
+        if graph is None:
+            continue
+        names = [port.get("name") for port in _objects(entry.get("outputs", []), "outputs", where)]
+        for tensor in graph.outputs:
+            tensor.role = Role.NATIVE
+        graph.outputs.clear()
+        for name in dict.fromkeys(map(str, names)):
+            held = graph.tensors.get(name)
+            if held is None or held.producer is None:
+                raise ContainerError(f"lists the output {name!r}, which no op gives", where=where)
+            graph.add_output(held)

@@ -4,20 +4,37 @@ Each layer becomes an op of its raw type.  Attributes become parameters: numbers
 scalars, lists as tensors, nested attributes under dotted names; ``layer_id`` is the layer's own number,
 which AIP records refer to.  Weights follow the op's inputs as static tensors ``<layer>.<weight>``, biases
 last.  Output shapes and encodings go to the tensors and are no parameters.
+
+What has no place in a graph is kept as plain values in ``Model.metadata["snpe"]``, for ``write3``:
+
+============= ==========================================================================================
+Key           Content
+============= ==========================================================================================
+``form``      how encodings are written: ``FxpData`` or ``DataEncoding``
+``encodings`` tensor -> form, axis, [delta, max, min, offset, precision] of each channel, where ``write3``
+              would not come to the same numbers
+``inputs``    of Input layers: position, id, name, buffers, attributes
+``attributes`` attributes of the model, such as ``BufferInfos``
+``weights``   tensor -> attributes of a weight, but for its encoding
+``kinds``     layer -> parameter -> type of the attribute, where ``write3`` would choose another
+``unknown``   three fields of the model whose meaning is not known
+============= ==========================================================================================
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from xdlc.container.archive import Entry
+from xdlc.container.attributes3 import by_name, children, elements, to_params, to_plain
+from xdlc.container.encodings3 import FORMS, OLD, Held, made, read_encodings
 from xdlc.container.flatbuffer import decode
 from xdlc.container.read4 import MAX_ELEMENTS, MAX_RANK, PREFIX
 from xdlc.errors import ContainerError, ModelError
 from xdlc.ir import (
     AxisScaleOffset,
-    DType,
     Encoding,
     Graph,
     MappedData,
@@ -25,17 +42,10 @@ from xdlc.ir import (
     Model,
     Op,
     Param,
-    Scalar,
-    ScaleOffset,
     Tensor,
-    b8,
-    f32,
     i32,
-    static,
-    string,
-    u32,
 )
-from xdlc.ir.dtype import BY_NAME, FLOAT32, UINT8
+from xdlc.ir.dtype import FLOAT32, UINT8
 from xdlc.ir.tensor import Role
 from xdlc.schema._generated import dlc3_model, dlc3_params
 from xdlc.schema._generated.dlc3_model import Attribute
@@ -43,12 +53,11 @@ from xdlc.schema.table import Blob
 
 PACKAGE = "snpe"
 GRAPH = "model"
-FLAG, INTEGER, NATURAL, REAL, TEXT, FLAGS, POSITIONS, INTEGERS, REALS, TEXTS, NESTED = range(1, 12)
 UINT8_DATA, FLOAT_DATA = 6, 9
-# Two ways to write encodings: SNPE up to about 1.50, and later (per channel too).
-ENCODINGS = ("FxpData", "DataEncoding")
 SHAPES = "OutputDims"
-BITS_MASK = 0xFF
+BUFFERS = "BufferInfos"
+INPUT = "Input"
+KEPT = "snpe"
 
 
 def read_layers(source: MappedFile, entries: Mapping[str, Entry], model: Model) -> None:
@@ -69,8 +78,14 @@ def read_layers(source: MappedFile, entries: Mapping[str, Entry], model: Model) 
     reader = _LayerReader(source, first, weights)
     try:
         model.add_graph(reader.read(content))
+        model.metadata[KEPT] = reader.kept
     except ModelError as error:
         raise ContainerError(error.problem, where=f"{where}: entry 'model'", fix=error.fix) from error
+
+
+def unread(graph: Graph) -> list[Tensor]:
+    """Return the tensors that ops give and none reads: format 3 has no other mark of an output."""
+    return [tensor for op in graph.ops for tensor in op.outputs if not graph.consumers(tensor)]
 
 
 def _body(source: MappedFile, entry: Entry) -> memoryview:
@@ -87,6 +102,7 @@ class _LayerReader:
         self.first = first
         self.weights = weights
         self.graph = Graph(GRAPH)
+        self.kept: dict[str, Any] = {"form": OLD}
 
     def read(self, content: dlc3_model.Model) -> Graph:
         graph = self.graph
@@ -98,46 +114,75 @@ class _LayerReader:
                 f"has weights for {sorted(map(str, unknown))[0]!r}, which is no layer",
                 where=f"{self.source.path}: entry 'model.params'",
             )
-        for layer in layers:
-            self.layer(layer, shapes)
-        for tensor in list(graph.tensors.values()):
-            if not tensor.is_static and not graph.consumers(tensor) and tensor.role is Role.NATIVE:
-                graph.add_output(tensor)
+        self.keep_model(content)
+        for position, layer in enumerate(layers):
+            self.layer(position, layer, shapes)
+        for tensor in unread(graph):
+            graph.add_output(tensor)
         graph.verify()
         return graph
 
-    def layer(self, layer: dlc3_model.Node, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def keep_model(self, content: dlc3_model.Model) -> None:
+        where = f"{self.source.path}: entry 'model'"
+        plain = [to_plain(attribute, where) for attribute in content.attributes or ()]
+        unknown = [content.unknown4, list(content.unknown8 or ()), list(content.unknown10 or ())]
+        self.kept |= {"attributes": plain, "unknown": unknown}
+
+    def keep(self, key: str, name: str, value: Any) -> None:
+        self.kept.setdefault(key, {})[name] = value
+
+    def keep_encoding(self, tensor: Tensor, held: Held | None, where: str) -> None:
+        if held is None:
+            return
+        self.kept["form"] = held.form
+        if made(tensor, held.form, where) != held:
+            self.keep("encodings", tensor.name, [held.form, held.axis, list(map(list, held.numbers))])
+
+    def layer(self, position: int, layer: dlc3_model.Node, shapes: Mapping[str, tuple[int, ...]]) -> None:
         where = f"{self.source.path}: layer {layer.name!r} ({layer.type})"
         if not layer.name or not layer.type:
             raise ContainerError("has no name or no type", where=where)
-        attributes = _by_name(layer.attributes or (), where)
-        encodings = _encodings(attributes, where)
+        attributes = by_name(layer.attributes or (), where)
+        encodings = read_encodings(attributes, where)
         own = _lists(attributes.get(SHAPES))
         outputs = []
         for index, name in enumerate(layer.outputs or ()):
             shape = shapes.get(name, own[index] if index < len(own) else None)
             if shape is None or not _is_shape(shape):
                 raise ContainerError(f"gives no valid shape for its output {name!r}", where=where)
-            found = encodings[index] if index < len(encodings) else None
-            encoding, dtype = found or (None, FLOAT32)
+            held = encodings[index] if index < len(encodings) else None
+            encoding, dtype = (held.decoded(where) if held else None) or (None, FLOAT32)
             _check_axis(encoding, shape, where)
             outputs.append(Tensor(name, shape, dtype, encoding))
-        if layer.type == "Input":
+            self.keep_encoding(outputs[-1], held, where)
+        others = {name: attribute for name, attribute in attributes.items() if name not in (SHAPES, *FORMS)}
+        if layer.type == INPUT:
             for tensor in outputs:
                 self.graph.add_input(tensor)
+            plain = [to_plain(attribute, where) for attribute in others.values()]
+            names = [tensor.name for tensor in outputs]
+            self.kept.setdefault("inputs", []).append([position, layer.id, layer.name, names, plain])
             return
+        self.op(layer, outputs, others, where)
+
+    def op(
+        self, layer: dlc3_model.Node, outputs: list[Tensor], attributes: Mapping[str, Attribute], where: str
+    ) -> None:
         inputs: list[Tensor | None] = []
         for name in layer.inputs or ():
             if name not in self.graph.tensors:
                 raise ContainerError(f"reads {name!r}, which no earlier layer gives", where=where)
             inputs.append(self.graph.tensors[name])
-        given = sorted(self.weights.get(layer.name, ()), key=lambda weight: weight.name == "bias")
-        inputs += [self.weight(layer.name, weight) for weight in given]
+        name = layer.name or ""
+        given = sorted(self.weights.get(name, ()), key=lambda weight: weight.name == "bias")
+        inputs += [self.weight(name, weight) for weight in given]
         params: dict[str, Param] = {"layer_id": i32(layer.id)}
-        for name, attribute in attributes.items():
-            if name != SHAPES and name not in ENCODINGS:
-                params.update(_params(name, attribute, layer.name, where))
-        self.graph.append(Op(layer.type, inputs, outputs, params, name=layer.name, package=PACKAGE))
+        kinds: dict[str, int] = {}
+        for key, attribute in attributes.items():
+            params.update(to_params(key, attribute, name, where, kinds))
+        if kinds:
+            self.keep("kinds", name, kinds)
+        self.graph.append(Op(layer.type or "", inputs, outputs, params, name=name, package=PACKAGE))
 
     def weight(self, layer: str, weight: dlc3_params.Weight) -> Tensor:
         where = f"{self.source.path}: layer {layer!r}: weight {weight.name!r}"
@@ -151,10 +196,12 @@ class _LayerReader:
                 where=where,
             )
         dtype, blob = (UINT8, elements.octets) if elements.dtype == UINT8_DATA else (FLOAT32, elements.reals)
-        encodings = _encodings(_by_name(weight.attributes or (), where), where)
+        attributes = by_name(weight.attributes or (), where)
+        held = next(iter(read_encodings(attributes, where)), None)
+        decoded = held.decoded(where) if held else None
         encoding: Encoding | None = None
-        if encodings and encodings[0] and dtype is UINT8:
-            encoding, dtype = encodings[0]
+        if decoded and dtype is UINT8:
+            encoding, dtype = decoded
             _check_axis(encoding, shape, where)
         start, nbytes = (blob.start, len(blob)) if isinstance(blob, Blob) else (0, 0)
         if nbytes != dtype.nbytes(shape):
@@ -164,7 +211,12 @@ class _LayerReader:
                 fix="get the file again",
             )
         data = MappedData(self.source, self.first + start, shape, dtype.numpy)
-        return Tensor(f"{layer}.{weight.name}", shape, dtype, encoding, data, Role.STATIC)
+        tensor = Tensor(f"{layer}.{weight.name}", shape, dtype, encoding, data, Role.STATIC)
+        self.keep_encoding(tensor, held, where)
+        others = [to_plain(attributes[name], where) for name in attributes if name not in FORMS]
+        if others:
+            self.keep("weights", tensor.name, others)
+        return tensor
 
 
 def _is_shape(shape: tuple[int, ...]) -> bool:
@@ -173,72 +225,17 @@ def _is_shape(shape: tuple[int, ...]) -> bool:
     return math.prod(extent or 1 for extent in shape) <= MAX_ELEMENTS
 
 
-def _by_name(attributes: Sequence[Attribute], where: str) -> dict[str, Attribute]:
-    named: dict[str, Attribute] = {}
-    for attribute in attributes:
-        if attribute.name is None or attribute.name in named:
-            raise ContainerError(f"has two attributes named {attribute.name!r}, or no name", where=where)
-        named[attribute.name] = attribute
-    return named
-
-
-def _children(attribute: Attribute | None) -> dict[str, Attribute]:
-    return {child.name or "": child for child in (attribute.attributes or ())} if attribute else {}
-
-
-def _array(attribute: Attribute | None) -> Iterator[Attribute]:
-    """Yield the elements of an array, which are named by their index."""
-    children = _children(attribute)
-    index = 0
-    while str(index) in children:
-        yield children[str(index)]
-        index += 1
-
-
 def _lists(attribute: Attribute | None) -> list[tuple[int, ...]]:
-    return [tuple(element.integers or ()) for element in _array(attribute)]
+    return [tuple(element.integers or ()) for element in elements(attribute)]
 
 
 def _buffer_shapes(attributes: Sequence[Attribute]) -> dict[str, tuple[int, ...]]:
-    infos = next((attribute for attribute in attributes if attribute.name == "BufferInfos"), None)
+    infos = next((attribute for attribute in attributes if attribute.name == BUFFERS), None)
     return {
         name: tuple(fields["dims"].integers or ())
-        for name, info in _children(infos).items()
-        if "dims" in (fields := _children(info))
+        for name, info in children(infos).items()
+        if "dims" in (fields := children(info))
     }
-
-
-def _encodings(attributes: Mapping[str, Attribute], where: str) -> list[tuple[Encoding, DType] | None]:
-    """Return the encoding and the data type of each output of a layer, or of a weight."""
-    found = []
-    for element in _array(attributes.get("FxpData")):
-        found.append(_encoding([element], -1, where))
-    if not found:
-        for element in _array(attributes.get("DataEncoding")):
-            fields = _children(element)
-            axis = fields["axis"].integer if "axis" in fields else -1
-            found.append(_encoding(list(_array(fields.get("DataEncodingElement"))), axis, where))
-    return found
-
-
-def _encoding(elements: Sequence[Attribute], axis: int, where: str) -> tuple[Encoding, DType] | None:
-    if not elements:
-        return None
-    fields = [_children(element) for element in elements]
-    try:
-        scales = tuple([field["delta"].real for field in fields])
-        offsets = tuple([int(field["offset"].real) for field in fields])
-        bits = fields[0]["precision"].natural & BITS_MASK
-    except (KeyError, ValueError, OverflowError) as error:
-        raise ContainerError(
-            "has an encoding without 'delta', 'offset' or 'precision', or with an impossible one", where=where
-        ) from error
-    dtype = BY_NAME.get(f"ufixed{bits}")
-    if dtype is None:
-        return None  # a float layer of a quantized model
-    if axis < 0:
-        return ScaleOffset(scales[0], offsets[0]), dtype
-    return AxisScaleOffset(axis, scales, offsets), dtype
 
 
 def _check_axis(encoding: Encoding | None, shape: tuple[int, ...], where: str) -> None:
@@ -249,43 +246,3 @@ def _check_axis(encoding: Encoding | None, shape: tuple[int, ...], where: str) -
             f"has {len(encoding.scales)} scales along axis {encoding.axis} of shape {list(shape)}",
             where=where,
         )
-
-
-def _params(name: str, attribute: Attribute, layer: str, where: str) -> dict[str, Param]:
-    """Return the parameters for an attribute: one, or one for each leaf below it."""
-    kind = attribute.type
-    if kind == NESTED:
-        found: dict[str, Param] = {}
-        for child_name, child in _by_name(attribute.attributes or (), where).items():
-            found.update(_params(f"{name}.{child_name}", child, layer, where))
-        return found
-    if kind == TEXTS:
-        return {f"{name}.{index}": string(text) for index, text in enumerate(attribute.texts or ())}
-    scalar = _scalar(attribute)
-    if scalar is not None:
-        return {name: scalar}
-    import numpy
-
-    lists = {
-        FLAGS: (attribute.flags, numpy.bool_),
-        POSITIONS: (attribute.positions, numpy.int32),
-        INTEGERS: (attribute.integers, numpy.int32),
-        REALS: (attribute.reals, numpy.float32),
-    }
-    if kind not in lists:
-        raise ContainerError(f"has an attribute {name!r} of type {kind}, only 1 to 11 are known", where=where)
-    values, dtype = lists[kind]
-    return {name: static(f"{layer}_{name}", numpy.asarray(() if values is None else values, dtype))}
-
-
-def _scalar(attribute: Attribute) -> Scalar | None:
-    kind = attribute.type
-    if kind == FLAG:
-        return b8(attribute.flag)
-    if kind == INTEGER:
-        return i32(attribute.integer)
-    if kind == NATURAL:
-        return u32(attribute.natural)
-    if kind == REAL:
-        return f32(attribute.real)
-    return string(attribute.text or "") if kind == TEXT else None

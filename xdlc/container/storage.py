@@ -8,19 +8,29 @@ import itertools
 import os
 import stat
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
 
 from xdlc.container import metadata as texts
-from xdlc.container.archive import ALIGNMENT, CACHE_ALIGNMENT, ArchiveWriter, Entry, read_entries
+from xdlc.container.archive import (
+    ALIGNMENT,
+    CACHE_ALIGNMENT,
+    ArchiveWriter,
+    Entry,
+    read_entries,
+    write_plain,
+)
+from xdlc.container.flatbuffer_encode import Part
 from xdlc.container.read4 import DATA, ENCODINGS, MODEL, PARAMS, PREFIX, read_graphs
+from xdlc.container.text3 import read_text, write_text
 from xdlc.errors import ContainerError, StorageError, UsageError
 from xdlc.ir import MappedData, MappedFile, Model
 from xdlc.ir.dtype import UINT8
 
 MAGIC = 0x0AD5
 FORMAT = "4.1"
+LAYERS = ("3", "3.0")  # both names of the format
 ALIGNED_RECORDS = ("htp.cache.", "htp.shared.", "htp.metadata.")
 CONTENT = (MODEL, PARAMS, DATA, ENCODINGS)
 DIRECTORY_ORDER = (texts.HISTORY, texts.MAIN, MODEL, PARAMS, DATA, ENCODINGS)
@@ -61,7 +71,7 @@ def _load(source: MappedFile) -> Model:
     for name, entry in entries.items():
         view, where = source.view(entry.offset, entry.size), f"{source.path}: entry {name!r}"
         if name == texts.TEXT:
-            texts.read_text(view, model.metadata, where)
+            read_text(view, model.metadata, where)
         elif texts.is_history(name):
             texts.read_history(view, model.metadata, where)
         elif texts.is_main(name):
@@ -87,6 +97,8 @@ def _load(source: MappedFile) -> Model:
         entry = entries[texts.IO]
         view = source.view(entry.offset, entry.size)
         texts.read_graph_order(view, model, f"{source.path}: entry {texts.IO!r}")
+        if version[0] == 3:
+            texts.read_outputs(view, model, f"{source.path}: entry {texts.IO!r}")
     if texts.TRACE in entries:
         entry = entries[texts.TRACE]
         view = source.view(entry.offset, entry.size)
@@ -154,13 +166,17 @@ def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT) -
         model: The model.
         path: The file.
         version: ``4.1``, or ``4.0`` for a file whose data lies inside ``model.params``: viewers that do
-            not know the entry ``model.params.bin`` show it, and it ends at 2 GiB.
+            not know the entry ``model.params.bin`` show it, and it ends at 2 GiB.  ``3`` or ``3.0`` for a
+            model of layers of SNPE 1; ``xdlc.api.save`` translates other models first.
 
     Raises:
         UsageError: If the version is another.
         ContainerError: If something of the model has no form in a DLC of this version.
         StorageError: If the file cannot be written; an existing file is left as it was.
     """
+    if version in LAYERS:
+        _save_layers(model, path)
+        return
     from xdlc.container.write4 import make_entries
 
     with _collection_paused():
@@ -187,6 +203,28 @@ def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT) -
         archive.close(DIRECTORY_ORDER)
 
     replace_file(path, write)
+
+
+def _save_layers(model: Model, path: str | os.PathLike[str]) -> None:
+    from xdlc.container.read3 import unread
+    from xdlc.container.write3 import make_entries
+
+    if model.metadata.get("cacheList") or model.metadata.get("relations"):
+        raise ContainerError(
+            "holds HTP caches, which format 3 has no place for",
+            fix="write format 4.1, or take the caches out",
+        )
+    with _collection_paused():
+        content, params = make_entries(model)
+    entries: list[tuple[str, Sequence[Part]]] = [(MODEL, content), (PARAMS, params)]
+    entries.append((texts.TEXT, [write_text(model)]))
+    trace = texts.trace_text(model)
+    if trace is not None:
+        entries.append((texts.TRACE, [trace]))
+    if model.metadata.get("layouts") or unread(model.main) != model.main.outputs:
+        entries.append((texts.IO, [texts.io_text(model)]))
+    entries += [(name, [data]) for name, data in model.records.items()]
+    replace_file(path, lambda file: write_plain(file, entries))
 
 
 _serial = itertools.count()

@@ -59,7 +59,7 @@ def make_entries(model: Model, version: str = SEPARATE) -> Entries:
     """
     if version not in PREFIXES:
         raise UsageError(
-            f"cannot write format {version!r}", where="version", fix=f"use one of {', '.join(PREFIXES)}"
+            f"cannot write format {version!r}", where="version", fix=f"use one of 3.0, {', '.join(PREFIXES)}"
         )
     return _Writer(version).write(model)
 
