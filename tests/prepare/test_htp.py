@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,11 @@ import pytest
 
 from tests.htp_models import cnn, needs_htp, refused
 from xdlc.container import cache_facts, load
-from xdlc.errors import BackendError, ConstraintError, UsageError
+from xdlc.errors import ConstraintError, UsageError
 from xdlc.ir import Graph, Model, Tensor, make_op, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.prepare.htp import PrepareError, prepare, prepare_all
 from xdlc.runtime import htp
-from xdlc.runtime.htp import process
 
 SOCS = ["sm8550", "sm8650"]
 
@@ -159,28 +157,6 @@ def test_float_graph_on_a_soc_without_fp16_is_one_problem() -> None:
     (problem,) = caught.value.problems
     assert isinstance(problem, ConstraintError)
     assert "does not compute in FP16, which 4 op(s) need" in problem.problem
-
-
-@needs_htp
-def test_one_crash_leaves_the_other_socs_done(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    script = tmp_path / "child.py"
-    script.write_text(
-        "import os, signal, sys\nfrom pathlib import Path\nfrom xdlc.runtime.htp import worker\n"
-        "compiles = worker._COMMANDS['compile']\n"
-        "def compile_(request, folder, step):\n"
-        "    if request['soc_id'] == 43:\n"
-        "        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return compiles(request, folder, step)\n"
-        "worker._COMMANDS['compile'] = compile_\n"
-        "worker.main(Path(sys.argv[1]))\n"
-    )
-    monkeypatch.setattr(process, "worker_command", lambda: [sys.executable, str(script)])
-    with pytest.raises(PrepareError) as caught:
-        prepare(cnn(quantized=True), SOCS)
-    (problem,) = caught.value.problems
-    assert isinstance(problem, BackendError)
-    assert str(problem).startswith("model: sm8550: the vendor's library ended with SIGKILL")
-    assert list(caught.value.model.records) == ["htp.cache.sm8650.0", cache_facts.RECORD]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from xdlc.errors import BackendError
 from xdlc.ir import Graph, MappedData, MappedFile, Model, TensorData
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.process import Child, Launch, ask, judged, start, stored_model
@@ -140,8 +141,15 @@ def compile_for(
 
     with Child(launch) as child:
         answer = _ask(child, model, soc, timeout, command="compile", options=asdict(options), name=name)
-        file = MappedFile(child.folder / "cache.bin")
-        return Compiled(MappedData(file, 0, (file.size,), numpy.uint8), answer["entry"])
+        path, entry = child.folder / "cache.bin", answer.get("entry")
+        if not (path.is_file() and isinstance(entry, dict)):
+            raise BackendError(
+                "the vendor's library ended well but left no cache",
+                where=f"{name or 'model'}: {soc}",
+                fix="prepare this SoC again",
+            )
+        file = MappedFile(path)
+        return Compiled(MappedData(file, 0, (file.size,), numpy.uint8), entry)
 
 
 def run(

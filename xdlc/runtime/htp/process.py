@@ -35,14 +35,17 @@ class ChildDiedError(BackendError):
     Attributes:
         step: What it was doing: a sentence, or a JSON list about an op that was being validated.
         is_late: Whether it was ended because it took too long.
+        is_killed: Whether it was ended from outside, as the system does where memory runs out.
     """
 
-    def __init__(self, problem: str, step: str, *, is_late: bool = False) -> None:
+    def __init__(self, problem: str, step: str, *, is_late: bool = False, is_killed: bool = False) -> None:
         super().__init__(
             f"{problem} while {_step_words(step)}",
-            fix="leave out or rewrite what it was working on; the other SoCs are not affected",
+            fix="if the system ran out of memory, free some, or prepare fewer SoCs at a time"
+            if is_killed
+            else "leave out or rewrite what it was working on; the other SoCs are not affected",
         )
-        self.step, self.is_late = step, is_late
+        self.step, self.is_late, self.is_killed = step, is_late, is_killed
 
 
 def _step_words(step: str) -> str:
@@ -182,7 +185,7 @@ class Child:
 
     def died(self, status: int) -> ChildDiedError:
         """Return the error of a child that ended with ``status`` and left no answer."""
-        return ChildDiedError(self._death(status), self._step())
+        return ChildDiedError(self._death(status), self._step(), is_killed=status == -signal.SIGKILL)
 
     def _step(self) -> str:
         path = self.folder / "step"
@@ -252,7 +255,7 @@ def judged(
             answer = child.ask(current, timeout=timeout)
         except ChildDiedError as death:
             found = validated_op(death.step)
-            if found is None or found[:2] in crashed:
+            if found is None or found[:2] in crashed or death.is_killed:
                 death.where = f"{where}: {soc}"
                 raise
             crashed.append((found[0], found[1]))

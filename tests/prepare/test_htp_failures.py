@@ -1,0 +1,126 @@
+"""What fails for one SoC costs the others nothing, and the source file stays as it was."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.htp_models import cnn, needs_htp
+from xdlc.cli.graph_prepare import main
+from xdlc.container import caches, load
+from xdlc.errors import BackendError
+from xdlc.prepare.htp import Prepared, prepare_all
+from xdlc.runtime.htp import process
+
+pytestmark = needs_htp
+SEVEN = ("sm8350", "sm8450", "sa8295", "sm8550", "sm8650", "sm8750", "qcs6490")
+FAILING = "sm8550"
+
+# The worker, which does what a test says in the place of compiling for one SoC.
+SCRIPT = """
+import json, os, signal, sys, time
+from pathlib import Path
+from xdlc.runtime.htp import worker
+
+compiles = worker._COMMANDS["compile"]
+
+def compile_(request, folder, step):
+    if request["soc_id"] == 43:
+        step("compiling graph cnn")
+        {what}
+    return compiles(request, folder, step)
+
+worker._COMMANDS["compile"] = compile_
+worker.main(Path(sys.argv[1]))
+"""
+
+
+def inject(monkeypatch: pytest.MonkeyPatch, folder: Path, what: str) -> None:
+    script = folder / "child.py"
+    script.write_text(SCRIPT.format(what=what))
+    monkeypatch.setattr(process, "worker_command", lambda: [sys.executable, str(script)])
+
+
+def test_a_crash_leaves_six_of_seven_done_and_says_which_failed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    inject(monkeypatch, tmp_path, "os.kill(os.getpid(), signal.SIGSEGV)")
+    source, target = tmp_path / "m.dlc", tmp_path / "p.dlc"
+    cnn(quantized=True).save(source)
+    before = source.read_bytes()
+    words = ["--input_dlc", source, "--output_dlc", target, "--htp_socs", ",".join(SEVEN)]
+    done = CliRunner().invoke(main, list(map(str, words)))
+    assert done.exit_code == BackendError.exit_code, done.output
+    assert (
+        f"{source}: {FAILING}: the vendor's library ended with SIGSEGV while compiling graph cnn"
+        in done.output
+    )
+    assert source.read_bytes() == before
+    found = caches(load(target))
+    assert {cache.soc for cache in found} == set(SEVEN) - {FAILING}
+    assert [cache.problem for cache in found] == [None] * 6
+    again = CliRunner().invoke(main, list(map(str, words)))
+    assert again.exit_code == BackendError.exit_code
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", "fix: if the system ran out of memory, free some"),
+        ("raise MemoryError()", "ended with status 1 (MemoryError) while compiling graph cnn"),
+        (
+            "(folder / 'answer.json').write_bytes(b'\\0\\xff'); os._exit(0)",
+            "left an answer that is garbage while compiling graph cnn",
+        ),
+        ("return {'refused': []}", "ended well but left no cache"),
+        (
+            "(folder / 'cache.bin').write_bytes(b'x' * 99); return {'refused': [], 'entry': {}}",
+            "the compiler's result is listed without header, version",
+        ),
+        (
+            "found = compiles(request, folder, step); os.truncate(folder / 'cache.bin', 5000); return found",
+            "the compiler's result has 5000 bytes, its header needs",
+        ),
+        (
+            "return compiles({**request, 'soc_id': 57}, folder, step)",
+            "is named after sm8550, which has the id 43, but was compiled for the id 57",
+        ),
+    ],
+)
+def test_every_other_way_to_fail_is_told_and_harms_no_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, what: str, said: str
+) -> None:
+    inject(monkeypatch, tmp_path, what)
+    states: list[tuple[str, str]] = []
+    result: Prepared = prepare_all(
+        cnn(quantized=True),
+        [FAILING, "sm8650"],
+        tell=lambda soc, state: states.append((soc, state)),
+    )
+    (problem,) = result.problems
+    assert isinstance(problem, BackendError)
+    assert str(problem).startswith(f"model: {FAILING}: ")
+    assert said in str(problem)
+    assert [cache.soc for cache in caches(result.model)] == ["sm8650"]
+    assert (FAILING, "failed") in states
+    assert ("sm8650", "compiled") in states
+
+
+def test_a_kill_while_an_op_is_validated_does_not_condemn_the_op(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    step = '\'["validate", "cnn", "conv2d_a", "Conv2d"]\''
+    inject(monkeypatch, tmp_path, f"step({step}); os.kill(os.getpid(), signal.SIGKILL)")
+    (problem,) = prepare_all(cnn(quantized=True), [FAILING]).problems
+    assert isinstance(problem, BackendError)
+    assert "SIGKILL" in problem.problem
+    assert "memory" in str(problem.fix)
+
+
+def test_one_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    inject(monkeypatch, tmp_path, "time.sleep(60)")
+    (problem,) = prepare_all(cnn(quantized=True), [FAILING], timeout=1).problems
+    assert "gave no answer within 1 s" in problem.problem
