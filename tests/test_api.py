@@ -91,7 +91,7 @@ def test_input_dims_are_whole_numbers(models: Any, shape: Any) -> None:
 
 
 def test_unknown_runtime(models: Any) -> None:
-    with pytest.raises(UsageError, match="'gpu' is not one of cpu, htp"):
+    with pytest.raises(UsageError, match="'gpu' is not one of cpu, htp, aip"):
         xdlc.run(xdlc.convert(models.save(models.cnn())), {}, runtime="gpu")
 
 
@@ -99,3 +99,23 @@ def test_a_missing_file_is_an_xdlc_error(tmp_path: Path) -> None:
     for verb in (xdlc.load, xdlc.convert):
         with pytest.raises(StorageError):
             verb(tmp_path / "none")
+
+
+def test_sections_of_a_model(tmp_path: Path) -> None:
+    from tests.section_models import feeds_of, residual
+    from xdlc.errors import ContainerError
+    from xdlc.prepare import hta
+
+    model = residual()
+    prepared = hta.prepare(model, "13-13").model
+    prepared.save(tmp_path / "m.dlc")
+    feeds = feeds_of(model)
+    expected = xdlc.run(model, feeds, native=True)
+    for source in (prepared, tmp_path / "m.dlc"):
+        found = xdlc.run(source, feeds, "aip", native=True)
+        for name, array in expected.items():
+            np.testing.assert_array_equal(found[name], array)
+    with pytest.raises(UsageError, match="sections has no option 'thread'"):
+        xdlc.run(prepared, feeds, "aip", thread=2)
+    with pytest.raises(ContainerError, match="holds no AIP record"):
+        xdlc.run(model, feeds, "aip")

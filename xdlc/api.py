@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from xdlc.converter.report import Report
     from xdlc.prepare.htp import Prepared
     from xdlc.runtime.htp.verdict import Verdict
+    from xdlc.runtime.sections import SectionSession
 
 Array: TypeAlias = Any  # numpy.ndarray of any dtype
 PathLike: TypeAlias = "str | os.PathLike[str]"
@@ -197,7 +198,7 @@ def run(
     Args:
         model: The model, or the path of a DLC.
         feeds: Input arrays by name, in the layout of the graph's inputs.
-        runtime: ``cpu`` (onnxruntime) or ``htp`` (the vendor's emulation).
+        runtime: ``cpu`` (onnxruntime), ``htp`` (the vendor's emulation), or ``aip``: what ``sections`` does.
         **options: Further options of the runtime, like ``soc="sm8650"`` for ``htp``.
 
     Raises:
@@ -214,7 +215,31 @@ def run(
         from xdlc.runtime import htp
 
         _check_options("runtime htp", htp.run, options)
+    elif runtime == "aip":
+        native = bool(options.pop("native", False))
+        return sections(model, **options).run(_by_name(feeds, "feeds"), native=native)
     return run_model(executable(model), _by_name(feeds, "feeds"), runtime=runtime, **options)
+
+
+def sections(model: Model | PathLike, **options: Any) -> SectionSession:
+    """Return a session that runs a model section by section, as its AIP record divides it.
+
+    Sections on HTA that xdlc has compiled run as compiled, all others on the CPU.
+
+    Args:
+        model: The model, or the path of a DLC.
+        **options: Options of :class:`xdlc.runtime.sections.SectionSession`.
+
+    Raises:
+        UsageError: If an option is not known.
+        ContainerError: If there is no AIP record, or it is damaged, or does not fit the model.
+        XdlcError: As ``executable`` does.
+    """
+    from xdlc.runtime.sections import SectionSession
+
+    _check_options("sections", SectionSession, options)
+    held = model if isinstance(model, Model) else load(model)
+    return SectionSession(executable(model), **{"records": held.records, **options})
 
 
 def to_onnx(model: Model | PathLike, path: PathLike, **options: Any) -> tuple[Path, ...]:

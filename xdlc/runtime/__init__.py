@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CpuSession", "Lowered", "known_types", "lowering", "run"]
 
-RUNTIMES = ("cpu", "htp")
+RUNTIMES = ("cpu", "htp", "aip")
 _HOMES = {
     "CpuSession": "cpu",
     "Lowered": "lower",
@@ -36,11 +36,12 @@ def run(
     Args:
         model: A model, of which the main graph runs, or a graph.
         feeds: One array per input.
-        runtime: ``cpu`` for onnxruntime, ``htp`` for the vendor's emulation.
+        runtime: ``cpu`` for onnxruntime, ``htp`` for the vendor's emulation, ``aip`` for the sections of the
+            model's AIP record one by one.
         native: Give fixed-point outputs as stored integers instead of float32; ``htp`` then takes
             stored integers for fixed-point inputs too.
-        options: Keyword arguments of :class:`xdlc.runtime.cpu.CpuSession` or of
-            :func:`xdlc.runtime.htp.run`.
+        options: Keyword arguments of :class:`xdlc.runtime.cpu.CpuSession`, of
+            :func:`xdlc.runtime.htp.run` or of :class:`xdlc.runtime.sections.SectionSession`.
 
     Raises:
         UsageError: If the runtime or an input is not known or does not fit.
@@ -53,12 +54,19 @@ def run(
     if runtime == "htp":
         from xdlc.runtime import htp
 
-        whole = model if isinstance(model, Model) else Model({model.name: model})
-        return htp.run(whole, feeds, native=native, **options)
+        return htp.run(_whole(model), feeds, native=native, **options)
+    if runtime == "aip":
+        from xdlc.runtime.sections import SectionSession
+
+        return SectionSession(_whole(model), **options).run(feeds, native=native)
     raise UsageError(
         f"runtime {runtime!r} is not one of {', '.join(RUNTIMES)}",
         fix=nearest_names(runtime, RUNTIMES) or "take one of these",
     )
+
+
+def _whole(model: Model | Graph) -> Model:
+    return model if isinstance(model, Model) else Model({model.name: model})
 
 
 def __getattr__(name: str) -> Any:
