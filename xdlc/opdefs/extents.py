@@ -7,6 +7,7 @@ engine allocate what the parameters say; files come from strangers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from xdlc.errors import ConstraintError
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
@@ -37,6 +38,16 @@ def verify_extents(graph: Graph) -> list[ConstraintError]:
 
 
 Shapes = list[list[int]]
+
+
+def stated_extents(op: Op, shape: tuple[int, ...]) -> Shapes | None:
+    """Return the output shapes that an op's parameters allow for an input of ``shape``.
+
+    None if the op's type has no such law, or its parameters do not go with the rank.
+    """
+    rule = _RULES.get(op.type) if op.package == NATIVE_PACKAGE else None
+    source = op.inputs[0] if op.inputs else None
+    return None if rule is None or source is None else rule(op, replace(source, shape=shape))
 
 
 def _ints(op: Op, name: str, default: Sequence[int]) -> list[int]:

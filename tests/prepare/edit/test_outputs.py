@@ -127,3 +127,12 @@ def test_sections_of_the_network_before_are_left_out() -> None:
         edited = edit(model, set_output_tensors=["pool"])
     assert set(edited.records) == {"other"}
     assert set(model.records) == {"xdlc.aip.metadata0", "other"}
+
+
+def test_the_history_tells_what_was_changed(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("%relu\n")
+    options = {"set_output_tensors": {"cnn": ["pool", "y"]}, "buffer_data_type": "x=float32"}
+    edited = edit(cnn(quantized=True), input_list=tmp_path / "list.txt", **options)
+    (step,) = edited.metadata["history"]
+    assert step["tool"] == "xdlc-graph-prepare"
+    assert step["args"] == {"set_output_tensors": "cnn pool,y;relu", "buffer_data_type": "x=float32"}

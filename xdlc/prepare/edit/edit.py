@@ -13,7 +13,9 @@ from xdlc.ir.fingerprint import fingerprint
 from xdlc.prepare.edit import ports
 from xdlc.prepare.edit.names import Names
 from xdlc.prepare.edit.outputs import set_outputs
+from xdlc.prepare.edit.redimension import redimension
 from xdlc.runtime.input_list import read_names
+from xdlc.version import VERSION
 
 AIP = ("aip.metadata", "xdlc.aip.metadata")
 
@@ -52,12 +54,42 @@ def edit(
         StorageError: If the input list cannot be read.
     """
     edited = model.clone()
+    if input_dimensions:
+        redimension(edited, input_dimensions)
     layers, tensors = ((), ()) if input_list is None else read_names(Path(input_list))
     set_outputs(edited, [set_output_tensors, tensors], [set_output_layers, layers])
     types = buffer_data_type if isinstance(buffer_data_type, Mapping) else ports.parsed(buffer_data_type)
     ports.set_types(edited, use_float_io, types)
     _drop_stale(model, edited)
+    _add_history(
+        edited,
+        {
+            "set_output_tensors": _words(set_output_tensors, tensors),
+            "set_output_layers": _words(set_output_layers, layers),
+            "use_float_io": str(use_float_io) if use_float_io else "",
+            "buffer_data_type": ",".join(f"{name}={kind}" for name, kind in types.items()),
+            "input_dimensions": ";".join(
+                f"{name} {','.join(map(str, shape))}" for name, shape in (input_dimensions or {}).items()
+            ),
+        },
+    )
     return edited
+
+
+def _words(given: Names, more: Sequence[str]) -> str:
+    """Return names as a user would write them."""
+    if isinstance(given, Mapping):
+        texts = [f"{graph} {','.join(names)}" for graph, names in given.items()]
+    else:
+        texts = [given] if isinstance(given, str) else list(given)
+    return ";".join([*texts, *more])
+
+
+def _add_history(model: Model, args: Mapping[str, str]) -> None:
+    given = {key: value for key, value in args.items() if value}
+    if given:
+        step = {"tool": "xdlc-graph-prepare", "converterVersion": VERSION, "args": given}
+        model.metadata.setdefault("history", []).append(step)
 
 
 def _drop_stale(model: Model, edited: Model) -> None:

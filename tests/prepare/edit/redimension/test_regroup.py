@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from xdlc.prepare.edit.redimension.past import Factor
+from xdlc.prepare.edit.redimension.registry import Misfit
+from xdlc.prepare.edit.redimension.regroup import regrouped
+
+Shape = tuple[int, ...]
+
+
+def became(old: Shape, new: Shape, target: Shape) -> list[int]:
+    axes = regrouped([(Factor(*pair),) for pair in zip(old, new, strict=True)], target)
+    assert [math.prod(part.old for part in axis) for axis in axes] == list(target)
+    return [math.prod(part.new for part in axis) for axis in axes]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "target", "expected"),
+    [
+        ((1, 7, 7, 512), (4, 7, 7, 512), (1, 25088), [4, 25088]),  # the batch stays the first axis
+        ((1, 1, 1, 1280), (4, 1, 1, 1280), (1, 1280), [4, 1280]),
+        ((1, 49, 256), (4, 49, 256), (1, 49, 4, 64), [4, 49, 4, 64]),
+        ((1, 8, 8, 255), (1, 10, 12, 255), (1, 192, 85), [1, 360, 85]),  # anchors: 85 lies within 255
+        ((1, 8, 8, 255), (1, 16, 16, 255), (1, 192, 85), [1, 768, 85]),
+        ((1, 8, 8, 6), (1, 10, 10, 6), (1, 64, 3, 2), [1, 100, 3, 2]),
+        ((1, 3, 8, 8), (1, 3, 10, 12), (1, 3, 64), [1, 3, 120]),
+        ((1, 12, 16), (1, 12, 20), (12, 16), [12, 20]),
+        ((1, 12), (5, 12), (12,), [60]),  # one axis is all there is
+        ((12, 1), (12, 5), (12,), [60]),
+        ((12, 1), (12, 5), (4, 3, 1), [4, 3, 5]),
+        ((1, 5), (3, 5), (1, 1, 5), [3, 1, 5]),
+        ((6, 4), (9, 4), (3, 2, 4), [3, 3, 4]),  # two thirds of an element are none
+        ((2, 3, 4), (2, 3, 4), (4, 6), [4, 6]),
+        ((1, 2, 2, 8), (1, 2, 2, 16), (4, 8), [4, 16]),
+        ((), (), (1, 1), [1, 1]),
+    ],
+)
+def test_extents_follow(old: Shape, new: Shape, target: Shape, expected: list[int]) -> None:
+    assert became(old, new, target) == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "target", "said"),
+    [
+        ((1, 56, 4), (1, 112, 4), (1, 8, 7, 4), "more than one of them could"),
+        ((1, 64), (1, 100), (1, 8, 8), "none of them alone can"),
+        ((1, 1, 1, 8), (1, 2, 2, 8), (1, 8), "where that went in its output is open"),
+        ((1, 16, 96), (2, 16, 96), (16, 1, 96), "where that went in its output is open"),  # was a Transpose
+        ((3, 1, 4), (3, 2, 4), (3, 4), "where that went in its output is open"),
+        ((2, 1, 6), (2, 5, 6), (4, 3), "between the axes that it joins and parts"),
+        ((4,), (6,), (3,), "not as many elements"),
+    ],
+)
+def test_open_extents_are_refused(old: Shape, new: Shape, target: Shape, said: str) -> None:
+    with pytest.raises(Misfit, match=said):
+        became(old, new, target)
+
+
+def test_an_axis_made_of_several_comes_apart_again() -> None:
+    axes = [(Factor(1, 1),), (Factor(8, 10),), (Factor(8, 12),), (Factor(4, 4),)]
+    joined = regrouped(axes, (1, 64, 4))
+    assert [math.prod(part.new for part in axis) for axis in joined] == [1, 120, 4]
+    again = regrouped(joined, (1, 8, 8, 4))
+    assert [math.prod(part.new for part in axis) for axis in again] == [1, 10, 12, 4]

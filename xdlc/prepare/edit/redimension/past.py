@@ -1,0 +1,75 @@
+"""What rules know beside the op: how everything was before, and how extents came to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from xdlc.ir import Graph, Op, Tensor
+from xdlc.prepare.edit.redimension.registry import Shape
+
+
+class Factor(NamedTuple):
+    """A part of an extent: what it was and what it is.
+
+    An axis that a Reshape made of several is the product of theirs, outermost first, so that another
+    Reshape can take it apart again.
+    """
+
+    old: int
+    new: int
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it is another one now."""
+        return self.old != self.new
+
+
+Axis = tuple[Factor, ...]
+
+
+class Past:
+    """The state of a graph whose shapes are being replaced, op by op.
+
+    Attributes:
+        graph: The graph.
+        covers: Whether a pool that covered a whole axis still does; otherwise its window stays.
+        doubtful: The pools for which that makes a difference, and whether they look like global ones.
+    """
+
+    def __init__(self, graph: Graph, covers: bool = True) -> None:
+        self.graph = graph
+        self.covers = covers
+        self.doubtful: dict[Op, bool] = {}
+        self._shapes: dict[Tensor, Shape] = {}
+        self._axes: dict[Tensor, tuple[Axis, ...]] = {}
+        self._known: dict[tuple[int, int, int], set[int]] = {}
+
+    def settle(self, tensor: Tensor, shape: Shape) -> None:
+        """Give a tensor its new shape."""
+        self._shapes[tensor] = old = tensor.shape
+        tensor.shape = shape
+        if len(old) == len(shape):
+            for axis, (before, after) in enumerate(zip(old, shape, strict=True)):
+                self._known.setdefault((len(shape), axis, before), set()).add(after)
+
+    def note_axes(self, tensor: Tensor, axes: Sequence[Axis]) -> None:
+        """Note what the extents of a tensor, settled or not, are products of; the first note holds."""
+        self._axes.setdefault(tensor, tuple(axes))
+
+    def shape(self, tensor: Tensor) -> Shape:
+        """Return the shape that a tensor had."""
+        return self._shapes.get(tensor, tensor.shape)
+
+    def is_changed(self, tensor: Tensor) -> bool:
+        """Return whether a tensor has another shape now."""
+        return self.shape(tensor) != tensor.shape
+
+    def axes(self, tensor: Tensor) -> tuple[Axis, ...]:
+        """Return what the extents of a tensor are products of."""
+        pairs = zip(self.shape(tensor), tensor.shape, strict=True)
+        return self._axes.get(tensor) or tuple((Factor(*pair),) for pair in pairs)
+
+    def known(self, rank: int, axis: int, old: int) -> set[int]:
+        """Return what has become of an extent on this axis elsewhere."""
+        return self._known.get((rank, axis, old), set())

@@ -1,0 +1,61 @@
+"""Which rule tells the shapes of which op's results; every module of ``rules`` registers its own."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from xdlc.ir import NATIVE_PACKAGE, Op
+
+if TYPE_CHECKING:
+    from xdlc.prepare.edit.redimension.past import Past
+
+Shape = tuple[int, ...]
+Rule = Callable[[Op, "Past"], "list[Shape]"]
+
+_rules: dict[tuple[str, str], Rule] = {}
+_always: set[tuple[str, str]] = set()
+_loaded: list[str] = []
+
+
+class Misfit(Exception):
+    """Why an op does not take the extents that reach it, or which of its own they leave open."""
+
+
+def rule(*types: str, package: str = NATIVE_PACKAGE, always: bool = False) -> Callable[[Rule], Rule]:
+    """Register the rule of the named op types; it is asked where an input has changed, or always.
+
+    It gets an op whose inputs have their new shapes already, and returns the new shapes of its outputs; it
+    may change parameters and constants of the op that carry extents.  It raises ``Misfit``.
+
+    Raises:
+        ValueError: If an op type is registered twice.
+    """
+
+    def register(function: Rule) -> Rule:
+        for name in types:
+            if _rules.setdefault((package, name), function) is not function:
+                raise ValueError(f"{package}.{name} has two rules")
+            if always:
+                _always.add((package, name))
+        return function
+
+    return register
+
+
+def find(op: Op) -> Rule | None:
+    """Return the rule for an op, or None."""
+    if not _loaded:
+        from xdlc.prepare.edit.redimension import rules
+
+        for module in pkgutil.iter_modules(rules.__path__):
+            importlib.import_module(f"{rules.__name__}.{module.name}")
+            _loaded.append(module.name)
+    return _rules.get((op.package, op.type))
+
+
+def is_always_asked(op: Op) -> bool:
+    """Return whether results may become others although no input has."""
+    return find(op) is not None and (op.package, op.type) in _always

@@ -1,0 +1,176 @@
+"""How the extents of a Reshape's target follow from those of its input.
+
+Row-major order cuts both shapes into groups of axes of the same number of elements.  Inside of a group
+the parts that did not change hold from both ends; what is left must be one axis of the target, or one
+whose extent alone can make up for the change.  Axes of extent 1 have no place in that order, so that they
+are matched by position between the groups, the first axis with the first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from xdlc.prepare.edit.redimension.past import Axis, Factor
+from xdlc.prepare.edit.redimension.registry import Misfit
+
+
+def regrouped(axes: Sequence[Axis], target: Sequence[int]) -> list[Axis]:
+    """Return what the extents of the target are products of.
+
+    Args:
+        axes: The same of the input.
+        target: Extents that the target had.
+
+    Raises:
+        Misfit: If the new extents fill no target, or more than one.
+
+    Example:
+        >>> regrouped([(Factor(1, 4),), (Factor(6, 8),), (Factor(5, 5),)], (1, 30))
+        [(Factor(old=1, new=4),), (Factor(old=6, new=8), Factor(old=5, new=5))]
+    """
+    factors = [factor for axis in axes for factor in axis]
+    if math.prod(factor.old for factor in factors) != math.prod(target) or 0 in target:
+        raise Misfit(f"its output {list(target)} has not as many elements as its input had")
+    made: list[list[Factor]] = [[] for _ in target]
+    may_join = sum(factor.old == 1 for factor in factors) > list(target).count(1)
+    before: int | None = None
+    for ones, places, parts, here in _groups(factors, target):
+        ends = [axis for axis in (before, here[0] if here else None) if axis is not None]
+        _match_ones(ones, places, made, ends if may_join else [], is_first=before is None)
+        if here:
+            _fill(parts, here, target, made)
+            before = here[-1]
+    return [tuple(parts) or (Factor(1, 1),) for parts in made]
+
+
+_Group = tuple[list[Factor], list[int], list[Factor], list[int]]
+
+
+def _groups(factors: Sequence[Factor], target: Sequence[int]) -> Iterator[_Group]:
+    """Yield factors and axes of extent 1, then those of the group behind them; the last has no group."""
+    left, right = 0, 0
+    while True:
+        start, first = left, right
+        while left < len(factors) and factors[left].old == 1:
+            left += 1
+        while right < len(target) and target[right] == 1:
+            right += 1
+        ones, places = list(factors[start:left]), list(range(first, right))
+        if left == len(factors):
+            yield ones, places, [], []
+            return
+        start, first = left, right
+        sizes = [factors[left].old, target[right]]
+        left, right = left + 1, right + 1
+        while sizes[0] != sizes[1]:
+            if sizes[0] < sizes[1]:
+                sizes[0] *= factors[left].old
+                left += 1
+            else:
+                sizes[1] *= target[right]
+                right += 1
+        yield ones, places, list(factors[start:left]), list(range(first, right))
+
+
+def _match_ones(
+    ones: list[Factor], places: list[int], made: list[list[Factor]], ends: list[int], *, is_first: bool
+) -> None:
+    """Give axes of extent 1 between two groups what they become.
+
+    Args:
+        ones: The factors of extent 1 there.
+        places: The axes of extent 1 there.
+        made: What the axes become.
+        ends: The axes before and behind, if a factor may have become part of one.
+        is_first: Whether there is no group before.
+    """
+    if is_first and ones and places and len(ones) != len(places):
+        made[places[0]].append(ones[0])
+        ones, places, ends = ones[1:], places[1:], []
+    if len(ones) == len(places):
+        for factor, place in zip(ones, places, strict=True):
+            made[place].append(factor)
+        return
+    changed = [factor for factor in ones if factor.is_changed]
+    if not changed:
+        return
+    if len(changed) == len(places) == 1:
+        made[places[0]].append(changed[0])
+    elif not places and len(ends) == 1:
+        made[ends[0]].extend(changed)
+    else:
+        news = ", ".join(str(factor.new) for factor in changed)
+        raise Misfit(f"an axis of extent 1 has become {news}, and where that went in its output is open")
+
+
+def _fill(parts: list[Factor], here: list[int], target: Sequence[int], made: list[list[Factor]]) -> None:
+    """Give the axes of a group what its factors leave."""
+    places = [place for place in here if target[place] != 1]
+    if len(places) == 1:
+        made[places[0]].extend(parts)
+        return
+    if any(factor.old == 1 and factor.is_changed for factor in parts):
+        raise Misfit("an axis of extent 1 between the axes that it joins and parts has become another")
+    rest = [factor for factor in parts if factor.old != 1]
+    extents = {place: target[place] for place in places}
+    inner: dict[int, list[Factor]] = {place: [] for place in places}
+    outer: dict[int, list[Factor]] = {place: [] for place in places}
+    _peel(rest, extents, places, inner, end=-1)
+    _peel(rest, extents, places, outer, end=0)
+    for place, middle in _shared(rest, extents, places).items():
+        inner[place] = middle + inner[place]
+    for place in here:
+        if target[place] != 1:
+            made[place].extend(outer[place] + inner[place])
+
+
+def _peel(
+    rest: list[Factor],
+    extents: dict[int, int],
+    places: list[int],
+    found: dict[int, list[Factor]],
+    *,
+    end: int,
+) -> None:
+    """Take from one end what is certain: unchanged factors, and axes that are one factor as a whole."""
+
+    def add(place: int, factor: Factor) -> None:
+        found[place].insert(0 if end else len(found[place]), factor)
+
+    while rest and places:
+        factor, place = rest[end], places[end]
+        extent = extents[place]
+        if factor.old == extent:
+            add(place, factor)
+            del rest[end], places[end]
+        elif factor.is_changed:
+            return
+        elif factor.old % extent == 0:
+            add(place, Factor(extent, extent))
+            del places[end]
+            rest[end] = Factor(factor.old // extent, factor.old // extent)
+        elif extent % factor.old == 0:
+            add(place, factor)
+            del rest[end]
+            extents[place] = extent // factor.old
+        else:
+            return
+
+
+def _shared(rest: list[Factor], extents: dict[int, int], places: list[int]) -> dict[int, list[Factor]]:
+    """Return what the axes are for which nothing is certain yet."""
+    if len(places) == 1:
+        return {places[0]: rest}
+    old, new = (math.prod(values) for values in zip(*rest, strict=True)) if rest else (1, 1)
+    if old == new and not any(factor.is_changed for factor in rest):
+        return {place: [Factor(extents[place], extents[place])] for place in places}
+    scaled = [place for place in places if extents[place] * new % old == 0]
+    if len(scaled) != 1:
+        held = "x".join(str(extents[place]) for place in places)
+        many = "more than one of them could" if scaled else "none of them alone can"
+        raise Misfit(f"{old} elements in {held} have become {new}, and {many} make up for it")
+    grown = Factor(extents[scaled[0]], extents[scaled[0]] * new // old)
+    return {
+        place: [grown if place == scaled[0] else Factor(extents[place], extents[place])] for place in places
+    }

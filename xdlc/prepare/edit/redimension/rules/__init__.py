@@ -1,0 +1,1 @@
+"""Rules for the shapes of ops' results, one family a file."""

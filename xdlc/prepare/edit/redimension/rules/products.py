@@ -1,0 +1,86 @@
+"""Sums of products along an axis, and recurrent networks of them."""
+
+from __future__ import annotations
+
+import math
+
+from xdlc.ir import Op, Tensor
+from xdlc.prepare.edit.redimension.past import Past
+from xdlc.prepare.edit.redimension.registry import Misfit, Shape, rule
+from xdlc.prepare.edit.redimension.rules.elementwise import unfit
+from xdlc.prepare.edit.redimension.rules.joins import spread_constant
+from xdlc.runtime import args
+
+
+@rule("MatMul")
+def matmul(op: Op, _past: Past) -> list[Shape]:
+    """Return rows of one operand by columns of the other, for each of the matrices."""
+    one, other = args.operand(op, 0), args.operand(op, 1)
+    if min(one.rank, other.rank) < 2:
+        raise Misfit("it multiplies a vector")
+    rows, inner = one.shape[-2:][:: -1 if op.param("transpose_in0", False) else 1]
+    depth, columns = other.shape[-2:][:: -1 if op.param("transpose_in1", False) else 1]
+    if inner != depth:
+        raise Misfit(unfit([one, other]))
+    stacks = [shape[:-2] for shape in (one.shape, other.shape)]
+    rank = max(map(len, stacks))
+    stack = []
+    for axis in range(-rank, 0):
+        extents = {held[axis] for held in stacks if -axis <= len(held)} - {1}
+        if len(extents) > 1:
+            raise Misfit(unfit([one, other]))
+        stack.append(extents.pop() if extents else 1)
+    return [(*stack, rows, columns)]
+
+
+@rule("FullyConnected")
+def fully_connected(op: Op, past: Past) -> list[Shape]:
+    """Return one row of units for as many elements as the weights have columns."""
+    source, weight = args.operand(op, 0), args.operand(op, 1)
+    units, width = weight.shape
+    old = past.shape(source)
+    taken = next((count for count in range(1, source.rank + 1) if math.prod(old[-count:]) == width), None)
+    found = math.prod(source.shape[-(taken or source.rank) :])
+    if taken is None or found != width:
+        raise Misfit(f"it takes {width} elements a row, and would get {found}")
+    rows = source.shape[:-taken]
+    held = op.outputs[0].shape
+    return [(math.prod(rows), units) if len(held) == 2 else (*rows, units)]
+
+
+@rule("Lstm")
+def lstm(op: Op, past: Past) -> list[Shape]:
+    """Return a state for each item of the batch, and results for each step."""
+    source = args.operand(op, 0)
+    axis = 1 if source.rank == 3 and op.param("time_major", False) else 0
+    old, new = past.shape(source)[axis], source.shape[axis]
+    inputs = [
+        _state(past, tensor, old, new) if at in (10, 11) else tensor for at, tensor in enumerate(op.inputs)
+    ]
+    past.graph.set_inputs(op, inputs)
+    shapes: list[Shape] = []
+    for tensor in op.outputs:
+        if tensor.rank == source.rank == 3 and tensor.shape[:2] == past.shape(source)[:2]:
+            shapes.append((*source.shape[:2], tensor.shape[-1]))
+        else:
+            shapes.append(_with_batch(tensor.shape, old, new))
+    return shapes
+
+
+def _state(past: Past, tensor: Tensor | None, old: int, new: int) -> Tensor | None:
+    """Return a first state for the whole batch; a constant one for one item is repeated."""
+    if tensor is None or old == new:
+        return tensor
+    wanted = _with_batch(past.shape(tensor), old, new)
+    if tensor.is_static and old == 1:
+        return spread_constant(past, tensor, wanted)
+    if tensor.shape != wanted:
+        raise Misfit(f"its state {tensor.name!r} is {list(tensor.shape)}, for a batch of {new}")
+    return tensor
+
+
+def _with_batch(shape: Shape, old: int, new: int) -> Shape:
+    """Return the shape of a state, whose axis before the last is the batch, for another batch."""
+    if len(shape) < 2 or shape[-2] != old:
+        raise Misfit(f"its state {list(shape)} is not for a batch of {old}")
+    return (*shape[:-2], new, shape[-1])

@@ -1,0 +1,226 @@
+"""The walk through a graph whose inputs get other extents."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+from xdlc.errors import (
+    ConstraintError,
+    ModelError,
+    ProblemList,
+    UsageError,
+    XdlcError,
+    each_problem,
+    nearest_names,
+    raise_all,
+)
+from xdlc.ir import Graph, Model, Op, Tensor
+from xdlc.opdefs import verify_extents, verify_graph
+from xdlc.prepare.edit.names import own_graphs
+from xdlc.prepare.edit.redimension import registry
+from xdlc.prepare.edit.redimension.past import Axis, Factor, Past
+from xdlc.prepare.edit.redimension.registry import Misfit, Shape
+
+FIX = "convert the source model again with these dimensions (--input_dim)"
+_MOST = 2**32 - 1
+_UNKNOWN = ("NonZero", "NonMaxSuppression")
+
+
+def redimension(model: Model, dims: Mapping[str, Sequence[int]]) -> None:
+    """Give inputs other dimensions, and everything that is computed from them the extents that follow.
+
+    Weights and encodings stay.  Parameters that carry extents (the target of a Reshape or Resize, the
+    window of a global pool, ranges of slices...) are derived anew where exactly one way is consistent with
+    all of the graph.  A constant that was computed for the old dimensions is a problem of the op that
+    reads it.
+
+    Args:
+        model: The model; it is changed.
+        dims: Shapes by name of the input.
+
+    Raises:
+        UsageError: If a name is not known, or a shape has another rank or an extent out of range.
+        ConstraintError: If an op does not take the extents, or more than one way is consistent.
+        ProblemList: If several are wrong.
+    """
+    graphs = own_graphs(model)
+    raise_all(_wrong(graphs, dims))
+    problems: list[XdlcError] = []
+    for graph in graphs:
+        given = {tensor: tuple(dims[tensor.name]) for tensor in graph.inputs if tensor.name in dims}
+        if any(tensor.shape != shape or tensor.dynamic_axes for tensor, shape in given.items()):
+            try:
+                model.graphs[graph.name] = _decided(
+                    graph, {tensor.name: shape for tensor, shape in given.items()}
+                )
+            except XdlcError as error:
+                problems += each_problem(error)
+        elif given:
+            names = ", ".join(tensor.name for tensor in given)
+            warnings.warn(
+                f"input_dimensions: {names} of graph {graph.name!r} has these already", stacklevel=3
+            )
+    raise_all(problems)
+
+
+def _wrong(graphs: Sequence[Graph], dims: Mapping[str, Sequence[int]]) -> list[XdlcError]:
+    inputs = {tensor.name: tensor for graph in graphs for tensor in graph.inputs}
+    problems: list[XdlcError] = []
+    for name, shape in dims.items():
+        if name not in inputs:
+            fix = nearest_names(name, inputs) or f"inputs: {', '.join(inputs)}"
+            problems.append(UsageError(f"input_dimensions names {name!r}, no input", fix=fix))
+        elif len(shape) != inputs[name].rank:
+            problems.append(
+                UsageError(
+                    f"input_dimensions gives {name!r} {len(shape)} dimensions, it has {inputs[name].rank}: "
+                    f"{list(inputs[name].shape)}",
+                    fix="give every dimension, the batch included",
+                )
+            )
+        elif not all(0 < extent <= _MOST for extent in shape):
+            problems.append(
+                UsageError(
+                    f"input_dimensions gives {name!r} the shape {list(shape)}",
+                    fix=f"give extents from 1 to {_MOST}",
+                )
+            )
+    return problems
+
+
+def _decided(graph: Graph, dims: Mapping[str, Shape]) -> Graph:
+    """Return the graph with other dimensions, by the one way of taking its pools that is consistent.
+
+    A window of the size of its input is either that of a global pool or one that happens to be as large.
+    Where both go with the rest of the graph, a pool has to look like a global one to be taken as such.
+    """
+    covering = _Trial(graph, dims, covers=True)
+    if not covering.doubtful:
+        return covering.result()
+    fixed = _Trial(graph, dims, covers=False)
+    if fixed.failure is not None and covering.failure is not None:
+        return covering.result()
+    both = fixed.failure is None and covering.failure is None
+    op = next((op for op, is_global in covering.doubtful.items() if not is_global), None)
+    if both and op is not None:
+        raise ConstraintError(
+            "its window may be that of a global pool, or one that happens to be as large as its input was: "
+            "both go with the new extents",
+            where=_place(graph, op),
+            fix=FIX,
+        )
+    chosen = fixed if covering.failure is not None else covering
+    names = ", ".join(op.name for op in covering.doubtful)
+    became = "taken as global pools" if chosen is covering else "left with their windows"
+    why = "" if both else ", for nothing else goes with what follows"
+    warnings.warn(
+        f"graph {graph.name!r}: {names} covered their input as a whole, and are {became}{why}", stacklevel=5
+    )
+    return chosen.result()
+
+
+def _place(graph: Graph, op: Op) -> str:
+    return f"graph {graph.name!r}: op {op.name!r} ({op.type})"
+
+
+class _Trial:
+    """A copy of a graph with other dimensions, or what is wrong with it.
+
+    Attributes:
+        failure: What is wrong; None if nothing is.
+        doubtful: The pools for which ``covers`` makes a difference.
+    """
+
+    def __init__(self, graph: Graph, dims: Mapping[str, Shape], *, covers: bool) -> None:
+        self._made = graph.clone()
+        past = Past(self._made, covers)
+        broken = _breaches(self._made)
+        problems = _walk(past, dims)
+        if not problems:
+            problems = [problem for place, problem in _breaches(self._made).items() if place not in broken]
+        self.doubtful = past.doubtful
+        self.failure = None if not problems else problems[0] if len(problems) == 1 else ProblemList(problems)
+
+    def result(self) -> Graph:
+        """Return the copy.
+
+        Raises:
+            XdlcError: What is wrong with it.
+        """
+        if self.failure is not None:
+            raise self.failure
+        return self._made
+
+
+def _breaches(graph: Graph) -> dict[str | None, XdlcError]:
+    """Return the first breach of its definition for each op that breaks it, by place."""
+    found: dict[str | None, XdlcError] = {}
+    for problem in (*verify_graph(graph), *verify_extents(graph)):
+        found.setdefault(problem.where, problem)
+    return found
+
+
+def _walk(past: Past, dims: Mapping[str, Shape]) -> list[XdlcError]:
+    graph = past.graph
+    for tensor in graph.inputs:
+        if tensor.name in dims:
+            tensor.dynamic_axes = ()
+            past.settle(tensor, dims[tensor.name])
+        else:
+            past.settle(tensor, tensor.shape)
+    problems: list[XdlcError] = []
+    lost: set[Tensor] = set()
+    for op in graph.ops:
+        if lost.intersection(tensor for tensor in op.inputs if tensor is not None):
+            lost.update(op.outputs)
+            continue
+        try:
+            _settle(op, past)
+        except (Misfit, ModelError) as error:
+            reason = error.problem if isinstance(error, ModelError) else str(error)
+            problems.append(
+                ConstraintError(reason, where=_place(graph, op), fix=FIX, node=op.name, op=op.type)
+            )
+            lost.update(op.outputs)
+    return problems
+
+
+def _settle(op: Op, past: Past) -> None:
+    changed = [tensor for tensor in op.inputs if tensor is not None and past.is_changed(tensor)]
+    if not changed and not registry.is_always_asked(op):
+        for tensor in op.outputs:
+            past.settle(tensor, tensor.shape)
+        return
+    found = registry.find(op)
+    if found is None:
+        raise Misfit(f"{_shapes(changed)} reaches it, and no rule tells what its results become")
+    shapes = found(op, past)
+    is_open = op.type in _UNKNOWN or any(tensor is not None and tensor.dynamic_axes for tensor in op.inputs)
+    for tensor, shape in zip(op.outputs, shapes, strict=True):
+        if any(extent < 1 for extent in shape):
+            raise Misfit(f"nothing is left of its output {tensor.name!r}: {list(shape)}")
+        if len(shape) != tensor.rank:
+            raise Misfit(f"its output {tensor.name!r} of rank {tensor.rank} would become {list(shape)}")
+        if not is_open:
+            tensor.dynamic_axes = ()
+        past.note_axes(tensor, _inherited(op, tensor, shape, past))
+        past.settle(tensor, shape)
+
+
+def _inherited(op: Op, result: Tensor, shape: Shape, past: Past) -> list[Axis]:
+    """Return the extents of a result as those of the operand that has them on the same axis."""
+    axes: list[Axis] = []
+    sources = [tensor for tensor in op.inputs if tensor is not None and tensor.rank == len(shape)]
+    for axis, (old, new) in enumerate(zip(result.shape, shape, strict=True)):
+        same = (
+            past.axes(tensor)[axis]
+            for tensor in sources
+            if (past.shape(tensor)[axis], tensor.shape[axis]) == (old, new)
+        )
+        axes.append(next(same, (Factor(old, new),)))
+    return axes
+
+
+def _shapes(tensors: Sequence[Tensor]) -> str:
+    return ", ".join(f"{tensor.name!r} {list(tensor.shape)}" for tensor in tensors)
