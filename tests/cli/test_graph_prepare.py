@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xdlc
-from tests.htp_models import cnn, needs_htp
+from tests.htp_models import cnn, needs_htp, partly
 from xdlc.cli import graph_prepare
 
 
@@ -113,3 +113,19 @@ def test_each_soc_is_accounted_for(dlc: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_architectures_exclude_socs(dlc: Path) -> None:
     result = invoke("--input_dlc", dlc, "--htp_socs", "sm8650", "--htp_archs", "v73", code=2)
     assert "htp_archs and SoCs are both given" in result.stderr
+
+
+@needs_htp
+def test_parts_are_cached_if_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "net.dlc"
+    partly(quantized=True).save(path)
+    words = ["--input_dlc", path, "--htp_socs", "sm8650"]
+    result = invoke(*words, code=5)
+    assert "op 'softmax_s' (Softmax)" in result.output
+    assert "notice: --partition (partition=True) caches the parts that HTP takes" in result.stderr
+    result = invoke(*words, "--partition")
+    assert "sm8650: 3 of 4 ops are cached, in 2 part(s)" in result.stderr
+    assert "1 tensor(s) that parts give to others are outputs now: 'a'" in result.stderr
+    model, graphs = cached(path)
+    assert [graph["graphName"] for graph in graphs] == ["my_graph_part0", "my_graph_part1"]
+    assert [tensor.name for tensor in model.main.outputs] == ["c", "a"]

@@ -68,6 +68,12 @@ def _switch(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..
     "--overwrite_cache_records", is_flag=True, help="Compile again what is there already, whoever made it."
 )
 @click.option(
+    "--partition",
+    is_flag=True,
+    help="Where HTP does not take all ops, compile the largest parts that it takes and leave the rest to the "
+    "CPU. What crosses from a part to elsewhere becomes an output.",
+)
+@click.option(
     "--set_output_tensors",
     multiple=True,
     metavar="T1,T2",

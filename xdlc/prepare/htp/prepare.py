@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdlc.container import load
-from xdlc.errors import ProblemList, UsageError, XdlcError, each_problem
+from xdlc.errors import ConstraintError, ProblemList, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
 from xdlc.prepare.htp.division import Division
 from xdlc.prepare.htp.parallel import processors
@@ -20,6 +20,8 @@ from xdlc.runtime.htp.fork_server import ForkServer
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.process import stored_model
 from xdlc.version import VERSION
+
+_HINT = "--partition (partition=True) caches the parts that HTP takes and leaves the rest to the CPU"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,10 @@ def prepare_all(
     notices: list[str] = []
     if isinstance(work, Partition):
         result, divisions, notices = work.model, work.divisions(), work.notices()
+    elif any(
+        isinstance(single, ConstraintError) for error in work.problems() for single in each_problem(error)
+    ):
+        notices = [_HINT]
     for target, outcome in work.outcomes():
         if outcome.compiled is not None:
             store(result, target, outcome.compiled, outcome.selection)
