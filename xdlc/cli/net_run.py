@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Model
 
 LONGEST_NAME = 255  # bytes, on the usual file systems
+_RUNTIME_OF = {"soc": "htp", "cache_mode": "htp", "validate_cache": "htp", "loop_timeout": "cpu"}
 
 
 @common.tool(
@@ -38,7 +40,23 @@ LONGEST_NAME = 255  # bytes, on the usual file systems
     show_default=True,
     help="cpu: onnxruntime. htp: the vendor's emulation of the DSP.",
 )
-@click.option("--soc", metavar="NAME", help="SoC that `--runtime htp` emulates.")
+@click.option(
+    "--soc",
+    metavar="NAME",
+    help="SoC that `--runtime htp` emulates.  [default: that of the first usable cache, or else sm8650]",
+)
+@click.option(
+    "--cache_compatibility_mode",
+    "cache_mode",
+    type=click.Choice(["permissive", "strict", "always_generate_new"]),
+    help="Which caches of the DLC will do (htp only): those that run on the SoC, those that use it fully, "
+    "or none.  [default: permissive]",
+)
+@click.option(
+    "--validate_cache",
+    is_flag=True,
+    help="Fail instead of compiling the model if no cache will do, with the reason for each (htp only).",
+)
 @click.option(
     "--use_native_input_files", "native_in", is_flag=True, help="Raw files hold the inputs' own types."
 )
@@ -50,7 +68,7 @@ LONGEST_NAME = 255  # bytes, on the usual file systems
     "wanted",
     callback=common.names,
     metavar="T1,T2",
-    help="Tensors to write beside the graph's outputs (cpu only).",
+    help="Tensors to write beside the graph's outputs. Caches give those only that they were compiled for.",
 )
 @click.option(
     "--loop_timeout",
@@ -63,66 +81,70 @@ def main(
     input_list: Path,
     output_dir: Path,
     runtime: str,
-    soc: str | None,
     native_in: bool,
     native_out: bool,
     wanted: tuple[str, ...],
-    loop_timeout: float | None,
+    **options: Any,
 ) -> None:
     """Run a DLC on inputs from files.
 
     Every line of the input list is one inference; its outputs are written as files.
     """
-    if soc and runtime != "htp":
-        raise click.UsageError("--soc goes with --runtime htp.")
-    if loop_timeout is not None and runtime != "cpu":
-        raise click.UsageError("--loop_timeout goes with --runtime cpu.")
+    _check(runtime, options)
     from xdlc import api
     from xdlc.runtime.input_list import read_input_list
 
     model = api.executable(source)
     graph = model.main
     inputs = read_input_list(input_list, graph, native=native_in)
-    extra = [*wanted, *inputs.tensors, *_outputs_of(graph, inputs.ops)]
-    if extra and runtime != "cpu":
-        raise UsageError(
-            "--runtime htp gives the graph's own outputs only", fix="take --runtime cpu for others"
-        )
-    execute = _runner(model, runtime, soc, extra, native_out, loop_timeout)
+    extra = list(dict.fromkeys([*wanted, *inputs.tensors, *_outputs_of(graph, inputs.ops)]))
     files = _files([*(tensor.name for tensor in graph.outputs), *extra], native_out)
-    with common.storage_errors(output_dir):
-        output_dir.mkdir(parents=True, exist_ok=True)
-    common.check_folder(output_dir, output_dir / "Result_0")
-    done = 0
-    with common.progress("running", "inference", len(inputs)) as progress:
-        for number, inference in enumerate(inputs.inferences, 1):
-            results = execute(inference.feeds())
-            for index in range(inference.results):
-                folder = output_dir / f"Result_{done}"
-                part = None if inference.batch is None else (index, inference.batch)
-                _write(folder, files, results, part, native_out)
-                done += 1
-            progress(number)
+    with _session(model, source, runtime, extra, options) as session:
+        with common.storage_errors(output_dir):
+            output_dir.mkdir(parents=True, exist_ok=True)
+        common.check_folder(output_dir, output_dir / "Result_0")
+        done = 0
+        with common.progress("running", "inference", len(inputs)) as progress:
+            for number, inference in enumerate(inputs.inferences, 1):
+                results = session.run(inference.feeds(), native=native_out)
+                for index in range(inference.results):
+                    folder = output_dir / f"Result_{done}"
+                    part = None if inference.batch is None else (index, inference.batch)
+                    _write(folder, files, results, part, native_out)
+                    done += 1
+                progress(number)
     click.echo(f"written: {output_dir}/Result_0 to Result_{done - 1}")
 
 
-def _runner(
-    model: Model,
-    runtime: str,
-    soc: str | None,
-    extra: list[str],
-    native: bool,
-    loop_timeout: float | None,
-) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+def _check(runtime: str, options: Mapping[str, Any]) -> None:
+    for name, value in options.items():
+        if value is not None and value is not False and runtime != _RUNTIME_OF[name]:
+            param = next(each for each in main.params if each.name == name)
+            raise click.UsageError(f"{param.opts[0]} goes with --runtime {_RUNTIME_OF[name]}.")
+    if options["validate_cache"] and options["cache_mode"] == "always_generate_new":
+        raise click.UsageError("--validate_cache wants a cache, always_generate_new takes none.")
+
+
+def _session(
+    model: Model, source: Path, runtime: str, extra: Sequence[str], options: Mapping[str, Any]
+) -> AbstractContextManager[Any]:
     if runtime == "cpu":
         from xdlc.runtime import CpuSession
 
-        session = CpuSession(model, outputs=list(dict.fromkeys(extra)), loop_timeout=loop_timeout)
-        return lambda feeds: session.run(feeds, native=native)
-    from xdlc import api
+        return nullcontext(CpuSession(model, outputs=extra, loop_timeout=options["loop_timeout"]))
+    from xdlc.runtime.htp.session import HtpSession
 
-    options = {"soc": soc} if soc else {}
-    return lambda feeds: api.run(model, feeds, runtime, native=native, **options)
+    session = HtpSession(
+        model,
+        options["soc"],
+        mode=options["cache_mode"] or "permissive",
+        outputs=extra,
+        validate=options["validate_cache"],
+        tell=common.notice,
+        name=str(source),
+    )
+    click.echo(f"runs on: {session.soc}, " + (f"from {session.record}" if session.record else "compiled now"))
+    return session
 
 
 def _outputs_of(graph: Graph, names: tuple[str, ...]) -> list[str]:

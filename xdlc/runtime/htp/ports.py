@@ -142,13 +142,12 @@ def read_arrays(path: Path, names: Sequence[Sequence[str]]) -> dict[str, Array]:
         }
 
 
-def read_feeds(folder: Path, inputs: Sequence[Port], request: Mapping[str, Any]) -> list[Array]:
-    """Return what the graph reads, in the order of its inputs.
+def stored_feeds(inputs: Sequence[Port], given: Mapping[str, Array]) -> dict[str, Array]:
+    """Return what the graph reads by name, in the order of its inputs.
 
     Raises:
         UsageError: If arrays are missing, left over, or do not fit.
     """
-    given = read_arrays(folder / "arrays.npz", request["arrays"])
     wanted = [port.tensor.name for port in inputs]
     missing = [name for name in wanted if name not in given]
     unknown = [name for name in given if name not in wanted]
@@ -160,7 +159,17 @@ def read_feeds(folder: Path, inputs: Sequence[Port], request: Mapping[str, Any])
             "; ".join(parts),
             fix=f"give one array for each of: {', '.join(wanted)}" + (f" ({hint})" if hint else ""),
         )
-    return [port.stored(given[port.tensor.name]) for port in inputs]
+    return {port.tensor.name: port.stored(given[port.tensor.name]) for port in inputs}
+
+
+def read_feeds(folder: Path, inputs: Sequence[Port], request: Mapping[str, Any]) -> list[Array]:
+    """Return what the graph reads, in the order of its inputs.
+
+    Raises:
+        UsageError: If arrays are missing, left over, or do not fit.
+    """
+    given = read_arrays(folder / "arrays.npz", request["arrays"])
+    return list(stored_feeds(inputs, given).values())
 
 
 def results_of(

@@ -124,11 +124,15 @@ class Served:
 
     Use as a context manager, or call ``close``: the child lives until then.  Make one with ``of_model`` or
     ``of_cache``.
+
+    Attributes:
+        run_timeout: Seconds that a run may take.
     """
 
     def __init__(self, where: str, soc: str) -> None:
         self._server = Server()
         self._where, self._soc = where, soc
+        self.run_timeout = RUNNING
 
     def __enter__(self) -> Served:
         return self
@@ -215,7 +219,7 @@ class Served:
         *,
         native: bool = False,
         graph: str | None = None,
-        timeout: float = RUNNING,
+        timeout: float | None = None,
     ) -> dict[str, Array]:
         """Run a graph and return its outputs by name.
 
@@ -224,7 +228,7 @@ class Served:
                 numbers (any float type) or stored integers (its own type).
             native: Give quantized outputs as stored integers instead of float32.
             graph: Name of a graph of the cache; default: the only or first one.
-            timeout: Seconds that the run may take.
+            timeout: Seconds that the run may take; default: ``run_timeout``.
 
         Raises:
             UsageError: If an array is missing or does not fit.
@@ -237,7 +241,8 @@ class Served:
                 fix="load the model again",
             )
         names = write_arrays(self._server.folder / "arrays.npz", feeds)
-        answer = self._ask(timeout, command="execute", arrays=names, native=native, graph=graph)
+        seconds = self.run_timeout if timeout is None else timeout
+        answer = self._ask(seconds, command="execute", arrays=names, native=native, graph=graph)
         return read_arrays(self._server.folder / "results.npz", answer["arrays"])
 
     def _ask(self, timeout: float, **request: Any) -> dict[str, Any]:

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.htp_models import cnn, needs_htp
+from tests.runtime.htp.test_borders import MODELS, NAMES, feeds_of
+from xdlc.container import cache_facts
+from xdlc.errors import BackendError, ConstraintError
+from xdlc.ir import Model, raw_data
+from xdlc.prepare.htp import prepare
+from xdlc.runtime import CpuSession, htp
+from xdlc.runtime.htp.session import HtpSession
+
+pytestmark = needs_htp
+X = [np.random.default_rng(seed).uniform(-1, 1, (1, 8, 8, 4)).astype("float32") for seed in range(2)]
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["quantized", "float"])
+def prepared(request: pytest.FixtureRequest) -> Model:
+    return prepare(cnn(quantized=request.param), ["sm8550", "sm8650"])
+
+
+def test_a_cache_gives_what_the_composed_graph_gives_bit_for_bit(prepared: Model) -> None:
+    told: list[str] = []
+    with HtpSession(prepared, "sm8650", tell=told.append) as session:
+        assert (session.soc, session.record, told) == ("sm8650", "htp.cache.sm8650.0", [])
+        for native in (False, True):
+            for x in X:
+                given = session.run({"x": x}, native=native)
+                wanted = htp.run(prepared, {"x": x}, soc="sm8650", native=native)
+                assert given.keys() == wanted.keys()
+                assert given["y"].dtype == wanted["y"].dtype
+                assert np.array_equal(given["y"], wanted["y"])
+
+
+def test_other_outputs_are_compiled_with_a_reason(prepared: Model) -> None:
+    told: list[str] = []
+    with HtpSession(prepared, "sm8650", outputs=["pool"], tell=told.append) as session:
+        assert session.record is None
+        assert told == [
+            "not used on sm8650: htp.cache.sm8550.0: outputs: found 'y', accepted 'pool', 'y'",
+            "not used on sm8650: htp.cache.sm8650.0: outputs: found 'y', accepted 'pool', 'y'",
+            "model is compiled for sm8650 now",
+        ]
+        given = session.run({"x": X[0]})
+    wanted = CpuSession(prepared, outputs=["pool"]).run({"x": X[0]})
+    assert given.keys() == {"y", "pool"}
+    step = 0.03 if prepared.main.tensors["pool"].encoding else 5e-3
+    assert np.abs(given["pool"] - wanted["pool"]).max() <= step
+    assert given["pool"].any()
+
+
+def test_a_caller_can_insist_on_a_cache(prepared: Model) -> None:
+    with pytest.raises(ConstraintError, match=r"no cache is usable on sm8450: htp\.cache\.sm8550\.0: arch"):
+        HtpSession(prepared, "sm8450", validate=True)
+    with HtpSession(prepared, validate=True) as session:
+        assert session.record == "htp.cache.sm8550.0"
+
+
+def test_a_cache_that_the_library_does_not_take_is_told(prepared: Model) -> None:
+    model = prepared.clone()
+    name = "htp.cache.sm8650.0"
+    held = model.records[name].numpy().copy()
+    held[4096:] = 0
+    model.records[name] = raw_data(held.tobytes())
+    told: list[str] = []
+    with HtpSession(model, "sm8650", tell=told.append) as session:
+        assert session.record is None
+        assert f"not used on sm8650: {name}" in told[0]
+        assert told[-1] == "model is compiled for sm8650 now"
+        assert np.array_equal(
+            session.run({"x": X[0]})["y"], htp.run(prepared, {"x": X[0]}, soc="sm8650")["y"]
+        )
+    with pytest.raises(BackendError):
+        HtpSession(model, "sm8650", validate=True)
+
+
+def test_what_could_not_be_judged_is_told(prepared: Model) -> None:
+    model = prepared.clone()
+    del model.records[cache_facts.RECORD]
+    told: list[str] = []
+    with HtpSession(model, "sm8650", tell=told.append) as session:
+        assert session.record == "htp.cache.sm8650.0"
+        assert "graph's hash is not known" in told[0]
+
+
+@pytest.mark.parametrize("make", MODELS, ids=NAMES)
+def test_ports_of_a_cache_are_those_of_the_model(make: Any) -> None:
+    model = make()
+    feeds = feeds_of(model)
+    wanted = htp.run(model, feeds)
+    with HtpSession(prepare(model, ["sm8650"])) as session:
+        assert session.record is not None
+        given = session.run(feeds)
+    for name, array in wanted.items():
+        assert (given[name].shape, given[name].dtype) == (array.shape, array.dtype)
+        np.testing.assert_array_equal(given[name], array)

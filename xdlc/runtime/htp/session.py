@@ -1,0 +1,207 @@
+"""A model on the emulation of a SoC: from a cache that fits, or compiled now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from xdlc import passes
+from xdlc.container import cache_facts
+from xdlc.container.caches import Cache
+from xdlc.errors import BackendError, ContainerError, UsageError, XdlcError, nearest_names, raise_all
+from xdlc.ir import Graph, Model, Tensor
+from xdlc.runtime.htp.choice import choose, refuse_to_compile
+from xdlc.runtime.htp.parts import PartedSession
+from xdlc.runtime.htp.ports import Port, stored_feeds
+from xdlc.runtime.htp.serving import OPENING, RUNNING, Served
+from xdlc.runtime.htp.verdict import PERMISSIVE
+
+Array = Any  # numpy.ndarray
+
+
+class _Runs(Protocol):
+    def run(self, feeds: Mapping[str, Array], *, native: bool) -> dict[str, Array]:
+        """Return the outputs by name."""
+
+
+class HtpSession:
+    """The main graph of a model, ready to run on the emulation of a SoC as often as wanted.
+
+    Of the model's caches the one is loaded that fits best: the SoC's own, or else the one of the latest
+    architecture and the most vector memory.  If none is usable, ``tell`` hears why for each, and the
+    model is compiled.  A child process holds what is loaded: use as a context manager, or call ``close``.
+
+    Args:
+        model: The model.
+        soc: Name of the SoC to emulate; default: the one of the first usable cache, or else sm8650.
+        mode: How caches are judged: ``permissive``, ``strict`` or ``always_generate_new``.
+        outputs: Names of tensors to give beside the graph's outputs.
+        validate: Fail instead of compiling if no cache is usable.
+        tell: Called with sentences that the user should read.
+        timeout: Seconds that loading or compiling may take.
+        run_timeout: Seconds that one run may take.
+        name: What messages call the model.
+
+    Attributes:
+        choice: What was chosen, and the verdict on each cache.
+        record: Name of the cache that runs; None if the model was compiled.
+        soc: Name of the SoC.
+        graph: The graph that runs.
+
+    Raises:
+        UsageError: If the SoC, the mode or an output is not known.
+        ConstraintError: If no cache is usable and ``validate`` is set, or HTP refuses an op; a ProblemList
+            of them if it refuses several.
+        BackendError: If the library is missing, unknown, or fails.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        soc: str | None = None,
+        *,
+        mode: str = PERMISSIVE,
+        outputs: Iterable[str] = (),
+        validate: bool = False,
+        tell: Callable[[str], None] = lambda text: None,
+        timeout: float = OPENING,
+        run_timeout: float = RUNNING,
+        name: str = "model",
+    ) -> None:
+        self._model = with_outputs(model, outputs)
+        self.graph = self._model.main
+        asked = [tensor.name for tensor in self.graph.outputs]
+        self.choice = choose(model, soc, outputs=asked, mode=mode)  # by the graph that was compiled
+        self.soc = self.choice.soc
+        self.record: str | None = None
+        if self.choice.record is None and validate:
+            raise refuse_to_compile(self.choice)
+        if self.choice.record is not None:
+            self._use(self.choice.record, validate, tell, timeout)
+        if self.record is None:
+            for reason in self.choice.reasons:
+                tell(f"not used on {self.soc}: {reason}")
+            if self.choice.verdicts or self.choice.notes:
+                tell(f"{name} is compiled for {self.soc} now")
+            self._served = Served.of_model(self._model, self.soc, timeout=timeout, name=name)
+            self._runs: _Runs = self._served
+        self._served.run_timeout = run_timeout
+
+    def _use(self, cache: Cache, validate: bool, tell: Callable[[str], None], timeout: float) -> None:
+        """Load a cache; one that the library does not take is told, and left alone."""
+        assert cache.data is not None
+        try:
+            served = Served.of_cache(cache.data, timeout=timeout, name=cache.name)
+        except BackendError as error:
+            if validate:
+                raise
+            tell(f"not used on {self.soc}: {error}")
+            return
+        try:
+            self._runs = _runs(self._model, cache, served)
+        except BaseException:
+            served.close()
+            raise
+        self._served, self.record = served, cache.name
+        unjudged = [
+            str(item) for row in self.choice.verdicts if row.record == cache.name for item in row.unjudged
+        ]
+        if unjudged:
+            tell(f"{cache.name} is used without a verdict on all rules: {'; '.join(unjudged)}")
+
+    def __enter__(self) -> HtpSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the child process."""
+        self._served.close()
+
+    def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
+        """Return the outputs by tensor name.
+
+        Args:
+            feeds: One array per graph input, in the input's shape.  A quantized input takes real
+                numbers (any float type) or stored integers (its own type).
+            native: Give quantized outputs as stored integers instead of float32.
+
+        Raises:
+            UsageError: If an array is missing or does not fit.
+            BackendError: If the library fails, or the run takes too long; the session is over then.
+        """
+        return self._runs.run(feeds, native=native)
+
+
+def with_outputs(model: Model, names: Iterable[str]) -> Model:
+    """Return a model whose main graph gives tensors beside its outputs; the same model if it does already.
+
+    Raises:
+        UsageError: If the main graph computes no such tensor; a ProblemList of all of them.
+    """
+    graph = model.main
+    problems: list[XdlcError] = []
+    new = [name for name in dict.fromkeys(names) if all(name != held.name for held in graph.outputs)]
+    for name in new:
+        tensor = graph.tensors.get(name)
+        if tensor is None or tensor.producer is None:
+            what = "computes no tensor" if tensor is None else "is given and does not compute the tensor"
+            computed = [held.name for held in graph.tensors.values() if held.producer is not None]
+            fix = nearest_names(name, computed) or "take the name of a tensor that an op gives"
+            problems.append(UsageError(f"{what} {name!r}", where=f"graph {graph.name!r}", fix=fix))
+    raise_all(problems)
+    if not new:
+        return model
+    copy = model.clone()
+    for name in new:
+        copy.main.add_output(copy.main.tensors[name])
+    return copy
+
+
+def _runs(model: Model, cache: Cache, served: Served) -> _Runs:
+    """Return what runs the main graph from a loaded cache: as a whole, or in parts."""
+    main = model.main
+    facts = _facts(model).get(cache.name)
+    held = {name: graph for name, graph in facts.graphs.items() if graph.source == main.name} if facts else {}
+    parts = {name: graph.ops for name, graph in held.items() if graph.ops is not None}
+    if parts:
+        return PartedSession(model, parts, served)
+    return _Whole(main, next(iter(held), main.name), served)
+
+
+def _facts(model: Model) -> dict[str, cache_facts.CacheFacts]:
+    try:
+        return cache_facts.read(model)
+    except ContainerError:  # the verdict has told of it
+        return {}
+
+
+class _Whole:
+    """A graph that a cache holds as a whole, with inputs and outputs as the model has them."""
+
+    def __init__(self, graph: Graph, name: str, served: Served) -> None:
+        adapted = graph.clone()
+        passes.run(adapted, passes.HTP_ASKED)
+        self._name, self._served = name, served
+        self._inputs = list(map(Port, map(_known, graph.inputs), adapted.inputs))
+        self._outputs = list(map(Port, map(_known, graph.outputs), adapted.outputs))
+
+    def run(self, feeds: Mapping[str, Array], *, native: bool) -> dict[str, Array]:
+        stored = stored_feeds(self._inputs, feeds)
+        results = self._served.run(stored, native=True, graph=self._name)
+        found = {}
+        for port in self._outputs:
+            name = port.tensor.name
+            if name not in results:
+                raise BackendError(
+                    f"gives no output {name!r}, only {', '.join(results)}",
+                    where=f"graph {self._name!r} of the cache",
+                    fix="prepare the model again",
+                )
+            found[name] = port.given_back(results[name], native=native)
+        return found
+
+
+def _known(tensor: Tensor) -> Tensor:
+    return Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding)
