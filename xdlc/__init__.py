@@ -6,6 +6,7 @@ The verbs of the command line, in Python::
     model = xdlc.convert("net.onnx", input_dims={"x": (1, 3, 224, 224)})
     quantized = xdlc.quantize(model, samples, weights_bitwidth=8, act_bitwidth=8)
     xdlc.prepare(quantized, socs=["sm8550", "sm8650"]).save("net.dlc")
+    sections = xdlc.prepare_hta(quantized, "0-11").model
     [verdict.usable for verdict in xdlc.verdicts("net.dlc", "sm8450")]
     outputs = xdlc.run("net.dlc", {"x": image})
     xdlc.to_onnx("net.dlc", "net.onnx")
@@ -22,7 +23,17 @@ import xdlc.prepare as _prepare_package
 from xdlc.version import VERSION
 
 if TYPE_CHECKING:
-    from xdlc.api import check, convert, export_encodings, load, quantize, run, to_onnx, verdicts
+    from xdlc.api import (
+        check,
+        convert,
+        export_encodings,
+        load,
+        prepare_hta,
+        quantize,
+        run,
+        to_onnx,
+        verdicts,
+    )
     from xdlc.errors import XdlcError
     from xdlc.ir import Model
 
@@ -37,6 +48,7 @@ __all__ = [
     "export_encodings",
     "load",
     "prepare",
+    "prepare_hta",
     "quantize",
     "run",
     "to_onnx",

@@ -13,6 +13,7 @@ from xdlc.ir import Model
 
 if TYPE_CHECKING:
     from xdlc.converter.report import Report
+    from xdlc.prepare.hta import PreparedHta
     from xdlc.prepare.htp import Prepared
     from xdlc.runtime.htp.verdict import Verdict
     from xdlc.runtime.sections import SectionSession
@@ -169,6 +170,27 @@ def _to_prepare(model: Model | PathLike, socs: Sequence[str], options: dict[str,
     given = {name: options.pop(name) for name in changes if name in options}
     given = {name: value for name, value in given.items() if value}
     return edit(executable(model), **given) if given else preparable(model)
+
+
+def prepare_hta(model: Model | PathLike, partitions: str | None = None, **options: Any) -> PreparedHta:
+    """Return a quantized model with sections for the Hexagon Tensor Accelerator, and what it does not take.
+
+    Sections that were there before are replaced; what has been quantized stays so.
+
+    Args:
+        model: The model, or the path of a DLC.
+        partitions: Ranges of layer ids for the accelerator, like ``0-11,177-215``; default: chosen.
+        **options: ``soc="sm8250"`` to be told if a SoC has no HTA; ``tell`` and ``progress``, see
+            :func:`xdlc.prepare.hta.prepare`.
+
+    Raises:
+        UsageError: If the ranges or an option are not valid.
+        ConstraintError: If the model is not quantized.
+    """
+    from xdlc.prepare.hta import prepare as prepare_sections
+
+    _check_options("prepare_hta", prepare_sections, options)
+    return prepare_sections(executable(model), partitions, **options)
 
 
 def verdicts(model: Model | PathLike, device: str, **options: Any) -> list[Verdict]:

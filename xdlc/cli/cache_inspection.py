@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -143,3 +143,19 @@ def _socs(model: Model, devices: Sequence[str]) -> tuple[list[Soc], list[str]]:
         except ConstraintError as error:
             without[error.problem] = None
     return list(socs), list(without)
+
+
+def summary(model: Model, outcomes: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each cache of a prepared model, and for each SoC that has none.
+
+    Args:
+        model: The model.
+        outcomes: What became of each SoC.
+    """
+    for cache in cache_records(model):
+        outcome = outcomes.get(cache["soc"].lower(), "there before")
+        facts = f"{cache['soc']}, {cache['arch']}, {cache['bytes']} bytes"
+        yield f"cache {cache['record']}: {facts}, {outcome}"
+    for soc, outcome in outcomes.items():
+        if outcome == "failed":
+            yield f"no cache for {soc}: {outcome}"

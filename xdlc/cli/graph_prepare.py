@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from xdlc.cli import cache_check, common
-
-if TYPE_CHECKING:
-    from xdlc.ir import Model
 
 DEFAULT_SOC = "sm8650"  # of the vendor's tool
 SEPARATE = "Repeat the flag, or separate with commas."
@@ -136,6 +133,7 @@ def main(
     caches of the others, and the exit code says so.
     """
     from xdlc import api
+    from xdlc.cli.cache_inspection import summary
     from xdlc.errors import raise_all
 
     if cache_check.is_asked(click.get_current_context().params):
@@ -161,22 +159,9 @@ def main(
         )
     for text in prepared.notices:
         common.notice(text)
-    for line in _summary(prepared.model, found):
+    for line in summary(prepared.model, found):
         click.echo(line)
     if prepared.done:
         prepared.model.save(target)
         click.echo(f"written: {target}")
     raise_all(prepared.problems)
-
-
-def _summary(model: Model, outcomes: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line for each cache in the result, and for each SoC that has none."""
-    from xdlc.cli.cache_inspection import cache_records
-
-    for cache in cache_records(model):
-        outcome = outcomes.get(cache["soc"].lower(), "there before")
-        facts = f"{cache['soc']}, {cache['arch']}, {cache['bytes']} bytes"
-        yield f"cache {cache['record']}: {facts}, {outcome}"
-    for soc, outcome in outcomes.items():
-        if outcome == "failed":
-            yield f"no cache for {soc}: {outcome}"

@@ -13,6 +13,7 @@ from xdlc.errors import nearest_names
 _MODULES = {
     "onnx-to-dlc": "onnx_to_dlc",
     "quant": "quant",
+    "quantize": "quantize",
     "graph-prepare": "graph_prepare",
     "info": "info",
     "net-run": "net_run",
@@ -50,6 +51,6 @@ class LazyGroup(click.Group):
 def main() -> None:
     """Convert, quantize, prepare, run and look into DLC model containers.
 
-    Every command is also a tool of its own: xconv-onnx-to-dlc (here also `convert`), xdlc-quant,
+    Every command is also a tool of its own: xconv-onnx-to-dlc (here also `convert`), xdlc-quant, xdlc-quantize,
     xdlc-graph-prepare, xdlc-info, xdlc-net-run, xdlc-to-onnx.
     """

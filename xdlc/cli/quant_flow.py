@@ -97,6 +97,18 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
     return Quantized(result, tuple(lines))
 
 
+def quantized_or_as_it_is(request: Request, flags: Mapping[str, Any]) -> Quantized:
+    """Quantize as ``quantized`` does, but keep a DLC that is quantized already if no samples come."""
+    from xdlc import api
+
+    asked = {name for name, value in flags.items() if value not in (None, False) and name != "jobs"}
+    if request.input_list is None and not asked:
+        model = api.executable(request.source)
+        if any(tensor.dtype.is_fixed for op in model.main.ops for tensor in op.outputs):
+            return Quantized(model, ("quantized already: its encodings are kept",))
+    return quantized(request, flags)
+
+
 def finish(request: Request, made: Quantized, target: Path) -> None:
     """Print what was made, once it is written, and write what else was asked for."""
     from xdlc.cli.contract import contract

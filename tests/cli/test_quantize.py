@@ -1,0 +1,105 @@
+"""The tool that quantizes and prepares in one go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import xdlc
+from xdlc.cli import onnx_to_dlc, quantize
+from xdlc.runtime import CpuSession
+from xdlc.runtime.sections import SectionSession
+
+
+def invoke(command: Any, *words: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(command.main, [*map(str, words)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def dlc(models: Any) -> Path:
+    path: Path = models.folder / "net.dlc"
+    invoke(onnx_to_dlc, "-i", models.save(models.cnn(), "net.onnx"))
+    return path
+
+
+@pytest.fixture
+def listing(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(3)
+    for number in range(3):
+        rng.standard_normal((1, 3, 16, 16)).astype("<f4").tofile(tmp_path / f"{number}.raw")
+    path = tmp_path / "list.txt"
+    path.write_text("\n".join(str(tmp_path / f"{number}.raw") for number in range(3)))
+    return path
+
+
+def image() -> dict[str, Any]:
+    return {"x": np.random.default_rng(5).standard_normal((1, 3, 16, 16)).astype(np.float32)}
+
+
+def test_sections_are_added_and_run_as_the_whole(dlc: Path, listing: Path, tmp_path: Path) -> None:
+    target = tmp_path / "q.dlc"
+    result = invoke(quantize, "--input_dlc", dlc, "-l", listing, "-o", target, "--enable_hta")
+    assert "section HTA: layers " in result.stdout
+    assert f"written: {target}" in result.stdout
+    model = xdlc.load(target)
+    whole = CpuSession(model).run(image(), native=True)
+    parts = SectionSession(model).run(image(), native=True)
+    for name, stored in whole.items():
+        assert np.abs(stored.astype(int) - parts[name].astype(int)).max() <= 1
+
+
+def test_a_quantized_dlc_is_prepared_again_without_samples(dlc: Path, listing: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "1.dlc", tmp_path / "2.dlc"
+    invoke(quantize, "--input_dlc", dlc, "-l", listing, "-o", first)
+    result = invoke(quantize, "--input_dlc", first, "-o", second, "--enable_hta")
+    assert "quantized already" in result.stdout
+    held = xdlc.load(second)
+    assert [t.encoding for t in held.main.outputs] == [t.encoding for t in xdlc.load(first).main.outputs]
+    assert any(name.startswith("xdlc.aip.") for name in held.records)
+
+
+def test_refused_ranges_leave_a_quantized_dlc_without_sections(
+    dlc: Path, listing: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "q.dlc"
+    words = ["--input_dlc", dlc, "-l", listing, "-o", target, "--enable_hta", "--hta_partitions"]
+    result = invoke(quantize, *words, "0-1", code=5)
+    assert "HTA does not take layer 0" in result.stderr
+    assert f"written: {target}" in result.stdout
+    assert not any(name.startswith("xdlc.aip.") for name in xdlc.load(target).records)
+    target.unlink()
+    result = invoke(quantize, *words, "5-2", code=2)
+    assert "the range 5-2 is reversed" in result.stderr
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--htp_socs", "sm8650"], "--htp_socs goes with --enable_htp"),
+        (["--hta_partitions", "0-1"], "--hta_partitions goes with --enable_hta"),
+        (["--use_float_io"], "--use_float_io goes with --enable_htp"),
+        (["--enable_htp"], "--enable_htp needs --htp_socs"),
+    ],
+)
+def test_flags_that_go_together(dlc: Path, words: list[str], said: str) -> None:
+    assert said in invoke(quantize, "--input_dlc", dlc, *words, code=2).stderr
+
+
+def test_unquantized_without_samples_is_refused(dlc: Path) -> None:
+    assert invoke(quantize, "--input_dlc", dlc, "--enable_hta", code=2).stderr
+
+
+@pytest.mark.vendor
+def test_caches_are_added(dlc: Path, listing: Path, tmp_path: Path) -> None:
+    target = tmp_path / "q.dlc"
+    words = ["--enable_htp", "--htp_socs", "sm8550,sm8350", "--enable_hta"]
+    result = invoke(quantize, "--input_dlc", dlc, "-l", listing, "-o", target, *words)
+    assert "cache htp.cache.sm8350.0: SM8350, v68" in result.stdout
+    assert {cache.soc for cache in xdlc.container.caches(xdlc.load(target))} == {"sm8350", "sm8550"}

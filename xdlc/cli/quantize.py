@@ -1,0 +1,134 @@
+"""``xdlc-quantize``: quantizing and preparing in one go, as old workflows have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xdlc.cli import common, quant_flow
+from xdlc.cli.quant_options import SAMPLES, quantizer_flags, result_flags, sample_flags
+
+if TYPE_CHECKING:
+    from xdlc.errors import XdlcError
+    from xdlc.ir import Model
+    from xdlc.prepare.hta import PreparedHta
+
+
+@common.tool("xdlc-quantize", epilog=SAMPLES)
+@click.option("--input_dlc", "-i", "source", type=common.INPUT_FILE, required=True, help="The DLC.")
+@sample_flags
+@click.option(
+    "--output_dlc",
+    "-o",
+    "target_dlc",
+    type=common.OUTPUT_FILE,
+    help="The result.  [default: <input>_quantized.dlc]",
+)
+@click.option("--enable_htp", is_flag=True, help="Add compiled HTP caches, one for each of --htp_socs.")
+@click.option(
+    "--htp_socs", "socs", callback=common.names, metavar="SOC,SOC..", help="SoCs to compile caches for."
+)
+@click.option(
+    "--overwrite_cache_records", is_flag=True, help="Compile again what is there already, whoever made it."
+)
+@click.option("--use_float_io", is_flag=True, help="Make inputs and outputs of the graph float32.")
+@click.option("--enable_hta", is_flag=True, help="Add sections for the Hexagon Tensor Accelerator.")
+@click.option(
+    "--hta_partitions",
+    "partitions",
+    metavar="A-B,C-D..",
+    help="Layers of each section, by the ids that xdlc-info shows.  [default: chosen automatically]",
+)
+@quantizer_flags
+@result_flags
+@common.DLC_VERSION
+def main(
+    source: Path,
+    input_list: Path | None,
+    native: bool,
+    target_dlc: Path | None,
+    enable_htp: bool,
+    socs: tuple[str, ...],
+    overwrite_cache_records: bool,
+    use_float_io: bool,
+    enable_hta: bool,
+    partitions: str | None,
+    report: Path | None,
+    report_list: Path | None,
+    export_encodings: Path | None,
+    encoding_version: str,
+    dlc_version: str,
+    **flags: Any,
+) -> None:
+    """Quantize a DLC, then prepare it for HTP or HTA.
+
+    The tool of old workflows; xdlc-quant and xdlc-graph-prepare do the same in two steps. A DLC that is
+    quantized already needs no samples, and is prepared as it is. If preparing fails, the DLC is written
+    all the same, without the caches or sections that failed, and the exit code says so.
+    """
+    from xdlc import api
+    from xdlc.errors import raise_all
+    from xdlc.prepare.hta import parse_ranges
+
+    for given, flag, needed in (
+        (socs, "--htp_socs", enable_htp),
+        (overwrite_cache_records, "--overwrite_cache_records", enable_htp),
+        (use_float_io, "--use_float_io", enable_htp),
+        (partitions is not None, "--hta_partitions", enable_hta),
+    ):
+        if given and not needed:
+            raise click.UsageError(f"{flag} goes with --enable_{'hta' if 'hta' in flag else 'htp'}.")
+    if enable_htp and not socs:
+        raise click.UsageError("--enable_htp needs --htp_socs, like sm8550,sm8650.")
+    if partitions is not None:
+        parse_ranges(partitions)  # before the long work
+    target = common.check_target(target_dlc or common.derived_path(source, "_quantized.dlc"))
+    request = quant_flow.Request(
+        source, input_list, native, report, report_list, export_encodings, encoding_version
+    )
+    made = quant_flow.quantized_or_as_it_is(request, flags)
+    model, lines = made.model, list(made.lines)
+    problems: list[XdlcError] = []
+    if enable_htp:
+        options = {"overwrite_cache_records": overwrite_cache_records, "use_float_io": use_float_io}
+        model, failed, told = _with_caches(model, socs, options)
+        problems += failed
+        lines += told
+    if enable_hta:
+        with common.steps() as step:
+            sections = api.prepare_hta(
+                model,
+                partitions,
+                tell=common.notice,
+                progress=lambda done, total: step("compiling HTA sections", done, total),
+            )
+        model = sections.model
+        problems += sections.problems
+        lines += _section_lines(sections)
+    model.save(target, version=dlc_version)
+    quant_flow.finish(request, quant_flow.Quantized(model, tuple(lines)), target)
+    raise_all(problems)
+
+
+def _with_caches(
+    model: Model, socs: Sequence[str], options: dict[str, Any]
+) -> tuple[Model, Sequence[XdlcError], list[str]]:
+    from xdlc import api
+    from xdlc.cli.cache_inspection import summary
+
+    with common.outcomes("compiling", "SoC", len(socs)) as (tell, found):
+        prepared = api.prepare_all(model, socs, tell=tell, **options)
+    for text in prepared.notices:
+        common.notice(text)
+    return prepared.model, prepared.problems, list(summary(prepared.model, found))
+
+
+def _section_lines(prepared: PreparedHta) -> Iterator[str]:
+    for layer in prepared.rejected:
+        yield f"not on HTA: {layer}"
+    for section in prepared.sections:
+        held = f", {len(section.binary)} bytes" if section.binary else ""
+        yield f"section {section.engine.name}: layers {section.first}-{section.last}{held}"
