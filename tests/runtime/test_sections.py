@@ -207,7 +207,7 @@ def test_unknown_origin_of_a_section():
     refused(model, "compiled from other")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(place=st.floats(0, 1, exclude_max=True), value=st.integers(0, 255))
 def test_any_damage_is_refused_or_harmless(place, value):
     model = prepared().model.clone()

@@ -1,13 +1,17 @@
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 import xdlc
 from tests.section_models import Net, feeds_of, on_cpu, residual
 from xdlc.container.aip import OWN_FACTS, OWN_FLAVOUR, OWN_RECORD, Dimension, Engine, parse_aip
 from xdlc.errors import ConstraintError, ProblemList, UsageError
-from xdlc.ir import ArrayData, u32
+from xdlc.ir import ArrayData, ScaleOffset, u32
+from xdlc.ir.dtype import SFIXED8
 from xdlc.prepare.hta import prepare, without_sections
 from xdlc.prepare.hta.compile import registry
 from xdlc.runtime.cpu import CpuSession
@@ -144,6 +148,64 @@ def test_automatic_sections_give_what_the_model_gives():
     count = sum(engine is HTA for engine, _, _ in spans(prepared))
     assert seen[-count:] == [(number, count) for number in range(1, count + 1)]
     assert_same(model, prepared)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    first=st.sets(st.integers(0, 11), min_size=1, max_size=6),
+    second=st.sets(st.integers(13, 18), max_size=4),
+    data=st.data(),
+)
+def test_any_ranges_give_what_the_model_gives(first, second, data):
+    ranges = []
+    for borders in (sorted(first), sorted(second)):
+        for begin, end in pairwise(borders):
+            if data.draw(st.booleans()):
+                ranges.append(f"{begin}-{end - 1}")
+    assume(ranges)
+    model = residual()
+    prepared = prepare(model, ",".join(ranges))
+    assert prepared.problems == ()
+    assert [f"{one.first}-{one.last}" for one in prepared.sections if one.engine is HTA] == ranges
+    assert_same(model, prepared)
+
+
+def test_a_section_computes_what_it_needs_beyond_its_border():
+    notes = []
+    prepared = prepare(residual(), "1-4", tell=notes.append)
+    assert notes == [
+        "the section of layers 0-0 computes layers 1 too: all are computed as one",
+        "the section of layers 1-4 computes layers 0, 5 too: all are computed as one",
+    ]
+    assert_same(residual(), prepared)
+
+
+def test_a_border_between_what_is_computed_as_one_needs_both_on_hta():
+    net = Net()
+    x = net.conv(net.input(1, 4, 4, 3), 4)
+    model = net.quantized(net.prelu(net.conv(x, 4)))
+    conv, prelu = list(model.main.ops)[1:]
+    prelu.inputs[1].dtype = SFIXED8
+    conv.outputs[0].encoding = ScaleOffset(0.1, -100)
+    assert [one.type for one in prepare(model).rejected] == ["Prelu"]
+    (problem,) = prepare(model, "0-1").problems
+    text = str(problem)
+    assert text.startswith(
+        "layer 2 'prelu2' (Prelu): a border of layers 0-1 parts it from a layer that it is"
+    )
+    assert "found sfixed8" in text
+
+
+def test_batches():
+    net = Net()
+    model = net.quantized(net.conv(net.conv(net.input(2, 4, 4, 3), 4), 4))
+    assert spans(prepare(model)) == [(HTA, 0, 1)]
+    assert_same(model, prepare(model))
+    (problem,) = prepare(model, "0-0").problems
+    assert (
+        "the batch is 2: expected all layers on HTA, Softmax excepted, found 1 elsewhere: 'conv2d1'"
+        in str(problem)
+    )
 
 
 def test_what_the_compiler_refuses_goes_elsewhere(monkeypatch):

@@ -158,7 +158,7 @@ class _Job:
                         fix="see the layers that HTA does not take, and why",
                     )
                 ]
-            problems = self._compile(runs)
+            problems = self._batch_problems(runs) or self._compile(runs)
             refused = self._refused(problems)
             if not refused:
                 return problems
@@ -179,7 +179,13 @@ class _Job:
             for op, why in self.reasons.items()
             if op in wanted
         ]
-        return problems or self._compile(by_hand(self.graph, ranges))
+        runs = by_hand(self.graph, ranges)
+        problems += self._batch_problems(runs)
+        return problems or self._compile(runs)
+
+    def _batch_problems(self, runs: Sequence[Run]) -> list[XdlcError]:
+        on_hta = {op for run in runs if run.engine is Engine.HTA for op in run.ops}
+        return rules.check_batch(self.graph, on_hta)
 
     def _refused(self, problems: Sequence[XdlcError]) -> dict[Op, tuple[str, ...]]:
         ops = {op.name: op for op in self.graph.ops}

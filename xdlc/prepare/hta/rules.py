@@ -14,10 +14,10 @@ with one scale they are unsigned ones with an offset of -128.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from xdlc.errors import ConstraintError
+from xdlc.errors import ConstraintError, XdlcError
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op, ScaleOffset, Tensor
 from xdlc.opdefs import supplement, verify_op
 from xdlc.prepare.hta.compile import registry
@@ -77,6 +77,23 @@ def reasons(graph: Graph, refused: Mapping[Op, tuple[str, ...]]) -> dict[Op, tup
     return {op: why for op, why in found.items() if why}
 
 
+def check_batch(graph: Graph, on_hta: Collection[Op]) -> list[XdlcError]:
+    """Return what is wrong with the ops chosen for HTA if the batch is larger than 1."""
+    batch = _batch(graph)
+    left = [op for op in graph.ops if op not in on_hta and op.type != "Softmax"]
+    if batch == 1 or not left or not on_hta:
+        return []
+    names = ", ".join(repr(op.name) for op in left[:3]) + (" ..." if len(left) > 3 else "")
+    return [
+        ConstraintError(
+            f"the batch is {batch}: expected all layers on HTA, Softmax excepted, found {len(left)} not: "
+            f"{names}",
+            where=f"graph {graph.name!r}",
+            fix="convert the model with a batch of 1",
+        )
+    ]
+
+
 def _reasons(graph: Graph, op: Op, judged: Op, refused: tuple[str, ...]) -> tuple[str, ...]:
     if op.package != NATIVE_PACKAGE:
         return (f"package: expected {NATIVE_PACKAGE}, found {op.package}",)
@@ -117,6 +134,7 @@ def _encoding_breaches(op: Op) -> Iterator[str]:
 
 
 def _batch(graph: Graph) -> int:
+    """Return the batch that the network takes."""
     return max((tensor.shape[0] for tensor in graph.inputs if tensor.rank >= 2), default=1)
 
 
