@@ -16,7 +16,13 @@ from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Model
 
 LONGEST_NAME = 255  # bytes, on the usual file systems
-_RUNTIME_OF = {"soc": "htp", "cache_mode": "htp", "validate_cache": "htp", "loop_timeout": "cpu"}
+_RUNTIME_OF = {
+    "soc": "htp",
+    "cache_mode": "htp",
+    "validate_cache": "htp",
+    "loop_timeout": "cpu",
+    "use_aip": "cpu",
+}
 
 
 @common.tool(
@@ -39,6 +45,11 @@ _RUNTIME_OF = {"soc": "htp", "cache_mode": "htp", "validate_cache": "htp", "loop
     default="cpu",
     show_default=True,
     help="cpu: onnxruntime. htp: the vendor's emulation of the DSP.",
+)
+@click.option(
+    "--use_aip",
+    is_flag=True,
+    help="Run section by section, as the AIP record says: HTA's as xdlc compiled them, others on the CPU.",
 )
 @click.option(
     "--soc",
@@ -68,7 +79,8 @@ _RUNTIME_OF = {"soc": "htp", "cache_mode": "htp", "validate_cache": "htp", "loop
     "wanted",
     callback=common.names,
     metavar="T1,T2",
-    help="Tensors to write beside the graph's outputs. Caches give those only that they were compiled for.",
+    help="Tensors to write beside the graph's outputs. Caches give those only that they were compiled for, "
+    "sections those between them.",
 )
 @click.option(
     "--loop_timeout",
@@ -128,6 +140,14 @@ def _check(runtime: str, options: Mapping[str, Any]) -> None:
 def _session(
     model: Model, source: Path, runtime: str, extra: Sequence[str], options: Mapping[str, Any]
 ) -> AbstractContextManager[Any]:
+    if options["use_aip"]:
+        from xdlc import api
+
+        sections = api.sections(source, outputs=extra, loop_timeout=options["loop_timeout"])
+        for line in sections.notices:
+            common.notice(line)
+        click.echo(f"runs: {sections}")
+        return nullcontext(sections)
     if runtime == "cpu":
         from xdlc.runtime import CpuSession
 

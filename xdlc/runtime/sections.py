@@ -7,10 +7,11 @@ integers, which are requantized where its encoding of a value is not the model's
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from xdlc.container.aip import Engine
+from xdlc.errors import UsageError, raise_all
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, TensorData
 from xdlc.ir.dtype import UFIXED8, UFIXED16
 from xdlc.ir.stored import stored_limits, to_real, to_stored
@@ -19,6 +20,7 @@ from xdlc.runtime.cpu import CpuSession, feeds_of, result
 from xdlc.runtime.fused import came_quantized
 from xdlc.runtime.hta.form import Buffer, decode
 from xdlc.runtime.hta.session import PlanSession
+from xdlc.runtime.lower import check_outputs
 from xdlc.runtime.plan import constant
 from xdlc.runtime.section_record import Placed, check_prints, find_record, placed, refuse
 
@@ -41,11 +43,14 @@ class SectionSession:
         model: The model.
         records: Where the AIP record is, if not in the model: those of the container of format 3 that the
             model was translated from.
+        outputs: Names of tensors to give out beside the graph's outputs; only those can be had that go from
+            section to section.
         threads: Threads of one op on the CPU; default: one per core.
         loop_timeout: Seconds that each loop may take.
 
     Raises:
         ContainerError: If there is no AIP record, or it is damaged, or does not fit the model.
+        UsageError: If an extra output is no tensor of the graph, or inside a section.
         XdlcError: What :class:`xdlc.runtime.cpu.CpuSession` raises.
     """
 
@@ -54,6 +59,7 @@ class SectionSession:
         model: Model,
         *,
         records: Mapping[str, TensorData] | None = None,
+        outputs: Iterable[str] = (),
         threads: int | None = None,
         loop_timeout: float | None = None,
     ) -> None:
@@ -65,6 +71,8 @@ class SectionSession:
         pairs = list(zip(sections, parts, strict=True))
         check_prints(held, name, [(one, part) for one, part in pairs if one.is_compiled])
         self.notices = _notices(sections)
+        self._sections = sections
+        self._outputs = [*self.graph.outputs, *_extra(self.graph, parts, outputs)]
         self._steps: list[_Compiled | _OnCpu] = []
         for one, part in pairs:
             if one.is_compiled:
@@ -87,9 +95,32 @@ class SectionSession:
         values: Values = {**self._static, **feeds_of(self.graph, feeds)}
         for step in self._steps:
             step.run(values)
-        return {
-            tensor.name: result(tensor, values[tensor.name], native=native) for tensor in self.graph.outputs
-        }
+        return {tensor.name: result(tensor, values[tensor.name], native=native) for tensor in self._outputs}
+
+    def __str__(self) -> str:
+        compiled = [one for one in self._sections if one.is_compiled]
+        layers = ", ".join(f"{one.section.first}-{one.section.last}" for one in compiled)
+        count = len(self._sections)
+        return f"{count} section{'s' * (count != 1)}, " + (
+            f"layers {layers} on HTA" if layers else "none on HTA"
+        )
+
+
+def _extra(graph: Graph, parts: Sequence[Part], outputs: Iterable[str]) -> list[Tensor]:
+    names = check_outputs(graph, outputs)
+    had = {tensor.name for part in parts for tensor in part.graph.outputs}
+    problems = [
+        UsageError(
+            f"{name!r} is inside a section, whose values cannot be had",
+            where=f"graph {graph.name!r}",
+            fix="run the model without --use_aip",
+        )
+        for name in names
+        if name not in had
+    ]
+    raise_all(problems)
+    own = {tensor.name for tensor in graph.outputs}
+    return [graph.tensors[name] for name in names if name not in own]
 
 
 def _notices(sections: Sequence[Placed]) -> tuple[str, ...]:
