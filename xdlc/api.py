@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from xdlc.converter.report import Report
     from xdlc.prepare.hta import PreparedHta
     from xdlc.prepare.htp import Prepared
+    from xdlc.prepare.platform import Machine
     from xdlc.runtime.htp.verdict import Verdict
     from xdlc.runtime.sections import SectionSession
 
@@ -262,6 +263,21 @@ def sections(model: Model | PathLike, **options: Any) -> SectionSession:
     _check_options("sections", SectionSession, options)
     held = model if isinstance(model, Model) else load(model)
     return SectionSession(executable(model), **{"records": held.records, **options})
+
+
+def check_platform(runtimes: Sequence[str] | None = None, soc: str | None = None) -> Machine:
+    """Return what this machine can do, after trying it.
+
+    Args:
+        runtimes: Names of the runtimes to try, out of ``cpu``, ``htp`` and ``aip``; default: all of them.
+        soc: Name of the one SoC to tell of and to emulate; default: all, and one of each architecture.
+
+    Raises:
+        UsageError: If a runtime or the SoC is not known.
+    """
+    from xdlc.prepare import platform
+
+    return platform.check_platform(platform.RUNTIMES if runtimes is None else runtimes, soc)
 
 
 def to_onnx(model: Model | PathLike, path: PathLike, **options: Any) -> tuple[Path, ...]:

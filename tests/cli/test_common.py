@@ -24,6 +24,7 @@ TOOLS = (
     "xdlc-info",
     "xdlc-net-run",
     "xdlc-to-onnx",
+    "xdlc-platform-check",
     "xdlc",
 )
 HEAVY = {"numpy", "onnx", "onnxruntime", "tqdm", "lxml", "ml_dtypes", "flatbuffers", "google.protobuf"}
@@ -172,7 +173,7 @@ def test_check_target(tmp_path: Path) -> None:
 def test_group_lists_and_resolves() -> None:
     listed = CliRunner().invoke(main, ["--help"])
     assert listed.exit_code == 0
-    for name in ("onnx-to-dlc", "quant", "graph-prepare", "info", "net-run", "to-onnx"):
+    for name in ("onnx-to-dlc", "quant", "graph-prepare", "info", "net-run", "to-onnx", "platform-check"):
         assert f"  {name} " in listed.output
         assert CliRunner().invoke(main, [name, "--help"]).exit_code == 0
     assert CliRunner().invoke(main, ["convert", "--help"]).exit_code == 0

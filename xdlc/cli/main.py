@@ -18,6 +18,7 @@ _MODULES = {
     "info": "info",
     "net-run": "net_run",
     "to-onnx": "to_onnx",
+    "platform-check": "platform_check",
 }
 _ALIASES = {"convert": "onnx-to-dlc"}
 
@@ -52,5 +53,6 @@ def main() -> None:
     """Convert, quantize, prepare, run and look into DLC model containers.
 
     Every command is also a tool of its own: xconv-onnx-to-dlc (here also `convert`), xdlc-quant,
-    xdlc-quantize, xdlc-graph-prepare, xdlc-info, xdlc-net-run, xdlc-to-onnx.
+    Every command is also a tool of its own: xconv-onnx-to-dlc (here also `convert`), xdlc-quant,
+    xdlc-quantize, xdlc-graph-prepare, xdlc-info, xdlc-net-run, xdlc-to-onnx, xdlc-platform-check.
     """

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.htp_models import needs_htp
+from xdlc import __version__
+from xdlc.cli import platform_check
+from xdlc.errors import BackendError
+from xdlc.runtime.htp import process
+
+
+def invoke(*words: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(platform_check.main, words)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_versions_runtimes_and_socs() -> None:
+    lines = invoke("--runtime", "cpu").stdout.splitlines()
+    assert lines[0].startswith("machine  ")
+    assert any(line.split() == ["xdlc", __version__] for line in lines)
+    assert any(line.startswith("runtime cpu  works: onnxruntime") for line in lines)
+    table = [line.split() for line in lines[lines.index("  v75") :]]
+    assert ["sm8650", "57", "8", "MB", "FP16"] in table
+    assert max(map(len, lines)) <= 110
+
+
+def test_one_soc() -> None:
+    said = invoke("--runtime", "aip", "--soc", "qrb5165").stdout
+    rows = dict(line.strip().split("  ", 1) for line in said.splitlines() if line.startswith("    "))
+    assert "SoC sm8250" in said
+    assert {name: rows[name].strip() for name in ("DSP", "HTA", "QNN id")} == {
+        "DSP": "v66",
+        "HTA": "yes",
+        "QNN id": "21",
+    }
+
+
+def test_json() -> None:
+    found = json.loads(invoke("--runtime", "aip", "--soc", "sm8150", "--json").stdout)
+    assert found["versions"]["xdlc"] == __version__
+    (runtime,) = found["runtimes"]
+    assert (runtime["name"], runtime["works"]) == ("aip", True)
+    assert runtime["trials"] == [{"target": "host", "passed": True, "problem": None, "fix": None}]
+    (soc,) = found["socs"]
+    assert (soc["name"], soc["arch"], soc["hta"]) == ("sm8150", "v66", True)
+    assert "a8w8" in soc["capabilities"]
+
+
+def test_the_exit_code_is_about_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise BackendError("it is not installed", fix='pip install "xdlc[htp]"')
+
+    monkeypatch.setattr(process, "library_folder", missing)
+    assert "runtime htp  does not work" in invoke().stdout
+    for asked in ("htp", "all"):
+        result = invoke("--runtime", asked, code=BackendError.exit_code)
+        assert "runtime htp  does not work" in result.stdout
+        assert 'fix: pip install "xdlc[htp]"' in result.stderr
+    assert invoke("--runtime", "cpu").stderr == ""
+
+
+@needs_htp
+def test_htp_is_tried() -> None:
+    lines = invoke("--runtime", "htp", "--soc", "sm8650").stdout.splitlines()
+    assert any(line.split() == ["v75", "(sm8650)", "passed"] for line in lines)
+
+
+def test_unknown_soc() -> None:
+    assert "nearest: sm8950" in invoke("--soc", "sm8560", code=2).stderr

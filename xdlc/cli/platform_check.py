@@ -1,0 +1,133 @@
+"""``xdlc-platform-check``: what this machine can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xdlc.cli import common, text
+
+if TYPE_CHECKING:
+    from xdlc.prepare.platform import Machine
+    from xdlc.targets import Soc
+
+
+@common.tool(
+    "xdlc-platform-check",
+    epilog="With --runtime, the exit code says whether all that was asked for works; without, whether the "
+    "cpu does, which is all that converting and quantizing need.",
+)
+@click.option(
+    "--runtime",
+    type=click.Choice(["cpu", "htp", "aip", "all"]),
+    help="Try this one. cpu: onnxruntime. htp: the vendor's compiler and emulation. aip: sections on HTA.  "
+    "[default: all]",
+)
+@click.option("--soc", metavar="NAME", help="Tell of this SoC only, and emulate it.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with everything.")
+def main(runtime: str | None, soc: str | None, as_json: bool) -> None:
+    """Show what this machine can do.
+
+    Versions, the runtimes, each tried on a small graph, and the SoCs that are known. Where something
+    does not work, it says what to do.
+    """
+    from xdlc import api
+    from xdlc.errors import raise_all
+
+    machine = api.check_platform(None if runtime in (None, "all") else [runtime], soc)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(_described(machine), indent=2))
+    else:
+        for line in _lines(machine):
+            click.echo(line)
+    raise_all(
+        [
+            held.problem
+            for held in machine.runtimes
+            if held.problem is not None and (runtime is not None or held.name == "cpu")
+        ]
+    )
+
+
+def _lines(machine: Machine) -> Iterator[str]:
+    yield f"machine  {machine.system}, {machine.processors} processors"
+    yield from text.columns([(name, held or "not installed") for name, held in machine.versions.items()])
+    for runtime in machine.runtimes:
+        state = "does not work" if runtime.problem else "works"
+        yield f"runtime {runtime.name}  {state}: {runtime.library}; {runtime.core}"
+        rows = []
+        for trial in runtime.trials:
+            fix = f" (fix: {trial.problem.fix})" if trial.problem and trial.problem.fix else ""
+            rows.append((trial.target, f"{trial.problem.problem}{fix}" if trial.problem else "passed"))
+        yield from text.columns([(text.clean(target), text.clean(said)) for target, said in rows])
+    if len(machine.socs) == 1:
+        yield from _soc(machine.socs[0])
+        return
+    yield "SoCs: name, id, VTCM, what it has"
+    archs = sorted({soc.arch for soc in machine.socs})
+    for arch in archs:
+        held = [soc for soc in machine.socs if soc.arch == arch]
+        yield f"  {held[0].capabilities.name}"
+        yield from text.columns([_row(soc) for soc in held])
+
+
+def _row(soc: Soc) -> tuple[str, ...]:
+    names = ", ".join([soc.name, *soc.aliases])
+    has = [what for what, there in (("FP16", soc.fp16), ("HTA", soc.hta)) if there]
+    return names, str(soc.id), f"{soc.vtcm_mb} MB" if soc.vtcm_mb else "-", " ".join(has) or soc.note
+
+
+def _soc(soc: Soc) -> Iterator[str]:
+    yield f"SoC {soc.name}"
+    rows: list[Sequence[str]] = [
+        ("also called", ", ".join(soc.aliases) or "-"),
+        ("QNN id", str(soc.id)),
+        ("DSP", soc.capabilities.name),
+        ("VTCM", f"{soc.vtcm_mb} MB" if soc.vtcm_mb else "not known"),
+        ("float graphs", "yes" if soc.fp16 else "no"),
+        ("HTA", "yes" if soc.hta else "no"),
+        ("number formats", ", ".join(_capabilities(soc)) or "none known"),
+        ("note", soc.note or soc.capabilities.note or "-"),
+    ]
+    yield from text.columns([tuple(row) for row in rows])
+
+
+def _capabilities(soc: Soc) -> Iterator[str]:
+    from xdlc.targets.loader import CAPABILITIES
+
+    yield from (name for name in CAPABILITIES if getattr(soc.capabilities, name))
+
+
+def _described(machine: Machine) -> dict[str, Any]:
+    return {
+        "system": machine.system,
+        "processors": machine.processors,
+        "versions": machine.versions,
+        "runtimes": [
+            {
+                "name": runtime.name,
+                "works": runtime.problem is None,
+                "library": runtime.library,
+                "core": runtime.core,
+                "trials": [
+                    {
+                        "target": trial.target,
+                        "passed": trial.problem is None,
+                        "problem": trial.problem and trial.problem.problem,
+                        "fix": trial.problem and trial.problem.fix,
+                    }
+                    for trial in runtime.trials
+                ],
+            }
+            for runtime in machine.runtimes
+        ],
+        "socs": [
+            {**asdict(soc), "arch": soc.capabilities.name, "capabilities": list(_capabilities(soc))}
+            for soc in machine.socs
+        ],
+    }
