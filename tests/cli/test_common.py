@@ -20,6 +20,7 @@ from xdlc.errors import ContainerError, ModelError, ProblemList, StorageError, U
 TOOLS = (
     "xconv-onnx-to-dlc",
     "xdlc-quant",
+    "xdlc-quantize",
     "xdlc-graph-prepare",
     "xdlc-info",
     "xdlc-net-run",

@@ -53,6 +53,5 @@ def main() -> None:
     """Convert, quantize, prepare, run and look into DLC model containers.
 
     Every command is also a tool of its own: xconv-onnx-to-dlc (here also `convert`), xdlc-quant,
-    Every command is also a tool of its own: xconv-onnx-to-dlc (here also `convert`), xdlc-quant,
     xdlc-quantize, xdlc-graph-prepare, xdlc-info, xdlc-net-run, xdlc-to-onnx, xdlc-platform-check.
     """
