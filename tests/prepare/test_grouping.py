@@ -203,6 +203,21 @@ def test_where_nothing_is_worth_it_all_parts_stay() -> None:
     assert poor == []
 
 
+def test_where_no_part_makes_up_for_its_start_those_stay_that_compute_most() -> None:
+    graph = Graph("g")
+    value = graph.add_input(Tensor("x", (1, 8), dt.INT32))
+    for index, kind in enumerate(("MatMul", "Odd", "Neg", "Odd", "MatMul")):
+        inputs = [value]
+        if kind == "MatMul":
+            inputs.append(static(f"w{index}", np.ones((8, 8), np.int32)))
+        value = Tensor(f"v{index}", (1, 8), dt.INT32)
+        graph.append(make_op(graph, kind, inputs, [value], name=f"{kind.lower()}{index}"))
+    graph.add_output(value)
+    numbers, poor = divide(graph, {op for op in graph.ops if op.type != "Odd"})
+    assert {op.name: number for op, number in numbers.items()} == {"matmul0": 0, "matmul4": 1}
+    assert [op.name for op in poor] == ["neg2"]
+
+
 def test_moving_data_alone_is_never_worth_it() -> None:
     graph = Graph("g")
     x, y = graph.add_input(Tensor("x", (4, 4), dt.INT32)), Tensor("y", (16,), dt.INT32)

@@ -270,10 +270,11 @@ def test_an_op_that_never_compiles_is_left_to_the_cpu(fake: Callable[..., Any]) 
 
     made, _ = fake(partly(quantized=True), "softmax_s", fails)
     (division,) = made.divisions()
-    assert [part.ops for part in division.parts] == [("conv2d_a",), ("elementwisebinary_c",)]
+    assert [part.ops for part in division.parts] == [("conv2d_a",)]
     assert [(left.op, left.reason) for left in division.left] == [
         ("softmax_s", "it is odd"),
         ("conv2d_b", "the compiler fails on its part: finalize failed"),
+        ("elementwisebinary_c", "takes less time on the CPU than the way to HTP and back"),
     ]
 
 

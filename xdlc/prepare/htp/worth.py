@@ -31,26 +31,28 @@ def divide(graph: Graph, taken: Collection[Op]) -> tuple[dict[Op, int], list[Op]
     """Return the number of the part of each op that HTP gets, and the ops that are not worth it.
 
     Pieces that do fewer operations than bytes have to cross between CPU and HTP for them go to the CPU, and
-    so do parts that do not make up for starting them besides.  If that would be all of them, all stay that
-    compute anything.
+    so do parts that do not make up for starting them besides.  If that would be all of them, the latter
+    stay; if that would still be all, all stay that compute anything.
 
     Args:
         graph: The graph.
         taken: The ops that HTP takes.
     """
-    kept = set(taken)
-    numbers = _parts(graph, kept)
-    while True:
-        poor = _poor(graph, numbers)
-        if not poor:
-            break
-        kept.difference_update(poor)
-        numbers = _parts(graph, kept)
-    if not kept:
+    numbers = _worth(graph, taken, CALL) or _worth(graph, taken, 0)
+    if not numbers:
         pieces = components(graph, _parts(graph, taken))
-        kept = {op for piece in pieces if any(map(work, piece)) for op in piece}
+        numbers = _parts(graph, {op for piece in pieces if any(map(work, piece)) for op in piece})
+    return numbers, [op for op in graph.ops if op in taken and op not in numbers]
+
+
+def _worth(graph: Graph, taken: Collection[Op], least: int) -> dict[Op, int]:
+    kept = set(taken)
+    while True:
         numbers = _parts(graph, kept)
-    return numbers, [op for op in graph.ops if op in taken and op not in kept]
+        poor = _poor(graph, numbers, least)
+        if not poor:
+            return numbers
+        kept.difference_update(poor)
 
 
 def _parts(graph: Graph, taken: Collection[Op]) -> dict[Op, int]:
@@ -59,8 +61,8 @@ def _parts(graph: Graph, taken: Collection[Op]) -> dict[Op, int]:
     return numbers
 
 
-def _poor(graph: Graph, numbers: dict[Op, int]) -> list[Op]:
-    """Return the ops of pieces that are not worth it, or else of the part that is worth least."""
+def _poor(graph: Graph, numbers: dict[Op, int], least: int) -> list[Op]:
+    """Return the ops of pieces that are not worth it, or else of the part that gains too little."""
     gains: dict[int, int] = {}
     members: dict[int, list[Op]] = {}
     poor: list[Op] = []
@@ -72,8 +74,8 @@ def _poor(graph: Graph, numbers: dict[Op, int]) -> list[Op]:
         members.setdefault(numbers[piece[0]], []).extend(piece)
     if poor or not gains:
         return poor
-    least = min(gains, key=lambda number: (gains[number], number))
-    return members[least] if gains[least] < CALL else []
+    poorest = min(gains, key=lambda number: (gains[number], number))
+    return members[poorest] if gains[poorest] < least else []
 
 
 def _over(graph: Graph, piece: Iterable[Op], numbers: dict[Op, int]) -> int:

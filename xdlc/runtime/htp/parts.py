@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from xdlc import passes
 from xdlc.errors import BackendError
 from xdlc.ir import Graph, Model, Op, Tensor
-from xdlc.ir.stored import to_stored, unpacked
+from xdlc.ir.stored import to_real, to_stored, unpacked
 from xdlc.opdefs.control_flow import reachable
 from xdlc.runtime.cpu import CpuSession, feeds_of
 from xdlc.runtime.htp.ports import Port
@@ -124,10 +124,7 @@ class PartedSession:
         values.update((tensor.name, _constant(tensor)) for tensor in self.graph.outputs if tensor.is_static)
         for step in self._steps:
             step.run(values)
-        return {
-            tensor.name: Port(tensor, tensor).given_back(values[tensor.name], native=native)
-            for tensor in self.graph.outputs
-        }
+        return {tensor.name: _given(tensor, values[tensor.name], native) for tensor in self.graph.outputs}
 
 
 def _known(tensor: Tensor) -> Tensor:
@@ -149,6 +146,12 @@ def _stored(tensor: Tensor, feeds: Mapping[str, Array], given: Mapping[str, Arra
     if not tensor.dtype.is_fixed:
         return given[tensor.name].astype(tensor.dtype.numpy, copy=False)
     return array if array.dtype == tensor.dtype.numpy else to_stored(given[tensor.name], tensor)
+
+
+def _given(tensor: Tensor, stored: Array, native: bool) -> Array:
+    if native or tensor.encoding is None:
+        return stored
+    return to_real(stored, tensor.encoding, where=f"tensor {tensor.name!r}")
 
 
 def _constant(tensor: Tensor) -> Array:
