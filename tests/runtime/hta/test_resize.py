@@ -9,14 +9,14 @@ NEAREST = {"rows": np.array([0, 0, 1], np.int32), "columns": np.array([1, 0], np
 HALF, ONE = 1 << 23, 1 << 24
 LINEAR = {
     "values": np.arange(256, dtype=np.int32) << 16,
-    "value_shifts": np.zeros(256, np.int8),
+    "values_shifts": np.zeros(256, np.int8),
     "rows": np.array([[0], [1]], np.int32),
     "columns": np.array([[0], [1]], np.int32),
     "row_weights": np.full((2, 1), HALF, np.int32),
-    "row_shifts": np.zeros((2, 1), np.int8),
+    "row_weights_shifts": np.zeros((2, 1), np.int8),
     "column_weights": np.full((2, 1), HALF, np.int32),
-    "column_shifts": np.zeros((2, 1), np.int8),
-    "bounds": np.arange(1, 256, dtype=np.int64) << 19,
+    "column_weights_shifts": np.zeros((2, 1), np.int8),
+    "bounds": np.arange(1, 256, dtype=np.int64) << 20,
 }
 
 
@@ -55,8 +55,8 @@ def test_what_nearest_refuses(shape, changes, problem):
     ("changes", "problem"),
     [
         ({"values": LINEAR["values"] << 2}, "'values' of more than 24 bits"),
-        ({"row_shifts": LINEAR["row_shifts"] - 1}, "negative 'row_shifts'"),
-        ({"value_shifts": LINEAR["value_shifts"] + 35}, "shifts by more than 34 bits"),
+        ({"row_weights_shifts": LINEAR["row_weights_shifts"] - 1}, "shifts below 0"),
+        ({"values_shifts": LINEAR["values_shifts"] + 33}, "shifts by more than 32 bits"),
         ({"bounds": LINEAR["bounds"][::-1].copy()}, "do not ascend"),
         ({"columns": LINEAR["columns"] + 1}, "takes columns 1 to 2 of 2"),
     ],

@@ -1,11 +1,13 @@
 """What kernels ask about stored integers, and the step from sums to them.
 
 Sums are int64.  Where the host adds or multiplies in single precision, a kernel keeps 24 significant bits
-of each result, as ``kept`` does, so that the plan has the host's roundings and with them its integers.
+of each result (:mod:`xdlc.runtime.hta.single`), so that the plan has the host's roundings and with them its
+integers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from xdlc.runtime.hta.registry import Step
@@ -25,8 +27,12 @@ def count_of(array: Array) -> int:
     return 1 << (8 * int(array.dtype.itemsize))
 
 
-def broadcast(step: Step) -> list[Array]:
-    """Return the inputs of an instruction as views of its output's shape.
+def broadcast(step: Step, sources: Sequence[Array] | None = None) -> list[Array]:
+    """Return arrays as views of the shape of an instruction's output.
+
+    Args:
+        step: The instruction.
+        sources: The arrays; default: its inputs.
 
     Raises:
         ContainerError: If one does not broadcast to it.
@@ -34,24 +40,12 @@ def broadcast(step: Step) -> list[Array]:
     import numpy as np
 
     (target,) = step.outputs
+    given = step.inputs if sources is None else sources
     try:
-        return [np.broadcast_to(source, target.shape) for source in step.inputs]
+        return [np.broadcast_to(source, target.shape) for source in given]
     except ValueError:
-        shapes = " and ".join(str(list(source.shape)) for source in step.inputs)
+        shapes = " and ".join(str(list(source.shape)) for source in given)
         step.fail(f"cannot broadcast {shapes} to {list(target.shape)}")
-
-
-def kept(values: Array) -> Array:
-    """Return int64 numbers rounded to 24 significant bits, ties to even.
-
-    Example:
-        >>> import numpy
-        >>> (kept(numpy.array([1 << 25, (1 << 25) + 2, (1 << 25) + 3])) - (1 << 25)).tolist()
-        [0, 0, 4]
-    """
-    import numpy as np
-
-    return values.astype(np.float32).astype(np.int64)  # the conversion rounds so
 
 
 def bounds(step: Step, rows: int | None = None) -> Array:

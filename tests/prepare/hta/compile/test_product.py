@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.hta_ops import activation, check_equal, encodings, few, one_op, seeds
+from tests.hta_ops import activation, check_equal, encodings, few, one_op, results, seeds
 from xdlc.errors import ConstraintError
 from xdlc.ir import Graph, ScaleOffset, make_op, static, u32
-from xdlc.ir.dtype import UFIXED8
+from xdlc.ir.dtype import UFIXED8, UFIXED16
 from xdlc.prepare.hta.compile import compile_section
 
 SHAPE = (1, 5, 7, 3)
@@ -85,9 +85,50 @@ def test_what_has_no_table_is_refused():
     )
     with pytest.raises(ConstraintError, match="no integer form of operation Power"):
         compile_section(power)
+    encoding = ScaleOffset(0.0002, -100)
+    numerator = static("w", np.arange(3000, dtype=np.uint16), UFIXED16, encoding)
+    quotient = one_op(
+        "ElementWiseDivide",
+        [numerator, activation("x", (3000,), encoding, 16)],
+        activation("y", (3000,), encoding, 16),
+    )
+    with pytest.raises(ConstraintError, match="divides static data"):
+        compile_section(quotient)
+
+
+def test_activations_broadcast_against_static_data():
     source = activation("x", (3,), ScaleOffset(0.02, -100))
-    weight = static("w", np.zeros(SHAPE, np.uint8), UFIXED8, ScaleOffset(0.003, -20))
-    with pytest.raises(ConstraintError, match="broadcasts its activation"):
-        compile_section(
-            one_op("ElementWiseMultiply", [source, weight], activation("y", SHAPE, ScaleOffset(0.02)))
-        )
+    weight = static("w", np.arange(105, dtype=np.uint8).reshape(SHAPE), UFIXED8, ScaleOffset(0.03, -20))
+    check_equal(one_op("ElementWiseMultiply", [weight, source], activation("y", SHAPE, ScaleOffset(0.03))))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("bits", [(16, 16, 16), (8, 16, 16), (16, 8, 8)])
+@given(st.data(), seeds)
+@few
+def test_wide_pairs(kind, bits, data, seed):
+    inputs = [
+        activation(name, shape, data.draw(encodings(count)), count)
+        for name, shape, count in zip("xz", [SHAPE, (1, 5, 1, 3)], bits, strict=False)
+    ]
+    check_equal(one_op(kind, inputs, activation("y", SHAPE, data.draw(encodings(bits[2])), bits[2])), seed)
+
+
+def test_divisions_by_zero():
+    encodings_of = ScaleOffset(0.001, -32768), ScaleOffset(0.001, -3)
+    inputs = [activation(name, (1, 4000), held, 16) for name, held in zip("xz", encodings_of, strict=True)]
+    graph = one_op("ElementWiseDivide", inputs, activation("y", (1, 4000), ScaleOffset(0.01, -30000), 16))
+    rng = np.random.default_rng(0)
+    feeds = {
+        "x": rng.integers(32766, 32771, (1, 4000)).astype(np.uint16),
+        "z": rng.integers(0, 7, (1, 4000)).astype(np.uint16),
+    }
+    ((want, have),) = results(graph, feeds)
+    np.testing.assert_array_equal(have, want)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_static_data_of_many_values(kind):
+    weight = static("w", np.arange(20, 60020, 20, dtype=np.uint16), UFIXED16, ScaleOffset(0.0003, -20000))
+    source = activation("x", (2, 3000), ScaleOffset(0.0002, -9000), 16)
+    check_equal(one_op(kind, [source, weight], activation("y", (2, 3000), ScaleOffset(0.0005, -30000), 16)))

@@ -87,11 +87,17 @@ def single_steps(tensor: Tensor) -> tuple[Array, float]:
     """
     import numpy as np
 
+    unit = float(np.exp2(np.floor(np.log2(np.float64(np.float32(encoding_of(tensor).scale)))) - 23))
+    return (real_numbers(tensor).astype(np.float64) / unit).astype(np.int64), unit
+
+
+def real_numbers(tensor: Tensor) -> Array:
+    """Return the host's real number for each stored integer of an activation, float32."""
+    import numpy as np
+
     held = encoding_of(tensor)
-    scale = np.float32(held.scale)
-    unit = float(np.exp2(np.floor(np.log2(np.float64(scale))) - 23))
     steps = np.arange(tensor.dtype.limits[1] + 1) + held.offset
-    return ((steps.astype(np.float32) * scale).astype(np.float64) / unit).astype(np.int64), unit
+    return steps.astype(np.float32) * np.float32(held.scale)
 
 
 def real(sums: Array, unit: float) -> Array:

@@ -1,43 +1,54 @@
 """Means over windows and axes, with the roundings of the host's kernels.
 
-For 8-bit activations the host has two kernels: sums of whole numbers, times one factor, where the mean is
-over whole images; else sums of real numbers in single precision, row by row.  Wider activations are summed
-in single precision in an order that depends on the shape; their means are exact here, at most one step off.
+The host adds real numbers in single precision, row by row; over whole images, whose mean it takes of 8-bit
+activations from the sum of the stored integers by one factor, in four partial sums.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from xdlc.ir import Op, Tensor
-from xdlc.prepare.hta.compile.bounds import bounds, encoding_of, exact, quantized, real, single_steps
+from xdlc.prepare.hta.compile.bounds import Stored, bounds, encoding_of, quantized, real, single_steps
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.windows import Windows
 
 Array = Any  # numpy.ndarray
+LANES = 4
 
 
 def emit_whole_image(builder: PlanBuilder, op: Op, source: Tensor, target: Tensor) -> None:
     """Emit the mean of each channel of images."""
+    count = source.shape[1] * source.shape[2]
+    if not is_narrow(source, target):
+        emit_sums(builder, op, source, target, (1, 2), lanes=LANES)
+        return
+    limits = bounds(_factored(source, target, count), target, 0, count * source.dtype.limits[1])
+    builder.emit("total", op, [source], [target], {"bounds": limits}, axes=(1, 2))
+
+
+def emit_sums(
+    builder: PlanBuilder, op: Op, source: Tensor, target: Tensor, axes: Sequence[int], *, lanes: int = 1
+) -> None:
+    """Emit the mean along axes, of sums in single precision.
+
+    Args:
+        builder: Collects the plan.
+        op: The op.
+        source: What is summed.
+        target: The means.
+        axes: Axes of ``source``.
+        lanes: Partial sums that the host adds up in the end.
+    """
     import numpy as np
 
-    count = source.shape[1] * source.shape[2]
-    held, result = encoding_of(source), encoding_of(target)
-    top = source.dtype.limits[1]
-    if is_narrow(source, target):
-        factor = np.float32(held.scale) / (np.float32(result.scale) * np.float32(count))
-
-        def stored(sums: Array) -> Array:
-            steps = (sums + count * held.offset).astype(np.float32)
-            return np.rint(steps * factor).astype(np.float64) - result.offset
-    else:
-        plain = exact(source, target, count)
-
-        def stored(sums: Array) -> Array:
-            return plain(sums + count * held.offset)
-
-    limits = bounds(stored, target, 0, count * top)
-    builder.emit("total", op, [source], [target], {"bounds": limits}, axes=(1, 2))
+    count = math.prod(source.shape[axis] for axis in axes)
+    values, unit = single_steps(source)
+    reach = int(np.abs(values).max()) * count
+    constants = {"values": values, "bounds": bounds(_rounded(target, count, unit), target, -reach, reach)}
+    builder.emit("total", op, [source], [target], constants, axes=axes, lanes=lanes)
 
 
 def emit_windows(
@@ -60,9 +71,10 @@ def emit_windows(
     if counts_padding:
         counts = np.full(counts.shape, area)
     different, choice = np.unique(counts, return_inverse=True)
-    values, unit = summands(source, target)
+    values, unit = single_steps(source)
     reach = int(np.abs(values).max()) * area
-    limits = [bounds(mean_of(source, target, int(count), unit), target, -reach, reach) for count in different]
+    mean = _placed if is_narrow(source, target) else _rounded
+    limits = [bounds(mean(target, int(count), unit), target, -reach, reach) for count in different]
     constants = {
         "values": values,
         "bounds": np.stack(limits),
@@ -77,28 +89,31 @@ def is_narrow(source: Tensor, target: Tensor) -> bool:
     return source.dtype.bits == target.dtype.bits == 8
 
 
-def summands(source: Tensor, target: Tensor) -> tuple[Array, float]:
-    """Return a whole number for each stored integer, and their unit; 0 for none, where sums are exact."""
+def _factored(source: Tensor, target: Tensor, count: int) -> Stored:
+    """Return what the host stores for sums of stored integers over whole images."""
     import numpy as np
 
-    if is_narrow(source, target):
-        return single_steps(source)
-    return np.arange(source.dtype.limits[1] + 1, dtype=np.int64) + encoding_of(source).offset, 0.0
+    held, result = encoding_of(source), encoding_of(target)
+    factor = np.float32(held.scale) / (np.float32(result.scale) * np.float32(count))
+
+    def stored(sums: Array) -> Array:
+        steps = (sums + count * held.offset).astype(np.float32)
+        return np.rint(steps * factor).astype(np.float64) - result.offset
+
+    return stored
 
 
-def mean_of(source: Tensor, target: Tensor, count: int, unit: float) -> Any:
+def _placed(target: Tensor, count: int, unit: float) -> Stored:
     """Return what the host's 8-bit average pool stores for sums of ``count`` summands."""
     import numpy as np
 
-    if not unit:
-        return exact(source, target, count)
     result = encoding_of(target)
     scale, zero = np.float32(result.scale), np.float32(-result.offset)
     return lambda sums: np.rint(real(sums, unit) / np.float32(count) / scale + zero).astype(np.float64)
 
 
-def rounded_mean(target: Tensor, count: int, unit: float) -> Any:
-    """Return what the host's mean over axes stores for sums of ``count`` summands."""
+def _rounded(target: Tensor, count: int, unit: float) -> Stored:
+    """Return what the host stores for sums of ``count`` summands that it divides and then rounds."""
     import numpy as np
 
     place = quantized(target)

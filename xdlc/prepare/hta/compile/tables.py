@@ -11,11 +11,12 @@ from typing import Any
 
 from xdlc.errors import ConstraintError
 from xdlc.ir import ArrayData, Graph, Op, Role, Tensor
+from xdlc.ir.stored import unpacked
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 
 Array = Any  # numpy.ndarray
 LARGEST_TABLE = 1 << 24
-"""Most entries of a table."""
+"""Most entries of a table where there is nothing but a table."""
 
 
 def stored_integers(tensor: Tensor) -> Array:
@@ -140,8 +141,8 @@ def emit_requantized(
 
 
 def with_static(
-    builder: PlanBuilder, op: Op, source: Tensor, static: Tensor, target: Tensor
-) -> tuple[Array, Array]:
+    builder: PlanBuilder, op: Op, source: Tensor, static: Tensor, target: Tensor, *, most: int
+) -> tuple[Array, Array] | None:
     """Return a table of an op on an activation and static data, and which row is taken where.
 
     Args:
@@ -150,24 +151,18 @@ def with_static(
         source: The activation.
         static: The data; each value of it makes a row.
         target: The result.
+        most: Entries that the table may have.
 
-    Raises:
-        ConstraintError: If there are too many rows.
+    Returns:
+        The table and the choice; None if the table would be too large.
     """
     import numpy as np
 
-    from xdlc.ir.stored import unpacked
-
     values, choice = np.unique(unpacked(static).numpy().reshape(static.shape), return_inverse=True)
     columns = stored_integers(source)
-    if values.size * columns.size > LARGEST_TABLE:
-        raise ConstraintError(
-            f"has {values.size} different values in {static.name!r}, "
-            f"at most {LARGEST_TABLE // columns.size} have a table",
-            fix="leave the op out of the HTA partition",
-        )
+    if values.size * columns.size > most:
+        return None
     shape = values.size, columns.size
     rows = np.broadcast_to(columns, shape).copy()
     table = filled(builder, [op], {source: rows}, target, statics={static: values[:, None]})
-    choice = choice.reshape((1,) * (source.rank - static.rank) + static.shape)
-    return table, choice
+    return table, choice.reshape(static.shape)

@@ -15,7 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 from xdlc.runtime.hta.registry import Run, Step, kernel
-from xdlc.runtime.hta.stored import LARGEST, count_of, is_unsigned, kept
+from xdlc.runtime.hta.single import kept
+from xdlc.runtime.hta.stored import LARGEST, count_of, is_unsigned
 
 Array = Any  # numpy.ndarray
 _FACTOR = 1 << 32

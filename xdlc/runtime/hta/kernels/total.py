@@ -1,7 +1,8 @@
 """``total``: the sum along setting ``axes``, placed between constant ``bounds``.
 
 With constant ``values``, a whole number for each stored integer, those are added one after the other, 24
-significant bits kept after each addition; without it the stored integers are.
+significant bits kept after each addition; without it the stored integers are.  With setting ``lanes``, 4,
+they are added in turns to four sums, and these as (0 + 2) + (1 + 3), before those that are left over.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from xdlc.runtime.hta.registry import Run, Step, kernel
-from xdlc.runtime.hta.stored import LARGEST, bounds, count_of, is_unsigned, kept, place
+from xdlc.runtime.hta.single import kept
+from xdlc.runtime.hta.stored import LARGEST, bounds, count_of, is_unsigned, place
 
 Array = Any  # numpy.ndarray
 
@@ -44,11 +46,22 @@ def _in_rows(step: Step, axes: tuple[int, ...], limits: Array) -> Run:
     count = source.size // max(target.size, 1)
     if max(int(values.max()), -int(values.min())) * count >= LARGEST:
         step.fail("has values whose sums become too large")
+    lanes = step.number("lanes", 1, 4, default=1)
+    if lanes not in (1, 4):
+        step.fail(f"adds in {lanes} lanes, known are 1 and 4")
+    whole = count - count % lanes
 
     def run() -> None:
-        sums = np.zeros(target.size, np.int64)
-        for row in front.reshape(count, target.size):
-            sums = kept(sums + values[row])
-        place(sums.reshape(target.shape), limits, target)
+        rows = front.reshape(count, target.size)
+        sums = np.zeros((lanes, target.size), np.int64)
+        for start in range(0, whole, lanes):
+            sums = kept(sums + values[rows[start : start + lanes]])
+        total = sums[0]
+        if lanes > 1:
+            first, second = kept(sums[:2] + sums[2:])
+            total = kept(first + second)
+        for row in rows[whole:]:
+            total = kept(total + values[row])
+        place(total.reshape(target.shape), limits, target)
 
     return run

@@ -6,7 +6,7 @@ from xdlc.errors import ConstraintError
 from xdlc.ir import Op
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.registry import compiler
-from xdlc.prepare.hta.compile.tables import activation, emit_lookup, with_static
+from xdlc.prepare.hta.compile.tables import LARGEST_TABLE, activation, emit_lookup, with_static
 
 
 @compiler("Prelu")
@@ -16,4 +16,10 @@ def prelu(op: Op, builder: PlanBuilder) -> None:
     if not slope.is_static:
         raise ConstraintError("has slopes that are no constant", fix="leave the op out of the HTA partition")
     builder.buffer(source), builder.buffer(target)
-    emit_lookup(builder, op, source, target, *with_static(builder, op, source, slope, target))
+    found = with_static(builder, op, source, slope, target, most=LARGEST_TABLE)
+    if found is None:
+        raise ConstraintError(
+            f"has too many different slopes for {source.dtype}",
+            fix="quantize the model with 8-bit activations",
+        )
+    emit_lookup(builder, op, source, target, *found)

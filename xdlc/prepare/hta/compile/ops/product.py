@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from xdlc.errors import ConstraintError
 from xdlc.ir import Op, Tensor
+from xdlc.ir.stored import unpacked
 from xdlc.opdefs.operations import MULTIPLY
+from xdlc.prepare.hta.compile.bounds import bounds, quantized, real, real_numbers
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.registry import compiler
+from xdlc.prepare.hta.compile.singles import REACH, singles
 from xdlc.prepare.hta.compile.tables import activation, emit_lookup, filled, stored_integers, with_static
 from xdlc.runtime import fused
+from xdlc.runtime.hta.kernels.product import MORE
+from xdlc.runtime.hta.single import DROP, LARGEST_SHIFT
+
+_TABLE = 1 << 20
+"""Entries above which arithmetic is taken instead of a table."""
 
 
 @compiler("ElementWiseMultiply", "ElementWiseDivide")
@@ -19,6 +27,8 @@ def product(op: Op, builder: PlanBuilder) -> None:
         ConstraintError: If there is no table for the operands.
     """
     first, second, target = activation(op, 0), activation(op, 1), op.outputs[0]
+    if first.is_static and _multiplies(op):
+        first, second = second, first
     builder.buffer(target)
     sigmoid = _gate(op, builder)
     if sigmoid is not None:
@@ -28,12 +38,16 @@ def product(op: Op, builder: PlanBuilder) -> None:
         _function(op, builder, first, [op])
     elif first.is_static or second.is_static:
         source, static = (second, first) if first.is_static else (first, second)
-        if source.shape != target.shape:
-            raise ConstraintError("broadcasts its activation", fix="leave the op out of the HTA partition")
         builder.buffer(source)
-        emit_lookup(builder, op, source, target, *with_static(builder, op, source, static, target))
-    else:
+        found = with_static(builder, op, source, static, target, most=_TABLE)
+        if found is not None:
+            emit_lookup(builder, op, source, target, *found)
+        else:
+            _computed(op, builder, first, second)
+    elif {first.dtype.bits, second.dtype.bits} == {8}:
         _pair(op, builder, first, second)
+    else:
+        _computed(op, builder, first, second)
 
 
 def _gate(op: Op, builder: PlanBuilder) -> Op | None:
@@ -43,11 +57,14 @@ def _gate(op: Op, builder: PlanBuilder) -> Op | None:
     """
     whole = builder.original(op.outputs[0])
     original = whole.producer if whole is not None else None
-    multiplies = op.type == "ElementWiseMultiply" or op.param("operation") == MULTIPLY
-    if builder.stated or original is None or not multiplies:
+    if builder.stated or original is None or not _multiplies(op):
         return None
     gate = fused.gate_of(original)
     return gate.producer if gate is not None else None
+
+
+def _multiplies(op: Op) -> bool:
+    return op.type == "ElementWiseMultiply" or op.param("operation") == MULTIPLY
 
 
 def _function(op: Op, builder: PlanBuilder, source: Tensor, ops: list[Op]) -> None:
@@ -65,12 +82,31 @@ def _pair(op: Op, builder: PlanBuilder, first: Tensor, second: Tensor) -> None:
 
     target = op.outputs[0]
     builder.buffer(first), builder.buffer(second)
-    if {first.dtype.bits, second.dtype.bits} != {8}:
-        raise ConstraintError(
-            f"computes {first.dtype} and {second.dtype}", fix="quantize the model with 8-bit activations"
-        )
     columns = stored_integers(second)
     rows = np.repeat(stored_integers(first), columns.size)
     table = filled(builder, [op], {first: rows, second: np.tile(columns, columns.size)}, target)
     constants = {"table": table.reshape(columns.size, columns.size)}
     builder.emit("lookup_pair", op, [first, second], [target], constants)
+
+
+def _computed(op: Op, builder: PlanBuilder, first: Tensor, second: Tensor) -> None:
+    """Emit arithmetic in single precision, for operands with too many pairs of stored integers."""
+    target, multiplies = op.outputs[0], _multiplies(op)
+    constants, units, reach = {}, [], LARGEST_SHIFT // 2
+    for name, tensor in (("first", first), ("second", second)):
+        if tensor.is_static:
+            if tensor is first:
+                raise ConstraintError("divides static data", fix="leave the op out of the HTA partition")
+            constants["static"] = unpacked(tensor).numpy().reshape(tensor.shape)
+        numbers, shifts, unit = singles(real_numbers(tensor), reach)
+        constants |= {name: numbers, f"{name}_shifts": shifts}
+        units.append(unit)
+    first_unit, second_unit = units
+    if multiplies:
+        unit = first_unit * second_unit * 2.0**DROP
+    else:
+        unit = first_unit / second_unit * 2.0 ** -(MORE + 1 + int(constants["second_shifts"].max()))
+    place = quantized(target)
+    constants["bounds"] = bounds(lambda sums: place(real(sums, unit)), target, -REACH, REACH)
+    sources = [tensor for tensor in (first, second) if not tensor.is_static]
+    builder.emit("product", op, sources, [target], constants, divides=int(not multiplies))

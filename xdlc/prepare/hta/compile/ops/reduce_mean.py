@@ -7,7 +7,7 @@ import math
 from xdlc.ir import Op, Tensor
 from xdlc.prepare.hta.compile.bounds import bounds, encoding_of, exact
 from xdlc.prepare.hta.compile.builder import PlanBuilder
-from xdlc.prepare.hta.compile.means import emit_whole_image, rounded_mean, summands
+from xdlc.prepare.hta.compile.means import emit_sums, emit_whole_image
 from xdlc.prepare.hta.compile.registry import compiler
 from xdlc.prepare.hta.compile.tables import activation
 from xdlc.runtime import args
@@ -22,16 +22,14 @@ def reduce_mean(op: Op, builder: PlanBuilder) -> None:
     if keep and source.rank == 4 and axes == [1, 2]:
         emit_whole_image(builder, op, source, target)
         return
-    count = math.prod(source.shape[axis] for axis in axes)
-    values, unit = summands(source, target)
-    if not unit or not _is_summed_in_rows(source, axes):
-        offset, plain = count * encoding_of(source).offset, exact(source, target, count)
-        limits = bounds(lambda sums: plain(sums + offset), target, 0, count * source.dtype.limits[1])
-        builder.emit("total", op, [source], [target], {"bounds": limits}, axes=axes)
+    if _is_summed_in_rows(source, axes):
+        emit_sums(builder, op, source, target, axes)
         return
-    reach = int(abs(values).max()) * count
-    limits = bounds(rounded_mean(target, count, unit), target, -reach, reach)
-    builder.emit("total", op, [source], [target], {"bounds": limits, "values": values}, axes=axes)
+    # The host's order of additions depends on where the numbers lie; exact sums are at most one step off.
+    count = math.prod(source.shape[axis] for axis in axes)
+    offset, stored = count * encoding_of(source).offset, exact(source, target, count)
+    limits = bounds(lambda sums: stored(sums + offset), target, 0, count * source.dtype.limits[1])
+    builder.emit("total", op, [source], [target], {"bounds": limits}, axes=axes)
 
 
 def _is_summed_in_rows(source: Tensor, axes: list[int]) -> bool:
