@@ -170,8 +170,8 @@ class _Job:
         wanted = {op for ops in ranges for op in ops}
         problems: list[XdlcError] = [
             ConstraintError(
-                f"HTA does not take layer {self.given[op]}: {'; '.join(why)}",
-                where=f"--hta_partitions: op {op.name!r} ({op.type})",
+                f"HTA does not take layer {self.given[op]} {op.name!r}: {'; '.join(why)}",
+                where="--hta_partitions",
                 fix="leave the layer out of the ranges",
                 node=op.name,
                 op=op.type,
