@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from xdlc import opdefs
+from xdlc.cli.aip_inspection import aip_records, is_aip
 from xdlc.cli.cache_inspection import cache_records
 from xdlc.container.raw_files import recipes
 from xdlc.ir import (
@@ -28,7 +29,6 @@ from xdlc.opdefs.macs import macs
 
 SHOWN_VALUES = 16
 _CACHE = "htp.cache."
-_AIP = "aip.metadata"
 
 
 def inspect(model: Model, path: Path) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def inspect(model: Model, path: Path) -> dict[str, Any]:
         "records": [
             {"name": name, "bytes": data.nbytes}
             for name, data in model.records.items()
-            if not name.startswith((_CACHE, _AIP))
+            if not name.startswith(_CACHE) and not is_aip(name)
         ],
     }
 
@@ -184,34 +184,3 @@ def _param(param: Param) -> Any:
             return [_number(float(value)) for value in values.reshape(-1)]
         return values.tolist()
     return {"dtype": param.dtype.name, "shape": list(param.shape)}
-
-
-def aip_records(model: Model) -> list[dict[str, Any]]:
-    """Return the HTA records: version, compiler, and which layers each section runs."""
-    from xdlc.container.aip import parse_aip
-
-    found = []
-    for name, data in model.records.items():
-        if name.startswith(_AIP):
-            record = parse_aip(data.numpy().tobytes(), where=f"entry {name!r}")
-            sections = [
-                {
-                    "engine": section.engine.name,
-                    "first_layer": section.first,
-                    "last_layer": section.last,
-                    "buffers": [buffer.name for buffer in section.buffers],
-                    "binary_bytes": len(section.binary),
-                }
-                for section in record.sections
-            ]
-            found.append(
-                {
-                    "record": name,
-                    "bytes": data.nbytes,
-                    "version": record.version,
-                    "compiler": record.compiler,
-                    "flavour": record.flavour,
-                    "sections": sections,
-                }
-            )
-    return found

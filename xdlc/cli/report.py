@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from xdlc.cli import text
+from xdlc.cli.aip_report import aip_lines
 from xdlc.cli.cache_inspection import NO_CLOCK
 from xdlc.cli.cache_report import cache_lines
 from xdlc.cli.contract import port_lines, raw_lines
@@ -35,7 +36,7 @@ def report(found: dict[str, Any], *, ops: bool, encodings: bool, trace: bool) ->
         yield ""
         yield "no graph: the container holds records only"
     yield from cache_lines(found["caches"])
-    yield from _aip(found["aip"])
+    yield from aip_lines(found["aip"])
     if found["records"]:
         yield ""
         yield "other records"
@@ -144,29 +145,3 @@ def _tensor(tensor: dict[str, Any] | None, encodings: bool) -> tuple[str, ...]:
     if encodings and "encoding" in tensor:
         words.append(text.encoding(tensor["encoding"]))
     return (f"{text.short(text.clean(tensor['name']), 44):<44}", " ".join(words))
-
-
-def _aip(records: list[dict[str, Any]]) -> Iterator[str]:
-    if not records:
-        return
-    yield ""
-    yield "AIP (HTA) records"
-    for record in records:
-        yield f"  {text.clean(record['record'])}: {text.size(record['bytes'])}"
-        yield from text.columns(
-            [
-                ("version", record["version"]),
-                ("compiler", record["compiler"]),
-                ("flavour", str(record["flavour"])),
-            ]
-        )
-        rows = [
-            (
-                section["engine"],
-                f"layers {section['first_layer']}-{section['last_layer']}",
-                f"{len(section['buffers'])} buffers",
-                text.size(section["binary_bytes"]),
-            )
-            for section in record["sections"]
-        ]
-        yield from text.columns(rows, " " * 6)

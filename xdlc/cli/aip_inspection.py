@@ -1,0 +1,68 @@
+"""What ``xdlc-info`` tells of AIP records, as plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdlc.container.aip import OWN_RECORD, AipBuffer, AipRecord, Section, parse_aip
+from xdlc.ir import Model
+
+_VENDORS = "aip.metadata"
+
+
+def is_aip(name: str) -> bool:
+    """Return whether a record is one of those that tell of HTA sections."""
+    return name.startswith(_VENDORS) or name == OWN_RECORD
+
+
+def aip_records(model: Model) -> list[dict[str, Any]]:
+    """Return all that AIP records say: versions, sections, and the buffers that connect them."""
+    return [
+        {
+            "record": name,
+            "bytes": data.nbytes,
+            **_record(parse_aip(data.numpy().tobytes(), where=f"entry {name!r}")),
+        }
+        for name, data in model.records.items()
+        if is_aip(name)
+    ]
+
+
+def _record(record: AipRecord) -> dict[str, Any]:
+    return {
+        "version": record.version,
+        "compiler": record.compiler,
+        "flavour": record.flavour,
+        "sections": [_section(section) for section in record.sections],
+    }
+
+
+def _section(section: Section) -> dict[str, Any]:
+    return {
+        "engine": section.engine.name,
+        "first_layer": section.first,
+        "last_layer": section.last,
+        "binary_bytes": len(section.binary),
+        "compiled_by": _maker(section.binary),
+        "buffers": [_buffer(buffer) for buffer in section.buffers],
+    }
+
+
+def _maker(binary: bytes) -> str | None:
+    from xdlc.runtime.hta.form import is_plan
+
+    if not binary:
+        return None
+    return "xdlc" if is_plan(binary) else "vendor"
+
+
+def _buffer(buffer: AipBuffer) -> dict[str, Any]:
+    return {
+        "name": buffer.name,
+        "direction": "output" if buffer.is_output else "input",
+        "layer": buffer.layer,
+        "id": buffer.id,
+        "dimensions": [
+            {"axis": held.axis, "extent": held.extent, "padded": held.padded} for held in buffer.dimensions
+        ],
+    }

@@ -1,0 +1,43 @@
+"""What ``xdlc-info`` prints of AIP records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from xdlc.cli import text
+
+
+def aip_lines(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the lines that show AIP records in full."""
+    if not records:
+        return
+    yield ""
+    yield "AIP (HTA) records"
+    for record in records:
+        yield f"  {text.clean(record['record'])}: {text.size(record['bytes'])}"
+        facts = [(key, str(record[key])) for key in ("version", "compiler", "flavour")]
+        yield from text.columns(facts)
+        for section in record["sections"]:
+            yield from _section(section)
+
+
+def _section(section: Mapping[str, Any]) -> Iterator[str]:
+    layers = f"    {section['engine']}  layers {section['first_layer']}-{section['last_layer']}"
+    code = {None: "", "xdlc": ", compiled by xdlc", "vendor": ", compiled by the vendor"}
+    size = f", {text.size(section['binary_bytes'])}" if section["binary_bytes"] else ""
+    yield f"{layers}{size}{code[section['compiled_by']]}"
+    yield from text.columns([_buffer(held) for held in section["buffers"]], " " * 6)
+
+
+def _buffer(held: Mapping[str, Any]) -> tuple[str, ...]:
+    memory = ", ".join(f"{one['axis']} {one['extent']}" for one in held["dimensions"])
+    padded = [str(one["padded"]) for one in held["dimensions"]]
+    shown = padded[0] if len(set(padded)) == 1 else ", ".join(padded)
+    return (
+        held["direction"],
+        f"layer {held['layer']}",
+        f"id {held['id']:#x}",
+        text.short(text.clean(held["name"]), 48),
+        f"[{memory}] padded {shown}" if memory else "",
+    )
