@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from xdlc.prepare.hta import PreparedHta
     from xdlc.prepare.htp import Prepared
     from xdlc.prepare.platform import Machine
+    from xdlc.runtime.htp.session import HtpSession
     from xdlc.runtime.htp.verdict import Verdict
     from xdlc.runtime.sections import SectionSession
 
@@ -278,6 +279,43 @@ def check_platform(runtimes: Sequence[str] | None = None, soc: str | None = None
     from xdlc.prepare import platform
 
     return platform.check_platform(platform.RUNTIMES if runtimes is None else runtimes, soc)
+
+
+def emulation(
+    model: Model | PathLike, soc: str | None = None, *, cpu_fallback: bool = False, **options: Any
+) -> HtpSession:
+    """Return a session that runs a model on the vendor's emulation of a SoC, as often as wanted.
+
+    It takes the cache of the model that fits best, or compiles the model.  Use it as a context manager.
+
+    Args:
+        model: The model, or the path of a DLC.
+        soc: Name of the SoC; default: that of the first usable cache, or else sm8650.
+        cpu_fallback: Run what the SoC's HTP refuses on the CPU, and only the rest on the emulation.
+        **options: Options of :class:`xdlc.runtime.htp.session.HtpSession`.
+
+    Raises:
+        UsageError: If an option is not known.
+        XdlcError: As ``executable`` and the session do.
+    """
+    from xdlc.runtime.htp.session import HtpSession
+
+    _check_options("emulation", HtpSession, options, more=("cpu_fallback",))
+    tell = options.get("tell", lambda text: None)
+
+    def divide(held: Model, name: str) -> Model:
+        from xdlc.prepare.htp import prepare_all
+
+        bare = Model(dict(held.graphs), held.metadata | {"cacheList": []})
+        prepared = prepare_all(bare, [name], partition=True)
+        for text in prepared.notices:
+            tell(text)
+        raise_all(prepared.problems)
+        return prepared.model
+
+    if cpu_fallback:
+        options["divide"] = divide
+    return HtpSession(executable(model), soc, **options)
 
 
 def to_onnx(model: Model | PathLike, path: PathLike, **options: Any) -> tuple[Path, ...]:

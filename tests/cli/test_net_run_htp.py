@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.htp_models import cnn, needs_htp
+from tests.htp_models import cnn, needs_htp, partly
 from xdlc.cli.net_run import main
 from xdlc.prepare.htp import prepare
 from xdlc.runtime import htp
@@ -117,3 +117,15 @@ def test_options_of_the_other_runtime_are_refused(tmp_path: Path, options: list[
     done = net_run(tmp_path / "m.dlc", tmp_path, *options)
     assert done.exit_code == 2
     assert said in done.output
+
+
+@needs_htp
+def test_cpu_fallback_divides_what_htp_refuses(tmp_path: Path) -> None:
+    partly(quantized=True).save(tmp_path / "m.dlc")
+    done = net_run(tmp_path / "m.dlc", tmp_path, "--runtime", "htp")
+    assert done.exit_code == 5
+    assert not (tmp_path / "out").exists()
+    done = net_run(tmp_path / "m.dlc", tmp_path, "--runtime", "htp", "--enable_cpu_fallback")
+    assert done.exit_code == 0, done.output
+    assert "runs on: sm8650, compiled now, 2 part(s), the rest on the CPU" in done.output
+    assert [path.name for path in (tmp_path / "out" / "Result_0").iterdir()] == ["c.raw"]

@@ -20,6 +20,7 @@ _RUNTIME_OF = {
     "soc": "htp",
     "cache_mode": "htp",
     "validate_cache": "htp",
+    "enable_cpu_fallback": "htp",
     "loop_timeout": "cpu",
     "use_aip": "cpu",
 }
@@ -67,6 +68,11 @@ _RUNTIME_OF = {
     "--validate_cache",
     is_flag=True,
     help="Fail instead of compiling the model if no cache will do, with the reason for each (htp only).",
+)
+@click.option(
+    "--enable_cpu_fallback",
+    is_flag=True,
+    help="Run on the CPU what the SoC's HTP refuses, instead of failing (htp only).",
 )
 @click.option(
     "--use_native_input_files", "native_in", is_flag=True, help="Raw files hold the inputs' own types."
@@ -152,18 +158,21 @@ def _session(
         from xdlc.runtime import CpuSession
 
         return nullcontext(CpuSession(model, outputs=extra, loop_timeout=options["loop_timeout"]))
-    from xdlc.runtime.htp.session import HtpSession
+    from xdlc import api
 
-    session = HtpSession(
+    session = api.emulation(
         model,
         options["soc"],
         mode=options["cache_mode"] or "permissive",
         outputs=extra,
         validate=options["validate_cache"],
+        cpu_fallback=options["enable_cpu_fallback"],
         tell=common.notice,
         name=str(source),
     )
-    click.echo(f"runs on: {session.soc}, " + (f"from {session.record}" if session.record else "compiled now"))
+    origin = f"from {session.record}" if session.record else "compiled now"
+    parts = f", {session.parts} part(s), the rest on the CPU" if session.parts else ""
+    click.echo(f"runs on: {session.soc}, {origin}{parts}")
     return session
 
 

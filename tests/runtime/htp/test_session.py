@@ -5,12 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.htp_models import cnn, needs_htp
+import xdlc.api
+from tests.htp_models import cnn, needs_htp, partly, refused
 from tests.runtime.htp.test_borders import MODELS, NAMES, feeds_of
 from xdlc.container import cache_facts
-from xdlc.errors import BackendError, ConstraintError
+from xdlc.errors import ConstraintError, XdlcError
 from xdlc.ir import Model, raw_data
-from xdlc.prepare.htp import prepare
+from xdlc.prepare.htp import prepare, prepare_all
 from xdlc.runtime import CpuSession, htp
 from xdlc.runtime.htp.session import HtpSession
 
@@ -60,21 +61,26 @@ def test_a_caller_can_insist_on_a_cache(prepared: Model) -> None:
         assert session.record == "htp.cache.sm8550.0"
 
 
-def test_a_cache_that_the_library_does_not_take_is_told(prepared: Model) -> None:
+def test_caches_that_the_library_does_not_take_are_told(prepared: Model) -> None:
     model = prepared.clone()
-    name = "htp.cache.sm8650.0"
-    held = model.records[name].numpy().copy()
-    held[4096:] = 0
-    model.records[name] = raw_data(held.tobytes())
-    told: list[str] = []
-    with HtpSession(model, "sm8650", tell=told.append) as session:
-        assert session.record is None
-        assert f"not used on sm8650: {name}" in told[0]
-        assert told[-1] == "model is compiled for sm8650 now"
-        assert np.array_equal(
-            session.run({"x": X[0]})["y"], htp.run(prepared, {"x": X[0]}, soc="sm8650")["y"]
-        )
-    with pytest.raises(BackendError):
+    for soc, is_last in (("sm8650", False), ("sm8550", True)):
+        name = f"htp.cache.{soc}.0"
+        held = model.records[name].numpy().copy()
+        held[4096:] = 0
+        model.records[name] = raw_data(held.tobytes())
+        told: list[str] = []
+        with HtpSession(model, "sm8650", tell=told.append) as session:
+            given = session.run({"x": X[0]})["y"]
+        if is_last:
+            assert session.record is None
+            assert [text.split(": ")[1] for text in told[:2]] == ["htp.cache.sm8650.0", "htp.cache.sm8550.0"]
+            assert told[2] == "model is compiled for sm8650 now"
+        else:
+            assert session.record == "htp.cache.sm8550.0"
+            assert "htp.cache.sm8650.0" in told[0]
+        assert "loading the cache failed" in told[0]
+        assert np.array_equal(given, htp.run(prepared, {"x": X[0]}, soc="sm8650")["y"])
+    with pytest.raises(ConstraintError, match=r"no cache is usable on sm8650: htp\.cache\.sm8650\.0"):
         HtpSession(model, "sm8650", validate=True)
 
 
@@ -98,3 +104,36 @@ def test_ports_of_a_cache_are_those_of_the_model(make: Any) -> None:
     for name, array in wanted.items():
         assert (given[name].shape, given[name].dtype) == (array.shape, array.dtype)
         np.testing.assert_array_equal(given[name], array)
+
+
+@pytest.mark.parametrize("quantized", [True, False])
+def test_parts_of_a_cache_run_with_the_rest_on_the_cpu(quantized: bool) -> None:
+    model = prepare_all(partly(quantized=quantized), ["sm8650"], partition=True).model
+    told: list[str] = []
+    with HtpSession(model, "sm8650", tell=told.append) as session:
+        assert (session.record, session.parts, told) == ("htp.cache.sm8650.0", 2, [])
+        given = session.run({"x": X[0]})
+    wanted = CpuSession(partly(quantized=quantized)).run({"x": X[0]})["c"]
+    assert "c" in given
+    assert np.abs(given["c"] - wanted).max() <= (2.01 * 6 / 255 if quantized else 2e-2)
+
+
+def test_what_htp_refuses_runs_on_the_cpu_if_wanted() -> None:
+    told: list[str] = []
+    model = partly(quantized=True)
+    with pytest.raises(ConstraintError, match="is 1 where HTP takes only 3"):
+        xdlc.api.emulation(model, "sm8650")
+    with xdlc.api.emulation(model, "sm8650", cpu_fallback=True, tell=told.append) as session:
+        assert (session.record, session.parts) == (None, 2)
+        given = session.run({"x": X[0]}, native=True)
+    assert list(given) == ["c"]
+    with HtpSession(prepare_all(model, ["sm8650"], partition=True).model) as stored:
+        wanted = stored.run({"x": X[0]}, native=True)["c"]
+    assert np.array_equal(given["c"], wanted)
+    assert "op 'softmax_s' (Softmax)" in told[0]
+    assert any("2 part" in text or "part0" in text for text in told[1:])
+
+
+def test_where_nothing_is_left_for_htp_it_is_an_error() -> None:
+    with pytest.raises(XdlcError):
+        xdlc.api.emulation(refused(), "sm8650", cpu_fallback=True)

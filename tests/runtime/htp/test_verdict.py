@@ -288,3 +288,17 @@ def test_a_file_of_caches_only_can_be_judged_for_devices() -> None:
     only = Model({}, dict(model.metadata), dict(model.records))
     assert judged(only, "sm8650").usable
     assert broken(judged(only, "sm8650", outputs=["z"])) == ["outputs"]
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_graphs_beside_the_main_one_may_be_missing(noted: bool) -> None:
+    model = quantized()
+    put_cache(model, "sm8650", noted=noted)
+    other = cnn(quantized=True).main
+    other.name = "second"
+    model.add_graph(other)
+    verdict = judged(model, "sm8650")
+    assert verdict.usable
+    assert "graph: the record does not hold graph 'second'" in map(str, verdict.unjudged)
+    swapped = Model(dict(reversed(model.graphs.items())), model.metadata, model.records)
+    assert "graph: found no graph 'second', accepted one that holds it" in judged(swapped, "sm8650").reason

@@ -21,13 +21,13 @@ class Choice:
 
     Attributes:
         soc: Name of the device's SoC.
-        record: The cache that it takes; None if it has to compile the model.
+        records: The caches that it can use, the best one first; without one it has to compile the model.
         verdicts: What is to say about each cache of the model on this device.
         notes: Why caches were not even judged.
     """
 
     soc: str
-    record: Cache | None
+    records: tuple[Cache, ...]
     verdicts: tuple[Verdict, ...]
     notes: tuple[str, ...] = ()
 
@@ -55,7 +55,7 @@ def choose(model: Model, soc: str | None, *, outputs: Sequence[str], mode: str) 
     if soc is not None and not find_soc(soc).arch:
         device = find_soc(soc)
         notes = [f"{name}: the architecture of {device.name}'s DSP is not known" for name in held]
-        return Choice(device.name, None, (), tuple(notes))
+        return Choice(device.name, (), (), tuple(notes))
     devices = [device_soc(soc or DEFAULT_SOC)]
     if soc is None and mode != ALWAYS_NEW:
         natives = dict.fromkeys(native for native in made_for.values() if native and native.has_htp)
@@ -67,8 +67,8 @@ def choose(model: Model, soc: str | None, *, outputs: Sequence[str], mode: str) 
         device = find_soc(next(names, DEFAULT_SOC))
     own = tuple(row for row in rows if row.device == device.name)
     usable = [held[row.record] for row in own if row.usable]
-    best = max(usable, key=lambda cache: _rank(cache, device), default=None)
-    return Choice(device.name, best[0] if best else None, own)
+    usable.sort(key=lambda cache: _rank(cache, device), reverse=True)
+    return Choice(device.name, tuple(cache for cache, _ in usable), own)
 
 
 def _is_own(row: Verdict, made_for: dict[str, Soc | None]) -> bool:
@@ -85,9 +85,14 @@ def _rank(cache: tuple[Cache, CacheEntry], device: Soc) -> tuple[bool, int, int]
     return soc == device, entry.arch or 0, entry.vtcm_mb or (soc.vtcm_mb if soc else 0) or 0
 
 
-def refuse_to_compile(choice: Choice) -> ConstraintError:
-    """Return the error of a caller who wants a cache and nothing else."""
-    reasons = "; ".join(choice.reasons) or "there is none"
+def refuse_to_compile(choice: Choice, failures: Sequence[str] = ()) -> ConstraintError:
+    """Return the error of a caller who wants a cache and nothing else.
+
+    Args:
+        choice: What is to say about the caches.
+        failures: Why those that should be usable cannot be loaded.
+    """
+    reasons = "; ".join([*failures, *choice.reasons]) or "there is none"
     return ConstraintError(
         f"no cache is usable on {choice.soc}: {reasons}",
         fix=f"prepare the model for it: xdlc-graph-prepare --htp_socs {choice.soc}",

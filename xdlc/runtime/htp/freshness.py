@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from xdlc import passes
 from xdlc.container import cache_facts
@@ -12,7 +12,7 @@ from xdlc.errors import ContainerError, UsageError, nearest_names
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor
 from xdlc.ir.fingerprint import fingerprint
 from xdlc.runtime.htp.rules import Finding, Unjudged
-from xdlc.runtime.plan import given_out, segment_of
+from xdlc.runtime.htp.stretches import part_graph
 from xdlc.targets import Soc
 
 _SHOWN = 8
@@ -55,7 +55,7 @@ class Freshness:
         else:
             found = list(self._by_ports(entry))
             yield from found
-            if not found:
+            if not any(isinstance(item, Finding) for item in found):
                 reason = self._damage or "xdlc did not make the record, so its graph's hash is not known"
                 yield Unjudged("graph", f"{reason}; inputs and outputs are those of the model")
 
@@ -83,7 +83,7 @@ class Freshness:
         if set(held) != set(self._asked):
             yield Finding("outputs", _listed(held), _listed(self._asked))
 
-    def _by_hash(self, entry: CacheEntry, facts: CacheFacts) -> Iterator[Finding]:
+    def _by_hash(self, entry: CacheEntry, facts: CacheFacts) -> Iterator[Finding | Unjudged]:
         cached = {graph.name for graph in entry.graphs}
         for name, graph in facts.graphs.items():
             if name not in cached:
@@ -98,10 +98,15 @@ class Freshness:
                 yield Finding(
                     "graph", f"hash {graph.fingerprint} of graph {_short(name)}", now or "ops that are there"
                 )
-        parted = any(graph.ops is not None for graph in facts.graphs.values())
-        for name in self._model.graphs:
-            if not parted and all(graph.source != name for graph in facts.graphs.values()):
-                yield Finding("graph", f"no graph {_short(name)}", f"all of {self._known()}")
+        yield from self._missing({graph.source for graph in facts.graphs.values()})
+
+    def _missing(self, held: Collection[str | None]) -> Iterator[Finding | Unjudged]:
+        """Yield which graphs of the model are not in a cache; the main one has to be."""
+        for name, graph in self._model.graphs.items():
+            if name not in held and graph is self._main:
+                yield Finding("graph", f"no graph {_short(name)}", "one that holds it")
+            elif name not in held:
+                yield Unjudged("graph", f"the record does not hold graph {_short(name)}")
 
     def _known(self) -> str:
         return _listed(list(self._model.graphs))
@@ -110,20 +115,19 @@ class Freshness:
         """Return the hash of what was compiled as it is now; None if ops of it are gone."""
         key = (facts.source, facts.ops)
         if key not in self._hashes:
-            graph: Graph | None = source
-            if facts.ops is not None:
-                graph = _part(source, facts.ops)
-            if graph is None:
+            try:
+                part = source if facts.ops is None else part_graph(source, facts.ops, "part")
+            except ContainerError:
                 return None
-            self._hashes[key] = fingerprint(graph)
+            self._hashes[key] = fingerprint(part)
         return self._hashes[key]
 
-    def _by_ports(self, entry: CacheEntry) -> Iterator[Finding]:
+    def _by_ports(self, entry: CacheEntry) -> Iterator[Finding | Unjudged]:
         by_name = {graph.name: graph for graph in entry.graphs}
+        yield from self._missing(by_name.keys())
         for name, graph in self._model.graphs.items():
             cached = by_name.get(name)
             if cached is None:
-                yield Finding("graph", f"no graph {_short(name)}", f"all of {self._known()}")
                 continue
             if name not in self._ports:
                 self._ports[name] = _ports(graph)
@@ -200,14 +204,6 @@ def _graph_of(entry: CacheEntry, facts: CacheFacts | None, main: Graph | None) -
         return next(iter(entry.graphs), None)
     names = {main.name} if facts is None else {n for n, g in facts.graphs.items() if g.source == main.name}
     return next((graph for graph in entry.graphs if graph.name in names), None)
-
-
-def _part(graph: Graph, ops: Sequence[str]) -> Graph | None:
-    wanted = set(ops)
-    found = [op for op in graph.ops if op.name in wanted]
-    if len(found) != len(wanted):
-        return None
-    return segment_of(graph, found, given_out(graph, found, [tensor.name for tensor in graph.outputs]))
 
 
 def _asked(main: Graph | None, outputs: Iterable[str] | None) -> tuple[str, ...] | None:

@@ -7,8 +7,18 @@ from typing import Any, Protocol
 
 from xdlc import passes
 from xdlc.container import cache_facts
-from xdlc.container.caches import Cache
-from xdlc.errors import BackendError, ContainerError, UsageError, XdlcError, nearest_names, raise_all
+from xdlc.container.caches import Cache, caches
+from xdlc.errors import (
+    BackendError,
+    ConstraintError,
+    ContainerError,
+    ProblemList,
+    UsageError,
+    XdlcError,
+    each_problem,
+    nearest_names,
+    raise_all,
+)
 from xdlc.ir import Graph, Model, Tensor
 from xdlc.runtime.htp.choice import choose, refuse_to_compile
 from xdlc.runtime.htp.parts import PartedSession
@@ -17,6 +27,9 @@ from xdlc.runtime.htp.serving import OPENING, RUNNING, Served
 from xdlc.runtime.htp.verdict import PERMISSIVE
 
 Array = Any  # numpy.ndarray
+
+
+Divide = Callable[[Model, str], Model]
 
 
 class _Runs(Protocol):
@@ -37,6 +50,8 @@ class HtpSession:
         mode: How caches are judged: ``permissive``, ``strict`` or ``always_generate_new``.
         outputs: Names of tensors to give beside the graph's outputs.
         validate: Fail instead of compiling if no cache is usable.
+        divide: Called with the model and the SoC's name if the HTP refuses the model; returns the model with
+            a cache of the parts that it takes.  Default: that is an error.
         tell: Called with sentences that the user should read.
         timeout: Seconds that loading or compiling may take.
         run_timeout: Seconds that one run may take.
@@ -45,6 +60,7 @@ class HtpSession:
     Attributes:
         choice: What was chosen, and the verdict on each cache.
         record: Name of the cache that runs; None if the model was compiled.
+        parts: Number of the parts that run on the emulation, with the rest on the CPU; 0 if all runs there.
         soc: Name of the SoC.
         graph: The graph that runs.
 
@@ -63,6 +79,7 @@ class HtpSession:
         mode: str = PERMISSIVE,
         outputs: Iterable[str] = (),
         validate: bool = False,
+        divide: Divide | None = None,
         tell: Callable[[str], None] = lambda text: None,
         timeout: float = OPENING,
         run_timeout: float = RUNNING,
@@ -74,40 +91,70 @@ class HtpSession:
         self.choice = choose(model, soc, outputs=asked, mode=mode)  # by the graph that was compiled
         self.soc = self.choice.soc
         self.record: str | None = None
-        if self.choice.record is None and validate:
-            raise refuse_to_compile(self.choice)
-        if self.choice.record is not None:
-            self._use(self.choice.record, validate, tell, timeout)
-        if self.record is None:
-            for reason in self.choice.reasons:
+        self.parts, self._timeout = 0, timeout
+        failures: list[str] = []
+        runs = self._of_caches(failures, tell)
+        if runs is None and validate:
+            raise refuse_to_compile(self.choice, failures)
+        if runs is None:
+            reasons = [*failures, *self.choice.reasons]
+            for reason in reasons:
                 tell(f"not used on {self.soc}: {reason}")
-            if self.choice.verdicts or self.choice.notes:
+            if reasons:
                 tell(f"{name} is compiled for {self.soc} now")
-            self._served = Served.of_model(self._model, self.soc, timeout=timeout, name=name)
-            self._runs: _Runs = self._served
+            runs = self._compiled(name, divide, tell)
+        self._runs = runs
         self._served.run_timeout = run_timeout
 
-    def _use(self, cache: Cache, validate: bool, tell: Callable[[str], None], timeout: float) -> None:
-        """Load a cache; one that the library does not take is told, and left alone."""
-        assert cache.data is not None
+    def _of_caches(self, failures: list[str], tell: Callable[[str], None]) -> _Runs | None:
+        """Load the best cache that the library takes; add why to ``failures`` for each that it does not."""
+        for cache in self.choice.records:
+            assert cache.data is not None
+            try:
+                self._served = Served.of_cache(cache.data, timeout=self._timeout, name=cache.name)
+            except BackendError as error:
+                failures.append(f"{error.where or cache.name}: {error.problem}")
+                continue
+            self.record = cache.name
+            for row in self.choice.verdicts:
+                if row.record == cache.name and row.unjudged:
+                    doubts = "; ".join(map(str, row.unjudged))
+                    tell(f"{cache.name} is used without a verdict on all rules: {doubts}")
+            if failures:
+                tell(f"{cache.name} is used, for better ones do not load: {'; '.join(failures)}")
+            return self._inside(self._model, cache)
+        return None
+
+    def _inside(self, model: Model, cache: Cache) -> _Runs:
+        """Return what runs the main graph from the loaded cache: as a whole, or in parts."""
+        main = model.main
+        facts = _facts(model).get(cache.name)
+        held = facts.graphs.items() if facts else ()
+        own = {name: graph for name, graph in held if graph.source == main.name}
+        parts = {name: graph.ops for name, graph in own.items() if graph.ops is not None}
+        self.parts = len(parts)
         try:
-            served = Served.of_cache(cache.data, timeout=timeout, name=cache.name)
-        except BackendError as error:
-            if validate:
-                raise
-            tell(f"not used on {self.soc}: {error}")
-            return
-        try:
-            self._runs = _runs(self._model, cache, served)
+            if parts:
+                return PartedSession(model, parts, self._served)
+            return _Whole(main, next(iter(own), main.name), self._served)
         except BaseException:
-            served.close()
+            self._served.close()
             raise
-        self._served, self.record = served, cache.name
-        unjudged = [
-            str(item) for row in self.choice.verdicts if row.record == cache.name for item in row.unjudged
-        ]
-        if unjudged:
-            tell(f"{cache.name} is used without a verdict on all rules: {'; '.join(unjudged)}")
+
+    def _compiled(self, name: str, divide: Divide | None, tell: Callable[[str], None]) -> _Runs:
+        try:
+            self._served = Served.of_model(self._model, self.soc, timeout=self._timeout, name=name)
+            return self._served
+        except (ConstraintError, ProblemList) as error:
+            if divide is None:
+                raise
+            refused = len(each_problem(error))
+            tell(f"HTP refuses {refused} op(s) or more, the first is {each_problem(error)[0]}")
+        divided = divide(self._model, self.soc)
+        (cache,) = (held for held in caches(divided) if held.soc == self.soc)
+        assert cache.data is not None
+        self._served = Served.of_cache(cache.data, timeout=self._timeout, name=f"{name}: {self.soc}")
+        return self._inside(divided, cache)
 
     def __enter__(self) -> HtpSession:
         return self
@@ -131,7 +178,8 @@ class HtpSession:
             UsageError: If an array is missing or does not fit.
             BackendError: If the library fails, or the run takes too long; the session is over then.
         """
-        return self._runs.run(feeds, native=native)
+        results = self._runs.run(feeds, native=native)
+        return {tensor.name: results[tensor.name] for tensor in self.graph.outputs}
 
 
 def with_outputs(model: Model, names: Iterable[str]) -> Model:
@@ -157,17 +205,6 @@ def with_outputs(model: Model, names: Iterable[str]) -> Model:
     for name in new:
         copy.main.add_output(copy.main.tensors[name])
     return copy
-
-
-def _runs(model: Model, cache: Cache, served: Served) -> _Runs:
-    """Return what runs the main graph from a loaded cache: as a whole, or in parts."""
-    main = model.main
-    facts = _facts(model).get(cache.name)
-    held = {name: graph for name, graph in facts.graphs.items() if graph.source == main.name} if facts else {}
-    parts = {name: graph.ops for name, graph in held.items() if graph.ops is not None}
-    if parts:
-        return PartedSession(model, parts, served)
-    return _Whole(main, next(iter(held), main.name), served)
 
 
 def _facts(model: Model) -> dict[str, cache_facts.CacheFacts]:
