@@ -66,6 +66,12 @@ def test_buffers_say_how_sections_connect():
         Dimension("channel", 1, 32),
         Dimension("width", 4, 32),
     )
+    taken = prepare(residual(), "0-1").sections[0].buffers[0]
+    assert taken.dimensions == (
+        Dimension("height", 8, 3),
+        Dimension("width", 8, 3),
+        Dimension("channel", 3, 3),
+    )
     # Named by the layer that reads it and which of its inputs it is.
     assert [(one.name, hex(one.id)) for one in between.buffers] == [
         ("t12", "0xe0000"),

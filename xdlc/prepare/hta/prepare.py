@@ -199,6 +199,7 @@ class _Job:
     def _compile(self, runs: Sequence[Run]) -> list[XdlcError]:
         parts = parts_of(self.graph, [run.ops for run in runs], stated=self.stated)
         pairs = list(zip(runs, parts, strict=True))
+        fed = {tensor.name for tensor in self.graph.inputs}
         total = sum(run.engine is Engine.HTA for run in runs)
         problems: list[XdlcError] = []
         self.sections, self.compiled, self.notes = [], {}, []
@@ -209,7 +210,7 @@ class _Job:
                     raise_all(self._blocked(part))
                     binary = encode(compile_section(part.graph, stated=self.stated))
                     self.compiled[self.ids[part.ops[0]]] = part
-                self.sections.append(section_of(run.engine, part, self.ids, binary))
+                self.sections.append(section_of(run.engine, part, self.ids, fed, binary))
             except XdlcError as error:
                 problems += each_problem(error)
             self.notes += self._lent(run, part)

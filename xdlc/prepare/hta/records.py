@@ -3,13 +3,14 @@
 A record covers all layers with sections on HTA and HNN by turns, in the layout of SNPE 1
 (:mod:`xdlc.container.aip`).  A buffer's id names a layer and which of its inputs or outputs it is: of an
 input the first layer of the section that reads it.  The memory that dimensions describe is HTA's, innermost
-axis first: blocks of 32 channels, rows, blocks, columns.
+axis first: blocks of 32 channels, rows, blocks, columns.  What the network takes in is not in blocks: the
+vendor's records name its rows, columns and channels.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from xdlc.container.aip import (
     OWN_FLAVOUR,
@@ -33,21 +34,24 @@ MOST_LAYERS = 1 << 16
 MOST_PORTS = 1 << 12
 
 
-def section_of(engine: Engine, part: Part, ids: Mapping[Op, int], binary: bytes) -> Section:
+def section_of(
+    engine: Engine, part: Part, ids: Mapping[Op, int], fed: Collection[str], binary: bytes
+) -> Section:
     """Return what the record says of a section.
 
     Args:
         engine: What runs it.
         part: Its ops.
         ids: Layer ids of all ops.
+        fed: Names of what the network takes in.
         binary: The encoded plan; empty for HNN.
 
     Raises:
         ConstraintError: If a number does not fit the record.
     """
     buffers = [
-        *(_buffer(engine, tensor, part, ids, is_output=False) for tensor in part.graph.inputs),
-        *(_buffer(engine, tensor, part, ids, is_output=True) for tensor in part.graph.outputs),
+        *(_buffer(engine, tensor, part, ids, fed, is_output=False) for tensor in part.graph.inputs),
+        *(_buffer(engine, tensor, part, ids, fed, is_output=True) for tensor in part.graph.outputs),
     ]
     return Section(engine, ids[part.ops[0]], ids[part.ops[-1]], tuple(buffers), binary)
 
@@ -69,7 +73,13 @@ def facts_of(parts: Mapping[int, Part]) -> bytes:
 
 
 def _buffer(
-    engine: Engine, tensor: Tensor, part: Part, ids: Mapping[Op, int], *, is_output: bool
+    engine: Engine,
+    tensor: Tensor,
+    part: Part,
+    ids: Mapping[Op, int],
+    fed: Collection[str],
+    *,
+    is_output: bool,
 ) -> AipBuffer:
     op, index = _port(tensor.name, part, is_output)
     layer = ids[op]
@@ -79,7 +89,9 @@ def _buffer(
             where=f"tensor {tensor.name!r}",
             fix="prepare a smaller model",
         )
-    dimensions = _dimensions(tensor) if engine is Engine.HTA else ()
+    dimensions: tuple[Dimension, ...] = ()
+    if engine is Engine.HTA:
+        dimensions = _dimensions(tensor, blocked=is_output or tensor.name not in fed)
     return AipBuffer(tensor.name, is_output, layer, buffer_id(layer, index, is_output=is_output), dimensions)
 
 
@@ -96,13 +108,16 @@ def _port(name: str, part: Part, is_output: bool) -> tuple[Op, int]:
     return part.ops[0], len(part.ops[0].inputs) + [tensor and tensor.name for tensor in lent].index(name)
 
 
-def _dimensions(tensor: Tensor) -> tuple[Dimension, ...]:
+def _dimensions(tensor: Tensor, *, blocked: bool) -> tuple[Dimension, ...]:
     """Return the axes of a tensor in HTA's memory; missing ones count as 1, and batches go with the rows."""
     *outer, channels = tensor.shape or (1,)
     width = outer.pop() if outer else 1
     height = 1
     for extent in outer:
         height *= extent
+    if not blocked:
+        plain = (("height", height), ("width", width), ("channel", channels))
+        return tuple([Dimension(axis, extent, channels) for axis, extent in plain])
     blocks = -(-channels // BLOCK)
     padded = blocks * BLOCK
     axes = (("channel", BLOCK), ("height", height), ("channel", blocks), ("width", width))
