@@ -48,6 +48,27 @@ def broadcast(step: Step, sources: Sequence[Array] | None = None) -> list[Array]
         step.fail(f"cannot broadcast {shapes} to {list(target.shape)}")
 
 
+def operands(step: Step) -> list[Array]:
+    """Return the two operands of an instruction: inputs, but one of them may be constant ``operand<place>``.
+
+    Raises:
+        ContainerError: If there are not two, or one does not hold stored integers of activations.
+    """
+    inputs = list(step.inputs)
+    given: list[Array] = []
+    for name in ("operand0", "operand1"):
+        if name in step.constants:
+            given.append(step.constants[name])
+        elif inputs:
+            given.append(inputs.pop(0))
+    if len(step.outputs) != 1 or inputs or len(given) != 2:
+        step.fail("takes two inputs, or one and a constant operand, and gives one output")
+    for held in given:
+        if not is_unsigned(held):
+            step.fail(f"computes on {held.dtype}, should be uint8 or uint16")
+    return given
+
+
 def bounds(step: Step, rows: int | None = None) -> Array:
     """Return constant ``bounds``: ascending numbers, one fewer than the output's type has integers.
 

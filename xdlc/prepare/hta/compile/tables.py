@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from xdlc.errors import ConstraintError
-from xdlc.ir import ArrayData, Graph, Op, Role, Tensor
+from xdlc.ir import ArrayData, Graph, Op, Role, ScaleOffset, Tensor
 from xdlc.ir.stored import unpacked
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 
@@ -155,8 +155,16 @@ def with_static(
 
     Returns:
         The table and the choice; None if the table would be too large.
+
+    Raises:
+        ConstraintError: If the data has more than one scale.
     """
     import numpy as np
+
+    if static.dtype.is_fixed and not isinstance(static.encoding, ScaleOffset):
+        raise ConstraintError(
+            "has no single scale", where=f"tensor {static.name!r}", fix="quantize the model again"
+        )
 
     values, choice = np.unique(unpacked(static).numpy().reshape(static.shape), return_inverse=True)
     columns = stored_integers(source)

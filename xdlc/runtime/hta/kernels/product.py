@@ -1,9 +1,9 @@
 """``product``: products or quotients of two values, placed between bounds.
 
 Constants ``first`` and ``second`` have a number (:mod:`xdlc.runtime.hta.single`) for each stored integer of
-the two inputs; with constant ``static``, that holds the stored integers of the second one, and there is one
-input.  24 significant bits of the result are kept.  Setting ``divides`` is 1 for quotients; of a division by
-zero the result is as large as can be, and 0 by 0 as small.
+the two operands (``xdlc.runtime.hta.stored.operands``).  24 significant bits of the result are kept.
+Setting ``divides`` is 1 for quotients; of a division by zero the result is as large as can be, and of 0 by 0
+as small.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from xdlc.runtime.hta.registry import Run, Step, kernel
 from xdlc.runtime.hta.single import BITS, DROP, check_shifts, kept, numbers
-from xdlc.runtime.hta.stored import bounds, broadcast, count_of, is_unsigned, place
+from xdlc.runtime.hta.stored import bounds, broadcast, count_of, operands, place
 
 Array = Any  # numpy.ndarray
 MORE = BITS + 2
@@ -23,13 +23,8 @@ _FAR = 1 << 62
 @kernel("product")
 def product(step: Step) -> Run:
     """Multiply or divide."""
-    static = step.constants.get("static")
-    step.ports(2 if static is None else 1)
+    sources = operands(step)
     (target,) = step.outputs
-    sources = [*step.inputs] if static is None else [*step.inputs, static]
-    for source in sources:
-        if not is_unsigned(source):
-            step.fail(f"computes on {source.dtype}, should be uint8 or uint16")
     first, second = broadcast(step, sources)
     tables = [
         numbers(step, name, (count_of(held),))

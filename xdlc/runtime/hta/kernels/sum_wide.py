@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xdlc.runtime.hta.registry import Run, Step, kernel
-from xdlc.runtime.hta.stored import broadcast
+from xdlc.runtime.hta.stored import broadcast, is_unsigned, operands
 
 _BITS = 24
 
@@ -16,13 +16,15 @@ def sum_wide(step: Step) -> Run:
 
     X is keep((x - input_zeros[0]) * factors[0]) / 2^shifts[0], Y likewise, and Z is factors[2] / 2^shifts[2].
     Here keep rounds to 24 significant bits, halves to even; factors have no more either, so that floats of
-    24 bits, scaled by powers of two, compute just this.  The operands are broadcast as in numpy.
+    24 bits, scaled by powers of two, compute just this.  The operands are broadcast as in numpy; one of
+    them may be a constant.
     """
     import numpy as np
 
-    step.ports(2, "uint8", "uint16")
-    first, second = broadcast(step)
+    first, second = broadcast(step, operands(step))
     target = step.outputs[0]
+    if not is_unsigned(target):
+        step.fail(f"stores {target.dtype}, should be uint8 or uint16")
     most = (1 << _BITS) - 1
     factors, shifts = step.numbers("factors", 3, -most - 1, most + 1), step.numbers("shifts", 3, -20, 100)
     zeros = step.numbers("input_zeros", 2, 0, 65535)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from xdlc.errors import ConstraintError
 from xdlc.ir import Op, Tensor
+from xdlc.ir.dtype import UFIXED8, UFIXED16
 from xdlc.ir.stored import unpacked
 from xdlc.opdefs.operations import MULTIPLY
 from xdlc.prepare.hta.compile.bounds import bounds, quantized, real, real_numbers
@@ -21,33 +24,57 @@ _TABLE = 1 << 20
 
 @compiler("ElementWiseMultiply", "ElementWiseDivide")
 def product(op: Op, builder: PlanBuilder) -> None:
-    """Emit a look-up of the one activation, or of the pair of activations.
-
-    Raises:
-        ConstraintError: If there is no table for the operands.
-    """
-    first, second, target = activation(op, 0), activation(op, 1), op.outputs[0]
-    if first.is_static and _multiplies(op):
-        first, second = second, first
-    builder.buffer(target)
+    """Emit a look-up, or arithmetic where a table would be too large."""
     sigmoid = _gate(op, builder)
     if sigmoid is not None:
+        first, second = activation(op, 0), activation(op, 1)
         source = second if first.name == sigmoid.outputs[0].name else first
         _function(op, builder, source, [sigmoid, op])
-    elif first is second:
+    elif not look_up(op, builder):
+        _compute(op, builder)
+
+
+def look_up(op: Op, builder: PlanBuilder) -> bool:
+    """Emit a look-up for an element-wise op of two operands.
+
+    Returns:
+        Whether there is one: operands of 16 bits have too large a table, unless one of them is static and
+        has few values.
+    """
+    first, second, target = activation(op, 0), activation(op, 1), op.outputs[0]
+    builder.buffer(target)
+    if first is second:
         _function(op, builder, first, [op])
     elif first.is_static or second.is_static:
         source, static = (second, first) if first.is_static else (first, second)
         builder.buffer(source)
         found = with_static(builder, op, source, static, target, most=_TABLE)
-        if found is not None:
-            emit_lookup(builder, op, source, target, *found)
-        else:
-            _computed(op, builder, first, second)
+        if found is None:
+            return False
+        emit_lookup(builder, op, source, target, *found)
     elif {first.dtype.bits, second.dtype.bits} == {8}:
         _pair(op, builder, first, second)
     else:
-        _computed(op, builder, first, second)
+        return False
+    return True
+
+
+def static_operands(*operands: Tensor) -> dict[str, Any]:
+    """Return the constants for those of an instruction's operands that are static.
+
+    Raises:
+        ConstraintError: If their stored integers are not of the types that activations have.
+    """
+    held = {}
+    for place, tensor in enumerate(operands):
+        if tensor.is_static:
+            if tensor.dtype not in (UFIXED8, UFIXED16):
+                raise ConstraintError(
+                    f"has a static operand of {tensor.dtype}, should be ufixed8 or ufixed16",
+                    fix="leave the op out of the HTA partition",
+                )
+            held[f"operand{place}"] = unpacked(tensor).numpy().reshape(tensor.shape)
+    return held
 
 
 def _gate(op: Op, builder: PlanBuilder) -> Op | None:
@@ -89,23 +116,19 @@ def _pair(op: Op, builder: PlanBuilder, first: Tensor, second: Tensor) -> None:
     builder.emit("lookup_pair", op, [first, second], [target], constants)
 
 
-def _computed(op: Op, builder: PlanBuilder, first: Tensor, second: Tensor) -> None:
-    """Emit arithmetic in single precision, for operands with too many pairs of stored integers."""
-    target, multiplies = op.outputs[0], _multiplies(op)
-    constants, units, reach = {}, [], LARGEST_SHIFT // 2
+def _compute(op: Op, builder: PlanBuilder) -> None:
+    """Emit arithmetic in single precision."""
+    first, second, target = activation(op, 0), activation(op, 1), op.outputs[0]
+    multiplies = _multiplies(op)
+    constants, units = static_operands(first, second), []
     for name, tensor in (("first", first), ("second", second)):
-        if tensor.is_static:
-            if tensor is first:
-                raise ConstraintError("divides static data", fix="leave the op out of the HTA partition")
-            constants["static"] = unpacked(tensor).numpy().reshape(tensor.shape)
-        numbers, shifts, unit = singles(real_numbers(tensor), reach)
+        numbers, shifts, unit = singles(real_numbers(tensor), LARGEST_SHIFT // 2)
         constants |= {name: numbers, f"{name}_shifts": shifts}
         units.append(unit)
-    first_unit, second_unit = units
     if multiplies:
-        unit = first_unit * second_unit * 2.0**DROP
+        unit = units[0] * units[1] * 2.0**DROP
     else:
-        unit = first_unit / second_unit * 2.0 ** -(MORE + 1 + int(constants["second_shifts"].max()))
+        unit = units[0] / units[1] * 2.0 ** -(MORE + 1 + int(constants["second_shifts"].max()))
     place = quantized(target)
     constants["bounds"] = bounds(lambda sums: place(real(sums, unit)), target, -REACH, REACH)
     sources = [tensor for tensor in (first, second) if not tensor.is_static]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdlc.errors import ConstraintError
 from xdlc.ir import Op, ScaleOffset, Tensor
 from xdlc.prepare.hta.compile.builder import PlanBuilder
-from xdlc.prepare.hta.compile.ops.product import product
+from xdlc.prepare.hta.compile.ops.product import look_up, static_operands
 from xdlc.prepare.hta.compile.registry import compiler
 from xdlc.prepare.hta.compile.scaling import mantissas
 from xdlc.runtime import args
@@ -51,8 +51,7 @@ def _emit_narrow(op: Op, builder: PlanBuilder, first: Tensor, second: Tensor, ta
 def _emit(op: Op, builder: PlanBuilder, *, sign: int) -> None:
     """Emit the sum of an activation and another, or its negative, in the host's arithmetic."""
     first, second, target = args.operand(op, 0), args.operand(op, 1), args.result(op)
-    if {first.dtype.bits, second.dtype.bits} == {8} or first.is_static or second.is_static or first is second:
-        product(op, builder)
+    if look_up(op, builder):
         return
     numbers = [mantissas(_encoding(tensor).scale, NARROW) for tensor in (first, second, target)]
     factors, shifts = ([int(number[part]) for number in numbers] for part in range(2))
@@ -61,8 +60,9 @@ def _emit(op: Op, builder: PlanBuilder, *, sign: int) -> None:
     builder.emit(
         "sum_wide",
         op,
-        [first, second],
+        [tensor for tensor in (first, second) if not tensor.is_static],
         [target],
+        static_operands(first, second),
         input_zeros=[-_encoding(tensor).offset for tensor in (first, second)],
         factors=[factors[0], sign * factors[1], factors[2]],
         shifts=shifts,
