@@ -411,6 +411,28 @@ def test_all_ops_that_do_not_fit_are_reported_at_once() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "shapes", "out", "params"),
+    [
+        ("SpaceToDepth", [(1, 8)], [(1, 8)], {"block_size": numbers(2, 2)}),
+        ("PoolAvg2d", [(1, 8)], [(1, 8)], {"filter_size": numbers(2), "stride": numbers(0)}),
+        ("StridedSlice", [(1, 8)], [(1, 8)], {"ranges": numbers(0, 1, 1, dtype="int32")}),
+        ("MatMul", [(1, 8)], [(1, 8)], {}),
+        ("Concat", [(1, 8)], [(1, 8)], {"axis": u32(7)}),
+        ("Gather", [(1, 8)], [(1, 8)], {"axis": u32(1)}),
+        ("Lstm", [(1, 8)], [(1, 8)], {}),
+        ("Conv2d", [(1, 8), (2, 2)], [(1, 8)], {"stride": numbers(1, 1)}),
+        ("Transpose", [(1, 8)], [(1, 8)], {"perm": numbers(0, 5)}),
+    ],
+)
+def test_malformed_ops_are_refused_too(
+    kind: str, shapes: list[Shape], out: list[Shape], params: dict[str, Any]
+) -> None:
+    with pytest.raises(ConstraintError) as caught:
+        edit(one_op(kind, shapes, out, **params), input_dimensions={"x": (1, 12)})
+    assert f"({kind})" in caught.value.where
+
+
 @pytest.mark.corpus
 @pytest.mark.parametrize(
     ("name", "base", "new"),

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 import math
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from xdlc.prepare.edit.redimension.past import Factor
 from xdlc.prepare.edit.redimension.registry import Misfit
@@ -65,3 +69,36 @@ def test_an_axis_made_of_several_comes_apart_again() -> None:
     assert [math.prod(part.new for part in axis) for axis in joined] == [1, 120, 4]
     again = regrouped(joined, (1, 8, 8, 4))
     assert [math.prod(part.new for part in axis) for axis in again] == [1, 10, 12, 4]
+
+
+SHAPES = st.lists(st.integers(1, 5), max_size=4)
+SEEDS = st.integers(0, 1 << 20)
+
+
+@given(SHAPES, SHAPES, SEEDS)
+def test_elements_are_kept_or_refused(old: list[int], new: list[int], seed: int) -> None:
+    new = (new + old[len(new) :])[: len(old)]
+    target = _refactored(math.prod(old), Random(seed))
+    found = None
+    with contextlib.suppress(Misfit):
+        found = became(tuple(old), tuple(new), tuple(target))
+    if found is not None:
+        assert math.prod(found) == math.prod(new)
+    if old == new:
+        assert found == target
+
+
+@given(SHAPES, st.integers(2, 5), SEEDS)
+def test_a_batch_in_front_goes_on_in_front(rest: list[int], batch: int, seed: int) -> None:
+    target = _refactored(math.prod(rest), Random(seed))
+    assert became((1, *rest), (batch, *rest), (1, *target)) == [batch, *target]
+
+
+def _refactored(count: int, random: Random) -> list[int]:
+    """Return extents of that many elements."""
+    shape = []
+    while count > 1 and random.random() < 0.8:
+        extent = random.choice([divisor for divisor in range(1, count + 1) if count % divisor == 0])
+        shape.append(extent)
+        count //= extent
+    return [*shape, count] if count > 1 or random.random() < 0.5 else shape

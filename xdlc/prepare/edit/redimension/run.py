@@ -16,7 +16,7 @@ from xdlc.errors import (
     raise_all,
 )
 from xdlc.ir import Graph, Model, Op, Tensor
-from xdlc.opdefs import verify_extents, verify_graph
+from xdlc.opdefs import verify_extents, verify_graph, verify_op
 from xdlc.prepare.edit.names import own_graphs
 from xdlc.prepare.edit.redimension import registry
 from xdlc.prepare.edit.redimension.past import Axis, Factor, Past
@@ -195,7 +195,14 @@ def _settle(op: Op, past: Past) -> None:
     found = registry.find(op)
     if found is None:
         raise Misfit(f"{_shapes(changed)} reaches it, and no rule tells what its results become")
-    shapes = found(op, past)
+    try:
+        shapes = found(op, past)
+    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+        raise Misfit(
+            "; ".join(verify_op(op)) or f"its operands and parameters do not fit ({error})"
+        ) from error
+    if len(shapes) != len(op.outputs):
+        raise Misfit(f"it has {len(op.outputs)} outputs, not {len(shapes)}")
     is_open = op.type in _UNKNOWN or any(tensor is not None and tensor.dynamic_axes for tensor in op.inputs)
     for tensor, shape in zip(op.outputs, shapes, strict=True):
         if any(extent < 1 for extent in shape):

@@ -54,6 +54,8 @@ def lstm(op: Op, past: Past) -> list[Shape]:
     source = args.operand(op, 0)
     axis = 1 if source.rank == 3 and op.param("time_major", False) else 0
     old, new = past.shape(source)[axis], source.shape[axis]
+    if past.shape(source)[-1] != source.shape[-1]:
+        raise Misfit(f"its weights are for {past.shape(source)[-1]} features, not {source.shape[-1]}")
     inputs = [
         _state(past, tensor, old, new) if at in (10, 11) else tensor for at, tensor in enumerate(op.inputs)
     ]
