@@ -22,7 +22,7 @@ from xdlc.opdefs.macs import macs
 from xdlc.runtime.bonds import Bond
 
 WORK_OF_CROSSING = 1 / 200  # of the work of the whole graph: requantizing has a price however small it is
-WORK_OF_BYTE = 8.0  # a byte is read, requantized, brought into another layout, and written
+WORK_OF_BYTE = 1.0  # carrying an element over is no cheaper than computing one
 
 
 @dataclass(frozen=True, slots=True)
