@@ -174,6 +174,20 @@ def test_any_ranges_give_what_the_model_gives(first, second, data):
     assert_same(model, prepared)
 
 
+def test_a_model_that_came_quantized_is_rounded_everywhere():
+    model = residual()
+    feeds = feeds_of(model)
+    as_htp = CpuSession(model).run(feeds, native=True)
+    model.metadata["history"] = [{"tool": "xconv-onnx-to-dlc"}]
+    assert any(
+        np.any(as_htp[name] != array) for name, array in CpuSession(model).run(feeds, native=True).items()
+    )
+    for ranges in (None, "1-4,6-8", "0-0,3-3"):
+        notes = []
+        assert_same(model, prepare(model, ranges, tell=notes.append))
+        assert notes == []
+
+
 def test_a_section_computes_what_it_needs_beyond_its_border():
     notes = []
     prepared = prepare(residual(), "1-4", tell=notes.append)
