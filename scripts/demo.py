@@ -1,4 +1,4 @@
-"""A tour on a network built here: convert, quantize, prepare, look inside, run, compare.
+"""A tour on a network built here: convert, quantize, prepare for HTP and HTA, look inside, run, compare.
 
 Writes to .demo/ below the current folder.  Every step prints the command that does the same by hand.
 """
@@ -141,6 +141,7 @@ def main() -> int:
     FOLDER.mkdir(exist_ok=True)
     model, dlc = FOLDER / "demo.onnx", FOLDER / "demo.dlc"
     quantized, cached = FOLDER / "demo_quantized.dlc", FOLDER / "demo_cached.dlc"
+    sections = FOLDER / "demo_hta.dlc"
     print(f"building {model}")
     build(model)
     calibration = write_images(FOLDER / "calibration", CALIBRATION, seed=2)
@@ -161,17 +162,24 @@ def main() -> int:
         )  # fmt: skip
     else:
         print("\n== prepare: left out, the vendor's package is not installed (pip install 'xdlc[htp]')")
-    step("look inside", "xdlc-info", "--brief", cached if vendor else quantized)
+    step(
+        "sections for HTA",
+        "xdlc-quantize",
+        "--input_dlc", quantized, "--output_dlc", sections, "--enable_hta",
+    )  # fmt: skip
+    step("look inside", "xdlc-info", "--brief", sections)
+    if vendor:
+        step("where do the caches run", "xdlc-info", "--caches", cached, "--device", "sm8650,sm8450")
 
-    runs = [("float", dlc, []), ("quantized", quantized, [])]
-    runs += [(f"htp_{soc}", quantized, ["--runtime", "htp", "--soc", soc]) for soc in SOCS if vendor]
+    runs = [("float", dlc, []), ("quantized", quantized, []), ("hta", sections, ["--use_aip"])]
+    runs += [(f"htp_{soc}", cached, ["--runtime", "htp", "--soc", soc]) for soc in SOCS if vendor]
     for name, container, options in runs:
         step(
             f"run: {name}",
             "xdlc-net-run",
             "--container", container, "--input_list", evaluation, "--output_dir", FOLDER / name, *options,
         )  # fmt: skip
-    compare(model, evaluation, quantized, [name for name, _, _ in runs[2:]])
+    compare(model, evaluation, quantized, [name for name, _, _ in runs[3:]])
     return 0
 
 
@@ -189,6 +197,7 @@ def compare(model: Path, evaluation: Path, quantized: Path, emulated: list[str])
     print("\n== how far they differ")
     distance("float DLC from the ONNX model", source, plain)
     distance("quantized from float", plain, ours)
+    distance("HTA sections from quantized", ours, results(FOLDER / "hta"), scale)
     for name in emulated:
         distance(f"HTP emulation ({name[4:]}) from quantized", ours, results(FOLDER / name), scale)
     if not emulated:
