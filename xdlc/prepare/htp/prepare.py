@@ -21,7 +21,7 @@ from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.process import stored_model
 from xdlc.version import VERSION
 
-_HINT = "--partition (partition=True) caches the parts that HTP takes and leaves the rest to the CPU"
+_HINT = "where HTP takes other parts of the network, --partition caches these and leaves the rest to the CPU"
 
 
 @dataclass(frozen=True, slots=True)
