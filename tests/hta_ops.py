@@ -40,7 +40,7 @@ def one_op(kind, inputs, target, params=None):
     return graph
 
 
-def stored(graph, seed):
+def stored_inputs(graph, seed):
     rng = np.random.default_rng(seed)
     return {
         tensor.name: rng.integers(0, tensor.dtype.limits[1] + 1, tensor.shape).astype(tensor.dtype.numpy)
@@ -48,25 +48,25 @@ def stored(graph, seed):
     }
 
 
-def results(graph, feeds):
+def results(graph, feeds, *, stated=False):
     """Return what the host computes for each output, and what the plan does, written and read again."""
-    plan = decode(encode(compile_section(graph)), where="plan")
-    want = CpuSession(graph, threads=1).run(feeds, native=True)
+    plan = decode(encode(compile_section(graph, stated=stated)), where="plan")
+    want = CpuSession(graph, threads=1, plain=stated).run(feeds, native=True)
     have = PlanSession(plan).run(feeds)
     assert list(have) == list(want)
     return [(want[name], have[name]) for name in want]
 
 
-def check_equal(graph, seed=0):
+def check_equal(graph, seed=0, *, stated=False):
     """Check that a plan gives the stored integers of the host, all of them."""
-    for want, have in results(graph, stored(graph, seed)):
+    for want, have in results(graph, stored_inputs(graph, seed), stated=stated):
         assert have.dtype == want.dtype
         np.testing.assert_array_equal(have, want)
 
 
 def steps_apart(graph, seed=0):
     """Return the largest difference in steps, and the share of results that differ."""
-    pairs = results(graph, stored(graph, seed))
+    pairs = results(graph, stored_inputs(graph, seed))
     gaps = np.concatenate([np.abs(want.astype(int) - have.astype(int)).reshape(-1) for want, have in pairs])
     return gaps.max(), np.mean(gaps > 0)
 

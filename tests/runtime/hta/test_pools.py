@@ -49,6 +49,7 @@ def test_sums_keep_24_bits():
         ((1, 2, 2, 1), {"stride": (0, 2)}, "from 1 to"),
         ((1, 2, 2, 1), {"size": (2,)}, "list of 2 numbers"),
         ((1, 2, 2, 1), {"size": (1 << 40, 2)}, "from 1 to"),
+        ((1, 2, 2, 1), {"size": (1 << 15, 2)}, "the most are 16384 elements"),
     ],
 )
 def test_windows_that_do_not_fit_are_refused(shape, changes, problem):

@@ -35,3 +35,26 @@ def test_sums_of_values():
 def test_what_does_not_fit_is_refused(shape, axes, constants, problem):
     with pytest.raises(ContainerError, match=problem):
         totals(shape, axes, **constants)
+
+
+def test_lanes_are_added_in_the_end():
+    """Each small summand is lost beside a large one, unless they meet first."""
+    values = np.zeros(256, np.int64)
+    values[:2] = 1 << 30, 40  # 24 bits of 2^30 are steps of 128
+    source = np.array([[0, 1, 1, 1, 1, 1, 1, 1, 1]], np.uint8)
+    limits = np.full(255, np.iinfo(np.int64).max)
+    limits[0] = (1 << 30) + 128
+
+    def total(lanes):
+        constants = {"bounds": limits, "values": values}
+        (y,) = run_step("total", [source], [np.zeros(1, np.uint8)], constants, axes=(1,), lanes=lanes)
+        return y.item()
+
+    assert (total(1), total(4)) == (0, 1)
+
+
+def test_steps_are_counted():
+    source = np.zeros((1, (1 << 20) + 1), np.uint8)
+    constants = {"bounds": BOUNDS, "values": np.zeros(256, np.int64)}
+    with pytest.raises(ContainerError, match="takes 1048577 steps"):
+        run_step("total", [source], [np.zeros(1, np.uint8)], constants, axes=(1,))

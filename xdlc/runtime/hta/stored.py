@@ -15,6 +15,8 @@ from xdlc.runtime.hta.registry import Step
 Array = Any  # numpy.ndarray
 LARGEST = 1 << 61
 """Sums stay below this."""
+MOST_STEPS = 1 << 20
+"""Most steps of an instruction that come one after the other."""
 
 
 def is_unsigned(array: Array) -> bool:
@@ -91,6 +93,16 @@ def bounds(step: Step, rows: int | None = None) -> Array:
     if np.any(held[..., 1:] < held[..., :-1]):
         step.fail("has bounds that do not ascend")
     return held
+
+
+def check_steps(step: Step, count: int) -> None:
+    """Check how many steps an instruction takes one after the other.
+
+    Raises:
+        ContainerError: If there are too many.
+    """
+    if count > MOST_STEPS:
+        step.fail(f"takes {count} steps one after the other, the most are {MOST_STEPS}")
 
 
 def place(sums: Array, limits: Array, target: Array) -> None:

@@ -10,6 +10,8 @@ from xdlc.runtime.hta.registry import Step
 
 Array = Any  # numpy.ndarray
 _MOST = 1 << 16
+MOST_TAPS = 1 << 14
+"""Most elements of a window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ def window_of(step: Step) -> Window:
         step.fail(f"pools {list(source.shape)} to {list(target.shape)}")
     size, stride = (step.numbers(name, 2, 1, _MOST) for name in ("size", "stride"))
     start = step.numbers("start", 2, 0, _MOST)
+    if size[0] * size[1] > MOST_TAPS:
+        step.fail(f"has windows of {size[0]} x {size[1]}, the most are {MOST_TAPS} elements")
     padded = []
     for axis in range(2):
         extent, results = source.shape[1 + axis], target.shape[1 + axis]

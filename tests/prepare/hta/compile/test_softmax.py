@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.hta_ops import activation, check_equal, few, one_op, results, seeds, steps_apart, stored
+from tests.hta_ops import activation, check_equal, few, one_op, results, seeds, steps_apart, stored_inputs
 from xdlc.errors import ConstraintError
 from xdlc.ir import ScaleOffset, Tensor, f32, u32
 from xdlc.ir.dtype import FLOAT32
@@ -41,7 +41,7 @@ def test_where_the_host_computes_reals_one_step_is_the_most(bits, beta):
 def test_probabilities_of_float32(bits):
     source = activation("x", (20, 30), ScaleOffset(10 / (1 << bits), -100), bits)
     graph = one_op("Softmax", [source], Tensor("y", source.shape, FLOAT32))
-    ((want, have),) = results(graph, stored(graph, 3))
+    ((want, have),) = results(graph, stored_inputs(graph, 3))
     assert have.dtype == np.float32
     np.testing.assert_allclose(have, want, rtol=2e-6, atol=1e-12)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdlc.errors import ConstraintError, XdlcError, each_problem, raise_all
+from xdlc.errors import ConstraintError, ModelError, XdlcError, each_problem, raise_all
 from xdlc.ir import NATIVE_PACKAGE, Graph
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.registry import find
@@ -19,7 +19,8 @@ def compile_section(graph: Graph, *, stated: bool = False, whole: Graph | None =
             how the host rounds a result depends on what reads it, which may be outside of the section.
 
     Raises:
-        ConstraintError: If an op has no integer form; several make a ProblemList.
+        ConstraintError: If an op has no integer form.
+        ModelError: If an op does not keep to its definition.  Several problems make a ProblemList.
     """
     builder = PlanBuilder(graph, stated=stated, whole=whole)
     problems: list[XdlcError] = []
@@ -46,5 +47,15 @@ def compile_section(graph: Graph, *, stated: bool = False, whole: Graph | None =
                 problem.where = ": ".join(filter(None, (where, problem.where)))
                 problem.node, problem.op = op.name, op.type
                 problems.append(problem)
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+            problems.append(
+                ModelError(
+                    f"its operands and parameters do not fit together ({error})",
+                    where=where,
+                    fix="make the DLC again with a converter that keeps to the operation's definition",
+                    node=op.name,
+                    op=op.type,
+                )
+            )
     raise_all(problems)
     return builder.finish()

@@ -11,8 +11,10 @@ from typing import Any
 
 from xdlc.errors import ConstraintError
 from xdlc.ir import ArrayData, Graph, Op, Role, ScaleOffset, Tensor
+from xdlc.ir.dtype import UFIXED8, UFIXED16
 from xdlc.ir.stored import unpacked
 from xdlc.prepare.hta.compile.builder import PlanBuilder
+from xdlc.runtime import args
 
 Array = Any  # numpy.ndarray
 LARGEST_TABLE = 1 << 24
@@ -73,15 +75,36 @@ def filled(
 
 
 def activation(op: Op, index: int) -> Tensor:
-    """Return an input that the op must have.
+    """Return an input that is quantized as HTA's activations are, or static.
 
     Raises:
-        ConstraintError: If it is left out.
+        ConstraintError: If it is left out, or of another type.
     """
-    tensor = op.inputs[index] if index < len(op.inputs) else None
-    if tensor is None:
-        raise ConstraintError(f"has no input {index}", fix="make the model again")
+    tensor = args.operand(op, index)
+    if not tensor.is_static:
+        _check(tensor)
     return tensor
+
+
+def result(op: Op) -> Tensor:
+    """Return the output, quantized as HTA's activations are.
+
+    Raises:
+        ConstraintError: If it is of another type.
+    """
+    tensor = args.result(op)
+    _check(tensor)
+    return tensor
+
+
+def _check(tensor: Tensor) -> None:
+    if tensor.dtype not in (UFIXED8, UFIXED16) or not isinstance(tensor.encoding, ScaleOffset):
+        raise ConstraintError(
+            f"is {tensor.dtype} with {type(tensor.encoding).__name__ if tensor.encoding else 'no encoding'}, "
+            f"should be ufixed8 or ufixed16 with one scale",
+            where=f"tensor {tensor.name!r}",
+            fix="quantize the model with 8-bit activations",
+        )
 
 
 def emit_lookup(

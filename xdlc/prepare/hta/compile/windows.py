@@ -8,6 +8,7 @@ from typing import Any
 from xdlc.errors import ConstraintError
 from xdlc.ir import Op, Tensor
 from xdlc.runtime import args
+from xdlc.runtime.hta.window import MOST_TAPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,16 @@ def windows_of(op: Op, source: Tensor, target: Tensor) -> Windows:
     """Return the windows of a pool.
 
     Raises:
-        ConstraintError: If one lies wholly in the padding.
+        ConstraintError: If one lies wholly in the padding or is too large, or the input is no image.
     """
+    if source.rank != 4 or target.rank != 4:
+        raise ConstraintError(f"has an input {list(source.shape)}, should be of rank 4")
     held = Windows(args.integers(op, "filter_size", 2), args.integers(op, "stride", 2), args.pads(op, 2))
+    if not 0 < held.size[0] * held.size[1] <= MOST_TAPS:
+        raise ConstraintError(
+            f"has windows of {held.size[0]} x {held.size[1]}, the most are {MOST_TAPS} elements",
+            fix="leave the op out of the HTA partition",
+        )
     for axis in (0, 1):
         last = (target.shape[1 + axis] - 1) * held.stride[axis] - held.pads[axis]
         if held.pads[axis] >= held.size[axis] or last >= source.shape[1 + axis]:

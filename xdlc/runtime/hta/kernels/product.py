@@ -12,7 +12,7 @@ from typing import Any
 
 from xdlc.runtime.hta.registry import Run, Step, kernel
 from xdlc.runtime.hta.single import BITS, DROP, check_shifts, kept, numbers
-from xdlc.runtime.hta.stored import bounds, broadcast, count_of, operands, place
+from xdlc.runtime.hta.stored import bounds, broadcast, check_steps, count_of, operands, place
 
 Array = Any  # numpy.ndarray
 MORE = BITS + 2
@@ -38,6 +38,7 @@ def product(step: Step) -> Run:
     else:
         compute = _products
 
+    check_steps(step, target.shape[1] if target.ndim > 2 else 1)
     # Row by row, so that little is held in 64 bits.
     parts = [(slice(None), row) for row in range(target.shape[1])] if target.ndim > 2 else [(...,)]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from xdlc.runtime.hta.registry import Run, Step, kernel
 from xdlc.runtime.hta.single import DROP, check_shifts, kept, numbers
-from xdlc.runtime.hta.stored import bounds, count_of, is_unsigned, place, places
+from xdlc.runtime.hta.stored import bounds, check_steps, count_of, is_unsigned, place, places
 
 Array = Any  # numpy.ndarray
 _NEIGHBOURS = ((1, 1), (1, 0), (0, 1), (0, 0))
@@ -36,6 +36,7 @@ def resize_linear(step: Step) -> Run:
     down, down_shifts = numbers(step, "row_weights", rows.shape)
     along, along_shifts = numbers(step, "column_weights", columns.shape)
     check_shifts(step, value_shifts, down_shifts, along_shifts)
+    check_steps(step, target.shape[0] * target.shape[1])
     limits = bounds(step)
 
     def part(row: Array, index: int, first: int, second: int) -> Array:

@@ -16,7 +16,7 @@ from typing import Any
 
 from xdlc.runtime.hta.registry import Run, Step, kernel
 from xdlc.runtime.hta.single import kept
-from xdlc.runtime.hta.stored import LARGEST, count_of, is_unsigned
+from xdlc.runtime.hta.stored import LARGEST, check_steps, count_of, is_unsigned
 
 Array = Any  # numpy.ndarray
 _FACTOR = 1 << 32
@@ -39,6 +39,7 @@ def softmax(step: Step) -> Run:
         )
     single = bool(step.number("single", 0, 1))
     count = source.shape[axis]
+    check_steps(step, count)
     if int(table[0]) * count >= LARGEST:
         step.fail("has exponentials whose sums become too large")
     finish = _finish(step, int(table[0]), count)

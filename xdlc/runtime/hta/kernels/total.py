@@ -11,7 +11,7 @@ from typing import Any
 
 from xdlc.runtime.hta.registry import Run, Step, kernel
 from xdlc.runtime.hta.single import kept
-from xdlc.runtime.hta.stored import LARGEST, bounds, count_of, is_unsigned, place
+from xdlc.runtime.hta.stored import LARGEST, bounds, check_steps, count_of, is_unsigned, place
 
 Array = Any  # numpy.ndarray
 
@@ -46,6 +46,7 @@ def _in_rows(step: Step, axes: tuple[int, ...], limits: Array) -> Run:
     count = source.size // max(target.size, 1)
     if max(int(values.max()), -int(values.min())) * count >= LARGEST:
         step.fail("has values whose sums become too large")
+    check_steps(step, count)
     lanes = step.number("lanes", 1, 4, default=1)
     if lanes not in (1, 4):
         step.fail(f"adds in {lanes} lanes, known are 1 and 4")

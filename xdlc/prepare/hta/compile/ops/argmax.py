@@ -13,4 +13,4 @@ from xdlc.runtime import args
 def argmax(op: Op, builder: PlanBuilder) -> None:
     """Emit a search: stored integers grow as the numbers do."""
     source = activation(op, 0)
-    builder.emit("argmax", op, [source], [op.outputs[0]], axis=args.axis(op, source.rank))
+    builder.emit("argmax", op, [source], [args.result(op)], axis=args.axis(op, source.rank))

@@ -6,7 +6,7 @@ from xdlc.errors import ConstraintError
 from xdlc.ir import Op
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.registry import compiler
-from xdlc.prepare.hta.compile.tables import activation
+from xdlc.runtime import args
 
 
 @compiler("Cast")
@@ -16,7 +16,7 @@ def cast(op: Op, builder: PlanBuilder) -> None:
     Raises:
         ConstraintError: If numbers are quantized or cast from float.
     """
-    source, target = activation(op, 0), op.outputs[0]
+    source, target = args.operand(op, 0), args.result(op)
     if not source.dtype.is_integer or target.dtype.is_fixed:
         raise ConstraintError(
             f"casts {source.dtype} to {target.dtype}", fix="leave the op out of the HTA partition"

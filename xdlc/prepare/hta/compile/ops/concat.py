@@ -8,13 +8,13 @@ from xdlc.errors import ConstraintError
 from xdlc.ir import Op
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.registry import compiler
-from xdlc.prepare.hta.compile.tables import activation, requantized
+from xdlc.prepare.hta.compile.tables import activation, requantized, result
 
 
 @compiler("Concat")
 def concat(op: Op, builder: PlanBuilder) -> None:
     """Emit a join."""
-    target = op.outputs[0]
+    target = result(op)
     parts = [activation(op, index) for index in range(len(op.inputs))]
     if not parts:
         raise ConstraintError("has no inputs", fix="make the model again")

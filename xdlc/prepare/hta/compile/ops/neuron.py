@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdlc.ir import Op
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.registry import compiler
-from xdlc.prepare.hta.compile.tables import activation, emit_lookup, filled, stored_integers
+from xdlc.prepare.hta.compile.tables import activation, emit_lookup, filled, result, stored_integers
 from xdlc.runtime import fused
 
 
@@ -22,7 +22,7 @@ from xdlc.runtime import fused
 )
 def neuron(op: Op, builder: PlanBuilder) -> None:
     """Emit a look-up; nothing for a gate that only its product reads, which the host does not round."""
-    source, target = activation(op, 0), op.outputs[0]
+    source, target = activation(op, 0), result(op)
     if _is_folded(op, builder):
         return
     builder.buffer(source), builder.buffer(target)

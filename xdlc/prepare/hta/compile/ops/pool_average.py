@@ -6,14 +6,14 @@ from xdlc.ir import Op
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.means import emit_whole_image, emit_windows
 from xdlc.prepare.hta.compile.registry import compiler
-from xdlc.prepare.hta.compile.tables import activation
+from xdlc.prepare.hta.compile.tables import activation, result
 from xdlc.prepare.hta.compile.windows import windows_of
 
 
 @compiler("PoolAvg2d")
 def pool_average(op: Op, builder: PlanBuilder) -> None:
     """Emit sums and the bounds between which they are placed."""
-    source, target = activation(op, 0), op.outputs[0]
+    source, target = activation(op, 0), result(op)
     windows = windows_of(op, source, target)
     builder.buffer(source), builder.buffer(target)
     if windows.covers(source, target):

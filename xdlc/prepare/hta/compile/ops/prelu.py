@@ -6,13 +6,13 @@ from xdlc.errors import ConstraintError
 from xdlc.ir import Op
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.registry import compiler
-from xdlc.prepare.hta.compile.tables import LARGEST_TABLE, activation, emit_lookup, with_static
+from xdlc.prepare.hta.compile.tables import LARGEST_TABLE, activation, emit_lookup, result, with_static
 
 
 @compiler("Prelu")
 def prelu(op: Op, builder: PlanBuilder) -> None:
     """Emit a look-up that takes the row of the slope."""
-    source, slope, target = activation(op, 0), activation(op, 1), op.outputs[0]
+    source, slope, target = activation(op, 0), activation(op, 1), result(op)
     if not slope.is_static:
         raise ConstraintError("has slopes that are no constant", fix="leave the op out of the HTA partition")
     builder.buffer(source), builder.buffer(target)

@@ -13,7 +13,14 @@ from xdlc.prepare.hta.compile.bounds import bounds, quantized, real, real_number
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.registry import compiler
 from xdlc.prepare.hta.compile.singles import REACH, singles
-from xdlc.prepare.hta.compile.tables import activation, emit_lookup, filled, stored_integers, with_static
+from xdlc.prepare.hta.compile.tables import (
+    activation,
+    emit_lookup,
+    filled,
+    result,
+    stored_integers,
+    with_static,
+)
 from xdlc.runtime import fused
 from xdlc.runtime.hta.kernels.product import MORE
 from xdlc.runtime.hta.single import DROP, LARGEST_SHIFT
@@ -41,7 +48,7 @@ def look_up(op: Op, builder: PlanBuilder) -> bool:
         Whether there is one: operands of 16 bits have too large a table, unless one of them is static and
         has few values.
     """
-    first, second, target = activation(op, 0), activation(op, 1), op.outputs[0]
+    first, second, target = activation(op, 0), activation(op, 1), result(op)
     builder.buffer(target)
     if first is second:
         _function(op, builder, first, [op])
@@ -99,7 +106,7 @@ def _function(op: Op, builder: PlanBuilder, source: Tensor, ops: list[Op]) -> No
     builder.buffer(source)
     known = {source.name: source}
     renamed = [step.twin(lambda tensor: known.setdefault(tensor.name, tensor)) for step in ops]
-    target = op.outputs[0]
+    target = result(op)
     table = filled(builder, renamed, {source: stored_integers(source)}, renamed[-1].outputs[0])
     emit_lookup(builder, op, source, target, table[None])
 
@@ -107,7 +114,7 @@ def _function(op: Op, builder: PlanBuilder, source: Tensor, ops: list[Op]) -> No
 def _pair(op: Op, builder: PlanBuilder, first: Tensor, second: Tensor) -> None:
     import numpy as np
 
-    target = op.outputs[0]
+    target = result(op)
     builder.buffer(first), builder.buffer(second)
     columns = stored_integers(second)
     rows = np.repeat(stored_integers(first), columns.size)
@@ -118,7 +125,7 @@ def _pair(op: Op, builder: PlanBuilder, first: Tensor, second: Tensor) -> None:
 
 def _compute(op: Op, builder: PlanBuilder) -> None:
     """Emit arithmetic in single precision."""
-    first, second, target = activation(op, 0), activation(op, 1), op.outputs[0]
+    first, second, target = activation(op, 0), activation(op, 1), result(op)
     multiplies = _multiplies(op)
     constants, units = static_operands(first, second), []
     for name, tensor in (("first", first), ("second", second)):

@@ -9,14 +9,14 @@ from xdlc.prepare.hta.compile.bounds import bounds, encoding_of, exact
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.means import emit_sums, emit_whole_image
 from xdlc.prepare.hta.compile.registry import compiler
-from xdlc.prepare.hta.compile.tables import activation
+from xdlc.prepare.hta.compile.tables import activation, result
 from xdlc.runtime import args
 
 
 @compiler("ReduceMean")
 def reduce_mean(op: Op, builder: PlanBuilder) -> None:
     """Emit sums and the bounds between which they are placed."""
-    source, target = activation(op, 0), op.outputs[0]
+    source, target = activation(op, 0), result(op)
     axes, keep = sorted(args.axes(op, source.rank)), bool(op.param("keep_dims", False))
     builder.buffer(source), builder.buffer(target)
     if keep and source.rank == 4 and axes == [1, 2]:

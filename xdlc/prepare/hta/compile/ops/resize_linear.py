@@ -10,7 +10,7 @@ from xdlc.prepare.hta.compile.bounds import bounds, quantized, real, real_number
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.registry import compiler
 from xdlc.prepare.hta.compile.singles import REACH, singles
-from xdlc.prepare.hta.compile.tables import activation
+from xdlc.prepare.hta.compile.tables import activation, result
 from xdlc.runtime.hta.single import DROP, LARGEST_SHIFT
 from xdlc.runtime.ops.resize import corners_of
 
@@ -24,8 +24,8 @@ def resize_linear(op: Op, builder: PlanBuilder) -> None:
     Raises:
         ConstraintError: If the input is no image, or shall be smoothed.
     """
-    source, target = activation(op, 0), op.outputs[0]
-    if source.rank != 4:
+    source, target = activation(op, 0), result(op)
+    if source.rank != 4 or target.rank != 4:
         raise ConstraintError(f"has an input {list(source.shape)}, should be of rank 4")
     if op.param("antialias", False):
         raise ConstraintError("shall be smoothed", fix="leave the op out of the HTA partition")

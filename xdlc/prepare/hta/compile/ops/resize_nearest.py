@@ -10,7 +10,7 @@ from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.dtype import FLOAT32
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.registry import compiler
-from xdlc.prepare.hta.compile.tables import activation, emit_requantized
+from xdlc.prepare.hta.compile.tables import activation, emit_requantized, result
 
 Array = Any  # numpy.ndarray
 
@@ -24,8 +24,8 @@ def resize_nearest(op: Op, builder: PlanBuilder) -> None:
     """
     import numpy as np
 
-    source, target = activation(op, 0), op.outputs[0]
-    if source.rank != 4:
+    source, target = activation(op, 0), result(op)
+    if source.rank != 4 or target.rank != 4:
         raise ConstraintError(f"has an input {list(source.shape)}, should be of rank 4")
     rows = _taken(op, source, target, 1)
     columns = _taken(op, source, target, 2)

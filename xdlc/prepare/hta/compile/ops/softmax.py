@@ -12,10 +12,11 @@ from typing import Any
 
 from xdlc.errors import ConstraintError
 from xdlc.ir import Op, Tensor
+from xdlc.ir.dtype import FLOAT32
 from xdlc.prepare.hta.compile.bounds import encoding_of
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.registry import compiler
-from xdlc.prepare.hta.compile.tables import activation
+from xdlc.prepare.hta.compile.tables import activation, result
 from xdlc.runtime import args
 
 Array = Any  # numpy.ndarray
@@ -30,13 +31,14 @@ def softmax(op: Op, builder: PlanBuilder) -> None:
     Raises:
         ConstraintError: If the result's scale is far from that of probabilities.
     """
-    source, target = activation(op, 0), op.outputs[0]
+    source, target = activation(op, 0), args.result(op)
     builder.buffer(source), builder.buffer(target)
     axis, beta = args.axis(op, source.rank, default=source.rank - 1), float(op.param("beta", 1.0))
-    if not target.dtype.is_fixed:
+    if target.dtype is FLOAT32:
         table = _exponentials(source, beta, min(_BITS - source.shape[axis].bit_length(), 48))
         builder.emit("softmax", op, [source], [target], {"exponentials": table}, axis=axis, single=0)
         return
+    result(op)
     single = beta == 1.0 and source.dtype.bits == target.dtype.bits == 8
     factor, shift = _factor(target, single=single)
     width = _BITS - max(source.shape[axis].bit_length() + shift, factor.bit_length())
