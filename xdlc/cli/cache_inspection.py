@@ -9,7 +9,7 @@ from typing import Any
 from xdlc.container import cache_facts
 from xdlc.container.cache_entry import CachedGraph, CachedTensor, read_entry
 from xdlc.container.cache_facts import CacheFacts
-from xdlc.container.caches import SHARED, Cache, caches
+from xdlc.container.caches import Cache, caches, shared_weights
 from xdlc.errors import ConstraintError, ContainerError
 from xdlc.ir import Model
 from xdlc.targets import Soc
@@ -31,14 +31,16 @@ def cache_records(model: Model) -> list[dict[str, Any]]:
 
 def _record(cache: Cache, model: Model, facts: CacheFacts | None, damage: str | None) -> dict[str, Any]:
     parts = cache.name.split(".")
-    shared = _shared_weights(cache.name, model)
+    shared = {name: model.records.get(name) for name in shared_weights(model, cache.name)}
     found: dict[str, Any] = {
         "record": cache.name,
         "soc": parts[2].upper() if len(parts) > 2 else "?",
         "bytes": None if cache.data is None else cache.data.nbytes,
         "described": cache.entry is not None,
         "problem": cache.problem,
-        "shared_weights": shared,
+        "shared_weights": [
+            {"record": name, "bytes": None if data is None else data.nbytes} for name, data in shared.items()
+        ],
     }
     if cache.entry is None:
         return found
@@ -58,18 +60,6 @@ def _record(cache: Cache, model: Model, facts: CacheFacts | None, damage: str | 
         "graphs": [_graph(graph, facts) for graph in entry.graphs],
     }
     return found | ({"notes_damaged": damage} if damage else {})
-
-
-def _shared_weights(name: str, model: Model) -> list[dict[str, Any]]:
-    children = [
-        child
-        for item in model.metadata.get("relations", ())
-        if item.get("parentRecordName") == name
-        for child in item.get("childRecordNames", ())
-        if child.startswith(SHARED)
-    ]
-    held = {child: model.records.get(child) for child in dict.fromkeys(children)}
-    return [{"record": child, "bytes": data.nbytes if data else None} for child, data in held.items()]
 
 
 def _noted(facts: CacheFacts | None) -> dict[str, Any] | None:

@@ -100,6 +100,18 @@ def caches(model: Model) -> list[Cache]:
     return [Cache(name, _soc(name), listed.get(name), model.records.get(name)) for name in names]
 
 
+def shared_weights(model: Model, name: str) -> list[str]:
+    """Return the names of the records with weights that a cache shares with others; they may be missing."""
+    found = [
+        child
+        for item in model.metadata.get("relations", ())
+        if item.get("parentRecordName") == name
+        for child in item.get("childRecordNames", ())
+        if child.startswith(SHARED)
+    ]
+    return list(dict.fromkeys(found))
+
+
 def _soc(name: str) -> str:
     match = NAME.fullmatch(name)
     return match["soc"] if match else ""

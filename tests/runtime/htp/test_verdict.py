@@ -213,6 +213,17 @@ def test_damaged_and_unlisted_records_are_told() -> None:
     assert "not listed" in judged(model, "sm8650").reason
 
 
+def test_weights_that_are_shared_have_to_be_there() -> None:
+    model = quantized()
+    name = put_cache(model, "sm8650")
+    model.metadata["relations"] = [
+        {"parentRecordName": name, "childRecordNames": ["htp.shared.weights.<a>", "other"]}
+    ]
+    assert "record: found no htp.shared.weights.<a> in the file" in judged(model, "sm8650").reason
+    model.records["htp.shared.weights.<a>"] = raw_data(b"w")
+    assert judged(model, "sm8650").usable
+
+
 def test_damaged_facts_are_no_facts_and_told() -> None:
     model = quantized()
     put_cache(model, "sm8650")

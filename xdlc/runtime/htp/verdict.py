@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from xdlc.container.cache_entry import CacheEntry, read_entry
-from xdlc.container.caches import Cache, caches
+from xdlc.container.caches import Cache, caches, shared_weights
 from xdlc.errors import ConstraintError, UsageError, nearest_names
 from xdlc.ir import Model
 from xdlc.runtime.htp import device_rules
@@ -100,9 +100,19 @@ def table(
             )
     version = read_version(sdk) if sdk is not None else installed_sdk()
     fresh = Freshness(model, outputs)
-    return [
-        verdict for cache in caches(model) for verdict in _of_cache(cache, devices, modes, version, fresh)
-    ]
+    rows = []
+    for cache in caches(model):
+        entry = read_entry(cache.entry)
+        made_for = soc_of(cache, entry)
+        common = list(_of_record(model, cache, entry, fresh))
+        for soc in devices:
+            for mode in modes:
+                found = [*_of_mode(mode), *common]
+                if cache.entry is not None:
+                    found += device_rules.judge(entry, made_for, soc, version, strict=mode == STRICT)
+                    found += fresh.judge_precision(made_for, soc)
+                rows.append(_verdict(cache.name, soc.name, mode, found))
+    return rows
 
 
 def lacking(rows: Sequence[Verdict], devices: Sequence[Soc]) -> list[ConstraintError]:
@@ -121,35 +131,32 @@ def lacking(rows: Sequence[Verdict], devices: Sequence[Soc]) -> list[ConstraintE
     return problems
 
 
-def _of_cache(
-    cache: Cache,
-    devices: Sequence[Soc],
-    modes: Sequence[str],
-    sdk: tuple[int, ...] | None,
-    fresh: Freshness,
-) -> Iterator[Verdict]:
-    entry = read_entry(cache.entry)
-    common: list[Finding | Unjudged] = []
+def _of_record(
+    model: Model, cache: Cache, entry: CacheEntry, fresh: Freshness
+) -> Iterator[Finding | Unjudged]:
+    """Yield what is to say about a cache on any device."""
     if cache.problem:
-        common.append(Finding("record", cache.problem, "a whole record that cacheList describes"))
+        yield Finding("record", cache.problem, "a whole record that cacheList describes")
+    gone = [name for name in shared_weights(model, cache.name) if name not in model.records]
+    if gone:
+        yield Finding("record", f"no {', '.join(gone)} in the file", "all weights that it shares")
     if cache.entry is not None:
-        common += fresh.judge(cache.name, entry)
-    made_for = soc_of(cache, entry)
-    for soc in devices:
-        for mode in modes:
-            found = list(common)
-            if mode == ALWAYS_NEW:
-                found.insert(0, Finding("mode", "a stored record", f"none: {ALWAYS_NEW} takes no record"))
-            if cache.entry is not None:
-                found += device_rules.judge(entry, made_for, soc, sdk, strict=mode == STRICT)
-                found += fresh.judge_precision(made_for, soc)
-            yield Verdict(
-                cache.name,
-                soc.name,
-                mode,
-                tuple(finding for finding in found if isinstance(finding, Finding)),
-                tuple(finding for finding in found if isinstance(finding, Unjudged)),
-            )
+        yield from fresh.judge(cache.name, entry)
+
+
+def _of_mode(mode: str) -> Iterator[Finding]:
+    if mode == ALWAYS_NEW:
+        yield Finding("mode", "a stored record", f"none: {ALWAYS_NEW} takes no record")
+
+
+def _verdict(record: str, device: str, mode: str, found: Sequence[Finding | Unjudged]) -> Verdict:
+    return Verdict(
+        record,
+        device,
+        mode,
+        tuple(finding for finding in found if isinstance(finding, Finding)),
+        tuple(finding for finding in found if isinstance(finding, Unjudged)),
+    )
 
 
 def soc_of(cache: Cache, entry: CacheEntry) -> Soc | None:
