@@ -91,6 +91,40 @@ def load(path: PathLike) -> Model:
     return load_container(path)
 
 
+def save(
+    model: Model, path: PathLike, version: str = "4.1", tell: Callable[[str], None] | None = None
+) -> None:
+    """Write a model as a DLC; an existing file is replaced in one step.
+
+    Args:
+        model: The model.
+        path: The file.
+        version: ``4.1``; ``4.0`` for one that more viewers read, up to 2 GiB; ``3`` or ``3.0`` for layers of
+            SNPE 1, into which QNN operations are translated.
+        tell: Called with each note on what was done: a line of text.
+
+    Raises:
+        UsageError: If the version is another.
+        UnsupportedOp: If format 3 has no form for something; all of it is listed.
+        ContainerError: If something of the model has no form in a DLC of this version.
+        StorageError: If the file cannot be written; an existing file is left as it was.
+    """
+    from xdlc.container.storage import LAYERS
+    from xdlc.converter.snpe import foreign, has_layers, to_layers
+
+    written = model
+    if version in LAYERS and not has_layers(model):
+        written = to_layers(model)
+        unknown = foreign(written)
+        if unknown and tell is not None:
+            types = ", ".join(sorted({op.type for op in unknown}))
+            tell(
+                f"{len(unknown)} of {len(written.main)} layers are none of SNPE 1 and only xdlc reads them: "
+                f"no file of SNPE 1 is known that shows its layer for {types}"
+            )
+    written.save(path, version=version)
+
+
 def quantize(
     model: Model | PathLike, samples: Iterable[Mapping[str, Array] | Array] | PathLike, **options: Any
 ) -> Model:

@@ -70,17 +70,18 @@ def test_convert_flags_reach_the_converter(models: Any) -> None:
     assert xdlc.load(models.folder / "model.dlc").main.outputs[0].shape == (3, 4)
 
 
-def test_both_formats_are_written(models: Any, listing: Path) -> None:
+def test_all_formats_are_written(models: Any, listing: Path) -> None:
     source = models.save(models.cnn(), "net.onnx")
-    for version in ("4.1", "4.0"):
+    for version in ("4.1", "4.0", "3.0"):
         target = models.folder / f"{version}.dlc"
-        invoke(onnx_to_dlc, "-i", source, "-o", target, "--dlc_version", version)
+        made = invoke(onnx_to_dlc, "-i", source, "-o", target, "--dlc_version", version)
         assert xdlc.container.describe(target).version == version
+        assert ("only xdlc reads them" in made.stderr) is (version == "3.0")
         words = ["--input_list", listing, "--output_dlc", target, "--dlc_version", version]
         invoke(quant, "--input_dlc", target, *words)
         assert xdlc.container.describe(target).version == version
-    result = invoke(onnx_to_dlc, "-i", source, "--dlc_version", "3.0", code=2)
-    assert "'4.1', '4.0'" in result.stderr
+    result = invoke(onnx_to_dlc, "-i", source, "--dlc_version", "2.0", code=2)
+    assert "'4.1', '4.0', '3'" in result.stderr
 
 
 def test_conversion_is_reproducible(models: Any) -> None:

@@ -345,8 +345,9 @@ INPUT_FILE = FilePath(dir_okay=False, path_type=Path)
 OUTPUT_FILE = FilePath(path_type=Path)
 DLC_VERSION = click.option(
     "--dlc_version",
-    type=click.Choice(["4.1", "4.0"]),
+    type=click.Choice(["4.1", "4.0", "3", "3.0"]),
     default="4.1",
     show_default=True,
-    help="Format of the result. 4.0 keeps the data inside the index, as Netron can show it; up to 2 GiB.",
+    help="Format of the result. 4.0 keeps the data inside the index, as Netron can show it; up to 2 GiB."
+    " 3 is that of SNPE 1, for layers, with their HTA sections in its own records.",
 )

@@ -102,7 +102,7 @@ def main(
         raise click.UsageError("--target and --report go with --dry_run.")
     target = common.check_target(target or common.derived_path(source, ".dlc"), keep=source)
     model = api.convert(source, **options)
-    model.save(target, version=dlc_version)
+    api.save(model, target, dlc_version, tell=common.notice)
     for line in (*contract(model), *inserted(model), *host_only(model)):
         click.echo(line)
     click.echo(f"written: {target}")

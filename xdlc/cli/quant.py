@@ -40,10 +40,12 @@ def main(
 
     Runs it on calibration samples, chooses encodings, and stores weights as integers.
     """
+    from xdlc import api
+
     target = common.check_target(target_dlc or common.derived_path(source, "_quantized.dlc"))
     request = quant_flow.Request(
         source, input_list, native, report, report_list, export_encodings, encoding_version
     )
     made = quant_flow.quantized(request, flags)
-    made.model.save(target, version=dlc_version)
+    api.save(made.model, target, dlc_version, tell=common.notice)
     quant_flow.finish(request, made, target)

@@ -83,6 +83,8 @@ def main(
             raise click.UsageError(f"{flag} goes with --enable_{'hta' if 'hta' in flag else 'htp'}.")
     if enable_htp and not socs:
         raise click.UsageError("--enable_htp needs --htp_socs, like sm8550,sm8650.")
+    if enable_htp and dlc_version.startswith("3"):
+        raise click.UsageError("--enable_htp makes caches, which format 3 has no place for.")
     if partitions is not None:
         parse_ranges(partitions)  # before the long work
     target = common.check_target(target_dlc or common.derived_path(source, "_quantized.dlc"))
@@ -108,7 +110,7 @@ def main(
         model = sections.model
         problems += sections.problems
         lines += _section_lines(sections)
-    model.save(target, version=dlc_version)
+    api.save(model, target, dlc_version, tell=common.notice)
     quant_flow.finish(request, quant_flow.Quantized(model, tuple(lines)), target)
     raise_all(problems)
 

@@ -106,25 +106,29 @@ class Layer:
         given = self.outputs if outputs is None else outputs
         fixed = {tensor.dtype.is_fixed for tensor in (*inputs, *given) if tensor is not None}
         if len(fixed) < 2 or type in TYPE_CHANGING:
-            self._append(type, inputs, given, params)
+            self.append(type, inputs, given, params)
             return
         results = [self._float_twin(tensor) if tensor.dtype.is_fixed else tensor for tensor in given]
-        self._append(type, [self._real(tensor) for tensor in inputs], results, params)
+        self.append(type, [self._real(tensor) for tensor in inputs], results, params)
         for result, tensor in zip(results, given, strict=True):
             if result is not tensor:
-                self._append("Quantize", [result], [tensor], why="a quantized layer that reads real numbers")
+                self.append("Quantize", [result], [tensor], why="a quantized layer that reads real numbers")
 
-    def _append(
+    def append(
         self,
         type: str,
         inputs: Sequence[Tensor | None],
         outputs: Sequence[Tensor],
         params: Mapping[str, Param] | None = None,
         why: str | None = None,
+        package: str = ir.NATIVE_PACKAGE,
     ) -> None:
-        origin = Origin((self.op.name,), why)
+        """Append one op as it is given; its origin is that of the layer, or the layer itself."""
+        origin = Origin(self.op.origin.nodes or (self.op.name,), why)
         name = self.op.name
-        self.graph.append(ir.make_op(self.graph, type, inputs, outputs, params, name=name, origin=origin))
+        self.graph.append(
+            ir.make_op(self.graph, type, inputs, outputs, params, name=name, package=package, origin=origin)
+        )
 
     def _float_twin(self, tensor: Tensor) -> Tensor:
         name = self.graph.unique_name(f"{tensor.name}_float")
@@ -138,7 +142,7 @@ class Layer:
                 tensor.name, tensor.shape, ir.dtype.FLOAT32, data=real_data(tensor), role=tensor.role
             )
         twin = self._float_twin(tensor)
-        self._append("Dequantize", [tensor], [twin], why="a layer of real numbers after a quantized one")
+        self.append("Dequantize", [tensor], [twin], why="a layer of real numbers after a quantized one")
         return twin
 
     def problem(self, text: str, fix: str | None = None) -> UnsupportedOp:

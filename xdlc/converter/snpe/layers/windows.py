@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdlc import ir
 from xdlc.converter.snpe.registry import Layer, layer
+from xdlc.converter.snpe.statics import as_signed, product_scales, stored_bias
 from xdlc.ir import Param, Tensor
 
 # Strategies whose padding attributes say what lies in front of the image: none, the smaller half of
@@ -48,7 +49,13 @@ def _weights(node: Layer) -> Tensor:
         raise node.problem("pads with something else than zeros")
     if weight.rank != 4:
         raise node.problem(f"has weights of shape {list(weight.shape)} instead of rank 4")
-    return weight
+    return as_signed(weight)
+
+
+def _bias(node: Layer, weight: Tensor) -> Tensor | None:
+    """Return the bias; one of real numbers in a quantized layer gets the steps of the layer's sums."""
+    bias = node.weights.get("bias")
+    return None if bias is None else stored_bias(bias, product_scales(node.source, weight))
 
 
 @layer("Convolutional")
@@ -66,7 +73,7 @@ def convolutional(node: Layer) -> None:
     depthwise = groups > 1 and groups == source.shape[-1] and weight.shape[2] == 1
     if not depthwise:
         params["group"] = ir.u32(groups)
-    inputs = [source, weight, node.weights.get("bias")]
+    inputs = [source, weight, _bias(node, weight)]
     node.emit("DepthWiseConv2d" if depthwise else "Conv2d", inputs, params)
 
 
@@ -92,7 +99,7 @@ def deconvolution(node: Layer) -> None:
         "group": ir.u32(int(node.attr("groups", 1))),
         "output_padding": ir.u32s(more),
     }
-    node.emit("TransposeConv2d", [source, weight, node.weights.get("bias")], params)
+    node.emit("TransposeConv2d", [source, weight, _bias(node, weight)], params)
 
 
 @layer("Pooling")

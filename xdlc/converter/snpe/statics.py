@@ -1,0 +1,131 @@
+"""Static tensors as weights of layers, which hold float32 or 8 unsigned bits, and back.
+
+Nothing is rounded: what has no exact form is refused.
+"""
+
+from __future__ import annotations
+
+from xdlc.ir import AxisScaleOffset, Encoding, ScaleOffset, Tensor, static
+from xdlc.ir.data import Array
+from xdlc.ir.dtype import FLOAT32, SFIXED8, SFIXED32, UFIXED8
+from xdlc.ir.stored import unpacked
+from xdlc.ir.tensor import Role
+
+HALF = 128  # between a signed byte and the unsigned one that stands for it
+_BYTES = ("ufixed8", "sfixed8", "sfixed4", "ufixed4")
+
+
+def as_bytes(tensor: Tensor, name: str) -> Tensor | None:
+    """Return a fixed-point tensor of up to 8 bits as one of 8 unsigned bits; None for any other.
+
+    The numbers it stands for stay the same, exactly.
+
+    Args:
+        tensor: A static tensor.
+        name: Name of the result.
+    """
+    import numpy
+
+    encoding = tensor.encoding
+    if tensor.dtype.name not in _BYTES or not isinstance(encoding, ScaleOffset | AxisScaleOffset):
+        return None
+    shift = HALF if tensor.dtype.is_signed else 0
+    data = unpacked(tensor)
+    if shift:
+        data = data.transform(_raised, dtype=numpy.uint8)
+    return Tensor(name, tensor.shape, UFIXED8, shifted(encoding, -shift), data, Role.STATIC)
+
+
+def _raised(stored: Array) -> Array:
+    import numpy
+
+    return (stored.view(numpy.uint8) ^ HALF).astype(numpy.uint8)
+
+
+def shifted(encoding: Encoding, by: int) -> Encoding:
+    """Return an encoding with offsets moved, and no word on used bits."""
+    if isinstance(encoding, ScaleOffset):
+        return ScaleOffset(encoding.scale, encoding.offset + by)
+    assert isinstance(encoding, AxisScaleOffset)
+    return AxisScaleOffset(
+        encoding.axis, encoding.scales, tuple([offset + by for offset in encoding.offsets])
+    )
+
+
+def as_signed(tensor: Tensor) -> Tensor:
+    """Return weights with one scale a channel and offsets of -128 as signed ones with offsets of 0.
+
+    The numbers are the same; backends want weights with scales per channel so.
+    """
+    import numpy
+
+    encoding = tensor.encoding
+    if (
+        tensor.dtype is not UFIXED8
+        or not isinstance(encoding, AxisScaleOffset)
+        or set(encoding.offsets) != {-HALF}
+        or tensor.data is None
+    ):
+        return tensor
+    data = tensor.data.transform(lambda stored: (stored ^ HALF).view(numpy.int8), dtype=numpy.int8)
+    return Tensor(tensor.name, tensor.shape, SFIXED8, shifted(encoding, HALF), data, Role.STATIC)
+
+
+def product_scales(source: Tensor, weight: Tensor) -> tuple[float, ...] | None:
+    """Return the scales of a quantized layer's sums, one a channel or one for all; None if it has none."""
+    import numpy
+
+    held, encoding = source.encoding, weight.encoding
+    if not isinstance(held, ScaleOffset) or not isinstance(encoding, ScaleOffset | AxisScaleOffset):
+        return None
+    scales = (encoding.scale,) if isinstance(encoding, ScaleOffset) else encoding.scales
+    return tuple((numpy.float32(held.scale) * numpy.asarray(scales, numpy.float32)).tolist())
+
+
+def real_bias(bias: Tensor, scales: tuple[float, ...] | None, name: str) -> Tensor | None:
+    """Return a bias of 32 bits as the real numbers from which ``stored_bias`` makes it again, or None."""
+    import numpy
+
+    encoding = bias.encoding
+    held: tuple[float, ...]
+    offsets: tuple[int, ...]
+    if bias.dtype is not SFIXED32 or scales is None or bias.rank != 1:
+        return None
+    if len(scales) not in (1, bias.shape[0]):
+        return None
+    if isinstance(encoding, ScaleOffset):
+        held, offsets = (encoding.scale,), (encoding.offset,)
+    elif isinstance(encoding, AxisScaleOffset):
+        held, offsets = encoding.scales, encoding.offsets
+    else:
+        return None
+    wide = numpy.asarray(scales, numpy.float64)
+    if any(offsets) or set(held) - set(scales) or not numpy.all(wide > 0):
+        return None
+    if len(held) > 1 and held != scales:
+        return None
+    stored = bias.numpy().astype(numpy.int64)
+    real = (stored * wide).astype(numpy.float32)
+    if not numpy.isfinite(real).all() or (numpy.rint(real / wide) != stored).any():
+        return None
+    return static(name, real)
+
+
+def stored_bias(bias: Tensor, scales: tuple[float, ...] | None) -> Tensor:
+    """Return a bias of real numbers of a quantized layer as integers of 32 bits, in steps of its sums."""
+    import numpy
+
+    if bias.dtype is not FLOAT32 or scales is None or bias.data is None or bias.rank != 1:
+        return bias
+    if len(scales) not in (1, bias.shape[0]) or min(scales) <= 0:
+        return bias
+    limit = float(numpy.iinfo(numpy.int32).max)
+    steps = numpy.asarray(scales, numpy.float64)
+
+    def store(real: Array) -> Array:
+        whole = numpy.rint(numpy.nan_to_num(real.astype(numpy.float64)) / steps)
+        return numpy.clip(whole, -limit, limit).astype(numpy.int32)
+
+    encoding: Encoding = ScaleOffset(scales[0]) if len(scales) == 1 else AxisScaleOffset(0, scales)
+    data = bias.data.transform(store, dtype=numpy.int32)
+    return Tensor(bias.name, bias.shape, SFIXED32, encoding, data, Role.STATIC)
