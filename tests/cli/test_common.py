@@ -128,6 +128,27 @@ def test_progress_draws_after_a_second(monkeypatch: pytest.MonkeyPatch, wait: fl
     assert ("running" in terminal.getvalue()) is drawn
 
 
+def test_outcomes_are_drawn_with_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    collected = {}
+
+    @common.tool("x")
+    def command() -> None:
+        with common.outcomes("compiling", "SoC", 3) as (tell, found):
+            tell("a", "started")
+            tell("b", "started")
+            tell("b", "failed")
+            tell("c", "kept")
+        collected.update(found)
+
+    command.main([], standalone_mode=False)
+    assert collected == {"b": "failed", "c": "kept"}
+    drawn = terminal.getvalue().split("\r")
+    assert any("1/3" in line and "b failed; a under way" in line for line in drawn)
+    assert any("2/3" in line and "c kept; a under way" in line for line in drawn)
+
+
 def test_dims_by_name() -> None:
     @click.command()
     @click.option("-d", "dims", type=(str, str), multiple=True, callback=common.dims_by_name)

@@ -154,22 +154,29 @@ Tell = Callable[[str, str], None]
 def outcomes(title: str, unit: str, total: int) -> Iterator[tuple[Tell, dict[str, str]]]:
     """Give a callback for parts of the work and what becomes of them, and what it was told last of each.
 
-    ``started`` is no outcome yet.  A bar on a terminal shows the number of outcomes and the latest one.
+    ``started`` is no outcome yet.  A bar on a terminal shows the number of outcomes, the latest one, and
+    what is under way.
     """
     found: dict[str, str] = {}
+    running: dict[str, None] = {}
     bar: Any = None
     if not is_quiet() and sys.stderr.isatty():
         from tqdm import tqdm
 
-        bar = tqdm(desc=title, unit=unit, total=total, delay=1, leave=False, file=sys.stderr)
+        bar = tqdm(desc=title, unit=unit, total=total, leave=False, file=sys.stderr)
 
     def tell(part: str, state: str) -> None:
         if state == "started":
-            return
-        found[part] = state
+            running[part] = None
+        else:
+            found[part] = state
+            running.pop(part, None)
         if bar is not None:
-            bar.set_postfix_str(f"{part} {state}", refresh=False)
-            bar.update()
+            latest = [f"{part} {state}"] if state != "started" else []
+            now = [f"{', '.join(running)} under way"] if running else []
+            bar.set_postfix_str("; ".join([*latest, *now]), refresh=False)
+            bar.n = len(found)
+            bar.refresh()
 
     try:
         yield tell, found
