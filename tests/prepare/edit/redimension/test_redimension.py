@@ -171,9 +171,10 @@ def test_features_that_weights_do_not_take_are_refused() -> None:
         ({"x": (8, 8, 4)}, "gives 'x' 3 dimensions, it has 4"),
         ({"x": (1, 0, 8, 4)}, "gives 'x' the shape [1, 0, 8, 4]"),
         ({"x": (1, 2**32, 8, 4)}, "give extents from 1 to"),
+        ({"x": "1,8,8,4"}, "give whole numbers"),
     ],
 )
-def test_wrong_dimensions_are_named(dims: dict[str, Shape], said: str) -> None:
+def test_wrong_dimensions_are_named(dims: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError) as caught:
         edit(cnn(quantized=False), input_dimensions=dims)
     assert said in str(caught.value)
@@ -246,7 +247,6 @@ def numbers(*values: Any, dtype: str = "uint32") -> Tensor:
             [(1, 6, 7)],
         ),
         ("Gather", [(1, 4, 3)], [(1, 1, 3)], {"axis": u32(1)}, (2, 6, 3), [(2, 1, 3)]),
-        ("Resize", [(1, 4, 4, 2)], [(1, 6, 6, 2)], {}, (1, 8, 10, 2), [(1, 12, 15, 2)]),
         ("UnPack", [(2, 3)], [(3,), (3,)], {"axis": u32(0)}, (2, 5), [(5,), (5,)]),
     ],
 )
@@ -371,6 +371,13 @@ def test_a_pool_that_both_go_with_must_look_global() -> None:
     for kind, stride in (("PoolAvg2d", 1), ("PoolMax2d", 4)):
         with pytest.raises(ConstraintError, match="both go with the new extents"):
             edit(pooled(kind, stride, flat=False), input_dimensions={"x": (1, 9, 9, 2)})
+
+
+def test_a_factor_that_nothing_confirms_is_taken_with_a_warning() -> None:
+    model = one_op("Resize", [(1, 4, 4, 2)], [(1, 6, 6, 2)])
+    with pytest.warns(UserWarning, match=r"keep its factors: \[1, 8, 10, 2\] to \[1, 12, 15, 2\]"):
+        edited = edit(model, input_dimensions={"x": (1, 8, 10, 2)})
+    assert edited.main.outputs[0].shape == (1, 12, 15, 2)
 
 
 def test_one_pixel_spread_over_an_image_follows_the_image() -> None:

@@ -34,12 +34,14 @@ class Past:
     Attributes:
         graph: The graph.
         covers: Whether a pool that covered a whole axis still does; otherwise its window stays.
+        notes: What was taken in one of several ways that go with the graph, for the user.
         doubtful: The pools for which that makes a difference, and whether they look like global ones.
     """
 
     def __init__(self, graph: Graph, covers: bool = True) -> None:
         self.graph = graph
         self.covers = covers
+        self.notes: list[str] = []
         self.doubtful: dict[Op, bool] = {}
         self._shapes: dict[Tensor, Shape] = {}
         self._axes: dict[Tensor, tuple[Axis, ...]] = {}

@@ -68,7 +68,14 @@ def _wrong(graphs: Sequence[Graph], dims: Mapping[str, Sequence[int]]) -> list[X
     inputs = {tensor.name: tensor for graph in graphs for tensor in graph.inputs}
     problems: list[XdlcError] = []
     for name, shape in dims.items():
-        if name not in inputs:
+        if not all(isinstance(extent, int) for extent in shape):
+            problems.append(
+                UsageError(
+                    f"input_dimensions gives {name!r} the shape {shape!r}",
+                    fix="give whole numbers, like (1, 224, 224, 3)",
+                )
+            )
+        elif name not in inputs:
             fix = nearest_names(name, inputs) or f"inputs: {', '.join(inputs)}"
             problems.append(UsageError(f"input_dimensions names {name!r}, no input", fix=fix))
         elif len(shape) != inputs[name].rank:
@@ -114,9 +121,7 @@ def _decided(graph: Graph, dims: Mapping[str, Shape]) -> Graph:
     names = ", ".join(op.name for op in covering.doubtful)
     became = "taken as global pools" if chosen is covering else "left with their windows"
     why = "" if both else ", for nothing else goes with what follows"
-    warnings.warn(
-        f"graph {graph.name!r}: {names} covered their input as a whole, and are {became}{why}", stacklevel=5
-    )
+    chosen.notes.append(f"{names} covered their input as a whole, and are {became}{why}")
     return chosen.result()
 
 
@@ -130,6 +135,7 @@ class _Trial:
     Attributes:
         failure: What is wrong; None if nothing is.
         doubtful: The pools for which ``covers`` makes a difference.
+        notes: What the user should know of it.
     """
 
     def __init__(self, graph: Graph, dims: Mapping[str, Shape], *, covers: bool) -> None:
@@ -139,17 +145,19 @@ class _Trial:
         problems = _walk(past, dims)
         if not problems:
             problems = [problem for place, problem in _breaches(self._made).items() if place not in broken]
-        self.doubtful = past.doubtful
+        self.doubtful, self.notes = past.doubtful, past.notes
         self.failure = None if not problems else problems[0] if len(problems) == 1 else ProblemList(problems)
 
     def result(self) -> Graph:
-        """Return the copy.
+        """Return the copy, and warn of what was taken in one of several ways.
 
         Raises:
             XdlcError: What is wrong with it.
         """
         if self.failure is not None:
             raise self.failure
+        for note in self.notes:
+            warnings.warn(f"graph {self._made.name!r}: {note}", stacklevel=6)
         return self._made
 
 

@@ -17,8 +17,20 @@ def resize(op: Op, past: Past) -> list[Shape]:
     shape = [source.shape[0], *wanted[1:-1], source.shape[-1]]
     if len(wanted) != source.rank or source.rank < 3:
         raise Misfit(f"cannot resize {list(before)} to {list(wanted)}")
+    unconfirmed = False
     for axis in range(1, source.rank - 1):
-        shape[axis] = _resized(past, (source.rank, axis), before[axis], source.shape[axis], wanted[axis])
+        place = (source.rank, axis)
+        shape[axis] = _resized(past, place, before[axis], source.shape[axis], wanted[axis])
+        unconfirmed |= shape[axis] not in (
+            wanted[axis],
+            source.shape[axis],
+            *past.known(*place, wanted[axis]),
+        )
+    if unconfirmed:
+        past.notes.append(
+            f"op {op.name!r} ({op.type}) resized {list(before)} to {list(wanted)}, and is taken to keep its "
+            f"factors: {list(source.shape)} to {shape}"
+        )
     return [tuple(shape)]
 
 
