@@ -199,10 +199,16 @@ def test_damaged_notes_on_the_origin(content):
     refused(model)
 
 
+def test_a_section_compiled_for_another_rounding():
+    model = prepared().model.clone()
+    model.metadata["history"] = [{"tool": "xconv-onnx-to-dlc"}]
+    refused(model, "tells of sections that round values otherwise than the model's run does")
+
+
 def test_unknown_origin_of_a_section():
     model = prepared().model.clone()
     model.records[OWN_FACTS] = ArrayData(
-        np.frombuffer(json.dumps({"version": 1, "sections": {}}).encode(), np.uint8)
+        np.frombuffer(json.dumps({"version": 1, "sections": {}, "stated": False}).encode(), np.uint8)
     )
     refused(model, "compiled from other")
 

@@ -123,13 +123,16 @@ def _check_cover(sections: Sequence[Section], ids: Mapping[Op, int], where: str,
         refuse(f"covers layers up to {following - 1}, the model has layers up to {end}", where)
 
 
-def check_prints(records: Mapping[str, TensorData], name: str, parts: Sequence[tuple[Placed, Part]]) -> None:
+def check_prints(
+    records: Mapping[str, TensorData], name: str, parts: Sequence[tuple[Placed, Part]], *, stated: bool
+) -> None:
     """Check that sections were compiled from the ops, weights and encodings that the model has now.
 
     Args:
         records: Records of the model; without one that tells this, nothing is known.
         name: Name of the AIP record.
         parts: The compiled sections.
+        stated: Whether the model's run rounds every value to its encoding.
 
     Raises:
         ContainerError: If one was compiled from something else, or the record is damaged.
@@ -144,6 +147,8 @@ def check_prints(records: Mapping[str, TensorData], name: str, parts: Sequence[t
     prints = facts.get("sections") if isinstance(facts, dict) else None
     if not isinstance(prints, dict) or facts.get("version") != FACTS_VERSION:
         refuse(f"is no list of sections of version {FACTS_VERSION}", where)
+    if parts and facts.get("stated") is not stated:
+        refuse("tells of sections that round values otherwise than the model's run does", where)
     for one, part in parts:
         known = prints.get(str(one.section.first))
         if known != fingerprint(part.graph):

@@ -67,9 +67,10 @@ class SectionSession:
         held = model.records if records is None else records
         name, record = find_record(held)
         sections = placed(model, name, record)
-        parts = parts_of(self.graph, [one.ops for one in sections], stated=came_quantized(model))
+        stated = came_quantized(model)
+        parts = parts_of(self.graph, [one.ops for one in sections], stated=stated)
         pairs = list(zip(sections, parts, strict=True))
-        check_prints(held, name, [(one, part) for one, part in pairs if one.is_compiled])
+        check_prints(held, name, [(one, part) for one, part in pairs if one.is_compiled], stated=stated)
         self.notices = _notices(sections)
         self._sections = sections
         self._outputs = [*self.graph.outputs, *_extra(self.graph, parts, outputs)]

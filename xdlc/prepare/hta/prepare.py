@@ -80,7 +80,7 @@ def prepare(
         return PreparedHta(clean, (), tuple(problems), job.rejected)
     record = record_of(job.sections)
     clean.records[OWN_RECORD] = _data(write_aip(record))
-    clean.records[OWN_FACTS] = _data(facts_of(job.compiled))
+    clean.records[OWN_FACTS] = _data(facts_of(job.compiled, stated=job.stated))
     return PreparedHta(clean, record.sections, (), job.rejected)
 
 

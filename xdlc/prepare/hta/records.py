@@ -61,14 +61,15 @@ def record_of(sections: Sequence[Section]) -> AipRecord:
     return AipRecord(RECORD_VERSION, f"{VERSION}.0", OWN_FLAVOUR, tuple(sections))
 
 
-def facts_of(parts: Mapping[int, Part]) -> bytes:
+def facts_of(parts: Mapping[int, Part], *, stated: bool) -> bytes:
     """Return the record that tells what HTA sections were compiled from.
 
     Args:
         parts: The sections on HTA by their first layer.
+        stated: Whether they round every value to its encoding.
     """
     prints = {str(first): fingerprint(part.graph) for first, part in parts.items()}
-    content = {"version": FACTS_VERSION, "sections": prints}
+    content = {"version": FACTS_VERSION, "sections": prints, "stated": stated}
     return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 
