@@ -59,6 +59,16 @@ def test_model_without_caches_has_none_to_use(tmp_path: Path) -> None:
     assert "there is no cache to use on sm8650" in shown
 
 
+def test_float_model_has_to_be_quantized_for_a_soc_without_fp16(tmp_path: Path) -> None:
+    model = cnn(quantized=False)
+    put_cache(model, "sm8550", vtcm_mb=2)
+    model.save(tmp_path / "f.dlc")
+    code, shown = tool("--input_dlc", tmp_path / "f.dlc", "--check", "sxr1230p", "--sdk", "2.51")
+    assert code == 5
+    assert "fp16: 5 op(s) in floating point, accepted: none: sxr1230p has no FP16" in shown
+    assert "quantize the model first: 5 op(s) are in floating point" in shown
+
+
 def test_python_has_the_verb(dlc: Path) -> None:
     found = xdlc.verdicts(dlc, "sm8450", mode="strict", sdk="2.51")
     assert [verdict.usable for verdict in found] == [True, False]

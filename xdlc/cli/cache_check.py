@@ -80,7 +80,8 @@ def show(
     from xdlc.runtime.htp.verdict import device_soc, lacking, table
 
     devices = list(dict.fromkeys(map(device_soc, check)))
-    rows = table(api.load(source), devices, outputs=outputs or None, modes=[mode or "permissive"], sdk=sdk)
+    model = api.load(source)
+    rows = table(model, devices, outputs=outputs or None, modes=[mode or "permissive"], sdk=sdk)
     for line in table_lines({"verdicts": [row.words() for row in rows], "without_htp": []}):
         click.echo(line)
-    raise_all(lacking(rows, devices), where=str(source))
+    raise_all(lacking(model, rows, devices), where=str(source))

@@ -63,11 +63,9 @@ class Freshness:
         """Yield a finding if the main graph computes floats, which the device does not."""
         if self._main is None or device.fp16 or (made_for is not None and not made_for.fp16):
             return
-        floats = [op for op in self._main.ops if _is_float(op.outputs) and _is_float(op.inputs)]
-        if floats:
-            yield Finding(
-                "fp16", f"{len(floats)} op(s) in floating point", f"none: {device.name} has no FP16"
-            )
+        count = float_ops(self._main)
+        if count:
+            yield Finding("fp16", f"{count} op(s) in floating point", f"none: {device.name} has no FP16")
 
     def _outputs(self, entry: CacheEntry, facts: CacheFacts | None) -> Iterator[Finding]:
         if self._asked is None:
@@ -216,6 +214,11 @@ def _asked(main: Graph | None, outputs: Iterable[str] | None) -> tuple[str, ...]
                 f"graph {main.name!r} has no tensor {name!r}", fix=nearest_names(name, main.tensors) or None
             )
     return asked
+
+
+def float_ops(graph: Graph) -> int:
+    """Return how many ops compute with floats, and do not just convert from or to them."""
+    return sum(_is_float(op.outputs) and _is_float(op.inputs) for op in graph.ops)
 
 
 def _is_float(tensors: Sequence[Tensor | None]) -> bool:

@@ -17,7 +17,7 @@ from xdlc.container.caches import Cache, caches, shared_weights
 from xdlc.errors import ConstraintError, UsageError, nearest_names
 from xdlc.ir import Model
 from xdlc.runtime.htp import device_rules
-from xdlc.runtime.htp.freshness import Freshness
+from xdlc.runtime.htp.freshness import Freshness, float_ops
 from xdlc.runtime.htp.installed import installed_sdk, read_version
 from xdlc.runtime.htp.rules import Finding, Unjudged
 from xdlc.targets import Soc, all_socs, find_soc
@@ -115,19 +115,19 @@ def table(
     return rows
 
 
-def lacking(rows: Sequence[Verdict], devices: Sequence[Soc]) -> list[ConstraintError]:
+def lacking(model: Model, rows: Sequence[Verdict], devices: Sequence[Soc]) -> list[ConstraintError]:
     """Return a problem for each device that no record is usable on."""
     problems = []
     for device in devices:
         own = [row for row in rows if row.device == device.name]
-        if not any(row.usable for row in own):
-            problem = f"none of {len(own)} cache(s) is usable" if own else "there is no cache to use"
-            problems.append(
-                ConstraintError(
-                    f"{problem} on {device.name}",
-                    fix=f"prepare the model for it: xdlc-graph-prepare --htp_socs {device.name}",
-                )
-            )
+        if any(row.usable for row in own):
+            continue
+        problem = f"none of {len(own)} cache(s) is usable" if own else "there is no cache to use"
+        fix = f"prepare the model for it: xdlc-graph-prepare --htp_socs {device.name}"
+        floats = 0 if device.fp16 else sum(map(float_ops, model.graphs.values()))
+        if floats:
+            fix = f"quantize the model first: {floats} op(s) are in floating point, {device.name} has no FP16"
+        problems.append(ConstraintError(f"{problem} on {device.name}", fix=fix))
     return problems
 
 
