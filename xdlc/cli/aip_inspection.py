@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
-from xdlc.container.aip import OWN_RECORD, AipBuffer, AipRecord, Section, parse_aip
+from xdlc.container.aip import OWN_FLAVOUR, OWN_RECORD, AipBuffer, AipRecord, Section, parse_aip
+from xdlc.errors import ContainerError
 from xdlc.ir import Model
 
 _VENDORS = "aip.metadata"
@@ -33,6 +35,8 @@ def _record(record: AipRecord) -> dict[str, Any]:
         "version": record.version,
         "compiler": record.compiler,
         "flavour": record.flavour,
+        "flavour_of": "xdlc" if record.flavour == OWN_FLAVOUR else "vendor",
+        "unknown": record.unknown,
         "sections": [_section(section) for section in record.sections],
     }
 
@@ -44,6 +48,7 @@ def _section(section: Section) -> dict[str, Any]:
         "last_layer": section.last,
         "binary_bytes": len(section.binary),
         "compiled_by": _maker(section.binary),
+        **_plan(section.binary),
         "buffers": [_buffer(buffer) for buffer in section.buffers],
     }
 
@@ -54,6 +59,26 @@ def _maker(binary: bytes) -> str | None:
     if not binary:
         return None
     return "xdlc" if is_plan(binary) else "vendor"
+
+
+def _plan(binary: bytes) -> dict[str, Any]:
+    """Return what is inside a plan of xdlc; nothing is known of the vendor's code."""
+    from xdlc.runtime.hta.form import decode
+
+    if _maker(binary) != "xdlc":
+        return {}
+    try:
+        plan = decode(binary, where="plan")
+    except ContainerError as error:
+        return {"plan": {"problem": error.problem}}
+    kinds = Counter(step.kind for step in plan.instructions)
+    return {
+        "plan": {
+            "instructions": dict(sorted(kinds.items())),
+            "arena_bytes": plan.arena,
+            "constant_bytes": len(plan.constants),
+        }
+    }
 
 
 def _buffer(buffer: AipBuffer) -> dict[str, Any]:

@@ -16,8 +16,9 @@ def aip_lines(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "AIP (HTA) records"
     for record in records:
         yield f"  {text.clean(record['record'])}: {text.size(record['bytes'])}"
-        facts = [(key, str(record[key])) for key in ("version", "compiler", "flavour")]
-        yield from text.columns(facts)
+        facts = [(key, str(record[key])) for key in ("version", "compiler")]
+        flavour = f"{record['flavour']} ({'xdlc' if record['flavour_of'] == 'xdlc' else 'the vendor'}'s)"
+        yield from text.columns([*facts, ("flavour", flavour)])
         for section in record["sections"]:
             yield from _section(section)
 
@@ -27,7 +28,20 @@ def _section(section: Mapping[str, Any]) -> Iterator[str]:
     code = {None: "", "xdlc": ", compiled by xdlc", "vendor": ", compiled by the vendor"}
     size = f", {text.size(section['binary_bytes'])}" if section["binary_bytes"] else ""
     yield f"{layers}{size}{code[section['compiled_by']]}"
+    if "plan" in section:
+        yield from text.columns([("plan", _plan(section["plan"]))], " " * 6)
     yield from text.columns([_buffer(held) for held in section["buffers"]], " " * 6)
+
+
+def _plan(plan: Mapping[str, Any]) -> str:
+    if "problem" in plan:
+        return f"damaged: it {text.clean(plan['problem'])}"
+    kinds = plan["instructions"]
+    steps = ", ".join(f"{text.clean(kind)} {count}" for kind, count in kinds.items())
+    return (
+        f"{sum(kinds.values())} instructions ({steps}), arena {text.size(plan['arena_bytes'])}, "
+        f"constants {text.size(plan['constant_bytes'])}"
+    )
 
 
 def _buffer(held: Mapping[str, Any]) -> tuple[str, ...]:
