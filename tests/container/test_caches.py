@@ -106,3 +106,44 @@ def test_shared_weights_go_with_the_last_cache():
         "htp.shared.weights.h",
     ]
     assert (model.records, model.metadata) == ({}, {})
+
+
+SHARED = {
+    "htp.shared.weights.<h>": raw_data(b"weights"),
+    "htp.metadata.shared_weights.<h>_metadata": raw_data(b"about"),
+}
+
+
+def test_equal_weights_are_stored_once():
+    model = Model()
+    for soc in ("sm8550", "sm8650"):
+        add_cache(model, soc, BINARY, entry(soc), SHARED)
+    assert sorted(model.records) == ["htp.cache.sm8550.0", "htp.cache.sm8650.0", *sorted(SHARED)]
+    found = {item["parentRecordName"]: item["childRecordNames"] for item in model.metadata["relations"]}
+    weights = ["htp.shared.weights.<h>"]
+    assert found == {
+        "htp.cache.sm8550.0": weights,
+        "htp.cache.sm8650.0": weights,
+        "htp.metadata.shared_weights.<h>_metadata": weights,
+    }
+    assert remove_caches(model, "sm8550") == ["htp.cache.sm8550.0"]
+    assert set(SHARED) < set(model.records)
+    remove_caches(model)
+    assert (model.records, model.metadata) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("shared", "said"),
+    [
+        (SHARED | {"htp.shared.weights.<h>": raw_data(b"other!!")}, "already with other content"),
+        (SHARED | {"htp.shared.weights.<h>": raw_data(b"other")}, "already with other content"),
+        (SHARED | {"htp.metadata.shared_weights.<g>_metadata": raw_data(b"")}, "describes no weights"),
+    ],
+)
+def test_other_weights_of_the_same_name_are_refused(shared, said):
+    model = Model()
+    add_cache(model, "sm8550", BINARY, entry("sm8550"), SHARED)
+    before = dict(model.records)
+    with pytest.raises(ContainerError, match=said):
+        add_cache(model, "sm8650", BINARY, entry("sm8650"), shared)
+    assert model.records == before

@@ -10,7 +10,7 @@ import pytest
 
 from tests.htp_models import cnn, needs_htp, refused
 from xdlc.container import cache_facts, load
-from xdlc.errors import ConstraintError, UsageError
+from xdlc.errors import BackendError, ConstraintError, UsageError
 from xdlc.ir import Graph, Model, Tensor, make_op, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.prepare.htp import PrepareError, prepare, prepare_all
@@ -139,6 +139,27 @@ def test_cache_that_xdlc_did_not_make_is_replaced_only_if_told() -> None:
     other = prepare(first, ["sm8650"], vtcm_override=2, overwrite_cache_records=True)
     assert list(cache_facts.read(other)) == ["htp.cache.sm8650.0"]
     assert len(other.metadata["cacheList"]) == 1
+
+
+@needs_htp
+def test_socs_share_weights_if_told(tmp_path: Path) -> None:
+    model = cnn(quantized=True)
+    plain, shared = prepare(model, SOCS), prepare(model, SOCS, share_weights=True)
+    caches = [f"htp.cache.{soc}.0" for soc in SOCS]
+    weights, about = (name for name in shared.records if name.startswith(("htp.shared", "htp.metadata")))
+    assert all(shared.records[name].nbytes < plain.records[name].nbytes for name in caches)
+    found = {item["parentRecordName"]: item["childRecordNames"] for item in shared.metadata["relations"]}
+    assert found == {key: [weights] for key in (*caches, about)}
+    assert [facts.share_weights for facts in cache_facts.read(shared).values()] == [True, True]
+    assert prepare_all(shared, SOCS, share_weights=True).kept == tuple(SOCS)
+    again = prepare_all(shared, SOCS)
+    assert "was compiled with share_weights True instead of False" in again.notices[0]
+    assert not [name for name in again.model.records if "weights" in name]
+    with pytest.raises(BackendError, match="loading the cache"):
+        htp.run_cache(shared.records[caches[0]], {"x": np.zeros((1, 8, 8, 4), "float32")})
+    for name in ("a.dlc", "b.dlc"):
+        prepare(model, SOCS, share_weights=True).save(tmp_path / name)
+    assert (tmp_path / "a.dlc").read_bytes() == (tmp_path / "b.dlc").read_bytes()
 
 
 @needs_htp

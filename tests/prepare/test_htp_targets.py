@@ -12,6 +12,7 @@ OPTIONS: dict[str, Any] = {
     "optimization_level": 2,
     "num_hvx_threads": None,
     "htp_dlbc": False,
+    "share_weights": False,
 }
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+
+import numpy as np
 import pytest
 
 import xdlc
@@ -9,6 +14,7 @@ from tests.corpus_models import CorpusModel
 from tests.htp_models import cnn, needs_htp
 from tests.vendor.cached import SEVEN, differing, misfits
 from xdlc.ir import Model
+from xdlc.targets import find_soc
 
 pytestmark = [pytest.mark.vendor, needs_htp]
 NETWORKS = ("mlperf_resnet8", "mtcnn_pnet")  # bench/caches.py goes through all of them
@@ -55,3 +61,57 @@ def test_several_graphs_are_in_each_cache(tmp_path, vendor_check):
     assert misfits(vendor_check("caches", path), model, socs) == []
     for soc in socs:
         assert list(differing(path, model, soc, 1)) == []
+
+
+FOUND = re.compile(r"Found exact match record htp\.cache\.sm8350\.0 with backend record identifier (\w+)")
+LOAD = """
+import os, sys
+from pathlib import Path
+from xdlc.runtime.htp.backend import Htp
+Htp(30, binary=Path(sys.argv[1]).read_bytes())
+os._exit(0)
+"""
+
+
+@pytest.mark.corpus
+def test_vendors_runtime_picks_the_record_of_its_device_and_loads_it(prepared):
+    """The library takes a whole DLC for a binary, and takes this machine for an SM8350 with 4 MB."""
+    words = [sys.executable, "-c", LOAD, str(prepared / "p.dlc")]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert FOUND.findall(done.stdout + done.stderr) == ["HTP_V68_SM8350_4MB"]
+
+
+def test_shared_weights_are_laid_out_as_the_vendor_does(tmp_path, vendor_check):
+    path, alone = tmp_path / "p.dlc", tmp_path / "alone.dlc"
+    xdlc.prepare(cnn(quantized=True), SEVEN, share_weights=True).save(path)
+    model = xdlc.load(path)
+    assert misfits(vendor_check("caches", path), model) == []
+    soc = "SM8650"
+    cnn(quantized=True).save(tmp_path / "m.dlc")
+    words = [sys.executable, "-c", WRITE, str(tmp_path / "m.dlc"), str(find_soc(soc).id), str(alone)]
+    subprocess.run(words, timeout=120, check=True, capture_output=True)
+    theirs = xdlc.load(alone)
+    for name, data in theirs.records.items():
+        assert np.array_equal(data.numpy(), model.records[name].numpy()), name
+    ours = {item["parentRecordName"]: item["childRecordNames"] for item in model.metadata["relations"]}
+    for item in theirs.metadata["relations"]:
+        assert ours[item["parentRecordName"]] == item["childRecordNames"]
+    (described,) = theirs.metadata["cacheList"]
+    (own,) = (item for item in model.metadata["cacheList"] if item["socModel"] == find_soc(soc).id)
+    assert {**own, "timestamp": ""} == {**described, "timestamp": ""}
+
+
+WRITE = """
+import os, sys
+from pathlib import Path
+from xdlc.container import load
+from xdlc.runtime.htp.backend import Htp
+from xdlc.runtime.htp.options import CompileOptions
+model, soc, path = sys.argv[1:]
+htp = Htp(int(soc), share_weights=True)
+for graph in load(model).graphs.values():
+    htp.compile(graph, CompileOptions(8, 2))
+htp.add_to_dlc(Path(path))
+os._exit(0)
+"""

@@ -62,6 +62,12 @@ def _switch(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..
 )
 @_switch("--htp_dlbc", "Compress feature maps in memory.")
 @click.option(
+    "--share_weights",
+    is_flag=True,
+    help="Keep weights in records that caches for several SoCs have in common. Such caches run on devices "
+    "only, not on the emulation.",
+)
+@click.option(
     "--overwrite_cache_records", is_flag=True, help="Compile again what is there already, whoever made it."
 )
 @click.option(

@@ -5,6 +5,7 @@ Record ``xdlc.caches``, JSON, which the vendor's reader passes over::
     {"version": 1,
      "caches": {"htp.cache.sm8650.0": {
          "xdlc": "0.5.0", "vtcm_mb": 8, "optimization_level": 2, "num_hvx_threads": null, "dlbc": false,
+         "share_weights": false,
          "graphs": {"cnn": {"fingerprint": "0123..", "source": "cnn", "ops": null}}}}}
 
 A cache without facts, as the vendor's tools make them, is of graphs that are not known.
@@ -55,6 +56,7 @@ class CacheFacts:
         optimization_level: 1 to 3, or None for the library's choice.
         num_hvx_threads: Threads of the vector unit, or None for all.
         dlbc: Whether feature maps are compressed in memory.
+        share_weights: Whether its weights are in records of their own.
         xdlc: Version of xdlc that made it.
     """
 
@@ -64,6 +66,7 @@ class CacheFacts:
     num_hvx_threads: int | None
     dlbc: bool
     xdlc: str
+    share_weights: bool = False
 
 
 def read(model: Model) -> dict[str, CacheFacts]:
@@ -115,6 +118,7 @@ def _words(facts: CacheFacts) -> dict[str, Any]:
         "optimization_level": facts.optimization_level,
         "num_hvx_threads": facts.num_hvx_threads,
         "dlbc": facts.dlbc,
+        "share_weights": facts.share_weights,
         "graphs": {
             name: {
                 "fingerprint": graph.fingerprint,
@@ -136,6 +140,7 @@ def _cache(value: Any, where: str) -> CacheFacts:
         num_hvx_threads=_number(entry, "num_hvx_threads", where),
         dlbc=_typed(entry.get("dlbc"), bool, "'dlbc'", where),
         xdlc=_typed(entry.get("xdlc"), str, "'xdlc'", where),
+        share_weights=_typed(entry.get("share_weights", False), bool, "'share_weights'", where),
     )
 
 

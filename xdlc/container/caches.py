@@ -11,6 +11,7 @@ import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from xdlc.container import cache_facts
@@ -21,6 +22,8 @@ from xdlc.targets import all_socs
 
 PREFIX = "htp.cache."
 SHARED = ("htp.shared.", "htp.metadata.")
+WEIGHTS = "htp.shared.weights."
+DESCRIPTION = "htp.metadata.shared_weights.{}_metadata"
 NAME = re.compile(r"htp\.cache\.(?P<soc>[^.]+)\.(?P<number>\d+)")
 # Two versions, a zero, another version, then bytes of metadata, offset and bytes of the binary.
 HEADER = struct.Struct("<4s4sI4sQQQ")
@@ -117,7 +120,13 @@ def _soc(name: str) -> str:
     return match["soc"] if match else ""
 
 
-def add_cache(model: Model, soc_name: str, data: TensorData | bytes, entry: Mapping[str, Any]) -> str:
+def add_cache(
+    model: Model,
+    soc_name: str,
+    data: TensorData | bytes,
+    entry: Mapping[str, Any],
+    shared: Mapping[str, TensorData] = MappingProxyType({}),
+) -> str:
     """Put a compiled cache into a model and return the name of its record.
 
     Args:
@@ -125,9 +134,12 @@ def add_cache(model: Model, soc_name: str, data: TensorData | bytes, entry: Mapp
         soc_name: SoC such as ``sm8650``; the record's name has it in lower case.
         data: The context binary.
         entry: Its description for ``cacheList``, complete but for ``cacheName`` and perhaps ``timestamp``.
+        shared: Weights that it does not hold itself and their descriptions, by record; the model may have
+            them already, of another SoC.
 
     Raises:
-        ContainerError: If the binary is truncated, the description incomplete, or the name unfit.
+        ContainerError: If the binary is truncated, the description incomplete, the name unfit, or the
+            model has other weights under a name of ``shared``.
     """
     soc = soc_name.lower()
     number = 0
@@ -145,9 +157,42 @@ def add_cache(model: Model, soc_name: str, data: TensorData | bytes, entry: Mapp
         raise ContainerError(
             problem, where=f"cache {name!r}", fix="compile it again; one bad cache hides all others"
         )
+    _add_shared(model, name, shared)
     model.records[name] = record
     model.metadata["cacheList"] = [*model.metadata.get("cacheList", ()), described]
     return name
+
+
+def _add_shared(model: Model, cache: str, shared: Mapping[str, TensorData]) -> None:
+    relations: dict[str, list[str]] = {cache: []}
+    for name, data in shared.items():
+        held = model.records.get(name)
+        if held is not None and not _equal(held, data):
+            raise ContainerError(
+                "is in the model already with other content",
+                where=f"record {name!r}",
+                fix="prepare all SoCs again with --overwrite_cache_records",
+            )
+        if name.startswith(WEIGHTS):
+            relations[cache].append(name)
+            relations[DESCRIPTION.format(name.removeprefix(WEIGHTS))] = [name]
+    unknown = [name for name in shared if not name.startswith(WEIGHTS) and name not in relations]
+    if unknown:
+        raise ContainerError("describes no weights that come with it", where=f"record {unknown[0]!r}")
+    model.records.update(shared)
+    listed = model.metadata.get("relations", [])
+    known = {item.get("parentRecordName") for item in listed}
+    added = [
+        {"parentRecordName": parent, "childRecordNames": children, "timestamp": timestamp()}
+        for parent, children in relations.items()
+        if children and parent not in known
+    ]
+    if added:
+        model.metadata["relations"] = [*listed, *added]
+
+
+def _equal(first: TensorData, second: TensorData) -> bool:
+    return first.nbytes == second.nbytes and bool((first.numpy() == second.numpy()).all())
 
 
 def remove_caches(model: Model, soc: str | None = None) -> list[str]:

@@ -67,6 +67,7 @@ def prepare(
     optimization_level: int = 2,
     num_hvx_threads: int | None = None,
     htp_dlbc: bool = False,
+    share_weights: bool = False,
     overwrite_cache_records: bool = False,
     partition: bool = False,
     jobs: int | None = None,
@@ -93,6 +94,10 @@ def prepare(
         optimization_level: 1 to 3; 3 compiles longest and gives the fastest graph.
         num_hvx_threads: Threads of the vector unit; default: all.
         htp_dlbc: Whether to compress feature maps in memory.
+        share_weights: Whether to keep the weights in records that SoCs with the same form of weights have
+            in common, as the vendor's files for several SoCs do.  Off by default, because the vendor's
+            emulation does not load such caches ("Shared weights buffer isn't supported on this
+            platform"): they run on devices only, and nothing here can prove them right.
         overwrite_cache_records: Whether to compile again what is there already, whoever made it.
         partition: Whether to compile the parts that HTP takes where it does not take all, see ``Partition``;
             what crosses from them to elsewhere then becomes an output of the model.
@@ -115,6 +120,7 @@ def prepare(
         optimization_level=optimization_level,
         num_hvx_threads=num_hvx_threads,
         htp_dlbc=htp_dlbc,
+        share_weights=share_weights,
         overwrite_cache_records=overwrite_cache_records,
         partition=partition,
         jobs=jobs,
@@ -136,6 +142,7 @@ def prepare_all(
     optimization_level: int = 2,
     num_hvx_threads: int | None = None,
     htp_dlbc: bool = False,
+    share_weights: bool = False,
     overwrite_cache_records: bool = False,
     partition: bool = False,
     jobs: int | None = None,
@@ -158,6 +165,7 @@ def prepare_all(
         optimization_level=optimization_level,
         num_hvx_threads=num_hvx_threads,
         htp_dlbc=htp_dlbc,
+        share_weights=share_weights,
     )
     library_folder()
     result = model.clone() if isinstance(model, Model) else load(model)
@@ -197,6 +205,7 @@ def prepare_all(
             "optimization_level": optimization_level,
             "num_hvx_threads": num_hvx_threads,
             "htp_dlbc": htp_dlbc or None,
+            "share_weights": share_weights or None,
             "partition": partition or None,
         }
         _add_history(result, args)

@@ -94,7 +94,7 @@ def check(target: Target, compiled: Compiled, where: str) -> None:
         BackendError: Naming what is wrong with it.
     """
     try:
-        add_cache(Model(), target.name, compiled.data, compiled.entry)
+        add_cache(Model(), target.name, compiled.data, compiled.entry, compiled.shared)
     except ContainerError as error:
         raise BackendError(
             f"the compiler's result {error.problem}", where=where, fix="prepare this SoC again"
@@ -104,7 +104,7 @@ def check(target: Target, compiled: Compiled, where: str) -> None:
 def store(model: Model, target: Target, compiled: Compiled, selection: Selection) -> None:
     """Put a cache and its facts into a model, in the place of those for its SoC."""
     remove_caches(model, target.name)
-    name = add_cache(model, target.name, compiled.data, compiled.entry)
+    name = add_cache(model, target.name, compiled.data, compiled.entry, compiled.shared)
     facts = CacheFacts(selection.graphs, **asdict(target.options), xdlc=VERSION)
     cache_facts.write(model, {**cache_facts.read(model), name: facts})
 

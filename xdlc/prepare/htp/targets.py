@@ -39,6 +39,7 @@ def targets(
     optimization_level: int,
     num_hvx_threads: int | None,
     htp_dlbc: bool,
+    share_weights: bool,
 ) -> list[Target]:
     """Return what to compile for, by the SoCs' ids, whatever the order in which they are named.
 
@@ -54,6 +55,7 @@ def targets(
         optimization_level: 1 to 3.
         num_hvx_threads: Threads of the vector unit.
         htp_dlbc: Whether to compress feature maps in memory.
+        share_weights: Whether to keep weights out of the caches.
 
     Raises:
         UsageError: If one is not known, none or both kinds are given, or an option does not fit.
@@ -69,7 +71,7 @@ def targets(
         raise UsageError("no SoC is named", fix="name one or more, like sm8550,sm8650")
     chosen = dict(_of_archs(archs)) if archs else dict(_of_socs(socs, vtcm_override))
     return [
-        Target(soc, CompileOptions(vtcm_mb, optimization_level, num_hvx_threads, htp_dlbc))
+        Target(soc, CompileOptions(vtcm_mb, optimization_level, num_hvx_threads, htp_dlbc, share_weights))
         for soc, vtcm_mb in sorted(chosen.items(), key=lambda item: item[0].id)
     ]
 

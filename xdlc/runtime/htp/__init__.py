@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from xdlc.errors import BackendError
@@ -18,6 +18,7 @@ from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.process import Child, Launch, ask, judged, start, stored_model
 from xdlc.runtime.htp.refused import Refused
 from xdlc.runtime.htp.serving import Served
+from xdlc.runtime.htp.shared import shared_records
 
 __all__ = [
     "CompileOptions",
@@ -42,10 +43,12 @@ class Compiled:
     Attributes:
         data: The QNN context binary, in a nameless file that goes with the last use of it.
         entry: Its description as the vendor's ``cacheList`` words it, without name and timestamp.
+        shared: Records of weights that it does not hold itself, by name.
     """
 
     data: TensorData
     entry: dict[str, Any]
+    shared: Mapping[str, TensorData] = field(default_factory=dict)
 
 
 def validate(
@@ -149,7 +152,8 @@ def compile_for(
                 fix="prepare this SoC again",
             )
         file = MappedFile(path)
-        return Compiled(MappedData(file, 0, (file.size,), numpy.uint8), entry)
+        data = MappedData(file, 0, (file.size,), numpy.uint8)
+        return Compiled(data, entry, shared_records(child.folder))
 
 
 def run(

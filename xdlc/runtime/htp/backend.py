@@ -10,12 +10,13 @@ import json
 from collections.abc import Callable, Sequence
 from ctypes import byref, c_char_p, c_uint64, c_void_p
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from xdlc.errors import BackendError
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
 from xdlc.runtime.htp import structs as st
-from xdlc.runtime.htp.library import LogCallback, load_htp
+from xdlc.runtime.htp.library import LogCallback, load_htp, load_system
 from xdlc.runtime.htp.lower import Lowering
 from xdlc.runtime.htp.options import CompileOptions
 
@@ -26,6 +27,8 @@ _HARMLESS = ("unexpected GraphHtpSettings option",)  # an error line of runs tha
 _DEVICE_SOC = 0
 _GRAPH_OPTIMIZATION, _GRAPH_VTCM_MB, _GRAPH_HVX_THREADS = 1, 3, 6
 _OPTIMIZATION_LEVEL, _OPTIMIZATION_DLBC = 3, 4
+# QnnHtpContext_CustomConfig_t; what onnxruntime-qnn 2.7.0 gives for a context of several SoCs.
+_CONTEXT_SHARED_WEIGHTS = 18
 
 
 class VendorLog:
@@ -74,13 +77,19 @@ class Htp:
         soc_id: The SoC's number in the QNN API.
         step: Called with what is about to happen, for the report in case the process dies.
         binary: A context binary to start from, instead of an empty context.
+        share_weights: Whether an empty context keeps its weights apart, see ``add_to_dlc``.
 
     Raises:
         BackendError: If the library is missing or unknown, or refuses the SoC or the binary.
     """
 
     def __init__(
-        self, soc_id: int, step: Callable[[str], None] = lambda text: None, binary: bytes | None = None
+        self,
+        soc_id: int,
+        step: Callable[[str], None] = lambda text: None,
+        binary: bytes | None = None,
+        *,
+        share_weights: bool = False,
     ) -> None:
         self._step = step
         self.library = load_htp()
@@ -95,11 +104,13 @@ class Htp:
         self._keep.extend((configs, keep))
         self._call("deviceCreate", self._log, configs, byref(self._device), doing=f"choosing SoC {soc_id}")
         if binary is None:
+            options, keep = st.config_list(_context_options(share_weights))
+            self._keep.extend((options, keep))
             self._call(
                 "contextCreate",
                 self._backend,
                 self._device,
-                None,
+                options,
                 byref(self._context),
                 doing="creating a context",
             )
@@ -220,6 +231,21 @@ class Htp:
         self._call("contextGetBinary", self._context, buffer, size, byref(written), doing="writing the cache")
         return (ctypes.c_char * written.value).from_buffer(buffer)
 
+    def add_to_dlc(self, path: Path) -> None:
+        """Write a DLC with the context: its cache, and its weights if they are kept apart.
+
+        Raises:
+            BackendError: If the library cannot, or cannot write the file.
+        """
+        system, dlc = load_system(), c_void_p()
+        self._step("writing the cache")
+        code = system.call("dlcCreateWithDestDir", None, None, byref(dlc))
+        if not code:
+            self._call("contextAddToDlc", self._context, dlc, doing="adding the cache to a DLC")
+            code = system.call("dlcSave", dlc, str(path).encode())
+        if code:
+            raise BackendError(f"writing a DLC with the cache failed with QNN error {code}")
+
 
 class CompiledGraph:
     """A graph ready to run; ``inputs`` and ``outputs`` are its tensors in order."""
@@ -286,6 +312,14 @@ def _config(lowering: Lowering, op: Op, describe: Callable[[Tensor], st.QnnTenso
         for name, param in op.params.items()
     ]
     return lowering.op(op, params, inputs, outputs)
+
+
+def _context_options(share_weights: bool) -> list[st.HtpConfig]:
+    if not share_weights:
+        return []
+    config = st.HtpConfig(option=_CONTEXT_SHARED_WEIGHTS)
+    config.words[0] = 1
+    return [config]
 
 
 def _graph_options(options: CompileOptions) -> list[st.HtpConfig]:

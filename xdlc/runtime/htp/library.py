@@ -43,10 +43,13 @@ _CORE: _Functions = {
     "logCreate": (25, LogCallback, c_int32, _P),
     "deviceCreate": (40, _P, _P, _P),
     "errorGetMessage": (48, c_uint64, _P),
+    "contextAddToDlc": (71, _P, _P),
 }
 _SYSTEM: _Functions = {
     "contextCreate": (0, _P),
     "contextGetMetadata": (2, _P, _P, c_uint64, POINTER(POINTER(QnnBinaryInfo))),
+    "dlcSave": (21, _P, c_char_p),
+    "dlcCreateWithDestDir": (26, _P, c_char_p, _P),
 }
 
 

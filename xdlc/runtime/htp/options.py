@@ -14,9 +14,12 @@ class CompileOptions:
         optimization_level: 1 to 3; higher takes longer and gives a faster graph.
         num_hvx_threads: Threads of the vector unit.
         dlbc: Whether to compress feature maps in memory (deep-learning bandwidth compression).
+        share_weights: Whether to keep the weights out of the cache, in a record that caches for other SoCs
+            can have in common.
     """
 
     vtcm_mb: int | None = None
     optimization_level: int | None = None
     num_hvx_threads: int | None = None
     dlbc: bool = False
+    share_weights: bool = False

@@ -23,6 +23,7 @@ from xdlc.runtime.htp.forking import Forking
 from xdlc.runtime.htp.host_only import host_problems, is_host_only
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.runner import LoadedCache, LoadedModel
+from xdlc.runtime.htp.shared import shared_cache
 
 if TYPE_CHECKING:
     from xdlc.ir import Graph, Model
@@ -152,14 +153,14 @@ def _adapted(request: dict[str, Any], step: Step) -> Model:
 def _compile(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
     from xdlc.runtime.htp.info import BinaryDescription
 
-    model = _adapted(request, step)
-    htp = Htp(request["soc_id"], step)
+    model, options = _adapted(request, step), CompileOptions(**request["options"])
+    htp = Htp(request["soc_id"], step, share_weights=options.share_weights)
     objections = _objections(htp, list(model.graphs.values()), model, request)
     if objections is not None:
         return objections
     for graph in model.graphs.values():
-        htp.compile(graph, CompileOptions(**request["options"]))
-    binary = htp.binary()
+        htp.compile(graph, options)
+    binary = shared_cache(htp, folder) if options.share_weights else htp.binary()
     with open(folder / "cache.bin", "wb") as file:
         file.write(memoryview(binary))
     step("describing the cache")
