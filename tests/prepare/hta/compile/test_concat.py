@@ -1,9 +1,11 @@
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.hta_ops import activation, check_equal, encodings, few, one_op, seeds
-from xdlc.ir import ScaleOffset, u32
+from xdlc.ir import ScaleOffset, static, u32
+from xdlc.ir.dtype import UFIXED8
 
 
 @pytest.mark.parametrize("axis", [1, 2, 3])
@@ -32,3 +34,14 @@ def test_widths_may_differ():
         one_op("Concat", parts, activation("y", (1, 7), ScaleOffset(0.0002, -9000), 16), {"axis": u32(1)})
     )
     check_equal(one_op("Concat", parts, activation("y", (1, 7), ScaleOffset(0.02, -90)), {"axis": u32(1)}))
+
+
+def test_parts_may_be_static():
+    other, common = ScaleOffset(0.05, -90), ScaleOffset(0.02, -7)
+    for index, encoding in enumerate((common, other)):
+        parts = [
+            activation("a", (1, 4), common),
+            static("w", np.array([[0, 100, 255]], np.uint8), UFIXED8, encoding),
+            activation("b", (1, 2), other),
+        ]
+        check_equal(one_op("Concat", parts, activation("y", (1, 9), common), {"axis": u32(1)}), index)

@@ -24,8 +24,15 @@ def test_slopes_per_channel_or_one_for_all(data, seed):
     )
 
 
-def test_computed_slopes_are_refused():
+@given(encodings(), encodings(), seeds)
+@few
+def test_computed_slopes(first, second, seed):
+    inputs = [activation("x", SHAPE, first), activation("slope", (3,), second)]
+    check_equal(one_op("Prelu", inputs, activation("y", SHAPE, first)), seed)
+
+
+def test_computed_slopes_of_16_bits_are_refused():
     encoding = ScaleOffset(0.02, -100)
-    inputs = [activation("x", SHAPE, encoding), activation("slope", (3,), encoding)]
-    with pytest.raises(ConstraintError, match="slopes that are no constant"):
-        compile_section(one_op("Prelu", inputs, activation("y", SHAPE, encoding)))
+    inputs = [activation("x", SHAPE, encoding, 16), activation("slope", (3,), encoding, 16)]
+    with pytest.raises(ConstraintError, match="too many slopes for ufixed16"):
+        compile_section(one_op("Prelu", inputs, activation("y", SHAPE, encoding, 16)))

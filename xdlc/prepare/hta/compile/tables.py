@@ -82,7 +82,7 @@ def activation(op: Op, index: int) -> Tensor:
     """
     tensor = args.operand(op, index)
     if not tensor.is_static:
-        _check(tensor)
+        check_activation(tensor)
     return tensor
 
 
@@ -93,11 +93,16 @@ def result(op: Op) -> Tensor:
         ConstraintError: If it is of another type.
     """
     tensor = args.result(op)
-    _check(tensor)
+    check_activation(tensor)
     return tensor
 
 
-def _check(tensor: Tensor) -> None:
+def check_activation(tensor: Tensor) -> None:
+    """Check that a tensor is quantized as HTA's activations are.
+
+    Raises:
+        ConstraintError: If it is not.
+    """
     if tensor.dtype not in (UFIXED8, UFIXED16) or not isinstance(tensor.encoding, ScaleOffset):
         raise ConstraintError(
             f"is {tensor.dtype} with {type(tensor.encoding).__name__ if tensor.encoding else 'no encoding'}, "
@@ -137,6 +142,7 @@ def emit_lookup(
 
 def requantized(builder: PlanBuilder, source: Tensor, target: Tensor) -> Array:
     """Return for each stored integer of one tensor that of another that stands for the same number."""
+    source = replace(source, role=Role.NATIVE, data=None, producer=None)
     op = Op("Convert", [source], [target], name="convert")
     return filled(builder, [op], {source: stored_integers(source)}, target)
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from xdlc.errors import ConstraintError
 from xdlc.ir import Op
+from xdlc.ir.stored import unpacked
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.registry import compiler
-from xdlc.prepare.hta.compile.tables import activation, requantized, result
+from xdlc.prepare.hta.compile.tables import activation, check_activation, requantized, result
 
 
 @compiler("Concat")
@@ -21,7 +22,14 @@ def concat(op: Op, builder: PlanBuilder) -> None:
     axis = int(op.param("axis", target.rank - 1))
     constants: dict[str, Any] = {}
     for index, part in enumerate(parts):
+        same = part.encoding == target.encoding and part.dtype is target.dtype
+        if part.is_static:
+            check_activation(part)
+            stored = unpacked(part).numpy().reshape(part.shape)
+            constants[f"part{index}"] = stored if same else requantized(builder, part, target)[stored]
+            continue
         builder.buffer(part)
-        if part.encoding != target.encoding or part.dtype is not target.dtype:
+        if not same:
             constants[f"table{index}"] = requantized(builder, part, target)
-    builder.emit("concat", op, parts, [target], constants, axis=axis % target.rank)
+    sources = [part for part in parts if not part.is_static]
+    builder.emit("concat", op, sources, [target], constants, axis=axis % target.rank)

@@ -41,8 +41,13 @@ def product(op: Op, builder: PlanBuilder) -> None:
         _compute(op, builder)
 
 
-def look_up(op: Op, builder: PlanBuilder) -> bool:
+def look_up(op: Op, builder: PlanBuilder, *, most: int = _TABLE) -> bool:
     """Emit a look-up for an element-wise op of two operands.
+
+    Args:
+        op: The op.
+        builder: Collects the plan.
+        most: Entries that the table may have where an operand is static.
 
     Returns:
         Whether there is one: operands of 16 bits have too large a table, unless one of them is static and
@@ -55,7 +60,7 @@ def look_up(op: Op, builder: PlanBuilder) -> bool:
     elif first.is_static or second.is_static:
         source, static = (second, first) if first.is_static else (first, second)
         builder.buffer(source)
-        found = with_static(builder, op, source, static, target, most=_TABLE)
+        found = with_static(builder, op, source, static, target, most=most)
         if found is None:
             return False
         emit_lookup(builder, op, source, target, *found)
