@@ -337,6 +337,14 @@ def test_what_is_open_is_refused_with_the_op(
     assert caught.value.fix.startswith("convert the source model again")
 
 
+def test_an_op_of_the_host_is_refused_with_the_reason_for_it(models: Any) -> None:
+    path = models.save(
+        models.make([node("MatMul", "x w", "y")], {"x": ["n", 4]}, {"y": None}, {"w": weight(4, 2)})
+    )
+    with pytest.raises(ConstraintError, match=r"'x' \[3, 4\] reaches it.*; it runs on the host only: .*open"):
+        edit(xdlc.convert(path), input_dimensions={"x": (3, 4)})
+
+
 def pooled(kind: str, stride: int, *, flat: bool) -> Model:
     """Return a pool of 4x4 over a 4x4 image; if ``flat``, with a matrix behind that takes one pixel."""
     graph = Graph("g")

@@ -15,7 +15,7 @@ from xdlc.errors import (
     nearest_names,
     raise_all,
 )
-from xdlc.ir import Graph, Model, Op, Tensor
+from xdlc.ir import HOST_PACKAGE, Graph, Model, Op, Tensor
 from xdlc.opdefs import verify_extents, verify_graph, verify_op
 from xdlc.prepare.edit.names import own_graphs
 from xdlc.prepare.edit.redimension import registry
@@ -202,7 +202,8 @@ def _settle(op: Op, past: Past) -> None:
         return
     found = registry.find(op)
     if found is None:
-        raise Misfit(f"{_shapes(changed)} reaches it, and no rule tells what its results become")
+        host = f"; it runs on the host only: {op.origin.reason}" if op.package == HOST_PACKAGE else ""
+        raise Misfit(f"{_shapes(changed)} reaches it, and no rule tells what its results become{host}")
     try:
         shapes = found(op, past)
     except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
