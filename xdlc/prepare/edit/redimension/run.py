@@ -33,7 +33,9 @@ def redimension(model: Model, dims: Mapping[str, Sequence[int]]) -> None:
     Weights and encodings stay.  Parameters that carry extents (the target of a Reshape or Resize, the
     window of a global pool, ranges of slices...) are derived anew where exactly one way is consistent with
     all of the graph.  A constant that was computed for the old dimensions is a problem of the op that
-    reads it.
+    reads it.  Not to be seen is what the source decided by the old dimensions in another way: numbers in
+    constants that came from extents, and a Reshape to a first extent of 1 that is meant whatever the batch;
+    here a batch in front stays in front.
 
     Args:
         model: The model; it is changed.
