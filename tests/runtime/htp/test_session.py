@@ -137,3 +137,14 @@ def test_what_htp_refuses_runs_on_the_cpu_if_wanted() -> None:
 def test_where_nothing_is_left_for_htp_it_is_an_error() -> None:
     with pytest.raises(XdlcError):
         xdlc.api.emulation(refused(), "sm8650", cpu_fallback=True)
+
+
+def test_caches_that_share_weights_are_not_loaded_and_it_is_told() -> None:
+    shared = prepare(cnn(quantized=True), ["sm8650"], share_weights=True)
+    told: list[str] = []
+    with HtpSession(shared, "sm8650", tell=told.append) as session:
+        assert session.record is None
+    assert told == [
+        "not used on sm8650: htp.cache.sm8650.0: the emulation loads no caches that share their weights",
+        "model is compiled for sm8650 now",
+    ]

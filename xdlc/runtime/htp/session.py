@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from xdlc import passes
 from xdlc.container import cache_facts
-from xdlc.container.caches import Cache, caches
+from xdlc.container.caches import Cache, caches, shared_weights
 from xdlc.errors import (
     BackendError,
     ConstraintError,
@@ -110,6 +110,9 @@ class HtpSession:
         """Load the best cache that the library takes; add why to ``failures`` for each that it does not."""
         for cache in self.choice.records:
             assert cache.data is not None
+            if shared_weights(self._model, cache.name):
+                failures.append(f"{cache.name}: the emulation loads no caches that share their weights")
+                continue
             try:
                 self._served = Served.of_cache(cache.data, timeout=self._timeout, name=cache.name)
             except BackendError as error:
