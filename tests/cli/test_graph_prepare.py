@@ -122,7 +122,7 @@ def test_parts_are_cached_if_asked_for(tmp_path: Path) -> None:
     words = ["--input_dlc", path, "--htp_socs", "sm8650"]
     result = invoke(*words, code=5)
     assert "op 'softmax_s' (Softmax)" in result.output
-    assert "notice: where HTP takes other parts of the network, --partition caches these" in result.stderr
+    assert "--partition caches these and leaves the rest to the CPU" in result.stderr
     result = invoke(*words, "--partition")
     assert "sm8650: 3 of 4 ops are cached, in 2 part(s)" in result.stderr
     assert "1 tensor(s) that parts give to others are outputs now: 'a'" in result.stderr
