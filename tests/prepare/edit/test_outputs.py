@@ -93,6 +93,9 @@ def test_an_input_list_names_ops_and_tensors(tmp_path: Path) -> None:
     listing = tmp_path / "list.txt"
     listing.write_text("#poolmax2d_pool\n%relu y\nno/such/file.raw\n")
     assert ports(edit(cnn(quantized=False), input_list=listing))[1] == ["pool", "relu", "y"]
+    listing.write_text("no/such/file.raw\n")
+    with pytest.warns(UserWarning, match=r"list\.txt has no line with ops \(#\) or tensors \(%\)"):
+        assert ports(edit(cnn(quantized=False), input_list=listing))[1] == ["y"]
     with pytest.raises(StorageError, match="cannot be read"):
         edit(cnn(quantized=False), input_list=tmp_path / "none.txt")
 

@@ -57,6 +57,11 @@ def edit(
     if input_dimensions:
         redimension(edited, input_dimensions)
     layers, tensors = ((), ()) if input_list is None else read_names(Path(input_list))
+    if input_list is not None and not layers and not tensors:
+        warnings.warn(
+            f"{os.fspath(input_list)} has no line with ops (#) or tensors (%), and changes nothing",
+            stacklevel=2,
+        )
     set_outputs(edited, [set_output_tensors, tensors], [set_output_layers, layers])
     types = buffer_data_type if isinstance(buffer_data_type, Mapping) else ports.parsed(buffer_data_type)
     ports.set_types(edited, use_float_io, types)
