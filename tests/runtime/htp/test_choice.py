@@ -5,7 +5,7 @@ import pytest
 from tests.cache_models import put_cache
 from tests.htp_models import cnn
 from xdlc.errors import ConstraintError, UsageError
-from xdlc.ir import Model, raw_data
+from xdlc.ir import Model, raw_data, static
 from xdlc.runtime.htp.choice import Choice, choose, refuse_to_compile
 from xdlc.runtime.htp.session import with_outputs
 from xdlc.targets import all_socs
@@ -76,6 +76,15 @@ def test_a_damaged_record_is_not_taken() -> None:
     choice = chosen(model)
     assert choice.soc == "sm8550"
     assert "has 1 bytes" in chosen(model, "sm8650").reasons[0]
+
+
+def test_caches_of_a_graph_that_changed_are_not_taken() -> None:
+    model = cached("sm8650")
+    tensor = next(held for held in model.main.tensors.values() if held.is_static)
+    tensor.data = static("w", tensor.numpy() // 2).data
+    choice = chosen(model)
+    assert not choice.records
+    assert "htp.cache.sm8650.0: graph: found hash " in choice.reasons[0]
 
 
 def test_devices_that_are_not_known_or_have_no_htp() -> None:

@@ -94,16 +94,13 @@ def test_a_child_that_died_unnoticed_is_told() -> None:
 
 
 @needs_htp
-@pytest.mark.parametrize("quantized", [False, True])
-def test_a_cache_runs_like_its_model_again_and_again(quantized: bool) -> None:
-    model = cnn(quantized=quantized)
+def test_a_cache_runs_like_its_model_again_and_again() -> None:
+    model = cnn(quantized=True)
     cache = htp.compile_for(model, "sm8650", htp.CompileOptions()).data
     with Served.of_model(model, "sm8650") as composed, Served.of_cache(cache) as stored:
-        for x in X:
+        for x in (*X, X[0]):
             given, wanted = (served.run({"x": x}, native=True)["y"] for served in (stored, composed))
             assert np.array_equal(given, wanted)
-        wanted_once = htp.run(model, {"x": X[-1]}, native=True)["y"]
-        assert np.array_equal(wanted, wanted_once)
 
 
 @needs_htp
