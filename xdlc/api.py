@@ -122,6 +122,11 @@ def save(
                 f"{len(unknown)} of {len(written.main)} layers are none of SNPE 1 and only xdlc reads them: "
                 f"no file of SNPE 1 is known that shows its layer for {types}"
             )
+        if "aip.metadata0" in written.records and tell is not None:
+            tell(
+                f"HTA sections count layers as format 3 does, which begins with {len(written.main.inputs)} "
+                "Input layer(s): their ids are not those of the operations"
+            )
     written.save(path, version=version)
 
 

@@ -167,9 +167,12 @@ def from_params(params: Mapping[str, Param], kinds: Mapping[str, int], where: st
         where: Place for errors.
 
     Raises:
-        ContainerError: If a parameter is of a type that no attribute has.
+        ContainerError: If a parameter is of a type that no attribute has, or nests too deeply.
     """
     tree: dict[str, Any] = {}
+    for name in (*kinds, *params):
+        if name.count(".") > DEEPEST:
+            raise ContainerError(f"has an attribute {name[:40]!r}... that nests too deeply", where=where)
     for name, kind in kinds.items():
         if kind == NESTED:
             _put(tree, name, {})
