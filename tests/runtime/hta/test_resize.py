@@ -64,3 +64,11 @@ def test_what_nearest_refuses(shape, changes, problem):
 def test_what_linear_refuses(changes, problem):
     with pytest.raises(ContainerError, match=problem):
         run_step("resize_linear", [X], [np.zeros((1, 1, 1, 1), np.uint8)], {**LINEAR, **changes})
+
+
+def test_nothing_is_no_image():
+    empty = np.zeros((1, 0, 2, 1), np.uint8)
+    with pytest.raises(ContainerError):
+        run_step("resize_linear", [empty], [np.zeros((1, 1, 1, 1), np.uint8)], LINEAR, planes=1)
+    with pytest.raises(ContainerError):
+        run_step("resize_linear", [X], [np.zeros((1, 2, 0, 1), np.uint8)], LINEAR, planes=1)

@@ -1,7 +1,8 @@
 """Means over windows and axes, with the roundings of the host's kernels.
 
-The host adds real numbers in single precision, row by row; over whole images, whose mean it takes of 8-bit
-activations from the sum of the stored integers by one factor, in four partial sums.
+The host (onnxruntime 1.31 on x86-64, to which the tests hold this) adds real numbers in single precision,
+row by row, over whole images in four partial sums.  Of whole images of 8 bits, it multiplies the sum of the
+stored integers with one factor.
 """
 
 from __future__ import annotations

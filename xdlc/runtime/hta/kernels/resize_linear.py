@@ -27,7 +27,9 @@ def resize_linear(step: Step) -> Run:
     step.ports(1)
     (source,), (target,) = step.inputs, step.outputs
     if step.number("planes", 0, 1, default=0) and source.ndim == target.ndim == 4:
-        source, target = (held.reshape(-1, *held.shape[2:], 1) for held in (source, target))
+        source, target = (
+            held.reshape(held.shape[0] * held.shape[1], *held.shape[2:], 1) for held in (source, target)
+        )
     if source.ndim != 4 or not is_unsigned(source) or source.shape[::3] != target.shape[::3]:
         step.fail(f"cannot resize {source.dtype}{list(source.shape)} to {target.dtype}{list(target.shape)}")
     rows = places(step, "rows", (2, target.shape[1]), source.shape[1])
