@@ -18,7 +18,7 @@ import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from xdlc.errors import ContainerError
@@ -30,7 +30,10 @@ ALIGNMENT = 8
 DTYPES = ("uint8", "int8", "uint16", "int16", "int32", "uint32", "int64", "float32")
 """Types of buffers and constants; float32 is for what a section gives to the caller only."""
 LARGEST_ARENA = 1 << 32
+LARGEST_CONSTANTS = (1 << 32) - 1
 MAX_RANK = 8
+_LARGEST_SCALE = 1e38
+_LARGEST_ZERO = 1 << 24
 _ITEMS = {"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "int32": 4, "uint32": 4, "int64": 8, "float32": 4}
 
 
@@ -40,7 +43,7 @@ class Buffer:
 
     Attributes:
         name: Name of the tensor; unique among ports, empty for what is inside an op.
-        shape: Extents, channels last.
+        shape: Extents, channels last; none is 0.
         dtype: One of ``DTYPES``.
         offset: First byte in the arena, a multiple of 8.
         scale: real = (stored + zero) * scale; 0 for a buffer that is not quantized.
@@ -205,10 +208,13 @@ class _Reader:
             self.fail("has a description that is no object")
         arena = self.number(found.get("arena"), LARGEST_ARENA, "arena")
         buffers = tuple([self.buffer(item, arena) for item in self.items(found, "buffers")])
+        needed = sum(held.nbytes + -held.nbytes % ALIGNMENT for held in buffers)
+        if arena > needed:
+            self.fail(f"has an arena of {arena} bytes for buffers of {needed}")
         return Plan(
             buffers,
-            self.positions(found.get("inputs"), len(buffers)),
-            self.positions(found.get("outputs"), len(buffers)),
+            self.ports(found.get("inputs"), buffers),
+            self.ports(found.get("outputs"), buffers),
             tuple([self.step(item, len(buffers), held) for item in self.items(found, "instructions")]),
             arena,
             data[start:],
@@ -221,7 +227,7 @@ class _Reader:
         return held
 
     def number(self, value: Any, limit: int, what: str) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= limit:
+        if type(value) is not int or not 0 <= value <= limit:
             self.fail(f"has the {what} {value!r}, should be a whole number from 0 to {limit}")
         return value
 
@@ -230,18 +236,30 @@ class _Reader:
             self.fail("has no list of buffers where one should be")
         return tuple([self.number(item, count - 1, "position") for item in value])
 
+    def ports(self, value: Any, buffers: Sequence[Buffer]) -> tuple[int, ...]:
+        held = self.positions(value, len(buffers))
+        names = [buffers[index].name for index in held]
+        if "" in names or len(set(names)) != len(names):
+            self.fail(f"has ports without names of their own: {', '.join(map(repr, sorted(names)))}")
+        return held
+
+    def text(self, value: Any, what: str) -> str:
+        if not isinstance(value, str) or any("\ud800" <= letter <= "\udfff" for letter in value):
+            self.fail(f"has the {what} {value!r}, should be text")
+        return value
+
     def shape(self, extents: Sequence[Any]) -> tuple[int, ...]:
         if len(extents) > MAX_RANK:
             self.fail(f"has a shape of rank {len(extents)}, the most is {MAX_RANK}")
         shape = tuple([self.number(extent, LARGEST_ARENA, "extent") for extent in extents])
-        if math.prod(shape) > LARGEST_ARENA:
-            self.fail(f"has a shape {list(shape)} that is too large")
+        if 0 in shape or math.prod(shape) > LARGEST_ARENA:
+            self.fail(f"has a shape {list(shape)} that is empty or too large")
         return shape
 
     def dtype(self, value: Any) -> str:
-        if value not in DTYPES:
+        if not isinstance(value, str) or value not in _ITEMS:
             self.fail(f"has the type {value!r}, known are {', '.join(DTYPES)}")
-        return str(value)
+        return value
 
     def place(self, value: Any, nbytes: int, limit: int) -> int:
         offset = self.number(value, LARGEST_ARENA, "offset")
@@ -250,39 +268,42 @@ class _Reader:
         return offset
 
     def buffer(self, item: Any, arena: int) -> Buffer:
-        if not isinstance(item, list) or len(item) < 5 or not isinstance(item[0], str):
+        if not isinstance(item, list) or len(item) < 5:
             self.fail("has a malformed buffer")
         name, dtype, offset, scale, zero, *extents = item
-        if not isinstance(scale, int | float) or not 0 <= scale < math.inf or not isinstance(zero, int):
-            self.fail(f"has a malformed encoding of buffer {name!r}")
+        name = self.text(name, "name")
+        known = type(scale) in (int, float) and type(zero) is int
+        if not known or not 0 <= scale <= _LARGEST_SCALE or abs(zero) > _LARGEST_ZERO:
+            self.fail(f"has the scale {scale!r} and offset {zero!r} for {name!r}, which is no encoding")
         held = Buffer(name, self.shape(extents), self.dtype(dtype), 0, float(scale), zero)
-        return Buffer(
-            held.name, held.shape, held.dtype, self.place(offset, held.nbytes, arena), held.scale, zero
-        )
+        return replace(held, offset=self.place(offset, held.nbytes, arena))
 
     def step(self, item: Any, buffers: int, constants: int) -> Instruction:
-        if not isinstance(item, dict) or not all(isinstance(item.get(key), str) for key in ("kind", "op")):
+        if not isinstance(item, dict):
             self.fail("has a malformed instruction")
-        held = {str(name): self.constant(value, constants) for name, value in self.pairs(item, "constants")}
-        settings = {str(name): self.setting(value) for name, value in self.pairs(item, "settings")}
+        kind, op = (self.text(item.get(key), key) for key in ("kind", "op"))
+        held = {name: self.constant(value, constants) for name, value in self.pairs(item, "constants")}
+        settings = {name: self.setting(value) for name, value in self.pairs(item, "settings")}
         inputs, outputs = (self.positions(item.get(key), buffers) for key in ("in", "out"))
-        return Instruction(item["kind"], item["op"], inputs, outputs, held, settings)
+        return Instruction(kind, op, inputs, outputs, held, settings)
 
     def pairs(self, item: Mapping[str, Any], key: str) -> list[tuple[str, Any]]:
         held = item.get(key)
         if not isinstance(held, dict):
             self.fail(f"has an instruction without {key!r}")
-        return list(held.items())
+        return [(self.text(name, "name"), value) for name, value in held.items()]
 
     def constant(self, item: Any, limit: int) -> Constant:
         if not isinstance(item, list) or len(item) < 2:
             self.fail("has a malformed constant")
         dtype, offset, *extents = item
         held = Constant(self.shape(extents), self.dtype(dtype), 0)
-        return Constant(held.shape, held.dtype, self.place(offset, held.nbytes, limit))
+        if held.dtype == "float32":
+            self.fail("has a constant of float32, should be of whole numbers")
+        return replace(held, offset=self.place(offset, held.nbytes, limit))
 
     def setting(self, value: Any) -> int | tuple[int, ...]:
         listed = value if isinstance(value, list) else [value]
-        if not all(isinstance(item, int) and -(1 << 63) <= item < 1 << 63 for item in listed):
+        if not all(type(item) is int and -(1 << 63) <= item < 1 << 63 for item in listed):
             self.fail(f"has the setting {value!r}, should be a whole number or a list of them")
         return tuple(listed) if isinstance(value, list) else int(value)

@@ -5,13 +5,32 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from xdlc.errors import ContainerError
 
 Array = Any  # numpy.ndarray
 Run = Callable[[], None]
+
+CALL = 1 << 10
+"""What it costs to start on an array, in numbers computed."""
+_MOST_WORK = 1 << 42
+_MOST_KEPT = 1 << 33
+_MOST_SCRATCH = 1 << 32
+
+
+@dataclass(slots=True)
+class Budget:
+    """What the instructions of one plan may still take together: a plan of few bytes could ask for days.
+
+    Attributes:
+        work: Numbers computed, each product of a sum counted.
+        kept: Bytes kept beside the arena.
+    """
+
+    work: int = _MOST_WORK
+    kept: int = _MOST_KEPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +43,7 @@ class Step:
         constants: Arrays by name.
         settings: Integers, or tuples of integers, by name.
         where: Place for errors.
+        budget: What the plan may still take.
     """
 
     inputs: Sequence[Array]
@@ -31,6 +51,7 @@ class Step:
     constants: Mapping[str, Array]
     settings: Mapping[str, int | tuple[int, ...]]
     where: str
+    budget: Budget = field(default_factory=Budget)
 
     def fail(self, problem: str) -> NoReturn:
         """Refuse the instruction: plans come from files, and files from strangers.
@@ -39,6 +60,24 @@ class Step:
             ContainerError: Always.
         """
         raise ContainerError(problem, where=self.where, fix="prepare the sections again with --enable_hta")
+
+    def takes(self, *, work: int = 0, kept: int = 0, scratch: int = 0) -> None:
+        """Count what the instruction takes; every kernel says it that does more than pass over its values.
+
+        Args:
+            work: Numbers that it computes each time, products that are added up counted one by one.
+            kept: Bytes that it keeps beside the arena.
+            scratch: Bytes that it needs while it runs.
+
+        Raises:
+            ContainerError: If that is more than the plan, or an instruction, may take.
+        """
+        self.budget.work -= work
+        self.budget.kept -= kept
+        if self.budget.work < 0:
+            self.fail(f"computes {work} numbers, and all up to here more than {_MOST_WORK}")
+        if self.budget.kept < 0 or scratch > _MOST_SCRATCH:
+            self.fail(f"needs {max(kept, scratch)} bytes beside the arena, too many for a section")
 
     def ports(self, inputs: int, *dtypes: str, outputs: int = 1) -> None:
         """Check how many values go in and out, and that all are of one of some types.
@@ -85,7 +124,7 @@ class Step:
             ContainerError: If it is missing without default, a list, or out of range.
         """
         found = self.settings.get(name, default)
-        if not isinstance(found, int) or not low <= found <= high:
+        if type(found) is not int or not low <= found <= high:
             self.fail(f"has the setting {name!r} as {found}, should be a number from {low} to {high}")
         return found
 

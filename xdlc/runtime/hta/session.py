@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from xdlc.errors import ContainerError, UsageError
 from xdlc.runtime.hta.form import Buffer, Plan
-from xdlc.runtime.hta.registry import Run, Step, find
+from xdlc.runtime.hta.registry import Budget, Run, Step, find
 
 Array = Any  # numpy.ndarray
 
@@ -27,6 +27,7 @@ class PlanSession:
         import numpy
 
         arena = numpy.zeros(plan.arena, numpy.uint8)
+        self._budget = Budget()
         self._views = [_view(arena, buffer) for buffer in plan.buffers]
         self._inputs = {plan.buffers[index].name: self._views[index] for index in plan.inputs}
         self._outputs = {plan.buffers[index].name: self._views[index] for index in plan.outputs}
@@ -43,7 +44,9 @@ class PlanSession:
             raise ContainerError("is of a kind that is not known", where=place, fix="upgrade xdlc")
         constants = {name: plan.array(constant) for name, constant in held.constants.items()}
         inputs, outputs = ([self._views[index] for index in side] for side in (held.inputs, held.outputs))
-        return kernel(Step(inputs, outputs, constants, held.settings, place))
+        step = Step(inputs, outputs, constants, held.settings, place, self._budget)
+        step.takes(work=sum(array.size for array in (*inputs, *outputs)))
+        return kernel(step)
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Return the stored integers of the outputs by name.
@@ -52,13 +55,21 @@ class PlanSession:
             feeds: Stored integers by input name, of the buffers' types and shapes.
 
         Raises:
-            UsageError: If an input is missing or does not fit.
+            UsageError: If an input is missing, not known, or does not fit.
         """
+        unknown = sorted(set(feeds) - set(self._inputs))
+        if unknown:
+            raise UsageError(
+                f"there is no input {unknown[0]!r}", fix=f"give {', '.join(map(repr, self._inputs))}"
+            )
         for name, view in self._inputs.items():
             given = feeds.get(name)
             if given is None or given.shape != view.shape or given.dtype != view.dtype:
                 found = "nothing" if given is None else f"{given.dtype}{list(given.shape)}"
-                raise UsageError(f"input {name!r} needs {view.dtype}{list(view.shape)}, got {found}")
+                raise UsageError(
+                    f"input {name!r} needs {view.dtype}{list(view.shape)}, got {found}",
+                    fix="give stored integers of the type and shape that the section states",
+                )
             view[...] = given
         for step in self._steps:
             step()
@@ -68,8 +79,3 @@ class PlanSession:
 def _view(arena: Array, buffer: Buffer) -> Array:
     held: Array = arena[buffer.offset : buffer.offset + buffer.nbytes].view(buffer.dtype)
     return held.reshape(buffer.shape)
-
-
-def same_shapes(arrays: Sequence[Array]) -> bool:
-    """Return whether all arrays have one shape."""
-    return len({array.shape for array in arrays}) <= 1

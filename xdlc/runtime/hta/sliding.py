@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from xdlc.runtime.hta.registry import Step
+from xdlc.runtime.hta.registry import CALL, Step
 
 Array = Any  # numpy.ndarray
 
@@ -14,8 +14,6 @@ _LARGEST_STEP = 1 << 16
 """Largest stride, dilation and margin."""
 _BLOCK = 1 << 20
 """Numbers that a block of windows should hold, so that it stays in the caches."""
-_LARGEST_BLOCK = 1 << 28
-"""Numbers that a row of windows, or the rows of an image that it needs, may hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +111,8 @@ def load(step: Step, taps: tuple[int, int], image: tuple[int, ...], results: tup
         step.fail(f"does not make {list(results)} of {list(image)} with windows of {list(held.reach)}")
     row = results[2] * taps[0] * taps[1] * image[3]
     needed = held.reach[0] * (image[2] + left + right) * image[3]
-    if max(row, needed) > _LARGEST_BLOCK:
-        step.fail(f"needs {max(row, needed)} numbers for a row, the most is {_LARGEST_BLOCK}")
+    blocks = results[0] * (results[1] // max(1, _BLOCK // row) + 1)
+    step.takes(work=blocks * needed + 16 * CALL * results[0], scratch=16 * max(row, needed, _BLOCK))
     return held
 
 

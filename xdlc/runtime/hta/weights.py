@@ -49,6 +49,7 @@ def load(step: Step, rank: int) -> Weights:
     if held.ndim != rank:
         step.fail(f"has weights of shape {list(held.shape)}, should be of rank {rank}")
     channels = held.shape[-1]
+    step.takes(work=held.size, kept=8 * held.size)
     values = held.astype(np.int16)
     if "weight_zeros" in step.constants:
         values -= step.constant("weight_zeros", ("int8", "uint8"), (channels,)).astype(np.int16)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from xdlc.runtime.hta.registry import Step
+from xdlc.runtime.hta.registry import CALL, Step
 
 Array = Any  # numpy.ndarray
 _MOST = 1 << 16
@@ -75,6 +75,9 @@ def window_of(step: Step) -> Window:
         if start[axis] >= size[axis] or last >= extent + start[axis] or not results:
             step.fail(f"has windows along axis {1 + axis} that hold nothing of the input")
         padded.append(max(last + size[axis], start[axis] + extent))
+    places = size[0] * size[1]
+    around = source.shape[0] * padded[0] * padded[1] * source.shape[3]
+    step.takes(work=around + places * (target.size + CALL), scratch=8 * around)
     return Window(
         (size[0], size[1]),
         (stride[0], stride[1]),

@@ -10,7 +10,15 @@ from typing import Any
 from xdlc.errors import ConstraintError
 from xdlc.ir import Graph, Op, ScaleOffset, Tensor
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.hta.form import ALIGNMENT, Buffer, Constant, Instruction, Plan
+from xdlc.runtime.hta.form import (
+    ALIGNMENT,
+    LARGEST_ARENA,
+    LARGEST_CONSTANTS,
+    Buffer,
+    Constant,
+    Instruction,
+    Plan,
+)
 
 Array = Any  # numpy.ndarray
 _TYPES = {
@@ -34,6 +42,8 @@ class PlanBuilder:
     Attributes:
         host: What the host asks when it lowers that graph.
         done: Ops that are compiled already, with the op before.
+        live: Ops whose results are outputs, or are computed with to that end; a section may have others,
+            which only tell how a result is rounded.
     """
 
     def __init__(self, graph: Graph, *, stated: bool = False, whole: Graph | None = None) -> None:
@@ -41,6 +51,7 @@ class PlanBuilder:
         self.stated = stated
         self.host = Builder(whole or graph, quantized=True, stated=stated)
         self.done: set[Op] = set()
+        self.live = _live(graph)
         self._buffers: list[Buffer] = []
         self._places: dict[Tensor, int] = {}
         self._steps: list[Instruction] = []
@@ -57,10 +68,11 @@ class PlanBuilder:
             encoding = tensor.encoding
             dtype = _TYPES.get(tensor.dtype.name)
             fits = isinstance(encoding, ScaleOffset) == tensor.dtype.is_fixed
-            if dtype is None or tensor.is_static or tensor.dynamic_axes or not fits:
+            if dtype is None or tensor.is_static or tensor.dynamic_axes or not (fits and tensor.size):
                 raise ConstraintError(
-                    f"is {tensor.dtype} with {type(encoding).__name__ if encoding else 'no encoding'}, "
-                    f"HTA computes on ufixed8 and ufixed16 with one scale per tensor",
+                    f"is {tensor.dtype}{list(tensor.shape)} with "
+                    f"{type(encoding).__name__ if encoding else 'no encoding'}, HTA computes on ufixed8 and "
+                    f"ufixed16 with one scale per tensor and known extents that are not 0",
                     where=f"tensor {tensor.name!r}",
                     fix="quantize the model with 8-bit activations",
                 )
@@ -110,12 +122,34 @@ class PlanBuilder:
         return Constant(tuple(array.shape), array.dtype.name, self._known[key])
 
     def finish(self) -> Plan:
-        """Return the plan, every buffer in its place."""
+        """Return the plan, every buffer in its place.
+
+        Raises:
+            ConstraintError: If it becomes too large.
+        """
         inputs = tuple([self.buffer(tensor) for tensor in self.graph.inputs])
         outputs = tuple([self.buffer(tensor) for tensor in self.graph.outputs])
         offsets, arena = _placed(self._buffers, self._steps, inputs, outputs)
+        if arena > LARGEST_ARENA or len(self._constants) > LARGEST_CONSTANTS:
+            raise ConstraintError(
+                f"needs {arena} bytes for values and {len(self._constants)} for constants, at most "
+                f"{LARGEST_ARENA} and {LARGEST_CONSTANTS} are possible",
+                where=f"graph {self.graph.name!r}",
+                fix="divide the section",
+            )
         buffers = tuple([replace(held, offset=at) for held, at in zip(self._buffers, offsets, strict=True)])
         return Plan(buffers, inputs, outputs, tuple(self._steps), arena, bytes(self._constants))
+
+
+def _live(graph: Graph) -> set[Op]:
+    found: set[Op] = set()
+    wanted = list(graph.outputs)
+    while wanted:
+        producer = wanted.pop().producer
+        if producer is not None and producer not in found:
+            found.add(producer)
+            wanted += [tensor for tensor in producer.inputs if tensor is not None]
+    return found
 
 
 def _placed(

@@ -25,7 +25,7 @@ def compile_section(graph: Graph, *, stated: bool = False, whole: Graph | None =
     builder = PlanBuilder(graph, stated=stated, whole=whole)
     problems: list[XdlcError] = []
     for op in graph.ops:
-        if op in builder.done:
+        if op in builder.done or op not in builder.live:
             continue
         where = f"op {op.name!r} ({op.type})"
         function = find(op.type) if op.package == NATIVE_PACKAGE else None

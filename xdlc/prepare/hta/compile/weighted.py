@@ -74,10 +74,11 @@ class Weighted:
             whole: Whether HTP keeps the whole accumulator.
             settings: Settings by name.
         """
-        target = self.op.outputs[0]
-        functions = [] if self.builder.stated else behind.functions(self.builder.graph, target)
-        readers = self.builder.graph.consumers(target)
-        if self.builder.graph.is_output(target) or len(functions) < len(readers) or not readers:
+        target, graph, live = self.op.outputs[0], self.builder.graph, self.builder.live
+        found = [] if self.builder.stated else behind.functions(graph, target)
+        functions = [function for function in found if function in live]
+        readers = [reader for reader in graph.consumers(target) if reader in live]
+        if graph.is_output(target) or len(functions) < len(readers):
             self._emit(kind, target, self._rounded(whole), settings or {})
         for function in functions:
             made = behind.constants(function, self._nearest(function.outputs[0]), self.steps)

@@ -18,6 +18,7 @@ def rows(step: Step) -> Run:
     if source.size % width or source.size // width * channels != target.size:
         step.fail(f"does not make {target.size} numbers of {source.size} with weights {[width, channels]}")
     entries, results = source.reshape(-1, width), target.reshape(-1, channels)
+    step.takes(work=target.size * width, scratch=8 * max(width, channels, _BLOCK))
     height = max(1, _BLOCK // max(width, channels))
 
     def run() -> None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from xdlc.runtime.hta import weights
-from xdlc.runtime.hta.registry import Run, Step, kernel
+from xdlc.runtime.hta.registry import CALL, Run, Step, kernel
 
 Array = Any  # numpy.ndarray
 
 _LARGEST_STEP = 1 << 16
-_LARGEST_IMAGE = 1 << 28
-"""Sums that an image may hold before its margin is cut off."""
 
 
 @kernel("spread")
@@ -40,8 +38,11 @@ def spread(step: Step) -> Run:
             zip((rows, columns), (top, left), target.shape[1:3], strict=True)
         )
     )
-    if height * width * channels > _LARGEST_IMAGE:
-        step.fail(f"adds up {height * width * channels} sums, the most is {_LARGEST_IMAGE}")
+    sums = height * width * channels
+    calls = source.shape[0] * rows * columns * groups
+    step.takes(
+        work=calls * CALL + sums + source.size * rows * columns * channels // groups, scratch=16 * sums
+    )
     places = [
         (
             held.values[row, column],
