@@ -13,9 +13,11 @@ from xdlc.errors import ContainerError
 Array = Any  # numpy.ndarray
 Run = Callable[[], None]
 
-CALL = 1 << 10
-"""What it costs to start on an array, in numbers computed."""
-_MOST_WORK = 1 << 42
+CALL = 1 << 14
+"""What it costs to start on an array, in numbers passed over."""
+PRODUCTS = 16
+"""How many products of a matrix product cost as much as passing over a number."""
+_MOST_WORK = 1 << 39  # some ten minutes
 _MOST_KEPT = 1 << 33
 _MOST_SCRATCH = 1 << 32
 
@@ -25,7 +27,7 @@ class Budget:
     """What the instructions of one plan may still take together: a plan of few bytes could ask for days.
 
     Attributes:
-        work: Numbers computed, each product of a sum counted.
+        work: Numbers passed over.
         kept: Bytes kept beside the arena.
     """
 
@@ -65,7 +67,7 @@ class Step:
         """Count what the instruction takes; every kernel says it that does more than pass over its values.
 
         Args:
-            work: Numbers that it computes each time, products that are added up counted one by one.
+            work: Numbers that it passes over each time, over and above some passes over its values.
             kept: Bytes that it keeps beside the arena.
             scratch: Bytes that it needs while it runs.
 
@@ -75,7 +77,7 @@ class Step:
         self.budget.work -= work
         self.budget.kept -= kept
         if self.budget.work < 0:
-            self.fail(f"computes {work} numbers, and all up to here more than {_MOST_WORK}")
+            self.fail(f"passes over {work} numbers, and all up to here over more than {_MOST_WORK}")
         if self.budget.kept < 0 or scratch > _MOST_SCRATCH:
             self.fail(f"needs {max(kept, scratch)} bytes beside the arena, too many for a section")
 

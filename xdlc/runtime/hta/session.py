@@ -10,6 +10,7 @@ from xdlc.runtime.hta.form import Buffer, Plan
 from xdlc.runtime.hta.registry import Budget, Run, Step, find
 
 Array = Any  # numpy.ndarray
+_PASSES = 32
 
 
 class PlanSession:
@@ -45,7 +46,7 @@ class PlanSession:
         constants = {name: plan.array(constant) for name, constant in held.constants.items()}
         inputs, outputs = ([self._views[index] for index in side] for side in (held.inputs, held.outputs))
         step = Step(inputs, outputs, constants, held.settings, place, self._budget)
-        step.takes(work=sum(array.size for array in (*inputs, *outputs)))
+        step.takes(work=_PASSES * sum(array.size for array in (*inputs, *outputs)))
         return kernel(step)
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:

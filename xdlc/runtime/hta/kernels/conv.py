@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xdlc.runtime.hta import sliding, weights
-from xdlc.runtime.hta.registry import Run, Step, kernel
+from xdlc.runtime.hta.registry import PRODUCTS, Run, Step, kernel
 
 Array = Any  # numpy.ndarray
 
@@ -28,7 +28,7 @@ def conv(step: Step) -> Run:
     slides = sliding.load(step, (rows, columns), source.shape, target.shape)
     zero = step.number("margin", 0, 255 if source.dtype.itemsize == 1 else 65535)
     width = rows * columns * depth * target.shape[2]
-    step.takes(work=target.size * rows * columns * depth)
+    step.takes(work=target.size * rows * columns * depth // PRODUCTS)
     each = channels // groups
     matrices = [
         held.values[..., group * each : (group + 1) * each].reshape(-1, each) for group in range(groups)

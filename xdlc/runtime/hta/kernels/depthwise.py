@@ -27,7 +27,7 @@ def depthwise(step: Step) -> Run:
     zero = step.number("margin", 0, 255 if source.dtype.itemsize == 1 else 65535)
     each = channels // source.shape[3]
     width = channels * target.shape[2]
-    step.takes(work=target.size * rows * columns)
+    step.takes(work=4 * target.size * rows * columns)
     taps = [(row, column) for row in range(rows) for column in range(columns)]
 
     def run() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdlc.runtime.hta import weights
-from xdlc.runtime.hta.registry import Run, Step, kernel
+from xdlc.runtime.hta.registry import PRODUCTS, Run, Step, kernel
 
 _BLOCK = 1 << 20
 
@@ -18,7 +18,7 @@ def rows(step: Step) -> Run:
     if source.size % width or source.size // width * channels != target.size:
         step.fail(f"does not make {target.size} numbers of {source.size} with weights {[width, channels]}")
     entries, results = source.reshape(-1, width), target.reshape(-1, channels)
-    step.takes(work=target.size * width, scratch=8 * max(width, channels, _BLOCK))
+    step.takes(work=target.size * width // PRODUCTS, scratch=8 * max(width, channels, _BLOCK))
     height = max(1, _BLOCK // max(width, channels))
 
     def run() -> None:

@@ -41,7 +41,7 @@ def spread(step: Step) -> Run:
     sums = height * width * channels
     calls = source.shape[0] * rows * columns * groups
     step.takes(
-        work=calls * CALL + sums + source.size * rows * columns * channels // groups, scratch=16 * sums
+        work=calls * CALL + 32 * sums + source.size * rows * columns * channels // groups, scratch=16 * sums
     )
     places = [
         (
