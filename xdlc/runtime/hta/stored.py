@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xdlc.runtime.hta.registry import Step
+from xdlc.runtime.hta.registry import CALL, Step
 
 Array = Any  # numpy.ndarray
 LARGEST = 1 << 61
 """Sums stay below this."""
 MOST_STEPS = 1 << 20
 """Most steps of an instruction that come one after the other."""
+_CALLS = 16  # of a step
 
 
 def is_unsigned(array: Array) -> bool:
@@ -96,13 +97,14 @@ def bounds(step: Step, rows: int | None = None) -> Array:
 
 
 def check_steps(step: Step, count: int) -> None:
-    """Check how many steps an instruction takes one after the other.
+    """Check how many steps an instruction takes one after the other, each of some calls.
 
     Raises:
         ContainerError: If there are too many.
     """
     if count > MOST_STEPS:
         step.fail(f"takes {count} steps one after the other, the most are {MOST_STEPS}")
+    step.takes(work=_CALLS * CALL * count)
 
 
 def place(sums: Array, limits: Array, target: Array) -> None:

@@ -73,8 +73,9 @@ def test_windows_beyond_all_use():
 def test_all_problems_are_told_with_their_ops():
     source = activation("x", SHAPE, ENCODING)
     graph = one_op("Softmax", [source], activation("y", SHAPE, ENCODING), {"axis": u32(7)})
-    graph.append(make_op(graph, "PoolMax2d", [source], [activation("z", SHAPE, ENCODING)], name="pool"))
-    graph.append(make_op(graph, "Lrn", [source], [activation("v", SHAPE, ENCODING)], name="lrn"))
+    for kind, name in (("PoolMax2d", "pool"), ("Lrn", "lrn")):
+        graph.append(make_op(graph, kind, [source], [activation(f"{name}_y", SHAPE, ENCODING)], name=name))
+        graph.add_output(graph.tensors[f"{name}_y"])
     with pytest.raises(ProblemList) as found:
         compile_section(graph)
     assert [(problem.node, type(problem)) for problem in found.value.problems] == [

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdlc.runtime.hta.registry import CALL, Run, Step, kernel
+from xdlc.runtime.hta.registry import Run, Step, kernel
 from xdlc.runtime.hta.single import DROP, check_shifts, kept, numbers
 from xdlc.runtime.hta.stored import bounds, check_steps, count_of, is_unsigned, place, places
 
@@ -40,7 +40,6 @@ def resize_linear(step: Step) -> Run:
     check_shifts(step, value_shifts, down_shifts, along_shifts)
     check_steps(step, target.shape[0] * target.shape[1])
     limits = bounds(step)
-    step.takes(work=64 * CALL * target.shape[0] * target.shape[1])
 
     def part(row: Array, index: int, first: int, second: int) -> Array:
         """Return the part of a neighbour, [columns, channels], given its row of the input."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdlc.runtime.hta.registry import CALL, Run, Step, kernel
+from xdlc.runtime.hta.registry import Run, Step, kernel
 from xdlc.runtime.hta.single import kept
 from xdlc.runtime.hta.stored import LARGEST, check_steps, count_of, is_unsigned
 
@@ -40,7 +40,6 @@ def softmax(step: Step) -> Run:
     single = bool(step.number("single", 0, 1))
     count = source.shape[axis]
     check_steps(step, count)
-    step.takes(work=count * CALL, scratch=32 * source.size)
     if int(table[0]) * count >= LARGEST:
         step.fail("has exponentials whose sums become too large")
     finish = _finish(step, int(table[0]), count)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdlc.runtime.hta.registry import CALL, Run, Step, kernel
+from xdlc.runtime.hta.registry import Run, Step, kernel
 from xdlc.runtime.hta.single import kept
 from xdlc.runtime.hta.stored import LARGEST, bounds, check_steps, count_of, is_unsigned, place
 
@@ -44,7 +44,6 @@ def _in_rows(step: Step, axes: tuple[int, ...], limits: Array) -> Run:
     values = step.constant("values", "int64", (count_of(source),))
     front = np.moveaxis(source, axes, range(len(axes)))
     count = source.size // max(target.size, 1)
-    step.takes(work=count * CALL, scratch=16 * source.size)
     if max(int(values.max()), -int(values.min())) * count >= LARGEST:
         step.fail("has values whose sums become too large")
     check_steps(step, count)
