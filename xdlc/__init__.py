@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         prepare_hta,
         quantize,
         run,
+        save,
         to_onnx,
         verdicts,
     )
@@ -51,6 +52,7 @@ __all__ = [
     "prepare_hta",
     "quantize",
     "run",
+    "save",
     "to_onnx",
     "verdicts",
 ]

@@ -11,10 +11,11 @@ import pytest
 
 import xdlc
 from tests.section_models import Net, feeds_of, residual, window
+from xdlc import api
 from xdlc.container.aip import OWN_FACTS, OWN_FLAVOUR, Engine, parse_aip
 from xdlc.converter.snpe import foreign, to_layers, translate
 from xdlc.converter.snpe.inverse import _table
-from xdlc.errors import ProblemList, UnsupportedOp
+from xdlc.errors import ConstraintError, ProblemList, UnsupportedOp
 from xdlc.ir import (
     AxisScaleOffset,
     Graph,
@@ -42,7 +43,7 @@ RELU, RELU_MIN_MAX, SIGMOID = 4, 5, 6
 
 def written(model: Model, folder: Path) -> Model:
     """Return what a file of format 3 gives back of a model."""
-    xdlc.api.save(model, folder / "a.dlc", "3")
+    api.save(model, folder / "a.dlc", "3")
     return xdlc.load(folder / "a.dlc")
 
 
@@ -193,6 +194,14 @@ def test_strict_refuses_all_of_it_at_once():
     assert len(problems) == len(foreign(to_layers(residual())))
     assert any("computes Multiply; the only layer of two inputs known is a sum" in text for text in problems)
     assert any("(Softmax): no layer is known from files of SNPE 1" in text for text in problems)
+
+
+def test_what_translating_back_would_refuse_is_not_written():
+    net = built(_resize)
+    (op,) = net.graph.ops
+    op.params["transformation_mode"] = u32(3)
+    with pytest.raises(ConstraintError, match="transformation_mode"):
+        to_layers(float_model(net))
 
 
 def one_op(
@@ -357,11 +366,11 @@ def test_layers_between_which_a_section_ends_are_not_merged(tmp_path):
 
 def test_notes_tell_what_only_xdlc_reads(tmp_path):
     notes: list[str] = []
-    xdlc.api.save(residual(), tmp_path / "a.dlc", "3", tell=notes.append)
+    api.save(residual(), tmp_path / "a.dlc", "3", tell=notes.append)
     assert len(notes) == 1
     assert notes[0].startswith("7 of 18 layers are none of SNPE 1 and only xdlc reads them")
     net = built(lambda net, x: net.conv(x, 2))
-    xdlc.api.save(net.quantized(net.last), tmp_path / "b.dlc", "3.0", tell=notes.append)
+    api.save(net.quantized(net.last), tmp_path / "b.dlc", "3.0", tell=notes.append)
     assert len(notes) == 1
 
 

@@ -10,6 +10,7 @@ import pytest
 import xdlc
 from tests.corpus_models import CorpusModel
 from tests.section_models import feeds_of
+from xdlc import api
 from xdlc.container.aip import parse_aip
 from xdlc.converter.snpe import foreign, to_layers, translate
 from xdlc.ir.equal import differences
@@ -33,7 +34,7 @@ def assert_same(model: xdlc.Model, held: xdlc.Model, feeds: dict[str, np.ndarray
 def test_quantized_networks_compute_the_same(corpus, tmp_path, name):
     source = CorpusModel(corpus, name)
     model = xdlc.quantize(source.convert(), [source.feeds])
-    xdlc.api.save(model, tmp_path / "a.dlc", "3")
+    api.save(model, tmp_path / "a.dlc", "3")
     held = xdlc.load(tmp_path / "a.dlc")
     types = {op.type for op in foreign(held)}
     assert types <= {
@@ -58,11 +59,11 @@ def test_networks_of_snpe_come_back_as_they_were(corpus, tmp_path, file):
 
 
 def test_sections_of_deeplab_run_from_the_file(corpus, tmp_path):
-    model = xdlc.api.executable(corpus / DEEPLAB)
+    model = api.executable(corpus / DEEPLAB)
     prepared = prepare(model, "1-82,96-107,109-118")  # as SNPE divides it
     assert prepared.problems == ()
     path = Path(tmp_path / "a.dlc")
-    xdlc.api.save(prepared.model, path, "3")
+    api.save(prepared.model, path, "3")
     held = xdlc.load(path)
     record = parse_aip(held.records["aip.metadata0"].numpy().tobytes(), where="record")
     assert [(one.engine.name, one.first, one.last) for one in record.sections] == [
@@ -84,7 +85,7 @@ def test_a_network_quantized_at_its_source_rounds_as_it_did(corpus, tmp_path):
     source = CorpusModel(corpus, "mobilenet_v2_quant_nnstreamer")
     model = source.convert()
     prepared = prepare(model)
-    xdlc.api.save(prepared.model, tmp_path / "a.dlc", "3")
+    api.save(prepared.model, tmp_path / "a.dlc", "3")
     held = xdlc.load(tmp_path / "a.dlc")
     assert_same(model, held, source.feeds)
     expected = SectionSession(prepared.model).run(source.feeds, native=True)

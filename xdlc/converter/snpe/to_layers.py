@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from xdlc import opdefs
 from xdlc.container.aip import OWN_FACTS, OWN_RECORD
 from xdlc.container.text3 import properties
 from xdlc.converter.snpe.inverse import Layers, Operation, find, has_place
@@ -35,10 +36,12 @@ def to_layers(model: Model, *, strict: bool = False) -> Model:
     Raises:
         UnsupportedOp: If the container has no form for an input, an operation or a parameter, or, with
             ``strict``, no layer is known; several make a ProblemList.
+        ConstraintError: If an operation breaks its OpDef; ``translate`` would refuse it.
         ContainerError: If the record of sections is damaged, or does not fit the model.
     """
     raise_all(list(_obstacles(model)))
     source = model.main
+    raise_all(opdefs.verify_graph(source))
     layers = Layers()
     for tensor in source.inputs:
         made = Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding)
