@@ -172,12 +172,24 @@ def test_refused_ops_are_reported_for_each_soc() -> None:
 
 
 @needs_htp
-def test_float_graph_on_a_soc_without_fp16_is_one_problem() -> None:
-    with pytest.raises(PrepareError) as caught:
-        prepare(cnn(quantized=False), ["sxr1230p"])
-    (problem,) = caught.value.problems
+def test_float_graph_is_compiled_where_there_is_fp16_and_is_one_problem_elsewhere() -> None:
+    result = prepare_all(cnn(quantized=False), ["sm8350", "sm8450", "sm8750", "sa8295", "qcs6490"])
+    assert result.done == ("sm8350", "sm8450", "sa8295", "sm8750")
+    (problem,) = result.problems
     assert isinstance(problem, ConstraintError)
-    assert "does not compute in FP16, which 4 op(s) need" in problem.problem
+    assert str(problem).startswith("model: qcs6490: graph 'cnn': op 'conv2d_conv' (Conv2d) and others: ")
+    assert problem.problem == (
+        "this SoC has no FP16: accepted are ops of quantized types, found are 4 that compute in FP16"
+    )
+
+
+@needs_htp
+def test_the_error_of_some_socs_has_the_caches_of_the_others() -> None:
+    with pytest.raises(PrepareError, match="has no FP16") as caught:
+        prepare(cnn(quantized=False), ["qcs6490", "sm8650"])
+    assert [entry["cacheName"] for entry in caught.value.model.metadata["cacheList"]] == [
+        "htp.cache.sm8650.0"
+    ]
 
 
 @pytest.mark.parametrize(

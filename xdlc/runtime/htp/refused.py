@@ -36,7 +36,7 @@ class Refused:
         lacks = lacking(answer["log"])
         problem, fix = explain(answer["type"], answer["code"], answer["log"])
         if lacks is not None:
-            problem = f"this SoC's HTP does not compute in {lacks}"
+            problem = f"this SoC has no {lacks}: accepted are ops of quantized types"
             fix = "quantize the model, or choose a SoC that takes float graphs"
         return cls(answer["graph"], answer["op"], answer["type"], problem, fix, lacks)
 
@@ -67,5 +67,5 @@ def _problem(refused: Refused, place: str, others: str = "") -> ConstraintError:
 
 def _lack(users: Sequence[Refused], place: str) -> ConstraintError:
     problem = _problem(users[0], place, " and others" if len(users) > 1 else "")
-    problem.problem += f", which {len(users)} op(s) need"
+    problem.problem += f", found are {len(users)} that compute in {users[0].lacks}"
     return problem
