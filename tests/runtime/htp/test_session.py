@@ -20,6 +20,13 @@ pytestmark = needs_htp
 X = [np.random.default_rng(seed).uniform(-1, 1, (1, 8, 8, 4)).astype("float32") for seed in range(2)]
 
 
+def renamed() -> Model:
+    model = cnn(quantized=True)
+    graph = model.main
+    graph.name = "other"
+    return Model({"other": graph})
+
+
 @pytest.fixture(scope="module", params=[True, False], ids=["quantized", "float"])
 def prepared(request: pytest.FixtureRequest) -> Model:
     return prepare(cnn(quantized=request.param), ["sm8550", "sm8650"])
@@ -86,6 +93,24 @@ def test_caches_that_the_library_does_not_take_are_told() -> None:
         assert "loading the cache failed" in told[0]
     with pytest.raises(ConstraintError, match=r"no cache is usable on sm8650: htp\.cache\.sm8650\.0"):
         HtpSession(model, "sm8650", validate=True)
+
+
+def test_records_that_were_swapped_are_not_run() -> None:
+    model = prepare(cnn(quantized=True), ["sm8550", "sm8650"])
+    one, other = "htp.cache.sm8550.0", "htp.cache.sm8650.0"
+    model.records[one], model.records[other] = model.records[other], model.records[one]
+    foreign = prepare(renamed(), ["sm8450"])
+    model.metadata["cacheList"].append(
+        model.metadata["cacheList"][0]
+        | {"cacheName": "htp.cache.sm8450.0", "socModel": 36, "contextMetadata": {"dspArch": 69}}
+    )
+    model.records["htp.cache.sm8450.0"] = foreign.records["htp.cache.sm8450.0"]
+    told: list[str] = []
+    with HtpSession(model, "sm8650", tell=told.append) as session:
+        assert session.record is None
+    assert f"{other}: is described as one for the SoC with id 57, but was compiled for id 43" in told[0]
+    assert f"{one}: is described as one for the SoC with id 43, but was compiled for id 57" in told[1]
+    assert "htp.cache.sm8450.0: holds no graph 'cnn', only 'other'" in told[2]
 
 
 def test_what_could_not_be_judged_is_told(prepared: Model) -> None:

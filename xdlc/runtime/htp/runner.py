@@ -63,6 +63,21 @@ class LoadedCache:
         self._htp = Htp(soc_id or self._description.info.soc_model, step, binary)
         self._runners: dict[str | None, Runner] = {}
 
+    def contents(self) -> dict[str, Any]:
+        """Return the id of the SoC that the binary was made for, and the names of its graphs and ports."""
+        info = self._description.info
+        graphs = [info.graphs[index] for index in range(info.graph_count)]
+        return {
+            "soc_id": info.soc_model,
+            "graphs": {
+                _name(graph): [
+                    [_name(graph.inputs[index]) for index in range(graph.input_count)],
+                    [_name(graph.outputs[index]) for index in range(graph.output_count)],
+                ]
+                for graph in graphs
+            },
+        }
+
     def runner(self, name: str | None) -> Runner:
         """Return a graph; None stands for the only or first one.
 
@@ -74,8 +89,12 @@ class LoadedCache:
             inputs = [graph.inputs[index] for index in range(graph.input_count)]
             outputs = [graph.outputs[index] for index in range(graph.output_count)]
             self._runners[name] = Runner(
-                self._htp.retrieve((graph.name or b"").decode(), inputs, outputs),
+                self._htp.retrieve(_name(graph), inputs, outputs),
                 [Port.of_struct(tensor) for tensor in inputs],
                 [Port.of_struct(tensor) for tensor in outputs],
             )
         return self._runners[name]
+
+
+def _name(struct: Any) -> str:
+    return (struct.name or b"").decode(errors="replace")

@@ -127,12 +127,16 @@ class Served:
 
     Attributes:
         run_timeout: Seconds that a run may take.
+        soc_id: Id of the SoC that a cache was made for, by the cache itself.
+        graphs: Names of inputs and of outputs by the name of the graph that a cache holds.
     """
 
     def __init__(self, where: str, soc: str) -> None:
         self._server = Server()
         self._where, self._soc = where, soc
         self.run_timeout = RUNNING
+        self.soc_id: int | None = None
+        self.graphs: dict[str, list[list[str]]] = {}
 
     def __enter__(self) -> Served:
         return self
@@ -208,10 +212,12 @@ class Served:
 
     def _open(self, opening: dict[str, Any], timeout: float) -> None:
         try:
-            self._ask(timeout, command="open", **opening)
+            answer = self._ask(timeout, command="open", **opening)
         except BaseException:
             self.close()
             raise
+        contents = answer.get("contents", {"soc_id": None, "graphs": {}})
+        self.soc_id, self.graphs = contents["soc_id"], contents["graphs"]
 
     def run(
         self,

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from xdlc import passes
-from xdlc.container import cache_facts
-from xdlc.container.caches import Cache, caches, shared_weights
+from xdlc.container.caches import caches
 from xdlc.errors import (
     BackendError,
     ConstraintError,
-    ContainerError,
     ProblemList,
     UsageError,
     XdlcError,
@@ -19,11 +16,10 @@ from xdlc.errors import (
     nearest_names,
     raise_all,
 )
-from xdlc.ir import Graph, Model, Tensor
+from xdlc.ir import Model
 from xdlc.runtime.htp.choice import choose, refuse_to_compile
-from xdlc.runtime.htp.parts import PartedSession
-from xdlc.runtime.htp.ports import Port, stored_feeds
 from xdlc.runtime.htp.serving import OPENING, RUNNING, Served
+from xdlc.runtime.htp.stored import Stored
 from xdlc.runtime.htp.verdict import PERMISSIVE
 
 Array = Any  # numpy.ndarray
@@ -109,12 +105,8 @@ class HtpSession:
     def _of_caches(self, failures: list[str], tell: Callable[[str], None]) -> _Runs | None:
         """Load the best cache that the library takes; add why to ``failures`` for each that it does not."""
         for cache in self.choice.records:
-            assert cache.data is not None
-            if shared_weights(self._model, cache.name):
-                failures.append(f"{cache.name}: the emulation loads no caches that share their weights")
-                continue
             try:
-                self._served = Served.of_cache(cache.data, timeout=self._timeout, name=cache.name)
+                stored = Stored(self._model, cache, timeout=self._timeout)
             except BackendError as error:
                 failures.append(f"{error.where or cache.name}: {error.problem}")
                 continue
@@ -125,24 +117,9 @@ class HtpSession:
                     tell(f"{cache.name} is used without a verdict on all rules: {doubts}")
             if failures:
                 tell(f"{cache.name} is used, for better ones do not load: {'; '.join(failures)}")
-            return self._inside(self._model, cache)
+            self._served, self.parts = stored.served, stored.parts
+            return stored
         return None
-
-    def _inside(self, model: Model, cache: Cache) -> _Runs:
-        """Return what runs the main graph from the loaded cache: as a whole, or in parts."""
-        main = model.main
-        facts = _facts(model).get(cache.name)
-        held = facts.graphs.items() if facts else ()
-        own = {name: graph for name, graph in held if graph.source == main.name}
-        parts = {name: graph.ops for name, graph in own.items() if graph.ops is not None}
-        self.parts = len(parts)
-        try:
-            if parts:
-                return PartedSession(model, parts, self._served)
-            return _Whole(main, next(iter(own), main.name), self._served)
-        except BaseException:
-            self._served.close()
-            raise
 
     def _compiled(self, name: str, divide: Divide | None, tell: Callable[[str], None]) -> _Runs:
         try:
@@ -155,9 +132,9 @@ class HtpSession:
             tell(f"HTP refuses {refused} op(s) or more, the first is {each_problem(error)[0]}")
         divided = divide(self._model, self.soc)
         (cache,) = (held for held in caches(divided) if held.soc == self.soc)
-        assert cache.data is not None
-        self._served = Served.of_cache(cache.data, timeout=self._timeout, name=f"{name}: {self.soc}")
-        return self._inside(divided, cache)
+        stored = Stored(divided, cache, timeout=self._timeout)
+        self._served, self.parts = stored.served, stored.parts
+        return stored
 
     def __enter__(self) -> HtpSession:
         return self
@@ -208,40 +185,3 @@ def with_outputs(model: Model, names: Iterable[str]) -> Model:
     for name in new:
         copy.main.add_output(copy.main.tensors[name])
     return copy
-
-
-def _facts(model: Model) -> dict[str, cache_facts.CacheFacts]:
-    try:
-        return cache_facts.read(model)
-    except ContainerError:  # the verdict has told of it
-        return {}
-
-
-class _Whole:
-    """A graph that a cache holds as a whole, with inputs and outputs as the model has them."""
-
-    def __init__(self, graph: Graph, name: str, served: Served) -> None:
-        adapted = graph.clone()
-        passes.run(adapted, passes.HTP_ASKED)
-        self._name, self._served = name, served
-        self._inputs = list(map(Port, map(_known, graph.inputs), adapted.inputs))
-        self._outputs = list(map(Port, map(_known, graph.outputs), adapted.outputs))
-
-    def run(self, feeds: Mapping[str, Array], *, native: bool) -> dict[str, Array]:
-        stored = stored_feeds(self._inputs, feeds)
-        results = self._served.run(stored, native=True, graph=self._name)
-        found = {}
-        for port in self._outputs:
-            name = port.tensor.name
-            if name not in results:
-                raise BackendError(
-                    f"gives no output {name!r}, only {', '.join(results)}",
-                    where=f"graph {self._name!r} of the cache",
-                    fix="prepare the model again",
-                )
-            found[name] = port.given_back(results[name], native=native)
-        return found
-
-
-def _known(tensor: Tensor) -> Tensor:
-    return Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding)

@@ -182,7 +182,7 @@ class _Graphs:
         if "cache" in request:
             path = Path(request["cache"])
             self._loaded = LoadedCache(path.read_bytes(), request["soc_id"], step)
-            return {"refused": []}
+            return {"refused": [], "contents": self._loaded.contents()}
         model = _model(request, step)
         graph = _chosen(model, request["graph"])
         known = [_copy(tensor) for tensor in (*graph.inputs, *graph.outputs)]
