@@ -86,7 +86,7 @@ def test_every_refused_op_is_named_with_its_reason() -> None:
     softmax, reshape = caught.value.problems
     assert isinstance(softmax, ConstraintError)
     assert softmax.where == "model: sm8650: graph 'refused': op 'softmax' (Softmax)"
-    assert "is 1 where HTP takes only 3" in softmax.problem
+    assert "parameter 'axis' is 1, Softmax of HTP takes only 3" in softmax.problem
     assert "op 'reshape' (Reshape)" in str(reshape)
     assert "has rank 6" in reshape.problem
 

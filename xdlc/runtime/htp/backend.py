@@ -18,6 +18,7 @@ from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
 from xdlc.runtime.htp import structs as st
 from xdlc.runtime.htp.library import LogCallback, load_htp, load_system
 from xdlc.runtime.htp.lower import Lowering
+from xdlc.runtime.htp.op_facts import OpFacts
 from xdlc.runtime.htp.options import CompileOptions
 
 _LOG_ERROR = 1
@@ -62,12 +63,14 @@ class Refusal:
         type: Its type, with the package in front where that is not the native one.
         code: Error code of the library.
         log: What the library logged about it.
+        facts: What it is.
     """
 
     op: str
     type: str
     code: int
     log: tuple[str, ...]
+    facts: OpFacts
 
 
 class Htp:
@@ -162,7 +165,8 @@ class Htp:
             self.log.take()
             code = self.library.call("backendValidateOpConfig", self._backend, config)
             if code:
-                refused.append(Refusal(op.name, type_name(op), code, tuple(self.log.take())))
+                log = tuple(self.log.take())
+                refused.append(Refusal(op.name, type_name(op), code, log, OpFacts.of(op)))
             for tensor in op.inputs:
                 if tensor is not None and tensor.data is not None:
                     tensor.data.release()

@@ -6,21 +6,20 @@ import re
 from collections.abc import Sequence
 
 from xdlc.ir.dtype import BY_NAME
+from xdlc.runtime.htp.op_facts import NO_FACTS, OpFacts
+from xdlc.runtime.htp.refusal_lines import operation, read
 
 _NOISE = re.compile(
     r"QnnBackend_validateOpConfig failed|Failed to validate op|Op specific validation failed|"
-    r"validateNativeOps master op validator|Input tensor \d+ failed common|Op config was not well"
+    r"validateNativeOps master op validator|Input tensor \d+ failed common|Op config was not well|"
+    r"Please refer to the|None of the combinations match|does not have any dynamic dimensions"
 )
-_EXPECTED = re.compile(r"has incorrect Value (\S+), expected equal to (\S+?)\.?$")
-_AT_LEAST = re.compile(r"has incorrect Value (\d+), expected >= (\d+)")
-_RANK = re.compile(r"(?:(Input|Output)\[(\d+)\] |.*)has incorrect Rank (\d+)")
 _ELEMENT = re.compile(r"((?:in|out)\[\d+\]):\s*QNN_DATATYPE_([A-Z0-9_]+)")
 _MOST_SETS = 8
 FIXED_EXTENTS = "a tensor has open extents, HTP takes fixed ones only"
 BIND_EXTENTS = "convert the model again with --input_dim, --define_symbol or --batch"
+_OPEN = ("can only have static dimensions", "has dynamic dimensions")
 _OP_UNKNOWN = 4005
-_ARCHITECTURES = range(68, 100)
-
 
 _UNSUPPORTED = re.compile(r"SocModel doesn't support (\w+)")
 
@@ -31,13 +30,14 @@ def lacking(log: Sequence[str]) -> str | None:
     return next((match[1] for match in found if match), None)
 
 
-def explain(kind: str, code: int, log: Sequence[str]) -> tuple[str, str]:
+def explain(kind: str, code: int, log: Sequence[str], facts: OpFacts = NO_FACTS) -> tuple[str, str]:
     """Return the reason, with the library's own words, and the fix for a refused op.
 
     Args:
         kind: Type of the op, with its package where that is not the native one.
         code: Error code of the validator.
         log: Lines the validator logged.
+        facts: The op.
     """
     lines = [line for line in log if not _NOISE.search(line)]
     if "." in kind:
@@ -52,38 +52,25 @@ def explain(kind: str, code: int, log: Sequence[str]) -> tuple[str, str]:
         )
     if any(line.startswith("Unsupported input/output datatypes") for line in lines):
         return _dtypes(lines)
-    if any("can only have static dimensions" in line or "has dynamic dimensions" in line for line in lines):
+    if any(phrase in line for line in lines for phrase in _OPEN):
         return FIXED_EXTENTS, BIND_EXTENTS
-    said = " | ".join(" ".join(line.split()) for line in lines) or f"nothing but QNN error {code}"
-    for line in lines:
-        rank = _RANK.search(line)
-        if rank:
-            which = f"{rank[1].lower()} {rank[2]}" if rank[1] else "a tensor"
-            return (
-                f"{which} has rank {rank[3]}, which HTP does not take here; the library says: {said}",
-                "reshape around the op: HTP takes ranks 1 to 5, and some ops fewer",
-            )
-        least = _AT_LEAST.search(line)
-        if least and int(least[2]) in _ARCHITECTURES:
-            return (
-                f"this form of {kind} needs architecture v{least[2]}, the SoC has v{least[1]}; "
-                f"the library says: {said}",
-                "use 8-bit operands where both are 16-bit, or leave this SoC out",
-            )
-        value = _EXPECTED.search(line)
-        if value:
-            return (
-                f"a parameter or an encoding offset is {value[1]} where HTP takes only {value[2]}; "
-                f"the library says: {said}",
-                "change the parameter; for an offset, give input and output the same encoding, "
-                "or the tensor a symmetric one",
-            )
+    said = " | ".join(" ".join(line.split()) for line in lines)
+    found = read(kind, lines, facts)
+    if found is not None:
+        return f"{found.reason}; the library says: {said}", found.fix
     if not lines:
-        return (
-            f"HTP does not take this form of {kind} and gives no reason (QNN error {code})",
-            "use another operation, data type or shape for the same result",
-        )
+        return _silent(kind, code, facts)
     return f"HTP does not take it; the library says: {said}", "change what the library objects to"
+
+
+def _silent(kind: str, code: int, facts: OpFacts) -> tuple[str, str]:
+    """Return what there is to say where the library says nothing."""
+    form = " ".join(filter(None, (kind, operation(kind, facts), facts.types())))
+    tables = f"; xdlc's tables of HTP say: {'; '.join(facts.breaches)}" if facts.breaches else ""
+    return (
+        f"HTP does not take this form of {form} and gives no reason (QNN error {code}){tables}",
+        "use another operation, data type or shape for the same result",
+    )
 
 
 def _dtypes(lines: Sequence[str]) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdlc.errors import ConstraintError, XdlcError
+from xdlc.runtime.htp.op_facts import NO_FACTS, OpFacts
 from xdlc.runtime.htp.refusals import explain, lacking
 
 
@@ -34,7 +35,8 @@ class Refused:
     def of(cls, answer: Mapping[str, Any]) -> Refused:
         """Return the refusal that the child answers with."""
         lacks = lacking(answer["log"])
-        problem, fix = explain(answer["type"], answer["code"], answer["log"])
+        facts = OpFacts.read(answer["facts"]) if "facts" in answer else NO_FACTS
+        problem, fix = explain(answer["type"], answer["code"], answer["log"], facts)
         if lacks is not None:
             problem = f"this SoC has no {lacks}: accepted are ops of quantized types"
             fix = "quantize the model, or choose a SoC that takes float graphs"

@@ -94,7 +94,14 @@ def _adapt(graphs: Iterable[Graph]) -> None:
 def _refusals(htp: Htp, graphs: Iterable[Graph], request: dict[str, Any]) -> list[dict[str, Any]]:
     skip = frozenset(tuple(pair) for pair in request["skip"])
     return [
-        {"graph": graph.name, "op": found.op, "type": found.type, "code": found.code, "log": found.log}
+        {
+            "graph": graph.name,
+            "op": found.op,
+            "type": found.type,
+            "code": found.code,
+            "log": found.log,
+            "facts": found.facts.words(),
+        }
         for graph in graphs
         for found in htp.validate(graph, skip)
     ]
