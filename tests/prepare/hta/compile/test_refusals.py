@@ -89,3 +89,22 @@ def test_reshapes_may_change_the_encoding():
     source = activation("x", SHAPE, ENCODING)
     check_equal(one_op("Reshape", [source], activation("y", (1, 32), ScaleOffset(0.03, -70))))
     check_equal(one_op("Reshape", [source], activation("y", (1, 32), ScaleOffset(0.0003, -700), 16)))
+
+
+@pytest.mark.parametrize("scale", [1e-38, 1e32])
+def test_extreme_scales(scale):
+    held = ScaleOffset(scale, -100)
+    graph = one_op(
+        "PoolAvg2d", [activation("x", SHAPE, held)], activation("y", (1, 2, 2, 2), held), parameters("Pool")
+    )
+    with pytest.raises(ConstraintError, match="no extreme"):
+        compile_section(graph)
+
+
+def test_scales_far_apart():
+    """All results are clipped, or all are zero."""
+    small, large = ScaleOffset(1e-3, -100), ScaleOffset(1e3, -100)
+    for before, after in ((small, large), (large, small)):
+        for kind in ("PoolAvg2d", "ResizeBilinear"):
+            source, target = activation("x", SHAPE, before), activation("y", KINDS[kind], after)
+            check_equal(one_op(kind, [source], target, parameters(kind)))

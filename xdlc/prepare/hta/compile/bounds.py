@@ -14,6 +14,7 @@ from xdlc.errors import ConstraintError
 from xdlc.ir import ScaleOffset, Tensor
 
 Array = Any  # numpy.ndarray
+_EXTREME = 1e30
 Stored = Callable[[Array], Array]
 """Returns the unclipped stored integers for sums."""
 
@@ -22,7 +23,8 @@ def encoding_of(tensor: Tensor) -> ScaleOffset:
     """Return the encoding of an activation with sums of which the host can be equalled.
 
     Raises:
-        ConstraintError: If it uses some bits only, or its zero point is no stored integer.
+        ConstraintError: If it uses some bits only, its zero point is no stored integer, or its scale is near
+            the ends of single precision.
     """
     held = tensor.encoding
     bits = tensor.dtype.bits
@@ -30,9 +32,11 @@ def encoding_of(tensor: Tensor) -> ScaleOffset:
         not isinstance(held, ScaleOffset)
         or held.bits not in (None, 0, bits)
         or not -(1 << bits) < held.offset <= 0
+        or not 1 / _EXTREME < held.scale < _EXTREME
     ):
         raise ConstraintError(
-            f"has the encoding {held}, should have one scale, all bits in use, and a zero within them",
+            f"has the encoding {held}, should have one scale that is no extreme, all bits in use, and "
+            f"a zero within them",
             where=f"tensor {tensor.name!r}",
             fix="quantize the model again",
         )
@@ -68,7 +72,12 @@ def quantized(target: Tensor) -> Callable[[Array], Array]:
 
     held = encoding_of(target)
     scale = np.float32(held.scale)
-    return lambda real: np.rint(real / scale).astype(np.float64) - held.offset
+
+    def stored(given: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return np.rint(given / scale).astype(np.float64) - held.offset
+
+    return stored
 
 
 def exact(source: Tensor, target: Tensor, count: int) -> Stored:
@@ -101,7 +110,8 @@ def real_numbers(tensor: Tensor) -> Array:
 
 
 def real(sums: Array, unit: float) -> Array:
-    """Return sums in steps of a unit as float32 numbers."""
+    """Return sums in steps of a unit as float32 numbers; infinite where they are too large."""
     import numpy as np
 
-    return (sums * unit).astype(np.float32)
+    with np.errstate(over="ignore"):
+        return (sums * unit).astype(np.float32)

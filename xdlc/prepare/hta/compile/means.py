@@ -110,7 +110,12 @@ def _placed(target: Tensor, count: int, unit: float) -> Stored:
 
     result = encoding_of(target)
     scale, zero = np.float32(result.scale), np.float32(-result.offset)
-    return lambda sums: np.rint(real(sums, unit) / np.float32(count) / scale + zero).astype(np.float64)
+
+    def stored(sums: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return np.rint(real(sums, unit) / np.float32(count) / scale + zero).astype(np.float64)
+
+    return stored
 
 
 def _rounded(target: Tensor, count: int, unit: float) -> Stored:
