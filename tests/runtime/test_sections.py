@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.control_flow_models import if_model, loop_model
 from tests.section_models import Net, feeds_of, on_cpu, residual, with_record
 from xdlc.container.aip import OWN_FACTS, OWN_RECORD, Engine, Section
 from xdlc.errors import ContainerError, UsageError
@@ -222,3 +223,15 @@ def test_any_damage_is_refused_or_harmless(place, value):
     model.records[OWN_RECORD] = ArrayData(content)
     with contextlib.suppress(ContainerError):  # anything else is a failure
         SectionSession(model).run(feeds_of(model))
+
+
+@pytest.mark.parametrize("model", [if_model(), loop_model(3)], ids=["if", "while"])
+def test_branches_and_loops_run_in_their_sections(model):
+    rng = np.random.default_rng(0)
+    feeds = {
+        tensor.name: (rng.normal(0, 1, tensor.shape) * 2).astype(tensor.dtype.numpy)
+        for tensor in model.main.inputs
+    }
+    session = SectionSession(on_cpu(model, range(1, len(model.main))), loop_timeout=10)
+    for name, array in CpuSession(model).run(feeds).items():
+        np.testing.assert_array_equal(session.run(feeds)[name], array)
