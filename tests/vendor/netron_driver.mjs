@@ -77,9 +77,12 @@ function followDataEntry(schema) {
 // The wrapper is the one that Netron's sidebar reads elements through.
 function elements(tensor) {
     const view = new Tensor(tensor);
-    const shown = { ...type(tensor.type), nbytes: view.data.length };
-    shown.sha256 = createHash('sha256').update(view.data).digest('hex');
-    if (!view.empty && view.data.length <= FEW) {
+    // Of format 3 it has numbers instead of bytes.
+    const listed = { uint8: Uint8Array, float32: Float32Array }[tensor.type.dataType];
+    const data = view.data ?? new Uint8Array(listed.from([view.value].flat(Infinity)).buffer);
+    const shown = { ...type(tensor.type), nbytes: data.length };
+    shown.sha256 = createHash('sha256').update(data).digest('hex');
+    if (!view.empty && data.length <= FEW) {
         shown.values = [view.value].flat(Infinity);
     }
     return shown;
@@ -100,10 +103,15 @@ function graph(found) {
     });
     const attributes = (list) => Object.fromEntries(list.map((attribute) =>
         [attribute.name, attribute.type === 'tensor' ? elements(attribute.value) : attribute.value]));
+    // Weights of format 3 have no names in the graph, just in their layer.
+    const weights = (list) => list.filter((argument) => argument.value.some((value) => value.name === ''));
+    const others = (list) => list.filter((argument) => argument.value.every((value) => value.name !== ''));
     const nodes = found.nodes.map((node) => ({
         name: node.name,
         type: node.type.name,
-        inputs: names(node.inputs),
+        weights: Object.fromEntries(weights(node.inputs).map((argument) =>
+            [argument.name, elements(argument.value[0].initializer)])),
+        inputs: names(others(node.inputs)),
         outputs: names(node.outputs),
         attributes: attributes(node.attributes)
     }));
