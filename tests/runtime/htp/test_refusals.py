@@ -208,5 +208,7 @@ def test_one_error_tells_of_all_ops_that_need_fp16() -> None:
     answers = [{"graph": "g", "op": name, "type": "Relu", "code": 3110, "log": [line]} for name in "ab"]
     (problem,) = in_words([Refused.of(answer) for answer in answers], "m.dlc: sxr1230p")
     assert each_problem(problem) == (problem,)
-    assert problem.problem == "this SoC's HTP does not compute in FP16, which 2 op(s) need"
+    assert problem.problem == (
+        "this SoC has no FP16: accepted are ops of quantized types, found are 2 that compute in FP16"
+    )
     assert problem.where == "m.dlc: sxr1230p: graph 'g': op 'a' (Relu) and others"
