@@ -97,6 +97,7 @@ def test_memory_is_known_only_if_all_graphs_tell() -> None:
     graphs = [{"graphBlobInfo": {"vtcmSize": size}} for size in (2, 8)]
     assert read_entry({"graphs": graphs}).vtcm_mb == 8
     assert read_entry({"graphs": [*graphs, {}]}).vtcm_mb is None
+    assert read_entry({"graphs": [*graphs, {"graphBlobInfo": {"vtcmSize": 0}}]}).vtcm_mb == 0
     assert read_entry({}).vtcm_mb is None
 
 

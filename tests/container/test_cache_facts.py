@@ -94,3 +94,19 @@ def test_a_record_beyond_all_measure_is_not_read(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(cache_facts, "MAX_BYTES", 8)
     with pytest.raises(ContainerError, match="has 9 bytes, at most 8 are read"):
         cache_facts.read(Model(records={cache_facts.RECORD: raw_data(b"123456789")}))
+
+
+def test_damaged_facts_can_be_dropped_and_go_with_all_caches() -> None:
+    model = Model(records={cache_facts.RECORD: raw_data(b"{")})
+    name = add_cache(model, "sm8650", BINARY, entry("sm8650"))
+    add_cache(model, "sm8550", BINARY, entry("sm8550"))
+    with pytest.raises(ContainerError, match="no JSON"):
+        remove_caches(model, "sm8550")
+    assert cache_facts.drop_damaged(model)
+    assert not cache_facts.drop_damaged(model)
+    cache_facts.write(model, {name: FACTS})
+    assert not cache_facts.drop_damaged(model)
+    assert cache_facts.read(model) == {name: FACTS}
+    model.records[cache_facts.RECORD] = raw_data(b"{")
+    remove_caches(model)
+    assert model.records == {}

@@ -9,6 +9,7 @@ import pytest
 import xdlc
 from xdlc.container import load, save
 from xdlc.container.archive import read_entries
+from xdlc.container.encodings3 import NEW, OLD, Held, read_encodings, write_encodings
 from xdlc.container.flatbuffer_build import build_parts
 from xdlc.errors import ContainerError
 from xdlc.ir import AxisScaleOffset, Graph, MappedFile, Model, Op, ScaleOffset, Tensor, f32, i32, static
@@ -43,6 +44,16 @@ def numbers(delta, high, low, offset):
     reals = {"delta": delta, "max": high, "min": low, "offset": offset}
     parts = [Attribute(name, 4, real=value) for name, value in reals.items()]
     return {"type": 11, "attributes": [*parts, Attribute("precision", 3, natural=0x208)]}
+
+
+def test_encodings_of_both_forms_beside_each_other_keep_their_channels():
+    held = [
+        Held(OLD, -1, ((0.5, 127.5, 0.0, 0.0, 0x208),)),
+        Held(NEW, 0, ((0.5, 127.5, 0.0, 0.0, 0x208), (0.25, 63.75, 0.0, 0.0, 0x208))),
+    ]
+    (written,) = write_encodings(held)
+    again = read_encodings({written.name: written}, "layer")
+    assert [one.numbers for one in again] == [one.numbers for one in held]
 
 
 def foreign_weights():

@@ -379,6 +379,7 @@ def test_blocks_that_are_no_buffer(tmp_path):
         ("dlc.metadata2.3.0", b'{"cacheList": {}}', "list at 'cacheList'"),
         ("dlc.metadata2.3.0", b'{"cacheList": [1]}', "JSON object"),
         ("dlc.metadata2.3.0", b'{"relations": [{"childRecordNames": 1}]}', "childRecordNames"),
+        ("dlc.metadata2.3.0", b'{"relations": [{"parentRecordName": []}]}', "parentRecordName"),
         ("dlc.metadata2.3.0", b"[" * 1_000_000, "too deeply|no JSON"),
         ("dlc.metadata.history.2.3.0", b'{"dlcGenerationInfo": [{"a": 1}]}', "JSON object"),
         ("dlc.metadata", b"\xff", "UTF-8"),

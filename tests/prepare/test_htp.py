@@ -10,8 +10,8 @@ import pytest
 
 from tests.htp_models import cnn, needs_htp, refused
 from xdlc.container import cache_facts, load
-from xdlc.errors import BackendError, ConstraintError, UsageError
-from xdlc.ir import Graph, Model, Tensor, make_op, static, u32
+from xdlc.errors import BackendError, ConstraintError, ContainerError, UsageError
+from xdlc.ir import Graph, Model, Tensor, make_op, raw_data, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.prepare.htp import PrepareError, prepare, prepare_all
 from xdlc.runtime import htp
@@ -52,6 +52,20 @@ def test_wide_integers_are_narrowed_in_the_cache_only() -> None:
     assert {tensor.dtype for tensor in prepared.main.tensors.values()} == {dt.INT64}
     found = htp.run_cache(prepared.records["htp.cache.sm8650.0"], {"x": np.array([5, -5])})["y"]
     assert found.tolist() == [7, -8]
+
+
+@needs_htp
+def test_damaged_facts_are_replaced_as_their_error_says() -> None:
+    model = cnn(quantized=True)
+    model.records[cache_facts.RECORD] = raw_data(b'{"version": 9}')
+    with pytest.raises(ContainerError, match="is of version 9") as caught:
+        prepare_all(model, ["sm8650"])
+    assert "--overwrite_cache_records" in (caught.value.fix or "")
+    prepared = prepare_all(model, ["sm8650"], overwrite_cache_records=True)
+    assert prepared.notices == (
+        "record 'xdlc.caches' was damaged: what it noted about caches that were there is lost",
+    )
+    assert list(cache_facts.read(prepared.model)) == ["htp.cache.sm8650.0"]
 
 
 @needs_htp

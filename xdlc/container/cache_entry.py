@@ -120,9 +120,14 @@ class CacheEntry:
 
     @property
     def vtcm_mb(self) -> int | None:
-        """Vector memory that the hungriest graph is planned for; None unless all of them tell."""
+        """Vector memory that the hungriest graph is planned for; None unless all of them tell.
+
+        0 stands for all that the SoC has, and is more than any other size.
+        """
         held = [graph.vtcm_mb for graph in self.graphs]
-        return max((size for size in held if size is not None), default=None) if None not in held else None
+        if None in held or 0 in held:
+            return None if None in held else 0
+        return max((size for size in held if size is not None), default=None)
 
 
 def read_entry(entry: Mapping[str, Any] | None) -> CacheEntry:

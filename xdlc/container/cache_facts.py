@@ -111,6 +111,16 @@ def drop(model: Model, names: Collection[str]) -> None:
             write(model, {name: facts for name, facts in held.items() if name not in names})
 
 
+def drop_damaged(model: Model) -> bool:
+    """Take the record out if it cannot be read; return whether it was so."""
+    try:
+        read(model)
+    except ContainerError:
+        del model.records[RECORD]
+        return True
+    return False
+
+
 def _words(facts: CacheFacts) -> dict[str, Any]:
     return {
         "xdlc": facts.xdlc,

@@ -201,13 +201,16 @@ def remove_caches(model: Model, soc: str | None = None) -> list[str]:
     Weights that only these caches shared go with them, and so does what ``xdlc.caches`` says of them.
 
     Raises:
-        ContainerError: If that record is damaged.
+        ContainerError: If that record is damaged, and caches of other SoCs stay.
     """
     wanted = None if soc is None else soc.lower()
     gone = [cache.name for cache in caches(model) if wanted is None or cache.soc == wanted]
     if not gone:
         return []
-    cache_facts.drop(model, gone)
+    if wanted is None:
+        model.records.pop(cache_facts.RECORD, None)
+    else:
+        cache_facts.drop(model, gone)
     kept = [entry for entry in model.metadata.get("cacheList", ()) if entry.get("cacheName") not in gone]
     removed = [name for name in gone if model.records.pop(name, None) is not None]
     relations = [

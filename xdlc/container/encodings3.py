@@ -125,7 +125,7 @@ def write_encodings(held: Sequence[Held | None]) -> Iterator[Attribute]:
     known = [item for item in held if item]
     if not known:
         return
-    if known[0].form == OLD and len(known) == len(held):
+    if len(known) == len(held) and all(item.form == OLD for item in known):
         yield array(OLD, [_element(item.numbers[0]) for item in known])
         return
     last = max(index for index, item in enumerate(held) if item)

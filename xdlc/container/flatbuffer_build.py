@@ -36,7 +36,7 @@ def build_parts(
     """
     builder = _Builder(by_name)
     place = builder.table(root)
-    builder.align(OFFSET, 2 * OFFSET, builder.widest)
+    builder.align(builder.widest, 2 * OFFSET)
     builder.push(root.IDENTIFIER)
     builder.push(struct.pack("<I", builder.size + OFFSET - place))
     if builder.size >= LIMIT:
@@ -60,9 +60,9 @@ class _Builder:
         self.pieces.append(piece)
         self.size += piece.nbytes if isinstance(piece, TensorData) else len(piece)
 
-    def align(self, width: int, ahead: int = 0, multiple: int = 0) -> None:
+    def align(self, width: int, ahead: int = 0) -> None:
         """Write zeros so that after ``ahead`` more bytes the place is a multiple of ``width``."""
-        padding = -(self.size + ahead) % (multiple or width)
+        padding = -(self.size + ahead) % width
         if padding:
             self.push(bytes(padding))
         self.widest = max(self.widest, width)

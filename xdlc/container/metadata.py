@@ -80,7 +80,11 @@ def read_json(data: memoryview, where: str) -> Any:
 
 
 def read_main(data: memoryview, metadata: dict[str, Any], where: str) -> None:
-    """Put the lists of the JSON metadata into ``metadata``."""
+    """Put the lists of the JSON metadata into ``metadata``.
+
+    Raises:
+        ContainerError: If it is no JSON, or a list holds something else than objects or names of records.
+    """
     found = _object(read_json(data, where), where)
     for key in ("cacheList", "relations"):
         if key in found:
@@ -89,6 +93,8 @@ def read_main(data: memoryview, metadata: dict[str, Any], where: str) -> None:
         children = item.get("childRecordNames", [])
         if not isinstance(children, list) or not all(isinstance(name, str) for name in children):
             raise ContainerError("has a relation whose 'childRecordNames' is no list of names", where=where)
+        if not isinstance(item.get("parentRecordName", ""), str):
+            raise ContainerError("has a relation whose 'parentRecordName' is no name", where=where)
 
 
 def read_history(data: memoryview, metadata: dict[str, Any], where: str) -> None:

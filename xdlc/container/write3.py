@@ -65,9 +65,10 @@ class _LayerWriter:
     def nodes(self) -> list[dlc3_model.Node]:
         """Return the layers, Input layers at the positions that they had, or first."""
         nodes = [self.node(op) for op in self.graph.ops]
+        inputs = {tensor.name: tensor for tensor in self.graph.inputs}
         known: set[str] = set()
         for position, id, name, buffers, plain in self.kept.get("inputs", ()):
-            held = [tensor for tensor in self.graph.inputs if tensor.name in buffers]
+            held = [inputs[buffer] for buffer in buffers if buffer in inputs]
             known.update(buffers)
             if held:
                 attributes = [from_plain(item) for item in plain]

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xdlc import ir
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import Graph, Op, Origin, Param, Tensor
 from xdlc.ir.stored import real_data
-
-if TYPE_CHECKING:
-    pass
 
 MISSING = object()
 TYPE_CHANGING = ("Argmax", "Cast")

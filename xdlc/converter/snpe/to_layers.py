@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from xdlc import opdefs
-from xdlc.container.aip import OWN_FACTS, OWN_RECORD
+from xdlc.container.aip import OWN_RECORD
 from xdlc.container.text3 import properties
 from xdlc.converter.snpe.inverse import Layers, Operation, find, has_place
 from xdlc.converter.snpe.sections import renumbered, section_of_ops
@@ -53,7 +53,7 @@ def to_layers(model: Model, *, strict: bool = False) -> Model:
     layers.graph.verify()
     result = Model({layers.graph.name: layers.graph}, _metadata(model, layers.graph.name))
     for name, data in model.records.items():
-        if not name.startswith((OWN_AIP, AIP)) and name != OWN_FACTS:
+        if not name.startswith((OWN_AIP, AIP)):
             result.records[name] = data
     if OWN_RECORD in model.records:
         result.records[f"{AIP}0"] = renumbered(model, layers)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdlc.container import load
+from xdlc.container import cache_facts, load
 from xdlc.errors import ConstraintError, ProblemList, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
 from xdlc.prepare.htp.division import Division
@@ -22,6 +22,7 @@ from xdlc.runtime.htp.process import stored_model
 from xdlc.version import VERSION
 
 _HINT = "where HTP takes other parts of the network, --partition caches these and leaves the rest to the CPU"
+_FORGOTTEN = f"record {cache_facts.RECORD!r} was damaged: what it noted about caches that were there is lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,7 @@ def prepare_all(
             "the model holds no graph, only records", fix="give the DLC that the caches came from"
         )
     name = "model" if isinstance(model, Model) else os.fspath(model)
+    forgotten = overwrite_cache_records and cache_facts.drop_damaged(result)
     held = {} if overwrite_cache_records else held_caches(result)
     for target in wanted:
         if target.name in held:
@@ -186,13 +188,14 @@ def prepare_all(
             work = Work(name, wanted, held, selections, timeout, server)
         work.do(jobs or processors(), progress, tell)
     divisions: tuple[Division, ...] = ()
-    notices: list[str] = []
+    notices = [_FORGOTTEN] if forgotten else []
     if isinstance(work, Partition):
-        result, divisions, notices = work.model, work.divisions(), work.notices()
+        result, divisions, more = work.model, work.divisions(), work.notices()
+        notices += more
     elif any(
         isinstance(single, ConstraintError) for error in work.problems() for single in each_problem(error)
     ):
-        notices = [_HINT]
+        notices.append(_HINT)
     for target, outcome in work.outcomes():
         if outcome.compiled is not None:
             store(result, target, outcome.compiled, outcome.selection)
