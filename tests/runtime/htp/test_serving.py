@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.htp_models import cnn, needs_htp, refused
-from xdlc.errors import BackendError, ProblemList, UsageError
+from xdlc.errors import BackendError, ProblemList, StorageError, UsageError
 from xdlc.runtime import htp
 from xdlc.runtime.htp import process
 from xdlc.runtime.htp.serving import Served, Server
@@ -141,3 +141,12 @@ def test_a_crash_names_the_step_and_ends_the_session(monkeypatch: pytest.MonkeyP
         assert "while executing graph cnn" in caught.value.problem
         with pytest.raises(BackendError, match="the emulation has ended"):
             served.run({"x": X[2]})
+
+
+def test_a_full_disk_is_told() -> None:
+    class Full:
+        def write_to(self, file: object) -> None:
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(StorageError, match="temporary file cannot be written: No space left on device"):
+        Served.of_cache(Full())  # type: ignore[arg-type]

@@ -7,11 +7,12 @@ import json
 import os
 import select
 import subprocess
+import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
-from xdlc.errors import BackendError
+from xdlc.errors import BackendError, StorageError
 from xdlc.ir import Graph, Model, TensorData, raw_data
 from xdlc.runtime.htp import process
 from xdlc.runtime.htp.ports import read_arrays, write_arrays
@@ -82,6 +83,7 @@ class Server(Child):
         """
         (self.folder / "answer.json").unlink(missing_ok=True)
         if self._line is None:
+            (self.folder / "step").unlink(missing_ok=True)
             self._line = self._call(request)
         else:
             self._put(request)
@@ -117,6 +119,18 @@ class Server(Child):
         self._line = None
         status: int = self._end() if self._end is not None and self._end.alive else 0
         return status
+
+
+@contextlib.contextmanager
+def _temporary_files() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"a temporary file cannot be written: {error.strerror or error}",
+            where=tempfile.gettempdir(),
+            fix="free some space, or set TMPDIR to a folder with space",
+        ) from error
 
 
 class Served:
@@ -175,8 +189,8 @@ class Served:
 
         target = find_soc(soc)
         where = name or ("model" if isinstance(model, Model | Graph) else os.fspath(model))
-        served = cls(where, target.name)
         with stored_model(model) as path:
+            served = cls(where, target.name)
             served._open({"model": str(path), "graph": graph, "soc_id": target.id}, timeout)
         return served
 
@@ -199,14 +213,19 @@ class Served:
 
         Raises:
             BackendError: If the library is missing, unknown, or does not take the binary.
+            StorageError: If there is no space for temporary files.
         """
         from xdlc.targets import find_soc
 
         target = find_soc(soc) if soc else None
         served = cls(name, target.name if target else "HTP emulation")
         path = served._server.folder / "cache.bin"
-        with open(path, "wb") as file:
-            (raw_data(cache) if isinstance(cache, bytes) else cache).write_to(file)
+        try:
+            with _temporary_files(), open(path, "wb") as file:
+                (raw_data(cache) if isinstance(cache, bytes) else cache).write_to(file)
+        except BaseException:
+            served.close()
+            raise
         served._open({"cache": str(path), "soc_id": target.id if target else None}, timeout)
         return served
 
@@ -239,6 +258,7 @@ class Served:
         Raises:
             UsageError: If an array is missing or does not fit.
             BackendError: If the library fails, or did so before: the child is gone then.
+            StorageError: If there is no space for temporary files.
         """
         if not self._server.is_alive:
             raise BackendError(
@@ -246,7 +266,8 @@ class Served:
                 where=f"{self._where}: {self._soc}",
                 fix="load the model again",
             )
-        names = write_arrays(self._server.folder / "arrays.npz", feeds)
+        with _temporary_files():
+            names = write_arrays(self._server.folder / "arrays.npz", feeds)
         seconds = self.run_timeout if timeout is None else timeout
         answer = self._ask(seconds, command="execute", arrays=names, native=native, graph=graph)
         return read_arrays(self._server.folder / "results.npz", answer["arrays"])
