@@ -3,14 +3,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.hta_ops import activation, check_equal, encodings, few, one_op, results, seeds, stored_inputs
+from tests.hta_ops import activation, check_equal, encodings, few, one_op, results, seeds
 from xdlc.errors import ConstraintError
 from xdlc.ir import AxisScaleOffset, Graph, ScaleOffset, make_op, static, u32
 from xdlc.ir.dtype import SFIXED16, UFIXED8, UFIXED16
 from xdlc.prepare.hta.compile import compile_section
-from xdlc.runtime import CpuSession
-from xdlc.runtime.hta.session import PlanSession
-from xdlc.runtime.plan import segment_of
 
 SHAPE = (1, 5, 7, 3)
 KINDS = ["ElementWiseMultiply", "ElementWiseDivide"]
@@ -85,18 +82,6 @@ def test_gates_are_rounded_where_every_value_is():
     check_equal(silu(read=False), stated=True)
     kinds = [step.kind for step in compile_section(silu(read=False), stated=True).instructions]
     assert kinds == ["lookup", "lookup_pair"]
-
-
-def test_a_gate_outside_of_the_section_is_not_rounded_either():
-    graph = silu(read=True)
-    sigmoid, product = graph.ops
-    part = segment_of(graph, [product], ["y"])
-    feeds = stored_inputs(graph, 0)
-    want = CpuSession(graph, threads=1).run(feeds, native=True)
-    plan = compile_section(part, whole=graph)
-    have = PlanSession(plan).run({**feeds, "gate": want["gate"]})
-    np.testing.assert_array_equal(have["y"], want["y"])
-    assert sigmoid.outputs[0].name in {plan.buffers[index].name for index in plan.inputs}
 
 
 def test_what_has_no_table_is_refused():

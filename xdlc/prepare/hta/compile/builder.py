@@ -37,19 +37,18 @@ class PlanBuilder:
         graph: The section, a graph of its own.
         stated: Whether every value is rounded to its encoding, also where HTP rounds less or otherwise;
             the section must give what :func:`xdlc.runtime.lower.lower` of the same setting gives.
-        whole: The graph that the section was cut from: how a result is rounded depends on what reads it.
 
     Attributes:
-        host: What the host asks when it lowers that graph.
+        host: What the host asks when it lowers the graph.
         done: Ops that are compiled already, with the op before.
         live: Ops whose results are outputs, or are computed with to that end; a section may have others,
             which only tell how a result is rounded.
     """
 
-    def __init__(self, graph: Graph, *, stated: bool = False, whole: Graph | None = None) -> None:
+    def __init__(self, graph: Graph, *, stated: bool = False) -> None:
         self.graph = graph
         self.stated = stated
-        self.host = Builder(whole or graph, quantized=True, stated=stated)
+        self.host = Builder(graph, quantized=True, stated=stated)
         self.done: set[Op] = set()
         self.live = _live(graph)
         self._buffers: list[Buffer] = []
@@ -79,10 +78,6 @@ class PlanBuilder:
             scale, zero = (encoding.scale, encoding.offset) if isinstance(encoding, ScaleOffset) else (0.0, 0)
             self._places[tensor] = self._add(Buffer(tensor.name, tensor.shape, dtype, 0, scale, zero))
         return self._places[tensor]
-
-    def original(self, tensor: Tensor | None) -> Tensor | None:
-        """Return a tensor as it is in the graph that the section was cut from."""
-        return None if tensor is None else self.host.graph.tensors.get(tensor.name, tensor)
 
     def temporary(self, shape: Sequence[int], dtype: str) -> int:
         """Return the position of a new buffer for a value inside an op."""

@@ -9,20 +9,18 @@ from xdlc.prepare.hta.compile.registry import find
 from xdlc.runtime.hta.form import Plan
 
 
-def compile_section(graph: Graph, *, stated: bool = False, whole: Graph | None = None) -> Plan:
+def compile_section(graph: Graph, *, stated: bool = False) -> Plan:
     """Return the plan of a section.
 
     Args:
         graph: The ops of the section as a graph of their own, quantized.
         stated: Whether every value is rounded to its encoding, see :func:`xdlc.runtime.lower.lower`.
-        whole: The graph that the section was cut from, if the section shall give what its ops give there:
-            how the host rounds a result depends on what reads it, which may be outside of the section.
 
     Raises:
         ConstraintError: If an op has no integer form.
         ModelError: If an op does not keep to its definition.  Several problems make a ProblemList.
     """
-    builder = PlanBuilder(graph, stated=stated, whole=whole)
+    builder = PlanBuilder(graph, stated=stated)
     problems: list[XdlcError] = []
     for op in graph.ops:
         if op in builder.done or op not in builder.live:

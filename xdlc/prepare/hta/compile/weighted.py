@@ -25,7 +25,7 @@ class Weighted:
     Attributes:
         builder: The builder.
         op: The op.
-        held: Its operands and result in the graph that the section was cut from.
+        held: Its operands and result.
         values: Stored weights, the output channels last.
         zeros: Zero points of the weights, one per output channel.
         steps: What a step of the accumulator stands for, per output channel, float64.
@@ -155,7 +155,7 @@ def weighted(
 
     source, weight, bias = args.operand(op, 0), args.operand(op, 1), args.optional(op, 2)
     _check(weight, bias)
-    held = Product(*(builder.original(tensor) for tensor in (source, weight, bias, args.result(op))))  # type: ignore[arg-type]
+    held = Product(source, weight, bias, args.result(op))
     if not isinstance(source.encoding, ScaleOffset):
         raise ConstraintError("has no single scale", where=f"tensor {source.name!r}")
     scales, zeros = (np.tile(numbers, groups) for numbers in _per_channel(weight, held.channels))

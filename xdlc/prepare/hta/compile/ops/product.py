@@ -90,15 +90,8 @@ def static_operands(*operands: Tensor) -> dict[str, Any]:
 
 
 def _gate(op: Op, builder: PlanBuilder) -> Op | None:
-    """Return the Sigmoid of a product ``x * sigmoid(x)``, which the host does not round.
-
-    It may be outside of the section: x is not.
-    """
-    whole = builder.original(op.outputs[0])
-    original = whole.producer if whole is not None else None
-    if builder.stated or original is None or not _multiplies(op):
-        return None
-    gate = fused.gate_of(original)
+    """Return the Sigmoid of a product ``x * sigmoid(x)``, which the host does not round."""
+    gate = None if builder.stated else fused.gate_of(op)
     return gate.producer if gate is not None else None
 
 
