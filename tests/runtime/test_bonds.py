@@ -37,8 +37,9 @@ def test_a_part_computes_what_its_ops_read_unrounded():
     assert {tensor.name for tensor in first.graph.outputs} >= {ops[4].outputs[0].name, ops[5].outputs[0].name}
     assert first.lent == ()
     first, second = parts_of(graph, [ops[:5], ops[5:]])
-    assert [op.name for op in first.lent] == [ops[5].name]  # decides how the convolution rounds
-    assert second.lent == ()
+    assert first.lent == ()
+    assert [op.name for op in first.readers] == [ops[5].name]  # decides how the convolution rounds
+    assert second.lent == second.readers == ()
 
 
 @settings(max_examples=25, deadline=None)

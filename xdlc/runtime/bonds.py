@@ -46,11 +46,14 @@ class Part:
         ops: The ops, in order.
         graph: Copies of them and of those lent by other parts.
         lent: Ops of other parts that it computes too.
+        readers: Ops of other parts that its graph has for how they decide the rounding of what they read;
+            nothing reads what they would compute.
     """
 
     ops: tuple[Op, ...]
     graph: Graph
     lent: tuple[Op, ...]
+    readers: tuple[Op, ...]
 
 
 def bonds(graph: Graph, *, stated: bool = False) -> list[Bond]:
@@ -116,8 +119,11 @@ def parts_of(graph: Graph, runs: Sequence[Sequence[Op]], *, stated: bool = False
             or counts[tensor.name] > (tensor.name in names)  # another part reads it, maybe with an op lent
             or not own.issuperset(graph.consumers(tensor))
         ]
-        lent = tuple([op for op in ops if op not in own])
-        parts.append(Part(tuple(run), segment_of(graph, ops, given), lent))
+        others = [op for op in ops if op not in own]
+        read = {tensor for op in ops for tensor in op.inputs}
+        lent = tuple([op for op in others if not read.isdisjoint(op.outputs)])
+        readers = tuple([op for op in others if op not in lent])
+        parts.append(Part(tuple(run), segment_of(graph, ops, given), lent, readers))
     return parts
 
 

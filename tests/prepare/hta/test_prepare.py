@@ -10,8 +10,8 @@ import xdlc
 from tests.section_models import Net, feeds_of, on_cpu, residual
 from xdlc.container.aip import OWN_FACTS, OWN_FLAVOUR, OWN_RECORD, Dimension, Engine, parse_aip
 from xdlc.errors import ConstraintError, ProblemList, UsageError
-from xdlc.ir import ArrayData, ScaleOffset, u32
-from xdlc.ir.dtype import SFIXED8
+from xdlc.ir import ArrayData, ScaleOffset, static, u32
+from xdlc.ir.dtype import FLOAT32, SFIXED16
 from xdlc.prepare.hta import prepare, without_sections
 from xdlc.prepare.hta.compile import registry
 from xdlc.runtime.cpu import CpuSession
@@ -192,26 +192,47 @@ def test_a_section_computes_what_it_needs_beyond_its_border():
     notes = []
     prepared = prepare(residual(), "1-4", tell=notes.append)
     assert notes == [
-        "the section of layers 0-0 computes layers 1 too: all are computed as one",
-        "the section of layers 1-4 computes layers 0, 5 too: all are computed as one",
+        "the section of layers 1-4 computes layers 0 too: all are computed as one",
     ]
     assert_same(residual(), prepared)
 
 
-def test_a_border_between_what_is_computed_as_one_needs_both_on_hta():
+def between_two(spoil):
+    """Return two convolutions and a function that reads the second unrounded; ``spoil`` gets the last two."""
     net = Net()
-    x = net.conv(net.input(1, 4, 4, 3), 4)
-    model = net.quantized(net.prelu(net.conv(x, 4)))
+    model = net.quantized(net.prelu(net.conv(net.conv(net.input(1, 4, 4, 3), 4), 4)))
     conv, prelu = list(model.main.ops)[1:]
-    prelu.inputs[1].dtype = SFIXED8
-    conv.outputs[0].encoding = ScaleOffset(0.1, -100)
-    assert [one.type for one in prepare(model).rejected] == ["Prelu"]
-    (problem,) = prepare(model, "0-1").problems
+    held = conv.outputs[0].encoding
+    conv.outputs[0].encoding = ScaleOffset(held.scale * 3, -100)
+    spoil(conv, prelu)
+    return model
+
+
+def test_a_section_cannot_begin_with_what_reads_a_foreign_layer_unrounded():
+    def spoil(conv, prelu):
+        conv.params["group"] = u32(1)
+        conv.inputs[1].dtype = SFIXED16
+
+    model = between_two(spoil)
+    assert [one.type for one in prepare(model).rejected] == ["Conv2d"]
+    (problem,) = prepare(model, "2-2").problems
     text = str(problem)
     assert text.startswith(
-        "layer 2 'prelu2' (Prelu): a border of layers 0-1 parts it from a layer that it is"
+        "layer 1 'conv2d1' (Conv2d): a border of layers 2-2 parts it from a layer that it is"
     )
-    assert "found sfixed8" in text
+    assert "found sfixed16" in text
+
+
+def test_a_section_may_end_before_a_foreign_layer_that_reads_it_unrounded():
+    def spoil(conv, prelu):
+        slope = prelu.inputs[1]
+        slope.dtype, slope.encoding = FLOAT32, None
+        slope.data = static("slope", np.array([0.2], np.float32)).data
+
+    model = between_two(spoil)
+    prepared = prepare(model, "0-1")
+    assert [one.type for one in prepared.rejected] == ["Prelu"]
+    assert_same(model, prepared)
 
 
 def test_batches():

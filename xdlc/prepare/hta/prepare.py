@@ -146,7 +146,7 @@ class _Job:
 
     def choose(self) -> list[XdlcError]:
         """Divide the graph by worth; what the compiler refuses goes to HNN."""
-        tied = bonds(self.graph, stated=self.stated)
+        tied = [bond for bond in bonds(self.graph, stated=self.stated) if bond.unrounded]
         while True:
             accepted = {op for op in self.graph.ops if op not in self.reasons}
             runs = automatic(self.graph, accepted, tied)

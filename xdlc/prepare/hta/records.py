@@ -105,7 +105,7 @@ def _port(name: str, part: Part, is_output: bool) -> tuple[Op, int]:
         for index, tensor in enumerate(op.outputs if is_output else op.inputs):
             if tensor is not None and tensor.name == name:
                 return op, index
-    lent = [tensor for op in part.lent for tensor in op.inputs]
+    lent = [tensor for op in (*part.lent, *part.readers) for tensor in op.inputs]
     return part.ops[0], len(part.ops[0].inputs) + [tensor and tensor.name for tensor in lent].index(name)
 
 
