@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.cache_models import put_cache
 from tests.container.test_cache_entry import JSON, places, put_in
 from tests.htp_models import cnn
-from xdlc.cli.cache_inspection import cache_records, cache_table
+from xdlc.cli.cache_inspection import cache_records, cache_table, summary
 from xdlc.cli.cache_report import cache_lines, table_lines
 from xdlc.cli.info import main as info
 from xdlc.ir import Model, raw_data
@@ -137,3 +137,17 @@ def test_hostile_descriptions_are_shown(place: list[Any], value: Any) -> None:
     json.dumps([records, table], allow_nan=False)
     for line in (*cache_lines(records), *table_lines(table)):
         assert line.isprintable()
+
+
+def test_summary_shows_no_control_characters_and_tells_what_is_missing() -> None:
+    model = Model(
+        metadata={"cacheList": [{"cacheName": "htp.cache.sm8550.0"}]},
+        records={"htp.cache.\x1b[31mx.0": raw_data(b"1")},
+    )
+    odd, missing, failed = summary(model, {"sm8650": "failed"})
+    assert "\x1b" not in odd
+    assert "of no architecture told, 1 bytes, there before" in odd
+    assert missing == (
+        "cache htp.cache.sm8550.0: SM8550, of no architecture told, missing from the file, there before"
+    )
+    assert failed == "no cache for sm8650: failed"

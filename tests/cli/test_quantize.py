@@ -79,6 +79,28 @@ def test_refused_ranges_leave_a_quantized_dlc_without_sections(
     assert not target.exists()
 
 
+def test_what_keeps_sections_away_keeps_no_quantized_dlc_away(
+    dlc: Path, listing: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "q.dlc"
+    words = ["--input_dlc", dlc, "-l", listing, "-o", target, "--enable_hta", "--hta_partitions", "0-9999"]
+    result = invoke(quantize, *words, code=2)
+    assert "the range 0-9999 reaches beyond the last layer" in result.stderr
+    assert f"written: {target}" in result.stdout
+    assert any(tensor.dtype.is_fixed for op in xdlc.load(target).main.ops for tensor in op.outputs)
+
+
+@pytest.mark.parametrize(
+    ("soc", "code", "said"), [("sm9999", 2, "sm9999"), ("sm8250", 5, "sm8250 has no HTP")]
+)
+def test_socs_are_looked_at_before_the_long_work(
+    dlc: Path, tmp_path: Path, soc: str, code: int, said: str
+) -> None:
+    words = ["--input_dlc", dlc, "-l", tmp_path / "no.txt", "--enable_htp", "--htp_socs", soc]
+    (tmp_path / "no.txt").write_text("no.raw\n")
+    assert said in invoke(quantize, *words, code=code).stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from xdlc.cli.text import clean
 from xdlc.container import cache_facts
 from xdlc.container.cache_entry import CachedGraph, CachedTensor, read_entry
 from xdlc.container.cache_facts import CacheFacts
@@ -144,8 +145,9 @@ def summary(model: Model, outcomes: Mapping[str, str]) -> Iterator[str]:
     """
     for cache in cache_records(model):
         outcome = outcomes.get(cache["soc"].lower(), "there before")
-        facts = f"{cache['soc']}, {cache['arch']}, {cache['bytes']} bytes"
-        yield f"cache {cache['record']}: {facts}, {outcome}"
+        arch, size = cache.get("arch") or "of no architecture told", cache["bytes"]
+        held = "missing from the file" if size is None else f"{size} bytes"
+        yield f"cache {clean(cache['record'])}: {clean(cache['soc'])}, {arch}, {held}, {outcome}"
     for soc, outcome in outcomes.items():
         if outcome == "failed":
             yield f"no cache for {soc}: {outcome}"

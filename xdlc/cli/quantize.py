@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +10,9 @@ import click
 
 from xdlc.cli import common, quant_flow
 from xdlc.cli.quant_options import SAMPLES, quantizer_flags, result_flags, sample_flags
+from xdlc.errors import XdlcError, each_problem
 
 if TYPE_CHECKING:
-    from xdlc.errors import XdlcError
     from xdlc.ir import Model
     from xdlc.prepare.hta import PreparedHta
 
@@ -72,6 +72,7 @@ def main(
     from xdlc import api
     from xdlc.errors import raise_all
     from xdlc.prepare.hta import parse_ranges
+    from xdlc.runtime.htp.verdict import device_soc
 
     for given, flag, needed in (
         (socs, "--htp_socs", enable_htp),
@@ -85,8 +86,10 @@ def main(
         raise click.UsageError("--enable_htp needs --htp_socs, like sm8550,sm8650.")
     if enable_htp and dlc_version.startswith("3"):
         raise click.UsageError("--enable_htp makes caches, which format 3 has no place for.")
+    for soc in socs:  # before the long work, as the ranges
+        device_soc(soc)
     if partitions is not None:
-        parse_ranges(partitions)  # before the long work
+        parse_ranges(partitions)
     target = common.check_target(target_dlc or common.derived_path(source, "_quantized.dlc"))
     request = quant_flow.Request(
         source, input_list, native, report, report_list, export_encodings, encoding_version
@@ -100,16 +103,9 @@ def main(
         problems += failed
         lines += told
     if enable_hta:
-        with common.steps() as step:
-            sections = api.prepare_hta(
-                model,
-                partitions,
-                tell=common.notice,
-                progress=lambda done, total: step("compiling HTA sections", done, total),
-            )
-        model = sections.model
-        problems += sections.problems
-        lines += _section_lines(sections)
+        model, failed, told = _with_sections(model, partitions)
+        problems += failed
+        lines += told
     api.save(model, target, dlc_version, tell=common.notice)
     quant_flow.finish(request, quant_flow.Quantized(model, tuple(lines)), target)
     raise_all(problems)
@@ -117,15 +113,37 @@ def main(
 
 def _with_caches(
     model: Model, socs: Sequence[str], options: dict[str, Any]
-) -> tuple[Model, Sequence[XdlcError], list[str]]:
+) -> tuple[Model, Sequence[XdlcError], Iterable[str]]:
+    """Return the model with caches, and why some failed; what keeps all of them away is a failure too."""
     from xdlc import api
     from xdlc.cli.cache_inspection import summary
 
-    with common.outcomes("compiling", "SoC", len(socs)) as (tell, found):
-        prepared = api.prepare_all(model, socs, tell=tell, **options)
+    try:
+        with common.outcomes("compiling", "SoC", len(socs)) as (tell, found):
+            prepared = api.prepare_all(model, socs, tell=tell, **options)
+    except XdlcError as error:
+        return model, each_problem(error), []
     for text in prepared.notices:
         common.notice(text)
-    return prepared.model, prepared.problems, list(summary(prepared.model, found))
+    return prepared.model, prepared.problems, summary(prepared.model, found)
+
+
+def _with_sections(model: Model, partitions: str | None) -> tuple[Model, Sequence[XdlcError], Iterable[str]]:
+    """Return the model with sections, or why it has none."""
+    from xdlc import api
+    from xdlc.prepare.hta import without_sections
+
+    try:
+        with common.steps() as step:
+            prepared = api.prepare_hta(
+                model,
+                partitions,
+                tell=common.notice,
+                progress=lambda done, total: step("compiling HTA sections", done, total),
+            )
+    except XdlcError as error:
+        return without_sections(model), each_problem(error), ()
+    return prepared.model, prepared.problems, _section_lines(prepared)
 
 
 def _section_lines(prepared: PreparedHta) -> Iterator[str]:
