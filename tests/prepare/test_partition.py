@@ -255,6 +255,8 @@ def test_a_part_that_does_not_compile_is_cut_in_two(fake: Callable[..., Any]) ->
     assert [part.ops for part in division.parts] == [("conv2d_a",), ("conv2d_b",), ("elementwisebinary_c",)]
     assert [left.op for left in division.left] == ["softmax_s"]
     assert made.marked == ["a", "b"]
+    told = "a part is cut in two before 'elementwisebinary_c', for the compiler failed on it: finalize failed"
+    assert f"sm8650: {told}" in made.notices()
     first, both, second, third = (
         ["conv2d_a"],
         ["conv2d_b", "elementwisebinary_c"],

@@ -41,7 +41,7 @@ class _State:
 
     target: Target
     answer: Answer
-    cuts: set[tuple[str, str]] = field(default_factory=set)
+    cuts: dict[tuple[str, str], str] = field(default_factory=dict)
     division: Division | None = None
     outcome: Outcome | None = None
 
@@ -125,6 +125,11 @@ class Partition:
     def notices(self) -> list[str]:
         """Return in words how the model divides, and what that makes of its outputs."""
         found = [line for division in self.divisions() for line in division.lines()]
+        for soc, state in self._states.items():
+            for (_, op), reason in state.cuts.items():
+                found.append(
+                    f"{soc}: a part is cut in two before {op!r}, for the compiler failed on it: {reason}"
+                )
         if self.marked:
             names = ", ".join(map(repr, self.marked))
             found.append(f"{len(self.marked)} tensor(s) that parts give to others are outputs now: {names}")
@@ -208,7 +213,7 @@ class Partition:
                 for op in found:
                     state.answer.refuse(part.graph, op, names[op.name])
             elif attempt < CUTTING and len(ops) > 1:
-                state.cuts.add((part.graph, ops[len(ops) // 2].name))
+                state.cuts[part.graph, ops[len(ops) // 2].name] = reason.problem
             else:
                 for op in ops:
                     state.answer.refuse(part.graph, op, f"the compiler fails on its part: {reason.problem}")
