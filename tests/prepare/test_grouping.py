@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from xdlc.errors import ContainerError
 from xdlc.ir import Graph, Model, Op, Tensor, make_op, static, u32
 from xdlc.ir import dtype as dt
+from xdlc.prepare.htp import worth
 from xdlc.prepare.htp.grouping import components, crossings, settle, stages
 from xdlc.prepare.htp.worth import divide
 from xdlc.runtime.cpu import CpuSession
@@ -216,6 +217,16 @@ def test_where_no_part_makes_up_for_its_start_those_stay_that_compute_most() -> 
     numbers, poor = divide(graph, {op for op in graph.ops if op.type != "Odd"})
     assert {op.name: number for op, number in numbers.items()} == {"matmul0": 0, "matmul4": 1}
     assert [op.name for op in poor] == ["neg2"]
+
+
+def test_many_parts_that_gain_too_little_do_not_go_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, rounds = build([(index, index) for index in range(60 * 12)]), []
+    taken = {op for index, op in enumerate(graph.ops) if index % 12}
+    monkeypatch.setattr(worth, "stages", lambda *args: (rounds.append(args), stages(*args))[1])
+    numbers, poor = divide(graph, taken)
+    assert len(set(numbers.values())) == 60  # none makes up for its start, so that all stay
+    assert not poor
+    assert len(rounds) < 40
 
 
 def test_moving_data_alone_is_never_worth_it() -> None:

@@ -10,6 +10,8 @@ from xdlc.prepare.htp.grouping import components, settle, stages
 
 CALL = 1 << 16
 """What starting a part costs, in bytes that go over to HTP: about what takes as long to copy."""
+AT_ONCE = 8
+"""Of so many parts that gain too little, one goes at a time: a network can have thousands."""
 _MOVES = frozenset(
     (
         *("Reshape", "Squeeze", "ExpandDims", "Transpose", "ChannelShuffle", "Pad", "Tile", "Pack", "UnPack"),
@@ -62,7 +64,10 @@ def _parts(graph: Graph, taken: Collection[Op]) -> dict[Op, int]:
 
 
 def _poor(graph: Graph, numbers: dict[Op, int], least: int) -> list[Op]:
-    """Return the ops of pieces that are not worth it, or else of the part that gains too little."""
+    """Return the ops of pieces that are not worth it, or else of the parts that gain least of all.
+
+    Without them others may come together, so that few go at a time: one, or of very many an eighth.
+    """
     gains: dict[int, int] = {}
     members: dict[int, list[Op]] = {}
     poor: list[Op] = []
@@ -74,8 +79,8 @@ def _poor(graph: Graph, numbers: dict[Op, int], least: int) -> list[Op]:
         members.setdefault(numbers[piece[0]], []).extend(piece)
     if poor or not gains:
         return poor
-    poorest = min(gains, key=lambda number: (gains[number], number))
-    return members[poorest] if gains[poorest] < least else []
+    low = sorted((number for number in gains if gains[number] < least), key=lambda number: gains[number])
+    return [op for number in low[: max(1, len(low) // AT_ONCE)] for op in members[number]]
 
 
 def _over(graph: Graph, piece: Iterable[Op], numbers: dict[Op, int]) -> int:
