@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -298,8 +299,20 @@ def _row_problems(
             subject = f"{backend}: parameter {name!r}"
             if held.dtypes and param.dtype not in held.dtypes:
                 yield _Problem(subject, _types(held.dtypes, param.dtype), "change its data type")
+            definition = find(op.type)
+            known = definition.params.get(name) if definition is not None else None
             for finding in _value_findings(places, param, held.constraints):
-                yield _Problem(subject, finding, None)
+                yield _Problem(subject, _in_words(finding, known.enumeration if known else ()), None)
+
+
+def _in_words(finding: Finding, names: Sequence[str]) -> Finding:
+    """Return a finding about an enumeration with the names of its numbers."""
+
+    def named(match: re.Match[str]) -> str:
+        number = int(match[0])
+        return f"{names[number]} {number}" if number < len(names) else match[0]
+
+    return Finding(*(re.sub(r"\d+", named, text) if names else text for text in finding))
 
 
 def _row_tensor(row: SupplementOp, slot: _Slot) -> SupplementTensor | None:
