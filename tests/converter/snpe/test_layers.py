@@ -254,3 +254,58 @@ def test_missing_weights_are_told():
     net.layer("Convolutional", [(1, 4, 4, 2)], window())
     with pytest.raises(UnsupportedOp, match="no weights 'weights_0'"):
         translate(net.model())
+
+
+@pytest.mark.parametrize(
+    ("attributes", "problem"),
+    [
+        ({"stride": -1}, "has the strides .* -1"),
+        ({"dilation_x": -3}, "has the dilation"),
+        ({"padding": -2}, "has the padding"),
+        ({"stride": 2**31 - 1, "stride_y": 2**31 - 1, "dilation_y": 2**31 - 1}, "has the padding"),
+        ({"groups": -1}, "attribute 'groups' is -1"),
+    ],
+)
+def test_windows_of_damaged_files_are_refused(attributes, problem):
+    net = Net(1, 4, 4, 2)
+    weight = np.zeros((3, 3, 2, 2), np.float32)
+    net.layer("Convolutional", [(1, 4, 4, 2)], window(**attributes), weights_0=weight)
+    with pytest.raises(UnsupportedOp, match=problem):
+        translate(net.model())
+
+
+def test_slices_of_damaged_files_are_refused():
+    net = Net(1, 4)
+    net.layer("Slice", [(1, 2), (1, 2)], {"axis": 1, "slice_points": [-2]})
+    with pytest.raises(UnsupportedOp, match="has the points"):
+        translate(net.model())
+
+
+@pytest.mark.parametrize(
+    ("type", "attributes", "problem"),
+    [
+        ("Neuron", {"type": "1"}, "'type' should be a whole number, is '1'"),
+        (
+            "Neuron",
+            {"type": 4, "min_clamp": float("nan"), "max_clamp": 1.0},
+            "'min_clamp' should be a number",
+        ),
+        ("Concat", {"axis": 0.5}, "'axis' should be a whole number"),
+        ("Scaling", {"resize_mode": 0, "align_corners": [1, 0]}, "'align_corners' should be a whole number"),
+        ("ArgMax", {"op": [1, 2], "axis": 1}, "attribute 'op' is"),
+        ("ElementwiseOp", {"op": 0, "coeffs": "1"}, "no attribute 'coeffs' that lists numbers"),
+    ],
+)
+def test_attributes_of_another_kind_are_refused(type, attributes, problem):
+    net = Net(1, 2, 2, 2)
+    net.layer(type, [(1, 2, 2, 2)], attributes)
+    with pytest.raises(UnsupportedOp, match=problem):
+        translate(net.model())
+
+
+def test_a_clamp_may_be_open():
+    net = Net(1, 4)
+    bounds = {"min_clamp": -1.0, "max_clamp": float("inf")}
+    net.layer("Neuron", [(1, 4)], {"type": 4, **bounds})
+    (op,) = translate(net.model()).main.ops
+    assert op.param("max_value") == float("inf")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +14,7 @@ from xdlc.ir import Graph, Op, Origin, Param, Tensor
 from xdlc.ir.stored import real_data
 
 MISSING = object()
+LIMIT = 1 << 32
 TYPE_CHANGING = ("Argmax", "Cast")
 
 
@@ -65,14 +67,79 @@ class Layer:
             raise self.problem(f"has no attribute {name!r}")
         return default
 
+    def whole(self, name: str, default: Any = MISSING) -> int:
+        """Return an attribute that is a whole number.
+
+        Raises:
+            UnsupportedOp: If it is something else.
+        """
+        value = self.attr(name, default)
+        if not isinstance(value, int):
+            raise self.problem(f"attribute {name!r} should be a whole number, is {value!r}")
+        return int(value)
+
+    def real(self, name: str) -> float:
+        """Return an attribute that is a number.
+
+        Raises:
+            UnsupportedOp: If it is something else.
+        """
+        value = self.attr(name)
+        if not isinstance(value, int | float) or math.isnan(value):
+            raise self.problem(f"attribute {name!r} should be a number, is {value!r}")
+        return float(value)
+
+    def flag(self, name: str) -> bool:
+        """Return an attribute that is true or false, the latter if it is missing.
+
+        Raises:
+            UnsupportedOp: If it is something else.
+        """
+        return bool(self.whole(name, False))
+
+    def reals(self, name: str) -> list[float]:
+        """Return an attribute that lists numbers; none if it is missing."""
+        return [float(value) for value in self._list(name)] if name in self.op.params else []
+
+    def _list(self, name: str) -> list[Any]:
+        held = self.op.params.get(name)
+        if not isinstance(held, Tensor) or held.dtype not in (ir.dtype.INT32, ir.dtype.FLOAT32):
+            raise self.problem(f"has no attribute {name!r} that lists numbers")
+        found: list[Any] = held.numpy().reshape(-1).tolist()
+        return found
+
     def ints(self, name: str, count: int) -> list[int]:
         """Return an attribute that lists ``count`` whole numbers."""
-        import numpy
-
-        values = [int(value) for value in numpy.asarray(self.attr(name)).reshape(-1)]
+        values = self._list(name)
+        if not all(isinstance(value, int) for value in values):
+            raise self.problem(f"attribute {name!r} should list whole numbers, lists {values}")
         if len(values) != count:
             raise self.problem(f"attribute {name!r} has {len(values)} values instead of {count}")
         return values
+
+    def naturals(self, values: Any, what: str) -> Tensor:
+        """Return numbers that attributes say or lead to as a tensor parameter of uint32.
+
+        Raises:
+            UnsupportedOp: If one is negative or too large.
+        """
+        import numpy
+
+        held = numpy.asarray(values, object).reshape(-1).tolist()
+        if not all(0 <= value < LIMIT for value in held):
+            raise self.problem(f"has the {what} {values}, which should be from 0 to {LIMIT - 1}")
+        return ir.u32s(values)
+
+    def natural(self, name: str, default: Any = MISSING) -> ir.Scalar:
+        """Return a whole number as a scalar parameter of uint32.
+
+        Raises:
+            UnsupportedOp: If it is negative or too large.
+        """
+        value = self.whole(name, default)
+        if not 0 <= value < LIMIT:
+            raise self.problem(f"attribute {name!r} is {value}, should be from 0 to {LIMIT - 1}")
+        return ir.u32(value)
 
     def weight(self, name: str) -> Tensor:
         """Return a weight that the layer must have."""
@@ -82,7 +149,7 @@ class Layer:
 
     def choice(self, name: str, known: Mapping[int, str]) -> str:
         """Return what the number in an attribute means, as far as real files have shown."""
-        number = int(self.attr(name))
+        number = self.whole(name)
         if number not in known:
             shown = ", ".join(f"{key} {value}" for key, value in known.items())
             raise self.problem(f"attribute {name!r} is {number}; its meaning is not known, known are {shown}")

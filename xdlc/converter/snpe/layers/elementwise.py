@@ -26,7 +26,7 @@ def binary(node: Layer) -> None:
 def combined(node: Layer) -> None:
     """Translate a plain sum of two inputs to ElementWiseBinary."""
     node.choice("op", BINARY)
-    factors = {float(value) for value in node.attr("coeffs", ())}
+    factors = set(node.reals("coeffs"))
     if len(node.inputs) != 2 or factors - {1.0}:
         raise node.problem(
             f"sums {len(node.inputs)} inputs with factors {sorted(factors)}; known is the plain sum of two"
@@ -48,7 +48,7 @@ def neuron(node: Layer) -> None:
     numbers = {"rectifier": RELU, "sigmoid": SIGMOID, "rectifier with bounds": RELU_MIN_MAX}
     params: dict[str, Param] = {"operation": ir.u32(numbers[function])}
     if function == "rectifier with bounds":
-        low, high = float(node.attr("min_clamp")), float(node.attr("max_clamp"))
+        low, high = node.real("min_clamp"), node.real("max_clamp")
         if low > high:
             raise node.problem(f"clamps to at least {low:g} and at most {high:g}")
         params |= {"min_value": ir.f32(low), "max_value": ir.f32(high)}

@@ -11,7 +11,7 @@ RESIZES = {0: "bilinear"}
 
 
 def _axis(node: Layer, rank: int) -> int:
-    axis = int(node.attr("axis"))
+    axis = node.whole("axis")
     if not -rank <= axis < rank:
         raise node.problem(f"attribute 'axis' is {axis}, but the rank is {rank}")
     return axis % rank
@@ -40,7 +40,7 @@ def split(node: Layer) -> None:
     """Translate to Split; ``slice_points`` lists where each output after the first begins."""
     axis = _axis(node, node.source.rank)
     points = node.ints("slice_points", len(node.outputs) - 1)
-    node.emit("Split", [node.source], {"axis": ir.u32(axis), "split_index": ir.u32s(points)})
+    node.emit("Split", [node.source], {"axis": ir.u32(axis), "split_index": node.naturals(points, "points")})
 
 
 @layer("StridedSlice")
@@ -58,9 +58,9 @@ def strided_slice(node: Layer) -> None:
         "new_axis_mask": "new_axes_mask",
     }
     for attribute, param in masks.items():
-        mask = int(node.attr(attribute, 0))
-        if mask:
-            params[param] = ir.u32(mask)
+        mask = node.natural(attribute, 0)
+        if mask.value:
+            params[param] = mask
     node.emit("StridedSlice", [node.source], params)
 
 
@@ -74,11 +74,11 @@ def reshape(node: Layer) -> None:
 def scaling(node: Layer) -> None:
     """Translate to ResizeBilinear: the output's extents say how far."""
     node.choice("resize_mode", RESIZES)
-    if node.attr("maintain_aspect_ratio", False):
+    if node.flag("maintain_aspect_ratio"):
         raise node.problem("keeps the aspect ratio and pads the rest")
     params: dict[str, Param] = {
-        "align_corners": ir.b8(bool(node.attr("align_corners", False))),
-        "half_pixel_centers": ir.b8(bool(node.attr("half_pixel_centers", False))),
+        "align_corners": ir.b8(node.flag("align_corners")),
+        "half_pixel_centers": ir.b8(node.flag("half_pixel_centers")),
     }
     node.emit("ResizeBilinear", [node.source], params)
 
@@ -86,14 +86,13 @@ def scaling(node: Layer) -> None:
 @layer("ArgMax")
 def arg_max(node: Layer) -> None:
     """Translate to Argmax, and Cast to the real numbers that SNPE 1 gives positions as."""
-    if node.attr("op", "ARGMAX") != "ARGMAX":
-        raise node.problem(
-            f"attribute 'op' is {node.attr('op')!r}; its meaning is not known, known is 'ARGMAX'"
-        )
+    kind = str(node.attr("op", "ARGMAX"))
+    if kind != "ARGMAX":
+        raise node.problem(f"attribute 'op' is {kind!r}; its meaning is not known, known is 'ARGMAX'")
     axis = _axis(node, node.source.rank)
     params: dict[str, Param] = {
         "axis": ir.u32(axis),
-        "keep_dims": ir.b8(bool(node.attr("keep_dims", False))),
+        "keep_dims": ir.b8(node.flag("keep_dims")),
     }
     positions = Tensor(node.graph.unique_name(f"{node.op.name}_positions"), node.output.shape, INT32)
     node.emit("Argmax", [node.source], params, [positions])

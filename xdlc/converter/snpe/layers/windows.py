@@ -21,18 +21,19 @@ def _image(node: Layer) -> Tensor:
 
 def _pair(node: Layer, vertical: str, horizontal: str, default: int | None = None) -> list[int]:
     names = (vertical, horizontal)
-    return [int(node.attr(name) if default is None else node.attr(name, default)) for name in names]
+    return [node.whole(name) if default is None else node.whole(name, default) for name in names]
 
 
 def _pad_amount(node: Layer, begins: list[int], needed: list[int], strategy: str) -> Tensor:
     """Return the padding: what the windows need for as many outputs, and is not in front, is behind."""
-    number = int(node.attr(strategy))
+    number = node.whole(strategy)
     if number not in KNOWN_STRATEGIES and any(begins):
         known = ", ".join(map(str, KNOWN_STRATEGIES))
         raise node.problem(
             f"attribute {strategy!r} is {number}; where it puts padding is not known, known are {known}"
         )
-    return ir.u32s([[begin, max(0, total - begin)] for begin, total in zip(begins, needed, strict=True)])
+    pairs = [[begin, max(0, total - begin)] for begin, total in zip(begins, needed, strict=True)]
+    return node.naturals(pairs, "padding")
 
 
 def _needed(node: Layer, spans: list[int], steps: list[int]) -> list[int]:
@@ -45,7 +46,7 @@ def _needed(node: Layer, spans: list[int], steps: list[int]) -> list[int]:
 
 def _weights(node: Layer) -> Tensor:
     weight = node.weight("weights_0")
-    if int(node.attr("padding_mode", 0)) != 0:
+    if node.whole("padding_mode", 0) != 0:
         raise node.problem("pads with something else than zeros")
     if weight.rank != 4:
         raise node.problem(f"has weights of shape {list(weight.shape)} instead of rank 4")
@@ -61,18 +62,18 @@ def _bias(node: Layer, weight: Tensor) -> Tensor | None:
 @layer("Convolutional")
 def convolutional(node: Layer) -> None:
     """Translate to Conv2d, or DepthWiseConv2d where each channel is a group; weights are [h, w, in, out]."""
-    source, weight, groups = _image(node), _weights(node), int(node.attr("groups", 1))
+    source, weight, groups = _image(node), _weights(node), node.whole("groups", 1)
     steps, dilation = _pair(node, "stride_y", "stride"), _pair(node, "dilation_y", "dilation_x", 1)
     spans = [(weight.shape[axis] - 1) * dilation[axis] + 1 for axis in range(2)]
     begins, needed = _pair(node, "padding_y", "padding"), _needed(node, spans, steps)
     params: dict[str, Param] = {
-        "stride": ir.u32s(steps),
+        "stride": node.naturals(steps, "strides"),
         "pad_amount": _pad_amount(node, begins, needed, "padding_strategy"),
-        "dilation": ir.u32s(dilation),
+        "dilation": node.naturals(dilation, "dilation"),
     }
     depthwise = groups > 1 and groups == source.shape[-1] and weight.shape[2] == 1
     if not depthwise:
-        params["group"] = ir.u32(groups)
+        params["group"] = node.natural("groups", 1)
     inputs = [source, weight, _bias(node, weight)]
     node.emit("DepthWiseConv2d" if depthwise else "Conv2d", inputs, params)
 
@@ -94,10 +95,10 @@ def deconvolution(node: Layer) -> None:
     ]
     begins = _pair(node, "padding_y", "padding")
     params: dict[str, Param] = {
-        "stride": ir.u32s(steps),
+        "stride": node.naturals(steps, "strides"),
         "pad_amount": _pad_amount(node, begins, needed, "padding_strategy"),
-        "group": ir.u32(int(node.attr("groups", 1))),
-        "output_padding": ir.u32s(more),
+        "group": node.natural("groups", 1),
+        "output_padding": node.naturals(more, "output padding"),
     }
     node.emit("TransposeConv2d", [source, weight, _bias(node, weight)], params)
 
@@ -109,10 +110,10 @@ def pooling(node: Layer) -> None:
     size, steps = _pair(node, "size_y", "size_x"), _pair(node, "stride_y", "stride_x")
     begins, needed = _pair(node, "pad_y", "pad_x"), _needed(node, size, steps)
     params: dict[str, Param] = {
-        "filter_size": ir.u32s(size),
-        "stride": ir.u32s(steps),
+        "filter_size": node.naturals(size, "window"),
+        "stride": node.naturals(steps, "strides"),
         "pad_amount": _pad_amount(node, begins, needed, "padding_size_strategy"),
     }
     if type == "PoolAvg2d":
-        params["count_pad_for_edges"] = ir.b8(bool(node.attr("pool_region_include_padding", False)))
+        params["count_pad_for_edges"] = ir.b8(node.flag("pool_region_include_padding"))
     node.emit(type, [source], params)
