@@ -54,7 +54,7 @@ def lives(plan):
     return {index: (start, last.get(index, start)) for index, start in first.items()}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(graph=graphs(), seed=st.integers(0, 99))
 def test_values_that_live_together_lie_apart(graph, seed):
     plan = compile_section(graph)
