@@ -156,6 +156,25 @@ def test_cache_that_xdlc_did_not_make_is_replaced_only_if_told() -> None:
 
 
 @needs_htp
+def test_architectures_have_caches_of_their_own_that_plan_for_the_smallest_soc() -> None:
+    model = cnn(quantized=True)
+    first = prepare(model, htp_archs=["v75", "v73"])
+    names = ["htp.cache.sm8550.0", "htp.cache.sm8650.0"]
+    assert [entry["cacheName"] for entry in first.metadata["cacheList"]] == names
+    found = [entry["graphs"][0]["graphBlobInfo"]["vtcmSize"] for entry in first.metadata["cacheList"]]
+    assert found == [2, 8]
+    assert first.metadata["history"][-1]["args"]["htp_archs"] == "v73,v75"
+    feeds = {"x": np.random.default_rng(3).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")}
+    for name, soc in zip(names, SOCS, strict=True):
+        given, wanted = htp.run_cache(first.records[name], feeds), htp.run(model, feeds, soc=soc)
+        assert np.array_equal(given["y"], wanted["y"])
+    assert prepare_all(first, htp_archs=["v73"]).kept == ("sm8550",)
+    second = prepare_all(first, ["sm8650"])
+    assert "was compiled with arch_only True instead of False" in second.notices[0]
+    assert not np.array_equal(second.model.records[names[1]].numpy(), first.records[names[1]].numpy())
+
+
+@needs_htp
 def test_socs_share_weights_if_told(tmp_path: Path) -> None:
     model = cnn(quantized=True)
     plain, shared = prepare(model, SOCS), prepare(model, SOCS, share_weights=True)

@@ -5,7 +5,7 @@ Record ``xdlc.caches``, JSON, which the vendor's reader passes over::
     {"version": 1,
      "caches": {"htp.cache.sm8650.0": {
          "xdlc": "0.5.0", "vtcm_mb": 8, "optimization_level": 2, "num_hvx_threads": null, "dlbc": false,
-         "share_weights": false,
+         "share_weights": false, "arch_only": false,
          "graphs": {"cnn": {"fingerprint": "0123..", "source": "cnn", "ops": null}}}}}
 
 A cache without facts, as the vendor's tools make them, is of graphs that are not known.
@@ -57,6 +57,7 @@ class CacheFacts:
         num_hvx_threads: Threads of the vector unit, or None for all.
         dlbc: Whether feature maps are compressed in memory.
         share_weights: Whether its weights are in records of their own.
+        arch_only: Whether it was compiled for any SoC of its architecture.
         xdlc: Version of xdlc that made it.
     """
 
@@ -67,6 +68,7 @@ class CacheFacts:
     dlbc: bool
     xdlc: str
     share_weights: bool = False
+    arch_only: bool = False
 
 
 def read(model: Model) -> dict[str, CacheFacts]:
@@ -129,6 +131,7 @@ def _words(facts: CacheFacts) -> dict[str, Any]:
         "num_hvx_threads": facts.num_hvx_threads,
         "dlbc": facts.dlbc,
         "share_weights": facts.share_weights,
+        "arch_only": facts.arch_only,
         "graphs": {
             name: {
                 "fingerprint": graph.fingerprint,
@@ -151,6 +154,7 @@ def _cache(value: Any, where: str) -> CacheFacts:
         dlbc=_typed(entry.get("dlbc"), bool, "'dlbc'", where),
         xdlc=_typed(entry.get("xdlc"), str, "'xdlc'", where),
         share_weights=_typed(entry.get("share_weights", False), bool, "'share_weights'", where),
+        arch_only=_typed(entry.get("arch_only", False), bool, "'arch_only'", where),
     )
 
 

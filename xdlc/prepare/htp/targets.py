@@ -44,9 +44,9 @@ def targets(
     """Return what to compile for, by the SoCs' ids, whatever the order in which they are named.
 
     A cache runs on SoCs of its architecture and later ones that have as much VTCM as it plans for.  One
-    for an architecture is therefore compiled for the SoC that the vendor's library itself picks for it,
-    but plans for the smallest VTCM of all its SoCs that are known: it runs on each of them, on the
-    larger ones slower than a cache of their own.
+    for an architecture is therefore compiled for the architecture only, and plans for the smallest VTCM
+    of all its SoCs that are known: it runs on each of them, on the larger ones slower than a cache of
+    their own.  Its record is named after the SoC that the vendor's library enters into it.
 
     Args:
         socs: Names or ids of SoCs.
@@ -71,7 +71,17 @@ def targets(
         raise UsageError("no SoC is named", fix="name one or more, like sm8550,sm8650")
     chosen = dict(_of_archs(archs)) if archs else dict(_of_socs(socs, vtcm_override))
     return [
-        Target(soc, CompileOptions(vtcm_mb, optimization_level, num_hvx_threads, htp_dlbc, share_weights))
+        Target(
+            soc,
+            CompileOptions(
+                vtcm_mb,
+                optimization_level,
+                num_hvx_threads,
+                htp_dlbc,
+                share_weights,
+                arch_only=bool(archs),
+            ),
+        )
         for soc, vtcm_mb in sorted(chosen.items(), key=lambda item: item[0].id)
     ]
 

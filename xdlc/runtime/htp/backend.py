@@ -25,7 +25,7 @@ _LOG_ERROR = 1
 _HARMLESS = ("unexpected GraphHtpSettings option",)  # an error line of runs that succeed, too
 
 # QnnHtpDevice_CustomConfig_t and QnnHtpGraph_CustomConfig_t
-_DEVICE_SOC = 0
+_DEVICE_SOC, _DEVICE_ARCH = 0, 1
 _GRAPH_OPTIMIZATION, _GRAPH_VTCM_MB, _GRAPH_HVX_THREADS = 1, 3, 6
 _OPTIMIZATION_LEVEL, _OPTIMIZATION_DLBC = 3, 4
 # QnnHtpContext_CustomConfig_t; what onnxruntime-qnn 2.7.0 gives for a context of several SoCs.
@@ -81,6 +81,7 @@ class Htp:
         step: Called with what is about to happen, for the report in case the process dies.
         binary: A context binary to start from, instead of an empty context.
         share_weights: Whether an empty context keeps its weights apart, see ``add_to_dlc``.
+        arch: An architecture like 75, to compile for any SoC of it; ``soc_id`` does not count then.
 
     Raises:
         BackendError: If the library is missing or unknown, or refuses the SoC or the binary.
@@ -93,6 +94,7 @@ class Htp:
         binary: bytes | None = None,
         *,
         share_weights: bool = False,
+        arch: int | None = None,
     ) -> None:
         self._step = step
         self.library = load_htp()
@@ -101,11 +103,10 @@ class Htp:
         self._keep: list[object] = []
         self._call("logCreate", self.log.callback, _LOG_ERROR, byref(self._log), doing="opening a log")
         self._call("backendCreate", self._log, None, byref(self._backend), doing="starting the backend")
-        soc = st.HtpConfig(option=_DEVICE_SOC)
-        soc.words[0] = soc_id
-        configs, keep = st.config_list([soc])
+        configs, keep = st.config_list([_device_option(soc_id, arch)])
         self._keep.extend((configs, keep))
-        self._call("deviceCreate", self._log, configs, byref(self._device), doing=f"choosing SoC {soc_id}")
+        chosen = f"SoC {soc_id}" if arch is None else f"architecture {arch}"
+        self._call("deviceCreate", self._log, configs, byref(self._device), doing=f"choosing {chosen}")
         if binary is None:
             options, keep = st.config_list(_context_options(share_weights))
             self._keep.extend((options, keep))
@@ -316,6 +317,16 @@ def _config(lowering: Lowering, op: Op, describe: Callable[[Tensor], st.QnnTenso
         for name, param in op.params.items()
     ]
     return lowering.op(op, params, inputs, outputs)
+
+
+def _device_option(soc_id: int, arch: int | None) -> st.HtpConfig:
+    if arch is None:
+        config = st.HtpConfig(option=_DEVICE_SOC)
+        config.words[0] = soc_id
+    else:
+        config = st.HtpConfig(option=_DEVICE_ARCH)
+        config.words[1] = arch  # behind the number of the device, which is 0
+    return config
 
 
 def _context_options(share_weights: bool) -> list[st.HtpConfig]:

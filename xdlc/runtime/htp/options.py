@@ -16,6 +16,7 @@ class CompileOptions:
         dlbc: Whether to compress feature maps in memory (deep-learning bandwidth compression).
         share_weights: Whether to keep the weights out of the cache, in a record that caches for other SoCs
             can have in common.
+        arch_only: Whether to compile for any SoC of the architecture instead of for the SoC.
     """
 
     vtcm_mb: int | None = None
@@ -23,3 +24,4 @@ class CompileOptions:
     num_hvx_threads: int | None = None
     dlbc: bool = False
     share_weights: bool = False
+    arch_only: bool = False

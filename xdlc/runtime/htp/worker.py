@@ -24,6 +24,7 @@ from xdlc.runtime.htp.host_only import host_problems, is_host_only
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.runner import LoadedCache, LoadedModel
 from xdlc.runtime.htp.shared import shared_cache
+from xdlc.targets import find_soc
 
 if TYPE_CHECKING:
     from xdlc.ir import Graph, Model
@@ -161,7 +162,8 @@ def _compile(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any
     from xdlc.runtime.htp.info import BinaryDescription
 
     model, options = _adapted(request, step), CompileOptions(**request["options"])
-    htp = Htp(request["soc_id"], step, share_weights=options.share_weights)
+    arch = find_soc(request["soc_id"]).arch if options.arch_only else None
+    htp = Htp(request["soc_id"], step, share_weights=options.share_weights, arch=arch)
     objections = _objections(htp, list(model.graphs.values()), model, request)
     if objections is not None:
         return objections
