@@ -150,3 +150,13 @@ def test_nothing_is_started_for_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(subprocess, "Popen", None)
     with ForkServer(tmp_path / "m.dlc"):
         pass
+
+
+def test_a_child_may_be_ended_after_the_server_is_closed(server: ForkServer, tmp_path: Path) -> None:
+    folder = tmp_path / "child"
+    folder.mkdir()
+    (folder / "request.json").write_text('{"command": "sleep"}')
+    running = server.launch(folder)
+    server.close()
+    running.kill()
+    assert isinstance(running.wait(10), int)

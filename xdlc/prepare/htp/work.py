@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xdlc.errors import StorageError, XdlcError
+from xdlc.errors import XdlcError
 from xdlc.prepare.htp.parallel import each_of
 from xdlc.prepare.htp.records import Held, check, difference
 from xdlc.prepare.htp.selection import Selection
@@ -120,12 +120,6 @@ class Work:
     def _result(self, soc: str, outcome: Outcome | Exception) -> Outcome | XdlcError:
         if isinstance(outcome, Outcome | XdlcError):
             return outcome
-        if isinstance(outcome, OSError):
-            return StorageError(
-                f"a temporary file cannot be written: {outcome.strerror or outcome}",
-                where=f"{self._name}: {soc}",
-                fix="free some space, or set TMPDIR to a folder with space",
-            )
         raise outcome
 
 

@@ -59,10 +59,10 @@ class ForkServer:
         return start(folder)
 
     def say(self, *words: str) -> None:
-        """Give the process a line; if it has died, the listener finds out."""
+        """Give the process a line, unless it is closed; if it has died, the listener finds out."""
         assert self._process is not None
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(BrokenPipeError, ValueError):
             self._process.stdin.write(json.dumps(words).encode() + b"\n")
 
     def close(self) -> None:

@@ -57,7 +57,10 @@ def validated_op(step: str) -> tuple[str, str, str] | None:
     """Return graph, op and type if the step was asking about an op."""
     if not step.startswith("["):
         return None
-    _, graph, op, kind = json.loads(step)
+    try:
+        _, graph, op, kind = json.loads(step)
+    except ValueError:  # the child was killed while it wrote
+        return None
     return graph, op, kind
 
 
@@ -103,11 +106,24 @@ def start(
 
 
 @contextmanager
+def temporary_files() -> Iterator[None]:
+    """Turn the system's refusals to write temporary files into a StorageError."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"a temporary file cannot be written: {error.strerror or error}",
+            where=tempfile.gettempdir(),
+            fix="free some space, or set TMPDIR to a folder with space",
+        ) from error
+
+
+@contextmanager
 def stored_model(model: Model | Graph | str | os.PathLike[str]) -> Iterator[Path]:
     """Give the path of a DLC with the model; one in memory is saved to a temporary file.
 
     Raises:
-        StorageError: If a path is given where no file is.
+        StorageError: If a path is given where no file is, or there is no space for temporary files.
     """
     if isinstance(model, str | os.PathLike):
         path = Path(model)
@@ -115,7 +131,9 @@ def stored_model(model: Model | Graph | str | os.PathLike[str]) -> Iterator[Path
             raise StorageError("is no file", where=str(path), fix="check the path")
         yield path.resolve()
         return
-    with tempfile.TemporaryDirectory(prefix="xdlc-") as folder:
+    with temporary_files():
+        held = tempfile.TemporaryDirectory(prefix="xdlc-")
+    with held as folder:
         path = Path(folder) / "model.dlc"
         graphs = {model.name: model} if isinstance(model, Graph) else dict(model.graphs)
         Model(graphs).save(path)  # its records are of no use to the child
@@ -129,11 +147,15 @@ class Child:
 
     Args:
         launch: Starts the process.
+
+    Raises:
+        StorageError: If there is no space for temporary files.
     """
 
     def __init__(self, launch: Launch = start) -> None:
         self._launch = launch
-        self._folder = tempfile.TemporaryDirectory(prefix="xdlc-")
+        with temporary_files():
+            self._folder = tempfile.TemporaryDirectory(prefix="xdlc-")
         self.folder = Path(self._folder.name)
 
     def __enter__(self) -> Child:
@@ -147,9 +169,10 @@ class Child:
 
         Raises:
             ChildDiedError: If it crashed or did not answer in time.
+            StorageError: If there is no space for temporary files.
             XdlcError: The error that the child reports.
         """
-        (self.folder / "request.json").write_text(json.dumps(request))
+        self.put(request)
         running = self._launch(self.folder)
         try:
             status = running.wait(timeout)
@@ -161,6 +184,11 @@ class Child:
         if not (self.folder / "answer.json").exists():
             raise self.died(status)
         return self.answer()
+
+    def put(self, request: Mapping[str, Any]) -> None:
+        """Write a request where the child looks for it."""
+        with temporary_files():
+            (self.folder / "request.json").write_text(json.dumps(request))
 
     def answer(self) -> dict[str, Any]:
         """Return the answer that the child has left.
@@ -192,7 +220,8 @@ class Child:
         return (path.read_text(errors="replace") if path.exists() else "") or "starting"
 
     def _death(self, status: int) -> str:
-        said = (self.folder / "log").read_text(errors="replace").strip()[-_TAIL:]
+        log = self.folder / "log"  # not there yet if it was killed at once
+        said = log.read_text(errors="replace").strip()[-_TAIL:] if log.exists() else ""
         how = f"status {status}"
         if status < 0:
             how = signal.Signals(-status).name if -status in signal.valid_signals() else f"signal {-status}"

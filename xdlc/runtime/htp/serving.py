@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import subprocess
-import tempfile
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import IO, Any
 
-from xdlc.errors import BackendError, StorageError
+from xdlc.errors import BackendError
 from xdlc.ir import Graph, Model, TensorData, raw_data
 from xdlc.runtime.htp import process
 from xdlc.runtime.htp.ports import read_arrays, write_arrays
-from xdlc.runtime.htp.process import Child, ask, stored_model
+from xdlc.runtime.htp.process import Child, ask, stored_model, temporary_files
 
 Array = Any  # numpy.ndarray
 ModelOrPath = Model | Graph | str | os.PathLike[str]
@@ -113,24 +111,12 @@ class Server(Child):
         return line
 
     def _put(self, request: Mapping[str, Any]) -> None:
-        (self.folder / "request.json").write_text(json.dumps({**request, "notify": self._far_end}))
+        self.put({**request, "notify": self._far_end})
 
     def _hang_up(self) -> int:
         self._line = None
         status: int = self._end() if self._end is not None and self._end.alive else 0
         return status
-
-
-@contextlib.contextmanager
-def _temporary_files() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"a temporary file cannot be written: {error.strerror or error}",
-            where=tempfile.gettempdir(),
-            fix="free some space, or set TMPDIR to a folder with space",
-        ) from error
 
 
 class Served:
@@ -221,7 +207,7 @@ class Served:
         served = cls(name, target.name if target else "HTP emulation")
         path = served._server.folder / "cache.bin"
         try:
-            with _temporary_files(), open(path, "wb") as file:
+            with temporary_files(), open(path, "wb") as file:
                 (raw_data(cache) if isinstance(cache, bytes) else cache).write_to(file)
         except BaseException:
             served.close()
@@ -266,7 +252,7 @@ class Served:
                 where=f"{self._where}: {self._soc}",
                 fix="load the model again",
             )
-        with _temporary_files():
+        with temporary_files():
             names = write_arrays(self._server.folder / "arrays.npz", feeds)
         seconds = self.run_timeout if timeout is None else timeout
         answer = self._ask(seconds, command="execute", arrays=names, native=native, graph=graph)

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.htp_models import cnn
+from xdlc.errors import StorageError
+from xdlc.runtime.htp.process import Child, ChildDiedError, stored_model, validated_op
+
+
+class Gone:
+    """A child that was killed before it did anything."""
+
+    def __init__(self, _folder: Path) -> None:
+        pass
+
+    def wait(self, timeout: float | None = None) -> int:
+        return -signal.SIGKILL
+
+    def kill(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("step", "found"),
+    [
+        ('["validate", "g", "conv", "Conv2d"]', ("g", "conv", "Conv2d")),
+        ("compiling graph g", None),
+        ('["validate", "g", "co', None),
+        ('["validate", "g", "conv", "Conv2d"]er", "Conv2d"]', None),
+    ],
+)
+def test_a_step_is_read_though_the_child_was_killed_while_it_wrote(step: str, found: object) -> None:
+    assert validated_op(step) == found
+
+
+def test_a_child_killed_before_it_has_a_log_is_told() -> None:
+    with Child(Gone) as child, pytest.raises(ChildDiedError, match="ended with SIGKILL while starting"):
+        child.ask({}, timeout=1)
+
+
+def test_what_cannot_be_written_for_a_child_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Child(Gone) as child:
+        shutil.rmtree(child.folder)
+        with pytest.raises(StorageError, match="a temporary file cannot be written: No such file"):
+            child.ask({}, timeout=1)
+        child.folder.mkdir()
+
+    def full(**_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", full)
+    with pytest.raises(StorageError, match="No space left on device"):
+        Child()
+    with pytest.raises(StorageError, match="No space left on device"), stored_model(cnn(quantized=False)):
+        pass
