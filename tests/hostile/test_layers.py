@@ -21,7 +21,7 @@ from xdlc.ir.dtype import INT32
 from xdlc.ir.equal import differences
 
 DEADLINE = 5.0
-SEARCH = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+SEARCH = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def spans(path):
