@@ -11,6 +11,7 @@ import pytest
 
 from tests.control_flow_models import loop_model
 from tests.htp_models import add, cnn, needs_htp, partly, refused
+from tests.htp_parts import in_segments, parts_of
 from xdlc.container import cache_facts, load
 from xdlc.errors import (
     BackendError,
@@ -32,15 +33,10 @@ from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.htp.fork_server import ForkServer
 from xdlc.runtime.htp.parts import PartedSession
 from xdlc.runtime.htp.serving import Served
-from xdlc.runtime.htp.stretches import part_graph, part_name, schedule
+from xdlc.runtime.htp.stretches import part_graph, part_name
 from xdlc.targets import find_soc
 
 X = np.random.default_rng(0).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")
-
-
-def parts_of(model: Model, record: str) -> dict[str, tuple[str, ...]]:
-    facts = cache_facts.read(model)[record].graphs
-    return {name: graph.ops for name, graph in facts.items() if graph.ops is not None}
 
 
 def cached(prepared: Prepared) -> dict[str, list[str]]:
@@ -72,7 +68,7 @@ def test_supported_parts_are_cached_and_run_with_the_rest_on_the_cpu(quantized: 
         assert fingerprint(part_graph(model.main, ops, name)) == facts[name].fingerprint
     with Served.of_cache(model.records[record]) as emulation:
         found = PartedSession(model, parts, emulation).run({"x": X}, native=True)
-    composed = in_segments(model, parts)
+    composed = in_segments(model, parts, {"x": X})
     on_cpu = CpuSession(model).run({"x": X}, native=True)
     assert list(found) == ["c", "a"]
     for name, array in found.items():
@@ -80,20 +76,6 @@ def test_supported_parts_are_cached_and_run_with_the_rest_on_the_cpu(quantized: 
         assert np.array_equal(array, composed[name])
         limit = 1 if quantized else 0.01
         assert np.abs(array.astype("float64") - on_cpu[name].astype("float64")).max() <= limit
-
-
-def in_segments(model: Model, parts: dict[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Run a model with its parts as composed HTP graphs."""
-    values: dict[str, Any] = {"x": X}
-    for stretch in schedule(model.main, parts):
-        names = [op.name for op in stretch.ops]
-        graph = part_graph(model.main, names, stretch.part or "host")
-        feeds = {tensor.name: values[tensor.name] for tensor in graph.inputs}
-        if stretch.part is None:
-            values.update(CpuSession(graph).run(feeds, native=True))
-        else:
-            values.update(htp.run(graph, feeds, native=True))
-    return values
 
 
 @needs_htp

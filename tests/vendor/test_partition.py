@@ -1,0 +1,51 @@
+"""Real models of which HTP takes only parts: they are cached in parts that run as their ops do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xdlc
+from tests.corpus_models import CorpusModel
+from tests.htp_models import needs_htp
+from tests.htp_parts import in_segments, parts_of
+from xdlc.prepare.htp import prepare_all
+from xdlc.runtime.htp.parts import PartedSession
+from xdlc.runtime.htp.serving import Served
+
+pytestmark = [pytest.mark.corpus, pytest.mark.vendor, needs_htp]
+RECORD = "htp.cache.sm8650.0"
+
+
+@pytest.mark.parametrize(
+    ("name", "quantized", "refused"),
+    [
+        ("ort_misc/gh_issue_9671", True, {"Reshape", "ReduceSum"}),
+        ("ort_misc/gh_issue_9671", False, {"Reshape", "ReduceSum"}),
+        ("ort_misc/dynamic_quantize_matmul_int8_bias", False, {"DynamicQuantizeLinear", "MatMulInteger"}),
+        ("ddddocr_crnn_old", False, {"DynamicQuantizeLinear", "ConvInteger"}),
+    ],
+)
+def test_parts_are_accepted_and_run_as_composed(name, quantized, refused, corpus, tmp_path, vendor_check):
+    source = CorpusModel(corpus, name)
+    model = source.convert()
+    if quantized:
+        model = xdlc.quantize(model, source.samples(2))
+    prepared = prepare_all(model, ["sm8650"], partition=True)
+    assert prepared.problems == ()
+    (division,) = prepared.divisions
+    assert refused <= {left.type for left in division.left}
+    path = tmp_path / "p.dlc"
+    prepared.model.save(path)
+    answer = vendor_check("caches", path)
+    assert answer["ok"], answer["reason"]
+    assert [cache["record"] for cache in answer["caches"]] == [RECORD]
+    model = xdlc.load(path)
+    parts = parts_of(model, RECORD)
+    assert list(parts) == [part.name for part in division.parts]
+    with Served.of_cache(model.records[RECORD]) as emulation:
+        found = PartedSession(model, parts, emulation).run(source.feeds, native=True)
+    expected = in_segments(model, parts, source.feeds)
+    assert list(found) == [tensor.name for tensor in model.main.outputs]
+    for key, array in found.items():
+        assert np.array_equal(array, expected[key], equal_nan=array.dtype.kind == "f"), key
