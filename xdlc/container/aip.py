@@ -116,6 +116,11 @@ class AipRecord:
     unknown: str = "1.0.0.0"
 
 
+def is_about_sections(name: str) -> bool:
+    """Return whether a record holds sections, the vendor's or xdlc's, or facts about them."""
+    return name.startswith(("aip.metadata", "xdlc.aip."))
+
+
 def buffer_id(layer: int, index: int, *, is_output: bool) -> int:
     """Return the id of the ``index``-th input or output of a layer, as the vendor numbers buffers."""
     return layer << 16 | (OUTPUT_BIT if is_output else 0) | index

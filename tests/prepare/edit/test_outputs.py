@@ -124,12 +124,16 @@ def test_graphs_that_an_op_runs_keep_their_outputs() -> None:
 
 def test_sections_of_the_network_before_are_left_out() -> None:
     model = cnn(quantized=True)
-    model.records = {"xdlc.aip.metadata0": raw_data(b"section"), "other": raw_data(b"kept")}
-    assert set(edit(model, set_output_tensors=["y"]).records) == {"xdlc.aip.metadata0", "other"}
+    model.records = {
+        "xdlc.aip.metadata0": raw_data(b"section"),
+        "xdlc.aip.facts": raw_data(b"{}"),
+        "other": raw_data(b"kept"),
+    }
+    assert set(edit(model, set_output_tensors=["y"]).records) == set(model.records)
     with pytest.warns(UserWarning, match=r"left out.*xdlc\.aip\.metadata0"):
         edited = edit(model, set_output_tensors=["pool"])
     assert set(edited.records) == {"other"}
-    assert set(model.records) == {"xdlc.aip.metadata0", "other"}
+    assert set(model.records) == {"xdlc.aip.metadata0", "xdlc.aip.facts", "other"}
 
 
 def test_the_history_tells_what_was_changed(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from xdlc import opdefs
-from xdlc.container.aip import OWN_RECORD
+from xdlc.container.aip import OWN_RECORD, is_about_sections
 from xdlc.container.text3 import properties
 from xdlc.converter.snpe.inverse import Layers, Operation, find, has_place
 from xdlc.converter.snpe.sections import renumbered, section_of_ops
@@ -18,8 +18,7 @@ from xdlc.errors import UnsupportedOp, XdlcError, raise_all
 from xdlc.ir import Graph, Model, Op, Tensor
 
 KEPT = ("history", "layouts", "nodes", "tensors")
-AIP = "aip.metadata"
-OWN_AIP = "xdlc.aip."
+AIP = "aip.metadata0"
 FIX = "write format 4.1, which has a form for it"
 
 
@@ -53,10 +52,10 @@ def to_layers(model: Model, *, strict: bool = False) -> Model:
     layers.graph.verify()
     result = Model({layers.graph.name: layers.graph}, _metadata(model, layers.graph.name))
     for name, data in model.records.items():
-        if not name.startswith((OWN_AIP, AIP)):
+        if not is_about_sections(name):
             result.records[name] = data
     if OWN_RECORD in model.records:
-        result.records[f"{AIP}0"] = renumbered(model, layers)
+        result.records[AIP] = renumbered(model, layers)
     return result
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from xdlc.container import caches, remove_caches
+from xdlc.container.aip import is_about_sections
 from xdlc.ir import Model
 from xdlc.ir.fingerprint import fingerprint
 from xdlc.prepare.edit import ports
@@ -16,8 +17,6 @@ from xdlc.prepare.edit.outputs import set_outputs
 from xdlc.prepare.edit.redimension import redimension
 from xdlc.runtime.input_list import read_names
 from xdlc.version import VERSION
-
-AIP = ("aip.metadata", "xdlc.aip.metadata")
 
 
 def edit(
@@ -99,7 +98,7 @@ def _add_history(model: Model, args: Mapping[str, str]) -> None:
 
 def _drop_stale(model: Model, edited: Model) -> None:
     """Leave out what was compiled for the network before."""
-    sections = [name for name in model.records if name.startswith(AIP)]
+    sections = [name for name in model.records if is_about_sections(name)]
     stale = [*(cache.name for cache in caches(model)), *sections]
     if not stale or all(
         fingerprint(graph) == fingerprint(edited.graphs[name]) for name, graph in model.graphs.items()

@@ -6,9 +6,9 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdlc.container.aip import OWN_FACTS, OWN_RECORD, VENDOR_RECORDS, Engine, Section, write_aip
+from xdlc.container.aip import OWN_FACTS, OWN_RECORD, Engine, Section, is_about_sections, write_aip
 from xdlc.errors import ConstraintError, UsageError, XdlcError, each_problem, raise_all
-from xdlc.ir import ArrayData, Model, Op, TensorData
+from xdlc.ir import Model, Op, raw_data
 from xdlc.prepare.hta import rules
 from xdlc.prepare.hta.compile import compile_section
 from xdlc.prepare.hta.partition import Run, automatic, by_hand
@@ -79,8 +79,8 @@ def prepare(
     if problems:
         return PreparedHta(clean, (), tuple(problems), job.rejected)
     record = record_of(job.sections)
-    clean.records[OWN_RECORD] = _data(write_aip(record))
-    clean.records[OWN_FACTS] = _data(facts_of(job.compiled, stated=job.stated))
+    clean.records[OWN_RECORD] = raw_data(write_aip(record))
+    clean.records[OWN_FACTS] = raw_data(facts_of(job.compiled, stated=job.stated))
     return PreparedHta(clean, record.sections, (), job.rejected)
 
 
@@ -105,20 +105,9 @@ def check_soc(name: str) -> None:
 
 def without_sections(model: Model) -> Model:
     """Return a copy of a model without AIP records, and without the ids of layers that these count in."""
-    gone = (OWN_RECORD, OWN_FACTS, *VENDOR_RECORDS)
     metadata = copy.deepcopy({key: value for key, value in model.metadata.items() if key != "layers"})
-    records = {
-        name: data
-        for name, data in model.records.items()
-        if name not in gone and not name.startswith(("aip.metadata", "xdlc.aip."))
-    }
+    records = {name: data for name, data in model.records.items() if not is_about_sections(name)}
     return Model(dict(model.graphs), metadata, records)
-
-
-def _data(content: bytes) -> TensorData:
-    import numpy
-
-    return ArrayData(numpy.frombuffer(content, numpy.uint8))
 
 
 class _Job:

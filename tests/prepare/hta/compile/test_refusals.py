@@ -58,8 +58,9 @@ def test_inputs_that_are_no_images(kind):
     graph = one_op(
         kind, [activation("x", (4, 4), ENCODING)], activation("y", (2, 2), ENCODING), parameters(kind)
     )
-    with pytest.raises(ConstraintError, match="should be of rank 4"):
+    with pytest.raises(ConstraintError, match="should be of rank 4") as found:
         compile_section(graph)
+    assert found.value.fix == "leave the op out of the HTA partition"
 
 
 def test_windows_beyond_all_use():

@@ -8,6 +8,8 @@ from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.registry import find
 from xdlc.runtime.hta.form import Plan
 
+FIX = "leave the op out of the HTA partition"
+
 
 def compile_section(graph: Graph, *, stated: bool = False) -> Plan:
     """Return the plan of a section.
@@ -32,7 +34,7 @@ def compile_section(graph: Graph, *, stated: bool = False) -> Plan:
                 ConstraintError(
                     f"there is no integer form of {op.package}.{op.type}",
                     where=where,
-                    fix="leave the op out of the HTA partition",
+                    fix=FIX,
                     node=op.name,
                     op=op.type,
                 )
@@ -44,6 +46,7 @@ def compile_section(graph: Graph, *, stated: bool = False) -> Plan:
             for problem in each_problem(error):
                 problem.where = ": ".join(filter(None, (where, problem.where)))
                 problem.node, problem.op = op.name, op.type
+                problem.fix = problem.fix or FIX
                 problems.append(problem)
         except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
             problems.append(
