@@ -48,7 +48,7 @@ def constants(function: Op, made: scaling.Constants, steps: Array) -> scaling.Co
     if name == "HardSwish":
         low, high = ((limit + result.offset) * result.scale for limit in function.outputs[0].dtype.limits)
         return scaling.curved(made, steps, max(-low, high), result.scale)
-    raise ConstraintError(f"{name} has no integer form behind a product", fix="leave it out of the partition")
+    raise ConstraintError(f"{name} has no integer form behind a product")
 
 
 def _name(function: Op) -> str:
@@ -62,7 +62,6 @@ def _slopes(function: Op) -> Array:
     channels = source.shape[-1]
     if not slope.is_static or slope.size not in (1, channels) or slope.shape[-1:] != (slope.size,):
         raise ConstraintError(
-            f"has slopes of shape {list(slope.shape)}, should be static, one number or {channels} of them",
-            fix="leave the op out of the HTA partition",
+            f"has slopes of shape {list(slope.shape)}, should be static, one number or {channels} of them"
         )
     return np.broadcast_to(real_data(slope).numpy().astype(np.float64).reshape(-1), (channels,))

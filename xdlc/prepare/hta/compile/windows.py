@@ -48,14 +48,10 @@ def windows_of(op: Op, source: Tensor, target: Tensor) -> Windows:
     held = Windows(args.integers(op, "filter_size", 2), args.integers(op, "stride", 2), args.pads(op, 2))
     if not 0 < held.size[0] * held.size[1] <= MOST_TAPS:
         raise ConstraintError(
-            f"has windows of {held.size[0]} x {held.size[1]}, the most are {MOST_TAPS} elements",
-            fix="leave the op out of the HTA partition",
+            f"has windows of {held.size[0]} x {held.size[1]}, the most are {MOST_TAPS} elements"
         )
     for axis in (0, 1):
         last = (target.shape[1 + axis] - 1) * held.stride[axis] - held.pads[axis]
         if held.pads[axis] >= held.size[axis] or last >= source.shape[1 + axis]:
-            raise ConstraintError(
-                f"has windows along axis {1 + axis} that hold nothing of its input",
-                fix="leave the op out of the HTA partition",
-            )
+            raise ConstraintError(f"has windows along axis {1 + axis} that hold nothing of its input")
     return held

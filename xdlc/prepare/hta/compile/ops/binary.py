@@ -16,7 +16,5 @@ def binary(op: Op, builder: PlanBuilder) -> None:
     name = BINARY[number] if isinstance(number, int) and 0 <= number < len(BINARY) else f"number {number}"
     function = find(f"ElementWise{name}")
     if function is None:
-        raise ConstraintError(
-            f"there is no integer form of operation {name}", fix="leave the op out of the HTA partition"
-        )
+        raise ConstraintError(f"there is no integer form of operation {name}")
     function(op, builder)

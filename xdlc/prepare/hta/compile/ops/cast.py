@@ -18,7 +18,5 @@ def cast(op: Op, builder: PlanBuilder) -> None:
     """
     source, target = args.operand(op, 0), args.result(op)
     if not source.dtype.is_integer or target.dtype.is_fixed:
-        raise ConstraintError(
-            f"casts {source.dtype} to {target.dtype}", fix="leave the op out of the HTA partition"
-        )
+        raise ConstraintError(f"casts {source.dtype} to {target.dtype}")
     builder.emit("cast", op, [source], [target])

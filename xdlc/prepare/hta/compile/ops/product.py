@@ -82,8 +82,7 @@ def static_operands(*operands: Tensor) -> dict[str, Any]:
         if tensor.is_static:
             if tensor.dtype not in (UFIXED8, UFIXED16):
                 raise ConstraintError(
-                    f"has a static operand of {tensor.dtype}, should be ufixed8 or ufixed16",
-                    fix="leave the op out of the HTA partition",
+                    f"has a static operand of {tensor.dtype}, should be ufixed8 or ufixed16"
                 )
             held[f"operand{place}"] = unpacked(tensor).numpy().reshape(tensor.shape)
     return held

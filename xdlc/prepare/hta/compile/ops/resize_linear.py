@@ -28,7 +28,7 @@ def resize_linear(op: Op, builder: PlanBuilder) -> None:
     if source.rank != 4 or target.rank != 4:
         raise ConstraintError(f"has an input {list(source.shape)}, should be of rank 4")
     if op.param("antialias", False):
-        raise ConstraintError("shall be smoothed", fix="leave the op out of the HTA partition")
+        raise ConstraintError("shall be smoothed")
     builder.buffer(source), builder.buffer(target)
     values, shifts, unit = singles(real_numbers(source), LARGEST_SHIFT)
     room = (LARGEST_SHIFT - int(shifts.max())) // 2
