@@ -89,15 +89,15 @@ class StorageError(XdlcError):
 
 
 class ProblemList(XdlcError):
-    """Several problems of one input, reported together.
+    """Several problems of one input, reported together; those of a list among them count one by one.
 
     The exit code is the one of the first problem.
     """
 
     def __init__(self, problems: Sequence[XdlcError], *, where: str | None = None) -> None:
-        super().__init__(f"{len(problems)} problem(s)", where=where)
-        self.problems = tuple(problems)
-        self.exit_code = problems[0].exit_code if problems else 1
+        self.problems = tuple(single for problem in problems for single in each_problem(problem))
+        super().__init__(f"{len(self.problems)} problem(s)", where=where)
+        self.exit_code = self.problems[0].exit_code if self.problems else 1
 
     def __str__(self) -> str:
         head = f"{self.where}: {self.problem}" if self.where else self.problem

@@ -75,3 +75,11 @@ def test_each_soc_has_its_own_table() -> None:
         "m.dlc: sm8550: 2 problem(s)",
         "m.dlc: sm8650: 1 problem(s)",
     ]
+
+
+def test_problems_of_a_list_in_a_list_are_listed_one_by_one() -> None:
+    inner = [ModelError("is bad", where="m.dlc: sm8650", node=name, op="Add") for name in ("a", "b")]
+    error = ProblemList([ProblemList(inner, where="m.dlc: sm8650"), ModelError("is odd", where="m.dlc")])
+    assert error.problem == "3 problem(s)"
+    assert [problem.problem for problem in error.problems] == ["is bad", "is bad", "is odd"]
+    assert str(error).count("problem(s)") == 1

@@ -55,7 +55,7 @@ class PrepareError(ProblemList):
     """
 
     def __init__(self, problems: Sequence[XdlcError], model: Model) -> None:
-        super().__init__([single for problem in problems for single in each_problem(problem)])
+        super().__init__(problems)
         self.model = model
 
 
