@@ -275,7 +275,12 @@ def test_nothing_to_put_on_hta():
 def test_ids_of_translated_layers_select_but_are_not_kept():
     model = residual()
     model.metadata["layers"] = {op.name: 10 + 2 * index for index, op in enumerate(model.main.ops)}
-    prepared = prepare(model, "36-36")
+    notes: list[str] = []
+    prepared = prepare(model, "36-36", tell=notes.append)
+    assert notes[0] == (
+        "ranges and refusals go by the layer ids of the DLC given; sections count the operations from 0: "
+        "layers 36-36 are 13-13"
+    )
     assert spans(prepared) == [(HNN, 0, 12), (HTA, 13, 13), (HNN, 14, 17)]
     assert "layers" not in prepared.model.metadata
     assert {one.layer for one in prepared.rejected} >= {32, 34}

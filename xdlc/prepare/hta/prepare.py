@@ -73,7 +73,7 @@ def prepare(
     job = _Job(model, progress)
     problems = job.choose() if ranges is None else job.take(ops_in(ranges, job.given))
     if tell is not None and not problems:
-        for note in job.notes:
+        for note in (*job.renumbered(), *job.notes):
             tell(note)
     clean = without_sections(model)
     if problems:
@@ -171,6 +171,21 @@ class _Job:
         runs = by_hand(self.graph, ranges)
         problems += self._batch_problems(runs)
         return problems or self._compile(runs)
+
+    def renumbered(self) -> list[str]:
+        """Return a note if the sections count otherwise than the ids that ranges and refusals go by."""
+        if all(self.given[op] == id for op, id in self.ids.items()):
+            return []
+        ops = {id: op for op, id in self.ids.items()}
+        pairs = ", ".join(
+            f"{self.given[ops[one.first]]}-{self.given[ops[one.last]]} are {one.first}-{one.last}"
+            for one in self.sections
+            if one.engine is Engine.HTA
+        )
+        return [
+            "ranges and refusals go by the layer ids of the DLC given; sections count the operations "
+            f"from 0: layers {pairs}"
+        ]
 
     def _batch_problems(self, runs: Sequence[Run]) -> list[XdlcError]:
         on_hta = {op for run in runs if run.engine is Engine.HTA for op in run.ops}
