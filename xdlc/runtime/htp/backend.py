@@ -16,6 +16,7 @@ from typing import Any
 from xdlc.errors import BackendError
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
 from xdlc.runtime.htp import structs as st
+from xdlc.runtime.htp.configs import context_options, device_option, graph_options
 from xdlc.runtime.htp.library import LogCallback, load_htp, load_system
 from xdlc.runtime.htp.lower import Lowering
 from xdlc.runtime.htp.op_facts import OpFacts
@@ -23,13 +24,6 @@ from xdlc.runtime.htp.options import CompileOptions
 
 _LOG_ERROR = 1
 _HARMLESS = ("unexpected GraphHtpSettings option",)  # an error line of runs that succeed, too
-
-# QnnHtpDevice_CustomConfig_t and QnnHtpGraph_CustomConfig_t
-_DEVICE_SOC, _DEVICE_ARCH = 0, 1
-_GRAPH_OPTIMIZATION, _GRAPH_VTCM_MB, _GRAPH_HVX_THREADS = 1, 3, 6
-_OPTIMIZATION_LEVEL, _OPTIMIZATION_DLBC = 3, 4
-# QnnHtpContext_CustomConfig_t; what onnxruntime-qnn 2.7.0 gives for a context of several SoCs.
-_CONTEXT_SHARED_WEIGHTS = 18
 
 
 class VendorLog:
@@ -103,12 +97,12 @@ class Htp:
         self._keep: list[object] = []
         self._call("logCreate", self.log.callback, _LOG_ERROR, byref(self._log), doing="opening a log")
         self._call("backendCreate", self._log, None, byref(self._backend), doing="starting the backend")
-        configs, keep = st.config_list([_device_option(soc_id, arch)])
+        configs, keep = st.config_list([device_option(soc_id, arch)])
         self._keep.extend((configs, keep))
         chosen = f"SoC {soc_id}" if arch is None else f"architecture {arch}"
         self._call("deviceCreate", self._log, configs, byref(self._device), doing=f"choosing {chosen}")
         if binary is None:
-            options, keep = st.config_list(_context_options(share_weights))
+            options, keep = st.config_list(context_options(share_weights))
             self._keep.extend((options, keep))
             self._call(
                 "contextCreate",
@@ -179,7 +173,7 @@ class Htp:
         Raises:
             BackendError: With the library's log, naming the op or tensor at fault where there is one.
         """
-        configs, keep = st.config_list(_graph_options(options))
+        configs, keep = st.config_list(graph_options(options))
         handle = c_void_p()
         self._call(
             "graphCreate",
@@ -317,46 +311,3 @@ def _config(lowering: Lowering, op: Op, describe: Callable[[Tensor], st.QnnTenso
         for name, param in op.params.items()
     ]
     return lowering.op(op, params, inputs, outputs)
-
-
-def _device_option(soc_id: int, arch: int | None) -> st.HtpConfig:
-    if arch is None:
-        config = st.HtpConfig(option=_DEVICE_SOC)
-        config.words[0] = soc_id
-    else:
-        config = st.HtpConfig(option=_DEVICE_ARCH)
-        config.words[1] = arch  # behind the number of the device, which is 0
-    return config
-
-
-def _context_options(share_weights: bool) -> list[st.HtpConfig]:
-    if not share_weights:
-        return []
-    config = st.HtpConfig(option=_CONTEXT_SHARED_WEIGHTS)
-    config.words[0] = 1
-    return [config]
-
-
-def _graph_options(options: CompileOptions) -> list[st.HtpConfig]:
-    chosen = []
-
-    def option(number: int, *words: int) -> None:
-        config = st.HtpConfig(option=number)
-        config.words[: len(words)] = words
-        chosen.append(config)
-
-    if options.vtcm_mb is not None:
-        option(_GRAPH_VTCM_MB, options.vtcm_mb)
-    if options.optimization_level is not None:
-        option(_GRAPH_OPTIMIZATION, _OPTIMIZATION_LEVEL, _float_word(options.optimization_level))
-    if options.dlbc:
-        option(_GRAPH_OPTIMIZATION, _OPTIMIZATION_DLBC, _float_word(1.0))
-    if options.num_hvx_threads is not None:
-        option(_GRAPH_HVX_THREADS, options.num_hvx_threads)
-    return chosen
-
-
-def _float_word(value: float) -> int:
-    import struct
-
-    return int(struct.unpack("<I", struct.pack("<f", value))[0])
