@@ -223,13 +223,14 @@ def test_encodings_that_exist_are_kept(net):
     assert tensors["c1_b"].encoding == ScaleOffset(0.1 * 0.5)
 
 
-def test_caches_of_the_float_graph_go(net):
+def test_caches_and_sections_of_the_float_graph_go(net):
     n, model = classifier(net)
-    model.records = {"htp.cache.sm8650": ArrayData(np.zeros(1, np.uint8)), "note": ArrayData(np.zeros(1))}
-    model.metadata["cacheList"] = [{}]
+    gone = ("htp.cache.sm8650", "htp.shared.weights.h", "xdlc.caches", "aip.metadata0", "xdlc.aip.facts")
+    model.records = {name: ArrayData(np.zeros(1, np.uint8)) for name in (*gone, "note")}
+    model.metadata |= {"cacheList": [{}], "relations": [{}]}
     quantized = quantize(model, n.samples(1))
     assert list(quantized.records) == ["note"]
-    assert "cacheList" not in quantized.metadata
+    assert not {"cacheList", "relations"} & quantized.metadata.keys()
 
 
 # ---------------------------------------------------------------------- what users get wrong

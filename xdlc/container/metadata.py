@@ -25,6 +25,7 @@ from xdlc.ir import (
     ScaleOffset,
     Tensor,
 )
+from xdlc.version import VERSION
 
 MAIN = "dlc.metadata2.3.0"
 HISTORY = "dlc.metadata.history.2.3.0"
@@ -107,6 +108,18 @@ def read_history(data: memoryview, metadata: dict[str, Any], where: str) -> None
             steps.append(named | (_object(step, where)))
     if steps:
         metadata["history"] = steps
+
+
+def add_step(model: Model, tool: str, args: Mapping[str, Any]) -> None:
+    """Add to the history of a model what a tool of xdlc did with it.
+
+    Args:
+        model: The model.
+        tool: Name of the tool.
+        args: Options that were given, as JSON takes them.
+    """
+    step = {"tool": tool, "converterVersion": VERSION, "args": dict(args)}
+    model.metadata.setdefault("history", []).append(step)
 
 
 def _object(value: Any, where: str) -> dict[str, Any]:

@@ -64,6 +64,12 @@ def reachable(graph: Graph, graphs: Graphs) -> list[Graph]:
     return list(found.values())
 
 
+def outer_graphs(model: Model) -> list[Graph]:
+    """Return the graphs of a model that no op runs: those that callers run."""
+    inner = {name for graph in model.graphs.values() for op in graph.ops for name in called(op)}
+    return [graph for name, graph in model.graphs.items() if name not in inner]
+
+
 def remove_uncalled(model: Model) -> None:
     """Drop the graphs that the main one does not run, directly or not."""
     kept = {graph.name for graph in reachable(model.main, model.graphs)}

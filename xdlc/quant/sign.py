@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from xdlc.container import cache_facts
+from xdlc.container.aip import is_about_sections
+from xdlc.container.metadata import add_step
 from xdlc.ir import Model
 from xdlc.quant.options import QuantOptions
-from xdlc.version import VERSION
-
-_STALE_RECORDS = ("htp.", "aip.")
 
 
 def sign(model: Model, options: QuantOptions) -> None:
@@ -14,9 +14,9 @@ def sign(model: Model, options: QuantOptions) -> None:
 
     The history also tells engines that encodings are ours, see :func:`xdlc.runtime.fused.came_quantized`.
     """
-    for name in [name for name in model.records if name.startswith(_STALE_RECORDS)]:
-        del model.records[name]
-    model.metadata.pop("cacheList", None)
-    model.metadata.setdefault("history", []).append(
-        {"tool": "xdlc-quant", "converterVersion": VERSION, "args": options.stated()}
-    )
+    for name in list(model.records):
+        if name.startswith("htp.") or name == cache_facts.RECORD or is_about_sections(name):
+            del model.records[name]
+    for key in ("cacheList", "relations"):
+        model.metadata.pop(key, None)
+    add_step(model, "xdlc-quant", options.stated())

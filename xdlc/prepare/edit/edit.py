@@ -9,6 +9,7 @@ from pathlib import Path
 
 from xdlc.container import caches, remove_caches
 from xdlc.container.aip import is_about_sections
+from xdlc.container.metadata import add_step
 from xdlc.ir import Model
 from xdlc.ir.fingerprint import fingerprint
 from xdlc.prepare.edit import ports
@@ -16,7 +17,6 @@ from xdlc.prepare.edit.names import Names
 from xdlc.prepare.edit.outputs import set_outputs
 from xdlc.prepare.edit.redimension import redimension
 from xdlc.runtime.input_list import read_names
-from xdlc.version import VERSION
 
 
 def edit(
@@ -65,18 +65,18 @@ def edit(
     types = buffer_data_type if isinstance(buffer_data_type, Mapping) else ports.parsed(buffer_data_type)
     ports.set_types(edited, use_float_io, types)
     _drop_stale(model, edited)
-    _add_history(
-        edited,
-        {
-            "set_output_tensors": _words(set_output_tensors, tensors),
-            "set_output_layers": _words(set_output_layers, layers),
-            "use_float_io": str(use_float_io) if use_float_io else "",
-            "buffer_data_type": ",".join(f"{name}={kind}" for name, kind in types.items()),
-            "input_dimensions": ";".join(
-                f"{name} {','.join(map(str, shape))}" for name, shape in (input_dimensions or {}).items()
-            ),
-        },
-    )
+    args = {
+        "set_output_tensors": _words(set_output_tensors, tensors),
+        "set_output_layers": _words(set_output_layers, layers),
+        "use_float_io": str(use_float_io) if use_float_io else "",
+        "buffer_data_type": ",".join(f"{name}={kind}" for name, kind in types.items()),
+        "input_dimensions": ";".join(
+            f"{name} {','.join(map(str, shape))}" for name, shape in (input_dimensions or {}).items()
+        ),
+    }
+    given = {key: value for key, value in args.items() if value}
+    if given:
+        add_step(edited, "xdlc-graph-prepare", given)
     return edited
 
 
@@ -87,13 +87,6 @@ def _words(given: Names, more: Sequence[str]) -> str:
     else:
         texts = [given] if isinstance(given, str) else list(given)
     return ";".join([*texts, *more])
-
-
-def _add_history(model: Model, args: Mapping[str, str]) -> None:
-    given = {key: value for key, value in args.items() if value}
-    if given:
-        step = {"tool": "xdlc-graph-prepare", "converterVersion": VERSION, "args": given}
-        model.metadata.setdefault("history", []).append(step)
 
 
 def _drop_stale(model: Model, edited: Model) -> None:

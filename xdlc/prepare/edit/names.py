@@ -13,12 +13,6 @@ Names: TypeAlias = "str | Sequence[str] | Mapping[str, Sequence[str]]"
 """Names of the main graph; ``"graph a,b"`` for those of another one; or lists of names by graph."""
 
 
-def own_graphs(model: Model) -> list[Graph]:
-    """Return the graphs that callers run: those that no op of the model runs."""
-    inner = callers(model)
-    return [graph for graph in model.graphs.values() if graph.name not in inner]
-
-
 def callers(model: Model) -> dict[str, str]:
     """Return for each graph that an op runs the op, in words."""
     return {

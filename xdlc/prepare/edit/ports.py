@@ -12,7 +12,7 @@ from xdlc.ir import Graph, Model, Op, Origin, Role, ScaleOffset, Tensor, make_op
 from xdlc.ir import dtype as dt
 from xdlc.ir.dtype import DType
 from xdlc.ir.stored import stored_limits
-from xdlc.prepare.edit.names import own_graphs
+from xdlc.opdefs.control_flow import outer_graphs
 
 TYPES = {"float32": dt.FLOAT32, "fixedPoint8": dt.UFIXED8, "fixedPoint16": dt.UFIXED16}
 """The types that a port can be given, under the vendor's names."""
@@ -37,7 +37,7 @@ def set_types(model: Model, use_float_io: bool, buffer_data_type: Mapping[str, s
         ConstraintError: If a port cannot have the type: it holds integers, or has no range.
         ProblemList: If several are wrong.
     """
-    graphs = own_graphs(model)
+    graphs = outer_graphs(model)
     problems = _checked(graphs, buffer_data_type)
     raise_all(problems)
     changed: set[str] = set()

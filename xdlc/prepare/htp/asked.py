@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from xdlc import passes
 from xdlc.errors import ConstraintError, XdlcError
 from xdlc.ir import Graph, Model, Op
-from xdlc.opdefs.control_flow import called, is_control_flow
+from xdlc.opdefs.control_flow import is_control_flow, outer_graphs
 from xdlc.passes.narrow_integers import misfits
 from xdlc.runtime.htp import Refused, refusals
 from xdlc.runtime.htp.host_only import is_host_only
@@ -49,12 +49,6 @@ class Answer:
     def refuse(self, graph: str, op: Op, reason: str) -> None:
         """Add an op, unless there is a reason for it already."""
         self.refused.setdefault((graph, op.name), Left(graph, op.name, op.type, reason))
-
-
-def outer_graphs(model: Model) -> list[Graph]:
-    """Return the graphs of a model that no op of another runs."""
-    inner = {name for graph in model.graphs.values() for op in graph.ops for name in called(op)}
-    return [graph for name, graph in model.graphs.items() if name not in inner]
 
 
 def ask(
@@ -128,7 +122,7 @@ def _blamed(refused: Refused, graph: Graph, adapted: Graph) -> Iterator[Op]:
     yield from (ops[name] for name in around(inserted, adapted, ops)) if inserted is not None else ()
 
 
-def around(inserted: Op, adapted: Graph, known: Mapping[str, Op] | Iterable[str]) -> list[str]:
+def around(inserted: Op, adapted: Graph, known: Iterable[str]) -> list[str]:
     """Return the names of the nearest known ops before an inserted one, or else of those behind it."""
     names = set(known)
     before = {t.producer.name for t in inserted.inputs if t is not None and t.producer is not None} & names

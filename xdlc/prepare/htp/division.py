@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdlc.ir import Graph, Model, Op, Tensor
-from xdlc.prepare.htp.asked import Left, outer_graphs
+from xdlc.opdefs.control_flow import outer_graphs
+from xdlc.prepare.htp.asked import Left
 from xdlc.prepare.htp.grouping import crossings
 from xdlc.prepare.htp.worth import divide
 from xdlc.runtime.htp.stretches import part_name

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdlc.container import cache_facts, load
+from xdlc.container.metadata import add_step
 from xdlc.errors import ConstraintError, ProblemList, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
 from xdlc.prepare.htp.division import Division
@@ -19,7 +20,6 @@ from xdlc.prepare.htp.work import Tell, Work
 from xdlc.runtime.htp.fork_server import ForkServer
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.process import stored_model
-from xdlc.version import VERSION
 
 _HINT = "where HTP takes other parts of the network, --partition caches these and leaves the rest to the CPU"
 _FORGOTTEN = f"record {cache_facts.RECORD!r} was damaged: what it noted about caches that were there is lost"
@@ -211,7 +211,8 @@ def prepare_all(
             "share_weights": share_weights or None,
             "partition": partition or None,
         }
-        _add_history(result, args)
+        given = {key: str(value) for key, value in args.items() if value is not None}
+        add_step(result, "xdlc-graph-prepare", given)
     return Prepared(
         result,
         done=tuple(target.name for target, _ in work.outcomes()),
@@ -219,13 +220,6 @@ def prepare_all(
         kept=tuple(target.name for target, outcome in work.outcomes() if outcome.compiled is None),
         notices=(*(outcome.notice for _, outcome in work.outcomes() if outcome.notice), *notices),
         divisions=divisions,
-    )
-
-
-def _add_history(model: Model, args: Mapping[str, object]) -> None:
-    given = {key: str(value) for key, value in args.items() if value is not None}
-    model.metadata.setdefault("history", []).append(
-        {"tool": "xdlc-graph-prepare", "converterVersion": VERSION, "args": given}
     )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from xdlc import passes
 from xdlc.container import Cache, add_cache, cache_facts, caches, remove_caches
+from xdlc.container.cache_entry import CachedTensor, read_entry
 from xdlc.container.cache_facts import CacheFacts
 from xdlc.errors import BackendError, ContainerError, UsageError
 from xdlc.ir import Model, ScaleOffset, Tensor
@@ -114,45 +114,23 @@ _Signature = tuple[object, ...]
 
 def _is_alike(cache: Cache, model: Model, options: CompileOptions) -> bool:
     """Whether a cache's description has the options, and the inputs and outputs of the model's graphs."""
-    graphs = {str(graph.get("graphName")): graph for graph in _objects(cache.entry or {}, "graphs")}
+    graphs = {graph.name: graph for graph in read_entry(cache.entry).graphs}
     if set(graphs) != set(model.graphs):
         return False
-    for name, graph in graphs.items():
-        own = model.graphs[name].clone()
-        passes.run(own, passes.HTP_ASKED)
-        facts = _object(graph, "graphBlobInfo")
-        if (
-            facts.get("vtcmSize") != options.vtcm_mb
-            or facts.get("optimizationLevel") != options.optimization_level
-            or facts.get("numHvxThreads") != (options.num_hvx_threads or 0)
-            or bool(facts.get("htpDlbc")) != options.dlbc
-        ):
+    wanted = options.vtcm_mb, options.optimization_level, options.num_hvx_threads or 0, options.dlbc
+    for name, own in model.graphs.items():
+        held, adapted = graphs[name], own.clone()
+        passes.run(adapted, passes.HTP_ASKED)
+        if (held.vtcm_mb, held.optimization_level, held.hvx_threads, bool(held.dlbc)) != wanted:
             return False
-        for listed, tensors in (("graphInputs", own.inputs), ("graphOutputs", own.outputs)):
-            if [_signature(item) for item in _objects(graph, listed)] != [_own_signature(t) for t in tensors]:
+        for listed, tensors in ((held.inputs, adapted.inputs), (held.outputs, adapted.outputs)):
+            if list(map(_signature, listed)) != list(map(_own_signature, tensors)):
                 return False
     return True
 
 
-def _object(holder: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = holder.get(key)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _objects(holder: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    value = holder.get(key)
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
-
-
-def _signature(item: Mapping[str, Any]) -> _Signature:
-    shape = item.get("dimensions")
-    step = _object(_object(item, "quantizeParams"), "scaleOffset")
-    return (
-        item.get("name"),
-        tuple(shape) if isinstance(shape, list) else (),
-        step.get("scale"),
-        step.get("offset"),
-    )
+def _signature(tensor: CachedTensor) -> _Signature:
+    return tensor.name, tensor.shape, tensor.scale, tensor.offset
 
 
 def _own_signature(tensor: Tensor) -> _Signature:

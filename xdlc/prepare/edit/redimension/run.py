@@ -17,7 +17,7 @@ from xdlc.errors import (
 )
 from xdlc.ir import HOST_PACKAGE, Graph, Model, Op, Tensor
 from xdlc.opdefs import verify_extents, verify_graph, verify_op
-from xdlc.prepare.edit.names import own_graphs
+from xdlc.opdefs.control_flow import outer_graphs
 from xdlc.prepare.edit.redimension import registry
 from xdlc.prepare.edit.redimension.past import Axis, Factor, Past
 from xdlc.prepare.edit.redimension.registry import Misfit, Shape
@@ -46,7 +46,7 @@ def redimension(model: Model, dims: Mapping[str, Sequence[int]]) -> None:
         ConstraintError: If an op does not take the extents, or more than one way is consistent.
         ProblemList: If several are wrong.
     """
-    graphs = own_graphs(model)
+    graphs = outer_graphs(model)
     raise_all(_wrong(graphs, dims))
     problems: list[XdlcError] = []
     for graph in graphs:
