@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from xdlc.container import cache_facts, load
 from xdlc.container.metadata import add_step
@@ -15,7 +16,7 @@ from xdlc.prepare.htp.parallel import processors
 from xdlc.prepare.htp.partition import Partition
 from xdlc.prepare.htp.records import check_foreign, held_caches, store
 from xdlc.prepare.htp.selection import whole
-from xdlc.prepare.htp.targets import targets
+from xdlc.prepare.htp.targets import Target, targets
 from xdlc.prepare.htp.work import Tell, Work
 from xdlc.runtime.htp.fork_server import ForkServer
 from xdlc.runtime.htp.library import library_folder
@@ -59,7 +60,28 @@ class PrepareError(ProblemList):
         self.model = model
 
 
-def prepare(
+def prepare(model: Model | str | os.PathLike[str], socs: Sequence[str] = (), **options: Any) -> Model:
+    """Return a copy of the model with one compiled cache for each SoC, or raise what failed.
+
+    Args:
+        model: The model, or the path of a DLC.
+        socs: SoC names such as ``sm8650``.
+        **options: Options of ``prepare_all``.
+
+    Raises:
+        UsageError: If a SoC or an option is not known, or a cache exists that xdlc did not make.
+        ConstraintError: If a SoC has no HTP.
+        PrepareError: After all SoCs are finished, if some failed; its ``model`` has the caches of the others.
+        ContainerError: If the record with the facts about the model's caches is damaged.
+        BackendError: If the vendor's package is missing.
+    """
+    prepared = prepare_all(model, socs, **options)
+    if prepared.problems:
+        raise PrepareError(prepared.problems, prepared.model)
+    return prepared.model
+
+
+def prepare_all(
     model: Model | str | os.PathLike[str],
     socs: Sequence[str] = (),
     *,
@@ -75,8 +97,8 @@ def prepare(
     timeout: float = 1800,
     progress: Callable[[int], None] | None = None,
     tell: Tell | None = None,
-) -> Model:
-    """Return a copy of the model with one compiled cache for each SoC.
+) -> Prepared:
+    """Compile a model for each SoC; return a copy with the caches, and what failed.
 
     The vendor's own compiler plans for 4 MB of VTCM unless told otherwise; here the default is all
     that the SoC has, which is faster there but does not run on a SoC with less.  Caches hold all
@@ -109,52 +131,7 @@ def prepare(
 
     Raises:
         UsageError: If a SoC or an option is not known, or a cache exists that xdlc did not make.
-        PrepareError: After all SoCs are finished, if some failed; its ``model`` has the caches of the others.
-        ContainerError: If the record with the facts about the model's caches is damaged.
-        BackendError: If the vendor's package is missing.
-    """
-    prepared = prepare_all(
-        model,
-        socs,
-        htp_archs=htp_archs,
-        vtcm_override=vtcm_override,
-        optimization_level=optimization_level,
-        num_hvx_threads=num_hvx_threads,
-        htp_dlbc=htp_dlbc,
-        share_weights=share_weights,
-        overwrite_cache_records=overwrite_cache_records,
-        partition=partition,
-        jobs=jobs,
-        timeout=timeout,
-        progress=progress,
-        tell=tell,
-    )
-    if prepared.problems:
-        raise PrepareError(prepared.problems, prepared.model)
-    return prepared.model
-
-
-def prepare_all(
-    model: Model | str | os.PathLike[str],
-    socs: Sequence[str] = (),
-    *,
-    htp_archs: Sequence[str | int] = (),
-    vtcm_override: int | None = None,
-    optimization_level: int = 2,
-    num_hvx_threads: int | None = None,
-    htp_dlbc: bool = False,
-    share_weights: bool = False,
-    overwrite_cache_records: bool = False,
-    partition: bool = False,
-    jobs: int | None = None,
-    timeout: float = 1800,
-    progress: Callable[[int], None] | None = None,
-    tell: Tell | None = None,
-) -> Prepared:
-    """Do what ``prepare`` does, but return what failed beside what worked.
-
-    Raises:
-        UsageError: If a SoC or an option is not known, or a cache exists that xdlc did not make.
+        ConstraintError: If a SoC has no HTP.
         ContainerError: If the record with the facts about the model's caches is damaged.
         BackendError: If the vendor's package is missing.
     """
@@ -187,38 +164,50 @@ def prepare_all(
             selections = dict.fromkeys((target.name for target in wanted), whole(result, path))
             work = Work(name, wanted, held, selections, timeout, server)
         work.do(jobs or processors(), progress, tell)
+    args = {
+        "vtcm_override": vtcm_override,
+        "optimization_level": optimization_level,
+        "num_hvx_threads": num_hvx_threads,
+        "htp_dlbc": htp_dlbc or None,
+        "share_weights": share_weights or None,
+        "partition": partition or None,
+    }
+    prepared = _stored(result, work, "htp_archs" if htp_archs else "htp_socs", args)
+    return replace(prepared, notices=(*prepared.notices, _FORGOTTEN)) if forgotten else prepared
+
+
+def _stored(model: Model, work: Work | Partition, kind: str, args: Mapping[str, object]) -> Prepared:
+    """Put what was compiled into a model.
+
+    Args:
+        model: The model; it is changed, unless parts of it were compiled.
+        work: The work, done.
+        kind: Which option named what to compile for, ``htp_socs`` or ``htp_archs``.
+        args: The other options, for the history.
+    """
     divisions: tuple[Division, ...] = ()
-    notices = [_FORGOTTEN] if forgotten else []
+    notices = [outcome.notice for _, outcome in work.outcomes() if outcome.notice]
+    problems = [single for error in work.problems() for single in each_problem(error)]
     if isinstance(work, Partition):
-        result, divisions, more = work.model, work.divisions(), work.notices()
-        notices += more
-    elif any(
-        isinstance(single, ConstraintError) for error in work.problems() for single in each_problem(error)
-    ):
+        model, divisions = work.model, work.divisions()
+        notices += work.notices()
+    elif any(isinstance(problem, ConstraintError) for problem in problems):
         notices.append(_HINT)
+    compiled: list[Target] = []
     for target, outcome in work.outcomes():
         if outcome.compiled is not None:
-            store(result, target, outcome.compiled, outcome.selection)
-    compiled = [target for target, outcome in work.outcomes() if outcome.compiled is not None]
+            store(model, target, outcome.compiled, outcome.selection)
+            compiled.append(target)
     if compiled:
-        args = {
-            "htp_archs": ",".join(target.soc.capabilities.name for target in compiled) if htp_archs else None,
-            "htp_socs": None if htp_archs else ",".join(target.name for target in compiled),
-            "vtcm_override": vtcm_override,
-            "optimization_level": optimization_level,
-            "num_hvx_threads": num_hvx_threads,
-            "htp_dlbc": htp_dlbc or None,
-            "share_weights": share_weights or None,
-            "partition": partition or None,
-        }
         given = {key: str(value) for key, value in args.items() if value is not None}
-        add_step(result, "xdlc-graph-prepare", given)
+        names = [t.soc.capabilities.name if kind == "htp_archs" else t.name for t in compiled]
+        add_step(model, "xdlc-graph-prepare", {kind: ",".join(names), **given})
     return Prepared(
-        result,
+        model,
         done=tuple(target.name for target, _ in work.outcomes()),
         problems=work.problems(),
         kept=tuple(target.name for target, outcome in work.outcomes() if outcome.compiled is None),
-        notices=(*(outcome.notice for _, outcome in work.outcomes() if outcome.notice), *notices),
+        notices=tuple(notices),
         divisions=divisions,
     )
 
