@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xdlc.errors import ContainerError
+from xdlc.errors import BackendError, ContainerError
 from xdlc.ir import Graph, Model, Op, Tensor, make_op, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.prepare.htp import worth
@@ -119,6 +119,25 @@ def test_parts_in_order_compute_what_the_graph_does(drawn: tuple[Graph, set[str]
     assert list(found) == list(expected)
     for name, array in expected.items():
         assert np.array_equal(found[name], array)
+
+
+@pytest.mark.parametrize(
+    ("results", "said"),
+    [
+        ({}, "should give 'v1' of shape [1, 4], gives only nothing"),
+        ({"v1": np.zeros((1, 5), np.int32)}, "should give 'v1' of shape [1, 4], gives [1, 5]"),
+    ],
+)
+def test_a_cache_that_gives_something_else_is_refused(results: dict[str, Any], said: str) -> None:
+    class Other:
+        def run(self, feeds: Mapping[str, Any], *, native: bool, graph: str) -> dict[str, Any]:
+            return results
+
+    session = PartedSession(Model({"g": build([(0, 0)])}), {"p": ["op0"]}, Other())
+    with pytest.raises(BackendError) as caught:
+        session.run({"v0": np.ones((1, 4), np.int32)})
+    assert said in caught.value.problem
+    assert caught.value.where == "graph 'p' of the cache"
 
 
 def test_what_can_wait_goes_where_less_crosses() -> None:

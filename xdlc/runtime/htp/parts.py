@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from xdlc import passes
-from xdlc.errors import BackendError
 from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.stored import to_real, to_stored, unpacked
 from xdlc.opdefs.control_flow import reachable
 from xdlc.runtime.cpu import CpuSession, feeds_of
-from xdlc.runtime.htp.ports import Port
+from xdlc.runtime.htp.ports import Port, as_known, given_results
 from xdlc.runtime.htp.stretches import part_graph, schedule
 from xdlc.runtime.plan import given_out, segment_of
 
@@ -35,7 +34,7 @@ class _Compiled:
 
     def __init__(self, part: Graph, emulation: Emulation) -> None:
         self._name, self._emulation = part.name, emulation
-        known = [_known(tensor) for tensor in (*part.inputs, *part.outputs)]
+        known = [as_known(tensor) for tensor in (*part.inputs, *part.outputs)]
         passes.run(part, passes.HTP)
         ports = list(map(Port, known, (*part.inputs, *part.outputs)))
         self._inputs, self._outputs = ports[: len(part.inputs)], ports[len(part.inputs) :]
@@ -44,15 +43,8 @@ class _Compiled:
         """Add the part's results to ``values``, both stored."""
         feeds = {port.tensor.name: port.stored(values[port.tensor.name]) for port in self._inputs}
         results = self._emulation.run(feeds, native=True, graph=self._name)
-        for port in self._outputs:
-            name = port.tensor.name
-            if name not in results:
-                raise BackendError(
-                    f"gives no output {name!r}, only {', '.join(results)}",
-                    where=f"graph {self._name!r} of the cache",
-                    fix="prepare the model again",
-                )
-            values[name] = port.given_back(results[name], native=True)
+        place = f"graph {self._name!r} of the cache"
+        values.update(given_results(self._outputs, results, native=True, where=place))
 
 
 class _Host:
@@ -125,11 +117,6 @@ class PartedSession:
         for step in self._steps:
             step.run(values)
         return {tensor.name: _given(tensor, values[tensor.name], native) for tensor in self.graph.outputs}
-
-
-def _known(tensor: Tensor) -> Tensor:
-    """Return what the model calls a port, before the part is brought into the form that HTP takes."""
-    return Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding)
 
 
 def _stored(tensor: Tensor, feeds: Mapping[str, Array], given: Mapping[str, Array]) -> Array:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xdlc.errors import UsageError, nearest_names
+from xdlc.errors import BackendError, UsageError, nearest_names
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.stored import to_real, to_stored
@@ -160,6 +161,40 @@ def stored_feeds(inputs: Sequence[Port], given: Mapping[str, Array]) -> dict[str
             fix=f"give one array for each of: {', '.join(wanted)}" + (f" ({hint})" if hint else ""),
         )
     return {port.tensor.name: port.stored(given[port.tensor.name]) for port in inputs}
+
+
+def as_known(tensor: Tensor) -> Tensor:
+    """Return what callers know of an input or output, for when its graph is brought into HTP's form."""
+    return Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding)
+
+
+def given_results(
+    outputs: Sequence[Port], results: Mapping[str, Array], *, native: bool, where: str
+) -> dict[str, Array]:
+    """Return what a graph of a cache gives, by name, as callers know its outputs.
+
+    Args:
+        outputs: The outputs.
+        results: What came, by name.
+        native: Give quantized outputs as stored integers instead of float32.
+        where: Place for errors.
+
+    Raises:
+        BackendError: If one is missing or has another number of elements: the cache is of another graph.
+    """
+    found: dict[str, Array] = {}
+    for port in outputs:
+        name, shape = port.tensor.name, port.tensor.shape
+        array = results.get(name)
+        if array is None or array.size != math.prod(shape):
+            given = f"only {', '.join(results) or 'nothing'}" if array is None else f"{list(array.shape)}"
+            raise BackendError(
+                f"should give {name!r} of shape {list(shape)}, gives {given}",
+                where=where,
+                fix="prepare the model again, with --overwrite_cache_records",
+            )
+        found[name] = port.given_back(array, native=native)
+    return found
 
 
 def read_feeds(folder: Path, inputs: Sequence[Port], request: Mapping[str, Any]) -> list[Array]:

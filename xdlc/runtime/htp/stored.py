@@ -10,9 +10,9 @@ from xdlc.container import cache_facts
 from xdlc.container.cache_entry import read_entry
 from xdlc.container.caches import Cache, shared_weights
 from xdlc.errors import BackendError, ContainerError
-from xdlc.ir import Graph, Model, Tensor
+from xdlc.ir import Graph, Model
 from xdlc.runtime.htp.parts import PartedSession
-from xdlc.runtime.htp.ports import Port, stored_feeds
+from xdlc.runtime.htp.ports import Port, as_known, given_results, stored_feeds
 from xdlc.runtime.htp.serving import Served
 
 Array = Any  # numpy.ndarray
@@ -105,24 +105,11 @@ class _Whole:
         adapted = graph.clone()
         passes.run(adapted, passes.HTP_ASKED)
         self._name, self._served = name, served
-        self._inputs = list(map(Port, map(_known, graph.inputs), adapted.inputs))
-        self._outputs = list(map(Port, map(_known, graph.outputs), adapted.outputs))
+        self._inputs = list(map(Port, map(as_known, graph.inputs), adapted.inputs))
+        self._outputs = list(map(Port, map(as_known, graph.outputs), adapted.outputs))
 
     def run(self, feeds: Mapping[str, Array], *, native: bool) -> dict[str, Array]:
         stored = stored_feeds(self._inputs, feeds)
         results = self._served.run(stored, native=True, graph=self._name)
-        found = {}
-        for port in self._outputs:
-            name = port.tensor.name
-            if name not in results:
-                raise BackendError(
-                    f"gives no output {name!r}, only {', '.join(results)}",
-                    where=f"graph {self._name!r} of the cache",
-                    fix="prepare the model again",
-                )
-            found[name] = port.given_back(results[name], native=native)
-        return found
-
-
-def _known(tensor: Tensor) -> Tensor:
-    return Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding)
+        place = f"graph {self._name!r} of the cache"
+        return given_results(self._outputs, results, native=native, where=place)

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import UsageError, XdlcError, each_problem, nearest_names, raise_all
-from xdlc.ir import Tensor
 from xdlc.opdefs.control_flow import reachable
 from xdlc.runtime.htp.backend import Htp, build_id
 from xdlc.runtime.htp.forking import Forking
 from xdlc.runtime.htp.host_only import host_problems, is_host_only
 from xdlc.runtime.htp.options import CompileOptions
+from xdlc.runtime.htp.ports import as_known
 from xdlc.runtime.htp.runner import LoadedCache, LoadedModel
 from xdlc.runtime.htp.shared import shared_cache
 from xdlc.targets import find_soc
@@ -194,7 +194,7 @@ class _Graphs:
             return {"refused": [], "contents": self._loaded.contents()}
         model = _model(request, step)
         graph = _chosen(model, request["graph"])
-        known = [_copy(tensor) for tensor in (*graph.inputs, *graph.outputs)]
+        known = [as_known(tensor) for tensor in (*graph.inputs, *graph.outputs)]
         needed = reachable(graph, model.graphs)
         _adapt(needed)
         htp = Htp(request["soc_id"], step)
@@ -218,11 +218,6 @@ def _chosen(model: Model, wanted: str | None) -> Graph:
             f"there is no graph {wanted!r}", fix=nearest_names(wanted, model.graphs) or "leave the name out"
         )
     return model.graphs[wanted]
-
-
-def _copy(tensor: Tensor) -> Tensor:
-    """Return what a caller knows of an input or output."""
-    return Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding)
 
 
 _COMMANDS: dict[str, Command] = {
