@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import logging
+import signal
 import subprocess
 import sys
 import warnings
@@ -59,6 +60,29 @@ def test_interrupt() -> None:
     result = CliRunner().invoke(raising(KeyboardInterrupt()))
     assert result.exit_code == 130
     assert result.stderr == "x: interrupted\n"
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no such signals here")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_tool_that_is_stopped_cleans_up(number: signal.Signals) -> None:
+    cleaned = []
+
+    @common.tool("x")
+    def stopped() -> None:
+        try:
+            signal.raise_signal(number)
+        finally:
+            cleaned.append(True)
+
+    held = signal.signal(number, signal.SIG_DFL)
+    try:
+        result = CliRunner().invoke(stopped)
+        assert signal.getsignal(number) is signal.SIG_DFL
+    finally:
+        signal.signal(number, held)
+    assert cleaned == [True]
+    assert result.exit_code == 128 + number
+    assert result.stderr == f"x: stopped by {number.name}\n"
 
 
 def test_lack_of_memory_is_no_bug() -> None:

@@ -13,12 +13,12 @@ from typing import Any, NoReturn
 import click
 
 from xdlc import __version__
+from xdlc.cli import stopping
 from xdlc.cli.problems import error_lines
 from xdlc.cli.text import WIDTH, clean
 from xdlc.errors import BackendError, StorageError, UsageError, XdlcError
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
-EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 _DEBUG = "xdlc.debug"
 _LEVEL = "xdlc.level"
 
@@ -29,14 +29,14 @@ class Tool(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         _start_logging(ctx.meta.get(_LEVEL, logging.WARNING))
         try:
-            with _warnings_for_people(ctx.command_path):
+            with _warnings_for_people(ctx.command_path), stopping.in_order():
                 return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
         except XdlcError as error:
             _give_up(ctx, "error: " + "\n".join(error_lines(error)), error.exit_code)
-        except KeyboardInterrupt:
-            _give_up(ctx, "interrupted", EXIT_INTERRUPTED)
+        except KeyboardInterrupt as interrupt:
+            _give_up(ctx, *stopping.report(interrupt))
         except MemoryError as error:
             _give_up(ctx, f"error: not enough memory: {error}", BackendError.exit_code)
         except OSError as error:  # paths have been dealt with: what is left is standard output on a full disk
