@@ -9,10 +9,11 @@ import xdlc.api
 from tests.htp_models import cnn, needs_htp, partly, refused
 from tests.runtime.htp.test_borders import MODELS, NAMES, feeds_of
 from xdlc.container import cache_facts
-from xdlc.errors import ConstraintError, XdlcError
+from xdlc.errors import BackendError, ConstraintError, XdlcError
 from xdlc.ir import Model, raw_data
 from xdlc.prepare.htp import prepare, prepare_all
 from xdlc.runtime import CpuSession, htp
+from xdlc.runtime.htp import library
 from xdlc.runtime.htp.serving import Served
 from xdlc.runtime.htp.session import HtpSession
 
@@ -174,3 +175,12 @@ def test_caches_that_share_weights_are_not_loaded_and_it_is_told() -> None:
         "not used on sm8650: htp.cache.sm8650.0: the emulation loads no caches that share their weights",
         "model is compiled for sm8650 now",
     ]
+
+
+def test_a_missing_library_is_one_error_and_no_verdict_on_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = prepare(cnn(quantized=True), ["sm8550"])
+    monkeypatch.setattr(library, "find_spec", lambda name: None)
+    told: list[str] = []
+    with pytest.raises(BackendError, match="onnxruntime-qnn, which is not installed"):
+        HtpSession(model, "sm8550", tell=told.append)
+    assert told == []

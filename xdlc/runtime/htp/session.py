@@ -18,6 +18,7 @@ from xdlc.errors import (
 )
 from xdlc.ir import Model
 from xdlc.runtime.htp.choice import choose, refuse_to_compile
+from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.serving import OPENING, RUNNING, Served
 from xdlc.runtime.htp.stored import Stored
 from xdlc.runtime.htp.verdict import PERMISSIVE
@@ -81,6 +82,7 @@ class HtpSession:
         run_timeout: float = RUNNING,
         name: str = "model",
     ) -> None:
+        library_folder()  # or each cache would fail for the want of it
         self._model = with_outputs(model, outputs)
         self.graph = self._model.main
         asked = [tensor.name for tensor in self.graph.outputs]
