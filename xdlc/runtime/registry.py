@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from xdlc.discovery import import_modules
 from xdlc.ir import NATIVE_PACKAGE, Op
 
 if TYPE_CHECKING:
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 Lowering = Callable[[Op, "Builder"], None]
 
 _lowerings: dict[tuple[str, str], Lowering] = {}
-_loaded: list[str] = []
 
 
 def lowering(*types: str, package: str = NATIVE_PACKAGE) -> Callable[[Lowering], Lowering]:
@@ -38,12 +36,7 @@ def lowering(*types: str, package: str = NATIVE_PACKAGE) -> Callable[[Lowering],
 
 
 def _load() -> None:
-    if not _loaded:
-        from xdlc.runtime import ops
-
-        for module in pkgutil.iter_modules(ops.__path__):
-            importlib.import_module(f"{ops.__name__}.{module.name}")
-            _loaded.append(module.name)
+    import_modules("xdlc.runtime.ops")
 
 
 def find(op: Op) -> Lowering | None:

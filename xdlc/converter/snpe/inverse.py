@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 from xdlc import ir, opdefs
 from xdlc.container.read3 import PACKAGE
 from xdlc.converter.snpe.statics import as_bytes
+from xdlc.discovery import import_modules
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import Graph, Op, Origin, Param, ScaleOffset, Tensor, i32
 from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16
@@ -234,15 +234,8 @@ def find(op: Op) -> Inverse | None:
     return _table().get(op.type) if op.package == NATIVE_PACKAGE else None
 
 
-@cache
 def _table() -> Mapping[str, Inverse]:
-    import importlib
-    import pkgutil
-
-    from xdlc.converter.snpe import operations
-
-    for module in pkgutil.iter_modules(operations.__path__):
-        importlib.import_module(f"{operations.__name__}.{module.name}")
+    import_modules("xdlc.converter.snpe.operations")
     return _TABLE
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from xdlc import ir
+from xdlc.discovery import import_modules
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import Graph, Op, Origin, Param, Tensor
 from xdlc.ir.stored import real_data
@@ -238,14 +238,7 @@ def layer(*types: str) -> Callable[[Translator], Translator]:
     return register
 
 
-@cache
 def load_all() -> Mapping[str, Translator]:
     """Import every module of ``layers`` and return the table they filled."""
-    import importlib
-    import pkgutil
-
-    from xdlc.converter.snpe import layers
-
-    for module in pkgutil.iter_modules(layers.__path__):
-        importlib.import_module(f"{layers.__name__}.{module.name}")
+    import_modules("xdlc.converter.snpe.layers")
     return _TABLE

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from xdlc.discovery import import_modules
 from xdlc.errors import ContainerError
 
 Array = Any  # numpy.ndarray
@@ -152,7 +151,6 @@ class Step:
 
 Kernel = Callable[[Step], Run]
 _kernels: dict[str, Kernel] = {}
-_loaded: list[str] = []
 
 
 def kernel(kind: str) -> Callable[[Kernel], Kernel]:
@@ -175,10 +173,5 @@ def kernel(kind: str) -> Callable[[Kernel], Kernel]:
 
 def find(kind: str) -> Kernel | None:
     """Return the kernel of a kind of instruction, or None."""
-    if not _loaded:
-        from xdlc.runtime.hta import kernels
-
-        for module in pkgutil.iter_modules(kernels.__path__):
-            importlib.import_module(f"{kernels.__name__}.{module.name}")
-            _loaded.append(module.name)
+    import_modules("xdlc.runtime.hta.kernels")
     return _kernels.get(kind)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from xdlc.discovery import import_modules
 from xdlc.ir import NATIVE_PACKAGE, Op
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ Rule = Callable[[Op, "Past"], "list[Shape]"]
 
 _rules: dict[tuple[str, str], Rule] = {}
 _always: set[tuple[str, str]] = set()
-_loaded: list[str] = []
 
 
 class Misfit(Exception):
@@ -47,12 +45,7 @@ def rule(*types: str, package: str = NATIVE_PACKAGE, always: bool = False) -> Ca
 
 def find(op: Op) -> Rule | None:
     """Return the rule for an op, or None."""
-    if not _loaded:
-        from xdlc.prepare.edit.redimension import rules
-
-        for module in pkgutil.iter_modules(rules.__path__):
-            importlib.import_module(f"{rules.__name__}.{module.name}")
-            _loaded.append(module.name)
+    import_modules("xdlc.prepare.edit.redimension.rules")
     return _rules.get((op.package, op.type))
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from xdlc.discovery import import_modules
 from xdlc.ir import Op
 
 if TYPE_CHECKING:
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
 
 Compiler = Callable[[Op, "PlanBuilder"], None]
 _compilers: dict[str, Compiler] = {}
-_loaded: list[str] = []
 
 
 def compiler(*types: str) -> Callable[[Compiler], Compiler]:
@@ -38,10 +36,5 @@ def compiler(*types: str) -> Callable[[Compiler], Compiler]:
 
 def find(kind: str) -> Compiler | None:
     """Return the function that compiles ops of a type, or None."""
-    if not _loaded:
-        from xdlc.prepare.hta.compile import ops
-
-        for module in pkgutil.iter_modules(ops.__path__):
-            importlib.import_module(f"{ops.__name__}.{module.name}")
-            _loaded.append(module.name)
+    import_modules("xdlc.prepare.hta.compile.ops")
     return _compilers.get(kind)
