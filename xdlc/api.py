@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from xdlc.errors import UsageError, nearest_names, raise_all
+from xdlc.errors import ContainerError, UsageError, nearest_names, raise_all
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
@@ -302,7 +302,13 @@ def sections(model: Model | PathLike, **options: Any) -> SectionSession:
 
     _check_options("sections", SectionSession, options)
     held = model if isinstance(model, Model) else load(model)
-    return SectionSession(executable(model), **{"records": held.records, **options})
+    whole = executable(model)
+    try:
+        return SectionSession(whole, **{"records": held.records, **options})
+    except ContainerError as error:
+        if not isinstance(model, Model):
+            error.where = ": ".join(filter(None, (os.fspath(model), error.where)))
+        raise
 
 
 def check_platform(runtimes: Sequence[str] | None = None, soc: str | None = None) -> Machine:

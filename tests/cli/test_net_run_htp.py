@@ -67,7 +67,10 @@ def test_without_a_soc_the_first_usable_cache_tells_it(dlc: Path, tmp_path: Path
     ("options", "said"),
     [
         (["--soc", "sm8450"], "htp.cache.sm8650.0: arch: found v75, accepted v69 or lower"),
-        (["--soc", "sm8650", "--cache_compatibility_mode", "always_generate_new"], "takes no record"),
+        (
+            ["--soc", "sm8650", "--cache_compatibility_mode", "always_generate_new"],
+            "htp.cache.sm8550.0, htp.cache.sm8650.0: always_generate_new takes no record\n",
+        ),
         (["--soc", "sm8650", "--set_output_tensors", "pool"], "outputs: found 'y', accepted 'pool', 'y'"),
     ],
 )
@@ -76,7 +79,7 @@ def test_a_model_is_compiled_with_a_notice_for_each_cache(
 ) -> None:
     done = net_run(dlc, tmp_path, "--runtime", "htp", *options)
     assert done.exit_code == 0, done.output
-    assert f"notice: not used on {options[1]}: htp.cache.sm8550.0: " in done.output
+    assert f"notice: not used on {options[1]}: htp.cache.sm8550.0" in done.output
     assert said in done.output
     assert "compiled now" in done.output
     assert all(result.size == 5 for result in results(tmp_path))
@@ -97,6 +100,10 @@ def test_validating_fails_with_the_reason_and_writes_nothing(dlc: Path, tmp_path
     assert done.exit_code == 5
     assert "no cache is usable on sm8450: htp.cache.sm8550.0: arch: found v73" in done.output
     assert not (tmp_path / "out").exists()
+    done = net_run(dlc, tmp_path, "--runtime", "htp", "--validate_cache", "--set_output_tensors", "pool")
+    assert "fix: prepare the model for it: xdlc-graph-prepare --htp_socs sm8650 --set_output_tensors " in (
+        done.output
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,4 +132,6 @@ def test_cpu_fallback_divides_what_htp_refuses(tmp_path: Path) -> None:
     done = net_run(tmp_path / "m.dlc", tmp_path, "--runtime", "htp", "--enable_cpu_fallback")
     assert done.exit_code == 0, done.output
     assert "runs on: sm8650, compiled now, 2 part(s), the rest on the CPU" in done.output
+    assert "notice: HTP refuses 1 op(s) or more, the first is " in done.output
+    assert "\\n" not in done.output
     assert [path.name for path in (tmp_path / "out" / "Result_0").iterdir()] == ["c.raw"]

@@ -57,7 +57,10 @@ def choose(model: Model, soc: str | None, *, outputs: Sequence[str], mode: str) 
         notes = [f"{name}: the architecture of {device.name}'s DSP is not known" for name in held]
         return Choice(device.name, (), (), tuple(notes))
     devices = [device_soc(soc or DEFAULT_SOC)]
-    if soc is None and mode != ALWAYS_NEW:
+    if mode == ALWAYS_NEW:
+        why = (f"{', '.join(held)}: {ALWAYS_NEW} takes no record",) if held else ()
+        return Choice(devices[0].name, (), (), why)
+    if soc is None:
         natives = dict.fromkeys(native for native in made_for.values() if native and native.has_htp)
         devices = [*natives, *(device for device in devices if device not in natives)]
     rows = table(model, devices, outputs=outputs, modes=[mode])
@@ -85,15 +88,21 @@ def _rank(cache: tuple[Cache, CacheEntry], device: Soc) -> tuple[bool, int, int]
     return soc == device, entry.arch or 0, entry.vtcm_mb or (soc.vtcm_mb if soc else 0) or 0
 
 
-def refuse_to_compile(choice: Choice, failures: Sequence[str] = ()) -> ConstraintError:
+def refuse_to_compile(
+    choice: Choice, failures: Sequence[str] = (), outputs: Sequence[str] = ()
+) -> ConstraintError:
     """Return the error of a caller who wants a cache and nothing else.
 
     Args:
         choice: What is to say about the caches.
         failures: Why those that should be usable cannot be loaded.
+        outputs: Names of the tensors that are asked for.
     """
     reasons = "; ".join([*failures, *choice.reasons]) or "there is none"
+    flags = f"--htp_socs {choice.soc}"
+    if any(broken.rule == "outputs" for row in choice.verdicts for broken in row.failed):
+        flags += f" --set_output_tensors {','.join(outputs)}"
     return ConstraintError(
         f"no cache is usable on {choice.soc}: {reasons}",
-        fix=f"prepare the model for it: xdlc-graph-prepare --htp_socs {choice.soc}",
+        fix=f"prepare the model for it: xdlc-graph-prepare {flags}",
     )

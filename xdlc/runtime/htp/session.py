@@ -93,7 +93,7 @@ class HtpSession:
         failures: list[str] = []
         runs = self._of_caches(failures, tell)
         if runs is None and validate:
-            raise refuse_to_compile(self.choice, failures)
+            raise refuse_to_compile(self.choice, failures, asked)
         if runs is None:
             reasons = [*failures, *self.choice.reasons]
             for reason in reasons:
@@ -130,8 +130,9 @@ class HtpSession:
         except (ConstraintError, ProblemList) as error:
             if divide is None:
                 raise
-            refused = len(each_problem(error))
-            tell(f"HTP refuses {refused} op(s) or more, the first is {each_problem(error)[0]}")
+            first, *others = each_problem(error)
+            place = f"{first.where}: " if first.where else ""
+            tell(f"HTP refuses {1 + len(others)} op(s) or more, the first is {place}{first.problem}")
         divided = divide(self._model, self.soc)
         (cache,) = (held for held in caches(divided) if held.soc == self.soc)
         stored = Stored(divided, cache, timeout=self._timeout)
