@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from tests.htp_models import cnn
 from xdlc.errors import StorageError
+from xdlc.runtime.htp import worker
 from xdlc.runtime.htp.process import Child, ChildDiedError, stored_model, validated_op
 
 
@@ -59,3 +61,20 @@ def test_what_cannot_be_written_for_a_child_is_told(monkeypatch: pytest.MonkeyPa
         Child()
     with pytest.raises(StorageError, match="No space left on device"), stored_model(cnn(quantized=False)):
         pass
+
+
+def test_a_disk_that_fills_up_under_the_child_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_request: object, folder: Path, _step: object) -> NoReturn:
+        (folder / "cache.bin").write_bytes(b"part of it")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setitem(worker._COMMANDS, "build", full)
+    monkeypatch.setattr(worker.os, "_exit", lambda status: None)
+    (tmp_path / "request.json").write_text('{"command": "build"}')
+    worker.main(tmp_path)
+    assert not (tmp_path / "cache.bin").exists()
+    (words,) = json.loads((tmp_path / "answer.json").read_text())["errors"]
+    assert words["kind"] == "StorageError"
+    assert words["problem"] == "a temporary file cannot be written: No space left on device"

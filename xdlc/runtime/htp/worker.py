@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xdlc.errors import UsageError, XdlcError, each_problem, nearest_names, raise_all
+from xdlc.errors import StorageError, UsageError, XdlcError, each_problem, nearest_names, raise_all
 from xdlc.opdefs.control_flow import reachable
+from xdlc.runtime.htp import shared
 from xdlc.runtime.htp.backend import Htp, build_id
 from xdlc.runtime.htp.forking import Forking
 from xdlc.runtime.htp.host_only import host_problems, is_host_only
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.ports import as_known
 from xdlc.runtime.htp.runner import LoadedCache, LoadedModel
-from xdlc.runtime.htp.shared import shared_cache
 from xdlc.targets import find_soc
 
 if TYPE_CHECKING:
@@ -52,13 +52,25 @@ def main(folder: Path) -> None:
             answer = commands[request["command"]](request, folder, step)
         except XdlcError as error:
             answer = {"errors": [_error_words(problem) for problem in each_problem(error)]}
-        unfinished = folder / "answer.part"
-        unfinished.write_text(json.dumps(answer))
-        unfinished.rename(folder / "answer.json")
+        except OSError as error:
+            answer = {"errors": [_error_words(_unwritten(error))]}
+        if "errors" in answer:
+            for unfinished in ("cache.bin", shared.FILE):  # on a full disk the answer needs their room
+                (folder / unfinished).unlink(missing_ok=True)
+        part = folder / "answer.part"
+        part.write_text(json.dumps(answer))
+        part.rename(folder / "answer.json")
         notify = request.get("notify")
         if notify is None or not (os.write(notify, b".") and os.read(sys.stdin.fileno(), 1)):
             break
     os._exit(0)  # the libraries' clean-up at exit has crashed before and is of no use here
+
+
+def _unwritten(error: OSError) -> StorageError:
+    return StorageError(
+        f"a temporary file cannot be written: {error.strerror or error}",
+        fix="free some space, or set TMPDIR to a folder with space",
+    )
 
 
 def _error_words(error: XdlcError) -> dict[str, Any]:
@@ -169,7 +181,7 @@ def _compile(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any
         return objections
     for graph in model.graphs.values():
         htp.compile(graph, options)
-    binary = shared_cache(htp, folder) if options.share_weights else htp.binary()
+    binary = shared.shared_cache(htp, folder) if options.share_weights else htp.binary()
     with open(folder / "cache.bin", "wb") as file:
         file.write(memoryview(binary))
     step("describing the cache")
