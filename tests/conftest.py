@@ -21,6 +21,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.fixture(autouse=True)
+def same_numbers() -> None:
+    """Give a test the same random numbers whatever ran before it: shared generators begin anew."""
+    for module in ("tests.contrib_models", "tests.onnx_models"):
+        if module in sys.modules:
+            generator = sys.modules[module].RNG
+            generator.bit_generator.state = type(generator.bit_generator)(7).state
+
+
 def _forbid(report: pytest.TestReport | pytest.CollectReport, config: pytest.Config) -> None:
     if report.skipped and not hasattr(report, "wasxfail") and config.getoption("--no-skips"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr

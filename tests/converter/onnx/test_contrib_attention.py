@@ -85,11 +85,13 @@ def test_past_and_present(models, causal, masked):
 @pytest.mark.parametrize("shape", [(BATCH, HEADS), (1, HEADS), (1, 1)])
 def test_what_is_added_to_the_scores(models, shape):
     extra = floats(*shape, LENGTH, LENGTH)
+    seen = flags(BATCH, LENGTH)
+    seen[:, 0] = 1  # a row that sees nothing is made of what is left of its scores beside -10000
     check(models, "Attention", [*merged(), None, None, extra], static=(1, 2), num_heads=HEADS)
     check(
         models,
         "Attention",
-        [*merged(), flags(BATCH, LENGTH), None, extra],
+        [*merged(), seen, None, extra],
         static=(1, 2),
         num_heads=HEADS,
         unidirectional=1,
