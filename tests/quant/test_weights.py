@@ -195,7 +195,7 @@ def test_method_names():
     assert weight_method_name("tf", 4) == "min-max"
     with pytest.raises(UsageError, match="known: auto, entropy, min-max, mse, percentile, sqnr"):
         weight_method_name("msee", 8)
-    with pytest.raises(ValueError, match="two weight methods are named 'mse'"):
+    with pytest.raises(ValueError, match="there is a weight method of mse already"):
         weight_method("mse")(holding)
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from xdlc.discovery import import_modules
 from xdlc.ir import NATIVE_PACKAGE, Op
+from xdlc.registry import Registry
 
 if TYPE_CHECKING:
     from xdlc.runtime.builder import Builder
 
 Lowering = Callable[[Op, "Builder"], None]
 
-_lowerings: dict[tuple[str, str], Lowering] = {}
+_LOWERINGS: Registry[tuple[str, str], Lowering] = Registry("xdlc.runtime.ops", "lowering")
 
 
 def lowering(*types: str, package: str = NATIVE_PACKAGE) -> Callable[[Lowering], Lowering]:
@@ -25,27 +25,14 @@ def lowering(*types: str, package: str = NATIVE_PACKAGE) -> Callable[[Lowering],
     Raises:
         ValueError: If an op type is registered twice.
     """
-
-    def register(function: Lowering) -> Lowering:
-        for name in types:
-            if _lowerings.setdefault((package, name), function) is not function:
-                raise ValueError(f"{package}.{name} is lowered twice")
-        return function
-
-    return register
-
-
-def _load() -> None:
-    import_modules("xdlc.runtime.ops")
+    return _LOWERINGS.register(*((package, name) for name in types))
 
 
 def find(op: Op) -> Lowering | None:
     """Return the function that lowers ``op``, or None."""
-    _load()
-    return _lowerings.get((op.package, op.type))
+    return _LOWERINGS.find((op.package, op.type))
 
 
 def known_types() -> tuple[tuple[str, str], ...]:
     """Return the (package, type) pairs that can be lowered, sorted."""
-    _load()
-    return tuple(sorted(_lowerings))
+    return tuple(sorted(_LOWERINGS.all()))

@@ -14,7 +14,7 @@ from tests.section_models import Net, feeds_of, residual, window
 from xdlc import api
 from xdlc.container.aip import OWN_FACTS, OWN_FLAVOUR, Engine, parse_aip
 from xdlc.converter.snpe import foreign, to_layers, translate
-from xdlc.converter.snpe.inverse import _table
+from xdlc.converter.snpe.inverse import _TABLE
 from xdlc.errors import ConstraintError, ProblemList, UnsupportedOp
 from xdlc.ir import (
     AxisScaleOffset,
@@ -167,7 +167,7 @@ def test_layers_compute_what_operations_do(tmp_path, name, kind):
 
 def test_every_family_has_a_case():
     qnn = {op.type for name in LAYERS for op in built(LAYERS[name][0]).graph.ops}
-    assert set(_table()) <= qnn
+    assert set(_TABLE.all()) <= qnn
 
 
 def test_what_no_file_of_snpe_shows_is_kept_as_it_is(tmp_path):

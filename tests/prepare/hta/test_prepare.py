@@ -250,8 +250,8 @@ def test_what_the_compiler_refuses_goes_elsewhere(monkeypatch):
     def refuse(op, builder):
         raise ConstraintError("is too wide")
 
-    registry.find("Conv2d")
-    monkeypatch.setitem(registry._compilers, "FullyConnected", refuse)
+    held = {**registry._COMPILERS.all(), "FullyConnected": refuse}
+    monkeypatch.setattr(registry._COMPILERS, "all", lambda: held)
     prepared = prepare(residual())
     reasons = {one.type: one.reasons for one in prepared.rejected}
     assert reasons["FullyConnected"] == ("HTA: is too wide",)

@@ -8,11 +8,11 @@ from typing import Any
 from xdlc import ir, opdefs
 from xdlc.container.read3 import PACKAGE
 from xdlc.converter.snpe.statics import as_bytes
-from xdlc.discovery import import_modules
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import Graph, Op, Origin, Param, ScaleOffset, Tensor, i32
 from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16
 from xdlc.ir.graph import NATIVE_PACKAGE
+from xdlc.registry import Registry
 
 
 def has_place(tensor: Tensor) -> bool:
@@ -210,7 +210,7 @@ class Operation:
 
 
 Inverse = Callable[[Operation], None]
-_TABLE: dict[str, Inverse] = {}
+_TABLE: Registry[str, Inverse] = Registry("xdlc.converter.snpe.operations", "translation")
 
 
 def operation(*types: str) -> Callable[[Inverse], Inverse]:
@@ -219,24 +219,12 @@ def operation(*types: str) -> Callable[[Inverse], Inverse]:
     Raises:
         ValueError: If a type is registered twice.
     """
-
-    def register(function: Inverse) -> Inverse:
-        for name in types:
-            if _TABLE.setdefault(name, function) is not function:
-                raise ValueError(f"operation {name} is translated twice")
-        return function
-
-    return register
+    return _TABLE.register(*types)
 
 
 def find(op: Op) -> Inverse | None:
     """Return the function for an operation; None if no layer for its type is known from real files."""
-    return _table().get(op.type) if op.package == NATIVE_PACKAGE else None
-
-
-def _table() -> Mapping[str, Inverse]:
-    import_modules("xdlc.converter.snpe.operations")
-    return _TABLE
+    return _TABLE.find(op.type) if op.package == NATIVE_PACKAGE else None
 
 
 def u32(value: int) -> Param:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdlc import ir
-from xdlc.discovery import import_modules
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import Graph, Op, Origin, Param, Tensor
 from xdlc.ir.stored import real_data
+from xdlc.registry import Registry
 
 MISSING = object()
 LIMIT = 1 << 32
@@ -219,7 +219,7 @@ class Layer:
 
 
 Translator = Callable[[Layer], None]
-_TABLE: dict[str, Translator] = {}
+_TABLE: Registry[str, Translator] = Registry("xdlc.converter.snpe.layers", "translator")
 
 
 def layer(*types: str) -> Callable[[Translator], Translator]:
@@ -228,17 +228,9 @@ def layer(*types: str) -> Callable[[Translator], Translator]:
     Raises:
         ValueError: If a type is registered twice.
     """
-
-    def register(function: Translator) -> Translator:
-        for name in types:
-            if _TABLE.setdefault(name, function) is not function:
-                raise ValueError(f"layer {name} is translated twice")
-        return function
-
-    return register
+    return _TABLE.register(*types)
 
 
 def load_all() -> Mapping[str, Translator]:
-    """Import every module of ``layers`` and return the table they filled."""
-    import_modules("xdlc.converter.snpe.layers")
-    return _TABLE
+    """Return the translators of all layers by type."""
+    return _TABLE.all()

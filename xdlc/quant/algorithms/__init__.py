@@ -6,16 +6,14 @@ looking, so a new algorithm is a new file and nothing else.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache
 from typing import TypeAlias
 
 from xdlc.errors import UsageError, nearest_names
 from xdlc.quant.job import Job
+from xdlc.registry import Registry
 
 
 class Stage(IntEnum):
@@ -50,7 +48,7 @@ class Algorithm:
     run: Run
 
 
-_KNOWN: dict[str, Algorithm] = {}
+_KNOWN: Registry[str, Algorithm] = Registry(__name__, "quantization algorithm")
 
 
 def algorithm(name: str, stage: Stage) -> Callable[[Run], Run]:
@@ -61,25 +59,15 @@ def algorithm(name: str, stage: Stage) -> Callable[[Run], Run]:
     """
 
     def register(function: Run) -> Run:
-        if name in _KNOWN and _KNOWN[name].run is not function:
-            raise ValueError(f"two algorithms are named {name!r}")
-        _KNOWN[name] = Algorithm(name, stage, function)
+        _KNOWN.add(name, Algorithm(name, stage, function))
         return function
 
     return register
 
 
-@cache
-def _load_all() -> None:
-    for module in pkgutil.iter_modules(__path__):
-        if not module.name.startswith("_"):
-            importlib.import_module(f"{__name__}.{module.name}")
-
-
 def known_algorithms() -> tuple[str, ...]:
     """Return the names of all algorithms, sorted."""
-    _load_all()
-    return tuple(sorted(_KNOWN))
+    return tuple(sorted(_KNOWN.all()))
 
 
 def find_algorithms(names: Sequence[str]) -> list[Algorithm]:
@@ -97,4 +85,5 @@ def find_algorithms(names: Sequence[str]) -> list[Algorithm]:
                 where="algorithms",
                 fix=f"use one of the known ({nearest})" if nearest else "leave the algorithm out",
             )
-    return sorted((_KNOWN[name] for name in names), key=lambda found: found.stage)
+    held = _KNOWN.all()
+    return sorted((held[name] for name in names), key=lambda found: found.stage)

@@ -5,16 +5,14 @@ A module of this package holds one function under ``@range_method("name")``; mod
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import TypeAlias
 
 from xdlc.errors import UsageError, nearest_names
 from xdlc.quant.ranges import Range
 from xdlc.quant.statistics import Statistics
+from xdlc.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ class RangeMethod:
 AUTO = "auto"
 """The method that leaves the choice to the quantizer."""
 
-_KNOWN: dict[str, RangeMethod] = {}
+_KNOWN: Registry[str, RangeMethod] = Registry(__name__, "range method")
 _LEGACY = {
     "tf": ("min-max", "asymmetric"),
     "adjusted": ("min-max", "asymmetric"),
@@ -72,9 +70,7 @@ def range_method(name: str, *, histogram: bool = True) -> Callable[[Find], Find]
     """
 
     def register(function: Find) -> Find:
-        if name in _KNOWN:
-            raise ValueError(f"two range methods are named {name!r}")
-        _KNOWN[name] = RangeMethod(name, function, histogram)
+        _KNOWN.add(name, RangeMethod(name, function, histogram))
         return function
 
     return register
@@ -109,16 +105,9 @@ def shrunk(seen: Range, grid: Grid, count: int = 100) -> Iterator[Range]:
         yield Range(whole.low * factor, whole.high * factor)
 
 
-@cache
-def _load_all() -> None:
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
-
-
 def known_range_methods() -> tuple[str, ...]:
     """Return the names of all range methods, sorted."""
-    _load_all()
-    return tuple(sorted(_KNOWN))
+    return tuple(sorted(_KNOWN.all()))
 
 
 def find_range_method(name: str, where: str = "act_quantizer_calibration") -> RangeMethod:
@@ -127,13 +116,13 @@ def find_range_method(name: str, where: str = "act_quantizer_calibration") -> Ra
     Raises:
         UsageError: If the name is not known; lists those that are.
     """
-    known = known_range_methods()
+    known = _KNOWN.all()
     plain, _ = legacy(name)
     if plain not in known:
         nearest = nearest_names(name, (*known, *_LEGACY))
         raise UsageError(
-            f"no range method {name!r}; known: {', '.join(known)}",
+            f"no range method {name!r}; known: {', '.join(sorted(known))}",
             where=where,
             fix=nearest or "use one of them",
         )
-    return _KNOWN[plain]
+    return known[plain]

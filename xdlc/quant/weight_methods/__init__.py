@@ -8,15 +8,13 @@ A module of this package holds one function under ``@weight_method("name")``; mo
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import TypeAlias
 
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir.data import Array
+from xdlc.registry import Registry
 
 AUTO = "auto"
 """Least squared error up to four bits, min-max for more.
@@ -53,7 +51,7 @@ class Steps:
 Fit: TypeAlias = Callable[[Array, Steps], Array]
 """Returns a scale, float64, for each row of finite float32 numbers [rows, elements]; 0 for a row of zeros."""
 
-_KNOWN: dict[str, Fit] = {}
+_KNOWN: Registry[str, Fit] = Registry(__name__, "weight method")
 
 
 def weight_method(name: str) -> Callable[[Fit], Fit]:
@@ -62,14 +60,7 @@ def weight_method(name: str) -> Callable[[Fit], Fit]:
     Raises:
         ValueError: If the name is taken.
     """
-
-    def register(function: Fit) -> Fit:
-        if name in _KNOWN:
-            raise ValueError(f"two weight methods are named {name!r}")
-        _KNOWN[name] = function
-        return function
-
-    return register
+    return _KNOWN.register(name)
 
 
 def holding(rows: Array, steps: Steps) -> Array:
@@ -81,17 +72,9 @@ def holding(rows: Array, steps: Steps) -> Array:
     return np.maximum(high / steps.high, low / steps.low)
 
 
-@cache
-def _load_all() -> None:
-    for module in pkgutil.iter_modules(__path__):
-        if not module.name.startswith("_"):
-            importlib.import_module(f"{__name__}.{module.name}")
-
-
 def known_weight_methods() -> tuple[str, ...]:
     """Return the names of all weight methods and ``auto``, sorted."""
-    _load_all()
-    return tuple(sorted((*_KNOWN, AUTO)))
+    return tuple(sorted((*_KNOWN.all(), AUTO)))
 
 
 def weight_method_name(name: str, bits: int, where: str = "param_quantizer_calibration") -> str:
@@ -119,4 +102,4 @@ def weight_method_name(name: str, bits: int, where: str = "param_quantizer_calib
 
 def find_weight_method(name: str, bits: int) -> Fit:
     """Return the function behind a name of ``weight_method_name``."""
-    return _KNOWN[weight_method_name(name, bits)]
+    return _KNOWN.all()[weight_method_name(name, bits)]

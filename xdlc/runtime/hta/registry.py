@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from xdlc.discovery import import_modules
 from xdlc.errors import ContainerError
+from xdlc.registry import Registry
 
 Array = Any  # numpy.ndarray
 Run = Callable[[], None]
@@ -150,7 +150,7 @@ class Step:
 
 
 Kernel = Callable[[Step], Run]
-_kernels: dict[str, Kernel] = {}
+_KERNELS: Registry[str, Kernel] = Registry("xdlc.runtime.hta.kernels", "kernel")
 
 
 def kernel(kind: str) -> Callable[[Kernel], Kernel]:
@@ -162,16 +162,9 @@ def kernel(kind: str) -> Callable[[Kernel], Kernel]:
     Raises:
         ValueError: If a kind is registered twice.
     """
-
-    def register(function: Kernel) -> Kernel:
-        if _kernels.setdefault(kind, function) is not function:
-            raise ValueError(f"instruction {kind} has two kernels")
-        return function
-
-    return register
+    return _KERNELS.register(kind)
 
 
 def find(kind: str) -> Kernel | None:
     """Return the kernel of a kind of instruction, or None."""
-    import_modules("xdlc.runtime.hta.kernels")
-    return _kernels.get(kind)
+    return _KERNELS.find(kind)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from xdlc.discovery import import_modules
 from xdlc.ir import NATIVE_PACKAGE, Op
+from xdlc.registry import Registry
 
 if TYPE_CHECKING:
     from xdlc.prepare.edit.redimension.past import Past
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 Rule = Callable[[Op, "Past"], "list[Shape]"]
 
-_rules: dict[tuple[str, str], Rule] = {}
+_RULES: Registry[tuple[str, str], Rule] = Registry("xdlc.prepare.edit.redimension.rules", "rule")
 _always: set[tuple[str, str]] = set()
 
 
@@ -31,22 +31,15 @@ def rule(*types: str, package: str = NATIVE_PACKAGE, always: bool = False) -> Ca
     Raises:
         ValueError: If an op type is registered twice.
     """
-
-    def register(function: Rule) -> Rule:
-        for name in types:
-            if _rules.setdefault((package, name), function) is not function:
-                raise ValueError(f"{package}.{name} has two rules")
-            if always:
-                _always.add((package, name))
-        return function
-
-    return register
+    keys = [(package, name) for name in types]
+    if always:
+        _always.update(keys)
+    return _RULES.register(*keys)
 
 
 def find(op: Op) -> Rule | None:
     """Return the rule for an op, or None."""
-    import_modules("xdlc.prepare.edit.redimension.rules")
-    return _rules.get((op.package, op.type))
+    return _RULES.find((op.package, op.type))
 
 
 def is_always_asked(op: Op) -> bool:

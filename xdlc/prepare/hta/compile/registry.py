@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from xdlc.discovery import import_modules
 from xdlc.ir import Op
+from xdlc.registry import Registry
 
 if TYPE_CHECKING:
     from xdlc.prepare.hta.compile.builder import PlanBuilder
 
 Compiler = Callable[[Op, "PlanBuilder"], None]
-_compilers: dict[str, Compiler] = {}
+_COMPILERS: Registry[str, Compiler] = Registry("xdlc.prepare.hta.compile.ops", "compiler")
 
 
 def compiler(*types: str) -> Callable[[Compiler], Compiler]:
@@ -24,17 +24,9 @@ def compiler(*types: str) -> Callable[[Compiler], Compiler]:
     Raises:
         ValueError: If a type is registered twice.
     """
-
-    def register(function: Compiler) -> Compiler:
-        for name in types:
-            if _compilers.setdefault(name, function) is not function:
-                raise ValueError(f"{name} is compiled twice")
-        return function
-
-    return register
+    return _COMPILERS.register(*types)
 
 
 def find(kind: str) -> Compiler | None:
     """Return the function that compiles ops of a type, or None."""
-    import_modules("xdlc.prepare.hta.compile.ops")
-    return _compilers.get(kind)
+    return _COMPILERS.find(kind)
