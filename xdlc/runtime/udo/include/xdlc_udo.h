@@ -22,8 +22,12 @@
  *  - Factories and operations may be made, used and released in several threads at once; one operation
  *    is used by one thread at a time.
  *  - execute allocates no memory, which accelerators demand.
- *  - Tensors are dense and row-major.  A CPU implementation gets quantized activations as
- *    XDLC_UDO_FLOAT_32 reals, and static weights in the type that the configuration states.
+ *  - Tensors are dense and row-major; their data begins at a multiple of 64 bytes.  Elements of 4 bits take
+ *    a byte each.  A CPU implementation gets quantized activations and halves as XDLC_UDO_FLOAT_32 reals,
+ *    and static weights in the type that the configuration states.
+ *  - An implementation writes outputs only: inputs and parameters may lie in memory that cannot be written.
+ *  - A message or an info that is a string is UTF-8 and ends with a zero byte.
+ *  - Only infer_outputs may be NULL in a table of functions.
  */
 #ifndef XDLC_UDO_H
 #define XDLC_UDO_H
@@ -38,6 +42,7 @@ extern "C" {
 #define XDLC_UDO_API_MAJOR 1u
 #define XDLC_UDO_API_MINOR 0u
 #define XDLC_UDO_MAX_RANK 16u
+#define XDLC_UDO_OPEN_EXTENT 0xFFFFFFFFu /* in dims: known only when the model runs; validate, infer_outputs */
 
 #if defined(_WIN32)
 #define XDLC_UDO_EXPORT __declspec(dllexport)
@@ -101,7 +106,7 @@ typedef struct {
   const uint32_t *dims;
   double scale;       /* real = (stored + offset) * scale; 0 if it is not quantized, or by axis */
   int32_t offset;
-  uint64_t num_bytes;
+  uint64_t num_bytes; /* 0 where an extent is open */
   void *data;         /* NULL where elements are not known yet */
 } xdlc_udo_tensor;
 
@@ -176,9 +181,10 @@ typedef struct {
   uint32_t api_minor;
   xdlc_udo_status (*initialize)(void);
   xdlc_udo_status (*get_info)(const xdlc_udo_registration_info **info);
-  /* Says in message why an operation cannot be executed; data of tensors may be missing. */
+  /* Says in message why an operation cannot be executed; data of tensors that are not static is missing. */
   xdlc_udo_status (*validate)(const xdlc_udo_op *op, char *message, size_t size);
-  /* Gives shapes and types of the outputs, of which op says only how many there are.  NULL: not known. */
+  /* Gives shapes and types of the outputs, of which op may say no more than how many there are: rank 0 and
+     data type 0.  What it cannot know has an extent that is open.  NULL: not known. */
   xdlc_udo_status (*infer_outputs)(const xdlc_udo_op *op, xdlc_udo_shape *outputs, char *message, size_t size);
   xdlc_udo_status (*terminate)(void);
 } xdlc_udo_registration;
