@@ -7,6 +7,7 @@ from xdlc.errors import ModelError
 from xdlc.ir import ArrayData, Graph, Model, Op, Origin, Role, Tensor, f32, make_op, static
 from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.equal import differences
+from xdlc.ir.graph import is_custom
 
 
 def tensor(name):
@@ -271,3 +272,10 @@ def test_models_refuse_two_graphs_of_one_name_and_miss_a_main_graph():
     assert model.add_graph(graph) is model.main
     with pytest.raises(ModelError, match="two graphs"):
         model.add_graph(Graph("g"))
+
+
+@pytest.mark.parametrize(
+    ("package", "custom"), [("qti.aisw", False), ("xdlc", False), ("snpe", False), ("Mine", True)]
+)
+def test_an_op_of_another_package_is_a_users(package, custom):
+    assert is_custom(Op("Relu", [], [], name="a", package=package)) is custom

@@ -19,6 +19,7 @@ from xdlc.ir.tensor import Param, Role, Tensor
 
 NATIVE_PACKAGE = "qti.aisw"
 HOST_PACKAGE = "xdlc"
+_OWN_PACKAGES = (NATIVE_PACKAGE, HOST_PACKAGE, "snpe")  # layers of format 3 are of package snpe
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,11 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<{self.package}.{self.type} {self.name!r}>"
+
+
+def is_custom(op: Op) -> bool:
+    """Return whether an op is of a user's package."""
+    return op.package not in _OWN_PACKAGES
 
 
 Mark = tuple[Op | None, int]
