@@ -1,23 +1,47 @@
 """Definitions of operations, and the check that a graph keeps to them."""
 
+from xdlc.opdefs.checked import parse_collection, read_valid, validate_xml
 from xdlc.opdefs.extents import verify_extents
-from xdlc.opdefs.loader import all_types, find, read_collection, supplement, validate_xml
-from xdlc.opdefs.model import Collection, Constraint, OpDef, ParamDef, Supplement, TensorDef
+from xdlc.opdefs.loader import all_types, find, read_collection, supplement
+from xdlc.opdefs.merge import merge
+from xdlc.opdefs.model import (
+    Collection,
+    Constraint,
+    DescriptionPart,
+    OpDef,
+    ParamDef,
+    Reference,
+    Supplement,
+    SupplementOp,
+    SupplementTable,
+    SupplementTensor,
+    TensorDef,
+)
 from xdlc.opdefs.verify import verify_graph, verify_op
+from xdlc.opdefs.writer import write_collection
 
 __all__ = [
     "Collection",
     "Constraint",
+    "DescriptionPart",
     "OpDef",
     "ParamDef",
+    "Reference",
     "Supplement",
+    "SupplementOp",
+    "SupplementTable",
+    "SupplementTensor",
     "TensorDef",
     "all_types",
     "find",
+    "merge",
+    "parse_collection",
     "read_collection",
+    "read_valid",
     "supplement",
     "validate_xml",
     "verify_extents",
     "verify_graph",
     "verify_op",
+    "write_collection",
 ]

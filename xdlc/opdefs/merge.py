@@ -1,0 +1,63 @@
+"""Joins packages of one name that come from several files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from xdlc.errors import ModelError, raise_all
+from xdlc.opdefs.model import Collection, SupplementTable
+
+
+def merge(collections: Sequence[Collection], sources: Sequence[str] = ()) -> dict[str, Collection]:
+    """Return collections by package, those of one package as one; op names stay unique.
+
+    Args:
+        collections: The collections, in the order in which their ops shall stand.
+        sources: What each comes from, for messages; may be empty.
+
+    Raises:
+        ModelError: If an op of a package is defined or supplemented twice, or the collections of a package
+            differ in domain or version; a ProblemList if there are several such faults.
+    """
+    packages: dict[str, Collection] = {}
+    problems: list[ModelError] = []
+    for index, collection in enumerate(collections):
+        held = packages.get(collection.package)
+        if held is not None:
+            where = sources[index] if index < len(sources) else None
+            problems += (ModelError(text, where=where, fix=fix) for text, fix in _conflicts(held, collection))
+            collection = _joined(held, collection)
+        packages[collection.package] = collection
+    raise_all(problems)
+    return packages
+
+
+def _conflicts(a: Collection, b: Collection) -> Iterator[tuple[str, str]]:
+    package = f"package {a.package!r}"
+    for title, one, other in (("Domain", a.domain, b.domain), ("Version", a.version, b.version)):
+        if one != other:
+            fix = "make them the same, or give the packages different names"
+            yield f"{package} has {title} {other!r}, but {one!r} where it was read before", fix
+    names = {op.name for op in a.opdefs}
+    for op in b.opdefs:
+        if op.name in names:
+            yield f"{package} defines op {op.name!r}, which it had before", "remove or rename one of them"
+    held = {(table.backend, name) for table in a.supplements for name in table.ops}
+    for table in b.supplements:
+        for name in table.ops:
+            if (table.backend, name) in held:
+                yield (
+                    f"{package} supplements op {name!r} for {table.backend} a second time",
+                    "keep one of them",
+                )
+
+
+def _joined(a: Collection, b: Collection) -> Collection:
+    tables = {table.backend: table for table in a.supplements}
+    for table in b.supplements:
+        held = tables.get(table.backend)
+        if held is not None:
+            table = SupplementTable(table.backend, held.supported | table.supported, held.ops | table.ops)
+        tables[table.backend] = table
+    return replace(a, opdefs=a.opdefs + b.opdefs, supplements=tuple(tables.values()))
