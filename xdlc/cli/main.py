@@ -19,6 +19,7 @@ _MODULES = {
     "net-run": "net_run",
     "to-onnx": "to_onnx",
     "platform-check": "platform_check",
+    "udo-package-generator": "udo_package_generator",
 }
 _ALIASES = {"convert": "onnx-to-dlc"}
 
@@ -53,5 +54,6 @@ def main() -> None:
     """Convert, quantize, prepare, run and look into DLC model containers.
 
     Every command is also a tool of its own: xconv-onnx-to-dlc (here also `convert`), xdlc-quant,
-    xdlc-quantize, xdlc-graph-prepare, xdlc-info, xdlc-net-run, xdlc-to-onnx, xdlc-platform-check.
+    xdlc-quantize, xdlc-graph-prepare, xdlc-info, xdlc-net-run, xdlc-to-onnx, xdlc-platform-check,
+    xdlc-udo-package-generator.
     """

@@ -1,0 +1,66 @@
+"""``xdlc-udo-package-generator``: source packages of user-defined operations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from xdlc.cli import common
+from xdlc.cli.text import clean
+
+if TYPE_CHECKING:
+    from xdlc.udo.generator import Generated
+
+
+@common.tool("xdlc-udo-package-generator")
+@click.option(
+    "-p",
+    "--config_path",
+    "configs",
+    required=True,
+    multiple=True,
+    type=common.INPUT_FILE,
+    help="OpDef XML or JSON configuration; repeatable. Packages of one name become one.",
+)
+@click.option(
+    "-o",
+    "--output_path",
+    "folder",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Folder in which each package gets a folder of its name.",
+)
+@click.option(
+    "-f",
+    "--force-generation",
+    "force",
+    is_flag=True,
+    help="Generate into packages that are there already. Kernels that you have filled are kept; what would "
+    "be new in them is beside as .new.",
+)
+def main(configs: tuple[Path, ...], folder: Path, force: bool) -> None:
+    """Generate a package of user-defined operations: sources, makefiles and tests.
+
+    The part for the CPU builds with make and any C++17 compiler, without an SDK.
+    """
+    from xdlc.udo.generator import generate_files
+
+    for made in generate_files(configs, folder, force=force):
+        _tell(made)
+
+
+def _tell(made: Generated) -> None:
+    outcome, package = made.outcome, made.package
+    for core in package.cores:
+        click.echo(f"{core.name:8}{', '.join(op.type for op in core.ops)}")
+    for backend in made.ignored:
+        click.echo(clean(f"notice: no library is made for backend {backend}"))
+    for path in outcome.kept:
+        click.echo(clean(f"kept: {path} was changed by hand; the new one is {path}.new"))
+    for path in outcome.replaced:
+        click.echo(clean(f"replaced: {path} was changed by hand; what it was is {path}.old"))
+    for path in outcome.left:
+        click.echo(clean(f"left: {path} was changed by hand and no longer belongs to the package"))
+    click.echo(clean(f"written: {outcome.folder}"))

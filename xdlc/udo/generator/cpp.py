@@ -1,0 +1,239 @@
+"""What templates ask for that is peculiar to C and C++."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdlc.errors import ModelError
+from xdlc.ir.dtype import DType
+from xdlc.udo.generator.cores import CPU, core_of
+from xdlc.udo.generator.quoting import Quoted, c_comment, c_string
+from xdlc.udo.generator.views import Library, PackageView, Place
+
+_NO_CODE = ("bfloat16", "undefined")
+
+
+def spelled(dtype: DType) -> str:
+    """Return a data type as configurations and ``xdlc_udo.h`` spell it.
+
+    Example:
+        >>> from xdlc.ir.dtype import BOOL8, STRING, UFIXED8
+        >>> spelled(UFIXED8), spelled(BOOL8), spelled(STRING)
+        ('UFIXED_POINT_8', 'BOOL_8', 'STRING')
+    """
+    stem = dtype.name.rstrip("0123456789")
+    bits = dtype.name.removeprefix(stem)
+    stem = stem.replace("fixed", "fixed_point")
+    return (f"{stem}_{bits}" if bits else stem).upper()
+
+
+def type_code(dtype: DType) -> str:
+    """Return the constant of a data type.
+
+    Raises:
+        ModelError: If the interface has none.
+    """
+    if dtype.name in _NO_CODE:
+        raise ModelError(f"libraries cannot have data type {dtype.name}", fix="use FLOAT_16 or FLOAT_32")
+    return f"XDLC_UDO_{spelled(dtype)}"
+
+
+def core_kind(name: str) -> str:
+    """Return ``CPU``, ``GPU`` or ``DSP`` for the name of a core."""
+    core = core_of(name)
+    return name if core is None else core.kind
+
+
+def core_bit(name: str) -> str:
+    """Return the constant of a core's kind."""
+    return f"XDLC_UDO_{core_kind(name)}"
+
+
+def core_bits(names: Iterable[str]) -> str:
+    """Return the constants of several cores, joined."""
+    return " | ".join(dict.fromkeys(map(core_bit, names)))
+
+
+def definition_kind(place: Place) -> str:
+    """Return the enumerator of ``udo::Kind``."""
+    if place.kind == "param" and place.is_string:
+        return "text"
+    return "scalar" if place.is_scalar else "tensor"
+
+
+def is_demanded(place: Place) -> bool:
+    """Return whether it must be there: a parameter with a default need not."""
+    return place.mandatory and (place.kind != "param" or place.default is None)
+
+
+def info_types(place: Place) -> list[tuple[str, tuple[DType, ...]]]:
+    """Return the data types by kind of core, those of several DSPs together."""
+    found: dict[str, dict[DType, None]] = {}
+    for name, types in place.types.items():
+        found.setdefault(core_kind(name), {}).update(dict.fromkeys(types))
+    return [(kind, tuple(types)) for kind, types in found.items()]
+
+
+def unique_libraries(package: PackageView) -> list[tuple[str, Library]]:
+    """Return the implementation libraries by kind of core; those of several DSPs have one name."""
+    found = {library.file: (core.kind, library) for core in package.cores for library in core.libraries}
+    return list(found.values())
+
+
+def describe(place: Place) -> Quoted:
+    """Return one line on a place: its name, data types, shape, and whether it may be left out."""
+    types = dict.fromkeys(spelled(dtype) for each in place.types.values() for dtype in each)
+    parts = [", ".join(types) if not place.values else "one of " + ", ".join(v.name for v in place.values)]
+    if place.extents:
+        parts.append(f"[{', '.join(place.extents)}]")
+    elif place.kind != "param" or place.rank:
+        parts.append("any rank" if place.rank is None else f"{place.rank} axes")
+    if place.layout:
+        parts.append(place.layout)
+    for told, word in ((place.static, "static"), (place.repeated, "repeated")):
+        if told:
+            parts.append(word)
+    if place.default is not None:
+        parts.append(f"default {place.default}")
+    elif not place.mandatory:
+        parts.append("may be left out")
+    return c_comment(f"{place.name}: {'; '.join(parts)}")
+
+
+_PLAIN = {"int": "std::int{}_t", "uint": "std::uint{}_t", "sfixed": "std::int{}_t", "ufixed": "std::uint{}_t"}
+
+
+def element(place: Place) -> str:
+    """Return the C++ type of a tensor's elements on the CPU; empty if there are several.
+
+    Activations that are floats or fixed point arrive as float; what is static, as it is.
+    """
+    found = {_element(dtype, place) for dtype in place.types[CPU]}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _element(dtype: DType, place: Place) -> str:
+    if place.static or place.kind == "param":
+        if dtype.is_float:
+            return {16: "udo::Half", 32: "float", 64: "double"}[dtype.bits]
+    elif dtype.is_float or dtype.is_fixed:
+        return "float" if dtype.bits < 64 else ""
+    if dtype.kind == "bool":
+        return "std::uint8_t"
+    if dtype.kind not in _PLAIN:
+        raise ModelError(
+            f"{place.kind} {place.name!r}: tensors of data type {spelled(dtype)} do not exist",
+            fix="make it a parameter of rank SCALAR",
+        )
+    return _PLAIN[dtype.kind].format(max(dtype.bits, 8))
+
+
+def scalar(place: Place) -> str:
+    """Return the C++ type of a scalar parameter on the CPU."""
+    if place.enum:
+        return place.enum
+    types = place.types[CPU]
+    if place.is_string:
+        return "const char*"
+    if len(types) > 1:
+        return "double" if any(dtype.is_float for dtype in types) else "std::int64_t"
+    if types[0].is_float:
+        return "double" if types[0].bits == 64 else "float"
+    if types[0].kind == "bool":
+        return "bool"
+    return _element(types[0], place)
+
+
+def tensor_type(place: Place) -> Quoted:
+    """Return the C++ class through which a kernel sees a tensor."""
+    found = element(place)
+    if place.kind == "output":
+        return Quoted(f"udo::Output<{found}>" if found else "udo::AnyOutput")
+    return Quoted(f"udo::Input<{found}>" if found else "udo::AnyInput")
+
+
+def field_type(place: Place) -> Quoted:
+    """Return the C++ type of a field for a place."""
+    if place.is_scalar or (place.kind == "param" and place.is_string):
+        found = scalar(place)
+        open = place.default is None and not place.mandatory
+        if not open or place.is_string:
+            return Quoted(found)
+        return Quoted(f"std::optional<{found}>")
+    found = tensor_type(place)
+    if place.repeated:
+        return Quoted(f"udo::Span<{found}>")
+    return Quoted(found if is_demanded(place) else f"const {found}*")
+
+
+def needs_storage(place: Place) -> bool:
+    """Return whether a field only points to what a place holds."""
+    return place.repeated or (not place.is_scalar and not place.is_string and not is_demanded(place))
+
+
+def reader(place: Place) -> Quoted:
+    """Return the expression that reads a parameter; empty for a tensor."""
+    name = c_string(place.name)
+    if place.is_string:
+        return Quoted(f"params.text({name})")
+    if not place.is_scalar:
+        return Quoted("")
+    found = scalar(place)
+    if place.enum:
+        return Quoted(f"static_cast<{found}>(params.integer<std::uint32_t>({name}))")
+    if found == "bool":
+        return Quoted(f"params.boolean({name})")
+    return Quoted(f"params.{'real' if found in ('float', 'double') else 'integer'}<{found}>({name})")
+
+
+def default_value(place: Place) -> Quoted:
+    """Return the default of a scalar or string parameter."""
+    text = place.default or ""
+    if place.is_string:
+        return c_string(text)
+    found = scalar(place)
+    if place.enum:
+        number = next(value.id for value in place.values if text in (value.name, str(value.value)))
+        return Quoted(f"{found}::{number}")
+    if found == "bool":
+        return Quoted(str(text.lower() in ("1", "true")).lower())
+    return literal(float(text) if found in ("float", "double") else int(text), found)
+
+
+def literal(value: float, type: str) -> Quoted:
+    """Return a number as a literal of a C++ type."""
+    if type not in ("float", "double"):
+        if value == -(1 << 63):
+            return Quoted("INT64_MIN")
+        return Quoted(f"static_cast<{type}>({value}{'ULL' if value >= 1 << 63 else 'LL'})")
+    if value != value:
+        return Quoted(f"std::numeric_limits<{type}>::quiet_NaN()")
+    if value in (float("inf"), float("-inf")):
+        return Quoted(f"{'-' if value < 0 else ''}std::numeric_limits<{type}>::infinity()")
+    return Quoted(f"static_cast<{type}>({float(value)!r})")
+
+
+def default_tensor(place: Place) -> Quoted:
+    """Return statements that make the default of a tensor parameter."""
+    raise NotImplementedError
+
+
+FILTERS = {
+    "reader": reader,
+    "spelled": spelled,
+    "type_code": type_code,
+    "core_bit": core_bit,
+    "core_bits": core_bits,
+    "definition_kind": definition_kind,
+    "is_demanded": is_demanded,
+    "info_types": info_types,
+    "unique_libraries": unique_libraries,
+    "describe": describe,
+    "element": element,
+    "scalar_type": lambda place: Quoted(scalar(place)),
+    "tensor_type": tensor_type,
+    "field_type": field_type,
+    "needs_storage": needs_storage,
+    "default_value": default_value,
+    "default_tensor": default_tensor,
+}

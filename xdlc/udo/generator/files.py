@@ -1,0 +1,90 @@
+"""The files of a package, each with the template that it comes from.
+
+Targets take ``{package}``, ``{core}`` (``CPU``, ``GPU``, ``DSP_V68``) and ``{op}``.  A template sees
+``package`` (:class:`~xdlc.udo.generator.views.PackageView`), ``core`` (:class:`~.views.CoreView`, of
+rows with a group) and ``op`` (:class:`~.views.OpView`, of rows per op).
+
+What each folder below ``jni/src`` has to offer: a ``Makefile`` with the targets ``x86``, ``android`` and
+``clean``, and for DSPs ``aarch64`` too (of a DSP, ``android`` builds the Hexagon library and ``x86`` the one
+that prepares graphs).  It includes ``../../../common.mk``, which defines ``PACKAGE``, ``ROOT``, ``LIBS`` (the
+folder of built libraries), ``BUILD``, and ``$(call need,VARIABLE,what it is,where it is from)``.
+Values of a configuration are printed through the filters of ``quoting.py`` and ``cpp.py`` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from xdlc.udo.generator.cores import CPU
+from xdlc.udo.generator.views import OpView
+
+Per = Literal["package", "core", "op"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileRule:
+    """A file of a package, or a kind of files.
+
+    Attributes:
+        template: File below ``templates``, without ``.j2``.
+        target: Its path in the package.
+        per: Whether there is one a package, one a core of the group, or one an op (of each such core).
+        group: The file is there for cores of this group only; empty: always.
+        user: Whether it is for users to fill, so that a changed one is never overwritten.
+        when: Ops that have the file.
+    """
+
+    template: str
+    target: str
+    per: Per = "package"
+    group: str = ""
+    user: bool = False
+    when: Callable[[OpView], bool] | None = None
+
+
+def _same(path: str, per: Per = "package", group: str = "", user: bool = False) -> FileRule:
+    return FileRule(path, path, per, group, user)
+
+
+SHARED = (
+    _same("Makefile"),
+    _same("common.mk"),
+    _same("include/utils/IUdoOpDefinition.hpp"),
+    _same("include/utils/UdoMacros.hpp"),
+    _same("include/utils/UdoUtil.hpp"),
+    FileRule("include/Definitions.hpp", "include/{package}Definitions.hpp"),
+    _same("jni/src/utils/UdoUtil.cpp"),
+    FileRule("jni/src/utils/Definitions.cpp", "jni/src/utils/{package}Definitions.cpp"),
+    _same("jni/src/reg/Makefile"),
+    FileRule("jni/src/reg/RegLib.cpp", "jni/src/reg/{package}RegLib.cpp"),
+    FileRule(
+        "jni/src/reg/shapes/shape.cpp",
+        "jni/src/reg/shapes/{op}.cpp",
+        "op",
+        user=True,
+        when=lambda op: op.shapes is None,
+    ),
+)
+
+CPU_FILES = (
+    _same("jni/src/CPU/Makefile", "core", CPU),
+    _same("jni/src/CPU/makefiles/Makefile.linux-x86_64", "core", CPU),
+    _same("jni/src/CPU/include/CpuCustomOpPackage.hpp", "core", CPU),
+    _same("jni/src/CPU/include/utils/CpuTensors.hpp", "core", CPU),
+    _same("jni/src/CPU/src/CpuCustomOpPackage.cpp", "core", CPU),
+    _same("jni/src/CPU/src/utils/CpuTensors.cpp", "core", CPU),
+    FileRule("jni/src/CPU/src/Interface.cpp", "jni/src/CPU/src/{package}Interface.cpp", "core", CPU),
+    FileRule("jni/src/CPU/include/ops/op.hpp", "jni/src/CPU/include/ops/{op}.hpp", "op", CPU),
+    FileRule("jni/src/CPU/src/bindings/op.hpp", "jni/src/CPU/src/bindings/{op}.hpp", "op", CPU),
+    FileRule("jni/src/CPU/src/ops/op.cpp", "jni/src/CPU/src/ops/{op}.cpp", "op", CPU, user=True),
+)
+
+HOST_FILES: tuple[FileRule, ...] = ()
+
+ANDROID_FILES: tuple[FileRule, ...] = ()
+GPU_FILES: tuple[FileRule, ...] = ()
+DSP_FILES: tuple[FileRule, ...] = ()
+
+FILES = (*SHARED, *CPU_FILES, *ANDROID_FILES, *GPU_FILES, *DSP_FILES, *HOST_FILES)

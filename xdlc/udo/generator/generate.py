@@ -1,0 +1,112 @@
+"""Generates packages of user-defined operations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xdlc.errors import StorageError
+from xdlc.opdefs import Collection, merge, read_valid, write_collection
+from xdlc.udo.generator.rendering import Rendered, render
+from xdlc.udo.generator.store import Outcome, write_packages
+from xdlc.udo.generator.viewing import ignored_backends, package_view
+from xdlc.udo.generator.views import PackageView
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """A package that was generated.
+
+    Attributes:
+        package: What it holds.
+        outcome: What became of its files.
+        ignored: Backends that the configuration names and no library is made for.
+    """
+
+    package: PackageView
+    outcome: Outcome
+    ignored: tuple[str, ...]
+
+
+def generate(
+    collections: Iterable[Collection], folder: str | os.PathLike[str], *, force: bool = False
+) -> list[Path]:
+    """Generate the packages of definitions; those of one name become one.
+
+    Args:
+        collections: Definitions.
+        folder: Where each package gets a folder of its name.
+        force: Whether to generate into packages that are there already; files that users have filled are
+            kept, with the new skeleton beside them as ``.new``.
+
+    Returns:
+        The packages' folders.
+
+    Raises:
+        ModelError: If a definition is wrong; nothing is written then.
+        UsageError: If a package is there already, and ``force`` is not set.
+        StorageError: If something cannot be written; nothing has changed then.
+    """
+    return [made.outcome.folder for made in _generate(collections, {}, Path(folder), force)]
+
+
+def generate_files(
+    paths: Sequence[str | os.PathLike[str]], folder: str | os.PathLike[str], *, force: bool = False
+) -> list[Generated]:
+    """Generate the packages that configurations define, and keep these in them as they are.
+
+    Args:
+        paths: OpDef XML or JSON files.
+        folder: Where each package gets a folder of its name.
+        force: As for :func:`generate`.
+
+    Raises:
+        ModelError: If a configuration is wrong.
+        UsageError: If a package is there already, and ``force`` is not set.
+        StorageError: If something cannot be read or written.
+    """
+    collections: list[Collection] = []
+    sources: dict[str, dict[str, bytes]] = {}
+    for path in dict.fromkeys(Path(path) for path in paths):
+        found = [read_valid(path)]
+        collections += found
+        for package in {collection.package for collection in found}:
+            files = sources.setdefault(package, {})
+            files[_free_name(path.name, package, files)] = _content(path)
+    return _generate(collections, sources, Path(folder), force)
+
+
+def _generate(
+    collections: Iterable[Collection], sources: Mapping[str, Mapping[str, bytes]], folder: Path, force: bool
+) -> list[Generated]:
+    merged = merge(list(collections))
+    views = [package_view(collection) for collection in merged.values()]
+    packages = []
+    for view in views:
+        configs = dict(sources.get(view.name, {}))
+        configs[view.config] = write_collection(merged[view.name]).encode()
+        files = [Rendered(f"config/{name}", content) for name, content in configs.items()]
+        packages.append((view.name, sorted([*render(view), *files], key=lambda file: file.path)))
+    outcomes = write_packages(folder, packages, force=force)
+    return [
+        Generated(view, outcome, ignored_backends(merged[view.name]))
+        for view, outcome in zip(views, outcomes, strict=True)
+    ]
+
+
+def _free_name(name: str, package: str, taken: Mapping[str, bytes]) -> str:
+    """A name for a configuration's copy that neither another copy nor the canonical form has."""
+    number, result = 1, name
+    while result in taken or result == f"{package}OpDef.xml":
+        number += 1
+        result = f"{number}_{name}"
+    return result
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StorageError(f"cannot be read: {error.strerror or error}", where=str(path)) from error

@@ -1,0 +1,110 @@
+"""Identifiers of generated code.
+
+Names of packages and operations are identifiers as they stand, and get a prefix wherever they could meet
+a keyword.  Names of inputs, outputs, parameters and enumerators are any text: ``in[0]`` becomes ``in_0``.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable, Sequence
+
+from xdlc.errors import ModelError
+
+MAX_LENGTH = 100
+"""Names become names of files, with something before and after them, and those have at most 255 bytes."""
+
+_LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_OTHER = re.compile(r"[^A-Za-z0-9]+")
+
+_CPP = re.compile(
+    "alignas|alignof|and|and_eq|asm|auto|bitand|bitor|bool|break|case|catch|char|char8_t|char16_t|char32_t|"
+    "class|co_await|co_return|co_yield|compl|concept|const|consteval|constexpr|constinit|const_cast|continue|"
+    "decltype|default|delete|do|double|dynamic_cast|else|enum|explicit|export|extern|false|final|float|for|"
+    "friend|goto|if|import|inline|int|long|module|mutable|namespace|new|noexcept|not|not_eq|nullptr|operator|"
+    "or|or_eq|override|private|protected|public|reflexpr|register|reinterpret_cast|requires|restrict|return|"
+    "short|signed|sizeof|static|static_assert|static_cast|struct|switch|synchronized|template|this|"
+    "thread_local|throw|true|try|typedef|typeid|typename|typeof|union|unsigned|using|virtual|void|volatile|"
+    "wchar_t|while|xor|xor_eq|fixed|half|kernel|global|local|constant|vec_step"
+)
+"""Keywords of C, C++ and OpenCL C."""
+
+_MACROS = re.compile(
+    "NULL|EOF|TRUE|FALSE|NAN|INFINITY|HUGE|DOMAIN|SING|OVERFLOW|UNDERFLOW|PLOSS|TLOSS|BUFSIZ|TMP_MAX|MAXFLOAT"
+    "|MIN|MAX|PI|I|linux|unix|errno|assert|stdin|stdout|stderr|signals|slots|emit|interface|near|far|small"
+    "|complex|imaginary|offsetof|isnan|isinf|signbit|alloca|linux_|ERROR|IN|OUT|OPTIONAL|CONST|VOID|DELETE"
+    "|NO_ERROR|STRICT|HUGE_VAL[FL]?|math_errhandling|M_[A-Z0-9_]+|FP_[A-Z]+|MATH_[A-Z]+"
+    "|E[A-Z0-9]{2,}|SIG[A-Z0-9]+|SEEK_[A-Z]+|EXIT_[A-Z]+|RAND_MAX|MB_[A-Z_]+|L_tmpnam|FILENAME_MAX|FOPEN_MAX"
+    "|U?INT(_?[A-Z0-9]+)*_(MIN|MAX|C|WIDTH)|U?(INT|LONG|LLONG|SHRT|CHAR|SCHAR)_(MIN|MAX|BIT)"
+    "|(SIZE|PTRDIFF|WCHAR|WINT)_(MIN|MAX)|(FLT|DBL|LDBL|DECIMAL)_[A-Z0-9_]+|CHAR_BIT|CLOCKS_PER_SEC"
+    "|[A-Z]+_FASTEST|WNOHANG|P_(ALL|PID|PGID)|FD_[A-Z]+|NFDBITS|XDLC_UDO_[A-Z0-9_]*",
+)
+"""Macros of common headers, and of systems on which packages are built."""
+
+_OURS = frozenset(("udo", "std", "Inputs", "Outputs", "Params", "Binding", "Storage"))
+
+
+def check_name(name: str, what: str, where: str) -> None:
+    """Check a name that files and symbols are called by.
+
+    Raises:
+        ModelError: If it is no identifier, or too long.
+    """
+    if not _LEGAL.fullmatch(name):
+        raise ModelError(
+            f"the {what} {name!r} is no identifier of C++",
+            where=where,
+            fix="use letters, digits and underscores, and begin with a letter",
+        )
+    if len(name) > MAX_LENGTH:
+        raise ModelError(
+            f"the {what} {name[:20]!r}... has {len(name)} characters, at most {MAX_LENGTH} are possible",
+            where=where,
+            fix="shorten it: files are called by it",
+        )
+
+
+def identifier(name: str) -> str:
+    """Return an identifier of C, C++ and Python that reads like a name.
+
+    Example:
+        >>> [identifier(name) for name in ("in[0]", "int", "3d", "__FILE__", "EOF")]
+        ['in_0', 'int_', 'x3d', 'FILE', 'EOF_']
+    """
+    found = _OTHER.sub("_", name).strip("_")[:MAX_LENGTH] or "x"
+    if found[0].isdigit():
+        found = f"x{found}"
+    known = found in _OURS or keyword.iskeyword(found)
+    reserved = known or _CPP.fullmatch(found) or _MACROS.fullmatch(found)
+    return f"{found}_" if reserved else found
+
+
+def identifiers(names: Sequence[str], taken: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return an identifier for each name; those that would be alike get a number.
+
+    Example:
+        >>> identifiers(["in[0]", "in_0", "class"])
+        ('in_0', 'in_0_2', 'class_')
+    """
+    known = set(taken)
+    found = []
+    for name in names:
+        stem = identifier(name)
+        result, number = stem, 1
+        while result in known:
+            number += 1
+            result = f"{stem}_{number}"
+        known.add(result)
+        found.append(result)
+    return tuple(found)
+
+
+def camel(name: str) -> str:
+    """Return an identifier as the stem of a type's name.
+
+    Example:
+        >>> camel("rounding_mode"), camel("mode")
+        ('RoundingMode', 'Mode')
+    """
+    return "".join(part[:1].upper() + part[1:] for part in identifier(name).split("_"))

@@ -1,0 +1,217 @@
+"""Writes packages into a folder: all of them or none, and never over what users wrote.
+
+Each package has a list of digests of what was generated, so that a later run can tell what users have
+changed since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from xdlc.errors import StorageError, UsageError, XdlcError, raise_all
+from xdlc.udo.generator.rendering import Rendered
+
+MANIFEST = ".xdlc-udo.json"
+_MAX_MANIFEST = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one package.
+
+    Attributes:
+        folder: Its folder.
+        kept: Files of users that were left as they are; the new skeleton is beside them as ``.new``.
+        replaced: Other files that were changed by hand; what they were is beside them as ``.old``.
+        left: Files that no longer belong to the package, but were changed by hand.
+    """
+
+    folder: Path
+    kept: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Merge:
+    kept: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+
+def write_packages(
+    folder: Path, packages: Sequence[tuple[str, Sequence[Rendered]]], *, force: bool
+) -> list[Outcome]:
+    """Write packages into a folder, which is made if it is not there.
+
+    Args:
+        folder: Where each package gets a folder of its name.
+        packages: Names, each with its files.
+        force: Whether a package may be there already.
+
+    Raises:
+        UsageError: If a package is there and ``force`` is not set, or its place is no folder of its own.
+        StorageError: If something cannot be read or written; nothing has changed then.
+    """
+    targets = [folder / name for name, _ in packages]
+    with _storage_errors(folder):
+        raise_all([problem for target in targets for problem in _refusals(target, force)])
+        with _folder(folder), tempfile.TemporaryDirectory(prefix=".xdlc-udo-", dir=folder) as work:
+            outcomes = []
+            for target, (name, files) in zip(targets, packages, strict=True):
+                fresh = Path(work) / "new" / name
+                merge = _build(target, fresh, files)
+                outcomes.append(Outcome(target, tuple(merge.kept), tuple(merge.replaced), tuple(merge.left)))
+            _swap(Path(work), targets)
+    return outcomes
+
+
+@contextmanager
+def _storage_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"cannot be written: {error.strerror or error}",
+            where=str(error.filename or folder),
+            fix="check the path, its permissions and the free space",
+        ) from error
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[None]:
+    """Make a folder, and remove what was made of it if the work fails."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for path in missing:
+            path.rmdir()
+        raise
+
+
+def _refusals(target: Path, force: bool) -> Iterator[XdlcError]:
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        yield UsageError("is no folder of its own", where=str(target), fix="name another folder")
+    elif target.exists() and not force:
+        yield UsageError(
+            "exists",
+            where=str(target),
+            fix="name another folder, or generate anew with --force-generation, which keeps kernels that you "
+            "have filled",
+        )
+
+
+def _swap(work: Path, targets: Sequence[Path]) -> None:
+    """Put the new folders where the old ones were; if one fails, put all of them back."""
+    old = work / "old"
+    old.mkdir()
+    done: list[Path] = []
+    try:
+        for target in targets:
+            done.append(target)
+            if target.exists():
+                os.rename(target, old / target.name)
+            os.rename(work / "new" / target.name, target)
+    except BaseException:
+        for target in reversed(done):
+            moved = old / target.name
+            if moved.exists() or not (work / "new" / target.name).exists():
+                shutil.rmtree(target, ignore_errors=True)
+            if moved.exists():
+                os.rename(moved, target)
+        raise
+
+
+def _build(target: Path, fresh: Path, files: Sequence[Rendered]) -> _Merge:
+    """Make a package's folder beside: what is there now, with the new files in it."""
+    merge = _Merge()
+    fresh.parent.mkdir(exist_ok=True)
+    if target.exists():
+        shutil.copytree(target, fresh, symlinks=True)
+    fresh.mkdir(exist_ok=True)
+    before = _manifest(fresh / MANIFEST)
+    for file in files:
+        _write(fresh, target, file, before.get(file.path), merge)
+    _remove_stale(fresh, {file.path for file in files}, before, merge)
+    digests = {file.path: _digest(file.content) for file in files}
+    (fresh / MANIFEST).unlink(missing_ok=True)
+    (fresh / MANIFEST).write_text(json.dumps({"files": digests}, indent=1, sort_keys=True) + "\n")
+    return merge
+
+
+def _write(root: Path, target: Path, file: Rendered, before: str | None, merge: _Merge) -> None:
+    path = root / file.path
+    if not _is_own(root, file.path) or (os.path.lexists(path) and not _is_file(path)):
+        raise UsageError(
+            "is no file of the package's own: it is a folder or a link, or lies behind a link",
+            where=str(target / file.path),
+            fix="move it away",
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists():
+        current = path.read_bytes()
+        if current == file.content:
+            return
+        if _digest(current) != before:
+            other = path.with_name(path.name + (".new" if file.user else ".old"))
+            (merge.kept if file.user else merge.replaced).append(file.path)
+            other.unlink(missing_ok=True)
+            other.write_bytes(file.content if file.user else current)
+            if file.user:
+                return
+    path.write_bytes(file.content)
+
+
+def _remove_stale(root: Path, paths: set[str], before: dict[str, str], merge: _Merge) -> None:
+    """Remove files that an earlier run wrote and this one did not, unless they were changed."""
+    for path in sorted(before.keys() - paths):
+        file = root / path
+        if not _is_own(root, path) or not _is_file(file):
+            continue
+        if _digest(file.read_bytes()) != before[path]:
+            merge.left.append(path)
+            continue
+        file.unlink()
+        for folder in file.relative_to(root).parents:
+            if folder == Path() or any((root / folder).iterdir()):
+                break
+            (root / folder).rmdir()
+
+
+def _is_own(root: Path, path: str) -> bool:
+    """Whether a path leads to a place below a folder without a link on the way."""
+    parts = PurePosixPath(path)
+    if parts.is_absolute() or ".." in parts.parts or not parts.parts:
+        return False
+    return not any((root / folder).is_symlink() for folder in parts.parents)
+
+
+def _is_file(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
+def _manifest(path: Path) -> dict[str, str]:
+    """What an earlier run wrote, as far as can be read: without it, all files count as changed."""
+    if not _is_file(path) or path.stat().st_size > _MAX_MANIFEST:
+        return {}
+    try:
+        files = json.loads(path.read_bytes())["files"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return {}
+    if not isinstance(files, dict):
+        return {}
+    return {key: value for key, value in files.items() if isinstance(value, str) and "\0" not in key}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,168 @@
+"""Makes what templates see from definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from xdlc.errors import ModelError
+from xdlc.ir.dtype import DType
+from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, ParamDef, SupplementTensor, TensorDef
+from xdlc.udo.generator.cores import CPU, Core, core_of
+from xdlc.udo.generator.naming import camel, check_name, identifiers
+from xdlc.udo.generator.shape_rules import shape_rules
+from xdlc.udo.generator.views import CoreView, Enumerator, Library, OpView, PackageView, Place
+
+
+def package_view(collection: Collection) -> PackageView:
+    """Return a package as templates see it.
+
+    Raises:
+        ModelError: If a name cannot be one of generated code, or an op has no data type on a core.
+    """
+    where = f"package {collection.package}"
+    check_name(collection.package, "package name", where)
+    if not collection.opdefs:
+        raise ModelError("has no operations", where=where, fix="define at least one")
+    for opdef in collection.opdefs:
+        check_name(opdef.name, "operation", where)
+    ops = tuple(_op(opdef, collection) for opdef in collection.opdefs)
+    return PackageView(
+        collection.package,
+        f"udo_{collection.package}",
+        collection.domain,
+        collection.version,
+        ops,
+        tuple(_cores(collection, ops)),
+        f"{collection.package}OpDef.xml",
+    )
+
+
+def ignored_backends(collection: Collection) -> tuple[str, ...]:
+    """Return the backends that a configuration names and packages are not made for, sorted."""
+    names = {name for opdef in collection.opdefs for name in _backends(opdef, collection)}
+    return tuple(sorted(name for name in names if core_of(name) is None))
+
+
+def _backends(opdef: OpDef, collection: Collection) -> tuple[str, ...]:
+    listed = (table.backend for table in collection.supplements if opdef.name in table.supported)
+    return (*opdef.backends, *listed)
+
+
+def _cores_of(opdef: OpDef, collection: Collection) -> tuple[Core, ...]:
+    """The cores that execute an op: the CPU if it names none at all."""
+    names = _backends(opdef, collection) or (CPU,)
+    return tuple(sorted({core for core in map(core_of, names) if core is not None}))
+
+
+def _cores(collection: Collection, ops: Sequence[OpView]) -> Iterable[CoreView]:
+    cores = sorted({core for opdef in collection.opdefs for core in _cores_of(opdef, collection)})
+    for core in cores:
+        own = tuple(op for op in ops if core.name in op.cores)
+        yield CoreView(
+            core, f"{collection.package}{core.suffix}", own, _libraries(collection.package, core, own)
+        )
+
+
+def _libraries(package: str, core: Core, ops: Sequence[OpView]) -> tuple[Library, ...]:
+    types = tuple(op.type for op in ops)
+    if core.one_op_a_library:
+        return tuple(Library(f"libUdo{package}{type}Impl{core.suffix}.so", (type,)) for type in types)
+    return (Library(f"libUdo{package}Impl{core.suffix}.so", types),)
+
+
+def _op(opdef: OpDef, collection: Collection) -> OpView:
+    cores = _cores_of(opdef, collection)
+    inputs = _places("input", opdef, opdef.inputs, collection, cores)
+    outputs = _places("output", opdef, opdef.outputs, collection, cores)
+    params = _places("param", opdef, tuple(opdef.params.values()), collection, cores)
+    return OpView(
+        opdef.name,
+        f"op_{opdef.name}",
+        inputs,
+        outputs,
+        params,
+        tuple(core.name for core in cores),
+        _description(opdef.description),
+        shape_rules(inputs, outputs),
+    )
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(line.strip() for line in text.splitlines() if line.strip())
+
+
+def _description(parts: Sequence[DescriptionPart]) -> tuple[str, ...]:
+    return tuple(line for part in parts for line in _lines(part.text))
+
+
+def _places(
+    kind: str, opdef: OpDef, tensors: Sequence[TensorDef], collection: Collection, cores: Sequence[Core]
+) -> tuple[Place, ...]:
+    ids = identifiers([tensor.name for tensor in tensors])
+    enums = identifiers([f"{camel(tensor.name)}Enum" for tensor in tensors], ids)
+    return tuple(
+        _place(kind, index, tensor, ids[index], enums[index], _types(opdef, tensor, kind, collection, cores))
+        for index, tensor in enumerate(tensors)
+    )
+
+
+def _place(
+    kind: str, index: int, tensor: TensorDef, id: str, enum: str, types: Mapping[str, tuple[DType, ...]]
+) -> Place:
+    names = tensor.enumeration if isinstance(tensor, ParamDef) else ()
+    values = tuple(
+        Enumerator(name, known, value)
+        for value, (name, known) in enumerate(zip(names, identifiers(names), strict=True))
+    )
+    layout = tensor.layout if tensor.layout in ("NHWC", "NCHW", "NHCW") else ""
+    rules = tuple(line for rule in tensor.constraints for line in _lines(rule.text))
+    return Place(
+        kind,
+        index,
+        tensor.name,
+        id,
+        enum if names else "",
+        tensor.mandatory,
+        tensor.repeated,
+        tensor.is_static,
+        tensor.rank,
+        tensor.shape,
+        layout,
+        tensor.default,
+        values,
+        types,
+        (*_description(tensor.description), *rules),
+    )
+
+
+def _types(
+    opdef: OpDef, tensor: TensorDef, kind: str, collection: Collection, cores: Sequence[Core]
+) -> dict[str, tuple[DType, ...]]:
+    found = {}
+    for core in cores:
+        added = _supplement(opdef.name, tensor.name, kind, collection, core)
+        found[core.name] = added or tensor.dtypes
+        if not found[core.name]:
+            raise ModelError(
+                f"the {kind} {tensor.name!r} has no data type for {core.name}",
+                where=f"package {collection.package}: operation {opdef.name}",
+                fix=f"give it one in a SupplementalOpDefList of {core.name}",
+            )
+    return found
+
+
+def _supplement(type: str, name: str, kind: str, collection: Collection, core: Core) -> tuple[DType, ...]:
+    """The data types that the tables of a core give a place."""
+    found: dict[DType, None] = {}
+    for table in collection.supplements:
+        if core_of(table.backend) != core:
+            continue
+        for op in table.ops.get(type, ()):
+            places: Mapping[str, SupplementTensor] = {
+                "input": op.inputs,
+                "output": op.outputs,
+                "param": op.params,
+            }[kind]
+            if name in places:
+                found |= dict.fromkeys(places[name].dtypes)
+    return tuple(found)

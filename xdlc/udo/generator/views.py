@@ -1,0 +1,182 @@
+"""What templates see: packages, cores, operations and their inputs, outputs and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xdlc.ir.dtype import DType
+from xdlc.udo.generator.cores import Core
+
+Rule = tuple[str, ...]
+"""Extents of an output as expressions of C."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enumerator:
+    """A value of an enumeration: its name, the identifier for it, and its number."""
+
+    name: str
+    id: str
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An input, output or parameter.
+
+    Attributes:
+        kind: ``input``, ``output`` or ``param``.
+        index: Position among its kind.
+        name: Name in the configuration, any text.
+        id: Identifier for it, unique among its kind in the operation.
+        enum: Name of the C++ enumeration of an enumerated parameter; else empty.
+        mandatory: Whether it must be there.
+        repeated: Whether it stands for any number of tensors.
+        static: Whether it is data of the model.
+        rank: Number of axes; None for any. A parameter of rank 0 is a scalar.
+        extents: Text of its extents, one by one.
+        layout: ``NHWC`` and the like, or empty.
+        default: Text that stands in for it, or None.
+        values: Values of an enumeration.
+        types: Data types by core, as the configuration has them for it.
+        notes: What the configuration says of it, line by line.
+    """
+
+    kind: str
+    index: int
+    name: str
+    id: str
+    enum: str
+    mandatory: bool
+    repeated: bool
+    static: bool
+    rank: int | None
+    extents: tuple[str, ...]
+    layout: str
+    default: str | None
+    values: tuple[Enumerator, ...]
+    types: Mapping[str, tuple[DType, ...]]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether it is a parameter that is one value."""
+        return self.kind == "param" and self.rank == 0
+
+    @property
+    def is_string(self) -> bool:
+        """Whether it is a text."""
+        return any(dtype.kind == "string" for types in self.types.values() for dtype in types)
+
+    def types_on(self, core: CoreView | Core) -> tuple[DType, ...]:
+        """Return the data types on a core."""
+        return self.types[core.name]
+
+
+@dataclass(frozen=True, slots=True)
+class OpView:
+    """An operation.
+
+    Attributes:
+        type: Its name, an identifier that may be a keyword.
+        namespace: C++ namespace for it.
+        inputs: By position.
+        outputs: By position.
+        params: In the order of the configuration.
+        cores: Names of the cores that execute it.
+        notes: What the configuration says of it, line by line.
+        shapes: Extents of each output, where the configuration's texts tell them; else None.
+    """
+
+    type: str
+    namespace: str
+    inputs: tuple[Place, ...]
+    outputs: tuple[Place, ...]
+    params: tuple[Place, ...]
+    cores: tuple[str, ...]
+    notes: tuple[str, ...]
+    shapes: tuple[Rule, ...] | None
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Inputs, outputs and parameters."""
+        return (*self.inputs, *self.outputs, *self.params)
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """An implementation library: name of its file, and types of its operations."""
+
+    file: str
+    ops: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CoreView:
+    """A core of a package.
+
+    Attributes:
+        core: The processor.
+        package: Name of the package on it: with the backend's suffix, as QNN's interfaces have it.
+        ops: The operations that it executes.
+        libraries: Its implementation libraries.
+    """
+
+    core: Core
+    package: str
+    ops: tuple[OpView, ...]
+    libraries: tuple[Library, ...]
+
+    @property
+    def name(self) -> str:
+        return self.core.name
+
+    @property
+    def kind(self) -> str:
+        return self.core.kind
+
+    @property
+    def arch(self) -> str:
+        return self.core.arch
+
+    @property
+    def group(self) -> str:
+        return self.core.group
+
+
+@dataclass(frozen=True, slots=True)
+class PackageView:
+    """A package.
+
+    Attributes:
+        name: Its name, an identifier that may be a keyword.
+        namespace: C++ namespace for it.
+        domain: Domain, any text.
+        version: Version, any text.
+        ops: Operations.
+        cores: Cores that it has libraries for.
+        config: File of the definition as OpDef XML, below ``config``.
+    """
+
+    name: str
+    namespace: str
+    domain: str
+    version: str
+    ops: tuple[OpView, ...]
+    cores: tuple[CoreView, ...]
+    config: str
+
+    @property
+    def registration(self) -> str:
+        """File of the registration library."""
+        return f"libUdo{self.name}Reg.so"
+
+    def core(self, name: str) -> CoreView | None:
+        """Return the core of a name, or None."""
+        return next((core for core in self.cores if core.name == name), None)
+
+    @property
+    def dsps(self) -> tuple[CoreView, ...]:
+        """The DSPs."""
+        return tuple(core for core in self.cores if core.kind == "DSP")
