@@ -1,0 +1,86 @@
+"""From configuration files to the operations of a conversion."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from xdlc.errors import ModelError, ProblemList
+from xdlc.udo.custom_ops import custom_ops
+
+BLUR = (
+    '"inputs": [{"data_type": "FLOAT_32"}],\n "outputs": [{"data_type": "FLOAT_32"}], "core_types": ["CPU"]'
+)
+
+
+def write(path: Path, package: str, *types: str, more: str = "") -> Path:
+    operators = ",\n".join(f'{{"type": "{type}", {BLUR}}}' for type in types)
+    path.write_text(f'{{"P":\n{{"Operators": [\n{operators}], "UDO_PACKAGE_NAME": "{package}"{more}}}}}')
+    return path
+
+
+def test_nothing_named_is_nothing_known() -> None:
+    known = custom_ops()
+    assert (known.ops, dict(known.collections)) == ((), {})
+
+
+def test_ops_know_where_they_come_from(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.json", "A", "Blur", "Sharpen")
+    b = write(tmp_path / "b.json", "B", "Blur")
+    known = custom_ops([a], str(b))
+    assert [(op.definition.package, op.definition.name, op.source) for op in known.ops] == [
+        ("A", "Blur", f"{a}:3"),
+        ("A", "Sharpen", f"{a}:5"),
+        ("B", "Blur", f"{b}:3"),
+    ]
+    assert [op.definition.package for op in known.candidates("onnx", "Blur", "any.domain")] == ["A", "B"]
+    assert list(known.collections) == ["A", "B"]
+
+
+def test_packages_of_one_name_are_merged(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.json", "A", "Blur")
+    b = write(tmp_path / "b.json", "A", "Sharpen", more=', "xdlc_domain": "d", "xdlc_version": "3"')
+    known = custom_ops([a, b])
+    merged = known.collections["A"]
+    assert ([op.name for op in merged.opdefs], merged.domain, merged.version) == (
+        ["Blur", "Sharpen"],
+        "d",
+        "3",
+    )
+
+
+def test_an_operator_stands_once_in_a_package(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.json", "A", "Blur", "Sharpen")
+    b = write(tmp_path / "b.json", "A", "Sharpen", "Blur")
+    with pytest.raises(ProblemList) as caught:
+        custom_ops([a, b])
+    assert [(one.where, one.problem) for one in caught.value.problems] == [
+        (f"{b}:3", f"package A has operator Sharpen twice; first at {a}:5"),
+        (f"{b}:5", f"package A has operator Blur twice; first at {a}:3"),
+    ]
+
+
+def test_a_file_that_is_named_twice_counts_once(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.json", "A", "Blur")
+    os.symlink(a, tmp_path / "b.json")
+    assert len(custom_ops([a, tmp_path / "b.json"], a).ops) == 1
+
+
+def test_domains_of_one_package_agree(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.json", "A", "Blur", more=', "xdlc_domain": "d"')
+    b = write(tmp_path / "b.json", "A", "Sharpen", more=', "xdlc_domain": "e"')
+    with pytest.raises(ModelError, match="Domain 'e', but 'd'"):
+        custom_ops([a, b])
+
+
+def test_notices_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    a = write(tmp_path / "a.json", "A", "Blur", more=', "UDO_PACKAGE_PATH": "here"')
+    told: list[str] = []
+    custom_ops([a], tell=told.append)
+    assert len(told) == 1
+    assert "UDO_PACKAGE_PATH of package 'P' changes nothing" in told[0]
+    assert not caplog.records
+    custom_ops([a])
+    assert [record.message for record in caplog.records] == told

@@ -1,0 +1,5 @@
+"""Configurations of user-defined operations: JSON UDO configurations and OpDef XML."""
+
+from xdlc.udo.config.reading import Config, problems, read, read_config
+
+__all__ = ["Config", "problems", "read", "read_config"]

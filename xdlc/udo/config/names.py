@@ -1,0 +1,73 @@
+"""Names that JSON configurations use for data types, cores, architectures and layouts."""
+
+from __future__ import annotations
+
+from xdlc.ir.dtype import BY_NAME, DType
+
+CORES = ("CPU", "GPU", "DSP")
+ARCHS = ("v60", "v65", "v66", "v68", "v69", "v73", "v75", "v79", "v81")
+LAYOUTS = ("NHWC", "NCHW", "NHCW", "UNDEFINED")
+COMMON_LAYOUTS = ("NHWC", "NCHW")
+"""The layouts that the vendor's description of the form has."""
+
+_WORDS = {"float": "FLOAT", "int": "INT", "uint": "UINT", "ufixed": "FIXED", "sfixed": "SFIXED_POINT"}
+_ODD = {"bfloat16": "BFLOAT_16", "bool8": "BOOL_8", "string": "STRING"}
+
+
+def type_name(dtype: DType) -> str:
+    """Return the name of a data type in a JSON configuration.
+
+    Example:
+        >>> type_name(BY_NAME["float32"]), type_name(BY_NAME["ufixed8"]), type_name(BY_NAME["sfixed16"])
+        ('FLOAT_32', 'FIXED_8', 'SFIXED_POINT_16')
+    """
+    return _ODD.get(dtype.name) or f"{_WORDS[dtype.kind]}_{dtype.bits}"
+
+
+def _types() -> dict[str, DType]:
+    named = {type_name(dtype): dtype for name, dtype in BY_NAME.items() if name != "undefined"}
+    named |= {f"UFIXED_POINT_{dtype.bits}": dtype for dtype in BY_NAME.values() if dtype.kind == "ufixed"}
+    return named | {f"QNN_DATATYPE_{name}": dtype for name, dtype in named.items() if name[:6] != "FIXED_"}
+
+
+TYPES: dict[str, DType] = _types()
+"""Data types by all their names, those of JSON first."""
+
+COMMON_TYPES = (
+    *("FLOAT_16", "FLOAT_32", "FIXED_4", "FIXED_8", "FIXED_16", "UINT_8", "UINT_16", "UINT_32", "STRING"),
+    *("INT_8", "INT_16", "INT_32", "BOOL_8"),
+)
+"""The names that messages offer."""
+
+
+def backends_of(cores: list[str], archs: list[str]) -> tuple[str, ...]:
+    """Return the backends of an op, as OpDef XML names them.
+
+    Example:
+        >>> backends_of(["CPU", "DSP"], ["v66", "v68"]), backends_of(["DSP"], [])
+        (('CPU', 'DSP_V66', 'DSP_V68'), ('DSP',))
+    """
+    of_dsp = tuple(f"DSP_{arch.upper()}" for arch in archs) or ("DSP",)
+    return tuple(name for core in cores for name in (of_dsp if core == "DSP" else (core,)))
+
+
+def cores_of(backends: tuple[str, ...]) -> tuple[list[str], list[str], list[str]]:
+    """Return the cores and DSP architectures that backends stand for, and the backends that have none.
+
+    Example:
+        >>> cores_of(("CPU", "DSP_V66", "HTP"))
+        (['CPU', 'DSP'], ['v66'], ['HTP'])
+    """
+    cores: list[str] = []
+    archs: list[str] = []
+    others: list[str] = []
+    for name in backends:
+        arch = name.removeprefix("DSP_").lower()
+        if name.startswith("DSP_") and arch in ARCHS:
+            archs.append(arch)
+            name = "DSP"
+        if name not in CORES:
+            others.append(name)
+        elif name not in cores:
+            cores.append(name)
+    return cores, archs, others

@@ -1,0 +1,95 @@
+"""Reads a configuration of either form, with the places of its operations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdlc import opdefs
+from xdlc.errors import ModelError, XdlcError, each_problem
+from xdlc.opdefs.model import Collection
+from xdlc.udo.config.packages import read_packages
+from xdlc.udo.config.text import is_xml, read_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What a configuration file says.
+
+    Attributes:
+        collections: Its packages; those of one name stand as they stand in the file.
+        places: File and line of each operation, by position of its package, and its own there.
+        notices: What the user should know.
+    """
+
+    collections: tuple[Collection, ...]
+    places: Mapping[tuple[int, int], str]
+    notices: tuple[str, ...] = ()
+
+
+def read(path: str | os.PathLike[str]) -> list[Collection]:
+    """Return the packages of a JSON UDO configuration or an OpDef XML file; the content tells which it is.
+
+    Raises:
+        StorageError: If the file cannot be read.
+        ModelError: If it breaks a rule; a ProblemList of all problems if there are several.
+    """
+    return list(read_config(path).collections)
+
+
+def read_config(path: str | os.PathLike[str]) -> Config:
+    """Return the packages of a configuration, with places and notices.
+
+    Raises:
+        StorageError: If the file cannot be read.
+        ModelError: If it breaks a rule; a ProblemList of all problems if there are several.
+    """
+    where = os.fspath(path)
+    content = read_bytes(path)
+    if is_xml(content):
+        collection = opdefs.parse_collection(content, where)
+        return Config((collection,), _xml_places(content, where))
+    packages, notices = read_packages(content, where)
+    places = {
+        (p, i): f"{where}:{operator.line}"
+        for p, package in enumerate(packages)
+        for i, operator in enumerate(package.operators)
+    }
+    return Config(tuple(package.collection for package in packages), places, tuple(notices))
+
+
+def problems(paths: Sequence[str | os.PathLike[str]]) -> tuple[list[XdlcError], list[str]]:
+    """Return all problems of configurations that belong together, and what the user should know."""
+    found: list[XdlcError] = []
+    configs: list[Config] = []
+    for path in paths:
+        try:
+            configs.append(read_config(path))
+        except XdlcError as error:
+            found += each_problem(error)
+    found += clashes(configs)
+    return found, [notice for config in configs for notice in config.notices]
+
+
+def clashes(configs: Sequence[Config]) -> list[ModelError]:
+    """Return the operations that packages of one name have twice."""
+    first: dict[tuple[str, str], str] = {}
+    found = []
+    for config in configs:
+        for (p, i), place in config.places.items():
+            collection = config.collections[p]
+            name = collection.opdefs[i].name
+            other = first.setdefault((collection.package, name), place)
+            if other != place:
+                problem = f"package {collection.package} has operator {name} twice; first at {other}"
+                found.append(ModelError(problem, where=place, fix="remove one, or rename its package"))
+    return found
+
+
+def _xml_places(content: bytes, where: str) -> dict[tuple[int, int], str]:
+    from lxml import etree
+
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    root = etree.fromstring(content, parser)
+    return {(0, i): f"{where}:{op.sourceline}" for i, op in enumerate(root.iterfind("OpDefList/OpDef"))}

@@ -1,0 +1,84 @@
+"""From configuration files to the operations that a conversion knows."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from xdlc import opdefs
+from xdlc.errors import raise_all
+from xdlc.opdefs.custom import CustomOp, CustomOps
+from xdlc.opdefs.model import Collection
+from xdlc.udo.config.packages import UNTOLD
+from xdlc.udo.config.reading import Config, clashes, read_config
+
+_log = logging.getLogger(__name__)
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
+
+
+def custom_ops(
+    udo_config_paths: Paths = None,
+    op_package_config: Paths = None,
+    tell: Callable[[str], None] | None = None,
+) -> CustomOps:
+    """Return the operations that configurations define.
+
+    Packages of one name are merged; a file that is named twice counts once.  An operation stands for the
+    operator of its name, in any domain of the source model.
+
+    Args:
+        udo_config_paths: JSON UDO configurations or OpDef XML; a path or several.
+        op_package_config: The same, under the name that QNN's converters use.
+        tell: Is given what the user should know; default: the log.
+
+    Raises:
+        StorageError: If a file cannot be read.
+        ModelError: If one breaks a rule; a ProblemList of all problems if there are several.
+    """
+    configs = [
+        read_config(path) for path in _distinct((*_listed(udo_config_paths), *_listed(op_package_config)))
+    ]
+    raise_all(clashes(configs))
+    for config in configs:
+        for notice in config.notices:
+            (tell or _log.warning)(notice)
+    collections = opdefs.merge(_settled([held for config in configs for held in config.collections]))
+    return CustomOps(tuple(op for config in configs for op in _ops(config)), collections)
+
+
+def _ops(config: Config) -> Iterable[CustomOp]:
+    for p, collection in enumerate(config.collections):
+        for i, definition in enumerate(collection.opdefs):
+            yield CustomOp(definition, source=config.places[p, i])
+
+
+def _settled(collections: Sequence[Collection]) -> list[Collection]:
+    """Give packages of JSON, which tells no domain and version, those that the same package has elsewhere."""
+    told = {held.package: held for held in reversed(collections) if (held.domain, held.version) != UNTOLD}
+    found = []
+    for held in collections:
+        other = told.get(held.package)
+        if other is not None and (held.domain, held.version) == UNTOLD:
+            held = replace(held, domain=other.domain, version=other.version)
+        found.append(held)
+    return found
+
+
+def _listed(paths: Paths) -> tuple[str | os.PathLike[str], ...]:
+    if paths is None:
+        return ()
+    return (paths,) if isinstance(paths, str | os.PathLike) else tuple(paths)
+
+
+def _distinct(paths: Sequence[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:
+    seen: set[Path] = set()
+    found = []
+    for path in paths:
+        real = Path(os.path.realpath(path))
+        if real not in seen:
+            found.append(path)
+        seen.add(real)
+    return found
