@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from xdlc import ir, opdefs, passes
+from xdlc.converter.custom.storing import store_definitions
 from xdlc.converter.onnx import open_extents
 from xdlc.converter.onnx.control_flow.unread import drop_unread
 from xdlc.converter.onnx.findings import Findings
@@ -14,9 +15,11 @@ from xdlc.converter.onnx.shapes import input_shapes
 from xdlc.converter.onnx.source import OnnxFile
 from xdlc.errors import UsageError, raise_all
 from xdlc.opdefs.control_flow import remove_uncalled, verify_control_flow
+from xdlc.opdefs.custom import CustomOps
 from xdlc.version import VERSION
 
 UNROLL_LOOPS = 16
+_NO_CUSTOM_OPS = CustomOps()
 _KEEPS_SIGNATURE = {"fold_quantize_dequantize": passes.FoldQuantizeDequantize(ports=False)}
 
 
@@ -29,6 +32,7 @@ def convert(
     out_name: Sequence[str] | None = None,
     disable_batchnorm_folding: bool = False,
     unroll_loops: int = UNROLL_LOOPS,
+    custom: CustomOps = _NO_CUSTOM_OPS,
     findings: Findings | None = None,
 ) -> ir.Model:
     """Return the model of an ONNX file; weights stay in the file until they are written or used.
@@ -42,6 +46,7 @@ def convert(
         disable_batchnorm_folding: Keep Batchnorm ops apart from the convolutions before them.
         unroll_loops: Most iterations of a loop of known length that are put one after the other instead
             of kept as a loop, which no accelerator runs; 0 keeps all loops.
+        custom: Operations that the user defines.
         findings: Takes the problems of nodes and ops, which are then not raised: the result holds what
             could be converted, and is no whole model if there are any.
 
@@ -59,7 +64,7 @@ def convert(
         batch=batch,
     )
     found = Findings() if findings is None else findings
-    model = import_model(file, shapes, out_name, found, unroll_loops)
+    model = import_model(file, shapes, out_name, found, unroll_loops, custom)
     if found is not findings:
         raise_all(found.problems, where=str(path))
     elif found.problems:
@@ -81,6 +86,7 @@ def convert(
     found.problems += verify_control_flow(model.graphs)
     if found is not findings:
         raise_all(found.problems, where=str(path))
+    store_definitions(model, custom)
     found.settle(list(model.graphs.values()), removed)
     model.metadata["nodes"] = [[node.name, node.type, node.reason] for node in found.nodes]
     if found.layouts:

@@ -55,6 +55,7 @@ class Findings:
         layouts: Layout of inputs and outputs, where known.
         makers: Name of the node that makes it, by the name of each output of the model.
         values: Tensors of reals that hold what names of the main graph stand for, the best first.
+        notices: What is good to know and no problem.
     """
 
     problems: list[XdlcError] = field(default_factory=list)
@@ -62,6 +63,7 @@ class Findings:
     layouts: dict[str, str] = field(default_factory=dict)
     makers: dict[str, str] = field(default_factory=dict)
     values: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
 
     def note_values(self, values: Mapping[str, object]) -> None:
         """Keep what the names of the main graph stand for, before the passes; reals only."""

@@ -16,6 +16,7 @@ from xdlc.converter.onnx.outputs import add_outputs, check_outputs
 from xdlc.converter.onnx.settling import NodeImport
 from xdlc.converter.onnx.source import OnnxFile
 from xdlc.converter.onnx.state import State
+from xdlc.opdefs.custom import CustomOps
 
 
 def import_model(
@@ -24,6 +25,7 @@ def import_model(
     out_names: Sequence[str] | None,
     findings: Findings,
     unroll_loops: int,
+    custom: CustomOps,
 ) -> ir.Model:
     """Return the IR of a model, or what could be imported of it: the main graph, then those that it runs.
 
@@ -33,6 +35,7 @@ def import_model(
         out_names: Values to end at; default: the model's outputs.
         findings: Takes the problems, all of them, and the nodes.
         unroll_loops: Most iterations of a loop that are put one after the other.
+        custom: Operations that the user defines.
 
     Raises:
         ModelError: If the model is no graph: two nodes produce a value, or one needs its own result.
@@ -46,7 +49,7 @@ def import_model(
     state.wanted = wants_channel_last(nodes, file.opsets)
     add_inputs(state, input_shapes)
     read = {*ends, *(name for node in nodes for name in read_names(node))}
-    importer = NodeImport(state, expansion, input_shapes, read, unroll_loops)
+    importer = NodeImport(state, expansion, input_shapes, custom, read, unroll_loops)
     for node in nodes:
         importer.import_node(node)
     check_outputs(state, ends, nodes)

@@ -9,6 +9,8 @@ from xdlc import ir
 from xdlc.converter.builder import Noted
 from xdlc.converter.onnx import control_flow, functions, host_only, sequences, upgrades
 from xdlc.converter.onnx.control_flow.interface import Importer
+from xdlc.converter.onnx.custom_nodes import CustomNodes
+from xdlc.converter.onnx.declared import DeclaredTypes
 from xdlc.converter.onnx.expansion import Expansion
 from xdlc.converter.onnx.folding import Folding, foldable
 from xdlc.converter.onnx.hints import hint_of
@@ -19,7 +21,8 @@ from xdlc.converter.onnx.registry import Entry, Node, find, load_all
 from xdlc.converter.onnx.scope import Unsettled
 from xdlc.converter.onnx.state import State
 from xdlc.converter.values import AnyValue, Value
-from xdlc.errors import ModelError, UnsupportedOp, XdlcError
+from xdlc.errors import ModelError, UnsupportedOp, XdlcError, each_problem
+from xdlc.opdefs.custom import CustomOps
 
 _BIND = "bind the open dimensions with --input_dim, --define_symbol or --batch"
 
@@ -31,6 +34,7 @@ class NodeImport:
         state: The import.
         expansion: Knows what graphs come to.
         input_shapes: Shape of every graph input, None for open extents.
+        custom: Operations that the user defines.
         read: Names of the values that something reads.
         unroll_loops: Most iterations of a loop that are put one after the other.
     """
@@ -40,6 +44,7 @@ class NodeImport:
         state: State,
         expansion: Expansion,
         input_shapes: Mapping[str, Sequence[int | None]],
+        custom: CustomOps,
         read: Collection[str],
         unroll_loops: int,
     ) -> None:
@@ -48,6 +53,7 @@ class NodeImport:
         self._read = read
         self._graphs = InnerGraphs(state, self.import_node, expansion, unroll_loops)
         self._inference = Inference(file, input_shapes)
+        self._custom = CustomNodes(state, custom, DeclaredTypes(file.proto.graph, input_shapes))
         self._folding = Folding(file.nbytes)
         self._functions = {
             (plain_domain(function.domain), function.name, function.overload): function
@@ -63,16 +69,17 @@ class NodeImport:
         if not self._inputs_known(proto, domain, opset, where):
             return
         static = all(state.values[name].is_static for name in proto.input if name)
-        if static and foldable(proto) and self._fold(proto, where):
+        if static and foldable(proto) and not self._custom.candidates(proto) and self._fold(proto, where):
             return
         try:
             self._settle(proto, self._node(proto, domain, opset), where)
         except Unsettled:
             state.poisoned.update(proto.output)
-        except XdlcError as problem:
-            if problem.where is None or problem.where.startswith("node "):
-                problem.where = where
-            state.poison(proto, problem)
+        except XdlcError as found:
+            for problem in each_problem(found):
+                if problem.where is None or problem.where.startswith("node "):
+                    problem.where = where
+                state.poison(proto, problem)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
             misfit = ModelError(
                 f"its inputs do not fit the operator: {error}",
@@ -98,6 +105,7 @@ class NodeImport:
         """Return whether there is a way to import an operator, as far as its name tells."""
         return (
             key_of(proto) in self._functions
+            or bool(self._custom.candidates(proto))
             or find(domain, proto.op_type, opset) is not None
             or control_flow.find(proto.op_type, domain, opset) is not None
             or sequences.find(proto.op_type, domain) is not None
@@ -143,6 +151,8 @@ class NodeImport:
         Raises:
             XdlcError: If there is none.
         """
+        if self._custom.import_node(proto, node, where):
+            return
         own = self._functions.get(key_of(proto))
         if own is not None:
             self._expand(own, proto, node)
@@ -293,5 +303,6 @@ def _unsupported(domain: str, type: str, opset: int, where: str) -> UnsupportedO
     return UnsupportedOp(
         f"operator {full} has no mapping onto QNN operations",
         where=where,
-        fix="rewrite this part of the model, or cut the graph before it with --out_name",
+        fix="describe it in a UDO configuration (xdlc-udo-config from-model drafts one), rewrite this part "
+        "of the model, or cut the graph before it with --out_name",
     )

@@ -1,0 +1,136 @@
+"""What a DLC tells of users' operations: definitions and kernels, also in files of strangers."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.custom_ops import custom, param, place
+from xdlc import ir
+from xdlc.container import load, udo
+from xdlc.errors import ContainerError
+from xdlc.ir import Graph, Model, Tensor, make_op, raw_data
+from xdlc.ir.dtype import FLOAT32
+from xdlc.opdefs import Collection
+from xdlc.opdefs.custom import Kernel
+
+SCALE = custom("Scale", [place("x")], [place("y")], param("factor", FLOAT32)).definition
+UNUSED = custom("Unused", [place("x")], [place("y")]).definition
+KERNEL = Kernel("scale", "scale_run", "ifso", (1, 0.5, "a", [1, 2]), "linux-x86_64", "gcc 12", b"\x7fELF...")
+
+
+def model() -> Model:
+    graph = Graph("main")
+    x = graph.add_input(Tensor("x", (2,), FLOAT32))
+    y = Tensor("y", (2,), FLOAT32)
+    graph.append(make_op(graph, "Scale", [x], [y], {"factor": ir.f32(2)}, name="s", package="Pkg"))
+    graph.add_output(y)
+    made = Model()
+    made.add_graph(graph)
+    return made
+
+
+def test_definitions_of_used_ops_are_stored_and_read_again(tmp_path: Path) -> None:
+    made = model()
+    other = Collection("Other", "d", "1.0", (UNUSED,), ())
+    udo.add_definitions(made, {"Pkg": Collection("Pkg", "d", "1.0", (SCALE, UNUSED), ()), "Other": other})
+    assert list(made.records) == ["xdlc.udo.Pkg"]
+    made.save(tmp_path / "m.dlc")
+    held = load(tmp_path / "m.dlc")
+    assert udo.definitions(held) == {"Pkg": Collection("Pkg", "d", "1.0", (SCALE,), ())}
+    assert udo.definition(held, next(held.main.ops)) == SCALE
+
+
+def test_ops_without_a_record_have_no_definition() -> None:
+    made = model()
+    assert udo.definition(made, next(made.main.ops)) is None
+    assert udo.definitions(made) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"", "holds no valid definitions"),
+        (b"<!DOCTYPE a [<!ENTITY b 'c'>]><OpDefCollection/>", "document type"),
+        (b"<OpDefCollection Domain='d' Version='1'/>", "holds no valid definitions"),
+    ],
+)
+def test_damaged_definitions_are_refused(content: bytes, text: str) -> None:
+    made = model()
+    made.records["xdlc.udo.Pkg"] = raw_data(content)
+    with pytest.raises(ContainerError, match=text):
+        udo.definitions(made)
+
+
+def test_definitions_of_another_package_are_refused() -> None:
+    made = model()
+    udo.add_definitions(made, {"Pkg": Collection("Pkg", "d", "1.0", (SCALE,), ())})
+    made.records["xdlc.udo.Pkh"] = made.records.pop("xdlc.udo.Pkg")
+    with pytest.raises(ContainerError, match="tells of package 'Pkg'"):
+        udo.definitions(made)
+
+
+def test_kernels_are_stored_and_read_again(tmp_path: Path) -> None:
+    made = model()
+    assert udo.add_kernel(made, "Pkg", "Scale", ["s"], KERNEL) == "xdlc.kernel.Pkg.Scale.0"
+    assert udo.add_kernel(made, "Pkg", "Scale", ["t", "u"], KERNEL) == "xdlc.kernel.Pkg.Scale.1"
+    made.save(tmp_path / "m.dlc")
+    first, second = udo.kernels(load(tmp_path / "m.dlc"))
+    assert (first.package, first.type, first.ops, first.kernel) == ("Pkg", "Scale", ("s",), KERNEL)
+    assert second.ops == ("t", "u")
+
+
+def test_a_kernel_whose_values_have_no_form_is_refused() -> None:
+    wrong = Kernel("k", "e", "o", (object(),), "m", "t", b"x")
+    with pytest.raises(ContainerError, match="no form as JSON"):
+        udo.add_kernel(model(), "Pkg", "Scale", ["s"], wrong)
+
+
+def _content(**changes: Any) -> bytes:
+    head = {
+        "format": 1,
+        "package": "Pkg",
+        "type": "Scale",
+        "ops": ["s"],
+        "name": "k",
+        "entry": "run",
+        "arguments": "i",
+        "values": [1],
+        "machine": "m",
+        "tool": "t",
+    }
+    text = json.dumps(head | changes).encode()
+    return b"XUDK" + struct.pack("<I", len(text)) + text + b"binary"
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"XU", "has 2 bytes"),
+        (b"ELF!" + bytes(8), "should start with"),
+        (b"XUDK" + struct.pack("<I", 1 << 31) + b"{}", "should take 2147483648 bytes"),
+        (b"XUDK" + struct.pack("<I", 4) + b"\xff\xff{}", "is no JSON"),
+        (b"XUDK" + struct.pack("<I", 60000) + b"[" * 60000 + b"x", "is no JSON"),
+        (b"XUDK" + struct.pack("<I", 2) + b"[]x", "no JSON object"),
+        (_content(format=2), "is of format 2"),
+        (_content(entry=3), "'entry' is no text"),
+        (_content(package="Other"), "tells of Other::Scale"),
+        (_content(ops="s"), "'ops' are no list of names"),
+        (_content(ops=[1]), "'ops' are no list of names"),
+        (_content(values=[{}]), "'values' are no list of values"),
+        (_content(values=[[0] * 2000]), "'values' are no list of values"),
+        (_content(values=[1, 2]), "1 arguments, but 2 values"),
+        (_content(arguments="z"), "not all of i, s, f and o"),
+        (_content()[:-6], "holds no binary"),
+    ],
+)
+def test_damaged_kernels_are_refused(content: bytes, text: str) -> None:
+    made = model()
+    made.records["xdlc.kernel.Pkg.Scale.0"] = raw_data(content)
+    with pytest.raises(ContainerError, match=text) as caught:
+        udo.kernels(made)
+    assert "xdlc.kernel.Pkg.Scale.0" in str(caught.value.where)

@@ -1,0 +1,238 @@
+"""Nodes whose operators users define, from ONNX."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from tests.custom_ops import converted, custom, custom_op, like_first, my_node, onnx_model, param, place
+from xdlc.container import udo
+from xdlc.errors import ProblemList, UnsupportedOp, XdlcError
+from xdlc.ir import Role
+from xdlc.ir.dtype import FLOAT32, INT32, UINT32
+
+F32 = np.float32
+SCALE = custom("Scale", [place("x")], [place("y")], param("factor", FLOAT32))
+
+
+def scale_model(**attributes: Any) -> Any:
+    return onnx_model(
+        [my_node("Scale", ["x"], ["y"], **attributes)], {"x": (F32, [2, 3])}, {"y": (F32, [2, 3])}
+    )
+
+
+def test_a_node_becomes_an_op_of_the_package(tmp_path: Path) -> None:
+    model = converted(tmp_path, scale_model(factor=2), SCALE)
+    op = custom_op(model)
+    assert (op.package, op.type, op.name, op.origin.nodes) == ("Pkg", "Scale", "n_Scale", ("n_Scale",))
+    assert op.param("factor") == 2.0
+    assert [tensor.name for tensor in (*op.inputs, *op.outputs) if tensor] == ["x", "y"]
+    assert model.metadata["nodes"] == [["n_Scale", "my.domain::Scale", None]]
+    assert udo.definition(model, op) == SCALE.definition
+
+
+def test_without_a_definition_the_fix_names_the_tool_that_drafts_one(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedOp, match=r"my\.domain::Scale") as caught:
+        converted(tmp_path, scale_model(factor=2))
+    assert "xdlc-udo-config from-model" in str(caught.value.fix)
+
+
+def test_all_misfits_of_a_node_are_listed_each_with_its_place(tmp_path: Path) -> None:
+    with pytest.raises(ProblemList) as caught:
+        converted(tmp_path, scale_model(facto=2.0, other=1), SCALE)
+    problems = caught.value.problems
+    assert [problem.problem for problem in problems] == [
+        "Pkg::Scale: attribute 'facto' is none of the parameters: factor; nearest: factor",
+        "Pkg::Scale: attribute 'other' is none of the parameters: factor",
+        "Pkg::Scale: the node has no attribute 'factor', a mandatory parameter",
+    ]
+    assert all(problem.node == "n_Scale" and "n_Scale" in str(problem.where) for problem in problems)
+
+
+def test_a_definition_goes_before_the_native_mapping_and_is_not_folded(tmp_path: Path) -> None:
+    relu = custom("Relu", [place("x")], [place("y")])
+    node = helper.make_node("Relu", ["w"], ["y"], name="n")
+    given = {"w": np.array([-1, 2], F32)}
+    model = converted(tmp_path, onnx_model([node], {}, {"y": (F32, [2])}, given), relu)
+    op = custom_op(model)
+    assert (op.package, op.type) == ("Pkg", "Relu")
+    assert op.inputs[0] is not None
+    assert op.inputs[0].role is Role.STATIC
+
+
+def test_a_type_of_another_domain_is_not_taken_for_onnx_own(tmp_path: Path) -> None:
+    nodes = [
+        my_node("Neg", ["x"], ["m"]),
+        helper.make_node("Neg", ["m"], ["y"], name="native"),
+    ]
+    given = onnx_model(nodes, {"x": (F32, [2])}, {"y": (F32, [2])}, infos={"m": (F32, [2])})
+    model = converted(tmp_path, given, custom("Neg", [place("x")], [place("y")]))
+    assert [(op.package, op.type) for op in model.main.ops] == [
+        ("Pkg", "Neg"),
+        ("qti.aisw", "ElementWiseUnary"),
+    ]
+
+
+@pytest.mark.parametrize("bound", [{}, {"define_symbol": {"d": 4}}, {"input_dims": {"x": (4,)}}])
+def test_open_extents_stay_open_or_follow_the_symbols_of_the_inputs(tmp_path: Path, bound: Any) -> None:
+    given = onnx_model([my_node("Scale", ["x"], ["y"], factor=1.0)], {"x": (F32, ["d"])}, {"y": (F32, ["d"])})
+    op = custom_op(converted(tmp_path, given, SCALE, **bound))
+    output = op.outputs[0]
+    assert (output.shape, output.dynamic_axes) == (((4,), ()) if bound else ((1,), (0,)))
+
+
+def test_an_output_of_no_known_shape_is_told_with_the_ways_to_give_it(tmp_path: Path) -> None:
+    nodes = [my_node("Scale", ["x"], ["m"], factor=1.0), helper.make_node("Relu", ["m"], ["y"])]
+    given = onnx_model(nodes, {"x": (F32, [2])}, {"y": (F32, [2])})
+    with pytest.raises(UnsupportedOp, match=r"the shape of output 0 \('y'\) is not known") as caught:
+        converted(tmp_path, given, SCALE)
+    assert "--converter_op_package_lib" in str(caught.value.fix)
+    op = custom_op(converted(tmp_path, given, SCALE, shapes={("Pkg", "Scale"): like_first}))
+    assert op.outputs[0].shape == (2,)
+
+
+def test_a_shape_function_that_contradicts_the_model_is_an_error_that_names_both(tmp_path: Path) -> None:
+    given = onnx_model([my_node("Scale", ["x"], ["y"], factor=1.0)], {"x": (F32, [2])}, {"y": (F32, [3])})
+    with pytest.raises(UnsupportedOp, match=r"is \[2\] for the shape function, but \[3\] for the model"):
+        converted(tmp_path, given, SCALE, shapes={("Pkg", "Scale"): like_first})
+
+
+def test_optional_inputs_repeated_inputs_and_outputs(tmp_path: Path) -> None:
+    op = custom(
+        "Join",
+        [place("a"), place("b", mandatory=False), place("rest", repeated=True)],
+        [place("y"), place("parts", mandatory=False, repeated=True)],
+    )
+    given = onnx_model(
+        [my_node("Join", ["x", "", "x", "z"], ["y", "p", "q"])],
+        {"x": (F32, [2]), "z": (F32, [3])},
+        {"y": (F32, [5]), "p": (F32, [2]), "q": (F32, [3])},
+    )
+    made = custom_op(converted(tmp_path, given, op))
+    assert [tensor and tensor.name for tensor in made.inputs] == ["x", None, "x", "z"]
+    assert [tensor.name for tensor in made.outputs] == ["y", "p", "q"]
+
+
+def test_inputs_beyond_the_definition_tell_a_constant_from_a_missing_parameter(tmp_path: Path) -> None:
+    given = onnx_model(
+        [my_node("Scale", ["x", "f"], ["y"])],
+        {"x": (F32, [2])},
+        {"y": (F32, [2])},
+        {"f": np.ones(1, F32)},
+    )
+    with pytest.raises(ProblemList) as caught:
+        converted(tmp_path, given, SCALE)
+    assert any("make it one with IsStaticTensor" in str(problem.fix) for problem in caught.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "attributes", "text"),
+    [
+        (["x"], {"w": 1.0}, "'w' is an input in the definition"),
+        (["x", ""], {}, "is left out, but it is mandatory"),
+        (["x", "x"], {}, "is computed by the graph or given by the caller"),
+    ],
+)
+def test_misfits_of_static_inputs(tmp_path: Path, inputs: list[str], attributes: Any, text: str) -> None:
+    op = custom("Scale", [place("x"), place("w", is_static=True)], [place("y")])
+    given = onnx_model([my_node("Scale", inputs, ["y"], **attributes)], {"x": (F32, [2])}, {"y": (F32, [2])})
+    with pytest.raises(XdlcError) as caught:
+        converted(tmp_path, given, op)
+    assert text in str(caught.value)
+
+
+def test_layouts_are_permuted_with_a_reason(tmp_path: Path) -> None:
+    op = custom(
+        "Paint", [place("image", layout="NHWC"), place("plain", layout="NCHW")], [place("y", layout="NHWC")]
+    )
+    given = onnx_model(
+        [my_node("Paint", ["x", "x"], ["y"])],
+        {"x": (F32, [1, 3, 4, 5])},
+        {"y": (F32, [1, 7, 4, 5])},
+    )
+    model = converted(tmp_path, given, op)
+    made = custom_op(model)
+    assert [tensor.shape for tensor in made.inputs if tensor] == [(1, 4, 5, 3), (1, 3, 4, 5)]
+    assert made.outputs[0].shape == (1, 4, 5, 7)
+    reasons = [each.origin.reason for each in model.main.ops if each.type == "Transpose"]
+    assert reasons == [
+        "Pkg::Paint wants input `image` in NHWC",
+        "output 'y' keeps the source's axis order",
+    ]
+
+
+def test_integers_are_cast_to_what_the_definition_takes(tmp_path: Path) -> None:
+    op = custom("Pick", [place("x"), place("at", [INT32]), place("of", [UINT32])], [place("y", [INT32])])
+    given = onnx_model(
+        [my_node("Pick", ["x", "i", "n"], ["y"])],
+        {"x": (F32, [2]), "i": (np.int64, [2])},
+        {"y": (np.int64, [2])},
+        {"n": np.array([4], np.int64)},
+    )
+    model = converted(tmp_path, given, op)
+    made = custom_op(model)
+    assert [tensor.dtype for tensor in (*made.inputs, *made.outputs) if tensor] == [
+        FLOAT32,
+        INT32,
+        UINT32,
+        INT32,
+    ]
+    reasons = [each.origin.reason for each in model.main.ops if each.type == "Cast"]
+    assert reasons == [
+        "Pkg::Pick wants input `at` as int32",
+        "Pkg::Pick gives int32, the model has int64",
+    ]
+
+
+def test_two_packages_with_one_type_need_a_choice(tmp_path: Path) -> None:
+    other = custom("Scale", [place("x")], [place("y")], param("factor", FLOAT32), package="Other")
+    with pytest.raises(UnsupportedOp, match="Pkg::Scale and Other::Scale both stand for it"):
+        converted(tmp_path, scale_model(factor=1.0), SCALE, other)
+    narrow = custom("Scale", [place("x")], [place("y")], package="Other")
+    assert custom_op(converted(tmp_path, scale_model(factor=1.0), narrow, SCALE)).package == "Pkg"
+
+
+def test_nodes_inside_of_branches_become_ops_too(tmp_path: Path) -> None:
+    branches = {
+        f"{word}_branch": helper.make_graph(
+            [my_node("Scale", ["x"], [word], factor=number)],
+            word,
+            [],
+            [helper.make_tensor_value_info(word, 1, [2])],
+        )
+        for word, number in (("then", 1.0), ("else", 2.0))
+    }
+    node = helper.make_node("If", ["c"], ["y"], name="n_if", **branches)
+    given = onnx_model([node], {"c": (np.bool_, []), "x": (F32, [2])}, {"y": (F32, [2])})
+    model = converted(tmp_path, given, SCALE)
+    made = [op for graph in model.graphs.values() for op in graph.ops if op.package == "Pkg"]
+    assert sorted(op.param("factor") for op in made) == [1.0, 2.0]
+
+
+def test_nodes_inside_of_functions_become_ops_too(tmp_path: Path) -> None:
+    function = helper.make_function(
+        "fn",
+        "Twice",
+        ["a"],
+        ["b"],
+        [my_node("Scale", ["a"], ["b"], factor=2.0)],
+        [helper.make_opsetid("", 17)],
+    )
+    given = onnx_model(
+        [helper.make_node("Twice", ["x"], ["y"], domain="fn")],
+        {"x": (F32, [2])},
+        {"y": (F32, [2])},
+        functions=[function],
+        imports=(("", 17), ("fn", 1)),
+    )
+    assert custom_op(converted(tmp_path, given, SCALE)).param("factor") == 2.0
+
+
+def test_values_that_no_dlc_holds_are_refused(tmp_path: Path) -> None:
+    given = onnx_model([my_node("Scale", ["x"], ["y"], factor=1.0)], {"x": (F32, [2])}, {"y": (str, [2])})
+    with pytest.raises(UnsupportedOp, match="'y' is strings"):
+        converted(tmp_path, given, SCALE)

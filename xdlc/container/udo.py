@@ -1,0 +1,239 @@
+"""Records of a DLC about operations that users define: their definitions, and kernels for them.
+
+``xdlc.udo.<package>`` is OpDef XML of the ops of a package that the model has.
+``xdlc.kernel.<package>.<type>.<n>`` is a compiled kernel: ``XUDK``, the length of a JSON text in 4 bytes
+(little endian), the text, and the binary up to the end of the record.  The text tells package and type,
+the ops by name that the kernel is for, and the fields of :class:`xdlc.opdefs.custom.Kernel`.
+
+A file may come from anyone: everything is checked when it is read, and nothing of it is executed here.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from xdlc.errors import ContainerError, XdlcError
+from xdlc.ir import Model, Op, raw_data
+from xdlc.ir.graph import is_custom
+from xdlc.opdefs import parse_collection, write_collection
+from xdlc.opdefs.custom import Kernel
+from xdlc.opdefs.model import Collection, OpDef
+
+DEFINITIONS = "xdlc.udo."
+KERNELS = "xdlc.kernel."
+_MAGIC = b"XUDK"
+_HEAD = struct.Struct("<4sI")
+_FORMAT = 1
+_LARGEST_TEXT = 1 << 20
+_LARGEST_VALUES = 1 << 10
+_LETTERS = frozenset("isfo")
+_TEXTS = ("package", "type", "name", "entry", "arguments", "machine", "tool")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKernel:
+    """A kernel that a model carries.
+
+    Attributes:
+        package: Package of the ops that it is for.
+        type: Their type.
+        ops: Their names.
+        kernel: The kernel.
+        record: Name of its record.
+    """
+
+    package: str
+    type: str
+    ops: tuple[str, ...]
+    kernel: Kernel
+    record: str
+
+
+def is_about_udo(name: str) -> bool:
+    """Return whether a record is one of those that this module reads and writes."""
+    return name.startswith((DEFINITIONS, KERNELS))
+
+
+# ---------------------------------------------------------------------- definitions
+
+
+def definitions(model: Model) -> dict[str, Collection]:
+    """Return the packages that a model tells of, by name.
+
+    Raises:
+        ContainerError: If a record is damaged, or tells of another package than its name says.
+    """
+    found: dict[str, Collection] = {}
+    for record, data in model.records.items():
+        if record.startswith(DEFINITIONS):
+            package = record.removeprefix(DEFINITIONS)
+            found[package] = _definitions(data.numpy().tobytes(), record, package)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _definitions(content: bytes, record: str, package: str) -> Collection:
+    where = f"record {record!r}"
+    try:
+        collection = parse_collection(content, where)
+    except XdlcError as error:
+        raise ContainerError(
+            f"holds no valid definitions: {error.problem if error.where == where else error}",
+            where=where,
+            fix="convert the source model again",
+        ) from error
+    if collection.package != package:
+        raise ContainerError(f"tells of package {collection.package!r}", where=where)
+    return collection
+
+
+def definition(model: Model, op: Op) -> OpDef | None:
+    """Return the definition of a user's op that a model carries, or None.
+
+    Raises:
+        ContainerError: If the record of its package is damaged.
+    """
+    record = f"{DEFINITIONS}{op.package}"
+    data = model.records.get(record)
+    if data is None or not is_custom(op):
+        return None
+    collection = _definitions(data.numpy().tobytes(), record, op.package)
+    return next((entry for entry in collection.opdefs if entry.name == op.type), None)
+
+
+def add_definitions(model: Model, collections: Mapping[str, Collection]) -> None:
+    """Store the definitions of the ops of users that a model has, and no others.
+
+    Packages and ops that the model does not use are left out; a package that is stored already is replaced.
+    """
+    used: dict[str, set[str]] = {}
+    for graph in model.graphs.values():
+        for op in graph.ops:
+            if is_custom(op):
+                used.setdefault(op.package, set()).add(op.type)
+    for package, types in sorted(used.items()):
+        collection = collections.get(package)
+        if collection is not None:
+            text = write_collection(_reduced(collection, types))
+            model.records[f"{DEFINITIONS}{package}"] = raw_data(text.encode("utf-8"))
+
+
+def _reduced(collection: Collection, types: set[str]) -> Collection:
+    """Return a collection with some of its ops only."""
+    tables = [
+        replace(
+            table,
+            supported=table.supported & types,
+            ops={name: rows for name, rows in table.ops.items() if name in types},
+        )
+        for table in collection.supplements
+    ]
+    return replace(
+        collection,
+        opdefs=tuple(opdef for opdef in collection.opdefs if opdef.name in types),
+        supplements=tuple(table for table in tables if table.supported or table.ops),
+    )
+
+
+# ---------------------------------------------------------------------- kernels
+
+
+def add_kernel(model: Model, package: str, type: str, ops: Iterable[str], kernel: Kernel) -> str:
+    """Store a kernel for ops, and return the name of its record.
+
+    Raises:
+        ContainerError: If it has no form as a record.
+    """
+    prefix = f"{KERNELS}{package}.{type}."
+    number = 0
+    while f"{prefix}{number}" in model.records:
+        number += 1
+    record = f"{prefix}{number}"
+    head = {
+        "format": _FORMAT,
+        "package": package,
+        "type": type,
+        "ops": list(ops),
+        "name": kernel.name,
+        "entry": kernel.entry,
+        "arguments": kernel.arguments,
+        "values": [_plain(value) for value in kernel.values],
+        "machine": kernel.machine,
+        "tool": kernel.tool,
+    }
+    try:
+        text = json.dumps(head, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    except (TypeError, ValueError) as error:
+        raise ContainerError(f"has no form as JSON: {error}", where=f"kernel {kernel.name!r}") from error
+    content = _HEAD.pack(_MAGIC, len(text)) + text + kernel.binary
+    _parsed(content, record)  # what is written can be read
+    model.records[record] = raw_data(content)
+    return record
+
+
+def kernels(model: Model) -> list[StoredKernel]:
+    """Return the kernels that a model carries, in the order of their records.
+
+    Raises:
+        ContainerError: If one is damaged.
+    """
+    return [
+        _parsed(data.numpy().tobytes(), record)
+        for record, data in model.records.items()
+        if record.startswith(KERNELS)
+    ]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of numpy as one of Python."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _parsed(content: bytes, record: str) -> StoredKernel:
+    where = f"record {record!r}"
+
+    def require(holds: bool, problem: str) -> None:
+        if not holds:
+            raise ContainerError(problem, where=where, fix="convert the source model again")
+
+    require(len(content) >= _HEAD.size, f"has {len(content)} bytes, a kernel has at least {_HEAD.size}")
+    magic, length = _HEAD.unpack_from(content)
+    require(magic == _MAGIC, f"should start with {_MAGIC!r}, starts with {magic!r}")
+    most = min(_LARGEST_TEXT, len(content) - _HEAD.size)
+    require(length <= most, f"its text should take {length} bytes, of at most {most}")
+    try:
+        head = json.loads(content[_HEAD.size : _HEAD.size + length].decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ContainerError(f"its text is no JSON: {error}", where=where) from error
+    require(isinstance(head, dict), "its text is no JSON object")
+    require(head.get("format") == _FORMAT, f"is of format {head.get('format')!r}, {_FORMAT} is known")
+    for key in _TEXTS:
+        require(isinstance(head.get(key), str), f"its {key!r} is no text")
+    prefix = f"{KERNELS}{head['package']}.{head['type']}."
+    named = record.startswith(prefix) and record.removeprefix(prefix).isdecimal()
+    require(named, f"tells of {head['package']}::{head['type']}, which its name does not")
+    ops, values, letters = head.get("ops"), head.get("values"), head["arguments"]
+    require(_is_list(ops) and all(isinstance(name, str) for name in ops), "its 'ops' are no list of names")
+    require(_is_list(values) and all(map(_is_value, values)), "its 'values' are no list of values")
+    require(len(letters) == len(values), f"has {len(letters)} arguments, but {len(values)} values")
+    require(_LETTERS.issuperset(letters), f"its arguments {letters!r} are not all of i, s, f and o")
+    binary = content[_HEAD.size + length :]
+    require(bool(binary), "holds no binary")
+    texts = (head["name"], head["entry"], letters, tuple(values), head["machine"], head["tool"])
+    return StoredKernel(head["package"], head["type"], tuple(ops), Kernel(*texts, binary), record)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _is_value(value: Any) -> bool:
+    """Return whether a value is a number or text, or a list of them of a sane length."""
+    if isinstance(value, list):
+        return len(value) <= _LARGEST_VALUES and all(isinstance(each, int | float | str) for each in value)
+    return isinstance(value, int | float | str)

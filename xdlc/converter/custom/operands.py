@@ -1,0 +1,197 @@
+"""Inputs of a source node as inputs of an op, by its definition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from xdlc import ir
+from xdlc.converter.builder import Builder
+from xdlc.converter.custom.issues import Issue, full_name
+from xdlc.converter.custom.layouts import order_of
+from xdlc.converter.custom.types import converted, is_allowed
+from xdlc.converter.values import Value
+from xdlc.ir import DType, Role, Tensor, TensorData
+from xdlc.ir.dtype import UINT8, UINT16
+from xdlc.opdefs.custom import CustomOp
+from xdlc.opdefs.model import OpDef, TensorDef
+
+_SOURCE = "the source's axis order"
+
+
+class Slot(NamedTuple):
+    """A value at a place of an op.
+
+    Attributes:
+        place: Position and name, for messages.
+        definition: What the definition says of the place.
+        value: The value; None if it is left out.
+    """
+
+    place: str
+    definition: TensorDef
+    value: Value | None
+
+
+def bound(
+    definition: OpDef, values: Sequence[Value | None], attributes: Mapping[str, Any]
+) -> tuple[list[Slot], list[Issue]]:
+    """Return the values at their places, and what does not fit.
+
+    A repeated input takes all values from its place on.  Values left out behind the last one are dropped.
+
+    Args:
+        definition: The op.
+        values: Inputs by position; None for one left out.
+        attributes: Attributes of the node, which tell what has been taken for an input or a parameter.
+    """
+    given = list(values)
+    while given and given[-1] is None:
+        given.pop()
+    inputs = definition.inputs
+    repeats = bool(inputs) and inputs[-1].repeated
+    slots = [
+        Slot(f"input {index} ({inputs[min(index, len(inputs) - 1)].name!r})", entry, value)
+        for index, (entry, value) in enumerate(zip(_places(inputs, len(given)), given, strict=False))
+    ]
+    issues = [_misfit(slot) for slot in slots]
+    if len(given) > len(inputs) and not repeats:
+        issues.append(_too_many(definition, given, attributes))
+    for index, entry in enumerate(inputs[len(given) :], len(given)):
+        if entry.mandatory:
+            issues.append(_absent(index, entry, attributes))
+    return slots, [issue for issue in issues if issue is not None]
+
+
+def _places(inputs: Sequence[TensorDef], count: int) -> Iterator[TensorDef]:
+    yield from inputs
+    if inputs and inputs[-1].repeated:
+        for _ in range(count - len(inputs)):
+            yield inputs[-1]
+
+
+def _misfit(slot: Slot) -> Issue | None:
+    """Return what keeps a value from its place."""
+    place, definition, value = slot
+    if value is None:
+        return None if not definition.mandatory else _left_out(place)
+    if definition.is_static and not value.is_static:
+        return Issue(
+            f"{place} is computed by the graph or given by the caller, but its place is for static data",
+            "take IsStaticTensor out of the definition, or make the value a constant of the model",
+        )
+    if not value.ranked:
+        return Issue(f"the number of axes of {place} is not known", "bind open dimensions with --input_dim")
+    if value.bits is not None:
+        return Issue(f"{place} holds integers of {value.bits} bits", "store them in 8 bits in the model")
+    allowed = definition.dtypes
+    if not is_allowed(value.dtype, allowed) and stored_type(value.tensor.data, definition) is None:
+        array = value.numpy() if value.is_static and value.dtype.is_integer else None
+        if converted(value.dtype, allowed, array) is None:
+            names = " or ".join(dtype.name for dtype in allowed)
+            return Issue(
+                f"{place} is {value.dtype.name}, but its place takes {names}",
+                "add the type to the definition, or convert the value in the model",
+            )
+    try:
+        order_of(definition.layout, value.rank)
+    except ValueError as error:
+        return Issue(f"{place}: {error}", "state another layout in the definition, or none")
+    return None
+
+
+def _left_out(place: str) -> Issue:
+    return Issue(f"{place} is left out, but it is mandatory", "make it optional in the definition")
+
+
+def _absent(index: int, entry: TensorDef, attributes: Mapping[str, Any]) -> Issue:
+    if entry.name in attributes:
+        return Issue(
+            f"input {index} ({entry.name!r}) is no input of the node but an attribute",
+            f"make {entry.name!r} a parameter of the definition",
+        )
+    return _left_out(f"input {index} ({entry.name!r})")
+
+
+def _too_many(definition: OpDef, given: Sequence[Value | None], attributes: Mapping[str, Any]) -> Issue:
+    first, count = len(definition.inputs), len(definition.inputs)
+    extra = next((value for value in given[first:] if value is not None), None)
+    unset = [name for name in definition.params if name not in attributes]
+    if extra is not None and extra.is_static and unset:
+        names = " or ".join(map(repr, unset))
+        return Issue(
+            f"the node has {len(given)} inputs, the definition {count}; input {given.index(extra)} "
+            f"({extra.tensor.name!r}) is a constant, and parameter {names} has no attribute",
+            f"the model has {names} as an input: make it one with IsStaticTensor in the definition",
+        )
+    return Issue(
+        f"the node has {len(given)} inputs, the definition {count}",
+        "add the inputs to the definition, or mark its last one as Repeated",
+    )
+
+
+# ---------------------------------------------------------------------- tensors
+
+
+def laid(builder: Builder, custom: CustomOp, slots: Sequence[Slot]) -> list[Tensor | None]:
+    """Return the tensors at the places of an op, in the layouts and types that its definition asks for.
+
+    Args:
+        builder: Where ops go that bring them there.
+        custom: The op.
+        slots: Values that fit their places.
+    """
+    return [None if slot.value is None else _tensor(builder, custom, slot, slot.value) for slot in slots]
+
+
+def _tensor(builder: Builder, custom: CustomOp, slot: Slot, value: Value) -> Tensor:
+    definition, layout = slot.definition, slot.definition.layout
+    if value.is_static:
+        return _static(definition, value)
+    tensor = value.tensor
+    if value.rank:
+        wants = f"{full_name(custom)} wants input `{definition.name}` in {layout or _SOURCE}"
+        tensor = builder.physical(value, order_of(layout, value.rank), why=wants)
+    dtype = _type_for(tensor, definition)
+    if dtype is tensor.dtype:
+        return tensor
+    why = f"{full_name(custom)} wants input `{definition.name}` as {dtype.name}"
+    made = builder.emit("Cast", [tensor], tensor.shape, dtype, why=why)
+    made.dynamic_axes = tensor.dynamic_axes
+    return made
+
+
+def _static(definition: TensorDef, value: Value) -> Tensor:
+    """Return static data as a place wants them: integers with their encoding, if it takes them."""
+    held, data = value.tensor, value.tensor.data
+    assert data is not None  # the value is static
+    data = data.transpose(order_of(definition.layout, value.rank)) if value.rank else data.reshape((1,))
+    fixed = stored_type(data, definition)
+    if isinstance(data, ir.Dequantized) and fixed is not None:
+        return Tensor(held.name, data.shape, fixed, data.encoding, data.stored, Role.STATIC)
+    dtype = _type_for(held, definition)
+    if data is held.data and dtype is held.dtype:
+        return held
+    key = (-dtype.code, *order_of(definition.layout, value.rank))
+    if key not in value.forms:
+        converted_data = data.cast(dtype.numpy)
+        made = Tensor(held.name, data.shape, dtype, held.encoding, converted_data, Role.STATIC)
+        value.forms[key] = made
+    return value.forms[key]
+
+
+def _type_for(tensor: Tensor, definition: TensorDef) -> DType:
+    """Return the type in which a place takes a tensor that fits it."""
+    if is_allowed(tensor.dtype, definition.dtypes):
+        return tensor.dtype
+    array = tensor.numpy() if tensor.is_static and tensor.dtype.is_integer else None
+    return converted(tensor.dtype, definition.dtypes, array) or tensor.dtype
+
+
+def stored_type(data: TensorData | None, definition: TensorDef) -> DType | None:
+    """Return the type of the integers that static reals are stored as, if the place takes it."""
+    if not isinstance(data, ir.Dequantized):
+        return None
+    allowed, fixed = definition.dtypes, data.fixed
+    plain = {8: UINT8, 16: UINT16}.get(fixed.bits) if not fixed.is_signed else None
+    return fixed if not allowed or fixed in allowed or plain in allowed else None

@@ -1,0 +1,89 @@
+"""Attributes of a source node as parameters of an op, by its definition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from xdlc.converter.custom.issues import Issue
+from xdlc.converter.custom.scalars import scalar
+from xdlc.converter.custom.tensors import tensor
+from xdlc.errors import nearest_names
+from xdlc.ir import Param, TensorData
+from xdlc.ir.dtype import STRING
+from xdlc.opdefs.defaults import default_value
+from xdlc.opdefs.model import OpDef, ParamDef
+
+_GIVEN = "correct the model, or the parameter in the definition"
+_DEFAULT = "correct the default in the definition"
+
+
+def parameters(definition: OpDef, given: Mapping[str, Any]) -> tuple[dict[str, Param], list[Issue]]:
+    """Return the parameters that values by name come to, defaults written out, and what does not fit.
+
+    Args:
+        definition: The op.
+        given: Values by name: int, float, bool, str, lists of them, arrays or ``TensorData``.
+    """
+    issues = [_unknown(definition, name) for name in given if name not in definition.params]
+    found: dict[str, Param] = {}
+    for name, param in definition.params.items():
+        is_given = _is_given(param, given)
+        try:
+            value = given[name] if is_given else default_value(param)
+            if value is not None:
+                found[name] = _param(param, value)
+            elif param.mandatory:
+                issues.append(_missing(definition, name))
+        except ValueError as error:
+            place = f"attribute {name!r}" if is_given else f"the default of parameter {name!r}"
+            issues.append(Issue(f"{place} is {error}", _GIVEN if is_given else _DEFAULT))
+    return found, issues
+
+
+def _is_given(param: ParamDef, given: Mapping[str, Any]) -> bool:
+    """Return whether a value is there; exporters write lists without elements for what is left out."""
+    value = given.get(param.name)
+    is_empty = isinstance(value, list) and not value and not param.mandatory and param.default is None
+    return value is not None and not is_empty
+
+
+def _param(param: ParamDef, value: Any) -> Param:
+    """Return a value as a parameter.
+
+    Raises:
+        ValueError: If it has no such form.
+    """
+    if hasattr(value, "node") or hasattr(value, "data_location"):
+        raise ValueError("a graph, or a list of tensors, which no parameter holds")
+    if hasattr(value, "shape") and (param.is_scalar or not value.shape) and _is_single(value):
+        array = value.numpy() if isinstance(value, TensorData) else value
+        value = array.reshape(()).item()
+    if param.is_scalar or (isinstance(value, str) and STRING in param.dtypes):
+        return scalar(param, value)
+    return tensor(param, value)
+
+
+def _is_single(value: Any) -> bool:
+    return tuple(value.shape) in ((), (1,))
+
+
+def _unknown(definition: OpDef, name: str) -> Issue:
+    if any(entry.name == name for entry in definition.inputs):
+        return Issue(
+            f"attribute {name!r} is an input in the definition",
+            f"make {name!r} a parameter of the definition: the model has it as an attribute",
+        )
+    near = nearest_names(name, definition.params)
+    listed = ", ".join(definition.params) or "none"
+    return Issue(
+        f"attribute {name!r} is none of the parameters: {listed}{f'; {near}' if near else ''}",
+        f"add the parameter {name!r} to the definition, or take the attribute out of the model",
+    )
+
+
+def _missing(definition: OpDef, name: str) -> Issue:
+    return Issue(
+        f"the node has no attribute {name!r}, a mandatory parameter",
+        f"set it in the model, or give parameter {name!r} a default and make it optional",
+    )

@@ -1,0 +1,93 @@
+"""Puts an op of a user's package in the place of a source node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdlc.converter.builder import Builder
+from xdlc.converter.custom.issues import Issue, full_name, raise_issues
+from xdlc.converter.custom.operands import bound, laid
+from xdlc.converter.custom.params import parameters
+from xdlc.converter.custom.results import Declared, Result, results
+from xdlc.converter.values import Value
+from xdlc.errors import XdlcError
+from xdlc.ir import Tensor
+from xdlc.opdefs.custom import CustomOp, ShapeFunction, SourceNode
+from xdlc.opdefs.op_view import make_view
+
+
+def place(
+    builder: Builder,
+    node: SourceNode,
+    values: Sequence[Value | None],
+    custom: CustomOp,
+    declared: Sequence[Declared],
+    shapes: Mapping[tuple[str, str], ShapeFunction],
+) -> list[Value]:
+    """Append the op that stands for a node, and return its results.
+
+    Args:
+        builder: Where the op goes.
+        node: The node.
+        values: Its inputs by position; None for one left out.
+        custom: The op.
+        declared: What the source states of each output.
+        shapes: Shape functions by package and type.
+
+    Raises:
+        UnsupportedOp: If the node does not fit the definition; a ProblemList for several misfits.
+    """
+    definition = custom.definition
+    given = _given(custom, node)
+    params, issues = parameters(definition, given)
+    slots, misfits = bound(definition, values, node.attributes)
+    raise_issues(custom, [*issues, *misfits])
+    inputs = laid(builder, custom, slots)
+    view = make_view(definition, builder.node, inputs, params)
+    found, issues = results(custom, view, declared, shapes)
+    raise_issues(custom, issues)
+    made = builder.emit_many(
+        definition.name,
+        inputs,
+        [(_extents(result), result.dtype) for result in found],
+        params,
+        package=definition.package,
+    )
+    return [_value(builder, custom, tensor, result) for tensor, result in zip(made, found, strict=True)]
+
+
+def misfits(node: SourceNode, values: Sequence[Value | None], custom: CustomOp) -> list[Issue]:
+    """Return what keeps a node from being an op, as far as its operands and attributes tell."""
+    _, issues = parameters(custom.definition, _given(custom, node))
+    return [*issues, *bound(custom.definition, values, node.attributes)[1]]
+
+
+def _given(custom: CustomOp, node: SourceNode) -> Mapping[str, Any]:
+    """Return the values of the parameters by name, as the node has them or as the op's object reads them."""
+    if custom.hooks is None:
+        return node.attributes
+    try:
+        return custom.hooks.parse_params(node)
+    except XdlcError:
+        raise
+    except Exception as error:  # the user's code may raise anything
+        issue = Issue(
+            f"its parameters cannot be read: {type(error).__name__}: {error}", "correct parse_params"
+        )
+        raise_issues(custom, [issue])
+        raise
+
+
+def _extents(result: Result) -> tuple[int, ...]:
+    return tuple(1 if extent is None else extent for extent in result.shape)
+
+
+def _value(builder: Builder, custom: CustomOp, tensor: Tensor, result: Result) -> Value:
+    tensor.dynamic_axes = tuple(axis for axis, extent in enumerate(result.shape) if extent is None)
+    if result.wanted is not result.dtype:
+        why = f"{full_name(custom)} gives {result.dtype.name}, the model has {result.wanted.name}"
+        open_axes = tensor.dynamic_axes
+        tensor = builder.emit("Cast", [tensor], tensor.shape, result.wanted, why=why)
+        tensor.dynamic_axes = open_axes
+    return Value(tensor, result.order)

@@ -1,0 +1,253 @@
+"""What an op of a user's package gives: from shape functions, its definition, and the source model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from xdlc.converter.custom.issues import Issue
+from xdlc.converter.custom.layouts import order_of
+from xdlc.converter.custom.types import converted, is_allowed
+from xdlc.converter.values import Extents, Order
+from xdlc.errors import XdlcError
+from xdlc.ir import DType
+from xdlc.ir.dtype import UNDEFINED
+from xdlc.opdefs.custom import CustomOp, OpView, ShapeFunction, TensorSpec
+from xdlc.opdefs.model import OpDef, TensorDef
+
+_SHAPE_FIX = (
+    "state it as Shape/Text of the output in the definition, give a shape function with "
+    "--converter_op_package_lib FILE.py (xdlc-udo-package-generator writes a skeleton of one), or let the "
+    "model state it as value_info"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a source model states of a value.
+
+    Attributes:
+        shape: Extents in the source's axis order, None for an open one; None if even the rank is open.
+        dtype: Data type, None if it is not stated.
+        read: Whether something reads the value; False for an output that is left out.
+    """
+
+    shape: Extents | None = None
+    dtype: DType | None = None
+    read: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An output of an op.
+
+    Attributes:
+        shape: Extents as the tensor lies, None for an open one.
+        dtype: Data type that the op gives.
+        wanted: Data type that the source has for it.
+        order: Axis i of the tensor is source axis ``order[i]``; empty for a scalar, which lies as [1].
+    """
+
+    shape: Extents
+    dtype: DType
+    wanted: DType
+    order: Order
+
+
+class Known(NamedTuple):
+    """What is said of an output as the tensor lies; None for what is not."""
+
+    shape: Extents | None
+    dtype: DType | None
+
+
+class Claim(NamedTuple):
+    """What one source says of the outputs."""
+
+    by: str
+    outputs: Sequence[Known]
+
+
+def results(
+    custom: CustomOp,
+    view: OpView,
+    declared: Sequence[Declared],
+    shapes: Mapping[tuple[str, str], ShapeFunction],
+) -> tuple[list[Result], list[Issue]]:
+    """Return the outputs of an op, and what is not known or contradictory.
+
+    A shape function that was given for the op speaks first, then the object that defines it, then its
+    definition, then the model; each adds what those before leave open, and must not contradict them.
+
+    A data type that none of them states is the only one that the definition allows, or that of the first
+    input if the definition allows it or does not say.
+
+    Extents may stay open; they are then only known when the graph runs.
+
+    Args:
+        custom: The op.
+        view: The op with its inputs; its outputs are not looked at.
+        declared: What the source states, for each output of the node.
+        shapes: Shape functions by package and type.
+    """
+    definition = custom.definition
+    issues: list[Issue] = []
+    places = _places(definition, declared, issues)
+    claims = [Claim("the model", [_lying(entry, said) for entry, said in places])]
+    for by, function in _speakers(custom, shapes):
+        claim = _asked(by, function, view, len(places), issues)
+        if claim is not None:
+            claims.insert(len(claims) - 1, claim)
+    found = [
+        _result(index, entry, said, view, [(by, outputs[index]) for by, outputs in claims])
+        for index, (entry, said) in enumerate(places)
+    ]
+    issues += [each for each in found if isinstance(each, Issue)]
+    return [each for each in found if isinstance(each, Result)], issues
+
+
+def _places(
+    definition: OpDef, declared: Sequence[Declared], issues: list[Issue]
+) -> list[tuple[TensorDef, Declared]]:
+    """Return the definition of each output together with what the source states of it."""
+    outputs, given = definition.outputs, list(declared)
+    while given and not given[-1].read:
+        given.pop()
+    most = len(given) if outputs and outputs[-1].repeated else len(outputs)
+    if len(given) > most:
+        issues.append(
+            Issue(
+                f"the node has {len(given)} outputs, the definition {most}",
+                "add the outputs to the definition, or mark its last one as Repeated",
+            )
+        )
+    for entry in outputs[len(given) :]:
+        if not entry.mandatory:
+            break
+        given.append(Declared(read=False))
+    return [(outputs[min(index, len(outputs) - 1)], said) for index, said in enumerate(given[:most])]
+
+
+def _speakers(
+    custom: CustomOp, shapes: Mapping[tuple[str, str], ShapeFunction]
+) -> list[tuple[str, ShapeFunction]]:
+    """Return who speaks of the outputs beside the model, the most explicit first."""
+    definition = custom.definition
+    found: list[tuple[str, ShapeFunction]] = []
+    own = shapes.get((definition.package, definition.name))
+    if own is not None:
+        found.append(("the shape function", own))
+    if custom.hooks is not None:
+        found.append((custom.source or "the plugin", custom.hooks.infer_shape_and_type))
+
+    def by_text(op: OpView) -> Sequence[TensorSpec] | None:
+        return None
+
+    found.append(("the definition", by_text))
+    return found
+
+
+def _asked(by: str, function: ShapeFunction, view: OpView, count: int, issues: list[Issue]) -> Claim | None:
+    """Return what a speaker says; what goes wrong there is an issue."""
+    try:
+        said = function(view)
+    except (XdlcError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+        text = error.problem if isinstance(error, XdlcError) else f"{type(error).__name__}: {error}"
+        issues.append(Issue(f"{by} fails: {text}", "correct it"))
+        return None
+    if said is None:
+        return None
+    if len(said) != count:
+        issues.append(Issue(f"{by} tells of {len(said)} outputs, the op has {count}", "correct it"))
+        return None
+    return Claim(by, [_known(spec) for spec in said])
+
+
+def _known(spec: TensorSpec | None) -> Known:
+    if spec is None:
+        return Known(None, None)
+    return Known(tuple(spec.shape), None if spec.dtype is UNDEFINED else spec.dtype)
+
+
+def _lying(place: TensorDef, said: Declared) -> Known:
+    """Return what the source states of an output as the tensor lies."""
+    shape = said.shape
+    if shape is not None:
+        try:
+            shape = tuple(shape[axis] for axis in order_of(place.layout, len(shape))) or (1,)
+        except ValueError:  # reported with the output
+            shape = None
+    return Known(shape, None)
+
+
+def _result(
+    index: int, place: TensorDef, said: Declared, view: OpView, claims: Sequence[tuple[str, Known]]
+) -> Result | Issue:
+    """Return an output, or what is missing or wrong of it."""
+    name = f"output {index} ({place.name!r})"
+    shapes = [(by, known.shape) for by, known in claims if known.shape is not None]
+    if said.shape is None and not shapes:
+        return Issue(f"the shape of {name} is not known", _SHAPE_FIX)
+    try:
+        order = order_of(place.layout, len(shapes[0][1] if said.shape is None else said.shape))
+    except ValueError as error:
+        return Issue(f"{name}: {error}", "state another layout in the definition, or none")
+    shape, clash = _merged(shapes)
+    if clash:
+        return Issue(f"{name} is {clash}", "correct one of them")
+    stated = [(by, known.dtype) for by, known in claims if known.dtype is not None]
+    dtype = stated[0][1] if stated else _usual(place, said, view)
+    clash = _clash(place, said, dtype, stated)
+    if dtype is None or clash:
+        return Issue(f"{name} {clash}", "correct it, or state the data type in the definition")
+    return Result(shape, dtype, said.dtype or dtype, order)
+
+
+def _merged(claims: Sequence[tuple[str, Extents]]) -> tuple[Extents, str]:
+    """Return the extents that all claims together tell, and how two of them contradict each other."""
+    first, shape = claims[0]
+    for by, other in claims[1:]:
+        fits = len(other) == len(shape) and all(
+            a is None or b is None or a == b for a, b in zip(shape, other, strict=False)
+        )
+        if not fits:
+            return shape, f"{_text(shape)} for {first}, but {_text(other)} for {by}"
+        shape = tuple(a if a is not None else b for a, b in zip(shape, other, strict=True))
+    return shape, ""
+
+
+def _text(shape: Extents) -> str:
+    return f"[{', '.join('?' if extent is None else str(extent) for extent in shape)}]"
+
+
+def _usual(place: TensorDef, said: Declared, view: OpView) -> DType | None:
+    """Return the type of an output of which only the source and the definition speak."""
+    if said.dtype is not None:
+        fits = is_allowed(said.dtype, place.dtypes)
+        return said.dtype if fits else converted(said.dtype, place.dtypes)
+    first = next((spec.dtype for spec in view.inputs if spec is not None), None)
+    if first is not None and is_allowed(first, place.dtypes):
+        return first
+    return place.dtypes[0] if len(place.dtypes) == 1 else None
+
+
+def _clash(place: TensorDef, said: Declared, dtype: DType | None, stated: Sequence[tuple[str, DType]]) -> str:
+    """Return what is wrong with the type of an output, or an empty text."""
+    names = " or ".join(each.name for each in place.dtypes) or "any"
+    if dtype is None:
+        found = f"is {said.dtype.name} in the model" if said.dtype else "has no data type in the model"
+        return f"{found}, and {names} in the definition"
+    for by, other in stated:
+        if other is not dtype:
+            return f"is {dtype.name} for {stated[0][0]}, but {other.name} for {by}"
+    if not is_allowed(dtype, place.dtypes):
+        return f"is {dtype.name} for {stated[0][0]}, but {names} in the definition"
+    if said.dtype is not None and not _stands_for(dtype, said.dtype):
+        return f"is {dtype.name} for {stated[0][0]}, but {said.dtype.name} in the model"
+    return ""
+
+
+def _stands_for(dtype: DType, wanted: DType) -> bool:
+    """Return whether a type may stand for another of the source, to which it is then converted."""
+    return dtype is wanted or converted(wanted, [dtype]) is dtype or converted(dtype, [wanted]) is wanted

@@ -1,0 +1,147 @@
+"""Values of a source model as scalar parameters of the types that a definition allows."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from xdlc import ir
+from xdlc.errors import nearest_names
+from xdlc.ir import DType, Scalar
+from xdlc.ir.dtype import BFLOAT16, BOOL8, FLOAT16, FLOAT32, INT32, INT64, STRING, UINT32, UINT64
+from xdlc.opdefs.model import ParamDef
+
+_TRUTH = {"true": True, "false": False}
+_LARGEST = {FLOAT16: 65504.0, BFLOAT16: 3.3895313892515355e38, FLOAT32: 3.4028234663852886e38}
+_KINDS = {bool: ("bool",), int: ("int", "uint", "sfixed", "ufixed"), float: ("float",)}
+
+
+def scalar(param: ParamDef, value: Any) -> Scalar:
+    """Return a value as a parameter of the first type that the definition allows and that holds it.
+
+    Types of the value's own kind come first: an integer becomes a real only where no integer type is
+    allowed.  A list of strings is stored as the text of a JSON list, for a DLC has no tensors of strings.
+
+    Args:
+        param: Definition of the parameter; without types of its own it takes the value's.
+        value: int, float, bool, str, or a list of str.
+
+    Raises:
+        ValueError: If the value has no such form; says what was found and expected.
+    """
+    if param.enumeration:
+        return ir.u32(number_of(param, value))
+    if _is_texts(value) and (not param.dtypes or STRING in param.dtypes):
+        return ir.string(json.dumps(value, ensure_ascii=False))
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError(f"{kind_of(value)}, but the parameter is a scalar")
+    for dtype in _ordered(param.dtypes or _own(value), value):
+        held = as_type(dtype, value)
+        if held is not None:
+            return held
+    raise ValueError(f"{value!r}, but the parameter is {types_text(param.dtypes)}")
+
+
+def number_of(param: ParamDef, value: Any) -> int:
+    """Return the number of an enumerator that is given by name or by number.
+
+    Raises:
+        ValueError: If there is no such enumerator.
+    """
+    names = param.enumeration
+    if isinstance(value, str) and value in names:
+        return names.index(value)
+    whole = _whole(value)
+    if whole is not None and 0 <= whole < len(names):
+        return whole
+    near = nearest_names(value, names) if isinstance(value, str) else ""
+    listed = ", ".join(f"{name} ({number})" for number, name in enumerate(names))
+    raise ValueError(f"{value!r}, but the values are {listed}{f'; {near}' if near else ''}")
+
+
+def as_type(dtype: DType, value: Any) -> Scalar | None:
+    """Return a plain value as a scalar of a type, or None if the type does not hold it.
+
+    Example:
+        >>> from xdlc.ir.dtype import UINT32
+        >>> as_type(UINT32, 7), as_type(UINT32, -1), as_type(BOOL8, "true")
+        (Scalar(dtype=uint32, value=7), None, Scalar(dtype=bool8, value=True))
+    """
+    if dtype is STRING:
+        return ir.string(value) if isinstance(value, str) else None
+    if isinstance(value, str):
+        value = _TRUTH.get(value.lower(), value) if dtype is BOOL8 else value
+        if isinstance(value, str):
+            return None
+    if dtype.is_float:
+        return _real(dtype, value)
+    whole = _whole(value)
+    if dtype is BOOL8:
+        return ir.b8(bool(whole)) if whole in (0, 1) else None
+    low, high = dtype.limits
+    return Scalar(dtype, whole) if whole is not None and low <= whole <= high else None
+
+
+def types_text(dtypes: Sequence[DType]) -> str:
+    """Return types with the range of their integers, for messages.
+
+    Example:
+        >>> from xdlc.ir.dtype import UINT8
+        >>> types_text([UINT8, FLOAT32])
+        'uint8 (0 to 255) or float32'
+    """
+    texts = []
+    for dtype in dtypes:
+        low, high = dtype.limits if dtype.is_integer or dtype.is_fixed else (0, 0)
+        texts.append(f"{dtype.name} ({low} to {high})" if high else dtype.name)
+    return " or ".join(texts)
+
+
+def kind_of(value: Any) -> str:
+    """Return what a value is, for messages."""
+    shape = getattr(value, "shape", None)
+    if shape is not None:
+        return f"a tensor {value.dtype}{list(shape)}"
+    if isinstance(value, list | tuple):
+        return f"a list of {len(value)}"
+    return repr(value) if isinstance(value, bool | int | float | str) else f"a {type(value).__name__}"
+
+
+def _real(dtype: DType, value: float) -> Scalar | None:
+    try:
+        real = float(value)
+    except OverflowError:
+        return None
+    if math.isfinite(real) and abs(real) > _LARGEST.get(dtype, math.inf):
+        return None
+    held = ir.f32(real) if dtype is FLOAT32 else Scalar(dtype, real)
+    exact = not isinstance(value, int) or int(held.value) == value
+    return held if exact else None
+
+
+def _whole(value: Any) -> int | None:
+    """Return a number without a fraction as an int; None for anything else."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    return int(value) if isinstance(value, int) else None
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(item, str) for item in value)
+
+
+def _own(value: Any) -> tuple[DType, ...]:
+    """Return the types that a value may have where the definition states none."""
+    if isinstance(value, bool):
+        return (BOOL8,)
+    if isinstance(value, int):
+        return INT32, UINT32, INT64, UINT64
+    return (FLOAT32,) if isinstance(value, float) else (STRING,)
+
+
+def _ordered(dtypes: Sequence[DType], value: Any) -> list[DType]:
+    """Return types with those of the value's own kind in front."""
+    kinds = _KINDS.get(type(value), ())
+    return sorted(dtypes, key=lambda dtype: dtype.kind not in kinds)

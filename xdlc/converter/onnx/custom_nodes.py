@@ -1,0 +1,158 @@
+"""Imports nodes whose operators users define."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdlc.converter.custom.issues import Issue, full_name, raise_issues
+from xdlc.converter.custom.placing import misfits, place
+from xdlc.converter.onnx.declared import DeclaredTypes
+from xdlc.converter.onnx.inference import extents
+from xdlc.converter.onnx.nodes import all_nodes, domain_of
+from xdlc.converter.onnx.registry import Node, load_all
+from xdlc.converter.onnx.state import State
+from xdlc.converter.values import AnyValue, Value
+from xdlc.errors import UnsupportedOp, XdlcError
+from xdlc.opdefs.custom import CustomOp, CustomOps, SourceNode, TensorSpec
+
+FRAMEWORK = "onnx"
+
+
+class CustomNodes:
+    """Imports what the definitions of users name; they go before all that xdlc knows of its own.
+
+    Definitions without a domain stand for operators of their name in any domain; where a model has the
+    name both as an operator that xdlc imports and in a domain of its own, they stand for the latter.
+
+    Args:
+        state: The import.
+        custom: The definitions.
+        declared: What the model states of its values.
+    """
+
+    def __init__(self, state: State, custom: CustomOps, declared: DeclaredTypes) -> None:
+        self._state = state
+        self._custom = custom
+        self._declared = declared
+        self._foreign = _foreign_types(state.file.proto) if custom.ops else frozenset()
+        self._passed_over: set[tuple[str, str]] = set()
+        self.used: dict[int, CustomOp] = {}
+
+    def candidates(self, proto: Any) -> tuple[CustomOp, ...]:
+        """Return the definitions that a node's operator has."""
+        domain, type = domain_of(proto), proto.op_type
+        found = self._custom.candidates(FRAMEWORK, type, domain)
+        if type in self._foreign and (domain, type) in load_all():
+            return tuple(custom for custom in found if custom.domain is not None or custom.hooks is not None)
+        return found
+
+    def import_node(self, proto: Any, node: Node, where: str) -> bool:
+        """Give the outputs of a node values by the definition that stands for it; return whether one does.
+
+        Raises:
+            XdlcError: If the node does not fit it.
+        """
+        found = self.candidates(proto)
+        if not found:
+            return False
+        source = _source(node, list(proto.input))
+        custom = self._chosen(found, source, node)
+        if custom is None:
+            return False
+        values = _tensors(node)
+        declared = [self._declared.find(name) for name in proto.output]
+        results: Sequence[AnyValue] = place(
+            self._state.builder, source, values, custom, declared, self._custom.shapes
+        )
+        self.used[id(custom)] = custom
+        if (node.domain, node.type) in load_all():
+            self._tell_passed_over(custom, node)
+        self._state.accept(proto, results, where)
+        return True
+
+    def _tell_passed_over(self, custom: CustomOp, node: Node) -> None:
+        key = (node.domain, node.type)
+        if key not in self._passed_over:
+            self._passed_over.add(key)
+            self._state.findings.notices.append(
+                f"{full_name(custom)} stands for {node.type} nodes; xdlc's own mapping is passed over"
+            )
+
+    def _chosen(self, found: Sequence[CustomOp], source: SourceNode, node: Node) -> CustomOp | None:
+        """Return the definition that stands for a node; None if those by objects all decline it.
+
+        Raises:
+            UnsupportedOp: If several stand for it.
+        """
+        for custom in found:
+            if custom.hooks is not None and _accepts(custom, source):
+                return custom
+        stated = [custom for custom in found if custom.hooks is None]
+        own = [custom for custom in stated if self._domain(custom) == source.domain]
+        left = own if len(own) == 1 else stated
+        if len(left) > 1:
+            values = _tensors(node)
+            fitting = [custom for custom in left if not misfits(source, values, custom)]
+            left = fitting or left[:1]
+        if len(left) > 1:
+            raise UnsupportedOp(
+                f"{' and '.join(map(full_name, left))} both stand for it",
+                fix="leave out one of the definitions, or give its package the Domain of the operator",
+            )
+        return left[0] if left else None
+
+    def _domain(self, custom: CustomOp) -> str | None:
+        collection = self._custom.collections.get(custom.definition.package)
+        return collection.domain if collection is not None else None
+
+
+def _accepts(custom: CustomOp, source: SourceNode) -> bool:
+    try:
+        return custom.hooks is not None and bool(custom.hooks.accepts(source))
+    except XdlcError:
+        raise
+    except Exception as error:  # the user's code may raise anything
+        issue = Issue(f"accepts fails: {type(error).__name__}: {error}", "correct it")
+        raise_issues(custom, [issue])
+        return False
+
+
+def _tensors(node: Node) -> list[Value | None]:
+    """Return the inputs of a node.
+
+    Raises:
+        UnsupportedOp: If one is no tensor.
+    """
+    for index, value in enumerate(node.inputs):
+        if value is not None and not isinstance(value, Value):
+            raise node.problem(
+                f"input {index} is a sequence or an optional, but ops of users take tensors",
+                "take the sequence apart in the model",
+            )
+    return list(node.inputs)
+
+
+def _source(node: Node, names: Sequence[str]) -> SourceNode:
+    node.read.update(node.attributes)
+    return SourceNode(
+        FRAMEWORK,
+        node.type,
+        node.domain,
+        node.name,
+        tuple(_spec(value, name) for value, name in zip(node.inputs, names, strict=True)),
+        tuple(node.outputs),
+        dict(node.attributes),
+    )
+
+
+def _spec(value: AnyValue | None, name: str) -> TensorSpec | None:
+    if not isinstance(value, Value):
+        return None
+    return TensorSpec(extents(value) or (), value.dtype, name, "", value.tensor.data)
+
+
+def _foreign_types(model: Any) -> frozenset[str]:
+    """Return the names of operators that a model has in domains of its own."""
+    held = (node for graph in (model.graph, *model.functions) for node in all_nodes(graph))
+    return frozenset(node.op_type for node in held if (domain_of(node), node.op_type) not in load_all())

@@ -1,0 +1,98 @@
+"""What an ONNX model states of its values, in all its graphs, with the symbols bound that its inputs bind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from xdlc import ir
+from xdlc.converter.custom.results import Declared
+from xdlc.converter.onnx import protobuf
+from xdlc.converter.onnx.nodes import inner_graphs
+from xdlc.converter.values import Extents
+from xdlc.errors import UnsupportedOp
+
+_UNDEFINED = 0
+
+
+class DeclaredTypes:
+    """Types of values by name, as ``value_info`` and the outputs of graphs state them.
+
+    A name that two graphs state in different ways is taken as not stated.
+
+    Args:
+        graph: The main ``GraphProto``.
+        input_shapes: Shapes of its inputs, None for open extents.
+    """
+
+    def __init__(self, graph: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> None:
+        self._symbols = _symbols(graph, input_shapes)
+        self._types: dict[str, Any] = {}
+        for held in _graphs(graph):
+            self.add((entry.name, entry.type) for entry in (*held.value_info, *held.output))
+
+    def add(self, types: Iterator[tuple[str, Any]]) -> None:
+        """Take up ``TypeProto`` by name."""
+        for name, kind in types:
+            if kind.WhichOneof("value") is not None and self._types.setdefault(name, kind) != kind:
+                self._types[name] = None
+
+    def find(self, name: str) -> Declared:
+        """Return what is stated of a value.
+
+        Raises:
+            UnsupportedOp: If it is nothing that a DLC holds.
+        """
+        kind = self._types.get(name) if name else None
+        if kind is None:
+            return Declared(read=bool(name))
+        if not kind.HasField("tensor_type"):
+            what = str(kind.WhichOneof("value")).removesuffix("_type").replace("_", " ")
+            raise _unheld(name, f"a {what}")
+        tensor = kind.tensor_type
+        shape = tuple(map(self._extent, tensor.shape.dim)) if tensor.HasField("shape") else None
+        return Declared(shape, _dtype(name, tensor.elem_type))
+
+    def _extent(self, dim: Any) -> int | None:
+        if dim.HasField("dim_value") and dim.dim_value >= 0:
+            return int(dim.dim_value)
+        return self._symbols.get(dim.dim_param)
+
+
+def _dtype(name: str, data_type: int) -> ir.DType | None:
+    if data_type == _UNDEFINED:
+        return None
+    try:
+        return ir.dtype.from_numpy(protobuf.numpy_dtype(data_type))
+    except (KeyError, TypeError) as error:
+        what = "strings" if data_type == protobuf.STRING else f"data type {data_type}"
+        raise _unheld(name, what) from error
+
+
+def _unheld(name: str, what: str) -> UnsupportedOp:
+    return UnsupportedOp(
+        f"its output {name!r} is {what}, which a DLC cannot hold",
+        fix="a DLC holds tensors of plain numbers: keep strings and sequences out of the converted part",
+    )
+
+
+def _graphs(graph: Any) -> Iterator[Any]:
+    """Iterate over a graph and all those inside its nodes."""
+    stack = [graph]
+    while stack:
+        held = stack.pop()
+        yield held
+        for node in held.node:
+            stack.extend(inner_graphs(node))
+
+
+def _symbols(graph: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> dict[str, int | None]:
+    """Return the symbols of the inputs' dimensions that have one extent in all of them."""
+    found: dict[str, int | None] = {}
+    for entry in graph.input:
+        dims = entry.type.tensor_type.shape.dim
+        shape: Extents = tuple(input_shapes.get(entry.name, ()))
+        for dim, extent in zip(dims, shape, strict=False):
+            if dim.dim_param and found.setdefault(dim.dim_param, extent) != extent:
+                found[dim.dim_param] = None
+    return found

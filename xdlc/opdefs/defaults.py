@@ -1,0 +1,236 @@
+"""Default values of inputs and parameters, which definitions hold as text.
+
+================= ===========================================================================
+Text              Value
+================= ===========================================================================
+``[[1], [2]]``     tensor, as nested lists; ``()``, ``[]`` and ``{}`` mean the same
+``1`` ``-1.5``    scalar; ``inf`` and ``nan`` for floating-point types only
+``0`` ``1``       bool for BOOL_8, as are ``true`` and ``false``
+a name, a number  value of an enumeration, as its number
+other             string
+================= ===========================================================================
+
+Which of them a text is follows from the data type: ``1`` is a string for STRING.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from xdlc.ir.dtype import DType
+from xdlc.opdefs.model import ParamDef, TensorDef
+
+Value = Any
+"""int, float, bool, str, or nested lists of one of the first three."""
+
+MAX_DEPTH = 8
+_PAIRS = {"(": ")", "[": "]", "{": "}"}
+_TOKEN = re.compile(r"\s*([()\[\]{},]|[^()\[\]{},]+)")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
+_NUMBER = re.compile(r"[+-]?([0-9]{1,40}(\.[0-9]{0,60})?|\.[0-9]{1,60})([eE][+-]?[0-9]{1,5})?")
+_BOOLS = {"0": False, "1": True, "false": False, "true": True, "False": False, "True": True}
+_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
+_WORDS = ("inf", "+inf", "-inf", "nan")
+
+
+def parse_default(text: str) -> Value:
+    """Return the value of a text where no data type is known: tensor, scalar, or else string.
+
+    Example:
+        >>> parse_default("[[1, 2], [3, 4]]"), parse_default("{(1.5), (-2)}")
+        ([[1, 2], [3, 4]], [[1.5], [-2]])
+        >>> parse_default("1"), parse_default("1e-3"), parse_default("[1, two]"), parse_default("NEAREST")
+        (1, 0.001, '[1, two]', 'NEAREST')
+    """
+    try:
+        tree = _tree(text)
+        _extents(tree)
+        return _mapped(tree, _number)
+    except ValueError:
+        return text
+
+
+def default_value(definition: TensorDef) -> Value | None:
+    """Return the default of an input or parameter in the form that its data type asks for.
+
+    An enumeration gives its number.  None if there is no default.
+
+    Raises:
+        ValueError: If the text does not fit: expected and found, in words.
+
+    Example:
+        >>> from xdlc.ir import dtype as dt
+        >>> default_value(ParamDef("axis", False, (dt.INT32,), 0, default="-1"))
+        -1
+        >>> default_value(ParamDef("flag", False, (dt.BOOL8,), 0, default="1"))
+        True
+        >>> default_value(ParamDef("mode", False, (dt.UINT32,), 0, default="B", enumeration=("A", "B")))
+        1
+    """
+    text = definition.default
+    if text is None:
+        return None
+    if definition.dtypes and all(dtype.kind == "string" for dtype in definition.dtypes):
+        return text
+    try:
+        tree = _tree(text)
+        extents = _extents(tree)
+    except ValueError as error:
+        if any(dtype.kind == "string" for dtype in definition.dtypes):
+            return text
+        raise ValueError(f"{_short(text)}: {error}") from None
+    _check_rank(definition, extents, text)
+    return _typed(definition, tree, text)
+
+
+def _typed(definition: TensorDef, tree: Any, text: str) -> Value:
+    if isinstance(definition, ParamDef) and definition.enumeration:
+        return _mapped(tree, lambda word: _enumerator(definition.enumeration, word))
+    if not definition.dtypes:
+        return parse_default(text)
+    reasons = []
+    for dtype in definition.dtypes:
+        if dtype.kind == "string" and isinstance(tree, str):
+            return text
+        try:
+            return _mapped(tree, _reader(dtype))
+        except ValueError as error:
+            reasons.append(str(error))
+    raise ValueError(reasons[0])
+
+
+def _reader(dtype: DType) -> Callable[[str], Value]:
+    """Return the function that reads one element of a type."""
+
+    def read(word: str) -> Value:
+        if dtype.kind == "bool":
+            if word not in _BOOLS:
+                raise ValueError(f"{_short(word)}, expected 0 or 1 of a bool")
+            return _BOOLS[word]
+        if dtype.is_float and word in _WORDS:
+            return float(word)
+        if not _NUMBER.fullmatch(word) or dtype.kind == "string":
+            raise ValueError(f"{_short(word)}, expected a number of {dtype.name}")
+        if dtype.is_integer:
+            return _integer(word, dtype)
+        value = float(word)
+        if not abs(value) <= _LARGEST.get(dtype.name, math.inf) or math.isinf(value):
+            raise ValueError(f"{_short(word)}, which is too large for {dtype.name}")
+        return value
+
+    return read
+
+
+def _integer(word: str, dtype: DType) -> int:
+    if not _INTEGER.fullmatch(word):
+        raise ValueError(f"{_short(word)}, expected an integer of {dtype.name}")
+    value, (low, high) = int(word), dtype.limits
+    if not low <= value <= high:
+        raise ValueError(f"{_short(word)}, expected {low} to {high} of {dtype.name}")
+    return value
+
+
+def _enumerator(names: tuple[str, ...], word: str) -> int:
+    if word in names:
+        return names.index(word)
+    if _INTEGER.fullmatch(word) and 0 <= int(word) < len(names):
+        return int(word)
+    listed = ", ".join(f"{name} {number}" for number, name in enumerate(names[:20]))
+    raise ValueError(f"{_short(word)}, expected one of its enumeration: {listed}")
+
+
+def _check_rank(definition: TensorDef, extents: list[int], text: str) -> None:
+    rank, found = definition.rank, len(extents)
+    if 0 in extents:
+        raise ValueError(f"{_short(text)}, an empty tensor, expected at least one element")
+    if found == 0 and not isinstance(definition, ParamDef):
+        return  # stands for every element, as in QNN's own definitions
+    if rank is not None and rank != found:
+        kinds = ["a scalar" if r == 0 else f"a tensor of rank {r}" for r in (rank, found)]
+        raise ValueError(f"{_short(text)}, {kinds[1]}, expected {kinds[0]}")
+    stated = definition.shape
+    if len(stated) == found and any(
+        word.isdigit() and int(word) != extent for word, extent in zip(stated, extents, strict=True)
+    ):
+        raise ValueError(f"{_short(text)} of shape {extents}, expected {definition.text}")
+
+
+def _extents(tree: Any) -> list[int]:
+    """Return the extents of nested lists.
+
+    Raises:
+        ValueError: If lists of one level differ in length or depth.
+    """
+    extents: list[int] = []
+    level = [tree]
+    while any(isinstance(item, list) for item in level):
+        if not all(isinstance(item, list) for item in level):
+            raise ValueError("its rows differ in depth")
+        if len({len(item) for item in level}) > 1:
+            raise ValueError("its rows differ in length")
+        extents.append(len(level[0]))
+        level = [item for row in level for item in row]
+    return extents
+
+
+def _mapped(tree: Any, read: Callable[[str], Value]) -> Value:
+    return [_mapped(item, read) for item in tree] if isinstance(tree, list) else read(tree)
+
+
+def _number(word: str) -> int | float:
+    if _INTEGER.fullmatch(word):
+        return int(word)
+    if _NUMBER.fullmatch(word):
+        return float(word)
+    raise ValueError(word)
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else f"{text[:40]}...")
+
+
+def _tree(text: str) -> Any:
+    """Return a text as nested lists of words, or as itself if it does not begin with a bracket."""
+    text = text.strip()
+    if text[:1] not in _PAIRS or not text:
+        return text
+    tokens = (match[1].strip() for match in _TOKEN.finditer(text))
+    return _list(tokens)
+
+
+def _list(tokens: Iterator[str]) -> Any:
+    """Read one bracket with all in it; the tokens begin with it."""
+    root: list[Any] = []
+    open_lists, closers = [root], [""]
+    after_item = False
+    for token in tokens:
+        current = open_lists[-1]
+        if len(open_lists) == 1 and current:
+            raise ValueError(f"{token!r} follows the last bracket")
+        if token in _PAIRS:
+            if after_item:
+                raise ValueError("a comma is missing")
+            if len(open_lists) > MAX_DEPTH:
+                raise ValueError(f"brackets nest deeper than {MAX_DEPTH}")
+            current.append([])
+            open_lists.append(current[-1])
+            closers.append(_PAIRS[token])
+        elif token == closers[-1]:
+            open_lists.pop()
+            closers.pop()
+            after_item = True
+        elif token == ",":
+            if not after_item:
+                raise ValueError("a value is missing before a comma")
+            after_item = False
+        elif token in _PAIRS.values() or after_item:
+            raise ValueError(f"{token[:20]!r} where {closers[-1]!r} or a comma is expected")
+        elif token:
+            current.append(token)
+            after_item = True
+    if len(open_lists) > 1:
+        raise ValueError(f"{closers[-1]!r} is missing at the end")
+    return root[0]

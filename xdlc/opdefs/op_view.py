@@ -1,0 +1,70 @@
+"""Ops of users as shape functions and kernels see them: plain values under the definition's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdlc.ir.graph import Op
+from xdlc.ir.tensor import Param, Tensor
+from xdlc.opdefs.custom import OpView, TensorSpec, Value
+from xdlc.opdefs.model import OpDef, TensorDef
+
+
+def view_of(op: Op, definition: OpDef) -> OpView:
+    """Return an op of a graph as its definition describes it."""
+    return make_view(definition, op.name, op.inputs, op.params, op.outputs)
+
+
+def make_view(
+    definition: OpDef,
+    name: str,
+    inputs: Sequence[Tensor | None],
+    params: Mapping[str, Param],
+    outputs: Sequence[Tensor] = (),
+) -> OpView:
+    """Return what an op is going to be.
+
+    Args:
+        definition: The op's definition.
+        name: The op's name.
+        inputs: Tensors by position; None for one left out.
+        params: Parameters by name.
+        outputs: Tensors by position; none where they are not known yet.
+    """
+    return OpView(
+        definition.package,
+        definition.name,
+        name,
+        tuple(_specs(definition.inputs, inputs)),
+        tuple(_specs(definition.outputs, outputs)),
+        {key: plain_value(definition, key, param) for key, param in params.items()},
+    )
+
+
+def _specs(places: Sequence[TensorDef], tensors: Sequence[Tensor | None]) -> list[TensorSpec | None]:
+    """Return what is known of tensors, under the names of their places."""
+    found: list[TensorSpec | None] = []
+    for index, tensor in enumerate(tensors):
+        place = places[min(index, len(places) - 1)] if places else None
+        found.append(None if tensor is None else _spec(place, tensor))
+    return found
+
+
+def _spec(place: TensorDef | None, tensor: Tensor) -> TensorSpec:
+    shape: list[int | None] = list(tensor.shape)
+    for axis in tensor.dynamic_axes:
+        shape[axis] = None
+    name, layout = (place.name, place.layout) if place is not None else (tensor.name, "")
+    return TensorSpec(tuple(shape), tensor.dtype, name or tensor.name, layout, tensor.data)
+
+
+def plain_value(definition: OpDef, name: str, param: Param) -> Value:
+    """Return a parameter as an int, float, bool, str or array; of an enumeration the name of the value."""
+    if isinstance(param, Tensor):
+        return param.numpy()
+    known = definition.params.get(name)
+    names = known.enumeration if known is not None else ()
+    value = param.value
+    if names and isinstance(value, int) and 0 <= value < len(names):
+        return names[value]
+    return value
