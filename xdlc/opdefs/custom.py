@@ -120,6 +120,12 @@ class Hooks(Protocol):
     def build_kernel(self, op: OpView) -> Kernel | None:
         """Return a kernel for the host, or None if there is none."""
 
+    def stored_inputs(self, op: OpView) -> Mapping[int, TensorData]:
+        """Return the static inputs, by position, that the op stores in a form of its own.
+
+        Their parameters tell of the form; ``op`` has them as the source has them.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class CustomOp:

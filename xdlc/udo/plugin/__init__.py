@@ -1,0 +1,52 @@
+"""Plugins: one Python object that ties an operator of a source to parameters, outputs, kernel and formats."""
+
+from __future__ import annotations
+
+from xdlc.udo.plugin.base import Plugin
+from xdlc.udo.plugin.build import compile_c
+from xdlc.udo.plugin.collecting import plugin_ops
+from xdlc.udo.plugin.decorator import plugin
+from xdlc.udo.plugin.kinds import (
+    REQUIRED,
+    Bool,
+    Bools,
+    Enum,
+    Float,
+    Floats,
+    Int,
+    Ints,
+    Kind,
+    Str,
+    Strs,
+    Tensor,
+    enum_map,
+)
+from xdlc.udo.plugin.ports import Input, Output
+from xdlc.udo.plugin.shapes import axis_of, broadcast, reduced, same_as, with_shape
+
+__all__ = [
+    "REQUIRED",
+    "Bool",
+    "Bools",
+    "Enum",
+    "Float",
+    "Floats",
+    "Input",
+    "Int",
+    "Ints",
+    "Kind",
+    "Output",
+    "Plugin",
+    "Str",
+    "Strs",
+    "Tensor",
+    "axis_of",
+    "broadcast",
+    "compile_c",
+    "enum_map",
+    "plugin",
+    "plugin_ops",
+    "reduced",
+    "same_as",
+    "with_shape",
+]

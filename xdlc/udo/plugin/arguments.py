@@ -1,0 +1,126 @@
+"""Arguments of a kernel: letters that say of what kind they are, and their values.
+
+====== ==============================
+Letter Value
+====== ==============================
+``i``  integer of 64 bits
+``f``  real number
+``s``  string
+``o``  tensor: an array
+====== ==============================
+
+Parentheses group letters as a tuple groups values: ``"(i,i,i,i), s, i"`` takes ``(1, 3, 8, 8), "SUM", 1``.
+A kernel gets all of them in one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xdlc.errors import UsageError
+from xdlc.ir.data import TensorData
+
+LETTERS = "ifso"
+MAX_ARGUMENTS = 4096
+MAX_DEPTH = 16
+Pattern = list[Any]  # letters, and lists of them
+
+
+def flattened(placeholders: str, values: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
+    """Return letters and values in one row.
+
+    Args:
+        placeholders: The letters, with commas between them and parentheses around groups.
+        values: The values, grouped as the letters are, or all in one row.
+
+    Raises:
+        UsageError: If the letters cannot be read, or the values are not what they tell.
+
+    Example:
+        >>> flattened("(i,i), s, f", ((1, 2), "SUM", 1))
+        ('iisf', (1, 2, 'SUM', 1.0))
+        >>> flattened("(i,i), s", (1, 2, "SUM"))
+        ('iis', (1, 2, 'SUM'))
+    """
+    pattern = _parsed(placeholders)
+    letters = "".join(_row(pattern))
+    given = list(values)
+    grouped = any(isinstance(value, (tuple, list)) for value in given)
+    row = _matched(pattern, given, "arguments") if grouped else given
+    if len(row) != len(letters):
+        raise UsageError(
+            f"arguments {placeholders!r} are {len(letters)}, and {len(row)} values are given",
+            fix="give one value for each letter",
+        )
+    pairs = zip(letters, row, strict=True)
+    return letters, tuple(_checked(letter, value, place) for place, (letter, value) in enumerate(pairs))
+
+
+def _parsed(text: str) -> Pattern:
+    if not isinstance(text, str) or len(text) > 4 * MAX_ARGUMENTS:
+        raise UsageError(f"arguments are {str(text)[:40]!r}", fix="write them like '(i,i), s, f'")
+    stack: list[Pattern] = [[]]
+    wants_item = True
+    for place, sign in enumerate(text):
+        if sign.isspace():
+            continue
+        if sign == "," and not wants_item:
+            wants_item = True
+        elif sign == "(" and wants_item and len(stack) <= MAX_DEPTH:
+            stack.append([])
+        elif sign == ")" and len(stack) > 1 and (not wants_item or not stack[-1]):
+            group = stack.pop()
+            stack[-1].append(group)
+            wants_item = False
+        elif sign in LETTERS and wants_item:
+            stack[-1].append(sign)
+            wants_item = False
+        else:
+            raise _unreadable(text, place)
+    if len(stack) > 1 or (wants_item and stack[0]):
+        raise _unreadable(text, len(text))
+    return stack[0]
+
+
+def _unreadable(text: str, place: int) -> UsageError:
+    return UsageError(
+        f"arguments {text!r} cannot be read at character {place + 1}",
+        fix="write letters i, f, s and o with commas between them, groups in parentheses",
+    )
+
+
+def _row(pattern: Pattern) -> list[str]:
+    return [letter for item in pattern for letter in (_row(item) if isinstance(item, list) else [item])]
+
+
+def _matched(pattern: Pattern, values: Sequence[Any], what: str) -> list[Any]:
+    if len(pattern) != len(values):
+        raise UsageError(f"{what} are {len(pattern)}, and {len(values)} values are given")
+    row: list[Any] = []
+    for place, (item, value) in enumerate(zip(pattern, values, strict=True)):
+        if isinstance(item, list):
+            if not isinstance(value, (tuple, list)):
+                raise UsageError(f"argument {place} is a group of {len(item)}, the value is {value!r}")
+            row += _matched(item, value, f"the items of argument {place}")
+        else:
+            row.append(value)
+    return row
+
+
+def _checked(letter: str, value: Any, place: int) -> Any:
+    import numpy
+
+    if letter == "i" and isinstance(value, (int, numpy.integer)) and -(2**63) <= int(value) < 2**63:
+        return int(value)
+    if letter == "f" and isinstance(value, (int, float, numpy.integer, numpy.floating)):
+        return float(value)
+    if letter == "s" and isinstance(value, str) and "\0" not in value:
+        return value
+    if letter == "o" and isinstance(value, (numpy.ndarray, TensorData)):
+        return value.numpy() if isinstance(value, TensorData) else numpy.ascontiguousarray(value)
+    kinds = {"i": "an integer of 64 bits", "f": "a number", "s": "a string", "o": "an array"}
+    raise UsageError(
+        f"argument {place} is {letter!r}, which is {kinds[letter]}, and its value is {repr(value)[:60]}",
+        fix="correct the letter or the value",
+    )

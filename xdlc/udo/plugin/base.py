@@ -1,0 +1,75 @@
+"""The class that plugins are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from xdlc.opdefs.custom import Kernel, OpView, SourceNode, TensorSpec
+from xdlc.udo.plugin.kinds import Kind
+from xdlc.udo.plugin.ports import Port
+
+
+class Plugin:
+    """An operation as one object: where it comes from, its parameters, its outputs, its kernel, its formats.
+
+    A subclass sets the attributes and overrides the methods that it needs; each may be left as it is.
+    Wherever inputs or parameters of a built-in operator of ONNX are not declared, those of ONNX apply.
+
+    A plugin whose kernel is Python has a method ``compute(self, inputs, params, outputs)`` too, which is
+    called as functions marked by ``xdlc.udo.kernel`` are.
+
+    Attributes:
+        framework: Source framework, or several; ``onnx`` has an importer now.
+        op_type: Operator of the source, or several.
+        domain: Domain of the operator; None for any, and for ONNX's own where it has such an operator.
+        package: Op package.
+        name: Operation type in the model; default: the first ``op_type``.
+        version: Version of the package.
+        description: What it does.
+        inputs: Inputs in their order: names, or ``Input(...)``.
+        outputs: Outputs in their order: names, or ``Output(...)``.
+        params: Kinds of the parameters by name.
+        config: File that holds the definition instead of the last three, beside the plugin's: XML or JSON.
+        formats: Formats of the inputs that are no weights, and of the outputs.
+        weight_formats: Formats of the static inputs in their order, or by name.
+    """
+
+    framework: ClassVar[str | Sequence[str]] = "onnx"
+    op_type: ClassVar[str | Sequence[str]] = ""
+    domain: ClassVar[str | None] = None
+    package: ClassVar[str] = ""
+    name: ClassVar[str] = ""
+    version: ClassVar[str] = "1.0.0"
+    description: ClassVar[str] = ""
+    inputs: ClassVar[Sequence[str | Port]] = ()
+    outputs: ClassVar[Sequence[str | Port]] = ()
+    params: ClassVar[Mapping[str, Kind]] = {}
+    config: ClassVar[str] = ""
+    formats: ClassVar[tuple[Sequence[str], Sequence[str]]] = ((), ())
+    weight_formats: ClassVar[Sequence[str] | Mapping[str, str]] = ()
+
+    def accepts(self, node: SourceNode) -> bool:
+        """Return whether the plugin stands for a node; what it does not take goes its usual way."""
+        return True
+
+    def parse_params(self, node: SourceNode) -> Mapping[str, Any]:
+        """Return the parameters of a node by name, as values of their kinds.
+
+        What is left out gets its default.  Attributes that were not read are an error.  By default each
+        parameter is read from the attribute of its name.
+        """
+        raise NotImplementedError  # stands for "by the declaration", which the caller knows
+
+    def infer_shape_and_type(self, op: OpView) -> TensorSpec | Sequence[TensorSpec] | None:
+        """Return the outputs, in the source's axis order; None where they are not known."""
+        return None
+
+    def build_kernel(self, op: OpView) -> Kernel | None:
+        """Return a kernel of the host that the DLC carries along; None if there is none for this op."""
+        return None
+
+
+def overrides(plugin: Plugin, hook: str) -> bool:
+    """Return whether a plugin has a hook of its own."""
+    return getattr(type(plugin), hook, None) is not getattr(Plugin, hook, None)

@@ -1,0 +1,123 @@
+"""``compile_c``: makes the kernel of an op out of C source."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xdlc.errors import StorageError, UsageError
+from xdlc.opdefs.custom import Kernel, OpView
+from xdlc.udo.plugin.arguments import flattened
+from xdlc.udo.plugin.compiler import compile_library, find_compiler, machine
+from xdlc.udo.plugin.packing import SOURCE, formats_header, needs_packing, outer_name
+
+MAX_SOURCE = 8 << 20
+PACKED = "xdlc_packed.c"
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+_PROTOTYPE = """#include "xdlc_udo.h"
+xdlc_udo_status {entry}(uint32_t, const xdlc_udo_tensor *, uint32_t, const xdlc_udo_tensor *, uint32_t,
+                        const xdlc_udo_argument *);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildView(OpView):
+    """An op as ``build_kernel`` of a plugin gets it: inputs and outputs also have their formats.
+
+    Attributes:
+        input_formats: Format of each input, as the kernel gets it.
+        output_formats: Format of each output.
+        tell: Called with what the compiler warns of.
+        built: Libraries of this conversion that were made already.
+    """
+
+    input_formats: tuple[str, ...] = ()
+    output_formats: tuple[str, ...] = ()
+    tell: Callable[[str], None] | None = None
+    built: dict[Any, bytes] = field(default_factory=dict)
+
+
+def compile_c(
+    op: OpView,
+    source: str | Path,
+    *,
+    entry: str,
+    arguments: str = "",
+    values: Sequence[Any] = (),
+    name: str = "",
+    flags: Sequence[str] = (),
+    timeout: float = 60.0,
+) -> Kernel:
+    """Return a kernel for this machine, compiled of C source.
+
+    Args:
+        op: The op that ``build_kernel`` was called with; it knows the formats of the plugin.
+        source: C text, or the path of a ``.c`` file, whose folder may hold headers of its own.
+        entry: Function of type ``xdlc_udo_kernel`` (see ``xdlc_udo.h``, which is declared before the source).
+        arguments: Letter of each argument, like ``"(i,i,i,i), s, f"``: i integer, f real, s string, o tensor.
+        values: The arguments, grouped as their letters are, or in one row.
+        name: Name of the kernel; default: that of the function.
+        flags: Further options of the compiler, like ``-fopenmp``.
+        timeout: Seconds that the compiler may take.
+
+    Raises:
+        UsageError: If an argument is wrong, or the compiler refuses the source.
+        StorageError: If the file cannot be read.
+        BackendError: If there is no compiler, or it takes too long.
+    """
+    if not entry.isidentifier() or not entry.isascii():
+        raise UsageError(f"{entry!r} is no name of a C function", fix="give the name of your kernel function")
+    if timeout <= 0:
+        raise UsageError(f"timeout is {timeout:g} s", fix="give a time above 0")
+    letters, row = flattened(arguments, values)
+    file, text, folder = _source(source)
+    files: dict[str, str | bytes] = {file: text, "xdlc_entry.h": _PROTOTYPE.format(entry=entry)}
+    outer = entry
+    inputs = op.input_formats if isinstance(op, BuildView) else ()
+    outputs = op.output_formats if isinstance(op, BuildView) else ()
+    if needs_packing((*inputs, *outputs)):
+        files |= {PACKED: SOURCE.read_bytes(), "formats.h": formats_header(entry, inputs, outputs)}
+        outer = outer_name(entry)
+    compiler = find_compiler()
+    # headers beside the source may change between two conversions, not within one
+    key = (compiler, outer, tuple(flags), str(folder), _digest(files))
+    built: dict[Any, bytes] = op.built if isinstance(op, BuildView) else {}
+    if key not in built:
+        binary, warned = compile_library(
+            files, outer, compiler=compiler, flags=flags, include=folder, timeout=timeout
+        )
+        built[key] = binary
+        if warned and isinstance(op, BuildView) and op.tell is not None:
+            op.tell(f"{compiler.tool} on {file}:\n{warned.rstrip()}")
+    return Kernel(name or entry, outer, letters, row, machine(), compiler.tool, built[key])
+
+
+def _source(source: str | Path) -> tuple[str, bytes, Path | None]:
+    """Return name and text of a source, and the folder it lies in."""
+    if isinstance(source, str):
+        return "kernel.c", source.encode(), None
+    try:
+        if source.stat().st_size > MAX_SOURCE:
+            raise UsageError(f"is larger than {MAX_SOURCE >> 20} MiB", where=str(source))
+        text = source.read_bytes()
+    except OSError as error:
+        raise StorageError(
+            f"cannot be read: {error.strerror or error}",
+            where=str(source),
+            fix="name the file relative to the plugin: Path(__file__).with_name(...)",
+        ) from error
+    if source.suffix != ".c" or source.name == PACKED or not _FILE.fullmatch(source.name):
+        raise UsageError("is no C file by its name", where=str(source), fix="name it like kernel.c")
+    return source.name, text, source.resolve().parent
+
+
+def _digest(files: dict[str, str | bytes]) -> str:
+    state = hashlib.sha256()
+    for name, content in sorted(files.items()):
+        data = content.encode() if isinstance(content, str) else content
+        state.update(f"{name}:{len(data)}:".encode() + data)
+    return state.hexdigest()

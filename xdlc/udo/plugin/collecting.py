@@ -1,0 +1,127 @@
+"""From names of plugins to what converters know of ops that users define."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from xdlc.errors import UsageError, XdlcError, raise_all
+from xdlc.opdefs.custom import CustomOp, CustomOps
+from xdlc.opdefs.model import Collection
+from xdlc.udo.plugin.base import Plugin, overrides
+from xdlc.udo.plugin.calling import user_code
+from xdlc.udo.plugin.declaration import declare
+from xdlc.udo.plugin.finding import entry_plugins, named_plugins, place_of
+from xdlc.udo.plugin.hooks import PluginHooks
+
+DOMAIN = "xdlc.plugins"
+
+
+def plugin_ops(
+    names: Sequence[str], entry_points: bool = True, tell: Callable[[str], None] | None = None
+) -> CustomOps:
+    """Return the ops of plugins.
+
+    Plugins that take some nodes only (they have an ``accepts`` of their own) are asked before those that
+    take all, in the order of their names.
+
+    Args:
+        names: Names of plugins: ``module:Class``, ``path/to/file.py:Class`` or ``path/to/file.py``.
+        entry_points: Whether those of installed packages, entry point group ``xdlc.plugins``, are used too.
+        tell: Called with each line that the user should read.
+
+    Raises:
+        UsageError: If a plugin cannot be found or loaded, is not complete, or two clash.
+        StorageError: If a file cannot be read.
+    """
+    if isinstance(names, str):
+        raise UsageError(f"plugins are the string {names!r}", fix=f"give a list: [{names!r}]")
+    classes = [found for name in names for found in named_plugins(name)]
+    classes += entry_plugins(tell) if entry_points else []
+    ops, problems = [], []
+    for found in dict.fromkeys(classes):
+        try:
+            ops.append(plugin_op(found, tell))
+        except XdlcError as error:
+            problems.append(error)
+    raise_all([*problems, *_clashes(ops)], where="plugins")
+    ops.sort(key=lambda op: not _is_choosy(op))
+    return CustomOps(tuple(ops), _collections(ops))
+
+
+def plugin_op(found: type[Plugin], tell: Callable[[str], None] | None = None) -> CustomOp:
+    """Return the op of a plugin.
+
+    Raises:
+        UsageError: If the plugin cannot be made, or is not complete.
+    """
+    return plugin_hooks(found, tell)[0]
+
+
+def plugin_hooks(
+    found: type[Plugin], tell: Callable[[str], None] | None = None
+) -> tuple[CustomOp, PluginHooks]:
+    """Return the op of a plugin, and its hooks."""
+    place = place_of(found)
+    with user_code(found.__name__, "__init__", place):
+        made = found()
+    with user_code(found.__name__, "declaration", place):
+        declaration = declare(made, place.rpartition(":")[0])
+    hooks = PluginHooks(made, declaration, place, tell)
+    line = f"{Path(place.rpartition(':')[0]).name}:{place.rpartition(':')[2]}"
+    op = CustomOp(
+        declaration.definition,
+        declaration.types,
+        declaration.frameworks,
+        declaration.domain,
+        hooks,
+        f"plugin {found.__name__} ({line})",
+    )
+    return op, hooks
+
+
+def _is_choosy(op: CustomOp) -> bool:
+    return isinstance(op.hooks, PluginHooks) and overrides(op.hooks.plugin, "accepts")
+
+
+def _clashes(ops: Sequence[CustomOp]) -> list[UsageError]:
+    problems = []
+    for place, op in enumerate(ops):
+        for earlier in ops[:place]:
+            problem = _clash(earlier, op)
+            if problem:
+                assert isinstance(op.hooks, PluginHooks)
+                problems.append(
+                    UsageError(
+                        problem,
+                        where=op.hooks.place,
+                        fix="leave one of the plugins out, or give one an accepts hook and an op of its own",
+                    )
+                )
+    return problems
+
+
+def _clash(one: CustomOp, other: CustomOp) -> str:
+    sources = f"{one.source} and {other.source}"
+    if (one.definition.package, one.definition.name) == (other.definition.package, other.definition.name):
+        return f"{sources} both define {one.definition.package}::{one.definition.name}"
+    if _is_choosy(one) or _is_choosy(other):
+        return ""
+    types = sorted(set(one.source_types) & set(other.source_types))
+    frameworks = sorted(set(one.frameworks) & set(other.frameworks))
+    if types and frameworks and (one.domain == other.domain or None in (one.domain, other.domain)):
+        return f"{sources} both stand for {types[0]} of {frameworks[0]}"
+    return ""
+
+
+def _collections(ops: Sequence[CustomOp]) -> dict[str, Collection]:
+    packages: dict[str, Collection] = {}
+    for op in sorted(ops, key=lambda op: (op.definition.package, op.definition.name)):
+        assert isinstance(op.hooks, PluginHooks)
+        package = op.definition.package
+        version = op.hooks.declaration.version
+        held = packages.setdefault(package, Collection(package, DOMAIN, version, (), ()))
+        packages[package] = Collection(
+            package, DOMAIN, max(held.version, version), (*held.opdefs, op.definition), held.supplements
+        )
+    return packages

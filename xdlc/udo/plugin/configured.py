@@ -1,0 +1,66 @@
+"""Takes the definition of a plugin's op from a configuration instead of from the plugin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from xdlc.errors import UsageError, nearest_names
+from xdlc.opdefs.model import OpDef, ParamDef, TensorDef
+from xdlc.udo.config import read
+from xdlc.udo.plugin.kinds import REQUIRED, Bool, Enum, Float, Int, Kind, Str, Tensor
+from xdlc.udo.plugin.ports import Input, Output, Port
+
+_SCALARS: dict[str, type[Kind]] = {
+    "int": Int, "uint": Int, "sfixed": Int, "ufixed": Int, "float": Float, "bool": Bool, "string": Str
+}  # fmt: skip
+
+
+def configured(
+    path: Path, package: str, name: str
+) -> tuple[tuple[Port, ...], tuple[Port, ...], dict[str, Kind], OpDef]:
+    """Return inputs, outputs, parameters and definition of an op of a configuration.
+
+    Args:
+        path: The file.
+        package: Package of the op.
+        name: Its type.
+
+    Raises:
+        XdlcError: If the file cannot be read, breaks its rules, or has no such op.
+    """
+    ops = {(held.package, op.name): op for held in read(path) for op in held.opdefs}
+    if (package, name) not in ops:
+        names = [f"{held}::{op}" for held, op in ops]
+        raise UsageError(
+            f"has no {package}::{name}",
+            where=str(path),
+            fix=nearest_names(f"{package}::{name}", names) or f"it has {', '.join(names) or 'no ops'}",
+        )
+    definition = ops[package, name]
+    inputs = tuple(Input(**_port(held)) for held in definition.inputs)
+    outputs = tuple(Output(**_port(held)) for held in definition.outputs)
+    return inputs, outputs, {key: kind_of(held) for key, held in definition.params.items()}, definition
+
+
+def _port(held: TensorDef) -> dict[str, Any]:
+    return {
+        "name": held.name,
+        "dtypes": tuple(dtype.name for dtype in held.dtypes),
+        "rank": held.rank,
+        "optional": not held.mandatory,
+        "static": held.is_static,
+        "repeated": held.repeated,
+        "layout": held.layout,
+    }
+
+
+def kind_of(param: ParamDef) -> Kind:
+    """Return the kind that a parameter's definition stands for."""
+    default: Any = REQUIRED if param.mandatory else None
+    if param.enumeration:
+        return Enum(*param.enumeration, default=param.default or default)
+    kind = param.dtypes[0].kind if param.dtypes else "float"
+    dtype = param.dtypes[0].name if param.dtypes else None
+    made = _SCALARS.get(kind, Float) if param.is_scalar else Tensor
+    return made(default, dtype=dtype) if made is not Str else Str(default)

@@ -1,0 +1,154 @@
+"""Finds plugins: those that the user names, and those of installed packages."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from importlib.metadata import entry_points as installed
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from xdlc.errors import StorageError, UsageError, nearest_names
+from xdlc.udo.plugin.base import Plugin
+from xdlc.udo.plugin.calling import user_code
+
+GROUP = "xdlc.plugins"
+MAX_FILE = 8 << 20
+Tell = Callable[[str], None]
+
+
+def named_plugins(name: str) -> list[type[Plugin]]:
+    """Return the plugins of a name.
+
+    Args:
+        name: ``module:Class``, ``path/to/file.py:Class``, or ``path/to/file.py`` for all that it defines.
+
+    Raises:
+        UsageError: If there is no such module or class, or it is no plugin.
+        StorageError: If the file cannot be read.
+    """
+    place, _, attribute = name.rpartition(":")
+    if name.endswith(".py") or not place:
+        place, attribute = name, ""
+    if place.endswith(".py"):
+        module = load_file(Path(place))
+    elif attribute:
+        module = _import(place, name)
+    else:
+        raise UsageError(
+            f"{name!r} names no plugin", fix="name it like module:Class or path/to/file.py:Class"
+        )
+    if not attribute:
+        return _all(module, name)
+    if not hasattr(module, attribute):
+        near = nearest_names(attribute, [held.__name__ for held in _defined(module)])
+        raise UsageError(f"there is no {attribute!r} in {place}", fix=near or None)
+    return [_checked(getattr(module, attribute), name)]
+
+
+def entry_plugins(tell: Tell | None) -> list[type[Plugin]]:
+    """Return the plugins of installed packages, in the order of their names; each is told of.
+
+    Raises:
+        UsageError: If one cannot be loaded, or is no plugin.
+    """
+    found = []
+    for entry in sorted(installed(group=GROUP), key=lambda entry: (entry.name, entry.value)):
+        owner = f" of {entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
+        with user_code(entry.name, "import", f"entry point {entry.name!r}{owner}"):
+            loaded = entry.load()
+        found.append(_checked(loaded, f"entry point {entry.name!r}{owner}"))
+        if tell is not None:
+            tell(f"plugin {found[-1].__name__} is in use: entry point {entry.name!r}{owner}")
+    return found
+
+
+def load_file(path: Path) -> ModuleType:
+    """Return the module of a Python file; nothing is written beside it.
+
+    Raises:
+        StorageError: If the file cannot be read.
+        UsageError: If it cannot be imported.
+    """
+    try:
+        size = path.stat().st_size
+        source = path.read_bytes() if size <= MAX_FILE else b""
+    except OSError as error:
+        raise StorageError(
+            f"cannot be read: {error.strerror or error}", where=str(path), fix="check the path of the plugin"
+        ) from error
+    if size > MAX_FILE:
+        raise UsageError(f"is larger than {MAX_FILE >> 20} MiB", where=str(path), fix="name a plugin's file")
+    whole = path.resolve()
+    digest = hashlib.sha256(str(whole).encode() + source).hexdigest()[:16]
+    name = f"xdlc_plugin_{whole.stem}_{digest}"
+    if name in sys.modules:
+        return sys.modules[name]
+    module = ModuleType(name)
+    module.__file__ = str(whole)
+    sys.modules[name] = module
+    try:
+        with user_code(path.name, "import", f"{path}:1"):
+            exec(compile(source, str(whole), "exec"), module.__dict__)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _import(module: str, name: str) -> ModuleType:
+    with user_code(name, "import", name):
+        try:
+            spec = importlib.util.find_spec(module)
+        except ModuleNotFoundError:
+            spec = None
+        if spec is None:
+            raise UsageError(
+                f"there is no module {module!r}", fix="install it, or name a file: path/to/file.py:Class"
+            )
+        return importlib.import_module(module)
+
+
+def _all(module: ModuleType, name: str) -> list[type[Plugin]]:
+    found = _defined(module)
+    if not found:
+        raise UsageError("defines no plugin", where=name, fix="derive a class from xdlc.udo.Plugin")
+    return found
+
+
+def _defined(module: ModuleType) -> list[type[Plugin]]:
+    """Return the plugins that a module defines itself, in its order; those without an operator are bases."""
+    held = dict.fromkeys(value for value in vars(module).values() if is_plugin(value))
+    return [value for value in held if value.op_type and value.__module__ == module.__name__]
+
+
+def is_plugin(value: Any) -> bool:
+    """Return whether a value is a plugin's class."""
+    return isinstance(value, type) and issubclass(value, Plugin) and value is not Plugin
+
+
+def _checked(value: Any, name: str) -> type[Plugin]:
+    if not is_plugin(value):
+        raise UsageError(
+            f"{name} is {type(value).__name__} {getattr(value, '__name__', '')!r}, no plugin",
+            fix="name a class that is derived from xdlc.udo.Plugin or decorated with xdlc.udo.plugin",
+        )
+    plugin: type[Plugin] = value
+    return plugin
+
+
+def place_of(plugin: type[Plugin]) -> str:
+    """Return file and line of a plugin's class, or its module where they are not known."""
+    try:
+        file = inspect.getsourcefile(plugin) or ""
+        return f"{file}:{inspect.getsourcelines(plugin)[1]}"
+    except (OSError, TypeError):
+        hooks = (value for value in vars(plugin).values() if callable(getattr(value, "__func__", value)))
+        codes = [getattr(getattr(value, "__func__", value), "__code__", None) for value in hooks]
+        known = [f"{code.co_filename}:{code.co_firstlineno}" for code in codes if code is not None]
+        return known[0] if known else plugin.__module__

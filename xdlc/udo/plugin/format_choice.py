@@ -1,0 +1,84 @@
+"""Which format each input and output of a plugin has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdlc.errors import UsageError, nearest_names
+from xdlc.ir.dtype import STRING, UINT32
+from xdlc.opdefs.model import ParamDef
+from xdlc.udo.plugin.base import Plugin
+from xdlc.udo.plugin.formats import Format, find_format
+from xdlc.udo.plugin.ports import Port
+
+
+def weight_formats(plugin: Plugin, inputs: Sequence[Port]) -> dict[str, Format]:
+    """Return the formats of weights by input.
+
+    Raises:
+        UsageError: If there is no such format or input, or their numbers differ.
+    """
+    given: Any = plugin.weight_formats
+    names = [port.name for port in inputs]
+    if isinstance(given, Mapping):
+        for name in given:
+            if name not in names:
+                raise UsageError(
+                    f"weight_formats tells of {name!r}, which is no input",
+                    fix=nearest_names(str(name), names) or f"use names out of {', '.join(names)}",
+                )
+        return {name: find_format(held) for name, held in given.items()}
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise UsageError(f"weight_formats is {given!r}", fix="give a list of formats, or formats by input")
+    static = [port.name for port in inputs if port.static]
+    if given and len(given) != len(static):
+        told = ", ".join(static) or "none"
+        raise UsageError(
+            f"weight_formats holds {len(given)} formats, and the static inputs are {len(static)}: {told}",
+            fix="name one format for each; encodings of quantized weights need none",
+        )
+    return {name: find_format(held) for name, held in zip(static, given, strict=False)}
+
+
+def all_formats(
+    plugin: Plugin, inputs: Sequence[Port], outputs: Sequence[Port], weights: Mapping[str, Format]
+) -> tuple[tuple[Format, ...], tuple[Format, ...]]:
+    """Return the format of each input and of each output.
+
+    Raises:
+        UsageError: If there is no such format, or their numbers differ.
+    """
+    given = plugin.formats
+    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 2:
+        raise UsageError(f"formats is {given!r}", fix="give two lists, of inputs and of outputs")
+    moving = [port.name for port in inputs if not port.static]
+    into = _formats_by_name(given[0], moving, "inputs")
+    plain = find_format("ND")
+    return (
+        tuple(weights.get(port.name, into.get(port.name, plain)) for port in inputs),
+        tuple(_formats_by_name(given[1], [port.name for port in outputs], "outputs").values()),
+    )
+
+
+def _formats_by_name(given: Any, names: Sequence[str], what: str) -> dict[str, Format]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise UsageError(f"formats of {what} are {given!r}", fix="give a list")
+    if given and len(given) != len(names):
+        raise UsageError(
+            f"formats holds {len(given)} of {what}, which are {len(names)}: {', '.join(names) or 'none'}",
+            fix="name one format for each; those of weights belong into weight_formats",
+        )
+    found = [find_format(name) for name in given or ["ND"] * len(names)]
+    for held in found:
+        if held.for_weights_only:
+            raise UsageError(f"{held.name} is no format of {what}", fix="name it in weight_formats")
+    return dict(zip(names, found, strict=True))
+
+
+def weight_params(port: str) -> tuple[ParamDef, ParamDef]:
+    """Return what an op says of a weight that it stores in a format: the format, and its shape before."""
+    return (
+        ParamDef(f"{port}_format", False, (STRING,), 0),
+        ParamDef(f"{port}_shape", False, (UINT32,), 1),
+    )

@@ -1,0 +1,247 @@
+"""What a converter calls: the hooks of a plugin, with their results checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from xdlc.errors import UsageError, nearest_names
+from xdlc.ir.data import TensorData
+from xdlc.opdefs.custom import Kernel, OpView, SourceNode, TensorSpec
+from xdlc.udo.plugin.attributes import Attributes
+from xdlc.udo.plugin.base import Plugin, overrides
+from xdlc.udo.plugin.build import BuildView
+from xdlc.udo.plugin.calling import user_code
+from xdlc.udo.plugin.declaration import Declaration
+from xdlc.udo.plugin.formats import Format
+from xdlc.udo.plugin.kinds import REQUIRED
+
+Values = dict[str, Any]
+
+
+class PluginHooks:
+    """The hooks of one plugin.
+
+    Args:
+        plugin: The plugin.
+        declaration: What it declares.
+        place: File and line of the plugin.
+        tell: Called with what the user should know, like warnings of the compiler.
+    """
+
+    def __init__(
+        self,
+        plugin: Plugin,
+        declaration: Declaration,
+        place: str,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        self.plugin = plugin
+        self.declaration = declaration
+        self.place = place
+        self._tell = tell
+        self._built: dict[Any, bytes] = {}
+
+    @property
+    def name(self) -> str:
+        """Name of the plugin's class."""
+        return type(self.plugin).__name__
+
+    def _calling(self, hook: str, subject: str) -> AbstractContextManager[None]:
+        return user_code(self.name, hook, self.place, subject)
+
+    def accepts(self, node: SourceNode) -> bool:
+        """Return whether the plugin stands for a node.
+
+        Raises:
+            XdlcError: If the plugin fails.
+        """
+        with self._calling("accepts", f"node {node.name!r}"):
+            taken = self.plugin.accepts(node)
+            if not isinstance(taken, bool) and type(taken).__name__ != "bool_":
+                raise UsageError(f"gave {taken!r}", fix="return True or False")
+        return bool(taken)
+
+    def parse_params(self, node: SourceNode) -> Values:
+        """Return all parameters of a node, defaults and those that tell of stored weights included.
+
+        Raises:
+            XdlcError: If the plugin fails, gives what it did not declare, or leaves an attribute unread.
+        """
+        attributes = Attributes(node.attributes)
+        with self._calling("parse_params", f"node {node.name!r}"):
+            if overrides(self.plugin, "parse_params"):
+                given = self.plugin.parse_params(replace(node, attributes=attributes))
+                if not isinstance(given, Mapping):
+                    raise UsageError(
+                        f"gave {type(given).__name__}", fix="return a mapping of parameters by name"
+                    )
+            else:
+                given = self._read(attributes)
+            values = self._settled(given)
+            self._check_unread(attributes)
+            return {**values, **self._weight_params(node)}
+
+    def _read(self, attributes: Attributes) -> Values:
+        kinds = self.declaration.kinds
+        sources = {name: kind.source or name for name, kind in kinds.items()}
+        return {name: attributes[source] for name, source in sources.items() if source in attributes}
+
+    def _settled(self, given: Mapping[str, Any]) -> Values:
+        kinds = self.declaration.kinds
+        for name in given:
+            if name not in kinds:
+                raise UsageError(
+                    f"there is no parameter {name!r}",
+                    fix=nearest_names(name, kinds) or "declare it in params",
+                )
+        values: Values = {}
+        for name, kind in kinds.items():
+            if name in given and given[name] is not None:
+                try:
+                    values[name] = kind.check(given[name])
+                except UsageError as error:
+                    error.where = f"parameter {name!r}"
+                    raise
+            elif kind.default is REQUIRED:
+                raise UsageError(
+                    f"parameter {name!r} is missing", fix="set it in the model, or declare a default"
+                )
+            elif kind.default is not None:
+                values[name] = kind.default
+        return values
+
+    def _check_unread(self, attributes: Attributes) -> None:
+        unread = attributes.unread
+        if unread:
+            unformed = [name for name in unread if name in self.declaration.unformed]
+            why = " (graphs and the like have no form as parameters)" if unformed else ""
+            own = overrides(self.plugin, "parse_params")
+            raise UsageError(
+                f"nothing reads attribute{'s' * (len(unread) > 1)} {', '.join(map(repr, unread))}{why}",
+                fix="read it in parse_params" if own else "declare a parameter for it in params",
+            )
+
+    def infer_shape_and_type(self, op: OpView) -> tuple[TensorSpec, ...] | None:
+        """Return the outputs, or None where the plugin does not know them.
+
+        Raises:
+            XdlcError: If the plugin fails, or gives something else.
+        """
+        with self._calling("infer_shape_and_type", f"op {op.name!r}"):
+            given = self.plugin.infer_shape_and_type(self._seen(op))
+            if given is None:
+                return None
+            specs = (given,) if isinstance(given, TensorSpec) else given
+            if not isinstance(specs, Sequence) or not all(isinstance(spec, TensorSpec) for spec in specs):
+                raise UsageError(f"gave {given!r}", fix="return a TensorSpec for each output, or None")
+            if len(specs) != len(op.outputs):
+                raise UsageError(
+                    f"gave {len(specs)} outputs of {len(op.outputs)}", fix="return one TensorSpec for each"
+                )
+            for place, spec in enumerate(specs):
+                bad = [extent for extent in spec.shape if extent is not None and not _is_extent(extent)]
+                if bad:
+                    raise UsageError(
+                        f"output {place} has shape {list(spec.shape)}", fix="give extents above 0"
+                    )
+            return tuple(specs)
+
+    def build_kernel(self, op: OpView) -> Kernel | None:
+        """Return a kernel of the host, or None if the plugin has none for this op.
+
+        Raises:
+            XdlcError: If the plugin fails, gives something else, or a kernel for another machine.
+        """
+        seen = self._seen(op)
+        view = BuildView(
+            seen.package,
+            seen.type,
+            seen.name,
+            seen.inputs,
+            seen.outputs,
+            seen.params,
+            input_formats=tuple(
+                "ND" if port.static else held.name
+                for port, held in (self._input(place) for place in range(len(op.inputs)))
+            ),
+            output_formats=tuple(self._output(place).name for place in range(len(op.outputs))),
+            tell=None if self._tell is None else partial(self._warn, op.name),
+            built=self._built,
+        )
+        with self._calling("build_kernel", f"op {op.name!r}"):
+            kernel = self.plugin.build_kernel(view)
+            if kernel is not None and not isinstance(kernel, Kernel):
+                raise UsageError(f"gave {type(kernel).__name__}", fix="return what compile_c gives, or None")
+        return kernel
+
+    def _warn(self, op: str, text: str) -> None:
+        if self._tell is not None:
+            self._tell(f"plugin {self.name}, build_kernel, op {op!r}: {text}")
+
+    def stored_inputs(self, op: OpView) -> dict[int, TensorData]:
+        """Return the static inputs that are stored in a format, by position.
+
+        Raises:
+            XdlcError: If the format has no form for one.
+        """
+        found: dict[int, TensorData] = {}
+        for place, spec in enumerate(op.inputs):
+            port, held = self._input(place)
+            if port.static and spec is not None and spec.data is not None and held.name != "ND":
+                data = spec.data
+                with self._calling("weight_formats", f"op {op.name!r}, input {port.name!r}"):
+                    shape = held.packed_shape(data.shape, data.dtype.itemsize)
+                found[place] = data.transform(held.pack, shape=shape)
+        return found
+
+    def _weight_params(self, node: SourceNode) -> Values:
+        values: Values = {}
+        for place, port in enumerate(self.declaration.inputs):
+            held = self.declaration.input_formats[place]
+            spec = node.inputs[place] if place < len(node.inputs) else None
+            if f"{port.name}_format" not in self.declaration.definition.params or spec is None:
+                continue
+            if spec.data is None:
+                raise UsageError(
+                    f"input {port.name!r} has weight format {held.name} and is computed by the model",
+                    fix="leave it out of weight_formats, or return False in accepts for such nodes",
+                )
+            values[f"{port.name}_format"] = held.name
+            values[f"{port.name}_shape"] = [int(extent) for extent in spec.data.shape]
+        return values
+
+    def _input(self, place: int) -> tuple[Any, Format]:
+        last = min(place, len(self.declaration.inputs) - 1)
+        return self.declaration.inputs[last], self.declaration.input_formats[last]
+
+    def _output(self, place: int) -> Format:
+        return self.declaration.output_formats[min(place, len(self.declaration.output_formats) - 1)]
+
+    def _seen(self, op: OpView) -> OpView:
+        """Return an op as the plugin's own code sees it: lists as lists, weights in their own shape."""
+        return replace(op, params=self.read_params(op.params), inputs=self._plain_inputs(op))
+
+    def read_params(self, params: Mapping[str, Any]) -> Values:
+        """Return parameters that an op stores in the form of their kinds."""
+        kinds = self.declaration.kinds
+        return {
+            name: kinds[name].read(value) if name in kinds and value is not None else value
+            for name, value in params.items()
+        }
+
+    def _plain_inputs(self, op: OpView) -> tuple[TensorSpec | None, ...]:
+        inputs = list(op.inputs)
+        for place, port in enumerate(self.declaration.inputs[: len(inputs)]):
+            shape = op.params.get(f"{port.name}_shape")
+            spec = inputs[place]
+            if f"{port.name}_format" in op.params and shape is not None and spec is not None:
+                inputs[place] = replace(spec, shape=tuple(int(extent) for extent in shape))
+        return tuple(inputs)
+
+
+def _is_extent(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool) and int(value) > 0

@@ -1,0 +1,124 @@
+"""How a plugin declares the inputs and outputs of its op."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdlc.errors import UsageError, nearest_names
+from xdlc.ir.dtype import BY_NAME, DType
+from xdlc.opdefs.model import DescriptionPart, TensorDef
+
+MAX_RANK = 16
+STANDARD_TYPES = ("float32",)
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output.
+
+    Attributes:
+        name: An identifier.
+        dtypes: Names of allowed data types, like ``float32``.
+        rank: Number of axes; None for any.
+        optional: Whether it may be left out.
+        static: Whether it holds data of the model.
+        repeated: Whether it stands for any number of tensors; the last one only.
+        layout: ``NHWC``, ``NCHW`` or ``NHCW``; empty for the source's axis order, or that of its format.
+        description: What it is.
+    """
+
+    name: str
+    dtypes: Sequence[str] = STANDARD_TYPES
+    rank: int | None = None
+    optional: bool = False
+    static: bool = False
+    repeated: bool = False
+    layout: str = ""
+    description: str = ""
+
+
+class Input(Port):
+    """An input of a plugin's op."""
+
+    __slots__ = ()
+
+
+class Output(Port):
+    """An output of a plugin's op."""
+
+    __slots__ = ()
+
+
+def as_port(given: object, kind: type[Port]) -> Port:
+    """Return a port of what a plugin lists: a name will do.
+
+    Raises:
+        UsageError: If it is neither a name nor such a port, or its fields are wrong.
+    """
+    port = kind(given) if isinstance(given, str) else given
+    if not isinstance(port, kind):
+        raise UsageError(
+            f"{kind.__name__.lower()}s hold {given!r}", fix=f"list names or {kind.__name__}(...) objects"
+        )
+    if not isinstance(port.name, str) or not port.name.isidentifier() or not port.name.isascii():
+        raise UsageError(f"{port.name!r} is no name of a tensor", fix="use letters, digits and underscores")
+    if isinstance(port.dtypes, str):
+        raise UsageError(
+            f"dtypes of {port.name} is the string {port.dtypes!r}", fix=f"write dtypes=({port.dtypes!r},)"
+        )
+    if port.rank is not None and not (isinstance(port.rank, int) and 1 <= port.rank <= MAX_RANK):
+        raise UsageError(f"rank of {port.name} is {port.rank!r}", fix=f"give None or 1 to {MAX_RANK}")
+    return port
+
+
+def data_type(name: object) -> DType:
+    """Return a data type by name.
+
+    Raises:
+        UsageError: If there is none, or tensors cannot have it.
+
+    Example:
+        >>> data_type("uint8")
+        uint8
+    """
+    found = BY_NAME.get(name) if isinstance(name, str) else None
+    if found is None or found.name == "undefined":
+        raise UsageError(f"there is no data type {name!r}", fix=nearest_names(str(name), BY_NAME) or None)
+    return found
+
+
+def tensor_def(port: Port, layout: str = "") -> TensorDef:
+    """Return the definition of a port.
+
+    Args:
+        port: The port.
+        layout: Layout of its format.
+
+    Raises:
+        UsageError: If a data type is not known.
+    """
+    dtypes = tuple(data_type(name) for name in port.dtypes)
+    if any(dtype.kind == "string" for dtype in dtypes):
+        raise UsageError(f"{port.name} is a tensor of strings, which models do not hold")
+    return TensorDef(
+        port.name,
+        not port.optional,
+        dtypes,
+        port.rank,
+        layout=port.layout or layout,
+        repeated=port.repeated,
+        is_static=port.static,
+        description=described(port.description),
+    )
+
+
+def described(text: str) -> tuple[DescriptionPart, ...]:
+    """Return a text in the form of definitions.
+
+    Raises:
+        UsageError: If it is no text.
+    """
+    if not isinstance(text, str):
+        raise UsageError(f"description is {text!r}", fix="give a string")
+    return (DescriptionPart(text),) if text else ()
