@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from xdlc.udo.generator.cores import CPU
+from xdlc.udo.generator.cores import CPU, DSP, DSP_LEGACY, GPU
 from xdlc.udo.generator.views import OpView
 
 Per = Literal["package", "core", "op"]
@@ -34,6 +34,7 @@ class FileRule:
         group: The file is there for cores of this group only; empty: always.
         user: Whether it is for users to fill, so that a changed one is never overwritten.
         when: Ops that have the file.
+        source: Whether it is source of a core, which cores that share theirs have once.
     """
 
     template: str
@@ -42,6 +43,7 @@ class FileRule:
     group: str = ""
     user: bool = False
     when: Callable[[OpView], bool] | None = None
+    source: bool = False
 
 
 def _same(path: str, per: Per = "package", group: str = "", user: bool = False) -> FileRule:
@@ -83,8 +85,41 @@ CPU_FILES = (
 
 HOST_FILES: tuple[FileRule, ...] = ()
 
-ANDROID_FILES: tuple[FileRule, ...] = ()
-GPU_FILES: tuple[FileRule, ...] = ()
-DSP_FILES: tuple[FileRule, ...] = ()
+ANDROID_FILES = (
+    _same("jni/Android.mk"),
+    _same("jni/Application.mk"),
+    _same("jni/src/reg/makefiles/Android.mk"),
+    _same("jni/src/CPU/makefiles/Android.mk", "core", CPU),
+    _same("jni/src/GPU/makefiles/Android.mk", "core", GPU),
+    FileRule("jni/Application.mk", "jni/src/reg/makefiles/Application.mk"),
+    FileRule("jni/Application.mk", "jni/src/CPU/makefiles/Application.mk", "core", CPU),
+    FileRule("jni/Application.mk", "jni/src/GPU/makefiles/Application.mk", "core", GPU),
+)
+
+GPU_FILES = (
+    _same("jni/src/GPU/Makefile", "core", GPU),
+    _same("jni/src/GPU/makefiles/Makefile.linux-x86_64", "core", GPU),
+    _same("jni/src/GPU/include/GpuCustomOpPackage.hpp", "core", GPU),
+    _same("jni/src/GPU/include/Operation.hpp", "core", GPU),
+    _same("jni/src/GPU/src/GpuCustomOpPackage.cpp", "core", GPU),
+    _same("jni/src/GPU/src/Operation.cpp", "core", GPU),
+    FileRule("jni/src/GPU/src/ops/op.cpp", "jni/src/GPU/src/ops/{op}.cpp", "op", GPU, user=True),
+)
+
+
+def _dsp(group: str, folder: str, path: str, target: str = "", per: Per = "core") -> FileRule:
+    target = f"jni/src/{{core}}/{target or path}"
+    return FileRule(f"jni/src/{folder}/{path}", target, per, group, per == "op", source=path != "Makefile")
+
+
+DSP_FILES = (
+    _dsp(DSP_LEGACY, "DSP", "Makefile"),
+    _dsp(DSP_LEGACY, "DSP", "include/UdoDsp.h"),
+    _dsp(DSP_LEGACY, "DSP", "src/UdoDsp.c"),
+    _dsp(DSP_LEGACY, "DSP", "src/ops/op.c", "src/ops/{op}.c", "op"),
+    _dsp(DSP, "HTP", "Makefile"),
+    _dsp(DSP, "HTP", "src/Interface.cpp", "src/{package}Interface.cpp"),
+    _dsp(DSP, "HTP", "src/ops/op.cpp", "src/ops/{op}.cpp", "op"),
+)
 
 FILES = (*SHARED, *CPU_FILES, *ANDROID_FILES, *GPU_FILES, *DSP_FILES, *HOST_FILES)

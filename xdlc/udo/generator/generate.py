@@ -11,7 +11,7 @@ from xdlc.errors import StorageError
 from xdlc.opdefs import Collection, merge, read_valid, write_collection
 from xdlc.udo.generator.rendering import Rendered, render
 from xdlc.udo.generator.store import Outcome, write_packages
-from xdlc.udo.generator.viewing import ignored_backends, package_view
+from xdlc.udo.generator.viewing import ignored_backends, notices, package_view
 from xdlc.udo.generator.views import PackageView
 
 
@@ -23,11 +23,13 @@ class Generated:
         package: What it holds.
         outcome: What became of its files.
         ignored: Backends that the configuration names and no library is made for.
+        notices: What of the configuration accelerators do not take, or take in another way.
     """
 
     package: PackageView
     outcome: Outcome
     ignored: tuple[str, ...]
+    notices: tuple[str, ...]
 
 
 def generate(
@@ -91,7 +93,7 @@ def _generate(
         packages.append((view.name, sorted([*render(view), *files], key=lambda file: file.path)))
     outcomes = write_packages(folder, packages, force=force)
     return [
-        Generated(view, outcome, ignored_backends(merged[view.name]))
+        Generated(view, outcome, ignored_backends(merged[view.name]), notices(merged[view.name]))
         for view, outcome in zip(views, outcomes, strict=True)
     ]
 

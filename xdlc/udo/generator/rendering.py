@@ -8,8 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from xdlc.udo.generator import cpp
+from xdlc.udo.generator import cpp, gpu, htp, scalars
 from xdlc.udo.generator.files import FILES, FileRule
+from xdlc.udo.generator.place_text import place_text
 from xdlc.udo.generator.quoting import FILTERS, finalize
 from xdlc.udo.generator.views import CoreView, OpView, PackageView
 
@@ -49,6 +50,8 @@ def _each(rule: FileRule, package: PackageView) -> Iterator[tuple[CoreView | Non
         yield from ((None, None) for _ in cores[:1])
         return
     for core in cores:
+        if rule.source and core is not None and core.owner != core.name:
+            continue
         if rule.per == "core":
             yield core, None
             continue
@@ -77,5 +80,6 @@ def _environment() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= FILTERS | cpp.FILTERS
+    environment.filters |= FILTERS | cpp.FILTERS | gpu.FILTERS | htp.FILTERS | scalars.FILTERS
+    environment.filters["place_text"] = place_text
     return environment

@@ -8,6 +8,7 @@ from xdlc.errors import ModelError
 from xdlc.ir.dtype import DType
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, ParamDef, SupplementTensor, TensorDef
 from xdlc.udo.generator.cores import CPU, Core, core_of
+from xdlc.udo.generator.devices import op_notices, refusal
 from xdlc.udo.generator.naming import camel, check_name, identifiers
 from xdlc.udo.generator.shape_rules import shape_rules
 from xdlc.udo.generator.views import CoreView, Enumerator, Library, OpView, PackageView, Place
@@ -43,6 +44,15 @@ def ignored_backends(collection: Collection) -> tuple[str, ...]:
     return tuple(sorted(name for name in names if core_of(name) is None))
 
 
+def notices(collection: Collection) -> tuple[str, ...]:
+    """Return what of a configuration accelerators do not take, or take in another way."""
+    return tuple(
+        text
+        for opdef in collection.opdefs
+        for text in op_notices(opdef, _backends(opdef, collection), lambda *key: _allowed(collection, *key))
+    )
+
+
 def _backends(opdef: OpDef, collection: Collection) -> tuple[str, ...]:
     listed = (table.backend for table in collection.supplements if opdef.name in table.supported)
     return (*opdef.backends, *listed)
@@ -51,16 +61,25 @@ def _backends(opdef: OpDef, collection: Collection) -> tuple[str, ...]:
 def _cores_of(opdef: OpDef, collection: Collection) -> tuple[Core, ...]:
     """The cores that execute an op: the CPU if it names none at all."""
     names = _backends(opdef, collection) or (CPU,)
-    return tuple(sorted({core for core in map(core_of, names) if core is not None}))
+    known = sorted({core for core in map(core_of, names) if core is not None})
+    found = tuple(core for core in known if not refusal(opdef, core))
+    if known and not found:
+        raise ModelError(
+            f"no library can have it: {refusal(opdef, known[0])}",
+            where=f"package {collection.package}: operation {opdef.name}",
+            fix="let the CPU or the GPU execute it, or list its inputs and outputs one by one",
+        )
+    return found
 
 
 def _cores(collection: Collection, ops: Sequence[OpView]) -> Iterable[CoreView]:
     cores = sorted({core for opdef in collection.opdefs for core in _cores_of(opdef, collection)})
     for core in cores:
-        own = tuple(op for op in ops if core.name in op.cores)
-        yield CoreView(
-            core, f"{collection.package}{core.suffix}", own, _libraries(collection.package, core, own)
-        )
+        alike = tuple(other.name for other in cores if other.group == core.group)
+        stands_for = alike if core.name == alike[0] else ()
+        own = tuple(op for op in ops if set(op.cores) & {core.name, *stands_for})
+        libraries = _libraries(collection.package, core, own)
+        yield CoreView(core, f"{collection.package}{core.suffix}", own, libraries, alike[0], stands_for)
 
 
 def _libraries(package: str, core: Core, ops: Sequence[OpView]) -> tuple[Library, ...]:
@@ -140,8 +159,7 @@ def _types(
 ) -> dict[str, tuple[DType, ...]]:
     found = {}
     for core in cores:
-        added = _supplement(opdef.name, tensor.name, kind, collection, core)
-        found[core.name] = added or tensor.dtypes
+        found[core.name] = _allowed(collection, opdef, tensor, kind, core)
         if not found[core.name]:
             raise ModelError(
                 f"the {kind} {tensor.name!r} has no data type for {core.name}",
@@ -149,6 +167,12 @@ def _types(
                 fix=f"give it one in a SupplementalOpDefList of {core.name}",
             )
     return found
+
+
+def _allowed(
+    collection: Collection, opdef: OpDef, tensor: TensorDef, kind: str, core: Core
+) -> tuple[DType, ...]:
+    return _supplement(opdef.name, tensor.name, kind, collection, core) or tensor.dtypes
 
 
 def _supplement(type: str, name: str, kind: str, collection: Collection, core: Core) -> tuple[DType, ...]:

@@ -71,7 +71,8 @@ class Place:
 
     def types_on(self, core: CoreView | Core) -> tuple[DType, ...]:
         """Return the data types on a core."""
-        return self.types[core.name]
+        names = core.stands_for if isinstance(core, CoreView) else (core.name,)
+        return tuple(dict.fromkeys(dtype for name in names for dtype in self.types.get(name, ())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +122,16 @@ class CoreView:
         package: Name of the package on it: with the backend's suffix, as QNN's interfaces have it.
         ops: The operations that it executes.
         libraries: Its implementation libraries.
+        owner: Core whose folder has the source: DSPs of a group share that of the oldest of them.
+        stands_for: Names of the cores that its source is for; empty if another has the source.
     """
 
     core: Core
     package: str
     ops: tuple[OpView, ...]
     libraries: tuple[Library, ...]
+    owner: str
+    stands_for: tuple[str, ...]
 
     @property
     def name(self) -> str:

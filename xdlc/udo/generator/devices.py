@@ -1,0 +1,78 @@
+"""What accelerators do not take of operations, or take in another way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from xdlc.ir.dtype import DType
+from xdlc.opdefs.model import OpDef, TensorDef
+from xdlc.udo.generator.cores import DSP, DSP_LEGACY, Core, core_of
+
+Allowed = Callable[[OpDef, TensorDef, str, Core], Sequence[DType]]
+"""Data types of a place of an operation, of which it is input, output or param, on a core."""
+
+MAX_RANK = 4
+"""Of tensors on the HTP."""
+
+_TAKEN = {
+    DSP_LEGACY: {"ufixed8", "uint8", "float32"},
+    DSP: {"ufixed8", "uint8", "ufixed16", "uint16", "float16", "float32"},
+}
+"""Data types of activations."""
+
+
+def refusal(opdef: OpDef, core: Core) -> str:
+    """Return why no library of a core can have an operation; empty if one can."""
+    repeated = [tensor.name for tensor in (*opdef.inputs, *opdef.outputs) if tensor.repeated]
+    if repeated and core.group in (DSP, DSP_LEGACY):
+        return f"{repeated[0]!r} is repeated, and DSPs take a fixed number of inputs and outputs"
+    return ""
+
+
+def op_notices(opdef: OpDef, backends: Sequence[str], allowed: Allowed) -> Iterator[str]:
+    """Yield what users should know of an operation on the accelerators that it names."""
+    seen = set()
+    for backend in backends:
+        core = core_of(backend)
+        if core is None or core.group in seen:
+            continue
+        seen.add(core.group)
+        found = [refusal(opdef, core)]
+        if found == [""]:
+            found = [*_version(backend, core), *_core_notices(opdef, core, allowed)]
+        yield from (f"{opdef.name} on {core.name}: {text}" for text in found)
+
+
+def _version(backend: str, core: Core) -> Iterator[str]:
+    if backend.upper() in ("DSP", "HTP", "HTP_FP16"):
+        yield (
+            f"{backend} does not say which version, so that {core.arch} is taken; name those of your phones, "
+            "like DSP_V73, or dsp_arch_types"
+        )
+
+
+def _core_notices(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]:
+    if core.group not in _TAKEN:
+        return
+    for kind, tensors in (("input", opdef.inputs), ("output", opdef.outputs)):
+        for tensor in tensors:
+            if not tensor.is_static:
+                yield from _types(kind, tensor, core, allowed(opdef, tensor, kind, core))
+            if core.group == DSP and (tensor.rank is None or tensor.rank > MAX_RANK):
+                yield f"{kind} {tensor.name!r} may have any rank, tensors there have {MAX_RANK} axes at most"
+    if core.group != DSP:
+        return
+    if not all(tensor.mandatory for tensor in opdef.outputs):
+        yield "all outputs are computed, the optional ones too"
+    for param in opdef.params.values():
+        text = any(dtype.kind == "string" for dtype in allowed(opdef, param, "param", core))
+        if not param.mandatory and (text or not param.is_scalar or param.default is None):
+            what = "a string" if text else "a tensor" if not param.is_scalar else "without a default"
+            yield f"parameter {param.name!r} is {what}, and must be in each model"
+
+
+def _types(kind: str, tensor: TensorDef, core: Core, dtypes: Sequence[DType]) -> Iterator[str]:
+    other = [dtype.name for dtype in dtypes if dtype.name not in _TAKEN[core.group]]
+    if other:
+        taken = ", ".join(sorted(_TAKEN[core.group] - {"uint8", "uint16"}))
+        yield f"{kind} {tensor.name!r} is {' or '.join(other)}, and activations there are {taken}"

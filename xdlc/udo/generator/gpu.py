@@ -1,0 +1,107 @@
+"""Types and names in OpenCL kernels."""
+
+from __future__ import annotations
+
+from xdlc.ir.dtype import DType
+from xdlc.udo.generator.naming import identifiers
+from xdlc.udo.generator.quoting import Quoted
+from xdlc.udo.generator.scalars import scalar_default
+from xdlc.udo.generator.views import CoreView, OpView, Place
+
+_SIZES = ("", "2", "3", "4", "8", "16")
+_TAKEN = frozenset(
+    f"{type}{size}"
+    for type in (
+        "char",
+        "uchar",
+        "short",
+        "ushort",
+        "int",
+        "uint",
+        "long",
+        "ulong",
+        "float",
+        "double",
+        "half",
+    )
+    for size in _SIZES
+) | {
+    "i",
+    "elements",
+    "size_t",
+    "ptrdiff_t",
+    "intptr_t",
+    "uintptr_t",
+    "event_t",
+    "sampler_t",
+    "uniform",
+    "pipe",
+}
+"""Names in a kernel that are no longer free."""
+
+_BY_KIND = {
+    ("float", 64): "double",
+    ("int", 8): "char",
+    ("int", 16): "short",
+    ("int", 32): "int",
+    ("int", 64): "long",
+    ("uint", 8): "uchar",
+    ("uint", 16): "ushort",
+    ("uint", 32): "uint",
+    ("uint", 64): "ulong",
+}
+
+
+def kernel_places(op: OpView) -> tuple[tuple[Place, str], ...]:
+    """Return inputs, outputs and parameters, each with its name in the kernel."""
+    names = identifiers([place.id for place in op.places], _TAKEN)
+    return tuple(zip(op.places, names, strict=True))
+
+
+def kernel_type(place: Place, core: CoreView) -> Quoted:
+    """Return the type of a kernel's argument, up to its name; empty for what a kernel cannot take.
+
+    Where several data types are allowed, it is that of the first.
+    """
+    dtype = place.types_on(core)[0]
+    if dtype.kind == "string":
+        return Quoted("")
+    if place.is_scalar:
+        return Quoted("const float " if dtype.is_float else "const int ")
+    const = "" if place.kind == "output" else "const "
+    return Quoted(f"__global {const}{_element(dtype)} *")
+
+
+def _element(dtype: DType) -> str:
+    if dtype.is_float and dtype.bits <= 32:
+        return "half"
+    kind = {"sfixed": "int", "ufixed": "uint", "bool": "uint"}.get(dtype.kind, dtype.kind)
+    return _BY_KIND.get((kind, max(dtype.bits, 8)), "uchar")
+
+
+def member_type(place: Place, core: CoreView) -> Quoted:
+    """Return the C++ type of a parameter that an operation keeps; empty for what it does not keep."""
+    if not place.is_scalar:
+        return Quoted("")
+    getter = member_getter(place, core)
+    return Quoted({"integer": "int64_t", "real": "double", "text": "char *const"}[getter])
+
+
+def member_getter(place: Place, core: CoreView) -> str:
+    """Return what of ``Parameters`` reads a scalar parameter."""
+    dtype = place.types_on(core)[0]
+    return "text" if dtype.kind == "string" else "real" if dtype.is_float else "integer"
+
+
+def member_default(place: Place, core: CoreView) -> Quoted:
+    """Return the value of an optional scalar parameter that is not there."""
+    return scalar_default(place, core) or Quoted("nullptr" if member_getter(place, core) == "text" else "0")
+
+
+FILTERS = {
+    "kernel_places": kernel_places,
+    "kernel_type": kernel_type,
+    "member_type": member_type,
+    "member_getter": member_getter,
+    "member_default": member_default,
+}

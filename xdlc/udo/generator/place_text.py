@@ -1,0 +1,41 @@
+"""What comments of generated code say of an input, output or parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdlc.udo.generator.quoting import Quoted, c_comment
+from xdlc.udo.generator.views import CoreView, Place
+
+_LONGEST = 200
+
+
+def place_text(place: Place, core: CoreView) -> Quoted:
+    """Return one line for a comment: name, data types, shape, and what else there is to know."""
+    text = f"{place.name}: {'; '.join(_facts(place, core))}"
+    return c_comment(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
+
+
+def _facts(place: Place, core: CoreView) -> Iterator[str]:
+    if place.values:
+        yield "one of " + ", ".join(value.name for value in place.values)
+    else:
+        yield " or ".join(dtype.name for dtype in place.types_on(core))
+    if not place.is_scalar:
+        yield _shape(place)
+    if place.layout:
+        yield place.layout
+    if place.static:
+        yield "data of the model"
+    if place.repeated:
+        yield "any number of them"
+    if not place.mandatory:
+        yield "optional" if place.default is None else f"default {place.default}"
+
+
+def _shape(place: Place) -> str:
+    if place.extents:
+        return f"[{', '.join(place.extents)}]"
+    if place.rank is None:
+        return "any rank"
+    return f"rank {place.rank}"

@@ -1,0 +1,71 @@
+"""Scalar parameters: their defaults as literals, and QNN's words for them."""
+
+from __future__ import annotations
+
+from xdlc.ir.dtype import DType
+from xdlc.udo.generator.quoting import Quoted, c_string
+from xdlc.udo.generator.views import CoreView, Place
+
+
+def scalar_field(dtype: DType) -> str:
+    """Return the member of ``Qnn_Scalar_t`` that holds a value of a type.
+
+    Example:
+        >>> from xdlc.ir.dtype import BY_NAME
+        >>> scalar_field(BY_NAME["float32"]), scalar_field(BY_NAME["uint32"]), scalar_field(BY_NAME["bool8"])
+        ('floatValue', 'uint32Value', 'bool8Value')
+    """
+    if dtype.is_float:
+        return "doubleValue" if dtype.bits == 64 else "floatValue"
+    if dtype.kind == "bool":
+        return "bool8Value"
+    kind = "int" if dtype.is_signed else "uint"
+    return f"{kind}{max(dtype.bits, 8)}Value"
+
+
+def qnn_type(dtype: DType) -> str:
+    """Return QNN's name of a data type.
+
+    Example:
+        >>> from xdlc.ir.dtype import BY_NAME
+        >>> qnn_type(BY_NAME["float32"]), qnn_type(BY_NAME["ufixed8"]), qnn_type(BY_NAME["bool8"])
+        ('QNN_DATATYPE_FLOAT_32', 'QNN_DATATYPE_UFIXED_POINT_8', 'QNN_DATATYPE_BOOL_8')
+    """
+    if dtype.kind == "string":
+        return "QNN_DATATYPE_STRING"
+    kind = {"sfixed": "SFIXED_POINT", "ufixed": "UFIXED_POINT"}.get(dtype.kind, dtype.kind.upper())
+    return f"QNN_DATATYPE_{kind}_{dtype.bits}"
+
+
+def scalar_default(place: Place, core: CoreView) -> Quoted:
+    """Return the default of a scalar parameter as a literal of C++, or nothing if it has none."""
+    text = place.default
+    dtype = place.types_on(core)[0]
+    if text is None or not place.is_scalar:
+        return Quoted("")
+    if dtype.kind == "string":
+        return c_string(text)
+    for value in place.values:
+        if value.name == text.strip():
+            return Quoted(str(value.value))
+    return Quoted(_literal(text.strip(), dtype))
+
+
+def _literal(text: str, dtype: DType) -> str:
+    number = {"true": 1.0, "false": 0.0}.get(text.lower())
+    try:
+        value = float(text) if number is None else number
+        if dtype.is_float:
+            if value != value or value in (float("inf"), float("-inf")):
+                return ""
+            return f"{value!r}f" if dtype.bits <= 32 else repr(value)
+        whole = int(value) if number is not None else int(text, 0)
+    except ValueError:
+        return ""
+    low, high = (0, 1) if dtype.kind == "bool" else dtype.limits
+    if not low <= whole <= high:
+        return ""
+    return f"INT{dtype.bits}_MIN" if whole == low < 0 else f"{whole}{'ll' if abs(whole) >> 31 else ''}"
+
+
+FILTERS = {"qnn_type": qnn_type, "scalar_default": scalar_default, "scalar_field": scalar_field}
