@@ -62,7 +62,11 @@ class Plugin:
         raise NotImplementedError  # stands for "by the declaration", which the caller knows
 
     def infer_shape_and_type(self, op: OpView) -> TensorSpec | Sequence[TensorSpec] | None:
-        """Return the outputs, in the source's axis order; None where they are not known."""
+        """Return the outputs; None where they are not known.
+
+        Shapes are those of the layouts that the formats state, and in the source's axis order where they
+        state none; packing does not change them.
+        """
         return None
 
     def build_kernel(self, op: OpView) -> Kernel | None:

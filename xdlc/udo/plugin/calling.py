@@ -35,12 +35,12 @@ def user_code(plugin: str, hook: str, place: str, subject: str = "") -> Iterator
         yield
     except XdlcError as error:
         held = f": {error.where}" if error.where else ""
-        error.where = f"{_line(error, place)}: {told}{held}"
+        error.where = f"{_placed(error, place)}{told}{held}"
         raise
     except (Exception, SystemExit) as error:
         raise UsageError(
             f"raised {described(error)}",
-            where=f"{_line(error, place)}: {told}",
+            where=f"{_placed(error, place)}{told}",
             fix="correct the plugin",
         ) from error
 
@@ -57,10 +57,12 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}: {first[:300]}"
 
 
-def _line(error: BaseException, place: str) -> str:
+def _placed(error: BaseException, place: str) -> str:
+    """Return the line that an error comes from, with a colon; empty if nothing is known of it."""
     if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}:{error.lineno or 1}"
-    return user_line(error.__traceback__, place) or place
+        return f"{error.filename}:{error.lineno or 1}: "
+    line = user_line(error.__traceback__, place) or place
+    return f"{line}: " if line else ""
 
 
 def user_line(trace: TracebackType | None, place: str = "") -> str:

@@ -180,7 +180,7 @@ def _definition(
 ) -> OpDef:
     params = {held: kind.definition(held) for held, kind in kinds.items()}
     params = {**params, **(base.params if base is not None else {})}
-    for port in weights:
+    for port in (name for name, held in weights.items() if held.moves):
         for added in weight_params(port):
             if added.name in params:
                 raise UsageError(

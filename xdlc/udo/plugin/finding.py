@@ -60,12 +60,18 @@ def entry_plugins(tell: Tell | None) -> list[type[Plugin]]:
     found = []
     for entry in sorted(installed(group=GROUP), key=lambda entry: (entry.name, entry.value)):
         owner = f" of {entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
-        with user_code(entry.name, "import", f"entry point {entry.name!r}{owner}"):
+        with user_code(entry.name, "import", _origin(entry.module), f"entry point {entry.name!r}{owner}"):
             loaded = entry.load()
         found.append(_checked(loaded, f"entry point {entry.name!r}{owner}"))
         if tell is not None:
             tell(f"plugin {found[-1].__name__} is in use: entry point {entry.name!r}{owner}")
     return found
+
+
+def _origin(module: str) -> str:
+    """Return the file of a module's outermost package, as a place; empty if there is none."""
+    spec = importlib.util.find_spec(module.partition(".")[0])
+    return f"{spec.origin}:1" if spec is not None and spec.origin else ""
 
 
 def load_file(path: Path) -> ModuleType:
@@ -102,7 +108,7 @@ def load_file(path: Path) -> ModuleType:
 
 
 def _import(module: str, name: str) -> ModuleType:
-    with user_code(name, "import", name):
+    with user_code(name, "import", _origin(module)):
         try:
             spec = importlib.util.find_spec(module)
         except ModuleNotFoundError:

@@ -191,7 +191,7 @@ class PluginHooks:
         found: dict[int, TensorData] = {}
         for place, spec in enumerate(op.inputs):
             port, held = self._input(place)
-            if port.static and spec is not None and spec.data is not None and held.name != "ND":
+            if port.static and spec is not None and spec.data is not None and held.moves:
                 data = spec.data
                 with self._calling("weight_formats", f"op {op.name!r}, input {port.name!r}"):
                     shape = held.packed_shape(data.shape, data.dtype.itemsize)

@@ -20,13 +20,16 @@ class Format(ABC):
     Attributes:
         name: As plugins write it.
         layout: Layout that it is made from, as OpDef XML spells it; empty for the source's axis order.
-        is_packed: Whether elements move to places of their own and padding comes between them.
+        is_packed: Whether a kernel's tensors are brought into it around the kernel; padding comes between
+            their elements.
+        moves: Whether elements get other places than in the source's order.
         for_weights_only: Whether activations do not come in it.
     """
 
     name: ClassVar[str]
     layout: ClassVar[str] = ""
     is_packed: ClassVar[bool] = False
+    moves: ClassVar[bool] = True
     for_weights_only: ClassVar[bool] = False
 
     @abstractmethod
@@ -65,6 +68,8 @@ class Format(ABC):
 
 class Plain(Format):
     """A format that leaves elements where they are."""
+
+    moves = False
 
     def packed_shape(self, shape: Shape, itemsize: int) -> Shape:
         return shape

@@ -1,0 +1,54 @@
+"""Helpers of the tests of plugins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xdlc.ir.data import ArrayData
+from xdlc.ir.dtype import FLOAT32, from_numpy
+from xdlc.opdefs.custom import CustomOp, OpView, SourceNode, TensorSpec
+from xdlc.udo.plugin import plugin_ops
+from xdlc.udo.plugin.collecting import plugin_op
+
+HEAD = "from xdlc.udo import *\nfrom xdlc.udo.plugin import *\n"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "plugins"
+
+
+def written(folder: Path, text: str, name: str = "mine.py") -> Path:
+    """Write a plugin's file."""
+    path = folder / name
+    path.write_text(HEAD + text)
+    return path
+
+
+def op_of(folder: Path, text: str, **options: Any) -> CustomOp:
+    """Return the only op of a plugin's file."""
+    (op,) = plugin_ops([str(written(folder, text))], False, **options).ops
+    return op
+
+
+def of_class(found: Any, **options: Any) -> CustomOp:
+    return plugin_op(found, **options)
+
+
+def spec(*shape: int | None, data: Any = None) -> TensorSpec:
+    if data is None:
+        return TensorSpec(shape, FLOAT32)
+    array = np.asarray(data)
+    return TensorSpec(array.shape, from_numpy(array.dtype), data=ArrayData(array))
+
+
+def node(
+    *inputs: TensorSpec | None, type: str = "Mine", domain: str = "custom", **attributes: Any
+) -> SourceNode:
+    return SourceNode("onnx", type, domain, "n1", inputs, ("y",), attributes)
+
+
+def view(op: CustomOp, held: SourceNode, outputs: tuple[TensorSpec | None, ...] = (None,)) -> OpView:
+    """Return a node as hooks see its op."""
+    assert op.hooks is not None
+    params = op.hooks.parse_params(held)
+    return OpView(op.definition.package, op.definition.name, held.name, held.inputs, outputs, params)

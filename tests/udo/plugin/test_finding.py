@@ -1,0 +1,247 @@
+"""Plugins are found by name and by entry point, and what is broken in them is told with its line."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from tests.udo.plugin.plugins import node, spec, written
+from xdlc.errors import ProblemList, StorageError, UsageError, XdlcError
+from xdlc.udo.plugin import finding, plugin_ops
+
+TEXT = """class Base(Plugin):
+    package = "Pack"
+    inputs = ["x"]
+    outputs = ["y"]
+
+class {name}(Base):
+    op_type = "{type}"
+    {more}
+"""
+
+
+def plugin_text(name="Mine", type="Mine", more=""):
+    return TEXT.format(name=name, type=type, more=more)
+
+
+def test_a_file_and_a_class(tmp_path):
+    path = written(tmp_path, plugin_text())
+    for name in (f"{path}:Mine", str(path)):
+        found = plugin_ops([name], False)
+        assert [op.definition.name for op in found.ops] == ["Mine"]
+        assert found.ops[0].source == "plugin Mine (mine.py:8)"
+        assert list(found.collections) == ["Pack"]
+        assert found.collections["Pack"].opdefs == (found.ops[0].definition,)
+    assert not list(tmp_path.glob("**/*.pyc"))
+
+
+def test_a_module_and_a_class(tmp_path, monkeypatch):
+    written(tmp_path, plugin_text(), "my_ops.py")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = plugin_ops(["my_ops:Mine"], False)
+    assert found.candidates("onnx", "Mine", "any.domain")[0].definition.package == "Pack"
+    assert found.candidates("caffe", "Mine") == ()
+    del sys.modules["my_ops"]
+
+
+def test_the_same_plugin_named_twice_counts_once(tmp_path):
+    path = written(tmp_path, plugin_text())
+    assert len(plugin_ops([f"{path}:Mine", str(path)], False).ops) == 1
+
+
+def test_a_changed_file_is_read_again(tmp_path):
+    path = written(tmp_path, plugin_text())
+    plugin_ops([str(path)], False)
+    written(tmp_path, plugin_text(type="Other"))
+    assert plugin_ops([str(path)], False).ops[0].source_types == ("Other",)
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "problem"),
+    [
+        (
+            "import no_such_module_here\n",
+            ":3: plugin mine.py, import",
+            "raised ModuleNotFoundError: No module named",
+        ),
+        ("\n\nclass Mine(Plugin:\n", ":5: plugin mine.py, import", "raised SyntaxError"),
+        (
+            "\ndef f():\n    raise OSError('disk')\nf()\n",
+            ":5: plugin mine.py, import",
+            "raised OSError: disk",
+        ),
+        ("import sys\nsys.exit(3)\n", ":4: plugin mine.py, import", "raised SystemExit: 3"),
+        (
+            plugin_text(more="inputs = [Input('x', dtypes=3)]"),
+            ":8: plugin Mine, declaration",
+            "raised TypeError",
+        ),
+        (
+            plugin_text(more="params = {'a': Int('x')}"),
+            ":10: plugin mine.py, import",
+            "expected an integer, found 'x'",
+        ),
+        (
+            plugin_text(more="def __init__(self):\n        1 / 0"),
+            ":11: plugin Mine, __init__",
+            "ZeroDivisionError",
+        ),
+        (plugin_text(more="def __init__(self, x): pass"), ":8: plugin Mine, __init__", "TypeError"),
+        ("Mine = 3\n", "", "mine.py:Mine is int '', no plugin"),
+        ("class Mine: pass\n", "", "is type 'Mine', no plugin"),
+        ("Mine = Plugin\n", "", "is type 'Plugin', no plugin"),
+        (plugin_text(name="Mine2"), "", "there is no 'Mine' in"),
+    ],
+)
+def test_what_is_broken_is_told_with_its_line(tmp_path, text, where, problem):
+    path = written(tmp_path, text)
+    with pytest.raises(UsageError, match=problem) as caught:
+        plugin_ops([f"{path}:Mine"], False)
+    if where:
+        assert f"{path}{where}" in caught.value.where
+    assert "Traceback" not in str(caught.value)
+
+
+def test_a_broken_file_is_not_remembered(tmp_path):
+    path = written(tmp_path, "1 / 0\n")
+    for _ in range(2):
+        with pytest.raises(UsageError, match="ZeroDivisionError"):
+            plugin_ops([str(path)], False)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "problem"),
+    [
+        ("mine", UsageError, "'mine' names no plugin"),
+        ("no_such_module:Mine", UsageError, "there is no module 'no_such_module'"),
+        ("no_such.module:Mine", UsageError, "there is no module 'no_such.module'"),
+        ("json:JSONDecoder", UsageError, "no plugin"),
+        ("json:", UsageError, "names no plugin"),
+        (":Mine", UsageError, "names no plugin"),
+        ("/none/mine.py:Mine", StorageError, "cannot be read"),
+        ("/none/mine.py", StorageError, "cannot be read"),
+    ],
+)
+def test_names_that_lead_nowhere(name, error, problem):
+    with pytest.raises(error, match=problem):
+        plugin_ops([name], False)
+
+
+def test_a_string_is_no_list_of_names():
+    with pytest.raises(UsageError, match="are the string"):
+        plugin_ops("a:B", False)
+
+
+def test_a_file_without_plugins(tmp_path):
+    path = written(tmp_path, "x = 1\n")
+    with pytest.raises(UsageError, match="defines no plugin"):
+        plugin_ops([str(path)], False)
+
+
+def test_a_large_file_is_not_read(tmp_path):
+    path = tmp_path / "mine.py"
+    with open(path, "wb") as file:
+        file.truncate((8 << 20) + 1)
+    with pytest.raises(UsageError, match="larger than 8 MiB"):
+        plugin_ops([str(path)], False)
+
+
+def test_all_broken_plugins_are_told_at_once(tmp_path):
+    one = written(tmp_path, plugin_text(more="outputs = []"), "one.py")
+    two = written(tmp_path, plugin_text(more="inputs = 3"), "two.py")
+    with pytest.raises(ProblemList) as caught:
+        plugin_ops([str(one), str(two)], False)
+    assert len(caught.value.problems) == 2
+
+
+# ---------------------------------------------------------------------- clashes
+
+CHOOSY = "def accepts(self, node):\n        return node.inputs[0].shape == (1,)"
+
+
+def pair(tmp_path, first, second):
+    one = written(tmp_path, first, "one.py")
+    two = written(tmp_path, second, "two.py")
+    return [str(one), str(two)]
+
+
+def test_two_plugins_for_one_operator_clash(tmp_path):
+    names = pair(tmp_path, plugin_text(more="name = 'A'"), plugin_text(more="name = 'B'"))
+    with pytest.raises(
+        UsageError, match=r"Mine \(one.py:8\) and plugin Mine \(two.py:8\) both stand for Mine of onnx"
+    ):
+        plugin_ops(names, False)
+
+
+def test_two_plugins_that_define_one_op_clash(tmp_path):
+    names = pair(tmp_path, plugin_text(), plugin_text(more="op_type = 'Other'\n    name = 'Mine'"))
+    with pytest.raises(UsageError, match="both define Pack::Mine"):
+        plugin_ops(names, False)
+
+
+@pytest.mark.parametrize(
+    "more", ["name = 'B'; domain = 'other'", "name = 'B'; framework = 'caffe'", f"name = 'B'\n    {CHOOSY}"]
+)
+def test_plugins_that_do_not_clash(tmp_path, more):
+    names = pair(tmp_path, plugin_text(more="name = 'A'; domain = 'one'"), plugin_text(more=more))
+    assert len(plugin_ops(names, False).ops) == 2
+
+
+def test_plugins_that_choose_are_asked_first(tmp_path):
+    names = pair(tmp_path, plugin_text(more="name = 'All'"), plugin_text(more=f"name = 'Some'\n    {CHOOSY}"))
+    found = plugin_ops(names, False)
+    assert [op.definition.name for op in found.candidates("onnx", "Mine")] == ["Some", "All"]
+    assert [op.hooks.accepts(node(spec(2))) for op in found.ops] == [False, True]
+    assert sorted(op.name for op in found.collections["Pack"].opdefs) == ["All", "Some"]
+
+
+# ---------------------------------------------------------------------- entry points
+
+
+class Distribution:
+    name = "my-ops"
+    version = "2.1"
+
+
+def installed(monkeypatch, *values):
+    entries = [EntryPoint(f"entry{place}", value, finding.GROUP) for place, value in enumerate(values)]
+    for entry in entries:
+        vars(entry).update(dist=Distribution)
+    monkeypatch.setattr(finding, "installed", lambda group: entries if group == finding.GROUP else [])
+
+
+def test_installed_plugins_are_used_and_told_of(tmp_path, monkeypatch):
+    written(tmp_path, plugin_text(), "their_ops.py")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    installed(monkeypatch, "their_ops:Mine")
+    told: list[str] = []
+    assert len(plugin_ops([], True, told.append).ops) == 1
+    assert told == ["plugin Mine is in use: entry point 'entry0' of my-ops 2.1"]
+    assert plugin_ops([], False).ops == ()
+    assert len(plugin_ops(["their_ops:Mine"], True, told.append).ops) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("no_such_ops:Mine", "raised ModuleNotFoundError"),
+        ("json:Mine", "raised AttributeError"),
+        ("json:JSONDecoder", "entry point 'entry0' of my-ops 2.1 is type 'JSONDecoder', no plugin"),
+        ("broken_ops:Mine", "raised ZeroDivisionError"),
+    ],
+)
+def test_installed_plugins_that_are_broken(tmp_path, monkeypatch, value, problem):
+    path = written(tmp_path, "\n1 / 0\n", "broken_ops.py")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    installed(monkeypatch, value)
+    with pytest.raises(XdlcError, match=problem) as caught:
+        plugin_ops([])
+    assert "my-ops 2.1" in str(caught.value)
+    if value.startswith("broken"):
+        assert f"{path}:4: " in caught.value.where
+
+
+def test_nothing_is_installed_nothing_is_found():
+    assert plugin_ops([]).ops == ()

@@ -1,0 +1,457 @@
+"""What a plugin declares and does, and how its mistakes are told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.udo.plugin.plugins import EXAMPLES, node, of_class, op_of, spec, view, written
+from xdlc.errors import UsageError, XdlcError
+from xdlc.ir.data import ArrayData
+from xdlc.udo.plugin import (
+    Bools,
+    Enum,
+    Float,
+    Floats,
+    Input,
+    Int,
+    Ints,
+    Output,
+    Plugin,
+    Str,
+    Strs,
+    Tensor,
+    plugin,
+    plugin_ops,
+    reduced,
+    same_as,
+)
+from xdlc.udo.plugin.formats import find_format
+
+MINE = """class Mine(Plugin):
+    op_type = "Mine"
+    domain = "custom"
+    package = "Pack"
+    inputs = ["x"]
+    outputs = ["y"]
+"""
+
+
+class Everything(Plugin):
+    op_type = ("Every", "Each")
+    domain = "custom"
+    package = "Pack"
+    name = "Everything"
+    description = "All of it."
+    inputs = (
+        "x",
+        Input("w", static=True, dtypes=("float32", "int8"), rank=2),
+        Input("more", optional=True, repeated=True),
+    )
+    outputs = (Output("y", description="The result."),)
+    params = {
+        "axis": Int(-1),
+        "scale": Float(source="coeff"),
+        "mode": Enum("A", "B", default="B"),
+        "label": Str(""),
+        "steps": Ints(None),
+        "factors": Floats([1, 2]),
+        "flags": Bools([True]),
+        "names": Strs(["a"]),
+        "table": Tensor([[1, 2], [3, 4]], dtype="int32", rank=2),
+    }
+
+
+def test_the_definition_is_made_of_what_is_declared():
+    found = of_class(Everything)
+    definition = found.definition
+    assert (definition.package, definition.name) == ("Pack", "Everything")
+    assert definition.description[0].text == "All of it."
+    assert found.source_types == ("Every", "Each")
+    assert (found.frameworks, found.domain) == (("onnx",), "custom")
+    x, w, more = definition.inputs
+    assert (x.mandatory, x.is_static, x.rank, [t.name for t in x.dtypes]) == (True, False, None, ["float32"])
+    assert (w.is_static, w.rank, [t.name for t in w.dtypes]) == (True, 2, ["float32", "int8"])
+    assert (more.mandatory, more.repeated) == (False, True)
+    assert definition.outputs[0].description[0].text == "The result."
+    assert list(definition.params) == list(Everything.params)
+    assert definition.params["mode"].enumeration == ("A", "B")
+
+
+def test_parameters_are_read_from_attributes_of_their_names():
+    hooks = of_class(Everything).hooks
+    found = hooks.parse_params(
+        node(coeff=2, mode=0, steps=[3, 4], names=["x", "y"], table=ArrayData(np.array([[5, 6]], np.int64)))
+    )
+    table = found.pop("table")
+    assert found == {
+        "axis": -1,
+        "scale": 2.0,
+        "mode": "A",
+        "label": "",
+        "steps": [3, 4],
+        "factors": [1.0, 2.0],
+        "flags": [True],
+        "names": '["x", "y"]',
+    }
+    assert table.tolist() == [[5, 6]]
+    assert "steps" not in hooks.parse_params(node(coeff=1.0))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "problem"),
+    [
+        ({}, "parameter 'scale' is missing"),
+        ({"coeff": 1.0, "axis": 1.5}, "expected an integer, found 1.5"),
+        ({"coeff": 1.0, "mode": "C"}, "there is no 'C'"),
+        ({"coeff": 1.0, "extra": 1, "other": 2}, "nothing reads attributes 'extra', 'other'"),
+        ({"scale": 1.0}, "parameter 'scale' is missing"),
+    ],
+)
+def test_attributes_that_do_not_fit(attributes, problem):
+    with pytest.raises(UsageError, match=problem) as caught:
+        of_class(Everything).hooks.parse_params(node(**attributes))
+    assert "plugin Everything, parse_params, node 'n1'" in caught.value.where
+    assert f"{__file__}:" in caught.value.where
+
+
+def test_hooks_see_lists_as_lists(tmp_path):
+    op = op_of(
+        tmp_path,
+        MINE
+        + """
+    params = {"names": Strs(), "axes": Ints()}
+
+    def infer_shape_and_type(self, op):
+        assert op.params["names"] == ["a", "b"], op.params
+        assert op.params["axes"] == [0, -1], op.params
+        return reduced(op.inputs[0], op.params["axes"])
+""",
+    )
+    held = view(op, node(spec(2, 3, 4), names=["a", "b"], axes=[0, -1]))
+    assert op.hooks.infer_shape_and_type(held) == (spec(3),)
+
+
+def test_parse_params_of_its_own(tmp_path):
+    op = op_of(
+        tmp_path,
+        MINE
+        + """
+    params = {"axis": Int(), "kind": Enum("SUM", "MEAN", default="SUM"), "rest": Ints([7])}
+
+    def parse_params(self, node):
+        kind = enum_map({1: "SUM", 4: "MEAN"})(node.attributes.get("k", 1))
+        return {"axis": node.attributes["dim"] + 1, "kind": kind}
+""",
+    )
+    assert op.hooks.parse_params(node(dim=1, k=4)) == {"axis": 2, "kind": "MEAN", "rest": [7]}
+    assert op.hooks.parse_params(node(dim=1)) == {"axis": 2, "kind": "SUM", "rest": [7]}
+    with pytest.raises(UsageError, match="nothing reads attribute 'other'") as caught:
+        op.hooks.parse_params(node(dim=1, other=2))
+    assert caught.value.fix == "read it in parse_params"
+
+
+@pytest.mark.parametrize(
+    ("hook", "body", "problem", "line"),
+    [
+        ("parse_params", "return 1 / 0", "raised ZeroDivisionError: division by zero", 11),
+        ("parse_params", "return {'none': 1}", "there is no parameter 'none'", 3),
+        ("parse_params", "return [1]", "gave list", 3),
+        ("parse_params", "import sys; sys.exit('no')", "raised SystemExit: no", 11),
+        ("parse_params", "return {'axis': node.attributes['missing']}", "raised KeyError: 'missing'", 11),
+        ("parse_params", "return {'axis': node.attributes.need('dim')}", "attribute 'dim' is missing", 11),
+        (
+            "infer_shape_and_type",
+            "return reduced(op.inputs[0], [5])",
+            "axis 5 is not within -2..1 of 2 axes",
+            11,
+        ),
+        ("infer_shape_and_type", "return op.inputs[0].shapes", "raised AttributeError", 11),
+        ("infer_shape_and_type", "return (2, 3)", r"gave \(2, 3\)", 3),
+        ("infer_shape_and_type", "return [op.inputs[0]] * 2", "gave 2 outputs of 1", 3),
+        (
+            "infer_shape_and_type",
+            "return with_shape(op.inputs[0], (2, 0))",
+            r"output 0 has shape \[2, 0\]",
+            3,
+        ),
+        ("infer_shape_and_type", "return with_shape(op.inputs[0], (2, 'a'))", "output 0 has shape", 3),
+        ("build_kernel", "return b'code'", "gave bytes", 3),
+        ("build_kernel", "raise SystemError()", "raised SystemError: no text", 11),
+        ("build_kernel", "return compile_c(op, '', entry='a b')", "no name of a C function", 11),
+    ],
+)
+def test_what_goes_wrong_in_a_hook_names_plugin_hook_and_line(tmp_path, hook, body, problem, line):
+    argument = "node" if hook == "parse_params" else "op"
+    text = MINE + f"    params = {{'axis': Int(0)}}\n    def {hook}(self, {argument}):\n        {body}\n"
+    path = tmp_path / "mine.py"
+    op = op_of(tmp_path, text)
+    held = node(spec(2, 3))
+    given = held if hook == "parse_params" else view(op, held)
+    with pytest.raises(XdlcError, match=problem) as caught:
+        getattr(op.hooks, hook)(given)
+    assert caught.value.where.startswith(f"{path}:{line}: plugin Mine, {hook}, ")
+
+
+def test_accepts_must_answer_yes_or_no(tmp_path):
+    op = op_of(
+        tmp_path, MINE + "    def accepts(self, node):\n        return node.inputs[0].shape == (1,) or None\n"
+    )
+    assert op.hooks.accepts(node(spec(1)))
+    with pytest.raises(UsageError, match="gave None"):
+        op.hooks.accepts(node(spec(2)))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("op_type = ''", "op_type is ''"),
+        ("op_type = []", r"op_type is \[\]"),
+        ("op_type = 3", "op_type is 3"),
+        ("framework = 'onyx'", "there is no framework 'onyx'"),
+        ("package = ''", "package is ''"),
+        ("package = 'a b'", "package is 'a b'"),
+        ("package = 'qti.aisw'", "package 'qti.aisw' holds built-in operations"),
+        ("package = 'xdlc'", "package 'xdlc' holds built-in operations"),
+        ("package = 'snpe'", "package 'snpe' holds built-in operations"),
+        ("name = 'a-b'", "'a-b' is no operation type"),
+        ("outputs = []", "has no outputs"),
+        ("inputs = 'x'", "inputs is 'x'"),
+        ("inputs = ['x', 'x']", "two inputs are named 'x'"),
+        ("inputs = ['a b']", "'a b' is no name"),
+        ("inputs = [3]", "inputs hold 3|hold 3"),
+        ("inputs = [Output('x')]", "hold Output"),
+        ("inputs = [Input('x', optional=True), 'y']", "y is mandatory behind an optional one"),
+        ("inputs = [Input('x', repeated=True), 'y']", "x is repeated and not the last"),
+        ("inputs = [Input('x', dtypes='float32')]", "dtypes of x is the string"),
+        ("inputs = [Input('x', dtypes=('float31',))]", "there is no data type 'float31'"),
+        ("inputs = [Input('x', dtypes=('string',))]", "tensor of strings"),
+        ("inputs = [Input('x', rank=0)]", "rank of x is 0"),
+        ("params = ['axis']", "params is"),
+        ("params = {'a b': Int()}", "no name of a parameter"),
+        ("params = {'axis': Int}", "parameter axis is"),
+        ("params = {'axis': 0}", "parameter axis is 0"),
+        ("formats = ['ND']", "formats is"),
+        ("formats = (['ND', 'ND'], ['ND'])", "formats holds 2 of inputs, which are 1: x"),
+        ("formats = ('ND', ['ND'])", "formats of inputs are 'ND'"),
+        ("formats = (['NC'], ['ND'])", "there is no format 'NC'"),
+        ("formats = (['FRACTAL_Z'], ['ND'])", "FRACTAL_Z is no format of inputs"),
+        ("weight_formats = ['FRACTAL_Z']", "holds 1 formats, and the static inputs are 0: none"),
+        ("weight_formats = {'w': 'FRACTAL_Z'}", "tells of 'w', which is no input"),
+        ("weight_formats = 'FRACTAL_Z'", "weight_formats is 'FRACTAL_Z'"),
+        (
+            "weight_formats = {'x': 'NHWC'}; params = {'x_shape': Int(0)}",
+            "parameter x_shape is what tells of the weight x",
+        ),
+        ("description = 3", "description is 3"),
+        ("config = 3", "config is 3"),
+        ("config = 'missing.xml'", "cannot be read"),
+    ],
+)
+def test_declarations_that_are_wrong(tmp_path, change, problem):
+    if "op_type" in change:  # such a class is a base, unless it is named
+        path = written(tmp_path, MINE + f"    {change}\n")
+        with pytest.raises(XdlcError, match=problem) as caught:
+            plugin_ops([f"{path}:Mine"], False)
+    else:
+        with pytest.raises(XdlcError, match=problem) as caught:
+            op_of(tmp_path, MINE + f"    {change}\n")
+    assert f"{tmp_path / 'mine.py'}:3: plugin Mine, declaration" in caught.value.where
+
+
+def test_a_class_may_be_decorated():
+    @plugin(op_type="Mine", package="Pack", inputs=["x"], outputs=["y"])
+    class Mine:
+        """Doubles."""
+
+        def infer_shape_and_type(self, op):
+            return same_as(op.inputs[0])
+
+    assert issubclass(Mine, Plugin)
+    op = of_class(Mine)
+    assert op.hooks.infer_shape_and_type(view(op, node(spec(2)))) == (spec(2),)
+
+
+def test_a_function_with_hooks_may_be_decorated():
+    def outputs(op):
+        return reduced(op.inputs[0], [op.params["axis"]])
+
+    @plugin(
+        op_type="Mine",
+        package="Pack",
+        inputs=["x"],
+        outputs=["y"],
+        params={"axis": Int(0)},
+        infer_shape_and_type=outputs,
+    )
+    def total(inputs, params, outputs):
+        return inputs[0].sum(params["axis"])
+
+    op = of_class(total)
+    assert op.hooks.infer_shape_and_type(view(op, node(spec(2, 5), axis=-1))) == (spec(2),)
+    assert op.hooks.plugin.compute([np.ones((2, 5))], {"axis": -1}, []).tolist() == [5, 5]
+
+
+def test_the_decorator_refuses_what_plugins_do_not_have():
+    with pytest.raises(UsageError, match="a plugin has no 'op_types'") as caught:
+        plugin(op_types="x")
+    assert "op_type" in caught.value.fix
+    with pytest.raises(UsageError, match="decorates a class or a function"):
+        plugin(op_type="x")(3)
+    with pytest.raises(UsageError, match="both given and decorated"):
+        plugin(op_type="x", compute=print)(print)
+
+
+# ---------------------------------------------------------------------- built-in operators
+
+
+class OwnConv(Plugin):
+    op_type = "Conv"
+    package = "Fast"
+
+    def accepts(self, node):
+        return node.inputs[0].shape == (1, 3, 8, 8)
+
+
+def test_an_override_has_the_operators_own_inputs_and_attributes():
+    op = of_class(OwnConv)
+    assert op.domain == ""
+    assert [(held.name, held.mandatory) for held in op.definition.inputs] == [
+        ("X", True),
+        ("W", True),
+        ("B", False),
+    ]
+    assert [held.name for held in op.definition.outputs] == ["Y"]
+    assert set(op.definition.params) == {"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"}
+    assert not any(held.mandatory for held in op.definition.params.values())
+    found = op.hooks.parse_params(node(spec(1, 3, 8, 8), type="Conv", domain="", pads=[1, 1, 1, 1]))
+    assert found == {"auto_pad": "NOTSET", "group": 1, "pads": [1, 1, 1, 1]}
+    assert op.hooks.accepts(node(spec(1, 3, 8, 8)))
+    assert not op.hooks.accepts(node(spec(1, 3, 9, 9)))
+
+
+def test_an_override_tells_of_attributes_that_the_operator_does_not_have():
+    with pytest.raises(UsageError, match="nothing reads attribute 'pad'"):
+        of_class(OwnConv).hooks.parse_params(node(type="Conv", domain="", pad=1))
+
+
+def test_an_override_of_an_operator_with_graphs():
+    class OwnIf(Plugin):
+        op_type = "If"
+        package = "Fast"
+
+    with pytest.raises(UsageError, match=r"'then_branch'.*no form as parameters"):
+        of_class(OwnIf).hooks.parse_params(node(type="If", domain="", then_branch=object()))
+
+
+# ---------------------------------------------------------------------- formats
+
+
+def fast_conv():
+    (op,) = plugin_ops([str(EXAMPLES / "fast_conv.py")], False).ops
+    return op
+
+
+def test_weights_are_stored_in_their_formats():
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal((24, 20, 3, 3)).astype(np.float32)
+    bias = rng.standard_normal(24).astype(np.float32)
+    op = fast_conv()
+    held = view(op, node(spec(1, 20, 8, 8), spec(data=weight), spec(data=bias), pads=[1, 1, 1, 1]))
+    assert held.params["W_format"] == "FRACTAL_Z"
+    assert held.params["W_shape"] == [24, 20, 3, 3]
+    assert (held.params["B_format"], held.params["B_shape"]) == ("NC1HWC0", [24])
+    stored = op.hooks.stored_inputs(held)
+    assert {place: data.shape for place, data in stored.items()} == {1: (18, 2, 16, 16), 2: (1, 2, 1, 1, 16)}
+    np.testing.assert_array_equal(find_format("FRACTAL_Z").unpack(stored[1].numpy(), weight.shape), weight)
+    np.testing.assert_array_equal(find_format("NC1HWC0").unpack(stored[2].numpy(), bias.shape), bias)
+
+
+def test_a_weight_that_is_left_out_has_no_parameters():
+    op = fast_conv()
+    held = view(op, node(spec(1, 20, 8, 8), spec(data=np.ones((24, 20, 3, 3), np.float32)), None))
+    assert not any(name.startswith("B_") for name in held.params)
+    assert list(op.hooks.stored_inputs(held)) == [1]
+
+
+def test_a_weight_that_the_model_computes_has_no_format():
+    with pytest.raises(
+        UsageError, match="input 'W' has weight format FRACTAL_Z and is computed by the model"
+    ):
+        fast_conv().hooks.parse_params(node(spec(1, 20, 8, 8), spec(24, 20, 3, 3)))
+
+
+def test_a_weight_without_a_form_in_its_format():
+    op = fast_conv()
+    held = view(op, node(spec(1, 20, 8, 8), spec(data=np.ones((24, 20, 3, 3)))))
+    with pytest.raises(UsageError, match="elements of 8 bytes") as caught:
+        op.hooks.stored_inputs(held)
+    assert "weight_formats, op 'n1', input 'W'" in caught.value.where
+
+
+def test_hooks_see_stored_weights_in_their_own_shape(tmp_path):
+    seen = []
+
+    class Sees(Plugin):
+        op_type = "Mine"
+        package = "Pack"
+        inputs = ("x", Input("w", static=True))
+        outputs = ("y",)
+        weight_formats = ("FRACTAL_Z",)
+
+        def infer_shape_and_type(self, op):
+            seen.append(op.inputs[1].shape)
+            return same_as(op.inputs[0])
+
+    op = of_class(Sees)
+    held = view(op, node(spec(1), spec(data=np.ones((5, 7, 1, 1), np.float32))))
+    packed = spec(data=op.hooks.stored_inputs(held)[1].numpy())
+    op.hooks.infer_shape_and_type(held)
+    op.hooks.infer_shape_and_type(
+        type(held)(held.package, held.type, held.name, (held.inputs[0], packed), held.outputs, held.params)
+    )
+    assert seen == [(5, 7, 1, 1)] * 2
+
+
+# ---------------------------------------------------------------------- configurations
+
+XML = """<?xml version="1.0" encoding="UTF-8"?>
+<OpDefCollection PackageName="Pack" Domain="x" Version="1.0">
+  <OpDefList>
+    <OpDef>
+      <Name>Mine</Name>
+      <Description><Content>From XML.</Content></Description>
+      <Input><Name>x</Name><Mandatory>true</Mandatory><Datatype>QNN_DATATYPE_FLOAT_32</Datatype>
+        <Shape><Rank>4D</Rank><Layout>NHWC</Layout></Shape></Input>
+      <Output><Name>y</Name><Mandatory>true</Mandatory><Datatype>QNN_DATATYPE_FLOAT_32</Datatype>
+        <Shape><Rank>4D</Rank></Shape></Output>
+      <Parameter><Name>mode</Name><Mandatory>false</Mandatory><Datatype>QNN_DATATYPE_UINT_32</Datatype>
+        <Shape><Rank>SCALAR</Rank></Shape><Default>B</Default><Enumeration><Enum>A</Enum><Enum>B</Enum></Enumeration></Parameter>
+      <Parameter><Name>axes</Name><Mandatory>true</Mandatory><Datatype>QNN_DATATYPE_UINT_32</Datatype>
+        <Shape><Rank>1D</Rank></Shape></Parameter>
+      <SupportedBackend>CPU</SupportedBackend>
+    </OpDef>
+  </OpDefList>
+</OpDefCollection>
+"""
+
+
+def test_the_definition_may_come_from_a_configuration(tmp_path):
+    (tmp_path / "mine.xml").write_text(XML)
+    op = op_of(
+        tmp_path, 'class Mine(Plugin):\n    op_type = "Mine"\n    package = "Pack"\n    config = "mine.xml"\n'
+    )
+    assert op.definition.description[0].text == "From XML."
+    assert op.definition.inputs[0].layout == "NHWC"
+    found = op.hooks.parse_params(node(axes=[1, 2]))
+    assert found["mode"] == "B"
+    assert list(found["axes"]) == [1, 2]
+
+
+def test_a_configuration_without_the_op(tmp_path):
+    (tmp_path / "mine.xml").write_text(XML)
+    text = 'class Mine(Plugin):\n    op_type = "Other"\n    package = "Pack"\n    config = "mine.xml"\n'
+    with pytest.raises(UsageError, match="has no Pack::Other") as caught:
+        op_of(tmp_path, text)
+    assert str(tmp_path / "mine.xml") in caught.value.where
+    assert "Pack::Mine" in caught.value.fix
