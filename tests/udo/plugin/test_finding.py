@@ -117,6 +117,7 @@ def test_a_broken_file_is_not_remembered(tmp_path):
         ("mine", UsageError, "'mine' names no plugin"),
         ("no_such_module:Mine", UsageError, "there is no module 'no_such_module'"),
         ("no_such.module:Mine", UsageError, "there is no module 'no_such.module'"),
+        (".relative:Mine", UsageError, "raised"),
         ("json:JSONDecoder", UsageError, "no plugin"),
         ("json:", UsageError, "names no plugin"),
         (":Mine", UsageError, "names no plugin"),

@@ -70,7 +70,8 @@ def entry_plugins(tell: Tell | None) -> list[type[Plugin]]:
 
 def _origin(module: str) -> str:
     """Return the file of a module's outermost package, as a place; empty if there is none."""
-    spec = importlib.util.find_spec(module.partition(".")[0])
+    head = module.partition(".")[0]
+    spec = importlib.util.find_spec(head) if head else None
     return f"{spec.origin}:1" if spec is not None and spec.origin else ""
 
 
