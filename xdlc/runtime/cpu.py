@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Model, Tensor
+from xdlc.ir.graph import is_custom
 from xdlc.ir.stored import to_real, to_stored
 from xdlc.runtime.engine import contiguous
 from xdlc.runtime.fused import came_quantized
@@ -14,6 +15,9 @@ from xdlc.runtime.lower import Lowered, as_float
 from xdlc.runtime.plan import make_plan, whole_plan
 from xdlc.runtime.steps import Observer
 from xdlc.runtime.timeout import Watch, checked
+
+if TYPE_CHECKING:
+    from xdlc.runtime.udo.kernels import Kernels
 
 Array = Any  # numpy.ndarray
 
@@ -31,9 +35,11 @@ class CpuSession:
         plain: Compute reals and round what has an encoding, where HTP rounds less or more; quicker.
         refine: Called with each part of the main graph once it is lowered; may add nodes and outputs.
         observer: What looks at values of the graph and of those that it runs.
+        kernels: Kernels of users' ops; the caller closes them.
 
     Raises:
-        UnsupportedOp: If an op has no host implementation; several make a ProblemList.
+        UnsupportedOp: If an op has no host implementation, or a user's op no kernel; several make a
+            ProblemList.
         ModelError: If the graph or an encoding is not valid.
         ConstraintError: If an op that runs other graphs breaks a rule of control flow.
         BackendError: If onnxruntime refuses the graph.
@@ -50,6 +56,7 @@ class CpuSession:
         plain: bool = False,
         refine: Callable[[Lowered], None] | None = None,
         observer: Observer | None = None,
+        kernels: Kernels | None = None,
     ) -> None:
         self._timeout = checked(loop_timeout)
         if isinstance(graph, Lowered):
@@ -67,6 +74,7 @@ class CpuSession:
                 refine=refine,
                 observer=observer,
                 stated=plain or (isinstance(graph, Model) and came_quantized(graph)),
+                kernels=kernels or _none(graph),
             )
 
     def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
@@ -85,6 +93,16 @@ class CpuSession:
         results = self._plan.run(list(given.values()), Watch(self._timeout))
         named = zip(self._plan.outputs, results, strict=True)
         return {name: result(self.graph.tensors.get(name), array, native=native) for name, array in named}
+
+
+def _none(graph: Model | Graph) -> Kernels | None:
+    """Return what says of a model's ops how kernels can be given."""
+    held = graph.graphs.values() if isinstance(graph, Model) else (graph,)
+    if not any(is_custom(op) for each in held for op in each.ops):
+        return None
+    from xdlc.runtime.udo.kernels import Kernels
+
+    return Kernels(model=graph if isinstance(graph, Model) else None)
 
 
 def result(tensor: Tensor | None, array: Array, *, native: bool) -> Array:

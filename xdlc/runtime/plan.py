@@ -1,4 +1,4 @@
-"""Runs a graph in steps where no single session can: around ops that run other graphs.
+"""Runs a graph in steps where no single session can: around ops that run other graphs, and users' ops.
 
 The ops between them are put into as few segments as their order allows, each a session of its own;
 values go from step to step in the form in which graphs take and give them.
@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from xdlc.errors import ProblemList, XdlcError, raise_all
+from xdlc.errors import XdlcError, each_problem, raise_all
 from xdlc.ir import Graph, Op, Role, Tensor
+from xdlc.ir.graph import is_custom
 from xdlc.ir.stored import real_data, unpacked
-from xdlc.opdefs.control_flow import IF, Loop, called, has_control_flow, is_control_flow, verify_control_flow
+from xdlc.opdefs.control_flow import IF, Loop, called, is_control_flow, verify_control_flow
+from xdlc.runtime.custom_step import Custom
 from xdlc.runtime.engine import Engine, contiguous
 from xdlc.runtime.iteration import accumulators, iteration
 from xdlc.runtime.lower import Lowered, as_float, check_outputs, lower
 from xdlc.runtime.steps import Array, Branch, Observer, Plan, Repeat, Segment, Step, place, truth
+
+if TYPE_CHECKING:
+    from xdlc.runtime.udo.kernels import Kernels
 
 SMALL = 1 << 20  # bytes of all tensors of a segment
 Refine = Callable[[Lowered], None]
@@ -43,6 +49,7 @@ def make_plan(
     refine: Refine | None = None,
     observer: Observer | None = None,
     stated: bool = False,
+    kernels: Kernels | None = None,
 ) -> Plan:
     """Return the plan of a graph.
 
@@ -55,24 +62,32 @@ def make_plan(
         refine: Called with each part of ``graph`` once it is lowered; may add nodes and outputs.
         observer: What looks at values of ``graph`` and those that it runs.
         stated: Whether every fixed-point tensor is rounded, see :func:`xdlc.runtime.lower.lower`.
+        kernels: Kernels of users' ops.
 
     Raises:
         ConstraintError: If an op that runs other graphs breaks a rule of control flow.
+        UnsupportedOp: If there is no kernel for a user's op.
         XdlcError: What lowering and opening the parts raises, all of it together.
     """
-    if not has_control_flow(graph):
+    if not any(map(_parts, graph.ops)):
         lowered = lower(graph, quantized=quantized, outputs=outputs, stated=stated)
         if refine is not None:
             refine(lowered)
         plan = Plan(graph, lowered.outputs)
-        plan.steps.append(_observed(lowered, observer, threads=threads))
+        step = _observed(lowered, observer, threads=threads)
+        plan.steps += [step] if step is not None else []
         return plan
     raise_all(verify_control_flow({graph.name: graph, **graphs}, graph))
     extra = check_outputs(graph, outputs)
-    maker = _Maker(graphs, quantized, threads, stated, observer)
+    maker = _Maker(graphs, quantized, threads, stated, observer, kernels)
     plan = maker.plan(graph, extra, refine)
     raise_all(maker.problems)
     return plan
+
+
+def _parts(op: Op) -> bool:
+    """Return whether an op is a step of its own."""
+    return is_control_flow(op) or is_custom(op)
 
 
 class _Maker:
@@ -85,8 +100,10 @@ class _Maker:
         threads: int | None,
         stated: bool,
         observer: Observer | None,
+        kernels: Kernels | None,
     ) -> None:
         self.graphs = graphs
+        self.kernels = kernels
         self.observer = observer
         self.stated = stated
         self.quantized = quantized
@@ -96,17 +113,21 @@ class _Maker:
 
     def plan(self, graph: Graph, outputs: Iterable[str] = (), refine: Refine | None = None) -> Plan:
         plan = Plan(graph, outputs)
-        levels = levels_of(graph, is_control_flow)
+        levels = levels_of(graph, _parts)
         layers: list[tuple[list[Op], list[Op]]] = [
             ([], []) for _ in range(max(levels.values(), default=0) + 1)
         ]
         for op, level in levels.items():
-            layers[level][is_control_flow(op)].append(op)
-        for ops, callers in layers:
+            layers[level][_parts(op)].append(op)
+        for ops, others in layers:
             given = given_out(graph, ops, plan.outputs)
             if given:
                 self._add_segment(plan, segment_of(graph, ops, given), refine)
-            plan.steps.extend(self._caller(op) for op in callers)
+            for op in others:
+                if is_custom(op):
+                    self._add_custom(plan, op, refine)
+                else:
+                    plan.steps.append(self._caller(op))
         read = {tensor for op in levels if is_control_flow(op) for tensor in op.inputs if tensor is not None}
         for tensor in (*read, *(graph.tensors[name] for name in plan.outputs if name in graph.tensors)):
             if tensor.is_static and tensor.name not in plan.constants:
@@ -120,9 +141,19 @@ class _Maker:
                 refine(lowered)
                 plan.outputs += [name for name in lowered.outputs if name not in part.tensors]
             threads = self.threads or (1 if _is_small(part) else None)
-            plan.steps.append(_observed(lowered, self.observer, threads=threads, spins=False))
+            step = _observed(lowered, self.observer, threads=threads, spins=False)
+            if step is not None:
+                plan.steps.append(step)
         except XdlcError as problem:
-            self.problems.extend(problem.problems if isinstance(problem, ProblemList) else (problem,))
+            self.problems.extend(each_problem(problem))
+
+    def _add_custom(self, plan: Plan, op: Op, refine: Refine | None) -> None:
+        try:
+            plan.steps.append(Custom.of(op, self.kernels, quantized=self.quantized))
+            if refine is not None or self.observer is not None:
+                self._add_segment(plan, results_of(op), refine)
+        except XdlcError as problem:
+            self.problems.extend(each_problem(problem))
 
     def _caller(self, op: Op) -> Step:
         first, second = called(op)
@@ -147,11 +178,13 @@ class _Maker:
 
 def _observed(
     lowered: Lowered, observer: Observer | None, *, threads: int | None, spins: bool = True
-) -> Segment:
-    """Return the step that runs a lowered graph with what the observer adds to it."""
+) -> Segment | None:
+    """Return the step that runs a lowered graph with what the observer adds; None if it gives nothing."""
     own = set(lowered.outputs)
     if observer is not None:
         observer.refine(lowered)
+    if not lowered.outputs:
+        return None
     added = tuple(name for name in lowered.outputs if name not in own)
     return Segment(Engine(lowered, threads=threads, spins=spins), observer, added)
 
@@ -165,6 +198,15 @@ def constant(tensor: Tensor) -> Array:
     """Return static data in the form in which graphs take values."""
     data = real_data(tensor) if as_float(tensor.dtype) else unpacked(tensor)
     return contiguous(data.numpy()).reshape(tensor.shape)
+
+
+def results_of(op: Op) -> Graph:
+    """Return a graph without ops that takes what an op gives, for those who look at values."""
+    assert op.graph is not None
+    part = Graph(op.graph.name)
+    for tensor in op.outputs:
+        part.add_input(replace(tensor, role=Role.NATIVE, producer=None))
+    return part
 
 
 def levels_of(graph: Graph, parts: Callable[[Op], bool]) -> dict[Op, int]:

@@ -105,6 +105,10 @@ class Watch:
             timer.cancel()
             self.options = None
 
+    def remaining(self) -> float | None:
+        """Return the seconds that are left to the loops under way; None outside of loops."""
+        return self._loops[0].deadline - time.monotonic() if self._loops else None
+
     def check(self) -> None:
         """Check that no loop has run for too long.
 

@@ -13,16 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from xdlc import errors
-from xdlc.errors import (
-    BackendError,
-    ProblemList,
-    StorageError,
-    XdlcError,
-    each_problem,
-    raise_all,
-)
+from xdlc.errors import BackendError, StorageError, XdlcError, each_problem, raise_all
 from xdlc.ir import Graph, Model
+from xdlc.runtime.child import ending, error_of, temporary_files
+from xdlc.runtime.child import environment as environment_of
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.refused import Refused, in_words
 
@@ -70,11 +64,8 @@ def worker_command() -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Return the child's environment: it imports the very xdlc that runs here, installed or not."""
-    root = str(Path(errors.__file__).resolve().parent.parent)
-    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    alone = {"OPENBLAS_NUM_THREADS": "1"}  # it multiplies no matrices: numpy's threads only cost
-    return {**os.environ, **alone, "PYTHONPATH": os.pathsep.join(paths)}
+    """Return the child's environment."""
+    return environment_of({"OPENBLAS_NUM_THREADS": "1"})  # it multiplies no matrices: threads only cost
 
 
 class Running(Protocol):
@@ -103,19 +94,6 @@ def start(
             stderr=log,
             env=environment(),
         )
-
-
-@contextmanager
-def temporary_files() -> Iterator[None]:
-    """Turn the system's refusals to write temporary files into a StorageError."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"a temporary file cannot be written: {error.strerror or error}",
-            where=tempfile.gettempdir(),
-            fix="free some space, or set TMPDIR to a folder with space",
-        ) from error
 
 
 @contextmanager
@@ -198,7 +176,7 @@ class Child:
         """
         try:
             found = json.loads((self.folder / "answer.json").read_bytes())
-            errors = [_error(words) for words in found.get("errors", ())]
+            errors = [error_of(words) for words in found.get("errors", ())]
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise ChildDiedError(
                 "the vendor's library left an answer that is garbage", self._step()
@@ -222,17 +200,8 @@ class Child:
     def _death(self, status: int) -> str:
         log = self.folder / "log"  # not there yet if it was killed at once
         said = log.read_text(errors="replace").strip()[-_TAIL:] if log.exists() else ""
-        how = f"status {status}"
-        if status < 0:
-            how = signal.Signals(-status).name if -status in signal.valid_signals() else f"signal {-status}"
         last = said.splitlines()[-1] if said else ""
-        return f"the vendor's library ended with {how}" + (f" ({last})" if last else "")
-
-
-def _error(words: dict[str, Any]) -> XdlcError:
-    """Return the error that the child put into words."""
-    kind = getattr(errors, words.pop("kind"), BackendError)
-    return (kind if issubclass(kind, XdlcError) and kind is not ProblemList else BackendError)(**words)
+        return f"the vendor's library ended with {ending(status)}" + (f" ({last})" if last else "")
 
 
 def ask(
@@ -261,7 +230,7 @@ def ask(
     """
     answer, refused = judged(request, where=where, soc=soc, timeout=timeout, child=child)
     place = f"{where}: {soc}"
-    noticed = [_error(words) for words in answer.get("problems", ())]
+    noticed = [error_of(words) for words in answer.get("problems", ())]
     for problem in noticed:
         problem.where = f"{place}: {problem.where}"
     raise_all([*noticed, *in_words(refused, place)], where=place)

@@ -12,9 +12,10 @@ from typing import IO, Any
 
 from xdlc.errors import BackendError
 from xdlc.ir import Graph, Model, TensorData, raw_data
+from xdlc.runtime.child import temporary_files
 from xdlc.runtime.htp import process
 from xdlc.runtime.htp.ports import read_arrays, write_arrays
-from xdlc.runtime.htp.process import Child, ask, stored_model, temporary_files
+from xdlc.runtime.htp.process import Child, ask, stored_model
 
 Array = Any  # numpy.ndarray
 ModelOrPath = Model | Graph | str | os.PathLike[str]

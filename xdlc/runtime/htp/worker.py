@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import StorageError, UsageError, XdlcError, each_problem, nearest_names, raise_all
 from xdlc.opdefs.control_flow import reachable
+from xdlc.runtime.child import words_of
 from xdlc.runtime.htp import shared
 from xdlc.runtime.htp.backend import Htp, build_id
 from xdlc.runtime.htp.forking import Forking
@@ -51,9 +52,9 @@ def main(folder: Path) -> None:
         try:
             answer = commands[request["command"]](request, folder, step)
         except XdlcError as error:
-            answer = {"errors": [_error_words(problem) for problem in each_problem(error)]}
+            answer = {"errors": [words_of(problem) for problem in each_problem(error)]}
         except OSError as error:
-            answer = {"errors": [_error_words(_unwritten(error))]}
+            answer = {"errors": [words_of(_unwritten(error))]}
         if "errors" in answer:
             for unfinished in ("cache.bin", shared.FILE):  # on a full disk the answer needs their room
                 (folder / unfinished).unlink(missing_ok=True)
@@ -71,17 +72,6 @@ def _unwritten(error: OSError) -> StorageError:
         f"a temporary file cannot be written: {error.strerror or error}",
         fix="free some space, or set TMPDIR to a folder with space",
     )
-
-
-def _error_words(error: XdlcError) -> dict[str, Any]:
-    return {
-        "kind": type(error).__name__,
-        "problem": error.problem,
-        "where": error.where,
-        "fix": error.fix,
-        "node": error.node,
-        "op": error.op,
-    }
 
 
 def _model(request: dict[str, Any], step: Step) -> Model:
@@ -129,7 +119,7 @@ def _objections(
     ]
     refused = _refusals(htp, graphs, {**request, "skip": skip})
     ops = {(found["graph"], found["op"]) for found in refused}
-    problems = [_error_words(problem) for problem in host_problems(graphs, model.graphs, ops)]
+    problems = [words_of(problem) for problem in host_problems(graphs, model.graphs, ops)]
     return {"refused": refused, "problems": problems} if refused or problems else None
 
 
@@ -138,7 +128,7 @@ def _validate(request: dict[str, Any], folder: Path, step: Step) -> dict[str, An
     from xdlc.passes.narrow_integers import misfits
 
     model = _model(request, step)
-    problems = [_error_words(problem) for graph in model.graphs.values() for problem in misfits(graph)]
+    problems = [words_of(problem) for graph in model.graphs.values() for problem in misfits(graph)]
     for graph in model.graphs.values():
         passes.run(graph, passes.HTP_ASKED)
     refused = _refusals(Htp(request["soc_id"], step), model.graphs.values(), request)

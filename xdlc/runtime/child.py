@@ -1,0 +1,74 @@
+"""What child processes have in common: environment, errors in words, and how they ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from xdlc import errors
+from xdlc.errors import BackendError, ProblemList, StorageError, XdlcError
+
+
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return a child's environment: it imports the very xdlc that runs here, installed or not.
+
+    Args:
+        more: Variables to set.
+    """
+    root = str(Path(errors.__file__).resolve().parent.parent)
+    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {**os.environ, **(more or {}), "PYTHONPATH": os.pathsep.join(paths)}
+
+
+@contextmanager
+def temporary_files() -> Iterator[None]:
+    """Turn the system's refusals to write temporary files into a StorageError."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"a temporary file cannot be written: {error.strerror or error}",
+            where=tempfile.gettempdir(),
+            fix="free some space, or set TMPDIR to a folder with space",
+        ) from error
+
+
+def words_of(error: XdlcError) -> dict[str, Any]:
+    """Return an error as what JSON can hold."""
+    return {
+        "kind": type(error).__name__,
+        "problem": error.problem,
+        "where": error.where,
+        "fix": error.fix,
+        "node": error.node,
+        "op": error.op,
+    }
+
+
+def error_of(words: Mapping[str, Any]) -> XdlcError:
+    """Return the error that a child has put into words.
+
+    Raises:
+        TypeError: If these are no words of an error.
+        KeyError: Likewise.
+    """
+    given = dict(words)
+    kind = getattr(errors, given.pop("kind"), BackendError)
+    return (kind if issubclass(kind, XdlcError) and kind is not ProblemList else BackendError)(**given)
+
+
+def ending(status: int) -> str:
+    """Return how a process ended, from its status as ``subprocess`` gives it.
+
+    Example:
+        >>> ending(-11), ending(1)
+        ('SIGSEGV', 'status 1')
+    """
+    if status >= 0:
+        return f"status {status}"
+    return signal.Signals(-status).name if -status in signal.valid_signals() else f"signal {-status}"

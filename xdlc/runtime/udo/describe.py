@@ -1,0 +1,267 @@
+"""From an op of a graph, or the view that a converter has of one, to what a child process is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdlc.errors import BackendError
+from xdlc.ir import Op, Scalar, ScaleOffset, Tensor
+from xdlc.ir.dtype import (
+    BOOL8,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    STRING,
+    UFIXED8,
+    UFIXED16,
+    UFIXED32,
+    UINT8,
+    UINT16,
+    UINT32,
+    DType,
+    from_numpy,
+)
+from xdlc.ir.stored import real_data, unpacked
+from xdlc.opdefs.custom import Kernel, OpView, TensorSpec
+from xdlc.opdefs.model import OpDef, TensorDef
+from xdlc.runtime.builder import describe
+from xdlc.runtime.udo.forms import OpForm, ParamForm, TensorForm, element, nbytes
+from xdlc.runtime.udo.memory import ALIGNMENT, Memory
+
+Array = Any  # numpy.ndarray
+_MAX_RANK = 16
+_UNSIGNED = {UFIXED8: UINT8, UFIXED16: UINT16, UFIXED32: UINT32}  # SNPE's names for stored integers
+
+
+class StaticData:
+    """Static data of an operation, which goes into one memory."""
+
+    def __init__(self) -> None:
+        self._pieces: list[tuple[int, Callable[[], Array]]] = []
+        self._size = 0
+
+    def add(self, size: int, array: Callable[[], Array]) -> int:
+        """Take up data and return where it will lie.
+
+        Args:
+            size: Bytes.
+            array: Gives the elements.
+        """
+        place = self._size
+        self._pieces.append((place, array))
+        self._size += size
+        self._size += -self._size % ALIGNMENT
+        return place
+
+    def memory(self) -> Memory:
+        """Return a memory that holds it.
+
+        Raises:
+            StorageError: If there is not so much.
+        """
+        made = Memory(self._size)
+        for place, give in self._pieces:
+            array = give()
+            made.array(place, array.shape, array.dtype)[...] = array
+        return made
+
+
+def kernel_dtype(dtype: DType) -> DType:
+    """Return the type in which kernels take and give activations."""
+    if dtype.is_fixed or (dtype.is_float and dtype is not FLOAT64):
+        return FLOAT32
+    return dtype
+
+
+def form_of(op: Op, definition: OpDef | None) -> tuple[OpForm, StaticData]:
+    """Return an op as its kernel sees it.
+
+    Args:
+        op: The op.
+        definition: What the model knows of it; without it, places have names like ``in[0]``.
+
+    Raises:
+        BackendError: If something of it has no form for kernels.
+        ModelError: If static data has no usable encoding.
+    """
+    data = StaticData()
+    inputs, outputs = (
+        _places(sides, count, word)
+        for sides, count, word in (
+            (definition.inputs if definition else (), len(op.inputs), "in"),
+            (definition.outputs if definition else (), len(op.outputs), "out"),
+        )
+    )
+    form = OpForm(
+        op.package,
+        op.type,
+        op.name,
+        tuple(
+            TensorForm(name, omitted=True) if tensor is None else _tensor(tensor, name, place, data)
+            for tensor, (name, place) in zip(op.inputs, inputs, strict=True)
+        ),
+        tuple(
+            _tensor(tensor, name, place, data)
+            for tensor, (name, place) in zip(op.outputs, outputs, strict=True)
+        ),
+        tuple(_param(name, param, definition, data) for name, param in op.params.items()),
+    )
+    for tensor in (*form.inputs, *form.outputs, *(param.tensor for param in form.params)):
+        if tensor is not None and len(tensor.dims) > _MAX_RANK:
+            raise BackendError(
+                f"{tensor.name!r} has {len(tensor.dims)} axes, kernels take {_MAX_RANK}",
+                where=describe(op.graph, op) if op.graph else op.name,
+                fix="reshape it before the op",
+            )
+    return form, data
+
+
+def _places(known: Sequence[TensorDef], count: int, word: str) -> list[tuple[str, TensorDef | None]]:
+    """Return name and definition of each operand; a repeated one stands for all that follow."""
+    found: list[tuple[str, TensorDef | None]] = []
+    for index in range(count):
+        place = known[min(index, len(known) - 1)] if known else None
+        if place is None or (index >= len(known) and not place.repeated):
+            found.append((f"{word}[{index}]", None))
+        else:
+            found.append((place.name, place))
+    return found
+
+
+def _tensor(tensor: Tensor, name: str, place: TensorDef | None, data: StaticData) -> TensorForm:
+    dims = tuple(None if axis in tensor.dynamic_axes else extent for axis, extent in enumerate(tensor.shape))
+    layout = place.layout if place is not None else ""
+    if not tensor.is_static:
+        return TensorForm(name, kernel_dtype(tensor.dtype).code, dims, layout)
+    return _static(tensor, name, layout, () if place is None else place.dtypes, data)
+
+
+def _static(tensor: Tensor, name: str, layout: str, allowed: Sequence[DType], data: StaticData) -> TensorForm:
+    dtype, encoding, shape = tensor.dtype, tensor.encoding, tensor.shape
+    scale, offset = 0.0, 0
+    if dtype.is_fixed or (dtype.is_float and allowed and dtype not in allowed) or dtype.name == "bfloat16":
+        stored = {dtype, _UNSIGNED.get(dtype)} & set(allowed)
+        if isinstance(encoding, ScaleOffset) and stored:
+            scale, offset = float(encoding.scale), int(encoding.offset)
+        else:
+            dtype = FLOAT32
+    kind = element(dtype.code)
+
+    def elements() -> Array:
+        held = real_data(tensor) if dtype is FLOAT32 else unpacked(tensor)
+        return held.numpy().astype(kind, copy=False).reshape(shape)
+
+    place = data.add(nbytes(shape, kind), elements)
+    return TensorForm(name, dtype.code, shape, layout, scale, offset, place)
+
+
+def _param(name: str, param: Scalar | Tensor, definition: OpDef | None, data: StaticData) -> ParamForm:
+    known = definition.params.get(name) if definition is not None else None
+    if isinstance(param, Tensor):
+        layout = known.layout if known is not None else ""
+        tensor = _static(param, name, layout, () if known is None else known.dtypes, data)
+        return ParamForm(name, tensor.dtype, tensor=tensor)
+    value = param.value
+    names = known.enumeration if known is not None else ()
+    named = isinstance(value, int) and 0 <= value < len(names)
+    return ParamForm(name, param.dtype.code, value, names[int(value)] if named else None)
+
+
+def form_of_view(view: OpView, definition: OpDef | None) -> tuple[OpForm, StaticData]:
+    """Return an op that a converter asks about.
+
+    Args:
+        view: The op.
+        definition: Its definition: gives numbers of enumerators and the types of parameters.
+    """
+    data = StaticData()
+
+    def tensor(spec: TensorSpec | None, name: str, place: TensorDef | None) -> TensorForm:
+        if spec is None:
+            return TensorForm(name, omitted=place is not None and not place.mandatory)
+        layout = spec.layout or (place.layout if place is not None else "")
+        if spec.data is None:
+            return TensorForm(name, kernel_dtype(spec.dtype).code, spec.shape, layout)
+        return _static(_static_of(spec), name, layout, () if place is None else place.dtypes, data)
+
+    inputs = _places(definition.inputs if definition else (), len(view.inputs), "in")
+    outputs = _places(definition.outputs if definition else (), len(view.outputs), "out")
+    form = OpForm(
+        view.package,
+        view.type,
+        view.name,
+        tuple(
+            TensorForm(name, omitted=True) if spec is None else tensor(spec, name, place)
+            for spec, (name, place) in zip(view.inputs, inputs, strict=True)
+        ),
+        tuple(
+            TensorForm(name) if spec is None else tensor(spec, name, place)
+            for spec, (name, place) in zip(view.outputs, outputs, strict=True)
+        ),
+        tuple(_value(name, value, definition, data) for name, value in view.params.items()),
+    )
+    return form, data
+
+
+def _static_of(spec: TensorSpec) -> Tensor:
+    shape = tuple(extent or 0 for extent in spec.shape)
+    dtype = spec.dtype if not spec.dtype.is_fixed or spec.data is None else from_numpy(spec.data.dtype)
+    return Tensor(spec.name, shape, dtype, data=spec.data)
+
+
+def _value(name: str, value: Any, definition: OpDef | None, data: StaticData) -> ParamForm:
+    import numpy
+
+    known = definition.params.get(name) if definition is not None else None
+    stated = known.dtypes[0] if known is not None and len(known.dtypes) == 1 else None
+    if known is not None and isinstance(value, str) and value in known.enumeration:
+        return ParamForm(name, UINT32.code, known.enumeration.index(value), value)
+    if isinstance(value, str):
+        return ParamForm(name, STRING.code, value)
+    if isinstance(value, bool | int | float | numpy.generic):
+        plain = value.item() if isinstance(value, numpy.generic) else value
+        return ParamForm(name, (stated or _type_of(plain)).code, plain)
+    array = numpy.asarray(value)
+    if stated is not None and not stated.is_fixed:
+        array = array.astype(stated.numpy)
+    elif array.dtype == numpy.float64:
+        array = array.astype(numpy.float32)
+    made = Tensor(name, array.shape, from_numpy(array.dtype))
+    place = data.add(array.nbytes, lambda: array)
+    form = TensorForm(name, made.dtype.code, array.shape, known.layout if known else "", place=place)
+    return ParamForm(name, form.dtype, tensor=form)
+
+
+def _type_of(value: bool | int | float) -> DType:
+    if isinstance(value, bool):
+        return BOOL8
+    if isinstance(value, float):
+        return FLOAT32
+    return INT32 if INT32.limits[0] <= value <= INT32.limits[1] else INT64
+
+
+def arguments_of(kernel: Kernel) -> tuple[OpForm, StaticData]:
+    """Return the arguments of a compiled kernel as parameters that are named by their letters.
+
+    Raises:
+        BackendError: If letters and values do not fit together.
+    """
+    import numpy
+
+    data = StaticData()
+    kinds: dict[str, Any] = {"i": int, "f": (int, float), "s": str, "o": (numpy.ndarray, list, tuple)}
+    forms = []
+    if len(kernel.arguments) != len(kernel.values):
+        raise BackendError(f"has {len(kernel.values)} arguments for the letters {kernel.arguments!r}")
+    for letter, value in zip(kernel.arguments, kernel.values, strict=True):
+        if not isinstance(value, kinds.get(letter, ())):
+            raise BackendError(f"has the argument {value!r:.80} for the letter {letter!r}")
+        if letter == "f":
+            forms.append(ParamForm(letter, FLOAT64.code, float(value)))
+        elif letter == "i":
+            forms.append(ParamForm(letter, INT64.code, int(value)))
+        else:
+            forms.append(_value(letter, value, None, data))
+    return OpForm("", "", kernel.name, (), (), tuple(forms)), data

@@ -1,0 +1,196 @@
+"""What a child process is told of an operation: plain values, and where static data lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from xdlc.ir.data import ArrayData
+from xdlc.ir.dtype import BY_CODE, DType
+from xdlc.opdefs.custom import OpView, TensorSpec, Value
+from xdlc.runtime.udo.memory import Memory
+
+Array = Any  # numpy.ndarray
+Dims = tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorForm:
+    """A tensor as kernels see it.
+
+    Attributes:
+        name: As the definition names its place.
+        dtype: Code of its data type.
+        dims: Extents, None for one that is open.
+        layout: ``NHWC`` and the like, or empty.
+        scale: Of stored integers that stand for reals; else 0.
+        offset: Of these.
+        place: Where static data lies in the memory of the operation; None for other tensors.
+        omitted: Whether it is left out.
+    """
+
+    name: str
+    dtype: int = 0
+    dims: Dims = ()
+    layout: str = ""
+    scale: float = 0.0
+    offset: int = 0
+    place: int | None = None
+    omitted: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an extent is known only when the model runs."""
+        return None in self.dims
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents, all of them known."""
+        return tuple(extent for extent in self.dims if extent is not None)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the elements; 0 where an extent is open."""
+        if self.omitted or self.is_open or not self.dtype:
+            return 0
+        return nbytes(self.shape, element(self.dtype))
+
+    def at(self, dims: Dims) -> TensorForm:
+        """Return the tensor with other extents."""
+        return replace(self, dims=tuple(dims))
+
+
+def nbytes(shape: tuple[int, ...], dtype: Any) -> int:
+    """Return the size of dense elements."""
+    size = int(dtype.itemsize)
+    for extent in shape:
+        size *= extent
+    return size
+
+
+def element(code: int) -> Any:
+    """Return the numpy dtype of an element by the code of its type; 4 bits take a byte each."""
+    import numpy
+
+    dtype = BY_CODE[code]
+    if dtype.bits == 4:
+        return numpy.dtype(numpy.int8 if dtype.is_signed else numpy.uint8)
+    return dtype.numpy
+
+
+@dataclass(frozen=True, slots=True)
+class ParamForm:
+    """A parameter.
+
+    Attributes:
+        name: Name.
+        dtype: Code of its data type.
+        value: A scalar or string; None for a tensor.
+        enumerator: Name of the value of an enumeration.
+        tensor: A tensor.
+    """
+
+    name: str
+    dtype: int
+    value: int | float | bool | str | None = None
+    enumerator: str | None = None
+    tensor: TensorForm | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpForm:
+    """An operation; attributes as those of :class:`xdlc.opdefs.custom.OpView`."""
+
+    package: str
+    type: str
+    name: str
+    inputs: tuple[TensorForm, ...]
+    outputs: tuple[TensorForm, ...]
+    params: tuple[ParamForm, ...]
+
+    def words(self) -> dict[str, Any]:
+        """Return it as what JSON can hold."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, words: Mapping[str, Any]) -> OpForm:
+        """Return what ``words`` has made of one."""
+        return cls(
+            words["package"],
+            words["type"],
+            words["name"],
+            tuple(map(_tensor, words["inputs"])),
+            tuple(map(_tensor, words["outputs"])),
+            tuple(map(_param, words["params"])),
+        )
+
+    def view(self, memory: Memory) -> OpView:
+        """Return it as shape functions see it.
+
+        Args:
+            memory: Holds the static data.
+        """
+        return OpView(
+            self.package,
+            self.type,
+            self.name,
+            tuple(None if form.omitted else spec_of(form, memory) for form in self.inputs),
+            tuple(spec_of(form, memory) if form.dtype else None for form in self.outputs),
+            self.values(memory),
+        )
+
+    def values(self, memory: Memory) -> dict[str, Value]:
+        """Return the parameters as plain values."""
+        found: dict[str, Value] = {}
+        for param in self.params:
+            if param.tensor is not None:
+                found[param.name] = static_array(param.tensor, memory)
+            else:
+                found[param.name] = param.value if param.enumerator is None else param.enumerator
+        return found
+
+
+def _tensor(words: Mapping[str, Any]) -> TensorForm:
+    return TensorForm(**{**words, "dims": tuple(words["dims"])})
+
+
+def _param(words: Mapping[str, Any]) -> ParamForm:
+    tensor = words["tensor"]
+    return ParamForm(**{**words, "tensor": None if tensor is None else _tensor(tensor)})
+
+
+def static_array(form: TensorForm, memory: Memory) -> Array:
+    """Return the elements of a static tensor."""
+    return memory.array(form.place or 0, form.shape, element(form.dtype))
+
+
+def spec_of(form: TensorForm, memory: Memory) -> TensorSpec:
+    """Return a tensor as shape functions and Python kernels see it."""
+    data = None if form.place is None else ArrayData(static_array(form, memory))
+    return TensorSpec(form.dims, dtype_of(form), form.name, form.layout, data)
+
+
+def dtype_of(form: TensorForm) -> DType:
+    """Return the data type of a tensor."""
+    return BY_CODE[form.dtype]
+
+
+def specs_in(answer: Mapping[str, Any]) -> list[TensorSpec] | None:
+    """Return the outputs that an answer of the child tells of, as ``told`` has put them."""
+    words = answer.get("outputs")
+    if words is None:
+        return None
+    return [
+        TensorSpec(tuple(one["dims"]), BY_CODE[one["dtype"]], one["name"], one["layout"]) for one in words
+    ]
+
+
+def told(specs: Sequence[TensorSpec] | None) -> list[dict[str, Any]] | None:
+    """Return outputs as what JSON can hold."""
+    if specs is None:
+        return None
+    return [
+        {"dims": spec.shape, "dtype": spec.dtype.code, "layout": spec.layout, "name": spec.name}
+        for spec in specs
+    ]

@@ -1,0 +1,162 @@
+"""What libraries say of themselves, read within bounds."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from xdlc.errors import BackendError
+from xdlc.runtime.udo import structs
+
+_Record = TypeVar("_Record", bound=ctypes.Structure)
+MOST_OPS = 4096
+MOST_PLACES = 1024
+MOST_TYPES = 64
+MOST_LIBRARIES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class OpFacts:
+    """What a registration library says of an operation.
+
+    Attributes:
+        type: Operation type.
+        cores: Names of the cores that it runs on.
+        dtypes: Codes of the data types on the CPU by name of input, output or parameter.
+    """
+
+    type: str
+    cores: tuple[str, ...]
+    dtypes: dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class PackageFacts:
+    """What a registration library says.
+
+    Attributes:
+        package: Op package.
+        version: Of the package.
+        ops: By operation type.
+        libraries: Names of files by core.
+    """
+
+    package: str
+    version: str
+    ops: dict[str, OpFacts]
+    libraries: dict[str, str]
+
+
+def read_registration(address: int | None, where: str) -> PackageFacts:
+    """Return what the registration info at an address says.
+
+    Raises:
+        BackendError: If it is not valid.
+    """
+    info = _record(structs.RegistrationInfo, address, "info", where)
+    ops: dict[str, OpFacts] = {}
+    for record in _records(structs.OpInfo, info.ops, info.num_ops, MOST_OPS, "operations", where):
+        facts = _op(record, where)
+        if ops.setdefault(facts.type, facts) is not facts:
+            _refuse(f"lists the operation {facts.type!r} twice", where)
+    if not ops:
+        _refuse("lists no operations", where)
+    libraries: dict[str, str] = {}
+    found = _records(
+        structs.LibraryInfo, info.libraries, info.num_libraries, MOST_LIBRARIES, "libraries", where
+    )
+    for record in found:
+        core = _core(record.core, where)
+        if core in libraries:
+            _refuse(f"names two implementation libraries for {core}", where)
+        libraries[core] = _text(record.file, f"file of the library for {core}", where)
+    version = structs.text_at(info.version) or ""
+    return PackageFacts(_text(info.package, "package", where), version, ops, libraries)
+
+
+def read_implementation(address: int | None, where: str) -> tuple[str, int, tuple[str, ...]]:
+    """Return package, core and operation types of the implementation info at an address.
+
+    Raises:
+        BackendError: If it is not valid.
+    """
+    info = _record(structs.ImplementationInfo, address, "info", where)
+    pointers = _records(ctypes.c_void_p, info.types, info.num_types, MOST_OPS, "operations", where)
+    types = tuple(_text(pointer.value, "operation type", where) for pointer in pointers)
+    return _text(info.package, "package", where), int(info.core), types
+
+
+def table(pointer: int | None, kind: type[_Record], optional: tuple[str, ...], where: str) -> _Record:
+    """Return the table of functions at an address.
+
+    Raises:
+        BackendError: If there is none, its version is another, or a function is missing.
+    """
+    if not pointer:
+        _refuse(f"gives no table of functions: its {_getter(kind)} returned NULL", where)
+    major = ctypes.c_uint32.from_address(pointer or 0).value
+    if major != structs.API_MAJOR:
+        _refuse(
+            f"is for version {major} of xdlc_udo.h, this is version {structs.API_MAJOR}",
+            where,
+            "build it with the xdlc_udo.h of this xdlc",
+        )
+    found = kind.from_address(pointer or 0)
+    for name, *_ in kind._fields_[2:]:
+        if name not in optional and not getattr(found, name):
+            _refuse(f"has no function {name} in its table", where)
+    return found
+
+
+def _getter(kind: type[ctypes.Structure]) -> str:
+    return f"xdlc_udo_get_{kind.__name__.lower()}"
+
+
+def _op(record: Any, where: str) -> OpFacts:
+    name = _text(record.type, "operation type", where)
+    dtypes: dict[str, tuple[int, ...]] = {}
+    what = f"places of {name!r}"
+    for place in _records(structs.PlaceInfo, record.places, record.num_places, MOST_PLACES, what, where):
+        title = _text(place.place, f"place of {name!r}", where)
+        codes = _records(
+            ctypes.c_uint32, place.data_types, place.num_data_types, MOST_TYPES, f"types of {title!r}", where
+        )
+        if place.core & structs.CPU:
+            dtypes[title] = tuple(code.value for code in codes)
+    cores = tuple(word for bit, word in structs.CORES.items() if record.cores & bit)
+    if not cores or record.cores & ~sum(structs.CORES):
+        _refuse(f"says that {name!r} runs on cores {record.cores:#x}, which are unknown", where)
+    return OpFacts(name, cores, dtypes)
+
+
+def _core(bit: int, where: str) -> str:
+    if bit not in structs.CORES:
+        _refuse(f"names a library for core {bit:#x}, which is unknown", where)
+    return structs.CORES[bit]
+
+
+def _record(kind: type[_Record], address: int | None, what: str, where: str) -> _Record:
+    if not address:
+        _refuse(f"gives no {what}: it is NULL", where)
+    return kind.from_address(address or 0)
+
+
+def _records(kind: Any, address: int | None, count: int, most: int, what: str, where: str) -> list[Any]:
+    if count > most:
+        _refuse(f"says that it has {count} {what}, and there may be {most}", where)
+    if count and not address:
+        _refuse(f"says that it has {count} {what}, but their list is NULL", where)
+    size = ctypes.sizeof(kind)
+    return [kind.from_address((address or 0) + index * size) for index in range(count)]
+
+
+def _text(address: int | None, what: str, where: str) -> str:
+    found = structs.text_at(address)
+    if not found:
+        _refuse(f"gives no {what}: it is {'NULL' if found is None else 'empty'}", where)
+    return found or ""
+
+
+def _refuse(problem: str, where: str, fix: str = "correct the library's info") -> None:
+    raise BackendError(problem, where=where, fix=fix)

@@ -1,0 +1,266 @@
+"""Registration libraries and the implementations that they name, inside the child process."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from pathlib import Path
+from typing import Any
+
+from xdlc.errors import BackendError
+from xdlc.ir.dtype import BY_CODE
+from xdlc.opdefs.custom import TensorSpec
+from xdlc.runtime.udo import structs
+from xdlc.runtime.udo.elf import beside, check_file
+from xdlc.runtime.udo.forms import OpForm
+from xdlc.runtime.udo.infos import read_implementation, read_registration, table
+from xdlc.runtime.udo.memory import Memory
+from xdlc.runtime.udo.native import Native, check, message_buffer, message_in
+
+
+def open_library(path: str, where: str) -> ctypes.CDLL:
+    """Load a shared library by its path.
+
+    Raises:
+        BackendError: If the system does not load it.
+    """
+    try:
+        return ctypes.CDLL(path)
+    except OSError as error:
+        raise BackendError(
+            f"cannot be loaded: {error}", where=where, fix="build it again on this machine"
+        ) from error
+
+
+def exported(library: ctypes.CDLL, name: str, where: str) -> Any:
+    """Return a function that a library exports.
+
+    Raises:
+        BackendError: If it does not.
+    """
+    try:
+        return getattr(library, name)
+    except AttributeError as error:
+        raise BackendError(
+            f"does not export {name}", where=where, fix="build it with xdlc_udo.h, XDLC_UDO_EXPORT included"
+        ) from error
+
+
+def _table_of(path: Path, kind: type[ctypes.Structure], *optional: str) -> Any:
+    check_file(path)
+    where = str(path)
+    getter = exported(open_library(where, where), f"xdlc_udo_get_{kind.__name__.lower()}", where)
+    getter.restype = ctypes.c_void_p
+    return table(getter(), kind, optional, where)
+
+
+class Registration:
+    """A registration library.
+
+    Args:
+        path: Its path.
+
+    Attributes:
+        facts: What it says.
+
+    Raises:
+        XdlcError: If it is not valid, or fails.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.where = path, str(path)
+        self._table = _table_of(path, structs.Registration, "infer_outputs")
+        check(self._table.initialize(), "initialize", "", self.where)
+        self._implementation: Implementation | None = None
+        info = ctypes.c_void_p()
+        check(self._table.get_info(ctypes.byref(info)), "get_info", "", self.where)
+        self.facts = read_registration(info.value, self.where)
+
+    @property
+    def infers(self) -> bool:
+        """Whether it gives shapes of outputs."""
+        return bool(self._table.infer_outputs)
+
+    def validate(self, op: structs.Op) -> None:
+        """Ask whether an operation can be executed.
+
+        Raises:
+            BackendError: If not.
+        """
+        said = message_buffer()
+        status = self._table.validate(ctypes.byref(op), said, len(said))
+        check(status, "validate", message_in(said), self.where)
+
+    def infer(self, op: structs.Op, count: int) -> list[TensorSpec] | None:
+        """Return the outputs of an operation; None if the library cannot tell them.
+
+        Raises:
+            BackendError: If it fails, or gives what is no shape.
+        """
+        if not self.infers:
+            return None
+        shapes, said = (structs.Shape * max(count, 1))(), message_buffer()
+        status = self._table.infer_outputs(ctypes.byref(op), shapes, said, len(said))
+        check(status, "infer_outputs", message_in(said), self.where)
+        return [self._spec(shape, index) for index, shape in enumerate(shapes[:count])]
+
+    def _spec(self, shape: structs.Shape, index: int) -> TensorSpec:
+        if shape.rank > structs.MAX_RANK or shape.data_type not in BY_CODE:
+            raise BackendError(
+                f"infer_outputs gave output {index} rank {shape.rank} and data type {shape.data_type:#x}",
+                where=self.where,
+                fix=f"give at most {structs.MAX_RANK} axes and one of the types of xdlc_udo.h",
+            )
+        extents = shape.dims[: shape.rank]
+        dims = tuple(None if extent == structs.OPEN_EXTENT else extent for extent in extents)
+        return TensorSpec(dims, BY_CODE[shape.data_type])
+
+    def implementation(self) -> Implementation:
+        """Return the implementation for the CPU, loaded when first asked for.
+
+        Raises:
+            XdlcError: If there is none, it is not valid, or fails.
+        """
+        if self._implementation is None:
+            path = beside(self.path, self.facts.libraries["CPU"], self.where)
+            self._implementation = Implementation(path, self.facts.package)
+        return self._implementation
+
+    def close(self) -> None:
+        """Terminate the implementation and the library.
+
+        Raises:
+            BackendError: If one of them fails.
+        """
+        held, self._implementation = self._implementation, None
+        try:
+            if held is not None:
+                held.close()
+        finally:
+            check(self._table.terminate(), "terminate", "", self.where)
+
+
+class Implementation:
+    """An implementation library for the CPU.
+
+    Args:
+        path: Its path.
+        package: The package that it has to be of.
+
+    Attributes:
+        table: Its functions.
+        types: The operations that it has.
+
+    Raises:
+        XdlcError: If it is not valid, or fails.
+    """
+
+    def __init__(self, path: Path, package: str) -> None:
+        self.where = str(path)
+        self.table = _table_of(path, structs.Implementation)
+        self._infrastructure = structs.Infrastructure(structs.Log(_log))
+        self.check(self.table.initialize(ctypes.byref(self._infrastructure)), "initialize")
+        info = ctypes.c_void_p()
+        self.check(self.table.get_info(ctypes.byref(info)), "get_info")
+        own, core, self.types = read_implementation(info.value, self.where)
+        if own != package or core != structs.CPU:
+            word = structs.CORES.get(core, f"core {core:#x}")
+            raise BackendError(
+                f"implements package {own!r} for {word}; it was named as that of {package!r} for CPU",
+                where=self.where,
+                fix="put the libraries of one package into one folder",
+            )
+
+    def check(self, status: int, doing: str) -> None:
+        """Check what one of its functions returned.
+
+        Raises:
+            BackendError: If it failed.
+        """
+        if status:
+            check(status, doing, structs.text_at(self.table.last_message()) or "", self.where)
+
+    def close(self) -> None:
+        """Terminate the library.
+
+        Raises:
+            BackendError: If it fails.
+        """
+        self.check(self.table.terminate(), "terminate")
+
+
+def _log(text: int | None) -> None:
+    print(structs.text_at(text) or "", file=sys.stderr, flush=True)
+
+
+class LibraryOp:
+    """An operation that a library executes.
+
+    Args:
+        library: The library.
+        form: The operation.
+        memory: Its static data.
+
+    Raises:
+        BackendError: If the library does not take it.
+    """
+
+    def __init__(self, library: Registration, form: OpForm, memory: Memory) -> None:
+        self._library, self._form, self._memory = library, form, memory
+        library.validate(Native().op(form, memory))
+        self._code = library.implementation()
+        if form.type not in self._code.types:
+            raise BackendError(
+                f"does not implement {form.type!r}, which {library.where} lists for the CPU",
+                where=self._code.where,
+                fix="build both libraries from one configuration",
+            )
+        self._params, self._io = Native(), Native()
+        self._operation: ctypes.c_void_p | None = None
+        self._factory = ctypes.c_void_p()
+        params = self._params.params(form.params, memory)
+        status = self._code.table.create_factory(
+            structs.CPU, form.type.encode(), len(form.params), params, ctypes.byref(self._factory)
+        )
+        self._code.check(status, "create_factory")
+
+    def infer(self, form: OpForm, addresses: dict[int, int]) -> list[TensorSpec] | None:
+        """Return the outputs for what is known of the inputs."""
+        return self._library.infer(Native().op(form, self._memory, addresses), len(form.outputs))
+
+    def bind(self, form: OpForm, inputs: dict[int, int], outputs: dict[int, int]) -> None:
+        """Tell it where inputs and outputs are, by position."""
+        native = Native()
+        io = (
+            len(form.inputs),
+            native.tensors(form.inputs, inputs),
+            len(form.outputs),
+            native.tensors(form.outputs, outputs),
+        )
+        if self._operation is None:
+            made = ctypes.c_void_p()
+            status = self._code.table.create_operation(self._factory, *io, ctypes.byref(made))
+            self._code.check(status, "create_operation")
+            self._operation = made
+        else:
+            self._code.check(self._code.table.set_io(self._operation, *io), "set_io")
+        self._io = native
+
+    def run(self) -> None:
+        """Execute it and wait."""
+        self._code.check(self._code.table.execute(self._operation, 0, None, None), "execute")
+
+    def profile(self) -> int:
+        """Return the nanoseconds of the last execution."""
+        found = ctypes.c_uint64()
+        self._code.check(self._code.table.profile(self._operation, ctypes.byref(found)), "profile")
+        return found.value
+
+    def release(self) -> None:
+        """Release operation and factory."""
+        operation, self._operation = self._operation, None
+        try:
+            if operation is not None:
+                self._code.check(self._code.table.release_operation(operation), "release_operation")
+        finally:
+            self._code.check(self._code.table.release_factory(self._factory), "release_factory")

@@ -1,0 +1,136 @@
+"""Memory that a session and its child process share, and what lies where in it.
+
+It has no name in any file system, and its size cannot be changed once it is made.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import tempfile
+from collections.abc import Iterable
+from typing import Any
+
+from xdlc.errors import StorageError
+from xdlc.runtime.child import temporary_files
+
+Array = Any  # numpy.ndarray
+
+ALIGNMENT = 64
+GUARD = 4096
+"""Bytes before and behind each output that nothing may write."""
+_PATTERN = bytes(range(1, 250, 3))
+_FENCE = (_PATTERN * (GUARD // len(_PATTERN) + 1))[:GUARD]
+LARGEST = 1 << 40
+
+
+def layout(sizes: Iterable[int], *, guarded: bool = False) -> tuple[list[int], int]:
+    """Return where pieces of some sizes begin, and the size of all.
+
+    Args:
+        sizes: Bytes of each piece.
+        guarded: Whether there is a guard before and behind each.
+
+    Example:
+        >>> layout([10, 4])
+        ([0, 64], 128)
+    """
+    places, at = [], 0
+    for size in sizes:
+        at += GUARD if guarded else 0
+        places.append(at)
+        at += size + (GUARD if guarded else 0)
+        at += -at % ALIGNMENT
+    return places, at
+
+
+class Memory:
+    """A piece of shared memory.
+
+    Args:
+        size: Bytes.
+        file: Descriptor of the file that holds it, which is closed later by ``close``; default: a new one.
+        writable: Whether this process may write it.
+
+    Raises:
+        StorageError: If there is not so much memory.
+    """
+
+    def __init__(self, size: int, file: int | None = None, *, writable: bool = True) -> None:
+        self.size, self.file = max(size, 1), -1
+        self.file = _new_file(self.size) if file is None else file
+        protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+        try:
+            if os.fstat(self.file).st_size < self.size:
+                raise StorageError(f"shared memory has {os.fstat(self.file).st_size} bytes, not {self.size}")
+            self._map = mmap.mmap(self.file, self.size, mmap.MAP_SHARED, protection)
+        except BaseException:
+            self.close()
+            raise
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the descriptor; what is mapped stays as long as something refers to it."""
+        if self.file >= 0:
+            os.close(self.file)
+        self.file = -1
+
+    @property
+    def address(self) -> int:
+        """Where it begins."""
+        import numpy
+
+        return int(numpy.frombuffer(self._map, numpy.uint8).ctypes.data)
+
+    def array(self, place: int, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Return the elements at a place."""
+        import numpy
+
+        count = 1
+        for extent in shape:
+            count *= extent
+        if count == 0:
+            return numpy.zeros(shape, dtype)
+        return numpy.frombuffer(self._map, dtype, count, place).reshape(shape)
+
+    def guard(self, place: int, size: int) -> None:
+        """Put guards around a piece."""
+        self._map[place - GUARD : place] = _FENCE
+        self._map[place + size : place + size + GUARD] = _FENCE
+
+    def breach(self, place: int, size: int) -> int | None:
+        """Return the number of the first byte, counted from the piece, of its guards that was written."""
+        for start, fence in ((place + size, _FENCE), (place - GUARD, _FENCE)):
+            found = self._map[start : start + GUARD]
+            if found != fence:
+                changed = next(at for at in range(GUARD) if found[at] != fence[at])
+                return start + changed - place
+        return None
+
+
+def _new_file(size: int) -> int:
+    if size > LARGEST:
+        raise StorageError(f"{size} bytes of shared memory are too many", fix=f"stay below {LARGEST} bytes")
+    with temporary_files():
+        file = _unnamed()
+        try:
+            os.ftruncate(file, size)
+            os.posix_fallocate(file, 0, size)
+            if hasattr(fcntl, "F_ADD_SEALS"):
+                fcntl.fcntl(
+                    file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+                )
+        except BaseException:
+            os.close(file)
+            raise
+    return file
+
+
+def _unnamed() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("xdlc-udo", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())

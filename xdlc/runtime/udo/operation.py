@@ -1,0 +1,288 @@
+"""One user-defined operation of a graph, ready to run."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from xdlc.errors import BackendError
+from xdlc.ir import Op
+from xdlc.ir.dtype import BY_CODE
+from xdlc.opdefs.control_flow import has_open_rank
+from xdlc.opdefs.custom import TensorSpec
+from xdlc.runtime.udo.describe import StaticData, arguments_of
+from xdlc.runtime.udo.forms import Dims, OpForm, TensorForm, element, nbytes, specs_in
+from xdlc.runtime.udo.memory import Memory, layout
+from xdlc.runtime.udo.offers import Offer
+
+if TYPE_CHECKING:
+    from xdlc.runtime.udo.kernels import Kernels
+
+Array = Any  # numpy.ndarray
+
+
+class Operation:
+    """An op with its kernel.
+
+    Made by :meth:`xdlc.runtime.udo.kernels.Kernels.operation`.
+
+    Raises:
+        BackendError: If the kernel does not take the op, or fails.
+    """
+
+    def __init__(
+        self,
+        kernels: Kernels,
+        op: Op,
+        number: int,
+        form: OpForm,
+        data: StaticData,
+        offer: Offer,
+        shapes: int | None,
+        *,
+        is_python: bool,
+    ) -> None:
+        graph = f"graph {op.graph.name!r}: " if op.graph is not None else ""
+        self.where = f"{graph}op {op.name!r} ({op.package}::{op.type})"
+        self.origin = offer.origin
+        self._kernels, self._form, self._offer = kernels, form, offer
+        self._number, self._shapes, self._is_python = number, shapes, is_python
+        self._loose = [has_open_rank(tensor) for tensor in op.outputs]
+        self._static = data.memory()
+        self._generation = -1
+        self._open()
+
+    # ------------------------------------------------------------------ opening
+
+    def _open(self) -> None:
+        """Open it in the child that there is now."""
+        self._inputs: Memory | None = None
+        self._outputs: Memory | None = None
+        self._bound: tuple[Any, ...] = ()
+        self._given: list[Dims] = []
+        generation = self._kernels.started()
+        request = {
+            "do": "open",
+            "op": self._number,
+            "source": self._offer.source,
+            "shapes": self._shapes,
+            "form": self._form.words(),
+            "size": self._static.size,
+        }
+        files = [self._static.file]
+        kernel = self._kernels.arguments(self._offer.source)
+        if kernel is not None:
+            arguments, data = arguments_of(kernel)
+            more = data.memory()
+            request |= {"arguments": arguments.words(), "more": more.size}
+            files.append(more.file)
+        answer = self._ask(request, files, "opening it")
+        self._generation = generation
+        weakref.finalize(self, self._kernels.release_later, generation, self._number).atexit = False
+        self._check_shapes(answer)
+
+    def _check_shapes(self, answer: dict[str, Any]) -> None:
+        """Check that the model's outputs are those that the kernel gives."""
+        told = specs_in(answer)
+        if told is not None:
+            self._agreed(told)
+
+    def _agreed(self, told: Sequence[TensorSpec]) -> list[Dims]:
+        if len(told) != len(self._form.outputs):
+            self._fail(f"tells of {len(told)} outputs, the op has {len(self._form.outputs)}")
+        dims = []
+        for index, (spec, form) in enumerate(zip(told, self._form.outputs, strict=True)):
+            stated = BY_CODE[form.dtype]
+            real = spec.dtype.is_fixed or spec.dtype.is_float
+            if spec.dtype is not stated and not (real and stated.is_float):
+                self._fail(f"says that output {index} is {spec.dtype}, the model says {stated}")
+            if not self._fits(index, spec.shape):
+                self._fail(f"says that output {index} has shape {_words(spec.shape)}", form)
+            dims.append(spec.shape)
+        return dims
+
+    def _fits(self, index: int, dims: Dims) -> bool:
+        wanted = self._form.outputs[index].dims
+        return self._loose[index] or (
+            len(dims) == len(wanted)
+            and all(a is None or b is None or a == b for a, b in zip(dims, wanted, strict=True))
+        )
+
+    # ------------------------------------------------------------------ running
+
+    def run(self, arrays: Sequence[Array | None], *, timeout: float | None = None) -> list[Array]:
+        """Return the outputs: reals as float32, others in their own types.
+
+        Args:
+            arrays: One for each input, reals as float32; None for those that are left out or static.
+            timeout: Seconds that it may take, if that is less than what kernels may take.
+
+        Raises:
+            BackendError: If it crashes, takes too long, fails, writes beyond its outputs, or gives other
+                shapes or types than the model states.
+        """
+        with self._kernels.held():
+            if self._kernels.started() != self._generation:
+                self._open()
+            limit = self._kernels.timeout if timeout is None else min(timeout, self._kernels.timeout)
+            return self._run(arrays, limit)
+
+    def profile(self) -> int:
+        """Return the nanoseconds of the last run.
+
+        Raises:
+            BackendError: If it has not run yet, or the library does not tell.
+        """
+        with self._kernels.held():
+            if not self._bound or self._kernels.started() != self._generation:
+                self._fail("has not run yet")
+            answer = self._ask({"do": "profile", "op": self._number}, (), "profiling it")
+            return int(answer["nanoseconds"])
+
+    def _run(self, arrays: Sequence[Array | None], timeout: float) -> list[Array]:
+        told = self._give(arrays, timeout)
+        dims: list[Dims] = [form.dims for form in self._form.outputs]
+        if any(None in one for one in dims):
+            dims = [] if told is None else self._agreed(told)
+            if (not dims or any(None in one for one in dims)) and not self._is_python:
+                self._fail(
+                    "does not tell the shapes of outputs that the model leaves open",
+                    fix="give the library infer_outputs, or a shape function in a Python file beside it",
+                )
+        known = bool(dims) and all(None not in one for one in dims)
+        if known:
+            self._bind_outputs(dims, timeout)
+        else:
+            self._describe_outputs(timeout)
+        answer = self._ask({"do": "run", "op": self._number}, (), "executing it", timeout)
+        if not known:
+            dims = [tuple(one) for one in answer["dims"]]
+            for index, one in enumerate(dims):
+                if not self._fits(index, one):
+                    self._fail(f"gave output {index} of shape {_words(one)}", self._form.outputs[index])
+            self._bind_outputs(dims, timeout)
+            self._ask({"do": "collect", "op": self._number}, (), "fetching its results", timeout)
+        return self._taken()
+
+    def _give(self, arrays: Sequence[Array | None], timeout: float) -> list[TensorSpec] | None:
+        """Put the inputs where the child reads them; return what it tells of outputs that are open."""
+        forms = self._form.inputs
+        if len(arrays) != len(forms):
+            self._fail(f"takes {len(forms)} inputs, got {len(arrays)}")
+        held = [
+            self._checked(index, form, array)
+            for index, (form, array) in enumerate(zip(forms, arrays, strict=True))
+        ]
+        places, size = layout(0 if array is None else array.nbytes for array in held)
+        fresh = self._inputs is None or self._inputs.size < size
+        if fresh:
+            self._inputs = Memory(size)
+        assert self._inputs is not None
+        for place, array in zip(places, held, strict=True):
+            if array is not None:
+                self._inputs.array(place, array.shape, array.dtype)[...] = array
+        dims: list[Dims] = [
+            form.dims if array is None else array.shape for form, array in zip(forms, held, strict=True)
+        ]
+        asks = self._shapes is not None and any(form.is_open for form in self._form.outputs)
+        if not (fresh or asks) and dims == self._given:
+            return None
+        self._given, self._bound = dims, ()
+        request = {
+            "do": "inputs",
+            "op": self._number,
+            "dims": dims,
+            "places": [None if array is None else place for place, array in zip(places, held, strict=True)],
+            "size": self._inputs.size,
+            "ask": asks,
+        }
+        answer = self._ask(request, [self._inputs.file] if fresh else (), "telling its shapes", timeout)
+        return specs_in(answer)
+
+    def _checked(self, index: int, form: TensorForm, array: Array | None) -> Array | None:
+        if form.omitted or form.place is not None:
+            return None
+        wanted = element(form.dtype)
+        fits = (
+            array is not None
+            and array.dtype == wanted
+            and (
+                form.dims == (None,)  # the rank may be open too
+                or (
+                    len(form.dims) == array.ndim
+                    and all(a is None or a == b for a, b in zip(form.dims, array.shape, strict=True))
+                )
+            )
+        )
+        if array is None or not fits:
+            got = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
+            self._fail(f"takes {wanted}{_words(form.dims)} as input {index}, got {got}")
+        return array
+
+    def _bind_outputs(self, dims: Sequence[Dims], timeout: float) -> None:
+        shapes = [tuple(extent or 0 for extent in one) for one in dims]
+        sizes = [
+            nbytes(shape, element(form.dtype)) for shape, form in zip(shapes, self._form.outputs, strict=True)
+        ]
+        places, size = layout(sizes, guarded=True)
+        bound = (shapes, places, sizes)
+        if bound == self._bound:
+            return
+        fresh = self._outputs is None or self._outputs.size < size
+        if fresh:
+            self._outputs = Memory(size)
+        assert self._outputs is not None
+        for place, length in zip(places, sizes, strict=True):
+            self._outputs.guard(place, length)
+        request = {
+            "do": "outputs",
+            "op": self._number,
+            "dims": shapes,
+            "places": places,
+            "size": self._outputs.size,
+        }
+        self._ask(request, [self._outputs.file] if fresh else (), "binding its buffers", timeout)
+        self._bound = bound
+
+    def _describe_outputs(self, timeout: float) -> None:
+        dims = [form.dims for form in self._form.outputs]
+        request = {"do": "outputs", "op": self._number, "dims": dims, "places": [None] * len(dims), "size": 0}
+        self._ask(request, (), "binding its buffers", timeout)
+        self._bound = ()
+
+    def _taken(self) -> list[Array]:
+        import numpy
+
+        assert self._outputs is not None
+        for index, (place, size) in enumerate(zip(*self._bound[1:], strict=True)):
+            found = self._outputs.breach(place, size)
+            if found is not None:
+                self._kernels.give_up()
+                self._fail(
+                    f"wrote byte {found} of output {index}, which has {size} bytes",
+                    fix="correct the kernel: it must stay inside its outputs",
+                )
+        return [
+            numpy.array(self._outputs.array(place, shape, element(form.dtype)))
+            for shape, place, form in zip(self._bound[0], self._bound[1], self._form.outputs, strict=True)
+        ]
+
+    # ------------------------------------------------------------------ errors
+
+    def _ask(
+        self, request: dict[str, Any], files: Sequence[int], doing: str, timeout: float | None = None
+    ) -> dict[str, Any]:
+        return self._kernels.ask(
+            request, files, place=self.where, origin=self.origin, doing=doing, timeout=timeout
+        )
+
+    def _fail(self, problem: str, form: TensorForm | None = None, fix: str | None = None) -> NoReturn:
+        if form is not None:
+            problem += f", the model says {_words(form.dims)}"
+            fix = fix or "correct the kernel, or convert the model again with it"
+        raise BackendError(problem, where=f"{self.where}: {self.origin}", fix=fix)
+
+
+def _words(dims: Dims) -> str:
+    return f"[{', '.join('?' if extent is None else str(extent) for extent in dims)}]"

@@ -1,0 +1,176 @@
+"""The child process of a session, as the session sees it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import IO, Any
+
+from xdlc.errors import BackendError
+from xdlc.runtime.child import ending, environment, temporary_files
+from xdlc.runtime.udo import wire
+
+_TAIL = 400
+_MOST_LOG = 1 << 20
+_LOOK = 0.5
+_PATIENCE = 5.0
+"""Seconds that a child has to end in order."""
+
+
+class DiedError(Exception):
+    """The child ended, or had to be ended, without an answer.
+
+    Attributes:
+        how: What happened, as the end of a sentence about what it ran.
+        is_late: Whether it took too long.
+    """
+
+    def __init__(self, how: str, *, is_late: bool = False) -> None:
+        super().__init__(how)
+        self.how, self.is_late = how, is_late
+
+
+class Process:
+    """A child process.
+
+    It is ended with ``end``, when nothing refers to it any more, and when this process ends.
+
+    Raises:
+        StorageError: If there is no space for its log.
+        BackendError: If the system starts no process.
+    """
+
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        with temporary_files():
+            self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _end
+        flags = fcntl.fcntl(self._log, fcntl.F_GETFL)
+        fcntl.fcntl(self._log, fcntl.F_SETFL, flags | os.O_APPEND)
+        self._line, far_end = socket.socketpair()
+        try:
+            process = _start(far_end, self._log)
+        except OSError as error:
+            self._line.close()
+            self._log.close()
+            raise BackendError(
+                f"no process can be started for user-defined operations: {error.strerror or error}",
+                fix="end other processes, or raise the system's limits",
+            ) from error
+        finally:
+            far_end.close()
+        self._process = process
+        self._finalizer = weakref.finalize(self, _end, process, self._line, self._log, self.owner)
+
+    def ask(self, request: Mapping[str, Any], files: Sequence[int] = (), *, timeout: float) -> dict[str, Any]:
+        """Give the child a request and return its answer.
+
+        Args:
+            request: What to do.
+            files: Open files that it gets.
+            timeout: Seconds that it may take.
+
+        Raises:
+            DiedError: If it gave no answer; it is gone then.
+        """
+        try:
+            return self._asked(request, files, time.monotonic() + timeout, timeout)
+        except BaseException:  # on Ctrl-C too: an answer that comes later would be taken for another's
+            self.end()
+            raise
+
+    def _asked(
+        self, request: Mapping[str, Any], files: Sequence[int], deadline: float, timeout: float
+    ) -> dict[str, Any]:
+        try:
+            self._line.settimeout(timeout)
+            wire.send(self._line, request, files)
+            self._wait(deadline)
+            self._line.settimeout(max(deadline - time.monotonic(), _LOOK))
+            answer, sent = wire.receive(self._line)
+        except TimeoutError as error:
+            raise DiedError(f"did not end within {timeout:g} s{self._said()}", is_late=True) from error
+        except wire.ClosedError as error:
+            raise DiedError(self._death()) from error
+        except (ValueError, RecursionError) as error:
+            raise DiedError(f"wrote into the line that answers go through{self._said()}") from error
+        for file in sent:
+            os.close(file)
+        if os.fstat(self._log.fileno()).st_size > _MOST_LOG:
+            self._log.truncate(0)
+        return answer
+
+    def _wait(self, deadline: float) -> None:
+        """Wait until there is something to read, or nobody who could write it."""
+        import select
+
+        poll = select.poll()
+        poll.register(self._line, select.POLLIN)
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            if poll.poll(min(left, _LOOK) * 1000):
+                return
+            if self._process.poll() is not None and not poll.poll(0):
+                raise wire.ClosedError
+
+    def _death(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LOOK)
+        status = self._process.poll()
+        how = "closed its line" if status is None else f"ended its process with {ending(status)}"
+        return how + self._said()
+
+    def _said(self) -> str:
+        size = os.fstat(self._log.fileno()).st_size
+        tail = os.pread(self._log.fileno(), _TAIL, max(size - _TAIL, 0)).decode("utf-8", "replace").strip()
+        return f"; it printed {tail!r}" if tail else ""
+
+    def close(self) -> dict[str, Any]:
+        """Let it release all that it holds, and end it; return its answer.
+
+        Raises:
+            DiedError: If it did not end in order.
+        """
+        try:
+            return self.ask({"do": "close"}, timeout=_PATIENCE)
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """End it at once, with all processes that it has started."""
+        self._finalizer()
+
+
+def _start(far_end: socket.socket, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-P", "-m", "xdlc.runtime.udo.worker"]
+    return subprocess.Popen(
+        [*command, str(far_end.fileno()), str(os.getpid())],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        env=environment(),
+        pass_fds=[far_end.fileno()],
+        process_group=0,
+    )
+
+
+def _end(process: subprocess.Popen[bytes], line: socket.socket, log: IO[bytes], owner: int) -> None:
+    line.close()
+    log.close()
+    if os.getpid() != owner:
+        process.returncode = 0  # a copy of the owner: the child is not its own
+        return
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -1,0 +1,70 @@
+"""Marks functions of Python files as kernels and shape functions of user-defined operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_ATTRIBUTE = "__xdlc_udo__"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a function is for.
+
+    Attributes:
+        role: ``kernel`` or ``shape_function``.
+        package: Op package.
+        type: Operation type.
+    """
+
+    role: str
+    package: str
+    type: str
+
+
+def kernel(package: str, type: str) -> Callable[[Function], Function]:
+    """Mark a function as the kernel of an operation.
+
+    It is called as ``f(inputs, params, outputs)``: arrays by position, None for an input that is left out;
+    parameters by name, an enumeration under the name of its value; a :class:`xdlc.opdefs.custom.TensorSpec`
+    for each output.  It returns an array, or a sequence of one for each output, of these shapes and types.
+    Quantized activations and halves come and go as float32 reals.
+
+    Example:
+        >>> @kernel("Math", "Double")
+        ... def double(inputs, params, outputs):
+        ...     return inputs[0] * 2
+        >>> marks_of(double)
+        (Mark(role='kernel', package='Math', type='Double'),)
+    """
+    return _marked(Mark("kernel", package, type))
+
+
+def shape_function(package: str, type: str) -> Callable[[Function], Function]:
+    """Mark a function as the one that gives the outputs of an operation.
+
+    It is called with an :class:`xdlc.opdefs.custom.OpView` and returns a ``TensorSpec`` or a shape, which
+    stands for a tensor of the type of the first input, or a sequence of one for each output.
+    """
+    return _marked(Mark("shape_function", package, type))
+
+
+def _marked(mark: Mark) -> Callable[[Function], Function]:
+    for word in (mark.package, mark.type):
+        if not isinstance(word, str) or not word:
+            raise TypeError(f'{mark.role} takes names, as in @{mark.role}("Package", "Type"), not {word!r}')
+
+    def note(function: Function) -> Function:
+        setattr(function, _ATTRIBUTE, (*marks_of(function), mark))
+        return function
+
+    return note
+
+
+def marks_of(function: Any) -> tuple[Mark, ...]:
+    """Return what a function is for; nothing for other objects."""
+    found = getattr(function, _ATTRIBUTE, ())
+    return found if isinstance(found, tuple) else ()

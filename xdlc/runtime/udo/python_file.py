@@ -1,0 +1,216 @@
+"""Python files with kernels and shape functions, inside the child process."""
+
+from __future__ import annotations
+
+import importlib.util
+import operator
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from xdlc.errors import BackendError
+from xdlc.ir.dtype import DType
+from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.runtime.udo.forms import OpForm, TensorForm, dtype_of, element, spec_of, static_array
+from xdlc.runtime.udo.memory import Memory
+from xdlc.runtime.udo.python import Mark, marks_of
+
+Array = Any  # numpy.ndarray
+
+
+def raised(error: BaseException, path: str, what: str) -> BackendError:
+    """Return the error that tells what the code of a file raised, and where in it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename == path] or list(frames)
+    words = traceback.format_exception_only(error)[-1].strip()
+    place, line = (own[-1].filename, own[-1].lineno) if own else (path, None)
+    if isinstance(error, SyntaxError) and error.filename == path:
+        place, line, words = path, error.lineno, f"{type(error).__name__}: {error.msg}"
+    return BackendError(f"{what} raised {words[:1000]}", where=f"{place}:{line}" if line else place)
+
+
+class PythonFile:
+    """A file of kernels and shape functions.
+
+    Its folder can be imported from while the file is loaded, behind all other folders.
+
+    Args:
+        path: Its path.
+        number: Number among all such files.
+
+    Attributes:
+        functions: What is marked in it.
+
+    Raises:
+        BackendError: If it cannot be loaded, or marks nothing.
+    """
+
+    def __init__(self, path: Path, number: int) -> None:
+        self.where = str(path)
+        name = f"xdlc_udo_file_{number}"
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        folder = str(path.parent)
+        sys.path.append(folder)
+        written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+        try:
+            spec.loader.exec_module(module)
+        except BaseException as error:
+            raise raised(error, self.where, "loading it") from error
+        finally:
+            sys.dont_write_bytecode = written
+            if folder in sys.path:
+                sys.path.reverse()
+                sys.path.remove(folder)
+                sys.path.reverse()
+        self.functions: dict[Mark, Callable[..., Any]] = {}
+        for function in {id(held): held for held in vars(module).values()}.values():
+            for mark in marks_of(function):
+                if mark in self.functions:
+                    raise BackendError(
+                        f"has two functions for {mark.role} of {mark.package}::{mark.type}: "
+                        f"{_name(self.functions[mark])} and {_name(function)}",
+                        where=self.where,
+                        fix="leave one of them out",
+                    )
+                self.functions[mark] = function
+        if not self.functions:
+            raise BackendError(
+                "marks no function as a kernel or shape function",
+                where=self.where,
+                fix='put @xdlc.udo.kernel("Package", "Type") before a function',
+            )
+
+    def infer(self, mark: Mark, view: OpView) -> list[TensorSpec] | None:
+        """Return what a shape function gives.
+
+        Raises:
+            BackendError: If it fails, or gives no shapes.
+        """
+        try:
+            given = self.functions[mark](view)
+        except BaseException as error:
+            raise raised(error, self.where, f"the shape function of {mark.package}::{mark.type}") from error
+        if given is None:
+            return None
+        return self._specs(mark, view, given)
+
+    def _specs(self, mark: Mark, view: OpView, given: Any) -> list[TensorSpec]:
+        several = isinstance(given, Sequence) and any(
+            isinstance(one, TensorSpec | Sequence) and not isinstance(one, str) for one in given
+        )
+        single = not several and not (given == [] and not view.outputs)
+        items = [given] if single else list(given)
+        found = []
+        for index, item in enumerate(items):
+            known = view.outputs[index] if index < len(view.outputs) else None
+            spec = _spec_of(item, known.dtype if known else _first_dtype(view))
+            if spec is None:
+                raise BackendError(
+                    f"the shape function of {mark.package}::{mark.type} gave output {index} as {item!r:.200}",
+                    where=self.where,
+                    fix="return a TensorSpec, or a tuple of extents, for each output",
+                )
+            found.append(spec)
+        return found
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _first_dtype(view: OpView) -> DType | None:
+    return next((spec.dtype for spec in view.inputs if spec is not None), None)
+
+
+def _spec_of(item: Any, dtype: DType | None) -> TensorSpec | None:
+    extents = item.shape if isinstance(item, TensorSpec) else item
+    stated = item.dtype if isinstance(item, TensorSpec) else dtype
+    if not isinstance(stated, DType) or not isinstance(extents, Sequence) or isinstance(extents, str):
+        return None
+    try:
+        shape = tuple(None if extent is None else operator.index(extent) for extent in extents)
+    except TypeError:
+        return None
+    named = item if isinstance(item, TensorSpec) else TensorSpec((), stated)
+    return TensorSpec(shape, stated, str(named.name), str(named.layout))
+
+
+class PythonOp:
+    """An operation that a function computes.
+
+    Args:
+        file: The file.
+        function: The kernel.
+        form: The operation.
+        memory: Its static data.
+    """
+
+    def __init__(self, file: PythonFile, function: Callable[..., Any], form: OpForm, memory: Memory) -> None:
+        self._file, self._function, self._memory = file, function, memory
+        self._title = f"{form.package}::{form.type}"
+        self._params = form.values(memory)
+        self._inputs: list[Array | None] = []
+        self._outputs: list[TensorSpec] = []
+        self._results: list[Array] = []
+        self._elapsed = 0
+
+    def bind(self, form: OpForm, inputs: Sequence[Array | None]) -> None:
+        """Tell it its inputs; those that are static are None here."""
+        self._inputs = [
+            static_array(tensor, self._memory) if tensor.place is not None else array
+            for tensor, array in zip(form.inputs, inputs, strict=True)
+        ]
+        self._outputs = [spec_of(tensor, self._memory) for tensor in form.outputs]
+
+    def run(self, outputs: Sequence[TensorForm]) -> list[Array]:
+        """Compute it and return the results.
+
+        Raises:
+            BackendError: If it raises, or gives another number of arrays, or other shapes or types.
+        """
+        start = time.perf_counter_ns()
+        try:
+            given = self._function(list(self._inputs), dict(self._params), list(self._outputs))
+        except BaseException as error:
+            raise raised(error, self._file.where, f"the kernel of {self._title}") from error
+        self._elapsed = time.perf_counter_ns() - start
+        return self._checked(given, outputs)
+
+    def profile(self) -> int:
+        """Return the nanoseconds of the last run."""
+        return self._elapsed
+
+    def _checked(self, given: Any, outputs: Sequence[TensorForm]) -> list[Array]:
+        import numpy
+
+        arrays = list(given) if isinstance(given, list | tuple) else [given]
+        if len(arrays) != len(outputs):
+            self._refuse(f"gave {len(arrays)} results, the op has {len(outputs)} outputs")
+        results = []
+        for index, (array, form) in enumerate(zip(arrays, outputs, strict=True)):
+            if not isinstance(array, numpy.ndarray | numpy.generic):
+                self._refuse(
+                    f"gave an object of type {type(array).__name__} for output {index}, not an array"
+                )
+            found = numpy.asarray(array)
+            wanted = element(form.dtype)
+            if found.dtype != wanted:
+                self._refuse(f"gave output {index} as {found.dtype}, expected {wanted} ({dtype_of(form)})")
+            if not form.is_open and found.shape != form.shape:
+                self._refuse(f"gave output {index} of shape {list(found.shape)}, expected {list(form.shape)}")
+            results.append(found)
+        return results
+
+    def _refuse(self, problem: str) -> None:
+        raise BackendError(
+            f"the kernel of {self._title} {problem}",
+            where=self._file.where,
+            fix="return one array for each output, of the shape and type that `outputs` states",
+        )

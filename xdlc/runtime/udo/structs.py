@@ -1,0 +1,210 @@
+"""The structures of ``xdlc_udo.h`` for ctypes.
+
+What libraries hand over is held as plain addresses, so that it is read within bounds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    c_char,
+    c_char_p,
+    c_double,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
+
+API_MAJOR = 1
+MAX_RANK = 16
+OPEN_EXTENT = 0xFFFFFFFF
+CPU = 1
+CORES = {1: "CPU", 2: "GPU", 4: "DSP"}
+LAYOUTS = {"": 0, "NHWC": 1, "NCHW": 2, "NHCW": 3}
+OMITTED, STATIC = 1, 2
+SCALAR, STRING, TENSOR = 0, 1, 2
+STATUS = {
+    0: "XDLC_UDO_OK",
+    1: "XDLC_UDO_ERROR_UNKNOWN_OP",
+    2: "XDLC_UDO_ERROR_INVALID_ARGUMENT",
+    3: "XDLC_UDO_ERROR_UNSUPPORTED",
+    4: "XDLC_UDO_ERROR_OUT_OF_MEMORY",
+    5: "XDLC_UDO_ERROR_STATE",
+    6: "XDLC_UDO_ERROR_FAILED",
+}
+
+
+class Tensor(Structure):
+    """``xdlc_udo_tensor``."""
+
+    _fields_ = (
+        ("name", c_char_p),
+        ("flags", c_uint32),
+        ("data_type", c_uint32),
+        ("layout", c_uint32),
+        ("rank", c_uint32),
+        ("dims", POINTER(c_uint32)),
+        ("scale", c_double),
+        ("offset", c_int32),
+        ("num_bytes", c_uint64),
+        ("data", c_void_p),
+    )
+
+
+class Param(Structure):
+    """``xdlc_udo_param``."""
+
+    _fields_ = (
+        ("name", c_char_p),
+        ("kind", c_uint32),
+        ("data_type", c_uint32),
+        ("integer", c_int64),
+        ("real", c_double),
+        ("string", c_char_p),
+        ("tensor", Tensor),
+    )
+
+
+class Op(Structure):
+    """``xdlc_udo_op``."""
+
+    _fields_ = (
+        ("package", c_char_p),
+        ("type", c_char_p),
+        ("name", c_char_p),
+        ("num_params", c_uint32),
+        ("params", POINTER(Param)),
+        ("num_inputs", c_uint32),
+        ("inputs", POINTER(Tensor)),
+        ("num_outputs", c_uint32),
+        ("outputs", POINTER(Tensor)),
+    )
+
+
+class Shape(Structure):
+    """``xdlc_udo_shape``."""
+
+    _fields_ = (("data_type", c_uint32), ("rank", c_uint32), ("dims", c_uint32 * MAX_RANK))
+
+
+class PlaceInfo(Structure):
+    """``xdlc_udo_place_info``."""
+
+    _fields_ = (
+        ("place", c_void_p),
+        ("core", c_uint32),
+        ("num_data_types", c_uint32),
+        ("data_types", c_void_p),
+    )
+
+
+class OpInfo(Structure):
+    """``xdlc_udo_op_info``."""
+
+    _fields_ = (("type", c_void_p), ("cores", c_uint32), ("num_places", c_uint32), ("places", c_void_p))
+
+
+class LibraryInfo(Structure):
+    """``xdlc_udo_library_info``."""
+
+    _fields_ = (("core", c_uint32), ("file", c_void_p))
+
+
+class RegistrationInfo(Structure):
+    """``xdlc_udo_registration_info``."""
+
+    _fields_ = (
+        ("package", c_void_p),
+        ("version", c_void_p),
+        ("num_ops", c_uint32),
+        ("ops", c_void_p),
+        ("num_libraries", c_uint32),
+        ("libraries", c_void_p),
+    )
+
+
+class ImplementationInfo(Structure):
+    """``xdlc_udo_implementation_info``."""
+
+    _fields_ = (("package", c_void_p), ("core", c_uint32), ("num_types", c_uint32), ("types", c_void_p))
+
+
+Log = CFUNCTYPE(None, c_void_p)
+
+
+class Infrastructure(Structure):
+    """``xdlc_udo_infrastructure``."""
+
+    _fields_ = (("log", Log),)
+
+
+class Registration(Structure):
+    """``xdlc_udo_registration``."""
+
+    _fields_ = (
+        ("api_major", c_uint32),
+        ("api_minor", c_uint32),
+        ("initialize", CFUNCTYPE(c_int32)),
+        ("get_info", CFUNCTYPE(c_int32, POINTER(c_void_p))),
+        ("validate", CFUNCTYPE(c_int32, POINTER(Op), POINTER(c_char), c_size_t)),
+        ("infer_outputs", CFUNCTYPE(c_int32, POINTER(Op), POINTER(Shape), POINTER(c_char), c_size_t)),
+        ("terminate", CFUNCTYPE(c_int32)),
+    )
+
+
+_Io = (c_uint32, POINTER(Tensor), c_uint32, POINTER(Tensor))
+
+
+class Implementation(Structure):
+    """``xdlc_udo_implementation``."""
+
+    _fields_ = (
+        ("api_major", c_uint32),
+        ("api_minor", c_uint32),
+        ("initialize", CFUNCTYPE(c_int32, POINTER(Infrastructure))),
+        ("get_info", CFUNCTYPE(c_int32, POINTER(c_void_p))),
+        (
+            "create_factory",
+            CFUNCTYPE(c_int32, c_uint32, c_char_p, c_uint32, POINTER(Param), POINTER(c_void_p)),
+        ),
+        ("create_operation", CFUNCTYPE(c_int32, c_void_p, *_Io, POINTER(c_void_p))),
+        ("set_io", CFUNCTYPE(c_int32, c_void_p, *_Io)),
+        ("execute", CFUNCTYPE(c_int32, c_void_p, c_uint32, c_void_p, c_void_p)),
+        ("profile", CFUNCTYPE(c_int32, c_void_p, POINTER(c_uint64))),
+        ("release_operation", CFUNCTYPE(c_int32, c_void_p)),
+        ("release_factory", CFUNCTYPE(c_int32, c_void_p)),
+        ("terminate", CFUNCTYPE(c_int32)),
+        ("last_message", CFUNCTYPE(c_void_p)),
+    )
+
+
+class Argument(Structure):
+    """``xdlc_udo_argument``."""
+
+    _fields_ = (
+        ("kind", c_char),
+        ("integer", c_int64),
+        ("real", c_double),
+        ("string", c_char_p),
+        ("tensor", POINTER(Tensor)),
+    )
+
+
+COMPILED = CFUNCTYPE(c_int32, *_Io, c_uint32, POINTER(Argument))
+"""``xdlc_udo_kernel``."""
+
+_strnlen = ctypes.CDLL(None).strnlen
+_strnlen.argtypes, _strnlen.restype = (c_void_p, c_size_t), c_size_t
+
+
+def text_at(address: int | None, limit: int = 1024) -> str | None:
+    """Return the text that ends with a zero byte at an address, cut off at a limit; None at NULL."""
+    if not address:
+        return None
+    return ctypes.string_at(address, _strnlen(address, limit)).decode("utf-8", "backslashreplace")

@@ -1,0 +1,189 @@
+"""The child process that loads libraries and kernels of users, and runs them.
+
+Started by ``process`` with the number of a socket, through which requests come and answers go, and the id
+of the parent.  It ends when the parent closes the line or is no more.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from xdlc.errors import BackendError, XdlcError, each_problem
+from xdlc.opdefs.custom import TensorSpec
+from xdlc.runtime.child import words_of
+from xdlc.runtime.udo import wire
+from xdlc.runtime.udo.compiled import Compiled, CompiledOp
+from xdlc.runtime.udo.forms import OpForm, told
+from xdlc.runtime.udo.library import LibraryOp, Registration
+from xdlc.runtime.udo.memory import Memory
+from xdlc.runtime.udo.native import Native
+from xdlc.runtime.udo.python import Mark
+from xdlc.runtime.udo.python_file import PythonFile, PythonOp
+from xdlc.runtime.udo.served import Infers, Served
+
+Request = dict[str, Any]
+Files = list[int]
+Answer = dict[str, Any]
+_LOOK = 0.5  # seconds
+
+
+def main(line: socket.socket, parent: int) -> None:
+    """Answer requests until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
+    threading.Thread(target=_outlive_not, args=(parent,), daemon=True).start()
+    worker = _Worker()
+    while True:
+        try:
+            request, files = wire.receive(line)
+        except (wire.ClosedError, ValueError):
+            os._exit(0)
+        answer = worker.answer(request, files)
+        wire.send(line, answer)
+        if request["do"] == "close":
+            os._exit(0)  # what libraries do at exit is of no use here
+
+
+def _outlive_not(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_LOOK)
+    os.killpg(0, signal.SIGKILL)
+
+
+class _Worker:
+    """What is loaded and open."""
+
+    def __init__(self) -> None:
+        self._sources: list[Registration | PythonFile | Compiled] = []
+        self._ops: dict[int, Served] = {}
+        self._commands: dict[str, Callable[[Request, Files], Answer]] = {
+            "load": self._load,
+            "embed": self._embed,
+            "open": self._open,
+            "infer": self._infer,
+            "inputs": self._bind_inputs,
+            "outputs": self._bind_outputs,
+            "run": self._run,
+            "collect": self._collect,
+            "profile": self._profile,
+            "release": self._release,
+            "close": self._close,
+        }
+
+    def answer(self, request: Request, files: Files) -> Answer:
+        try:
+            return self._commands[request["do"]](request, files)
+        except XdlcError as error:
+            return {"errors": [words_of(problem) for problem in each_problem(error)]}
+        except (MemoryError, OSError) as error:
+            return {"errors": [words_of(BackendError(f"the system refuses: {error or 'no memory is left'}"))]}
+
+    def _load(self, request: Request, files: Files) -> Answer:
+        path = Path(request["path"])
+        source: Registration | PythonFile
+        if request["kind"] == "python":
+            source = PythonFile(path, len(self._sources))
+            offers = [_offer(mark.package, mark.type, mark.role == "kernel") for mark in source.functions]
+        else:
+            source = Registration(path)
+            facts = source.facts
+            offers = [
+                {
+                    **_offer(facts.package, op.type, "CPU" in op.cores and "CPU" in facts.libraries),
+                    "shapes": source.infers,
+                    "cores": op.cores,
+                }
+                for op in facts.ops.values()
+            ]
+        self._sources.append(source)
+        return {"offers": offers}
+
+    def _embed(self, request: Request, files: Files) -> Answer:
+        self._sources.append(Compiled(files[0], request["entry"], request["where"]))
+        return {}
+
+    def _open(self, request: Request, files: Files) -> Answer:
+        form, memory = _described(request, files)
+        infer = self._inference(request["shapes"], memory)
+        source = self._sources[request["source"]]
+        code: LibraryOp | CompiledOp | PythonOp
+        if isinstance(source, Registration):
+            code = LibraryOp(source, form, memory)
+        elif isinstance(source, PythonFile):
+            code = PythonOp(source, source.functions[Mark("kernel", form.package, form.type)], form, memory)
+        else:
+            arguments = OpForm.of(request["arguments"]).params
+            code = CompiledOp(source, arguments, Memory(request["more"], files[1], writable=False))
+        self._ops[request["op"]] = Served(form, memory, code, infer)
+        return {"outputs": told(infer(form, {}))}
+
+    def _inference(self, number: int | None, memory: Memory) -> Infers:
+        source = None if number is None else self._sources[number]
+
+        def infer(form: OpForm, addresses: dict[int, int]) -> list[TensorSpec] | None:
+            if isinstance(source, Registration):
+                return source.infer(Native().op(form, memory, addresses), len(form.outputs))
+            if isinstance(source, PythonFile):
+                return source.infer(Mark("shape_function", form.package, form.type), form.view(memory))
+            return None
+
+        return infer
+
+    def _infer(self, request: Request, files: Files) -> Answer:
+        form, memory = _described(request, files)
+        return {"outputs": told(self._inference(request["shapes"], memory)(form, {}))}
+
+    def _bind_inputs(self, request: Request, files: Files) -> Answer:
+        op = self._ops[request["op"]]
+        memory = Memory(request["size"], files[0], writable=False) if files else None
+        op.bind_inputs(list(map(tuple, request["dims"])), request["places"], memory)
+        return {"outputs": told(op.infer()) if request["ask"] else None}
+
+    def _bind_outputs(self, request: Request, files: Files) -> Answer:
+        memory = Memory(request["size"], files[0]) if files else None
+        dims = list(map(tuple, request["dims"]))
+        self._ops[request["op"]].bind_outputs(dims, request["places"], memory)
+        return {}
+
+    def _run(self, request: Request, files: Files) -> Answer:
+        return {"dims": self._ops[request["op"]].run()}
+
+    def _collect(self, request: Request, files: Files) -> Answer:
+        self._ops[request["op"]].collect()
+        return {}
+
+    def _profile(self, request: Request, files: Files) -> Answer:
+        return {"nanoseconds": self._ops[request["op"]].profile()}
+
+    def _release(self, request: Request, files: Files) -> Answer:
+        for number in request["ops"]:
+            op = self._ops.pop(number, None)
+            if op is not None:
+                op.release()
+        return {}
+
+    def _close(self, request: Request, files: Files) -> Answer:
+        self._release({"ops": list(self._ops)}, files)
+        for source in reversed(self._sources):
+            if isinstance(source, Registration):
+                source.close()
+        return {}
+
+
+def _offer(package: str, type: str, kernel: bool) -> dict[str, Any]:
+    return {"package": package, "type": type, "kernel": kernel, "shapes": not kernel, "cores": ["CPU"]}
+
+
+def _described(request: Request, files: Files) -> tuple[OpForm, Memory]:
+    return OpForm.of(request["form"]), Memory(request["size"], files[0], writable=False)
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
