@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from xdlc.opdefs.custom import OpView, TensorSpec
+    from xdlc.runtime.udo.python import kernel, shape_function
     from xdlc.udo.plugin import Plugin, plugin
 
-__all__ = ["OpView", "Plugin", "TensorSpec", "plugin"]
+__all__ = ["OpView", "Plugin", "TensorSpec", "kernel", "plugin", "shape_function"]
 
 _PLACES = {
     "OpView": "xdlc.opdefs.custom",
     "Plugin": "xdlc.udo.plugin",
     "TensorSpec": "xdlc.opdefs.custom",
+    "kernel": "xdlc.runtime.udo.python",
+    "shape_function": "xdlc.runtime.udo.python",
     "plugin": "xdlc.udo.plugin",
 }
 

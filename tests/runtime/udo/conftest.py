@@ -14,7 +14,7 @@ PYTHON = '''\
 
 import numpy as np
 
-from xdlc.runtime.udo import kernel, shape_function
+from xdlc.udo import kernel, shape_function
 
 
 @kernel("Math", "Scale")

@@ -203,7 +203,7 @@ def test_all_ops_without_a_kernel_are_listed(python_file: Path) -> None:
 def test_refusals_of_all_ops_are_collected(tmp_path: Path) -> None:
     path = tmp_path / "shapes.py"
     path.write_text(
-        "from xdlc.runtime.udo import kernel, shape_function\n"
+        "from xdlc.udo import kernel, shape_function\n"
         "@kernel('Math', 'A')\n@kernel('Math', 'B')\ndef f(inputs, params, outputs): return inputs[0]\n"
         "@shape_function('Math', 'A')\n@shape_function('Math', 'B')\ndef g(op): return (7, 7)\n"
     )
@@ -221,7 +221,7 @@ def test_refusals_of_all_ops_are_collected(tmp_path: Path) -> None:
 
 def test_unused_files_are_told(python_file: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.py"
-    other.write_text("from xdlc.runtime.udo import kernel\n@kernel('A', 'B')\ndef f(i, p, o): return i[0]\n")
+    other.write_text("from xdlc.udo import kernel\n@kernel('A', 'B')\ndef f(i, p, o): return i[0]\n")
     with Kernels([python_file, other]) as kernels:
         CpuSession(between_relus("Scale", {"factor": f32(1)}), kernels=kernels)
         assert kernels.unused() == [str(other)]
@@ -263,7 +263,7 @@ def test_inside_a_branch(python_file: Path) -> None:
 def test_the_time_out_of_a_loop_ends_a_kernel_inside(tmp_path: Path) -> None:
     path = tmp_path / "slow.py"
     path.write_text(
-        "import time\nfrom xdlc.runtime.udo import kernel\n"
+        "import time\nfrom xdlc.udo import kernel\n"
         "@kernel('Math', 'Sum')\ndef f(inputs, params, outputs): time.sleep(60)\n"
     )
     model = loop_model()
@@ -280,7 +280,7 @@ def test_the_time_out_of_a_loop_ends_a_kernel_inside(tmp_path: Path) -> None:
 def test_string_parameters_reach_python(tmp_path: Path) -> None:
     path = tmp_path / "kernels.py"
     path.write_text(
-        "import numpy as np\nfrom xdlc.runtime.udo import kernel\n"
+        "import numpy as np\nfrom xdlc.udo import kernel\n"
         "@kernel('Math', 'Text')\ndef f(inputs, params, outputs):\n"
         "    assert params['flag'] is True and params['count'] == 5, params\n"
         "    return np.full(outputs[0].shape, len(params['text']), np.float32)\n"

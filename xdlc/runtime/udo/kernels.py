@@ -392,7 +392,7 @@ def _is_for(held: Any, op: Op) -> bool:
 def _definitions(model: Model | None) -> dict[tuple[str, str], OpDef]:
     if model is None or not any(name.startswith("xdlc.udo.") for name in model.records):
         return {}
-    from xdlc.container import udo  # type: ignore[attr-defined]
+    from xdlc.container import udo
 
     return {
         (package, opdef.name): opdef

@@ -118,7 +118,7 @@ def embedded_in(model: Model | None) -> list[Embedded]:
     """
     if model is None or not any(name.startswith("xdlc.kernel.") for name in model.records):
         return []
-    from xdlc.container import udo  # type: ignore[attr-defined]
+    from xdlc.container import udo
 
     return [
         Embedded(held.package, held.type, frozenset(held.ops), held.kernel) for held in udo.kernels(model)
