@@ -7,6 +7,7 @@ from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
 from xdlc.opdefs.control_flow import verify_control_flow
 from xdlc.quant import quantize
 from xdlc.quant.calibrate import calibrate
+from xdlc.quant.customs import Customs
 from xdlc.quant.inner import inner_graphs
 from xdlc.quant.job import Job
 from xdlc.quant.options import QuantOptions
@@ -61,7 +62,7 @@ def test_a_branch_that_no_sample_takes_stays_float():
     model, samples = branching(choose=lambda n: True)
     with Samples(samples) as kept:
         job = Job(model.clone(), QuantOptions(), kept, Precision(8, 8))
-        job.inner = inner_graphs(job.model, job.options)
+        job.inner = inner_graphs(job.model, job.options, Customs())
         job.calibrate()
         job.decide()
         job.finish()
@@ -163,7 +164,7 @@ def test_trials_quantize_inner_graphs_too(algorithm):
     model, samples = branching()
     with Samples(samples) as kept:
         job = Job(model.clone(), QuantOptions(), kept, Precision(8, 8))
-        job.inner = inner_graphs(job.model, job.options)
+        job.inner = inner_graphs(job.model, job.options, Customs())
         job.calibrate()
         job.decide()
         trial = job.trial()

@@ -115,7 +115,9 @@ def _switch(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..
     "--memorymapped_buffer_hint", "Accepted; changes nothing, for a device decides where its buffers are."
 )
 @click.option(
-    "--udo_package_path", metavar="LIBRARY", help="Not accepted yet: ops of packages run on the host only."
+    "--udo_package_path",
+    metavar="LIBRARY",
+    help="Accepted; changes nothing: users' ops stay on the CPU, see --partition.",
 )
 @cache_check.options
 def main(
@@ -146,7 +148,10 @@ def main(
         cache_check.show(source, check, outputs, mode, sdk)
         return
     if udo_package_path is not None:
-        raise click.UsageError("--udo_package_path is not accepted yet: HTP caches hold QNN's own ops only.")
+        common.notice(
+            "--udo_package_path changes nothing: libraries that prepare users' ops for HTP are built with "
+            "the vendor's SDK and loaded by its tool alone; here such ops stay on the CPU, with --partition"
+        )
     if len(input_names) != len(extents):
         raise click.UsageError(
             f"--input_name is given {len(input_names)} times, --input_dimensions {len(extents)} times: "

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from xdlc import opdefs
 from xdlc.cli.aip_inspection import aip_records, is_aip
 from xdlc.cli.cache_inspection import cache_records
+from xdlc.cli.udo_inspection import packages
 from xdlc.container.raw_files import recipes
+from xdlc.container.udo import is_about_udo
 from xdlc.ir import (
     AxisScaleOffset,
     BlockScaleOffset,
@@ -25,29 +27,43 @@ from xdlc.ir import (
     Tensor,
     VectorCode,
 )
+from xdlc.ir.graph import is_custom
 from xdlc.opdefs.macs import macs
 
 SHOWN_VALUES = 16
 _CACHE = "htp.cache."
 
+Definitions: TypeAlias = Mapping[tuple[str, str], Mapping[str, Sequence[str]]]
+"""Enumerations of parameters by package and type."""
+
 
 def inspect(model: Model, path: Path) -> dict[str, Any]:
     """Return everything that ``xdlc-info`` shows of a model read from ``path``."""
     layouts = model.metadata.get("layouts", {})
+    found = packages(model)
+    definitions = {
+        (package["name"], held["type"]): {
+            param["name"]: param.get("enumeration", ()) for param in held["params"]
+        }
+        for package in found
+        for held in package["types"]
+        if "params" in held
+    }
     return {
         "file": str(path),
         "bytes": path.stat().st_size,
         "version": model.metadata.get("version", ""),
         "properties": model.metadata.get("properties", {}),
         "history": model.metadata.get("history", []),
-        "graphs": [_graph(graph, layouts) for graph in model.graphs.values()],
+        "graphs": [_graph(graph, layouts, definitions) for graph in model.graphs.values()],
+        "packages": found,
         "source_nodes": source_nodes(model),
         "caches": cache_records(model),
         "aip": aip_records(model),
         "records": [
             {"name": name, "bytes": data.nbytes}
             for name, data in model.records.items()
-            if not name.startswith(_CACHE) and not is_aip(name)
+            if not name.startswith(_CACHE) and not is_aip(name) and not is_about_udo(name)
         ],
     }
 
@@ -66,8 +82,8 @@ def source_nodes(model: Model) -> list[dict[str, Any]]:
     ]
 
 
-def _graph(graph: Graph, layouts: Mapping[str, str]) -> dict[str, Any]:
-    ops = [_op(index, op) for index, op in enumerate(graph.ops)]
+def _graph(graph: Graph, layouts: Mapping[str, str], definitions: Definitions) -> dict[str, Any]:
+    ops = [_op(index, op, definitions) for index, op in enumerate(graph.ops)]
     held = [tensor for tensor in graph.tensors.values() if tensor.is_static]
     return {
         "name": graph.name,
@@ -76,12 +92,17 @@ def _graph(graph: Graph, layouts: Mapping[str, str]) -> dict[str, Any]:
         "ops": ops,
         "totals": {
             "ops": len(ops),
-            "types": dict(sorted(Counter(op["type"] for op in ops).items())),
+            "types": dict(sorted(Counter(map(_kind, graph.ops)).items())),
             "parameters": sum(tensor.size for tensor in held),
             "parameter_bytes": sum(tensor.nbytes for tensor in held),
             "macs": sum(op["macs"] for op in ops),
         },
     }
+
+
+def _kind(op: Op) -> str:
+    """Return an op's type, a user's with its package: it may be that of an operation of QNN."""
+    return f"{op.package}::{op.type}" if is_custom(op) else op.type
 
 
 def port(tensor: Tensor, layouts: Mapping[str, str], *, reads: bool = False) -> dict[str, Any]:
@@ -138,7 +159,7 @@ def _number(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)  # JSON has no NaN
 
 
-def _op(index: int, op: Op) -> dict[str, Any]:
+def _op(index: int, op: Op, definitions: Definitions) -> dict[str, Any]:
     found: dict[str, Any] = {
         "id": op.param("layer_id", index),  # of format 3, where HTA sections refer to it
         "name": op.name,
@@ -150,7 +171,7 @@ def _op(index: int, op: Op) -> dict[str, Any]:
         "parameters": sum(tensor.size for tensor in op.inputs if tensor is not None and tensor.is_static),
         "macs": macs(op),
     }
-    named = _enumerators(op)
+    named = _enumerators(op, definitions)
     if named:
         found["enumerators"] = named
     if op.origin.nodes:
@@ -160,18 +181,19 @@ def _op(index: int, op: Op) -> dict[str, Any]:
     return found
 
 
-def _enumerators(op: Op) -> dict[str, str]:
+def _enumerators(op: Op, definitions: Definitions) -> dict[str, str]:
     """Return the names of the values that parameters take from an enumeration."""
     opdef = opdefs.find(op.type, op.package)
-    if opdef is None:
-        return {}
+    known: Mapping[str, Sequence[str]] = definitions.get((op.package, op.type), {})
+    if opdef is not None:
+        known = {name: definition.enumeration for name, definition in opdef.params.items()}
     named = {}
-    for name in op.params:
-        definition, value = opdef.params.get(name), op.params[name]
-        if definition and definition.enumeration and not isinstance(value, Tensor):
+    for name, value in op.params.items():
+        names = known.get(name, ())
+        if names and not isinstance(value, Tensor):
             number = value.value
-            if isinstance(number, int) and 0 <= number < len(definition.enumeration):
-                named[name] = definition.enumeration[number]
+            if isinstance(number, int) and 0 <= number < len(names):
+                named[name] = names[number]
     return named
 
 

@@ -11,8 +11,9 @@ from xdlc.cli.cache_inspection import NO_CLOCK
 from xdlc.cli.cache_report import cache_lines
 from xdlc.cli.contract import port_lines, raw_lines
 from xdlc.cli.text import WIDTH
+from xdlc.cli.udo_report import package_lines
 
-NATIVE = "qti.aisw"
+NATIVE, HOST = "qti.aisw", "xdlc"
 _SHOWN_AS_HISTORY = ("-command", "converter-version")
 
 
@@ -35,6 +36,7 @@ def report(found: dict[str, Any], *, ops: bool, encodings: bool, trace: bool) ->
     if not found["graphs"]:
         yield ""
         yield "no graph: the container holds records only"
+    yield from package_lines(found["packages"])
     yield from cache_lines(found["caches"])
     yield from aip_lines(found["aip"])
     if found["records"]:
@@ -130,7 +132,7 @@ def _op(op: dict[str, Any], *, encodings: bool, trace: bool) -> Iterator[str]:
     if trace and op.get("source"):
         rows.append(("source", ", ".join(text.clean(node) for node in op["source"])))
     if op.get("reason"):
-        rows.append(("inserted" if op["package"] == NATIVE else "on host", text.clean(op["reason"])))
+        rows.append(("on host" if op["package"] == HOST else "inserted", text.clean(op["reason"])))
     indent = " " * 8
     for row in rows:
         yield from text.columns([(f"{row[0]:<8}", *row[1:])], indent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from xdlc.ir import Encoding, Graph, Op, Origin, Tensor, VectorCode, make_op
+from xdlc.ir import Encoding, Graph, Origin, Tensor, VectorCode, make_op
 from xdlc.ir.dtype import DType
 from xdlc.ir.tensor import Role
 from xdlc.quant.decision import Decision, Form, Use
@@ -21,9 +21,13 @@ def apply(graph: Graph, placement: Placement, decision: Decision) -> None:
     floats = [tensor for tensor in decision.activations if not placement.is_fixed(graph, tensor)]
     # Readers by width, before edits of the graph make other tensors of what they read.
     others = {tensor: placement.converted(graph, tensor) for tensor in decision.activations}
+    same = {
+        tensor: placement.readers(graph, tensor).get(placement.bits_of(graph, tensor), [])
+        for tensor in floats
+    }
     for tensor in floats:
         form = decision.activations[tensor]
-        _enter(graph, placement, tensor, form, _without(graph, placement, tensor, others[tensor]))
+        _enter(graph, placement, tensor, form, same[tensor])
         for bits, readers in others[tensor].items():
             if tensor.dtype.is_fixed:
                 _convert(graph, tensor, bits, decision.converted[tensor, bits], readers)
@@ -43,69 +47,62 @@ def apply(graph: Graph, placement: Placement, decision: Decision) -> None:
         _store(graph, tensor, uses)
 
 
-def _without(graph: Graph, placement: Placement, tensor: Tensor, others: dict[int, list[Op]]) -> list[Op]:
-    """Return the quantized readers of a tensor that take it with the bits that it has."""
-    apart = {op for readers in others.values() for op in readers}
-    return [op for op in graph.consumers(tensor) if op in placement.fixed and op not in apart]
-
-
 def entered(tensor: Tensor) -> str:
     """Return the name of what quantized ops read in place of a float op's result, unless that is taken."""
     return f"{tensor.name}_quantized"
 
 
-def _enter(graph: Graph, placement: Placement, tensor: Tensor, form: Form, readers: list[Op]) -> None:
+def _enter(graph: Graph, placement: Placement, tensor: Tensor, form: Form, readers: list[Use]) -> None:
     """Quantize what a float op wrote for the quantized ops that read it with as many bits."""
     producer = tensor.producer
     if producer is None or tensor.dtype.is_fixed or not readers:
         return
     name = graph.unique_name(entered(tensor))
     stored = Tensor(name, tensor.shape, *form, dynamic_axes=tensor.dynamic_axes)
-    reason = (
-        f"{producer.name!r} stays float: {placement.reasons.get(producer, 'it has no fixed-point kernel')}"
-    )
+    reason = f"{producer.name!r} stays float: {placement.why_float(producer)}"
     origin = Origin(producer.origin.nodes, reason)
     graph.insert_after(
         producer, make_op(graph, "Quantize", [tensor], [stored], name=f"{name}_op", origin=origin)
     )
-    _reroute(graph, readers, tensor, stored)
+    _reroute(graph, readers, stored)
 
 
 def _leave(graph: Graph, placement: Placement, tensor: Tensor) -> None:
     """Dequantize what a quantized op wrote for the float ops that read it."""
-    readers = [op for op in graph.consumers(tensor) if op not in placement.fixed]
+    readers = placement.readers(graph, tensor).get(None, [])
     if not readers or tensor.dtype.is_fixed:
         return
     name = graph.unique_name(f"{tensor.name}_float")
     real = Tensor(name, tensor.shape, tensor.dtype, dynamic_axes=tensor.dynamic_axes)
-    first = readers[0]
-    reason = f"{first.name!r} stays float: {placement.reasons.get(first, 'it has no fixed-point kernel')}"
+    first, _ = readers[0]
+    reason = f"{first.name!r} stays float: {placement.why_float(first)}"
     nodes = tensor.producer.origin.nodes if tensor.producer is not None else first.origin.nodes
     op = make_op(graph, "Dequantize", [tensor], [real], name=f"{name}_op", origin=Origin(nodes, reason))
     if tensor.producer is not None:
         graph.insert_after(tensor.producer, op)
     else:
         graph.insert_before(next(graph.ops), op)
-    _reroute(graph, readers, tensor, real)
+    _reroute(graph, readers, real)
 
 
-def _convert(graph: Graph, tensor: Tensor, bits: int, form: Form, readers: list[Op]) -> None:
+def _convert(graph: Graph, tensor: Tensor, bits: int, form: Form, readers: list[Use]) -> None:
     """Give the readers of another width the tensor in that width."""
     name = graph.unique_name(f"{tensor.name}_{bits}_bits")
     other = Tensor(name, tensor.shape, *form, dynamic_axes=tensor.dynamic_axes)
-    nodes = tensor.producer.origin.nodes if tensor.producer is not None else readers[0].origin.nodes
-    origin = Origin(nodes, f"{readers[0].name!r} computes with {bits} bits")
+    first, _ = readers[0]
+    nodes = tensor.producer.origin.nodes if tensor.producer is not None else first.origin.nodes
+    origin = Origin(nodes, f"{first.name!r} computes with {bits} bits")
     op = make_op(graph, "Convert", [tensor], [other], name=f"{name}_op", origin=origin)
     if tensor.producer is not None:
         graph.insert_after(tensor.producer, op)
     else:
         graph.insert_before(next(graph.ops), op)
-    _reroute(graph, readers, tensor, other)
+    _reroute(graph, readers, other)
 
 
-def _reroute(graph: Graph, readers: list[Op], old: Tensor, new: Tensor) -> None:
-    for op in readers:
-        graph.set_inputs(op, [new if tensor is old else tensor for tensor in op.inputs])
+def _reroute(graph: Graph, readers: list[Use], new: Tensor) -> None:
+    for op, place in readers:
+        graph.set_inputs(op, [new if index == place else tensor for index, tensor in enumerate(op.inputs)])
 
 
 def _store(graph: Graph, tensor: Tensor, uses: dict[Use, Form]) -> None:

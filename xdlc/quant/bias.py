@@ -17,6 +17,7 @@ from xdlc.ir.dtype import SFIXED32
 from xdlc.quant.decision import Decision, Form
 from xdlc.quant.grid import to_stored
 from xdlc.quant.placement import Placement
+from xdlc.quant.rules import single_name
 
 _CONVOLUTIONS = ("Conv2d", "DepthWiseConv2d")
 
@@ -28,7 +29,8 @@ def averaged_inputs(graph: Graph, placement: Placement) -> list[Tensor]:
 
 def _source(graph: Graph, op: Op) -> Tensor | None:
     """Return the input of an op whose bias can be corrected, or None."""
-    if op.type not in (*_CONVOLUTIONS, "TransposeConv2d", "FullyConnected") or len(op.inputs) < 3:
+    known = (*_CONVOLUTIONS, "TransposeConv2d", "FullyConnected")
+    if single_name(op) not in known or len(op.inputs) < 3:
         return None
     if op.type == "TransposeConv2d" and int(op.param("group", 1)) != 1:
         return None

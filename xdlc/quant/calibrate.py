@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from xdlc.errors import UsageError
 from xdlc.ir import Model, Tensor
+from xdlc.quant.kernels import KernelSource
 from xdlc.quant.measured import Measured
 from xdlc.quant.meter import Meter, keys_of
 from xdlc.quant.samples import Sample
@@ -17,6 +18,8 @@ from xdlc.quant.workers import measure_in_processes
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from xdlc.runtime.udo import Kernels
 
 CHUNK = 8
 """Samples that are summed up before they are merged: sums do not depend on who computes which chunk."""
@@ -44,6 +47,8 @@ def calibrate(
     histograms: bool = False,
     jobs: int = 1,
     progress: Callable[[int], None] | None = None,
+    kernels: Kernels | None = None,
+    source: KernelSource | None = None,
 ) -> Calibration:
     """Return what is to be known of activations over all samples of the float model.
 
@@ -60,6 +65,8 @@ def calibrate(
         histograms: Whether histograms are wanted.
         jobs: Processes that share the samples; the result does not depend on it.
         progress: Called with the number of samples done.
+        kernels: Kernels of users' ops.
+        source: Where processes beside this one get them from.
 
     Raises:
         UsageError: If a sample does not fit the inputs, or there is none.
@@ -76,9 +83,11 @@ def calibrate(
             jobs=jobs,
             chunk=CHUNK,
             progress=progress,
+            source=source or KernelSource(),
         )
     else:
-        parts = _measure(Meter(model, tensors, averaged, histograms=histograms), samples, progress)
+        meter = Meter(model, tensors, averaged, histograms=histograms, kernels=kernels)
+        parts = _measure(meter, samples, progress)
     measured = Measured()
     for part in parts:
         measured = measured.merge(part)

@@ -11,7 +11,7 @@ from xdlc.quant.grid import activation_type, weight_type
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
-from xdlc.quant.rules import rule_of
+from xdlc.quant.rules import rule_of, single_name
 from xdlc.targets import Arch, Soc, find_soc
 
 _PAIRS = ((8, 8), (8, 4), (16, 8), (16, 4), (16, 2), (16, 16))
@@ -183,7 +183,7 @@ def has_kernel(kind: str, acts: int, bits: int) -> bool:
 
 
 def _check_second_input(graph: Graph, op: Op, placement: Placement, soc: Soc) -> None:
-    if op.type != "MatMul" or soc.capabilities.a16w16:
+    if single_name(op) != "MatMul" or soc.capabilities.a16w16:
         return
     second = op.inputs[1]
     if second is not None and not second.is_static and placement.read_bits(graph, op, 1) == 16:

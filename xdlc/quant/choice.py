@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from xdlc.ir import Encoding, Graph, Tensor
 from xdlc.ir.data import Array
+from xdlc.ir.graph import is_custom
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.quant.apply import entered
 from xdlc.quant.rules import is_real, single_name
@@ -23,6 +24,7 @@ from xdlc.quant.spread import Spread
 
 if TYPE_CHECKING:
     from xdlc.quant.job import Job
+    from xdlc.runtime.cpu import CpuSession
 
 FEW, USUAL, MOST = 4, 16, 64
 """Samples that every method is judged by, and those that the best are: up to half of all, if that is more."""
@@ -143,43 +145,70 @@ class _Trials:
     """Runs the quantized model under the encodings of one method after the other."""
 
     def __init__(self, job: Job, samples: Sequence[Sample], names: Sequence[str]) -> None:
-        from xdlc.runtime.adjustable import AdjustableSession
-        from xdlc.runtime.cpu import CpuSession
-
         self._job = job
         self._samples = samples
         self._names = names
-        real = CpuSession(job.model, quantized=False, outputs=names)
+        real = job.session(job.model, quantized=False, outputs=names)
         self._real = [self._arrays(real.run(sample)) for sample in samples]
         del real
-        self._encodings = {choice: self._decided(choice) for choice in CANDIDATES}
-        job.choice = CANDIDATES[0]
-        job.decide()
-        self._session = AdjustableSession(job.trial(), names)
+        parted = any(is_custom(op) for op in job.graph.ops)
+        self._runs = _One(job, names) if not parted else _Each(job, names)
         self._known: dict[tuple[Choice, int], Array] = {}
-
-    def _decided(self, choice: Choice) -> dict[str, Encoding]:
-        self._job.choice = choice
-        found = {}
-        for tensor, (_, encoding) in self._job.decide_activations().items():
-            found[tensor.name] = encoding
-            if not self._job.placement.is_fixed(self._job.graph, tensor):
-                found[entered(tensor)] = encoding
-        return found
 
     def powers(self, choice: Choice, indices: Sequence[int]) -> Array:
         """Return the sums of squares of values and of errors of some samples, [samples, 2, tensors]."""
         import numpy as np
 
-        fed = self._session.encodings(self._encodings[choice])
         for index in indices:
             if (choice, index) not in self._known:
-                results = self._arrays(self._session.run(self._samples[index], fed))
+                results = self._arrays(self._runs.run(choice, self._samples[index]))
                 self._known[choice, index] = _powers(self._real[index], results)
         return np.array([self._known[choice, index] for index in indices])
 
     def _arrays(self, results: Mapping[str, Array]) -> list[Array]:
         return [results[name] for name in self._names]
+
+
+class _One:
+    """One session that is fed the encodings of each method."""
+
+    def __init__(self, job: Job, names: Sequence[str]) -> None:
+        from xdlc.runtime.adjustable import AdjustableSession
+
+        encodings = {choice: _decided(job, choice) for choice in CANDIDATES}
+        job.choice = CANDIDATES[0]
+        job.decide()
+        self._session = AdjustableSession(job.trial(), names)
+        self._fed = {choice: self._session.encodings(held) for choice, held in encodings.items()}
+
+    def run(self, choice: Choice, sample: Sample) -> Mapping[str, Array]:
+        return self._session.run(sample, self._fed[choice])
+
+
+class _Each:
+    """A session for each method, for a graph that users' ops part."""
+
+    def __init__(self, job: Job, names: Sequence[str]) -> None:
+        self._job = job
+        self._names = names
+        self._sessions: dict[Choice, CpuSession] = {}
+
+    def run(self, choice: Choice, sample: Sample) -> Mapping[str, Array]:
+        if choice not in self._sessions:
+            self._job.choice = choice
+            self._job.decide()
+            self._sessions[choice] = self._job.session(self._job.trial(), outputs=self._names)
+        return self._sessions[choice].run(sample)
+
+
+def _decided(job: Job, choice: Choice) -> dict[str, Encoding]:
+    job.choice = choice
+    found = {}
+    for tensor, (_, encoding) in job.decide_activations().items():
+        found[tensor.name] = encoding
+        if not job.placement.is_fixed(job.graph, tensor):
+            found[entered(tensor)] = encoding
+    return found
 
 
 def _powers(real: Sequence[Array], rounded: Sequence[Array]) -> Array:

@@ -43,7 +43,7 @@ def watch_list(graph: Graph, placement: Placement, sharing: Sharing) -> list[Ten
 
 
 def _is_softmax(tensor: Tensor) -> bool:
-    return tensor.producer is not None and tensor.producer.type == "Softmax"
+    return tensor.producer is not None and single_name(tensor.producer) == "Softmax"
 
 
 def _unit_low(tensor: Tensor) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, ScaleOffset, Tensor
-from xdlc.quant.placement import given_bits
+from xdlc.quant.given import given_bits
 from xdlc.quant.rules import is_real, pad_value, rule_of
 
 

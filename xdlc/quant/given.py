@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdlc.ir import Graph
+from xdlc.ir import Graph, ScaleOffset, Tensor
 
 
 def forget_given(graph: Graph) -> int:
@@ -13,3 +13,12 @@ def forget_given(graph: Graph) -> int:
             tensor.encoding = None
             count += 1
     return count
+
+
+def given_bits(tensor: Tensor) -> int | None:
+    """Return the bits of the encoding that a tensor has in the model already, or None: 8 or 16."""
+    if tensor.dtype.is_fixed:
+        bits: int | None = tensor.dtype.bits
+    else:
+        bits = tensor.encoding.bits if isinstance(tensor.encoding, ScaleOffset) else None
+    return bits if bits in (8, 16) else None

@@ -52,9 +52,7 @@ class Guard:
         self._real = self._run(reference or job.model, quantized=False)
 
     def _run(self, model: Model, *, quantized: bool) -> list[dict[str, Array]]:
-        from xdlc.runtime.cpu import CpuSession
-
-        session = CpuSession(model, quantized=quantized, outputs=self.names)
+        session = self._job.session(model, quantized=quantized, outputs=self.names)
         runs = (session.run(sample) for sample in self.judged)
         return [{name: results[name] for name in self.names} for results in runs]
 
@@ -65,8 +63,8 @@ class Guard:
             model: A float model with the results of the job's; it is not changed.
         """
         job = self._job
-        trial = Job(model.clone(), job.options, Samples(self.seen), job.precision)
-        trial.precision = asked_precision(trial.graph, job.options)
+        trial = Job(model.clone(), job.options, Samples(self.seen), job.precision, kernels=job.kernels)
+        trial.precision = asked_precision(trial.graph, job.options, job.precision.customs)
         trial.place()
         trial.calibrate()
         trial.decide()

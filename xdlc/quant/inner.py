@@ -18,6 +18,7 @@ from xdlc.quant.apply import apply
 from xdlc.quant.bias import averaged_inputs, correct_biases
 from xdlc.quant.calibrate import Calibration
 from xdlc.quant.choice import Choice
+from xdlc.quant.customs import Customs
 from xdlc.quant.decide import Decider, watch_list
 from xdlc.quant.decision import Decision
 from xdlc.quant.float_types import store_floats
@@ -27,6 +28,7 @@ from xdlc.quant.moves import convert_moves
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement, place
 from xdlc.quant.precision import Precision
+from xdlc.quant.rules import single_name
 from xdlc.quant.sharing import Sharing
 
 
@@ -120,7 +122,7 @@ class Inner:
         return Inner(graph, self.precision, placement, [ops[op] for op in self.borders], decision), moved
 
 
-def inner_graphs(model: Model, options: QuantOptions) -> list[Inner]:
+def inner_graphs(model: Model, options: QuantOptions, customs: Customs) -> list[Inner]:
     """Return the branches and loop bodies that the main graph runs, ready to be calibrated.
 
     Conditions of loops stay float: they only tell when to stop.
@@ -128,6 +130,7 @@ def inner_graphs(model: Model, options: QuantOptions) -> list[Inner]:
     Args:
         model: The model; its graphs but the main one get borders.
         options: Bit widths.
+        customs: What the definitions of users' ops allow.
     """
     graphs = reachable(model.main, model.graphs)
     loops = [op for graph in graphs for op in graph.ops if is_control_flow(op) and op.type == WHILE]
@@ -142,7 +145,7 @@ def inner_graphs(model: Model, options: QuantOptions) -> list[Inner]:
             continue
         DequantizeWeights(refused_only=False).apply(graph)
         matmul_to_fully_connected(graph)
-        precision = Precision(options.act_bitwidth, options.weights_bitwidth)
+        precision = Precision(options.act_bitwidth, options.weights_bitwidth, customs=customs)
         growing = grown.get(graph.name, set())
         precision.acts.update((op.name, None) for op in growing)
         borders = _add_borders(graph, growing)
@@ -206,11 +209,11 @@ def _remove(graph: Graph, border: Op) -> None:
     if graph.is_output(result):
         _give(graph, result, source)
         converter = source.producer
-        if converter is not None and converter.type == "Dequantize":
+        if converter is not None and single_name(converter) == "Dequantize":
             converter.origin = Origin(converter.origin.nodes, "its caller takes floats")
     else:
         for reader in graph.consumers(result):
-            if reader.type == "Quantize":
+            if single_name(reader) == "Quantize":
                 reader.origin = Origin(reader.origin.nodes, "its caller gives floats")
         graph.replace(result, source)
     graph.remove(border)

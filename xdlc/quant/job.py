@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
 
 from xdlc.ir import Graph, Model, Tensor
 from xdlc.quant.apply import apply
@@ -17,6 +18,7 @@ from xdlc.quant.decision import Decision, Form
 from xdlc.quant.float_types import store_floats
 from xdlc.quant.given import forget_given
 from xdlc.quant.inner import Inner
+from xdlc.quant.kernels import KernelSource
 from xdlc.quant.mixed.record import Raised
 from xdlc.quant.mixed.trials import Evaluate
 from xdlc.quant.moves import convert_moves
@@ -29,6 +31,10 @@ from xdlc.quant.sharing import Sharing
 from xdlc.quant.sign import sign
 from xdlc.quant.spread import Spread
 from xdlc.quant.statistics import Statistics
+
+if TYPE_CHECKING:
+    from xdlc.runtime.cpu import CpuSession
+    from xdlc.runtime.udo import Kernels
 
 Progress = Callable[[int], None]
 Step = Callable[[str, int, int], None]
@@ -55,6 +61,8 @@ class Job:
         reference: The float model before the first algorithm touched static data; None: none has.
         step: Called by what takes long with its name, the number of steps done, and that of all.
         choice: The range method that ``auto`` stands for where activations have 8 bits, once it is chosen.
+        kernels: Kernels of users' ops; None: the model has no such ops, or need not run.
+        kernel_source: Where other processes get them from.
     """
 
     model: Model
@@ -73,6 +81,8 @@ class Job:
     reference: Model | None = None
     step: Step | None = None
     choice: Choice | None = None
+    kernels: Kernels | None = None
+    kernel_source: KernelSource = field(default_factory=KernelSource)
     _spread: Spread | None = None
 
     @property
@@ -89,6 +99,17 @@ class Job:
     def sharing(self) -> Sharing:
         """Which tensors have one encoding; settled when it is first read."""
         return Sharing(self.graph, self.placement)
+
+    def session(self, graph: Model | Graph, **options: Any) -> CpuSession:
+        """Return a session of a model or graph with the ops of this one, which may be users'.
+
+        Args:
+            graph: The model or graph.
+            **options: Keyword arguments of :class:`xdlc.runtime.cpu.CpuSession`.
+        """
+        from xdlc.runtime.cpu import CpuSession
+
+        return CpuSession(graph, kernels=self.kernels, **options)
 
     def place(self) -> None:
         """Settle placement and sharing anew, after graph or precision have changed."""
@@ -127,6 +148,8 @@ class Job:
             histograms=method.histogram and (method.name != AUTO or self._has_choice()),
             jobs=self.options.jobs,
             progress=progress,
+            kernels=self.kernels,
+            source=self.kernel_source,
         )
         # Under other widths they may be apart from those that tell their values.
         found = calibration.found
@@ -177,7 +200,7 @@ class Job:
             weights_of: A float model with the same ops and tensors, whose static data stay as they are.
         """
         source = self.model if weights_of is None else weights_of
-        twin = Job(source.clone(), self.options, self.samples, self.precision)
+        twin = Job(source.clone(), self.options, self.samples, self.precision, kernels=self.kernels)
         ops = dict(zip(self.graph.ops, twin.graph.ops, strict=True))
         tensors = twin.graph.tensors
         twin.decision = self.decision.moved(ops, tensors, statics=weights_of is None)

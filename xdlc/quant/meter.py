@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from xdlc.errors import ModelError, UsageError, XdlcError
 from xdlc.ir import Model, Tensor
@@ -16,6 +17,9 @@ from xdlc.quant.statistics import DECAY, Histogram, Statistics
 from xdlc.quant.taps import Taps
 from xdlc.runtime.timeout import LONGEST
 
+if TYPE_CHECKING:
+    from xdlc.runtime.udo import Kernels
+
 
 class Meter:
     """A session of the float model that measures.
@@ -26,6 +30,7 @@ class Meter:
         averaged: Activations to take the mean of each channel of.
         histograms: Whether histograms are wanted.
         threads: Threads of one op; default: one per core.
+        kernels: Kernels of users' ops.
 
     Raises:
         XdlcError: If the model cannot be run.
@@ -39,6 +44,7 @@ class Meter:
         *,
         histograms: bool,
         threads: int | None = None,
+        kernels: Kernels | None = None,
     ) -> None:
         from xdlc.runtime.cpu import CpuSession
 
@@ -52,7 +58,12 @@ class Meter:
         watched = self._keys[len(self._given) :]
         self._taps = Taps(watched, list(self._averaged), limit=self._limit)
         self._session = CpuSession(
-            model, quantized=False, threads=threads, loop_timeout=LONGEST, observer=self._taps
+            model,
+            quantized=False,
+            threads=threads,
+            loop_timeout=LONGEST,
+            observer=self._taps,
+            kernels=kernels,
         )
 
     def measure(

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from xdlc.container import udo
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model
 from xdlc.passes import DequantizeWeights
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
-from xdlc.quant.capabilities import check_ops, check_options
+from xdlc.quant.capabilities import check_ops, check_options, find_target
+from xdlc.quant.custom_notes import check_customs
+from xdlc.quant.customs import Customs
 from xdlc.quant.fallback import spread_encodings
 from xdlc.quant.inner import Inner, inner_graphs
 from xdlc.quant.job import Job, Step
+from xdlc.quant.kernels import KernelSource, Paths
 from xdlc.quant.matmul import matmul_to_fully_connected
 from xdlc.quant.mixed.trials import Evaluate
 from xdlc.quant.options import QuantOptions
@@ -55,6 +59,9 @@ def quantize(
     min_score: float | None = None,
     quantization_overrides: OverrideSource | None = None,
     ignore_quantization_overrides: bool = False,
+    udo_package_path: Paths | None = None,
+    allow_embedded_kernels: bool = False,
+    udo_timeout: float | None = None,
     **options: Any,
 ) -> Model:
     """Return a quantized copy of a model.
@@ -64,6 +71,9 @@ def quantize(
     stay float between Quantize and Dequantize.  Encodings that the model has already are kept.
     Branches and loop bodies take and give floats and are quantized in between; one that no sample runs
     stays float.  Compiled caches in the model are left out, for they belong to the float graph.
+
+    Users' ops are run by the kernels that are given, and quantized as far as their definitions take fixed
+    point; what a definition has as floats only, stays float.
 
     Args:
         model: A float model; it is not changed, its weights are shared.
@@ -82,14 +92,20 @@ def quantize(
         quantization_overrides: File of encodings that win over calibration, or what such a file holds: the
             vendor's, or AIMET's formats 0.4.0 to 2.1.0.
         ignore_quantization_overrides: Leave out encodings that tensors of floats have in the model already.
+        udo_package_path: Registration libraries and ``.py`` files with kernels of users' ops: a list, or
+            paths joined by commas.
+        allow_embedded_kernels: Run kernels that the model carries.
+        udo_timeout: Seconds that one execution of a user's op may take; default: 60.
         **options: The fields of :class:`QuantOptions`.
 
     Raises:
         UsageError: For options that do not fit, an unknown algorithm, no samples, a sample that does
-            not fit the inputs or holds NaN or infinite values, encodings that match no tensor or do not fit.
+            not fit the inputs or holds NaN or infinite values, encodings that match no tensor or do not fit,
+            users' ops without a kernel.
         StorageError: If the file of encodings cannot be read.
         ModelError: If weights or activations are NaN or infinite.
-        ConstraintError: If the target does not take the widths of an op.
+        ConstraintError: If the target does not take the widths of an op, or a definition those of encodings.
+        BackendError: If a kernel of a user's op fails.
     """
     asked = QuantOptions.of(options)
     check_options(asked)
@@ -110,9 +126,16 @@ def quantize(
     importing = Importing(quantization_overrides, ignore=ignore_quantization_overrides)
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
     again = bool(algorithms) or (reporter is not None and reporter.reads_again)
-    with Samples(read_samples(samples, model.main), again=again) as kept:
+    source = KernelSource.of(udo_package_path, embedded=allow_embedded_kernels, timeout=udo_timeout)
+    runs = not asked.enable_float_fallback or reporter is not None
+    with (
+        Samples(read_samples(samples, model.main), again=again) as kept,
+        source.opened(model, needed=runs) as kernels,
+    ):
         used = kept if reporter is None else reporter.calibrating(kept, model.main)
         job = Job(model.clone(), asked, used, precision, progress=progress, tried=tried, step=step)
+        job.kernels, job.kernel_source = kernels, source
+        job.notes += source.notes(model)
         if evaluate is not None and min_score is not None:
             job.evaluate, job.min_score = evaluate, min_score
         moved = _quantize(job, algorithms, reporter, importing)
@@ -143,16 +166,17 @@ def _quantize(
     moved = matmul_to_fully_connected(job.graph)
     importing.give(job, moved)
     _run(job, algorithms, Stage.GRAPH)
-    job.precision = asked_precision(job.graph, job.options)
+    job.precision = asked_precision(job.graph, job.options, _customs(job))
     importing.settle(job)
     if job.options.enable_float_fallback:
         spread_encodings(job.graph)
     job.place()
+    job.notes += check_customs(job.graph, job.placement, job.precision)
     _refuse_quantized(job.placement, job.graph)
     # Early, for calibration takes time; and again, for algorithms may have changed widths.
     check_ops(job.graph, job.placement, job.precision, job.options)
     if not job.options.enable_float_fallback:
-        job.inner = inner_graphs(job.model, job.options)
+        job.inner = inner_graphs(job.model, job.options, job.precision.customs)
         job.calibrate()
     _run(job, algorithms, Stage.PRECISION)
     job.choose()
@@ -167,6 +191,11 @@ def _quantize(
         reporter.finish(job)
     job.finish()
     return {new.name: old.name for new, old in moved.items()}
+
+
+def _customs(job: Job) -> Customs:
+    target = find_target(job.options)
+    return Customs.of(udo.definitions(job.model), target.arch if target is not None else None)
 
 
 def _run(job: Job, algorithms: list[Algorithm], stage: Stage) -> None:

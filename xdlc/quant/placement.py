@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdlc.ir import Graph, Op, ScaleOffset, Tensor
+from xdlc.ir.graph import is_custom
+from xdlc.quant.customs import Ports
+from xdlc.quant.decision import Use
+from xdlc.quant.given import given_bits
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import range_of
-from xdlc.quant.rules import float_tensors, is_real, rule_of, why_float
+from xdlc.quant.rules import float_tensors, is_real, rule_of, single_name, why_float
 
 LARGEST = 1e30
 """Constants beyond this stand for infinity, as in masks; no encoding holds them beside data."""
@@ -20,62 +24,91 @@ class Placement:
     Attributes:
         fixed: The ops that are quantized, in execution order, and the bits of what they read and write.
         reasons: Why each other op that touches reals stays float.
+        ports: How those of users' ops are read and written of which something is quantized.
     """
 
     fixed: dict[Op, int]
     reasons: dict[Op, str]
+    ports: dict[Op, Ports] = field(default_factory=dict)
 
     def bits_of(self, graph: Graph, tensor: Tensor) -> int | None:
         """Return the bits of an activation, None if it is float only.
 
         They are those of its encoding in the model, else of the op that writes it; for what the graph
-        is given, or a float op writes, those of the widest op that reads it.
+        is given, or is written as floats, those of the widest op that reads it.
         """
         held = given_bits(tensor)
+        if held is None and tensor.producer is not None:
+            held = self.port_bits(tensor.producer, tensor)
         if held is not None:
             return held
-        if tensor.producer in self.fixed:
-            return self.fixed[tensor.producer]
-        return max((self.fixed[op] for op in graph.consumers(tensor) if op in self.fixed), default=None)
+        read = (self.port_bits(op, tensor) for op in graph.consumers(tensor))
+        return max((bits for bits in read if bits is not None), default=None)
 
-    def read_bits(self, graph: Graph, op: Op, index: int) -> int:
-        """Return the bits in which a quantized op reads the activation at ``index``.
+    def port_bits(self, op: Op, tensor: Tensor) -> int | None:
+        """Return the bits in which an op writes or reads a tensor, None for floats."""
+        ports = self.ports.get(op)
+        return self.fixed.get(op) if ports is None else ports.of(op, tensor)
 
-        All ops want what they write, only the second input of MatMul may be narrower.
+    def read_bits(self, graph: Graph, op: Op, index: int) -> int | None:
+        """Return the bits in which an op reads the activation at ``index``, None for floats.
+
+        All ops of QNN want what they write, only the second input of MatMul may be narrower.
         """
+        ports = self.ports.get(op)
+        if ports is not None:
+            return ports.inputs[index]
         tensor = op.inputs[index]
-        if op.type == "MatMul" and index == 1 and tensor is not None and self.bits_of(graph, tensor) == 8:
+        if (
+            index == 1
+            and single_name(op) == "MatMul"
+            and op in self.fixed
+            and tensor is not None
+            and self.bits_of(graph, tensor) == 8
+        ):
             return 8
-        return self.fixed[op]
+        return self.fixed.get(op)
 
-    def converted(self, graph: Graph, tensor: Tensor) -> dict[int, list[Op]]:
-        """Return the quantized readers of an activation that want other bits than it has, by bits."""
-        own = self.bits_of(graph, tensor)
-        found: dict[int, list[Op]] = {}
+    def readers(self, graph: Graph, tensor: Tensor) -> dict[int | None, list[Use]]:
+        """Return what reads an activation, by the bits in which it does; None stands for floats."""
+        found: dict[int | None, list[Use]] = {}
         for op in graph.consumers(tensor):
-            if op not in self.fixed:
-                continue
             for index, read in enumerate(op.inputs):
-                bits = self.read_bits(graph, op, index)
-                if read is tensor and bits != own and op not in found.setdefault(bits, []):
-                    found[bits].append(op)
+                if read is tensor:
+                    found.setdefault(self.read_bits(graph, op, index), []).append((op, index))
         return found
+
+    def converted(self, graph: Graph, tensor: Tensor) -> dict[int, list[Use]]:
+        """Return what reads an activation with other bits than it has, by bits."""
+        own = self.bits_of(graph, tensor)
+        readers = self.readers(graph, tensor)
+        return {bits: uses for bits, uses in readers.items() if bits is not None and bits != own}
+
+    def is_written_fixed(self, tensor: Tensor) -> bool:
+        """Return whether an op writes the activation in fixed point."""
+        return tensor.producer is not None and self.port_bits(tensor.producer, tensor) is not None
 
     def is_fixed(self, graph: Graph, tensor: Tensor) -> bool:
         """Return whether an activation is stored in fixed point."""
         if tensor.is_static or not is_real(tensor):
             return False
         if tensor.producer is not None:
-            return tensor.producer in self.fixed
-        return any(op in self.fixed for op in graph.consumers(tensor))
+            return self.is_written_fixed(tensor)
+        return self._is_read(graph, tensor)
 
     def is_read_fixed(self, graph: Graph, tensor: Tensor) -> bool:
-        """Return whether a quantized op writes or reads the activation, so that it needs an encoding."""
+        """Return whether an op writes or reads the activation in fixed point: it needs an encoding then."""
         return self.is_fixed(graph, tensor) or (
-            not tensor.is_static
-            and is_real(tensor)
-            and any(op in self.fixed for op in graph.consumers(tensor))
+            not tensor.is_static and is_real(tensor) and self._is_read(graph, tensor)
         )
+
+    def _is_read(self, graph: Graph, tensor: Tensor) -> bool:
+        return any(self.port_bits(op, tensor) is not None for op in graph.consumers(tensor))
+
+    def why_float(self, op: Op) -> str:
+        """Return why an op reads or writes floats."""
+        default = "its definition has floats there" if op in self.ports else "it has no fixed-point kernel"
+        return self.reasons.get(op, default)
 
 
 def place(graph: Graph, precision: Precision) -> Placement:
@@ -88,10 +121,13 @@ def place(graph: Graph, precision: Precision) -> Placement:
         graph: Any graph.
         precision: Bit widths; ops that have none stay float.
     """
-    fixed: dict[Op, int] = {}
-    reasons: dict[Op, str] = {}
+    placement = Placement({}, {}, {})
+    fixed, reasons = placement.fixed, placement.reasons
     for op in graph.ops:
         if not float_tensors(op):
+            continue
+        if is_custom(op):
+            _place_custom(op, precision, placement)
             continue
         bits = _asked(op, precision)
         reason = "it was asked to stay float" if bits is None else why_float(op, bits) or _why_constants(op)
@@ -100,31 +136,36 @@ def place(graph: Graph, precision: Precision) -> Placement:
         rule = rule_of(op)
         first = op.inputs[0] if op.inputs else None
         if reason is None and rule is not None and rule.selects and first is not None:
-            if first.producer in reasons:
-                reason = f"its input comes from {first.producer.name!r}, which stays float"
-            elif not is_real(first):
+            if not is_real(first):
                 reason = "its input holds no reals"
+            elif first.producer is not None and not placement.is_written_fixed(first):
+                reason = f"its input comes from {first.producer.name!r}, which stays float"
         if reason is None:
             fixed[op] = bits or precision.act_bits
         else:
             reasons[op] = reason
     for op in reversed(list(fixed)):
         rule = rule_of(op)
-        if rule is not None and rule.selects and _feeds_only(graph, op, reasons):
+        if rule is not None and rule.selects and _feeds_only(graph, op, placement):
             del fixed[op]
             reasons[op] = "only ops that stay float read its result"
     for op in fixed:
-        fixed[op] = _bits_read(graph, op, fixed)
-    return Placement(fixed, reasons)
+        if op not in placement.ports:
+            fixed[op] = _bits_read(graph, op, placement)
+    return placement
 
 
-def given_bits(tensor: Tensor) -> int | None:
-    """Return the bits of the encoding that a tensor has in the model already, or None: 8 or 16."""
-    if tensor.dtype.is_fixed:
-        bits: int | None = tensor.dtype.bits
+def _place_custom(op: Op, precision: Precision, placement: Placement) -> None:
+    """Place an op of a user as its definition allows."""
+    asked = _asked(op, precision)
+    ports = precision.customs.ports(op, asked or precision.act_bits)
+    reason = "it was asked to stay float" if asked is None else None
+    if reason is None and precision.given_only:
+        reason = _why_not_given(op)
+    if reason is None and ports.bits is not None:
+        placement.fixed[op], placement.ports[op] = ports.bits, ports
     else:
-        bits = tensor.encoding.bits if isinstance(tensor.encoding, ScaleOffset) else None
-    return bits if bits in (8, 16) else None
+        placement.reasons[op] = reason or precision.customs.why_float(op)
 
 
 def _asked(op: Op, precision: Precision) -> int | None:
@@ -134,14 +175,15 @@ def _asked(op: Op, precision: Precision) -> int | None:
     return bits if bits is None or held is None else held
 
 
-def _bits_read(graph: Graph, op: Op, fixed: dict[Op, int]) -> int:
+def _bits_read(graph: Graph, op: Op, placement: Placement) -> int:
     """Return the bits of an op; one that only moves values, or gives none, has those of its input.
 
     Args:
         graph: The graph.
         op: A quantized op.
-        fixed: The bits of all quantized ops; those before ``op`` are settled.
+        placement: The bits of all quantized ops; those before ``op`` are settled.
     """
+    fixed = placement.fixed
     rule = rule_of(op)
     reals = [tensor for tensor in op.inputs if tensor is not None and is_real(tensor)]
     follows = (rule is not None and rule.selects) or op.type == "Cast"
@@ -155,7 +197,8 @@ def _bits_read(graph: Graph, op: Op, fixed: dict[Op, int]) -> int:
             continue
         held = given_bits(tensor)
         writers = [tensor.producer] if tensor.producer is not None else graph.consumers(tensor)
-        widths += [held] if held is not None else [fixed[writer] for writer in writers if writer in fixed]
+        written = [held] if held is not None else [placement.port_bits(writer, tensor) for writer in writers]
+        widths += [bits for bits in written if bits is not None]
     widest = max(widths, default=fixed[op])
     return widest if rule is None or widest in rule.widths else fixed[op]
 
@@ -186,11 +229,11 @@ def _why_not_given(op: Op) -> str | None:
     return None
 
 
-def _feeds_only(graph: Graph, op: Op, reasons: dict[Op, str]) -> bool:
+def _feeds_only(graph: Graph, op: Op, placement: Placement) -> bool:
     results = [tensor for tensor in op.outputs if is_real(tensor)]
-    readers = [reader for tensor in results for reader in graph.consumers(tensor)]
+    readers = [(reader, tensor) for tensor in results for reader in graph.consumers(tensor)]
     return (
         bool(readers)
         and not any(graph.is_output(tensor) for tensor in results)
-        and all(reader in reasons for reader in readers)
+        and all(placement.port_bits(reader, tensor) is None for reader, tensor in readers)
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Op
 from xdlc.ir.dtype import DType
+from xdlc.quant.customs import Customs
 from xdlc.quant.options import QuantOptions
 
 ACT_BITS = (8, 16)
@@ -25,6 +26,7 @@ class Precision:
         weights: Bits of the weights of single ops.
         statics: Types that store static tensors of given encodings, by the tensor's name.
         given_only: Whether ops stay float whose activations do not all have encodings in the model.
+        customs: What the definitions of users' ops allow.
     """
 
     act_bits: int
@@ -33,6 +35,7 @@ class Precision:
     weights: dict[str, int] = field(default_factory=dict)
     statics: dict[str, DType] = field(default_factory=dict)
     given_only: bool = False
+    customs: Customs = field(default_factory=Customs)
 
     def act_bits_of(self, op: Op) -> int | None:
         """Return the bits of what an op reads and writes, or None if the user wants it in float."""
@@ -47,11 +50,16 @@ class Precision:
         return replace(self, acts=dict(self.acts), weights=dict(self.weights), statics=dict(self.statics))
 
 
-def asked_precision(graph: Graph, options: QuantOptions) -> Precision:
+def asked_precision(graph: Graph, options: QuantOptions, customs: Customs) -> Precision:
     """Return the widths that the options name, op by op.
 
     A name is that of an op, of a source node that it stands for, or of a tensor that it writes; it means
     all ops that it fits.
+
+    Args:
+        graph: The float graph.
+        options: What was asked for.
+        customs: What the definitions of users' ops allow.
 
     Raises:
         UsageError: For a name that fits no op, a width that does not exist, or 16-bit weights beside 8-bit
@@ -59,7 +67,10 @@ def asked_precision(graph: Graph, options: QuantOptions) -> Precision:
     """
     named = _ops_by_name(graph)
     precision = Precision(
-        options.act_bitwidth, options.weights_bitwidth, given_only=options.enable_float_fallback
+        options.act_bitwidth,
+        options.weights_bitwidth,
+        given_only=options.enable_float_fallback,
+        customs=customs,
     )
     for name, bits in options.act_bitwidth_of.items():
         _check_width("act_bitwidth_of", name, bits, ACT_BITS)

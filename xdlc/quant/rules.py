@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from xdlc.ir import NATIVE_PACKAGE, Op, Tensor
+from xdlc.ir.graph import is_custom
 from xdlc.opdefs.operations import RELU, RELU_MIN_MAX
 
 _NEURON = {
@@ -121,7 +122,12 @@ RULES = _table()
 
 
 def single_name(op: Op) -> str:
-    """Return the name of the single operation that a many-in-one op stands for, else its type."""
+    """Return the name of the single operation that a many-in-one op stands for, else its type.
+
+    The type of a user's op, which may be that of an op of QNN, stands behind its package.
+    """
+    if is_custom(op):
+        return f"{op.package}::{op.type}"
     kind = op.param("operation")
     if op.type == "ElementWiseNeuron":
         return _NEURON.get(kind, op.type)

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from xdlc.errors import UsageError
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED32, UFIXED8, DType
+from xdlc.ir.graph import is_custom
 from xdlc.quant.capabilities import find_target
+from xdlc.quant.custom_statics import custom_static_form
 from xdlc.quant.decision import Decision, Form
 from xdlc.quant.grid import activation_type, asymmetric, centred, representable, stored_form
 from xdlc.quant.options import QuantOptions
@@ -73,6 +75,9 @@ class Statics:
         return found
 
     def _statics_of(self, op: Op, decision: Decision) -> None:
+        if is_custom(op):
+            self._custom_statics_of(op, decision)
+            return
         rule = rule_of(op)
         if rule is None:
             return
@@ -96,6 +101,16 @@ class Statics:
             if given is None and tensor.encoding is not None:
                 form = form[0], tensor.encoding
             decision.statics[op, index] = form
+
+    def _custom_statics_of(self, op: Op, decision: Decision) -> None:
+        """Add the forms of what the definition of a user's op lets be stored in fixed point."""
+        customs = self.precision.customs
+        for index, (tensor, place) in enumerate(zip(op.inputs, customs.inputs(op), strict=True)):
+            if tensor is None or not tensor.is_static or not tensor.dtype.is_float:
+                continue
+            form = custom_static_form(op, tensor, place, self.precision, self.options)
+            if form is not None:
+                decision.statics[op, index] = form
 
     def _constant(self, tensor: Tensor, dtype: DType, *, centred_16: bool) -> Form:
         """Return the form of a constant that is no weight: as wide as activations, where HTP has that."""
@@ -151,7 +166,8 @@ class Statics:
         form = decision.statics.get((op, 1))
         held = form[1] if form is not None else (weight.encoding if weight is not None else None)
         if held is None and weight is not None:
-            form = decision.read(weight, self.placement.read_bits(self.graph, op, 1))
+            bits = self.placement.read_bits(self.graph, op, 1)
+            form = decision.read(weight, bits) if bits is not None else None
             held = form[1] if form is not None else None
         if self.options.bias_bitwidth == 8 and not isinstance(held, AxisScaleOffset | BlockwiseExpansion):
             return UFIXED8, asymmetric(values.whole, 8, min_width=0.0)

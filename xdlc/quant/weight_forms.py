@@ -59,7 +59,7 @@ def weight_form(op: Op, tensor: Tensor, around: Around, options: QuantOptions, n
     if axis is None and around.bits == 8 and schema == "asymmetric":
         return UFIXED8, asymmetric(_asymmetric_range(tensor, options), 8, min_width=0.0)
     steps = weight_steps(around.bits, options)
-    fit = find_weight_method(_method(options, around.bits), around.bits)
+    fit = find_weight_method(symmetric_method(options, around.bits), around.bits)
     scales = channel_scales(tensor, axis, steps, fit)
     encoding = weight_encoding(scales, axis, around.bits, around.floor)
     if isinstance(encoding, ScaleOffset) and around.bits == 8 and schema == "unsignedsymmetric":
@@ -94,7 +94,7 @@ def _why_not_in_blocks(op: Op, tensor: Tensor, around: Around, options: QuantOpt
 
 
 def _in_blocks(op: Op, tensor: Tensor, around: Around, options: QuantOptions) -> Form:
-    size, name = options.weights_block_size or 1, _method(options, around.bits)
+    size, name = options.weights_block_size or 1, symmetric_method(options, around.bits)
     steps, fit = weight_steps(around.bits, options), find_weight_method(name, around.bits)
     scales = block_scales(op, tensor, size, steps, fit)
     dtype = weight_type(around.bits)
@@ -103,7 +103,7 @@ def _in_blocks(op: Op, tensor: Tensor, around: Around, options: QuantOptions) ->
     return dtype, lpbq_encoding(scales, tensor, clips=name != "min-max", floor=around.floor)
 
 
-def _method(options: QuantOptions, bits: int) -> str:
+def symmetric_method(options: QuantOptions, bits: int) -> str:
     """Return the range method of symmetric weights; restricted steps have to hold all data."""
     name = weight_method_name(options.param_quantizer_calibration, bits)
     return name if options.restrict_quantization_steps is None else "min-max"

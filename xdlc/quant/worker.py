@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 from xdlc.container import load
 from xdlc.errors import XdlcError, each_problem
+from xdlc.quant.kernels import KernelSource
 from xdlc.quant.meter import Meter
 from xdlc.quant.samples import stored_samples
 from xdlc.quant.workers import MODEL, REQUEST, error_words
@@ -20,33 +22,36 @@ from xdlc.quant.workers import MODEL, REQUEST, error_words
 def main(folder: Path) -> None:
     """Serve until the standard input ends."""
     meter = None
-    for line in sys.stdin:
-        first = int(line)
-        try:
-            meter = meter or _meter(folder)
-            path = folder / f"{first}.npz"
-            measured = meter.measure(stored_samples(path), first)
-            path.unlink()
-            measured.save(folder / f"{first}.out.npz")
-            problems: tuple[XdlcError, ...] = ()
-        except XdlcError as error:
-            problems = each_problem(error)
-        print(json.dumps([error_words(problem) for problem in problems]), flush=True)
+    with ExitStack() as stack:
+        for line in sys.stdin:
+            first = int(line)
+            try:
+                meter = meter or _meter(folder, stack)
+                path = folder / f"{first}.npz"
+                measured = meter.measure(stored_samples(path), first)
+                path.unlink()
+                measured.save(folder / f"{first}.out.npz")
+                problems: tuple[XdlcError, ...] = ()
+            except XdlcError as error:
+                problems = each_problem(error)
+            print(json.dumps([error_words(problem) for problem in problems]), flush=True)
 
 
-def _meter(folder: Path) -> Meter:
+def _meter(folder: Path, stack: ExitStack) -> Meter:
     request = json.loads((folder / REQUEST).read_text())
     model = load(folder / MODEL)
     watched, averaged = (
         [model.graphs[graph].tensors[name] for graph, name in request[kind]]
         for kind in ("watched", "averaged")
     )
+    source = KernelSource(**request["kernels"])
     return Meter(
         model,
         watched,
         averaged,
         histograms=request["histograms"],
         threads=request["threads"],
+        kernels=stack.enter_context(source.opened(model, needed=True)),
     )
 
 

@@ -23,11 +23,14 @@ from pathlib import Path
 from xdlc import errors
 from xdlc.errors import BackendError, ProblemList, XdlcError, raise_all
 from xdlc.ir import Model, Tensor
+from xdlc.quant.kernels import KernelSource
 from xdlc.quant.measured import Measured
 from xdlc.quant.meter import keys_of
 from xdlc.quant.samples import Sample, write_samples
 
 REQUEST, MODEL, LOG = "request.json", "model.dlc", "log"
+OWN = "xdlc."
+"""What records of ours begin with, definitions and kernels of users' ops among them."""
 _TAIL = 400
 _AHEAD = 2
 """Chunks that wait on disk for each child."""
@@ -43,6 +46,7 @@ def measure_in_processes(
     jobs: int,
     chunk: int,
     progress: Callable[[int], None] | None = None,
+    source: KernelSource,
 ) -> Iterator[Measured]:
     """Yield what each chunk of samples tells, in their order.
 
@@ -55,6 +59,7 @@ def measure_in_processes(
         jobs: Most processes; each has its share of the cores.
         chunk: Samples of a chunk.
         progress: Called with the number of samples done.
+        source: Where each child gets kernels of users' ops from.
 
     Raises:
         XdlcError: What a child reports.
@@ -66,10 +71,12 @@ def measure_in_processes(
         "averaged": [keys[tensor] for tensor in averaged],
         "histograms": histograms,
         "threads": max(1, (os.cpu_count() or 1) // jobs),
+        "kernels": source.words(),
     }
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="xdlc-")))
-        Model(dict(model.graphs)).save(folder / MODEL)
+        records = {name: data for name, data in model.records.items() if name.startswith(OWN)}
+        Model(dict(model.graphs), records=records).save(folder / MODEL)
         (folder / REQUEST).write_text(json.dumps(request))
         team = _Team(folder, jobs, stack)
         waiting: deque[Future[Measured]] = deque()

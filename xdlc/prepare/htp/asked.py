@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from xdlc import passes
 from xdlc.errors import ConstraintError, XdlcError
 from xdlc.ir import Graph, Model, Op
-from xdlc.opdefs.control_flow import is_control_flow, outer_graphs
+from xdlc.opdefs.control_flow import outer_graphs
 from xdlc.passes.narrow_integers import misfits
 from xdlc.runtime.htp import Refused, refusals
-from xdlc.runtime.htp.host_only import is_host_only
+from xdlc.runtime.htp.host_only import fix_of, is_host_only, why_host
 from xdlc.runtime.htp.process import Launch, start
 from xdlc.runtime.htp.refused import in_words
 
@@ -96,16 +96,13 @@ def ask(
 
 
 def _host_only(answer: Answer, graph: str, op: Op, place: str) -> None:
-    why = op.origin.reason or "no QNN operation carries it"
-    if is_control_flow(op):
-        why = "HTP has no op that runs other graphs"
-    problem = f"runs on the host only: {why}"
+    problem = f"runs on the host only: {why_host(op)}"
     answer.refuse(graph, op, problem)
     answer.problems.append(
         ConstraintError(
             problem,
             where=f"{place}: graph {graph!r}: op {op.name!r} ({op.type})",
-            fix="rewrite it with operators that QNN has, or run this part of the model on the host",
+            fix=fix_of(op),
             node=op.name,
             op=op.type,
         )

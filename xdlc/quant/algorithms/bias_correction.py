@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from xdlc.ir import Model, Op, ScaleOffset, Tensor
+from xdlc.ir import Op, ScaleOffset, Tensor
 from xdlc.ir.data import Array, TensorData
 from xdlc.ir.dtype import SFIXED32
 from xdlc.quant.algorithms import Stage, algorithm
@@ -38,7 +38,7 @@ def bias_correction(job: Job) -> None:
         job.notes.append("bias_correction: not applied, for no op has a bias that can be corrected")
         return
     guard = Guard(job, job.reference)
-    wanted = _means_of(job.reference or job.model, {_name(op): _limit(job, op) for op in ops}, guard)
+    wanted = _means_of(job, {_name(op): _limit(job, op) for op in ops}, guard)
     groups = [list(group) for group in np.array_split(np.array(ops, object), min(GROUPS, len(ops)))]
     start, means = _trial(job, guard, groups[0])
     best, before, applied = start, _biases(ops), 0
@@ -89,10 +89,8 @@ def _limit(job: Job, op: Op) -> Range | None:
     return representable(encoding, dtype) if isinstance(encoding, ScaleOffset) else None
 
 
-def _means_of(model: Model, limits: dict[str, Range | None], guard: Guard) -> dict[str, Array]:
-    from xdlc.runtime.cpu import CpuSession
-
-    session = CpuSession(model, quantized=False, refine=Means(limits))
+def _means_of(job: Job, limits: dict[str, Range | None], guard: Guard) -> dict[str, Array]:
+    session = job.session(job.reference or job.model, quantized=False, refine=Means(limits))
     return _rows([Means.read(session.run(sample), list(limits)) for sample in guard.seen])
 
 
@@ -146,9 +144,7 @@ def _plus(array: Array, *, summand: Array) -> Array:
 
 def _trial(job: Job, guard: Guard, group: list[Op]) -> tuple[Array, dict[str, Array]]:
     """Return how good the network is at present, and the means of some ops' results, sample by sample."""
-    from xdlc.runtime.cpu import CpuSession
-
     names = [_name(op) for op in group]
-    session = CpuSession(job.trial(), outputs=guard.names, refine=Means(dict.fromkeys(names)))
+    session = job.session(job.trial(), outputs=guard.names, refine=Means(dict.fromkeys(names)))
     score = guard.judge([session.run(sample) for sample in guard.judged])
     return score, _rows([Means.read(session.run(s), names) for s in (guard.seen if names else [])])

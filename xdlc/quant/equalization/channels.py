@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xdlc.ir import Model, Tensor
+from xdlc.ir import Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.data import Array
+from xdlc.quant.job import Job
 from xdlc.quant.samples import Sample
 
 if TYPE_CHECKING:
@@ -54,20 +55,18 @@ _KINDS = ("ReduceMin", "ReduceMax", "ReduceSumSquare")
 
 
 def channel_ranges_of(
-    model: Model, tensors: Sequence[Tensor], samples: Iterable[Sample]
+    job: Job, tensors: Sequence[Tensor], samples: Iterable[Sample]
 ) -> dict[Tensor, ChannelRanges]:
     """Return what samples tell of the channels of activations of the main graph.
 
     Args:
-        model: The model, run as float.
+        job: The quantization under way; its model is run as float.
         tensors: Activations with at least one element.
         samples: Arrays by input name.
     """
     import numpy as np
 
-    from xdlc.runtime.cpu import CpuSession
-
-    session = CpuSession(model, quantized=False, refine=_Reductions(tensors))
+    session = job.session(job.model, quantized=False, refine=_Reductions(tensors))
     found: dict[Tensor, ChannelRanges] = {}
     count = 0
     for sample in samples:

@@ -88,7 +88,7 @@ def equalize(job: Job, name: str, is_source: Callable[[Op], bool]) -> None:
 def _seen(job: Job, guard: Guard, chains: dict[str, Chain]) -> dict[Op, ChannelRanges]:
     reads = {sink: sink.inputs[0] for chain in chains.values() for sink in chain.sinks}
     tensors = list(dict.fromkeys(tensor for tensor in reads.values() if tensor is not None))
-    found = channel_ranges_of(job.model, tensors, guard.seen)
+    found = channel_ranges_of(job, tensors, guard.seen)
     return {sink: found[tensor] for sink, tensor in reads.items() if tensor is not None}
 
 

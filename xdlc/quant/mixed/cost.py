@@ -54,11 +54,11 @@ def graph_cost(graph: Graph, placement: Placement, precision: Precision, float_b
         if tensor.is_static or not is_real(tensor):
             continue
         own = placement.bits_of(graph, tensor)
-        writer_is_float = tensor.producer is not None and tensor.producer not in placement.fixed
+        writer_is_float = tensor.producer is not None and not placement.is_written_fixed(tensor)
         for bits in placement.converted(graph, tensor):
             total += Cost(bytes=tensor.size * ((float_bits if writer_is_float else own or bits) + bits) / 8)
         if own is not None:
-            mixed = writer_is_float or any(op not in placement.fixed for op in graph.consumers(tensor))
+            mixed = writer_is_float or None in placement.readers(graph, tensor)
             total += Cost(bytes=tensor.size * (own + float_bits) / 8 if mixed else 0.0)
     return total
 

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir.graph import is_custom
 from xdlc.quant.capabilities import find_target, has_kernel
+from xdlc.quant.given import given_bits
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.placement import Placement, given_bits
+from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
 from xdlc.quant.rules import rule_of, single_name
 from xdlc.quant.sharing import Sharing
@@ -70,7 +72,7 @@ def find_groups(
 ) -> list[Group]:
     """Return the groups whose widths may be raised, in execution order.
 
-    Ops whose width the user or an encoding of the model settles are not among them.
+    Ops whose width the user, an encoding of the model or a user's definition settles are not among them.
 
     Args:
         graph: The float graph.
@@ -115,7 +117,7 @@ def _bound(graph: Graph, sharing: Sharing, tensor: Tensor) -> list[tuple[Op, Op]
             pairs.append((writer, member.producer))
     reader = graph.sole_consumer(tensor)
     if reader is not None and (
-        (single_name(reader) in _FUSED and writer.type in _WEIGHTED)
+        (single_name(reader) in _FUSED and single_name(writer) in _WEIGHTED)
         or (single_name(writer) == "Sigmoid" and single_name(reader) == "ElementWiseMultiply")
     ):
         pairs.append((writer, reader))
@@ -124,7 +126,7 @@ def _bound(graph: Graph, sharing: Sharing, tensor: Tensor) -> list[tuple[Op, Op]
 
 def _is_settled(op: Op, precision: Precision, options: QuantOptions) -> bool:
     named = bool(options.act_bitwidth_of or options.float_ops) and op.name in precision.acts
-    return named or any(given_bits(tensor) is not None for tensor in op.outputs)
+    return named or is_custom(op) or any(given_bits(tensor) is not None for tensor in op.outputs)
 
 
 def _levels(ops: Sequence[Op], acts: int, precision: Precision, options: QuantOptions) -> tuple[Level, ...]:

@@ -163,14 +163,12 @@ class Trials:
         return 32 if self.job.options.float_bitwidth == 32 else 16
 
     def _session(self, levels: Levels, *, plain: bool = False) -> CpuSession:
-        from xdlc.runtime.cpu import CpuSession
-
         job = self.job
         job.precision = self.precision(levels)
         whole, job.calibration = job.calibration, self._calibration
         try:
             job.decide()
-            session = CpuSession(job.trial(), plain=plain)
+            session = job.session(job.trial(), plain=plain)
         finally:
             job.calibration = whole
         self.count += 1
@@ -203,10 +201,8 @@ def _decibels(power: float, error: float) -> float:
 
 
 def _run_float(job: Job, samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    from xdlc.runtime.cpu import CpuSession
-
     real = {tensor.name for tensor in job.graph.outputs if tensor.dtype.is_float or tensor.dtype.is_fixed}
-    session = CpuSession(job.model, quantized=False)
+    session = job.session(job.model, quantized=False)
     return [
         {name: array for name, array in session.run(sample).items() if name in real} for sample in samples
     ]

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir.graph import is_custom
 from xdlc.quant.decision import GIVEN, Decision, Form
 from xdlc.quant.grid import used_bits
 from xdlc.quant.job import Job
-from xdlc.quant.overrides.forms import activation_form, bias_form, weight_form
+from xdlc.quant.overrides.forms import activation_form, bias_form, custom_form, weight_form
 from xdlc.quant.overrides.matching import Matching
 from xdlc.quant.overrides.override import Override
 from xdlc.quant.rules import rule_of
@@ -129,6 +130,8 @@ def _form(graph: Graph, override: Override, tensor: Tensor, per_channel: bool) -
     if not tensor.is_static:
         return activation_form(override)
     uses = _uses(graph, tensor)
+    if uses and all(is_custom(op) for op, _ in uses):
+        return custom_form(override, tensor)
     params = [(op, index) for op, index in uses if _is_param(op, index)]
     for op, index in params:
         rule = rule_of(op)

@@ -24,7 +24,7 @@ from xdlc.quant.overrides import flat, legacy, named
 from xdlc.quant.overrides.matching import source_names
 from xdlc.quant.overrides.override import Grain, Override
 from xdlc.quant.overrides.reading import ENCODING_VERSIONS
-from xdlc.quant.rules import is_real, rule_of, why_float
+from xdlc.quant.rules import is_real, rule_of, single_name, why_float
 from xdlc.runtime.export.aimet import by_channel
 
 
@@ -67,7 +67,7 @@ def export_encodings(model: Model, version: str = named.VERSION) -> dict[str, An
             found[name] = _override(graph, tensor, name)
             if found[name].grain in (Grain.BLOCK, Grain.EXPANSION):
                 op = graph.consumers(tensor)[0]
-                full = op.type == "FullyConnected"
+                full = single_name(op) == "FullyConnected"
                 grids[name] = (2, tensor.shape[0]) if full else (tensor.rank, tensor.shape[-1])
     overrides = list(found.values())
     if version == flat.VERSION:
@@ -166,5 +166,6 @@ def _override(graph: Graph, tensor: Tensor, name: str) -> Override:
 
 def _source_axes(op: Op, tensor: Tensor, name: str) -> tuple[int, int]:
     """Return the axes of output and input channels in the source's tensor."""
-    turned = op.type.startswith("TransposeConv") or (op.type == "FullyConnected" and name != tensor.name)
+    kind = single_name(op)
+    turned = kind.startswith("TransposeConv") or (kind == "FullyConnected" and name != tensor.name)
     return (0, 0) if tensor.rank == 1 else ((1, 0) if turned else (0, 1))

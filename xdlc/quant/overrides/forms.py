@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from xdlc.errors import UsageError
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset, Tensor
-from xdlc.ir.dtype import SFIXED32, UFIXED8, UFIXED16
+from xdlc.ir.dtype import SFIXED8, SFIXED16, SFIXED32, UFIXED8, UFIXED16
 from xdlc.quant.blocks import why_no_blocks
 from xdlc.quant.decision import Form
 from xdlc.quant.grid import activation_type, weight_type
@@ -175,3 +175,52 @@ def bias_form(override: Override, op: Op, rule: OpRule, bias: Tensor, *, per_cha
     if bias.shape == (1,) and (by_channel if held is None else isinstance(held, AxisScaleOffset)):
         return SFIXED32, AxisScaleOffset(0, override.scales)
     return SFIXED32, ScaleOffset(override.scales[0])
+
+
+def custom_form(override: Override, tensor: Tensor) -> Form:
+    """Return the form of static data of users' ops, of which the type of a definition is yet to be asked.
+
+    Args:
+        override: The encoding.
+        tensor: The data.
+
+    Raises:
+        UsageError: If it has scales per block, bits that no type has, or no axis has as many channels.
+    """
+    bits = override.bits
+    if bits not in (8, 16, 32) or (bits == 32 and not override.symmetric):
+        raise UsageError(
+            f"has {bits} bits; static data of users' ops have 8 or 16, or 32 and are symmetric",
+            where=override.where,
+            fix="use one of these, or leave the entry out",
+        )
+    signed = {8: SFIXED8, 16: SFIXED16, 32: SFIXED32}[bits]
+    if override.grain is Grain.TENSOR:
+        if override.symmetric:
+            return signed, ScaleOffset(override.scales[0])
+        return activation_type(bits), ScaleOffset(override.scales[0], override.offsets[0])
+    if override.grain is not Grain.CHANNEL or not override.symmetric:
+        raise UsageError(
+            "has scales per block, or per channel with offsets; static data of users' ops have neither",
+            where=override.where,
+            fix="write one scale, or symmetric scales per channel",
+        )
+    return signed, AxisScaleOffset(_open_axis(override, tensor), override.scales)
+
+
+def _open_axis(override: Override, tensor: Tensor) -> int:
+    """Return the axis of channels; where a file does not say it, the first that has as many elements."""
+    count, stated = len(override.scales), override.axis
+    if stated is None:
+        found = [axis for axis, extent in enumerate(tensor.shape) if extent == count]
+    else:
+        found = [stated % tensor.rank] if -tensor.rank <= stated < tensor.rank else []
+    found = [axis for axis in found if tensor.shape[axis] == count]
+    if not found:
+        raise UsageError(
+            f"has {count} scales{'' if stated is None else f' along axis {stated}'}; "
+            f"{tensor.name!r} has the shape {list(tensor.shape)}",
+            where=override.where,
+            fix="write as many scales as an axis has elements, or one",
+        )
+    return found[0]

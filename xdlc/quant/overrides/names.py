@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from xdlc.ir import Model, Tensor
 from xdlc.quant.overrides.matching import source_names
+from xdlc.quant.rules import single_name
 
 
 def note_names(model: Model, before: Model, moved: Mapping[str, str]) -> None:
@@ -29,5 +30,5 @@ def note_names(model: Model, before: Model, moved: Mapping[str, str]) -> None:
 def _quantized(tensor: Tensor) -> str | None:
     """Return the name of the tensor of floats that a tensor is the stored form of, if any."""
     op = tensor.producer
-    source = op.inputs[0] if op is not None and op.type == "Quantize" else None
+    source = op.inputs[0] if op is not None and single_name(op) == "Quantize" else None
     return source.name if source is not None else None

@@ -50,23 +50,25 @@ class Judge:
     After these the error of a few samples near the edge of a decision would outweigh that of all others.
 
     Args:
+        job: The quantization under way.
         exact: The float network.
         samples: What to compare them on.
     """
 
-    def __init__(self, exact: Graph, samples: Sequence[Sample]) -> None:
+    def __init__(self, job: Job, exact: Graph, samples: Sequence[Sample]) -> None:
+        self._job = job
         self._samples = samples
         self._names = list(
             dict.fromkeys(_before_decision(tensor).name for tensor in exact.outputs if is_real(tensor))
         )
-        session = CpuSession(exact, quantized=False, outputs=self._names)
+        session = job.session(exact, quantized=False, outputs=self._names)
         self._wanted = [self._outputs(session, sample) for sample in samples]
 
     def error(self, quantized: Graph) -> float:
         """Return the error against float values in dB, the mean over samples and outputs; less is better."""
         import numpy as np
 
-        session = CpuSession(quantized, outputs=self._names)
+        session = self._job.session(quantized, outputs=self._names)
         found = []
         for sample, wanted in zip(self._samples, self._wanted, strict=True):
             for real, given in zip(wanted, self._outputs(session, sample), strict=True):

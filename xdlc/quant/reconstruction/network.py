@@ -59,7 +59,7 @@ def fit_network(job: Job, name: str, solve: Solve, *, data: bool) -> None:
         return
     named = {op.outputs[0].name: site for op, site in sites.items()}
     exact = (job.reference or job.model).clone().main
-    left = Walk(exact, lambda op: _result(op) in named, quantized=False)
+    left = Walk(exact, lambda op: _result(op) in named, quantized=False, kernels=job.kernels)
     most = max(LEAST_SAMPLES, min(MOST_SAMPLES, MEMORY // max(left.peak(), 1)))
     samples = _spread(job.samples, most)
     fitted = [sample for index, sample in enumerate(samples) if index % EACH != EACH - 1]
@@ -67,10 +67,10 @@ def fit_network(job: Job, name: str, solve: Solve, *, data: bool) -> None:
     # A few samples say little: what they miss is made up from the others.
     held += fitted[: max(LEAST_JUDGED - len(held), 0)]
     before = Kept.of(job, sites)
-    judge = Judge(exact, held)
+    judge = Judge(job, exact, held)
     trial = job.trial()
     error = judge.error(trial.main)
-    right = Walk(trial.main, lambda op: _result(op) in named, quantized=True)
+    right = Walk(trial.main, lambda op: _result(op) in named, quantized=True, kernels=job.kernels)
     left.enter(fitted)
     right.enter(fitted)
     done = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.data import Array
@@ -10,6 +11,9 @@ from xdlc.ir.stored import to_real, to_stored
 from xdlc.quant.samples import Sample
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.plan import given_out, levels_of, segment_of
+
+if TYPE_CHECKING:
+    from xdlc.runtime.udo import Kernels
 
 
 class Walk:
@@ -21,12 +25,21 @@ class Walk:
         graph: A graph that runs no others.
         parts: Whether an op parts it.
         quantized: Whether fixed-point tensors are rounded; they are kept as stored integers then.
+        kernels: Kernels of users' ops.
     """
 
-    def __init__(self, graph: Graph, parts: Callable[[Op], bool], *, quantized: bool) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        parts: Callable[[Op], bool],
+        *,
+        quantized: bool,
+        kernels: Kernels | None = None,
+    ) -> None:
         self.graph = graph
         self.level = -1
         self._quantized = quantized
+        self._kernels = kernels
         self._parts = parts
         self._levels = levels_of(graph, parts)
         self._values: list[dict[str, Array]] = []
@@ -91,7 +104,8 @@ class Walk:
         outputs = given_out(self.graph, ops, ())
         if not outputs:
             return None
-        return CpuSession(segment_of(self.graph, ops, outputs), quantized=self._quantized)
+        part = segment_of(self.graph, ops, outputs)
+        return CpuSession(part, quantized=self._quantized, kernels=self._kernels)
 
     def _is_read(self, name: str, done: set[Op]) -> bool:
         return any(op not in done for op in self.graph.consumers(self.graph.tensors[name]))

@@ -136,8 +136,6 @@ def measure_activations(subject: Subject, step: Step) -> dict[Tensor, Quality]:
     Raises:
         UsageError: If a sample does not fit the inputs.
     """
-    from xdlc.runtime.cpu import CpuSession
-
     found: dict[Tensor, Quality] = {}
     weighted = set(subject.weighted())
     for group in groups(subject.activations):
@@ -151,8 +149,8 @@ def measure_activations(subject: Subject, step: Step) -> dict[Tensor, Quality]:
         names = [tensor.name for tensor in group]
         local_names = [locals_[name] for name in names if name in locals_]
         stored = {name: subject.stored_name(tensor) for name, tensor in zip(names, group, strict=True)}
-        floats = CpuSession(model, quantized=False, outputs=[*names, *clamped, *local_names])
-        quantized = CpuSession(subject.trial, outputs=stored.values())
+        floats = subject.job.session(model, quantized=False, outputs=[*names, *clamped, *local_names])
+        quantized = subject.job.session(subject.trial, outputs=stored.values())
         for index, sample in enumerate(subject.samples):
             values, results = run(floats, sample, index), run(quantized, sample, index)
             for tensor in group:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdlc.ir import Tensor
-from xdlc.ir.data import Array
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.quant.report.quality import Quality, rounded
+from xdlc.quant.report.shifted import shifted
 from xdlc.quant.report.subject import Step, Subject, groups, run
 from xdlc.quant.report.sums import Noise
 from xdlc.quant.rules import is_real, rule_of
@@ -106,8 +106,6 @@ def measure_effects(
         samples: How many of the held-out samples to take.
         step: Called after each run of a trial.
     """
-    from xdlc.runtime.cpu import CpuSession
-
     effects = {trial: Effect() for trial in trials}
     tensors = list(dict.fromkeys(trial.tensor for trial in trials))
     order = {tensor: place for place, tensor in enumerate(subject.activations)}
@@ -117,52 +115,16 @@ def measure_effects(
         model, locals_ = subject.with_stored_weights(list(dict.fromkeys(ops)))
         names = [tensor.name for tensor in group]
         local_names = [locals_[name] for name in names if name in locals_]
-        floats = CpuSession(model, quantized=False, outputs=[*names, *local_names])
-        shifted = _Shifted(subject, group)
+        floats = subject.job.session(model, quantized=False, outputs=[*names, *local_names])
+        network = shifted(subject, group)
         for index, sample in enumerate(subject.samples[:samples]):
             values = run(floats, sample, index)
-            wanted = shifted.run(sample, {})
+            wanted = network.run(sample, {})
             for trial in chosen:
                 name, form = trial.tensor.name, found[trial.tensor].form
                 changed = values[locals_[name]] if trial.weights else rounded(values[name], form)  # type: ignore[arg-type]
-                results = shifted.run(sample, {name: changed - values[name]})
+                results = network.run(sample, {name: changed - values[name]})
                 for output, value in wanted.items():
                     effects[trial].outputs.setdefault(output, Noise()).add(value, results[output])
                 step()
     return effects
-
-
-class _Shifted:
-    """The float network with inputs that are added to tensors."""
-
-    def __init__(self, subject: Subject, tensors: Sequence[Tensor]) -> None:
-        from xdlc.runtime.cpu import feed
-        from xdlc.runtime.engine import Engine
-        from xdlc.runtime.lower import lower
-
-        graph = subject.reference.main
-        lowered = lower(graph, quantized=False)
-        self._keys = {tensor.name: lowered.add_shift(tensor.name) for tensor in tensors}
-        self._layouts = {tensor.name: lowered.layout(tensor.name) for tensor in tensors}
-        self._outputs = [output.name for output in graph.outputs if is_real(output)]
-        self._inputs = {tensor.name: tensor for tensor in graph.inputs}
-        self._engine, self._feed = Engine(lowered), feed
-
-    def run(self, sample: object, shifts: dict[str, Array]) -> dict[str, Array]:
-        """Return the outputs that hold reals, some tensors shifted by arrays of their shapes."""
-        import numpy as np
-
-        values: dict[str, Array] = {
-            name: self._feed(tensor, sample[name])  # type: ignore[index]
-            for name, tensor in self._inputs.items()
-        }
-        for name, key in self._keys.items():
-            layout = self._layouts[name]
-            shift = shifts.get(name)
-            values[key] = (
-                np.zeros((1,) * len(layout), np.float32)
-                if shift is None
-                else np.ascontiguousarray(shift.transpose(layout), np.float32)
-            )
-        results = self._engine.run(values)
-        return {name: results[name] for name in self._outputs}

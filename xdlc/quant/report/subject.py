@@ -9,6 +9,7 @@ from functools import cached_property
 from xdlc.errors import XdlcError
 from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.data import Array
+from xdlc.ir.graph import is_custom
 from xdlc.ir.stored import real_data
 from xdlc.quant.decision import Form, Use
 from xdlc.quant.job import Job
@@ -109,7 +110,7 @@ class Subject:
         form = self.form(tensor)
         if form is not None and not twin.dtype.is_fixed:
             for reader in self.trial.main.consumers(twin):
-                if reader.type == "Quantize" and reader.outputs[0].dtype is form[0]:
+                if single_name(reader) == "Quantize" and reader.outputs[0].dtype is form[0]:
                     return reader.outputs[0].name
         return tensor.name
 
@@ -122,8 +123,8 @@ class Subject:
         return readers[0].name if all(_takes_unrounded(op, stored) for op in readers) else None
 
     def weighted(self) -> list[Op]:
-        """Return the ops that have quantized static data."""
-        return list(dict.fromkeys(op for op, _ in self.statics))
+        """Return the ops of QNN that have quantized static data."""
+        return list(dict.fromkeys(op for op, _ in self.statics if not is_custom(op)))
 
     def with_stored_weights(self, ops: Sequence[Op]) -> tuple[Model, dict[str, str]]:
         """Return the float model with a second op beside some, which has the stored static data.

@@ -17,21 +17,20 @@ def measure_outputs(subject: Subject, step: Step) -> list[OutputReport]:
     """
     import numpy as np
 
-    from xdlc.runtime.cpu import CpuSession
-
-    floats = CpuSession(subject.reference, quantized=False)
+    session = subject.job.session
+    floats = session(subject.reference, quantized=False)
     variants = {
-        "sqnr": CpuSession(subject.trial),
-        "weights_only": CpuSession(subject.trial, quantized=False),
-        "activations_only": CpuSession(subject.job.trial(weights_of=subject.reference)),
+        "sqnr": session(subject.trial),
+        "weights_only": session(subject.trial, quantized=False),
+        "activations_only": session(subject.job.trial(weights_of=subject.reference)),
     }
     outputs = subject.graph.outputs
     noises = {(output.name, kind): Noise() for output in outputs for kind in variants}
     same = {output.name: [0, 0] for output in outputs}
     for index, sample in enumerate(subject.samples):
         wanted = run(floats, sample, index)
-        for kind, session in variants.items():
-            found = run(session, sample, index)
+        for kind, variant in variants.items():
+            found = run(variant, sample, index)
             for output in outputs:
                 first, second = np.asarray(wanted[output.name]), np.asarray(found[output.name])
                 if is_real(output):

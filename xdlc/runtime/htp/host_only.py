@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from xdlc.errors import ConstraintError
 from xdlc.ir import HOST_PACKAGE, Graph, Op
+from xdlc.ir.graph import is_custom
 from xdlc.opdefs.control_flow import blockers, is_control_flow
 
 MOST_BLOCKERS = 8
@@ -13,7 +14,23 @@ MOST_BLOCKERS = 8
 
 def is_host_only(op: Op) -> bool:
     """Return whether only the host has an op."""
-    return op.package == HOST_PACKAGE
+    return op.package == HOST_PACKAGE or is_custom(op)
+
+
+def why_host(op: Op) -> str:
+    """Return why only the host has an op that HTP does not get."""
+    if is_control_flow(op):
+        return "HTP has no op that runs other graphs"
+    if is_custom(op):
+        return f"it is of a user's package, {op.package}, of which the compiler has no library for HTP"
+    return op.origin.reason or "no QNN operation carries it"
+
+
+def fix_of(op: Op) -> str:
+    """Return what to do about an op that only the host has."""
+    if is_custom(op):
+        return "prepare with --partition, which caches the parts around it and leaves it to the CPU"
+    return "rewrite it with operators that QNN has, or cut the model there and run this part on the host"
 
 
 def host_problems(
@@ -44,16 +61,14 @@ def host_problems(
 
 
 def _problem(graph: Graph, op: Op, inside: Sequence[str]) -> ConstraintError:
-    why = op.origin.reason or "no QNN operation carries it"
-    if is_control_flow(op):
-        why = "HTP has no op that runs other graphs"
-        if inside:
-            more = f" and {len(inside) - MOST_BLOCKERS} more" if len(inside) > MOST_BLOCKERS else ""
-            why += f"; it would not take these ops inside either: {', '.join(inside[:MOST_BLOCKERS])}{more}"
+    why = why_host(op)
+    if inside:
+        more = f" and {len(inside) - MOST_BLOCKERS} more" if len(inside) > MOST_BLOCKERS else ""
+        why += f"; it would not take these ops inside either: {', '.join(inside[:MOST_BLOCKERS])}{more}"
     return ConstraintError(
         f"runs on the host only: {why}",
         where=f"graph {graph.name!r}: op {op.name!r} ({op.type})",
-        fix="rewrite it with operators that QNN has, or cut the model there and run this part on the host",
+        fix=fix_of(op),
         node=op.name,
         op=op.type,
     )

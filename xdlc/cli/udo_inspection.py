@@ -1,0 +1,160 @@
+"""What ``xdlc-info`` tells of operations that users define, as plain values."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from xdlc.container import udo
+from xdlc.container.udo import StoredKernel
+from xdlc.errors import XdlcError
+from xdlc.ir import Model, Op, TensorData
+from xdlc.ir.graph import is_custom
+from xdlc.opdefs.model import Collection, OpDef, ParamDef, SupplementOp, TensorDef
+
+ANY = "any"
+"""The core of types that a definition names for all."""
+
+
+def packages(model: Model) -> list[dict[str, Any]]:
+    """Return the users' packages of a model by name, with what is known of their operations.
+
+    A package that the model has ops of, but no record, as the vendor writes it, is told with its types alone.
+    """
+    used: dict[str, dict[str, list[Op]]] = {}
+    for graph in model.graphs.values():
+        for op in graph.ops:
+            if is_custom(op):
+                used.setdefault(op.package, {}).setdefault(op.type, []).append(op)
+    known = {
+        name.removeprefix(udo.DEFINITIONS): data
+        for name, data in model.records.items()
+        if name.startswith(udo.DEFINITIONS)
+    }
+    kernels, damaged = _kernels(model)
+    found = [_package(name, used.get(name, {}), known.get(name), kernels) for name in sorted({*used, *known})]
+    for package in found:
+        prefix = f"{udo.KERNELS}{package['name']}."
+        problems = [problem for record, problem in damaged.items() if record.startswith(prefix)]
+        if problems:
+            package["damaged_kernels"] = problems
+    return found
+
+
+def _package(
+    name: str, used: Mapping[str, list[Op]], data: TensorData | None, kernels: list[StoredKernel]
+) -> dict[str, Any]:
+    package: dict[str, Any] = {"name": name, "definition": data is not None}
+    collection: Collection | None = None
+    if data is not None:
+        record = f"{udo.DEFINITIONS}{name}"
+        try:
+            collection = udo.definitions(Model(records={record: data}))[name]
+        except XdlcError as error:
+            package["problem"] = str(error)
+    if collection is not None:
+        package |= {"domain": collection.domain, "version": collection.version}
+    defined = {} if collection is None else {opdef.name: opdef for opdef in collection.opdefs}
+    package["types"] = [
+        {
+            "type": kind,
+            "count": len(used.get(kind, ())),
+            "ops": [op.name for op in used.get(kind, ())],
+            **(_definition(defined[kind], collection) if kind in defined and collection else {}),
+            "kernels": [_kernel(held) for held in kernels if (held.package, held.type) == (name, kind)],
+        }
+        for kind in sorted({*used, *defined})
+    ]
+    return package
+
+
+def _kernels(model: Model) -> tuple[list[StoredKernel], dict[str, str]]:
+    """Return the kernels of a model, and by name of its record what is wrong with others."""
+    found: list[StoredKernel] = []
+    damaged: dict[str, str] = {}
+    for record, data in model.records.items():
+        if record.startswith(udo.KERNELS):
+            try:
+                found += udo.kernels(Model(records={record: data}))
+            except XdlcError as error:
+                damaged[record] = str(error)
+    return found, damaged
+
+
+def _kernel(held: StoredKernel) -> dict[str, Any]:
+    kernel = held.kernel
+    return {
+        "record": held.record,
+        "ops": list(held.ops),
+        "name": kernel.name,
+        "entry": kernel.entry,
+        "arguments": kernel.arguments,
+        "values": list(kernel.values),
+        "machine": kernel.machine,
+        "tool": kernel.tool,
+        "bytes": len(kernel.binary),
+        "sha256": hashlib.sha256(kernel.binary).hexdigest(),
+    }
+
+
+def _definition(opdef: OpDef, collection: Collection) -> dict[str, Any]:
+    rows = {
+        table.backend: table.ops[opdef.name] for table in collection.supplements if opdef.name in table.ops
+    }
+    named = dict.fromkeys(
+        [
+            *opdef.backends,
+            *(table.backend for table in collection.supplements if opdef.name in table.supported),
+        ]
+    )
+    return {
+        "cores": [name for name in named if not _arch(name)],
+        "dsp_archs": [arch for name in named if (arch := _arch(name))],
+        "replaces_native": opdef.use_default_translation,
+        "inputs": [_place(place, "inputs", rows) for place in opdef.inputs],
+        "outputs": [_place(place, "outputs", rows) for place in opdef.outputs],
+        "params": [_param(place, rows) for place in opdef.params.values()],
+    }
+
+
+def _arch(backend: str) -> str:
+    """Return the generation that a backend's name tells, like ``v68`` of ``DSP_V68``; else nothing."""
+    head, _, tail = backend.partition("_V")
+    return f"v{tail}" if head == "DSP" and tail.isdecimal() else ""
+
+
+def _place(place: TensorDef, side: str, rows: Mapping[str, tuple[SupplementOp, ...]]) -> dict[str, Any]:
+    added = list(_added(place.name, side, rows))
+    types = {ANY: place.dtypes} if place.dtypes else {}
+    types |= {core: dtypes for core, dtypes, _ in added if dtypes}
+    layouts = {ANY: place.layout} if place.layout and place.layout != "BACKEND_SPECIFIC" else {}
+    layouts |= {core: layout for core, _, layout in added if layout}
+    found: dict[str, Any] = {
+        "name": place.name,
+        "dtypes": {core: [dtype.name for dtype in dtypes] for core, dtypes in types.items()},
+        "rank": place.rank,
+        "layouts": layouts,
+        "mandatory": place.mandatory,
+        "repeated": place.repeated,
+        "static": place.is_static,
+    }
+    return found | ({"default": place.default} if place.default is not None else {})
+
+
+def _added(
+    name: str, side: str, rows: Mapping[str, tuple[SupplementOp, ...]]
+) -> Iterator[tuple[str, tuple[Any, ...], str]]:
+    """Yield what each backend adds about one tensor: core, types, layout."""
+    for core, alternatives in rows.items():
+        for row in alternatives:
+            held = getattr(row, side).get(name)
+            if held is not None:
+                yield core, held.dtypes, held.layout
+
+
+def _param(place: ParamDef, rows: Mapping[str, tuple[SupplementOp, ...]]) -> dict[str, Any]:
+    found = _place(place, "params", rows)
+    for key in ("repeated", "static"):
+        del found[key]
+    return found | ({"enumeration": list(place.enumeration)} if place.enumeration else {})
