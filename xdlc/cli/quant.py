@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from xdlc.cli import common, quant_flow
+from xdlc.cli.kernel_flags import kernel_flags
 from xdlc.cli.quant_options import SAMPLES, quantizer_flags, result_flags, sample_flags
 
 
@@ -22,6 +23,7 @@ from xdlc.cli.quant_options import SAMPLES, quantizer_flags, result_flags, sampl
     help="The result.  [default: <input>_quantized.dlc]",
 )
 @quantizer_flags
+@kernel_flags
 @result_flags
 @common.DLC_VERSION
 def main(

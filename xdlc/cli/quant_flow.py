@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from xdlc.ir import Model
 
 
+_HOW = ("jobs", "udo_package_path", "allow_embedded_kernels", "udo_timeout")
+"""Flags that tell how to run a model, not what to make of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """Files that a quantizing tool reads and writes beside the DLC it makes.
@@ -101,7 +105,7 @@ def quantized_or_as_it_is(request: Request, flags: Mapping[str, Any]) -> Quantiz
     """Quantize as ``quantized`` does, but keep a DLC that is quantized already if no samples come."""
     from xdlc import api
 
-    asked = {name for name, value in flags.items() if value not in (None, False) and name != "jobs"}
+    asked = {name for name, value in flags.items() if value not in (None, False) and name not in _HOW}
     if request.input_list is None and not asked:
         model = api.executable(request.source)
         if any(tensor.dtype.is_fixed for op in model.main.ops for tensor in op.outputs):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xdlc.cli import common, quant_flow
+from xdlc.cli.kernel_flags import kernel_flags
 from xdlc.cli.quant_options import SAMPLES, quantizer_flags, result_flags, sample_flags
 from xdlc.errors import XdlcError, each_problem
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     help="Layers of each section, by the ids that xdlc-info shows.  [default: chosen automatically]",
 )
 @quantizer_flags
+@kernel_flags
 @result_flags
 @common.DLC_VERSION
 def main(

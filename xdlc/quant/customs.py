@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from xdlc import opdefs
 from xdlc.errors import ConstraintError
 from xdlc.ir import Op, Tensor
 from xdlc.ir import dtype as dt
@@ -21,6 +20,8 @@ from xdlc.quant.rules import is_real
 
 _CORES = ("DSP", "HTP", "LPAI", "AIC")
 """Backends of fixed point; ``DSP_V68`` and the like are among them."""
+
+_FLOAT_CORE = "HTP_FP16"
 
 _ACTIVATIONS = {8: {dt.UFIXED8, dt.UINT8}, 16: {dt.UFIXED16, dt.UINT16}}
 """What a definition names activations of so many bits; configurations of SNPE write UINT_8 for them."""
@@ -184,31 +185,44 @@ def _unknown(tensors: Sequence[object]) -> list[Place]:
 
 
 def _places(opdef: OpDef, collection: Collection, arch: int | None) -> _Places:
-    forms = [opdefs.resolve(opdef, collection, core) for core in _cores(opdef, arch)] or [opdef]
-    inputs, outputs = (
-        tuple(
-            _place([getattr(form, side)[index] for form in forms])
-            for index in range(len(getattr(opdef, side)))
+    cores = _cores(opdef, arch)
+
+    def side(name: str, tensors: Sequence[TensorDef]) -> tuple[Place, ...]:
+        return tuple(
+            _place(held.name, [_types(held, name, opdef.name, collection, core) for core in cores])
+            for held in tensors
         )
-        for side in ("inputs", "outputs")
-    )
-    last = [bool(side) and side[-1].repeated for side in (opdef.inputs, opdef.outputs)]
-    return _Places(inputs, outputs, (last[0], last[1]))
+
+    last = [bool(held) and held[-1].repeated for held in (opdef.inputs, opdef.outputs)]
+    return _Places(side("inputs", opdef.inputs), side("outputs", opdef.outputs), (last[0], last[1]))
 
 
-def _place(forms: Sequence[TensorDef]) -> Place:
+def _types(
+    tensor: TensorDef, side: str, type: str, collection: Collection, core: str | None
+) -> frozenset[DType]:
+    """Return the types of a tensor on a core: what the supplements for it say, else the definition."""
+    for table in collection.supplements:
+        if core is not None and (core == table.backend or core.startswith(f"{table.backend}_")):
+            for row in table.ops.get(type, ()):
+                held = getattr(row, side).get(tensor.name)
+                if held is not None and held.dtypes:
+                    return frozenset(held.dtypes)
+    return frozenset(tensor.dtypes)
+
+
+def _place(name: str, types: Sequence[frozenset[DType]]) -> Place:
     """Return what one tensor may be on all cores; on any of them if these have nothing in common."""
-    known = [frozenset(form.dtypes) for form in forms if form.dtypes]
+    known = [held for held in types if held]
     common = frozenset.intersection(*known) if known else frozenset()
-    return Place(forms[0].name, common or frozenset().union(*known))
+    return Place(name, common or frozenset().union(*known))
 
 
-def _cores(opdef: OpDef, arch: int | None) -> list[str]:
+def _cores(opdef: OpDef, arch: int | None) -> list[str | None]:
     """Return the backends whose types count: the DSP of the target, else all DSPs, else the first named."""
-    named = list(opdef.backends)
+    named: list[str | None] = [name for name in opdef.backends if name != _FLOAT_CORE]
     if arch is not None and f"DSP_V{arch}" in named:
         return [f"DSP_V{arch}"]
-    dsps = [name for name in named if name.split("_")[0] in _CORES]
+    dsps = [name for name in named if name is not None and name.split("_")[0] in _CORES]
     if dsps:
-        return dsps
-    return ["CPU"] if "CPU" in named else named[:1]
+        return [*dsps]
+    return ["CPU"] if "CPU" in named else named[:1] or [None]

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 
@@ -71,7 +72,7 @@ def measure_in_processes(
         "averaged": [keys[tensor] for tensor in averaged],
         "histograms": histograms,
         "threads": max(1, (os.cpu_count() or 1) // jobs),
-        "kernels": source.words(),
+        "kernels": asdict(source),
     }
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="xdlc-")))
