@@ -1,6 +1,7 @@
 """Definitions of operations, and the check that a graph keeps to them."""
 
 from xdlc.opdefs.checked import parse_collection, read_valid, validate_xml
+from xdlc.opdefs.defaults import default_value, parse_default
 from xdlc.opdefs.extents import verify_extents
 from xdlc.opdefs.loader import all_types, find, read_collection, supplement
 from xdlc.opdefs.merge import merge
@@ -17,6 +18,7 @@ from xdlc.opdefs.model import (
     SupplementTensor,
     TensorDef,
 )
+from xdlc.opdefs.semantics import check_collection, duplicate
 from xdlc.opdefs.verify import verify_graph, verify_op
 from xdlc.opdefs.writer import write_collection
 
@@ -33,9 +35,13 @@ __all__ = [
     "SupplementTensor",
     "TensorDef",
     "all_types",
+    "check_collection",
+    "default_value",
+    "duplicate",
     "find",
     "merge",
     "parse_collection",
+    "parse_default",
     "read_collection",
     "read_valid",
     "supplement",

@@ -7,19 +7,23 @@ or fetched; size, depth and number of elements are bounded.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 from xml.parsers import expat
 
 from xdlc.errors import ModelError, raise_all
 from xdlc.opdefs import elements
-from xdlc.opdefs.elements import Element, Key
+from xdlc.opdefs.elements import BACKEND_SPECIFIC, TITLES, Element, Key, text_of
 from xdlc.opdefs.loader import MAX_XML_BYTES, read_content
 from xdlc.opdefs.model import Collection
-from xdlc.opdefs.schema_check import schema_problems
+from xdlc.opdefs.schema_check import MAX_PROBLEMS, place_of, schema_problems
+from xdlc.opdefs.semantics import check_collection, duplicate
 
-MAX_ELEMENTS = 200_000
+MAX_ELEMENTS = 50_000
+"""Most elements of a file, some thousand ops: telling of a fault takes time with the number of siblings."""
 MAX_DEPTH = 16
+_OPEN_ELEMENT = [expat.errors.codes[text] for text in ("mismatched tag", "no element found")]
 
 
 def validate_xml(path: str | os.PathLike[str]) -> list[ModelError]:
@@ -54,7 +58,8 @@ def parse_collection(data: bytes, where: str) -> Collection:
     """
     found, problems = _read(data, where)
     raise_all(problems, where=where)
-    assert found is not None  # what could not be read has problems
+    if found is None:
+        raise ModelError("cannot be read", where=where)
     return found
 
 
@@ -77,12 +82,40 @@ def _read(data: bytes, where: str) -> tuple[Collection | None, list[ModelError]]
     if problems := schema_problems(root, where):
         return None, problems
     found = elements.collection(root)
-    return found, check(found, lines_of(root, where), root, where)
+    problems = list(islice(_unheld(root, where), MAX_PROBLEMS))
+    return found, problems or check_collection(found, lines_of(root, where))
 
 
-def check(collection: Collection, lines: Mapping[Key, str], root: Element, where: str) -> list[ModelError]:
-    """Return the breaches of the rules."""
-    return []
+def _unheld(root: Element, where: str) -> Iterator[ModelError]:
+    """Yield what a collection cannot hold: names twice, and types beside BACKEND_SPECIFIC."""
+    for element in root.iterfind("OpDefList/OpDef/*"):
+        types = [text_of(child) for child in element.iterfind("Datatype")]
+        if len(types) > 1 and BACKEND_SPECIFIC in types:
+            yield ModelError(
+                f"{place_of(element)} lists data types beside {BACKEND_SPECIFIC}",
+                where=f"{where}:{element.find('Datatype').sourceline}",
+                fix=f"leave {BACKEND_SPECIFIC} alone, or remove it",
+            )
+    for op in root.iterfind("OpDefList/OpDef"):
+        title = f"op {text_of(op, 'Name')!r}: parameter"
+        yield from _twice(op.iterfind("Parameter"), set(), title, where)
+    held: dict[str, set[str]] = {}
+    for table in root.iterfind("SupplementalOpDefList"):
+        backend = table.get("Backend", "").strip()
+        title = f"backend {backend}: supplement of op"
+        yield from _twice(table.iterfind("SupplementalOpDef"), held.setdefault(backend, set()), title, where)
+        for row in table.iterfind("SupplementalOpDef"):
+            for tag, side in TITLES.items():
+                words = f"{title} {text_of(row, 'Name')!r}: {side}"
+                yield from _twice(row.iterfind(tag), set(), words, where)
+
+
+def _twice(children: Iterable[Element], seen: set[str], title: str, where: str) -> Iterator[ModelError]:
+    for child in children:
+        name = text_of(child, "Name")
+        if name in seen:
+            yield duplicate(title, name, f"{where}:{child.find('Name').sourceline}")
+        seen.add(name)
 
 
 def _parse(data: bytes, where: str) -> tuple[Element | None, list[ModelError]]:
@@ -103,9 +136,6 @@ def _parse(data: bytes, where: str) -> tuple[Element | None, list[ModelError]]:
         return etree.fromstring(data, parser), []
     except ModelError as error:
         return None, [error]
-    except expat.ExpatError as error:
-        reason = expat.ErrorString(error.code)
-        return None, [_malformed(f"{reason} in column {error.offset + 1}", f"{where}:{error.lineno}")]
     except etree.XMLSyntaxError as error:
         return None, [_malformed(error.msg or "", f"{where}:{error.lineno or 1}")]
     except (ValueError, LookupError) as error:  # an encoding that is not known, or not what it says
@@ -119,7 +149,8 @@ def _malformed(reason: str, where: str) -> ModelError:
 def _guard(data: bytes, where: str) -> None:
     """Look once over the document before it is built; raise at a document type or a bound that is passed."""
     parser = expat.ParserCreate()
-    depth = count = 0
+    opened: list[tuple[str, int]] = []
+    count = 0
 
     def refuse(problem: str, fix: str) -> None:
         raise ModelError(problem, where=f"{where}:{parser.CurrentLineNumber}", fix=fix)
@@ -128,18 +159,24 @@ def _guard(data: bytes, where: str) -> None:
         refuse(f"document type {name!r} is not allowed", "remove <!DOCTYPE ...> and its entities")
 
     def start(name: str, _: object) -> None:
-        nonlocal depth, count
-        depth, count = depth + 1, count + 1
-        if depth > MAX_DEPTH:
+        nonlocal count
+        count += 1
+        opened.append((name, parser.CurrentLineNumber))
+        if len(opened) > MAX_DEPTH:
             refuse(f"elements nest deeper than {MAX_DEPTH}: <{name[:40]}>", "nest as OpDef.xsd says")
         if count > MAX_ELEMENTS:
             refuse(f"has more than {MAX_ELEMENTS} elements", "split the package into several files")
 
     def end(_: str) -> None:
-        nonlocal depth
-        depth -= 1
+        opened.pop()
 
     parser.StartDoctypeDeclHandler = doctype
     parser.StartElementHandler = start
     parser.EndElementHandler = end
-    parser.Parse(data, True)
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        reason = f"{expat.ErrorString(error.code)} in column {error.offset + 1}"
+        if opened and error.code in _OPEN_ELEMENT:
+            reason = f"<{opened[-1][0]}> of line {opened[-1][1]} is not closed"
+        raise _malformed(reason, f"{where}:{error.lineno}") from error

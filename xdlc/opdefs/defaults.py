@@ -27,6 +27,8 @@ Value = Any
 """int, float, bool, str, or nested lists of one of the first three."""
 
 MAX_DEPTH = 8
+MAX_TEXT = 1 << 20
+"""Most characters of a default."""
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 _TOKEN = re.compile(r"\s*([()\[\]{},]|[^()\[\]{},]+)")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
@@ -73,6 +75,8 @@ def default_value(definition: TensorDef) -> Value | None:
     text = definition.default
     if text is None:
         return None
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"{_short(text)} of {len(text)} characters, expected at most {MAX_TEXT}")
     if definition.dtypes and all(dtype.kind == "string" for dtype in definition.dtypes):
         return text
     try:
@@ -88,7 +92,7 @@ def default_value(definition: TensorDef) -> Value | None:
 
 def _typed(definition: TensorDef, tree: Any, text: str) -> Value:
     if isinstance(definition, ParamDef) and definition.enumeration:
-        return _mapped(tree, lambda word: _enumerator(definition.enumeration, word))
+        return _mapped(tree, _enumerators(definition.enumeration))
     if not definition.dtypes:
         return parse_default(text)
     reasons = []
@@ -133,13 +137,19 @@ def _integer(word: str, dtype: DType) -> int:
     return value
 
 
-def _enumerator(names: tuple[str, ...], word: str) -> int:
-    if word in names:
-        return names.index(word)
-    if _INTEGER.fullmatch(word) and 0 <= int(word) < len(names):
-        return int(word)
-    listed = ", ".join(f"{name} {number}" for number, name in enumerate(names[:20]))
-    raise ValueError(f"{_short(word)}, expected one of its enumeration: {listed}")
+def _enumerators(names: tuple[str, ...]) -> Callable[[str], int]:
+    """Return the function that reads a name or number of an enumeration."""
+    numbers = {name: number for number, name in enumerate(names)}
+
+    def read(word: str) -> int:
+        if word in numbers:
+            return numbers[word]
+        if _INTEGER.fullmatch(word) and 0 <= int(word) < len(names):
+            return int(word)
+        listed = ", ".join(f"{name} {number}" for number, name in enumerate(names[:20]))
+        raise ValueError(f"{_short(word)}, expected one of its enumeration: {listed}")
+
+    return read
 
 
 def _check_rank(definition: TensorDef, extents: list[int], text: str) -> None:

@@ -27,6 +27,7 @@ Key = tuple[str | int, ...]
 BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
 RANKS = {"SCALAR": 0, "1D": 1, "2D": 2, "3D": 3, "4D": 4}
 SIDES = {"Input": "input", "Output": "output", "Parameter": "param"}
+TITLES = {"Input": "input", "Output": "output", "Parameter": "parameter"}
 _TRUE = ("true", "True", "1")
 
 
@@ -80,6 +81,9 @@ def keys(root: Element) -> Iterator[tuple[Key, Element]]:
     ``("table", t, "op", name)``           an op that it supplements
     ``(..., "input", name)``               an input of that; ``"output"``, ``"param"`` likewise
     any of these, then a tag               the first child element of that tag
+    ... ``"Constraint"``, an id            the last constraint of that id
+    ... ``"Enumeration"``, a name          the last enumerator of that name
+    ... ``"SupportedBackend"``, a name     the last mention of that backend
     ====================================== ==================================================
     """
     yield (), root
@@ -108,6 +112,14 @@ def _with_children(key: Key, element: Element) -> Iterator[tuple[Key, Element]]:
         if child.tag == "Shape":
             for part in child:
                 yield (*key, part.tag), part
+    for child in element:
+        if child.tag == "Constraint":
+            yield (*key, child.tag, child.get("id", "").strip()), child
+        elif child.tag == "SupportedBackend":
+            yield (*key, child.tag, text_of(child)), child
+        elif child.tag == "Enumeration":
+            for part in child:
+                yield (*key, child.tag, text_of(part)), part
 
 
 def text_of(element: Element, tag: str | None = None) -> str:
@@ -125,7 +137,7 @@ def _dtypes(element: Element) -> tuple[DType, ...]:
     if BACKEND_SPECIFIC in words:
         return ()
     found = (dtype_of(word) for word in words if word)
-    return tuple(dtype for dtype in found if dtype is not None)
+    return tuple(dict.fromkeys(dtype for dtype in found if dtype is not None))
 
 
 def _constraints(element: Element) -> tuple[Constraint, ...]:

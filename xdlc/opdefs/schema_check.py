@@ -8,9 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from xdlc.errors import ModelError, nearest_names
+from xdlc.errors import ModelError
 from xdlc.ir.dtype import BY_NAME, UNDEFINED, DType
-from xdlc.opdefs.elements import BACKEND_SPECIFIC, RANKS, Element, text_of
+from xdlc.opdefs.elements import BACKEND_SPECIFIC, RANKS, TITLES, Element, text_of
+from xdlc.opdefs.names import MAX_NAME, near
 
 MAX_PROBLEMS = 100
 LAYOUTS = ("NHWC", "NHCW", "NCHW", "UNDEFINED", BACKEND_SPECIFIC)
@@ -55,7 +56,6 @@ _REQUIRED = {
     "SupplementalOpDef": ("Name",),
 }
 _FLAGS = ("Mandatory", "Repeated", "IsStaticTensor", "UseDefaultTranslation", "OnlyDefaultSupported")
-_PLACES = {"Input": "input", "Output": "output", "Parameter": "parameter"}
 
 
 def spelling(dtype: DType) -> str:
@@ -112,24 +112,24 @@ def _words(element: Element, message: str, kind: str) -> tuple[str, str | None]:
     if "This element is not expected" in message:
         return _unexpected(element)
     if missing := re.search(r"Missing child element\(s\)\. Expected is (?:one of )?\( ([^,\s]+)", message):
-        return f"{_place(element)} has no <{missing[1]}>", f"add <{missing[1]}>"
+        return f"{place_of(element)} has no <{missing[1]}>", f"add <{missing[1]}>"
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_2_3":
-        return f"{_place(element)} holds text between its elements", "remove the text"
+        return f"{place_of(element)} holds text between its elements", "remove the text"
     if kind == "SCHEMAV_CVC_TYPE_3_1_2":
-        return f"{_place(element)} holds elements, expected text", "remove the elements in it"
+        return f"{place_of(element)} holds elements, expected text", "remove the elements in it"
     if missing := re.search(r"The attribute '([^']*)' is required", message):
-        return f"{_place(element)} has no attribute {missing[1]}", f'add {missing[1]}="..."'
+        return f"{place_of(element)} has no attribute {missing[1]}", f'add {missing[1]}="..."'
     if attribute and "is not allowed" in message:
         known = _ATTRIBUTES.get(element.tag, ())
-        fix = nearest_names(attribute[1], known) or "remove it"
-        return f"{_place(element)} has an unknown attribute {attribute[1]!r}", fix
+        fix = near(attribute[1], known) or "remove it"
+        return f"{place_of(element)} has an unknown attribute {attribute[1]!r}", fix
     return _bad_value(element, attribute[1] if attribute else None)
 
 
 def _unexpected(element: Element) -> tuple[str, str | None]:
     parent = element.getparent()
     known = _known_children(parent)
-    place = _place(parent)
+    place = place_of(parent)
     if element.tag in known:
         if element.tag in _MANY:
             return f"{place} has <{element.tag}> in a wrong place", f"the order is {', '.join(known)}"
@@ -139,9 +139,7 @@ def _unexpected(element: Element) -> tuple[str, str | None]:
         return f"{place} has a default value, which outputs cannot have", "remove <Default>"
     if any(element.tag in tags for tags in _CHILDREN.values()):
         return f"{place} cannot have <{element.tag}>, {listed}", f"remove <{element.tag}>"
-    return f"{place} has an unknown element <{element.tag}>, {listed}", nearest_names(
-        element.tag, known
-    ) or None
+    return f"{place} has an unknown element <{element.tag}>, {listed}", near(element.tag, known) or None
 
 
 def _known_children(parent: Element) -> tuple[str, ...]:
@@ -154,10 +152,12 @@ def _known_children(parent: Element) -> tuple[str, ...]:
 def _bad_value(element: Element, attribute: str | None) -> tuple[str, str | None]:
     value = text_of(element) if attribute is None else element.get(attribute, "")
     parent = element.getparent()
-    place = _place(element if parent is None or attribute is not None else parent)
+    place = place_of(element if parent is None or attribute is not None else parent)
     title = f"<{element.tag}>" if attribute is None else f"attribute {attribute}"
     if not value:
         return f"{place}: {title} is empty", f"give {title} a value"
+    if len(value) > MAX_NAME:
+        return f"{place}: {title} has {len(value)} characters, expected at most {MAX_NAME}", "shorten it"
     expected: tuple[str, ...] = ()
     fix = None
     if element.tag in _FLAGS:
@@ -171,7 +171,7 @@ def _bad_value(element: Element, attribute: str | None) -> tuple[str, str | None
     elif element.tag == "Datatype":
         words = _spellings()
         in_supplement = value == BACKEND_SPECIFIC
-        fix = nearest_names(value, words) or f"use one of {', '.join(words)}"
+        fix = near(value, words) or f"use one of {', '.join(words)}"
         if in_supplement:
             return (
                 f"{place}: <Datatype> is {BACKEND_SPECIFIC}, expected what the backend takes",
@@ -179,20 +179,20 @@ def _bad_value(element: Element, attribute: str | None) -> tuple[str, str | None
             )
         return f"{place}: <Datatype> is {value!r}, expected a data type", fix
     wanted = f"one of {', '.join(expected)}" if expected else "another value"
-    return f"{place}: {title} is {value!r}, expected {wanted}", nearest_names(value, expected) or None
+    return f"{place}: {title} is {value!r}, expected {wanted}", near(value, expected) or None
 
 
-def _place(element: Element) -> str:
+def place_of(element: Element) -> str:
     """Return the op and the tensor that an element belongs to, then the element itself."""
     parts = []
     inner = element
     while inner is not None and inner.tag not in ("OpDefCollection", "OpDefList", "SupplementalOpDefList"):
-        name = text_of(inner, "Name")
+        name = text_of(inner, "Name")[:60]
         if inner.tag in ("OpDef", "SupplementalOpDef"):
             op = f"op {name!r}" if name else "an op"
             parts.append(op if inner.tag == "OpDef" else f"supplement of {op}")
-        elif inner.tag in _PLACES:
-            kind = _PLACES[inner.tag]
+        elif inner.tag in TITLES:
+            kind = TITLES[inner.tag]
             parts.append(f"{kind} {name!r}" if name else f"a{'n' * (kind[0] in 'io')} {kind}")
         else:
             parts.append(f"<{inner.tag}>")
@@ -209,7 +209,7 @@ def _counts(root: Element, where: str) -> Iterator[ModelError]:
             counts[child.tag] = counts.get(child.tag, 0) + 1
             if counts[child.tag] == 2 and child.tag not in _MANY:
                 yield ModelError(
-                    f"{_place(element)} has a second <{child.tag}>",
+                    f"{place_of(element)} has a second <{child.tag}>",
                     where=f"{where}:{child.sourceline}",
                     fix="keep one of them",
                 )
@@ -220,7 +220,7 @@ def _counts(root: Element, where: str) -> Iterator[ModelError]:
         for tag in required:
             if not counts.get(tag):
                 yield ModelError(
-                    f"{_place(element)} has no <{tag}>",
+                    f"{place_of(element)} has no <{tag}>",
                     where=f"{where}:{element.sourceline}",
                     fix=f"add <{tag}>",
                 )

@@ -1,0 +1,224 @@
+"""The rules of definitions that users write, beyond what the schema says.
+
+Inputs count by position.  An **optional input before a mandatory one** is refused: nothing could stand
+in its place.  Among optional ones any may be left out: a source names it with an empty name, the graph
+holds None there, so that those behind keep their places.  A Repeated input goes last and takes the rest;
+a mandatory one needs at least one tensor, and hence no optional input before it.  Optional outputs may
+stand anywhere.
+
+Other choices: a **Repeated** input or output of an op for HTP or DSP is a notice, not an error (see
+``xdlc.opdefs.notices``): those backends take such an op once the number is known, which it is in a model.
+The default of an **input** may be one number, which stands for every element, as in QNN's own
+definitions; that of a parameter has the parameter's rank.  A **string** is a scalar parameter.  Names of
+**enumerators** may be any words, as source models spell them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from xdlc.errors import ModelError
+from xdlc.opdefs import backends
+from xdlc.opdefs.defaults import default_value
+from xdlc.opdefs.elements import Key
+from xdlc.opdefs.loader import all_types
+from xdlc.opdefs.model import Collection, OpDef, ParamDef, TensorDef
+from xdlc.opdefs.names import RESERVED_PACKAGES, identifier_problem, near
+from xdlc.opdefs.schema_check import MAX_PROBLEMS
+from xdlc.opdefs.supplement_rules import Problem, repeated_ids, supplement_problems, tensors_of
+
+TITLES = {"input": "input", "output": "output", "param": "parameter"}
+
+
+def check_collection(collection: Collection, lines: Mapping[Key, str] | None = None) -> list[ModelError]:
+    """Return every breach of the rules; at most ``MAX_PROBLEMS``.
+
+    Args:
+        collection: The definitions.  Names of parameters and of supplements cannot be there twice in it:
+            who reads a file tells those itself, with ``duplicate``.
+        lines: ``file:line`` of the parts, by the keys of ``elements.keys``; of a part that is missing, the
+            line of what it belongs to is taken.
+    """
+    held = lines or {}
+    return [
+        ModelError(problem.text, where=place(held, problem.key), fix=problem.fix)
+        for problem in islice(_problems(collection), MAX_PROBLEMS)
+    ]
+
+
+def duplicate(title: str, name: str, where: str | None = None) -> ModelError:
+    """Return the error for a name that is there twice.
+
+    Args:
+        title: What it names, with what it belongs to: ``op 'Blend': parameter``.
+        name: The name.
+        where: ``file:line`` of the second one.
+    """
+    return ModelError(f"{title} {name!r} is there twice", where=where, fix="rename or remove one of them")
+
+
+def place(lines: Mapping[Key, str], key: Key) -> str | None:
+    """Return the line of a part, or of the closest that it belongs to."""
+    for length in range(len(key), -1, -1):
+        if key[:length] in lines:
+            return lines[key[:length]]
+    return None
+
+
+def _problems(collection: Collection) -> Iterator[Problem]:
+    named = True
+    for problem in _naming(collection):
+        named = False
+        yield problem
+    for index, op in enumerate(collection.opdefs):
+        yield from _op(op, ("op", index))
+    if named:
+        yield from supplement_problems(collection)
+
+
+def _naming(collection: Collection) -> Iterator[Problem]:
+    package = collection.package
+    if package in RESERVED_PACKAGES:
+        yield Problem(f"package name {package!r} is reserved", (), "give the package a name of its own")
+    elif reason := identifier_problem(package):
+        yield Problem(f"package name {package!r} {reason}", (), "take a C++ identifier")
+    if not collection.opdefs:
+        yield Problem(f"package {package!r} defines no op", (), "add an <OpDefList> with an <OpDef>")
+    seen: set[str] = set()
+    for index, op in enumerate(collection.opdefs):
+        key: Key = ("op", index)
+        if reason := identifier_problem(op.name):
+            yield Problem(f"op name {op.name!r} {reason}", (*key, "Name"), "take a C++ identifier")
+        if op.name in seen:
+            yield Problem(f"op {op.name!r} is there twice", (*key, "Name"), "rename or remove one of them")
+        seen.add(op.name)
+        for problem in _names(op, key):
+            yield problem._replace(text=f"op {op.name!r}: {problem.text}")
+
+
+def _names(op: OpDef, key: Key) -> Iterator[Problem]:
+    """Yield bad names; those of inputs, outputs and parameters become names of one C++ scope."""
+    held: dict[str, Key] = {}
+    for side, tensor, where in tensors_of(op, key):
+        kind = TITLES[side]
+        if reason := identifier_problem(tensor.name, indexed=side != "param"):
+            yield Problem(f"{kind} name {tensor.name!r} {reason}", (*where, "Name"), "take a C++ identifier")
+        first = held.setdefault(tensor.name, where)
+        if first is not where:
+            words = f"name {tensor.name!r} is there twice, as {TITLES[str(first[2])]} and as {kind}"
+            yield Problem(words, (*where, "Name"), "rename one of them")
+
+
+def _op(op: OpDef, key: Key) -> Iterator[Problem]:
+    title = f"op {op.name!r}"
+    if op.use_default_translation and op.name not in all_types():
+        fix = f"{near(op.name, all_types())}; or set UseDefaultTranslation to false".removeprefix("; or ")
+        yield Problem(
+            f"{title}: UseDefaultTranslation is true, but QNN has no operation of this name",
+            (*key, "UseDefaultTranslation"),
+            fix,
+        )
+    for side, tensor, where in tensors_of(op, key):
+        for problem in _tensor(side, tensor, where):
+            yield problem._replace(text=f"{title}: {TITLES[side]} {tensor.name!r} {problem.text}")
+    for problem in _order(op.inputs, (*key, "input")):
+        yield problem._replace(text=f"{title}: {problem.text}")
+    for side, tensors in (("input", op.inputs), ("output", op.outputs)):
+        if not tensors:
+            yield Problem(f"{title} has no {side}, expected at least one", key, f"add an {side}")
+        for problem in _repeated(side, tensors, (*key, side)):
+            yield problem._replace(text=f"{title}: {problem.text}")
+    for problem in _backends(op, key):
+        yield problem._replace(text=f"{title} {problem.text}")
+
+
+def _tensor(side: str, tensor: TensorDef, key: Key) -> Iterator[Problem]:
+    if any(dtype.kind == "string" for dtype in tensor.dtypes) and (side != "param" or tensor.rank != 0):
+        fix = "make it a parameter of rank SCALAR" if side != "param" else "set its Rank to SCALAR"
+        yield Problem("is a tensor of strings, expected numbers", (*key, "Datatype"), fix)
+    if side != "param" and tensor.rank == 0:
+        yield Problem("is SCALAR, expected rank 1 or more", (*key, "Rank"), "make it a parameter, or 1D")
+    yield from repeated_ids(tensor.constraints, key)
+    sound = True
+    if isinstance(tensor, ParamDef):
+        for problem in _enumeration(tensor, key):
+            sound = False
+            yield problem
+    if tensor.default is not None and sound:
+        yield from _default(side, tensor, key)
+
+
+def _enumeration(param: ParamDef, key: Key) -> Iterator[Problem]:
+    if not param.enumeration:
+        return
+    where = (*key, "Enumeration")
+    odd = [dtype.name for dtype in param.dtypes if not dtype.is_integer]
+    if odd:
+        fix = "use QNN_DATATYPE_UINT_32"
+        yield Problem(f"is an enumeration of {odd[0]}, expected an integer type", where, fix)
+    elif "" in param.enumeration:
+        yield Problem("has an <Enum> without a name", (*where, ""), "name it or remove it")
+    else:
+        twice = [name for name, count in Counter(param.enumeration).items() if count > 1]
+        if twice:
+            yield Problem(
+                f"has enumerator {twice[0]!r} twice", (*where, twice[0]), "rename or remove one of them"
+            )
+
+
+def _default(side: str, tensor: TensorDef, key: Key) -> Iterator[Problem]:
+    where = (*key, "Default")
+    if side == "output":
+        yield Problem("has a default value, which outputs cannot have", where, "remove the default")
+    elif tensor.mandatory:
+        yield Problem(
+            "is mandatory and has a default value", where, "set Mandatory to false, or remove the default"
+        )
+    else:
+        try:
+            default_value(tensor)
+        except ValueError as error:
+            yield Problem(f"has the default {error}", where, "correct the default")
+
+
+def _order(inputs: Sequence[TensorDef], key: Key) -> Iterator[Problem]:
+    optional = None
+    for index, tensor in enumerate(inputs):
+        if not tensor.mandatory:
+            optional = optional or tensor
+        elif optional is not None:
+            yield Problem(
+                f"optional input {optional.name!r} stands before mandatory input {tensor.name!r}",
+                (*key, index),
+                "put mandatory inputs first",
+            )
+            return
+
+
+def _repeated(side: str, tensors: Sequence[TensorDef], key: Key) -> Iterator[Problem]:
+    found = [index for index, tensor in enumerate(tensors) if tensor.repeated]
+    if len(found) > 1:
+        names = " and ".join(repr(tensors[index].name) for index in found[:2])
+        yield Problem(
+            f"{side}s {names} are both Repeated",
+            (*key, found[1], "Repeated"),
+            f"let one {side} be Repeated, the last",
+        )
+    elif found and found[0] != len(tensors) - 1:
+        yield Problem(
+            f"{side} {tensors[found[0]].name!r} is Repeated, but not the last {side}",
+            (*key, found[0], "Repeated"),
+            f"put it behind the other {side}s",
+        )
+
+
+def _backends(op: OpDef, key: Key) -> Iterator[Problem]:
+    for name, fix in backends.unknown(op.backends):
+        yield Problem(f"names unknown backend {name!r}", (*key, "SupportedBackend", name), fix)
+    for name, count in Counter(op.backends).items():
+        if count > 1:
+            yield Problem(
+                f"names backend {name!r} twice", (*key, "SupportedBackend", name), "remove one of them"
+            )
