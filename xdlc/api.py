@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import operator
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,10 +21,12 @@ if TYPE_CHECKING:
     from xdlc.runtime.htp.session import HtpSession
     from xdlc.runtime.htp.verdict import Verdict
     from xdlc.runtime.sections import SectionSession
+    from xdlc.runtime.udo import Kernels
 
 Array: TypeAlias = Any  # numpy.ndarray of any dtype
 PathLike: TypeAlias = "str | os.PathLike[str]"
 MAX_EXTENT = 2**32 - 1
+KERNEL_OPTIONS = ("udo_package_path", "allow_embedded_kernels", "udo_timeout")
 
 
 def convert(path: PathLike, input_dims: Mapping[str, Sequence[int]] | None = None, **options: Any) -> Model:
@@ -262,7 +266,8 @@ def run(
         model: The model, or the path of a DLC.
         feeds: Input arrays by name, in the layout of the graph's inputs.
         runtime: ``cpu`` (onnxruntime), ``htp`` (the vendor's emulation), or ``aip``: what ``sections`` does.
-        **options: Further options of the runtime, like ``soc="sm8650"`` for ``htp``.
+        **options: Further options of the runtime, like ``soc="sm8650"`` for ``htp``, and those of ``kernels``
+            for ``cpu`` and ``aip``.
 
     Raises:
         UsageError: If the runtime, an option or an input name is not known.
@@ -273,7 +278,10 @@ def run(
     if runtime == "cpu":
         from xdlc.runtime import CpuSession
 
-        _check_options("runtime cpu", CpuSession, options, more=("native",))
+        _check_options("runtime cpu", CpuSession, options, more=("native", *KERNEL_OPTIONS))
+        whole = executable(model)
+        with _kernels_for(whole, options) as given:
+            return run_model(whole, _by_name(feeds, "feeds"), **options, **given)
     elif runtime == "htp":
         from xdlc.runtime import htp
 
@@ -291,7 +299,7 @@ def sections(model: Model | PathLike, **options: Any) -> SectionSession:
 
     Args:
         model: The model, or the path of a DLC.
-        **options: Options of :class:`xdlc.runtime.sections.SectionSession`.
+        **options: Options of :class:`xdlc.runtime.sections.SectionSession` and of ``kernels``.
 
     Raises:
         UsageError: If an option is not known.
@@ -300,15 +308,63 @@ def sections(model: Model | PathLike, **options: Any) -> SectionSession:
     """
     from xdlc.runtime.sections import SectionSession
 
-    _check_options("sections", SectionSession, options)
+    _check_options("sections", SectionSession, options, more=KERNEL_OPTIONS)
     held = model if isinstance(model, Model) else load(model)
     whole = executable(model)
+    given = _taken_kernels(whole, options)
     try:
-        return SectionSession(whole, **{"records": held.records, **options})
+        return SectionSession(whole, **{"records": held.records, **options, **given})
     except ContainerError as error:
         if not isinstance(model, Model):
             error.where = ": ".join(filter(None, (os.fspath(model), error.where)))
         raise
+
+
+def kernels(
+    model: Model | PathLike,
+    udo_package_path: PathLike | Sequence[PathLike] | None = None,
+    allow_embedded_kernels: bool = False,
+    udo_timeout: float | None = None,
+) -> Kernels:
+    """Return the kernels of a model's user-defined operations, for any number of sessions.
+
+    They run in a process of their own, which ends when they are closed: use them as a context manager.
+
+    Args:
+        model: The model, or the path of a DLC.
+        udo_package_path: Registration libraries, and Python files with functions that are marked as kernels.
+        allow_embedded_kernels: Load kernels that the DLC carries.
+        udo_timeout: Seconds that each call of a kernel may take; default: 60.
+
+    Raises:
+        UsageError: If a file is not there, the time-out is not valid, or an option has nothing to work on.
+    """
+    from xdlc.runtime.udo.opening import open_kernels
+
+    held = model if isinstance(model, Model) else load(model)
+    return open_kernels(held, udo_package_path, allow_embedded_kernels, udo_timeout)
+
+
+def _taken_kernels(model: Model, options: dict[str, Any]) -> dict[str, Any]:
+    """Take the options about kernels out of ``options`` and return what stands for them."""
+    given = {name: options.pop(name) for name in KERNEL_OPTIONS if name in options}
+    if not given:
+        return {}
+    if "kernels" in options:
+        raise UsageError(f"kernels= is given beside {', '.join(given)}", fix="give one or the other")
+    return {"kernels": kernels(model, **given)}
+
+
+@contextmanager
+def _kernels_for(model: Model, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Give what ``_taken_kernels`` does, and close it."""
+    taken = _taken_kernels(model, options)
+    with taken["kernels"] if taken else nullcontext():
+        yield taken
+        for path in taken["kernels"].unused() if taken else ():
+            logging.getLogger(__name__).warning(
+                "nothing of %s is used: the model has no op that it offers", path
+            )
 
 
 def check_platform(runtimes: Sequence[str] | None = None, soc: str | None = None) -> Machine:
@@ -337,7 +393,7 @@ def emulation(
         model: The model, or the path of a DLC.
         soc: Name of the SoC; default: that of the first usable cache, or else sm8650.
         cpu_fallback: Run what the SoC's HTP refuses on the CPU, and only the rest on the emulation.
-        **options: Options of :class:`xdlc.runtime.htp.session.HtpSession`.
+        **options: Options of :class:`xdlc.runtime.htp.session.HtpSession`, and those of ``kernels``.
 
     Raises:
         UsageError: If an option is not known.
@@ -345,7 +401,7 @@ def emulation(
     """
     from xdlc.runtime.htp.session import HtpSession
 
-    _check_options("emulation", HtpSession, options, more=("cpu_fallback",))
+    _check_options("emulation", HtpSession, options, more=("cpu_fallback", *KERNEL_OPTIONS))
     tell = options.get("tell", lambda text: None)
 
     def divide(held: Model, name: str) -> Model:
@@ -360,7 +416,8 @@ def emulation(
 
     if cpu_fallback:
         options["divide"] = divide
-    return HtpSession(executable(model), soc, **options)
+    whole = executable(model)
+    return HtpSession(whole, soc, **options, **_taken_kernels(whole, options))
 
 
 def to_onnx(model: Model | PathLike, path: PathLike, **options: Any) -> tuple[Path, ...]:

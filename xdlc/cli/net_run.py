@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from xdlc.cli import common
+from xdlc.cli.kernel_flags import kernel_flags
 from xdlc.cli.text import short as shortened
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Model
@@ -94,6 +95,7 @@ _RUNTIME_OF = {
     metavar="SECONDS",
     help="Time that each loop may take, at most 15 (cpu only).  [default: 2]",
 )
+@kernel_flags
 def main(
     source: Path,
     input_list: Path,
@@ -102,6 +104,9 @@ def main(
     native_in: bool,
     native_out: bool,
     wanted: tuple[str, ...],
+    udo_package_path: str | None,
+    allow_embedded_kernels: bool | None,
+    udo_timeout: float | None,
     **options: Any,
 ) -> None:
     """Run a DLC on inputs from files.
@@ -117,7 +122,12 @@ def main(
     inputs = read_input_list(input_list, graph, native=native_in)
     extra = list(dict.fromkeys([*wanted, *inputs.tensors, *_outputs_of(graph, inputs.ops)]))
     files = _files([*(tensor.name for tensor in graph.outputs), *extra], native_out)
-    with _session(model, source, runtime, extra, options) as session:
+    with (
+        api.kernels(model, udo_package_path, bool(allow_embedded_kernels), udo_timeout) as kernels,
+        _session(model, source, runtime, extra, options | {"kernels": kernels}) as session,
+    ):
+        for unused in kernels.unused():
+            common.notice(f"nothing of {unused} is used: the model has no op that it offers")
         with common.storage_errors(output_dir):
             output_dir.mkdir(parents=True, exist_ok=True)
         common.check_folder(output_dir, output_dir / "Result_0")
@@ -149,7 +159,9 @@ def _session(
     if options["use_aip"]:
         from xdlc import api
 
-        sections = api.sections(source, outputs=extra, loop_timeout=options["loop_timeout"])
+        sections = api.sections(
+            source, outputs=extra, loop_timeout=options["loop_timeout"], kernels=options["kernels"]
+        )
         for line in sections.notices:
             common.notice(line)
         click.echo(f"runs: {sections}")
@@ -157,7 +169,9 @@ def _session(
     if runtime == "cpu":
         from xdlc.runtime import CpuSession
 
-        return nullcontext(CpuSession(model, outputs=extra, loop_timeout=options["loop_timeout"]))
+        return nullcontext(
+            CpuSession(model, outputs=extra, loop_timeout=options["loop_timeout"], kernels=options["kernels"])
+        )
     from xdlc import api
 
     session = api.emulation(
@@ -169,6 +183,7 @@ def _session(
         cpu_fallback=options["enable_cpu_fallback"],
         tell=common.notice,
         name=str(source),
+        kernels=options["kernels"],
     )
     origin = f"from {session.record}" if session.record else "compiled now"
     parts = f", {session.parts} part(s), the rest on the CPU" if session.parts else ""

@@ -8,7 +8,7 @@ integers, which are requantized where its encoding of a value is not the model's
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdlc.container.aip import Engine
 from xdlc.errors import UsageError, raise_all
@@ -23,6 +23,9 @@ from xdlc.runtime.hta.session import PlanSession
 from xdlc.runtime.lower import check_outputs
 from xdlc.runtime.plan import constant
 from xdlc.runtime.section_record import Placed, check_prints, find_record, placed, refuse
+
+if TYPE_CHECKING:
+    from xdlc.runtime.udo.kernels import Kernels
 
 Array = Any  # numpy.ndarray
 Values = dict[str, Array]
@@ -47,6 +50,7 @@ class SectionSession:
             section to section.
         threads: Threads of one op on the CPU; default: one per core.
         loop_timeout: Seconds that each loop may take.
+        kernels: Kernels of users' ops; the caller closes them.
 
     Raises:
         ContainerError: If there is no AIP record, or it is damaged, or does not fit the model.
@@ -62,6 +66,7 @@ class SectionSession:
         outputs: Iterable[str] = (),
         threads: int | None = None,
         loop_timeout: float | None = None,
+        kernels: Kernels | None = None,
     ) -> None:
         self.graph = model.main
         held = model.records if records is None else records
@@ -79,7 +84,7 @@ class SectionSession:
             if one.is_compiled:
                 self._steps.append(_Compiled(one, part))
             elif part.graph.outputs:
-                self._steps.append(_OnCpu(model, part.graph, threads, loop_timeout))
+                self._steps.append(_OnCpu(model, part.graph, threads, loop_timeout, kernels))
         self._static = {tensor.name: constant(tensor) for tensor in self.graph.outputs if tensor.is_static}
 
     def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
@@ -141,11 +146,21 @@ def _notices(sections: Sequence[Placed]) -> tuple[str, ...]:
 class _OnCpu:
     """A section that onnxruntime runs."""
 
-    def __init__(self, model: Model, part: Graph, threads: int | None, loop_timeout: float | None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        part: Graph,
+        threads: int | None,
+        loop_timeout: float | None,
+        kernels: Kernels | None,
+    ) -> None:
         others = {name: graph for name, graph in model.graphs.items() if graph is not model.main}
         self._names = [tensor.name for tensor in part.inputs]
         self._session = CpuSession(
-            Model({part.name: part, **others}, model.metadata), threads=threads, loop_timeout=loop_timeout
+            Model({part.name: part, **others}, model.metadata, model.records),
+            threads=threads,
+            loop_timeout=loop_timeout,
+            kernels=kernels,
         )
 
     def run(self, values: Values) -> None:

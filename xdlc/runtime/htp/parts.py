@@ -7,7 +7,7 @@ the model.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xdlc import passes
 from xdlc.ir import Graph, Model, Op, Tensor
@@ -17,6 +17,9 @@ from xdlc.runtime.cpu import CpuSession, feeds_of
 from xdlc.runtime.htp.ports import Port, as_known, given_results
 from xdlc.runtime.htp.stretches import part_graph, schedule
 from xdlc.runtime.plan import given_out, segment_of
+
+if TYPE_CHECKING:
+    from xdlc.runtime.udo.kernels import Kernels
 
 Array = Any  # numpy.ndarray
 Values = dict[str, Array]
@@ -50,12 +53,20 @@ class _Compiled:
 class _Host:
     """Ops on the CPU."""
 
-    def __init__(self, model: Model, graph: Graph, ops: Sequence[Op], *, threads: int | None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        graph: Graph,
+        ops: Sequence[Op],
+        *,
+        threads: int | None,
+        kernels: Kernels | None,
+    ) -> None:
         given = given_out(graph, ops, (tensor.name for tensor in graph.outputs))
         self._part = segment_of(graph, ops, given)
         called = reachable(self._part, model.graphs)  # the part comes first
-        whole = Model({held.name: held for held in called}, model.metadata)
-        self._session = CpuSession(whole, threads=threads) if given else None
+        whole = Model({held.name: held for held in called}, model.metadata, model.records)
+        self._session = CpuSession(whole, threads=threads, kernels=kernels) if given else None
 
     def run(self, values: Values) -> None:
         """Add the results of the ops to ``values``, both stored."""
@@ -76,6 +87,7 @@ class PartedSession:
         emulation: Runs the cache.
         graph: Name of the graph; default: the main one.
         threads: Threads of one op on the CPU; default: one per core.
+        kernels: Kernels of users' ops.
 
     Raises:
         ContainerError: If the parts do not fit the graph.
@@ -90,10 +102,11 @@ class PartedSession:
         *,
         graph: str | None = None,
         threads: int | None = None,
+        kernels: Kernels | None = None,
     ) -> None:
         self.graph = model.main if graph is None else model.graphs[graph]
         self._steps = [
-            _Host(model, self.graph, stretch.ops, threads=threads)
+            _Host(model, self.graph, stretch.ops, threads=threads, kernels=kernels)
             if stretch.part is None
             else _Compiled(part_graph(self.graph, (op.name for op in stretch.ops), stretch.part), emulation)
             for stretch in schedule(self.graph, parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xdlc.container.caches import caches
 from xdlc.errors import (
@@ -22,6 +22,9 @@ from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.serving import OPENING, RUNNING, Served
 from xdlc.runtime.htp.stored import Stored
 from xdlc.runtime.htp.verdict import PERMISSIVE
+
+if TYPE_CHECKING:
+    from xdlc.runtime.udo.kernels import Kernels
 
 Array = Any  # numpy.ndarray
 
@@ -53,6 +56,7 @@ class HtpSession:
         timeout: Seconds that loading or compiling may take.
         run_timeout: Seconds that one run may take.
         name: What messages call the model.
+        kernels: Kernels of users' ops, which run on the CPU; the caller closes them.
 
     Attributes:
         choice: What was chosen, and the verdict on each cache.
@@ -81,6 +85,7 @@ class HtpSession:
         timeout: float = OPENING,
         run_timeout: float = RUNNING,
         name: str = "model",
+        kernels: Kernels | None = None,
     ) -> None:
         library_folder()  # or each cache would fail for the want of it
         self._model = with_outputs(model, outputs)
@@ -89,7 +94,7 @@ class HtpSession:
         self.choice = choose(model, soc, outputs=asked, mode=mode)  # by the graph that was compiled
         self.soc = self.choice.soc
         self.record: str | None = None
-        self.parts, self._timeout = 0, timeout
+        self.parts, self._timeout, self._kernels = 0, timeout, kernels
         failures: list[str] = []
         runs = self._of_caches(failures, tell)
         if runs is None and validate:
@@ -108,7 +113,7 @@ class HtpSession:
         """Load the best cache that the library takes; add why to ``failures`` for each that it does not."""
         for cache in self.choice.records:
             try:
-                stored = Stored(self._model, cache, timeout=self._timeout)
+                stored = Stored(self._model, cache, timeout=self._timeout, kernels=self._kernels)
             except BackendError as error:
                 failures.append(f"{error.where or cache.name}: {error.problem}")
                 continue
@@ -135,7 +140,7 @@ class HtpSession:
             tell(f"HTP refuses {1 + len(others)} op(s) or more, the first is {place}{first.problem}")
         divided = divide(self._model, self.soc)
         (cache,) = (held for held in caches(divided) if held.soc == self.soc)
-        stored = Stored(divided, cache, timeout=self._timeout)
+        stored = Stored(divided, cache, timeout=self._timeout, kernels=self._kernels)
         self._served, self.parts = stored.served, stored.parts
         return stored
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdlc import passes
 from xdlc.container import cache_facts
@@ -15,6 +15,9 @@ from xdlc.runtime.htp.parts import PartedSession
 from xdlc.runtime.htp.ports import Port, as_known, given_results, stored_feeds
 from xdlc.runtime.htp.serving import Served
 
+if TYPE_CHECKING:
+    from xdlc.runtime.udo.kernels import Kernels
+
 Array = Any  # numpy.ndarray
 
 
@@ -25,6 +28,7 @@ class Stored:
         model: The model.
         cache: The cache, which the verdict finds usable.
         timeout: Seconds that loading may take.
+        kernels: Kernels of users' ops.
 
     Attributes:
         served: The child process; close it in the end.
@@ -34,7 +38,7 @@ class Stored:
         BackendError: If the library does not load it, or it holds something else than its description says.
     """
 
-    def __init__(self, model: Model, cache: Cache, *, timeout: float) -> None:
+    def __init__(self, model: Model, cache: Cache, *, timeout: float, kernels: Kernels | None = None) -> None:
         if cache.data is None or shared_weights(model, cache.name):
             raise BackendError("the emulation loads no caches that share their weights", where=cache.name)
         main = model.main
@@ -51,7 +55,7 @@ class Stored:
             if parts:
                 for name in parts:
                     _check_graph(cache, self.served, name, None)
-                self._runs = PartedSession(model, parts, self.served)
+                self._runs = PartedSession(model, parts, self.served, kernels=kernels)
             else:
                 _check_graph(cache, self.served, whole, main)
                 self._runs = _Whole(main, whole, self.served)

@@ -38,12 +38,12 @@ class CompiledOp:
 
     Args:
         kernel: The kernel.
-        arguments: Its arguments; their tensors lie in ``memory``.
-        memory: Static data of the op.
+        arguments: Its arguments.
+        memory: Holds their tensors.
     """
 
     def __init__(self, kernel: Compiled, arguments: Sequence[ParamForm], memory: Memory) -> None:
-        self._kernel = kernel
+        self._kernel, self._memory = kernel, memory
         self._native = Native()
         self._count = len(arguments)
         self._arguments = (structs.Argument * max(self._count, 1))()

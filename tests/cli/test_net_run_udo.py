@@ -1,0 +1,145 @@
+"""xdlc-net-run on models with user-defined operations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.compilers import build_library, needs_cc
+from tests.runtime.udo.conftest import PYTHON, SAMPLE
+from tests.runtime.udo.udo_graphs import between_relus
+from xdlc import api
+from xdlc.cli.net_run import main
+from xdlc.container import udo
+from xdlc.errors import UsageError
+from xdlc.ir import Model, f32
+from xdlc.opdefs.custom import Kernel
+from xdlc.runtime.udo.elf import machine
+
+X = np.float32([[-1, 2, 3], [4, -5, 6]])
+EXPECTED = np.maximum(X, 0) * 3
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model({"graph": between_relus("Scale", {"factor": f32(3)})})
+
+
+@pytest.fixture
+def python_file(tmp_path: Path) -> Path:
+    path = tmp_path / "math_kernels.py"
+    path.write_text(PYTHON)
+    return path
+
+
+def with_kernel(model: Model, folder: Path) -> Model:
+    library = build_library(SAMPLE, folder / "kernel.so", "-DPLAIN_KERNEL")
+    values = (3, 0.0, "", [0.0, 0.0])
+    kernel = Kernel(
+        "plain", "plain_kernel", "ifso", values, f"linux-{machine()}", "cc 1", library.read_bytes()
+    )
+    udo.add_kernel(model, "Math", "Scale", ["custom"], kernel)
+    return model
+
+
+def net_run(folder: Path, model: Model, *options: object) -> Result:
+    model.save(folder / "model.dlc")
+    X.tofile(folder / "x.raw")
+    (folder / "list.txt").write_text(f"{folder / 'x.raw'}\n" * 2)
+    arguments = ["--container", folder / "model.dlc", "--input_list", folder / "list.txt"]
+    every = [*arguments, "--output_dir", folder / "out", *options]
+    return CliRunner().invoke(main, list(map(str, every)))
+
+
+def test_a_python_kernel(tmp_path: Path, model: Model, python_file: Path) -> None:
+    done = net_run(tmp_path, model, "--udo_package_path", python_file, "--set_output_tensors", "after")
+    assert done.exit_code == 0, done.output
+    for name in ("y", "after"):
+        got = np.fromfile(tmp_path / f"out/Result_1/{name}.raw", np.float32)
+        np.testing.assert_array_equal(got, EXPECTED.reshape(-1))
+
+
+@needs_cc
+def test_a_library_and_a_file_that_is_not_needed(tmp_path: Path, model: Model, python_file: Path) -> None:
+    library = build_library(
+        SAMPLE, tmp_path / "both.so", "-DREGISTRATION", "-DIMPLEMENTATION", '-DLIBRARY="both.so"'
+    )
+    python_file.write_text(python_file.read_text().replace('"Math"', '"Other"'))
+    done = net_run(tmp_path, model, "--udo_package_path", f"{library},{python_file}")
+    assert done.exit_code == 0, done.output
+    assert f"nothing of {python_file} is used" in done.output
+    np.testing.assert_array_equal(
+        np.fromfile(tmp_path / "out/Result_0/y.raw", np.float32), EXPECTED.reshape(-1)
+    )
+
+
+def test_without_a_kernel_the_op_is_told_and_nothing_is_written(tmp_path: Path, model: Model) -> None:
+    done = net_run(tmp_path, model)
+    assert done.exit_code == 4
+    assert "op 'custom' (Math::Scale): there is no kernel for Math::Scale" in done.output
+    assert "--udo_package_path" in done.output
+    assert not (tmp_path / "out").exists()
+
+
+@needs_cc
+def test_a_kernel_of_the_dlc_is_loaded_only_if_allowed(tmp_path: Path, model: Model) -> None:
+    done = net_run(tmp_path, with_kernel(model, tmp_path))
+    assert done.exit_code == 4
+    assert "--allow_embedded_kernels if you trust the DLC, which carries kernel 'plain'" in done.output
+    assert "built by cc 1" in done.output
+    done = net_run(tmp_path, model, "--allow_embedded_kernels")
+    assert done.exit_code == 0, done.output
+    np.testing.assert_array_equal(
+        np.fromfile(tmp_path / "out/Result_0/y.raw", np.float32), EXPECTED.reshape(-1)
+    )
+
+
+@needs_cc
+def test_what_the_user_names_goes_before_what_the_dlc_carries(
+    tmp_path: Path, model: Model, python_file: Path
+) -> None:
+    python_file.write_text(PYTHON.replace("return inputs[0] *", "return inputs[0] * 0 +"))
+    options = ("--allow_embedded_kernels", "--udo_package_path", python_file)
+    done = net_run(tmp_path, with_kernel(model, tmp_path), *options)
+    assert done.exit_code == 0, done.output
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "out/Result_0/y.raw", np.float32), np.full(6, 3))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--allow_embedded_kernels",), "carries no kernels"),
+        (("--udo_timeout", "5"), "no kernels are"),
+        (("--udo_package_path", "/nowhere/lib.so"), "/nowhere/lib.so: there is no such file"),
+        (("--udo_package_path", "{file},{file}"), "is given twice"),
+        (("--udo_package_path", "{file}", "--udo_timeout", "0"), "time-out"),
+        (("--udo_package_path", "{file}", "--udo_timeout", "nan"), "time-out"),
+    ],
+)
+def test_options_that_make_no_sense(
+    tmp_path: Path, model: Model, python_file: Path, options: tuple[str, ...], said: str
+) -> None:
+    done = net_run(tmp_path, model, *(option.format(file=python_file) for option in options))
+    assert done.exit_code == 2
+    assert said in done.output
+
+
+def test_a_kernel_that_takes_too_long(tmp_path: Path, model: Model, python_file: Path) -> None:
+    python_file.write_text(
+        PYTHON.replace("def scale(inputs, params, outputs):", "def scale(i, p, o):\n    while True: pass")
+    )
+    done = net_run(tmp_path, model, "--udo_package_path", python_file, "--udo_timeout", "0.5")
+    assert done.exit_code == 7
+    assert "executing it did not end within 0.5 s" in done.output
+    assert str(python_file) in done.output
+
+
+def test_the_python_interface_takes_the_same_options(model: Model, python_file: Path) -> None:
+    for given in (python_file, str(python_file), [python_file]):
+        got = api.run(model, {"x": X}, udo_package_path=given, udo_timeout=30)
+        np.testing.assert_array_equal(got["y"], EXPECTED)
+    with pytest.raises(UsageError, match="kernels= is given beside"):
+        api.run(model, {"x": X}, udo_package_path=python_file, kernels=object())
