@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _ATTRIBUTE = "__xdlc_udo__"
+_BROUGHT = "__xdlc_udo_functions__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +69,12 @@ def marks_of(function: Any) -> tuple[Mark, ...]:
     """Return what a function is for; nothing for other objects."""
     found = getattr(function, _ATTRIBUTE, ())
     return found if isinstance(found, tuple) else ()
+
+
+def functions_of(held: Any) -> list[tuple[Mark, Callable[..., Any]]]:
+    """Return what an object of a file is for: a function that is marked, or those that a class brings.
+
+    A class brings functions by a class method ``__xdlc_udo_functions__``, which returns what this does.
+    """
+    brought = getattr(held, _BROUGHT, None) if isinstance(held, type) else None
+    return list(brought()) if brought is not None else [(mark, held) for mark in marks_of(held)]

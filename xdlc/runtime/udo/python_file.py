@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from xdlc.errors import BackendError
+from xdlc.errors import BackendError, XdlcError
 from xdlc.ir.dtype import DType
 from xdlc.opdefs.custom import OpView, TensorSpec
 from xdlc.runtime.udo.forms import OpForm, TensorForm, dtype_of, element, spec_of, static_array
 from xdlc.runtime.udo.memory import Memory
-from xdlc.runtime.udo.python import Mark, marks_of
+from xdlc.runtime.udo.python import Mark, functions_of
 
 Array = Any  # numpy.ndarray
 
@@ -29,7 +29,10 @@ def raised(error: BaseException, path: str, what: str) -> BackendError:
     place, line = (own[-1].filename, own[-1].lineno) if own else (path, None)
     if isinstance(error, SyntaxError) and error.filename == path:
         place, line, words = path, error.lineno, f"{type(error).__name__}: {error.msg}"
-    return BackendError(f"{what} raised {words[:1000]}", where=f"{place}:{line}" if line else place)
+    told = f"{place}:{line}" if line else place
+    if isinstance(error, XdlcError):
+        return BackendError(f"{what} failed: {error.problem}", where=error.where or told, fix=error.fix)
+    return BackendError(f"{what} raised {words[:1000]}", where=told)
 
 
 class PythonFile:
@@ -70,8 +73,8 @@ class PythonFile:
                 sys.path.remove(folder)
                 sys.path.reverse()
         self.functions: dict[Mark, Callable[..., Any]] = {}
-        for function in {id(held): held for held in vars(module).values()}.values():
-            for mark in marks_of(function):
+        for held in {id(held): held for held in vars(module).values()}.values():
+            for mark, function in functions_of(held):
                 if mark in self.functions:
                     raise BackendError(
                         f"has two functions for {mark.role} of {mark.package}::{mark.type}: "
@@ -84,7 +87,7 @@ class PythonFile:
             raise BackendError(
                 "marks no function as a kernel or shape function",
                 where=self.where,
-                fix='put @xdlc.udo.kernel("Package", "Type") before a function',
+                fix='put @xdlc.udo.kernel("Package", "Type") before a function, or give a plugin compute',
             )
 
     def infer(self, mark: Mark, view: OpView) -> list[TensorSpec] | None:

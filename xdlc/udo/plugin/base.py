@@ -73,6 +73,13 @@ class Plugin:
         """Return a kernel of the host that the DLC carries along; None if there is none for this op."""
         return None
 
+    @classmethod
+    def __xdlc_udo_functions__(cls) -> list[Any]:
+        """Return what a runtime calls when it is given the plugin's file."""
+        from xdlc.udo.plugin.computing import functions_of_plugin
+
+        return functions_of_plugin(cls) if cls.op_type else []
+
 
 def overrides(plugin: Plugin, hook: str) -> bool:
     """Return whether a plugin has a hook of its own."""

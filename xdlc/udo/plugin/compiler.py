@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import shlex
 import shutil
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from xdlc.errors import BackendError, UsageError
 from xdlc.runtime import udo as runtime_udo
+from xdlc.runtime.udo import elf
 
 INCLUDE = Path(runtime_udo.__file__).parent / "include"
 CANDIDATES = ("cc", "gcc", "clang")
@@ -42,7 +42,7 @@ class Compiler:
 
 def machine() -> str:
     """Return what this machine's kernels run on, like ``linux-x86_64``."""
-    return f"{sys.platform}-{platform.machine()}"
+    return f"{sys.platform}-{elf.machine()}"
 
 
 def find_compiler() -> Compiler:

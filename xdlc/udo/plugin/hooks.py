@@ -18,6 +18,7 @@ from xdlc.udo.plugin.calling import user_code
 from xdlc.udo.plugin.declaration import Declaration
 from xdlc.udo.plugin.formats import Format
 from xdlc.udo.plugin.kinds import REQUIRED
+from xdlc.udo.plugin.ports import Port
 
 Values = dict[str, Any]
 
@@ -132,13 +133,13 @@ class PluginHooks:
             XdlcError: If the plugin fails, or gives something else.
         """
         with self._calling("infer_shape_and_type", f"op {op.name!r}"):
-            given = self.plugin.infer_shape_and_type(self._seen(op))
+            given = self.plugin.infer_shape_and_type(self.seen(op))
             if given is None:
                 return None
             specs = (given,) if isinstance(given, TensorSpec) else given
             if not isinstance(specs, Sequence) or not all(isinstance(spec, TensorSpec) for spec in specs):
                 raise UsageError(f"gave {given!r}", fix="return a TensorSpec for each output, or None")
-            if len(specs) != len(op.outputs):
+            if op.outputs and len(specs) != len(op.outputs):
                 raise UsageError(
                     f"gave {len(specs)} outputs of {len(op.outputs)}", fix="return one TensorSpec for each"
                 )
@@ -156,7 +157,7 @@ class PluginHooks:
         Raises:
             XdlcError: If the plugin fails, gives something else, or a kernel for another machine.
         """
-        seen = self._seen(op)
+        seen = self.seen(op)
         view = BuildView(
             seen.package,
             seen.type,
@@ -166,13 +167,16 @@ class PluginHooks:
             seen.params,
             input_formats=tuple(
                 "ND" if port.static else held.name
-                for port, held in (self._input(place) for place in range(len(op.inputs)))
+                for port, held in (self.input_at(place) for place in range(len(op.inputs)))
             ),
-            output_formats=tuple(self._output(place).name for place in range(len(op.outputs))),
+            output_formats=tuple(self.output_at(place).name for place in range(len(op.outputs))),
             tell=None if self._tell is None else partial(self._warn, op.name),
             built=self._built,
         )
         with self._calling("build_kernel", f"op {op.name!r}"):
+            for place, spec in enumerate(op.outputs):
+                if self.output_at(place).is_packed and (spec is None or None in spec.shape):
+                    raise open_output(place, self.output_at(place))
             kernel = self.plugin.build_kernel(view)
             if kernel is not None and not isinstance(kernel, Kernel):
                 raise UsageError(f"gave {type(kernel).__name__}", fix="return what compile_c gives, or None")
@@ -190,7 +194,7 @@ class PluginHooks:
         """
         found: dict[int, TensorData] = {}
         for place, spec in enumerate(op.inputs):
-            port, held = self._input(place)
+            port, held = self.input_at(place)
             if port.static and spec is not None and spec.data is not None and held.moves:
                 data = spec.data
                 with self._calling("weight_formats", f"op {op.name!r}, input {port.name!r}"):
@@ -214,15 +218,25 @@ class PluginHooks:
             values[f"{port.name}_shape"] = [int(extent) for extent in spec.data.shape]
         return values
 
-    def _input(self, place: int) -> tuple[Any, Format]:
+    def padded(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return inputs with a None for each declared one that is left out at the end."""
+        declared = [port for port in self.declaration.inputs if not port.repeated]
+        return [*inputs, *[None] * (len(declared) - len(inputs))]
+
+    def input_at(self, place: int) -> tuple[Port, Format]:
+        """Return the declaration and the format of an input by position."""
         last = min(place, len(self.declaration.inputs) - 1)
         return self.declaration.inputs[last], self.declaration.input_formats[last]
 
-    def _output(self, place: int) -> Format:
+    def output_at(self, place: int) -> Format:
+        """Return the format of an output by position."""
         return self.declaration.output_formats[min(place, len(self.declaration.output_formats) - 1)]
 
-    def _seen(self, op: OpView) -> OpView:
-        """Return an op as the plugin's own code sees it: lists as lists, weights in their own shape."""
+    def seen(self, op: OpView) -> OpView:
+        """Return an op as the plugin's own code sees it.
+
+        Lists are lists, weights have their own shape, and inputs left out at the end are there as None.
+        """
         return replace(op, params=self.read_params(op.params), inputs=self._plain_inputs(op))
 
     def read_params(self, params: Mapping[str, Any]) -> Values:
@@ -234,13 +248,21 @@ class PluginHooks:
         }
 
     def _plain_inputs(self, op: OpView) -> tuple[TensorSpec | None, ...]:
-        inputs = list(op.inputs)
+        inputs = self.padded(op.inputs)
         for place, port in enumerate(self.declaration.inputs[: len(inputs)]):
             shape = op.params.get(f"{port.name}_shape")
             spec = inputs[place]
             if f"{port.name}_format" in op.params and shape is not None and spec is not None:
                 inputs[place] = replace(spec, shape=tuple(int(extent) for extent in shape))
         return tuple(inputs)
+
+
+def open_output(place: int, held: Format) -> UsageError:
+    """Return the error of an output that has a format and an open shape."""
+    return UsageError(
+        f"output {place} has open extents, and format {held.name} needs them all",
+        fix="bind the open extents of the model's inputs, or use format ND",
+    )
 
 
 def _is_extent(value: Any) -> bool:

@@ -1,0 +1,230 @@
+"""Kernels of plugins run in the runtime: compiled and in Python, in the formats that they declare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.compilers import needs_cc
+from tests.udo.plugin.plugins import node, spec, view, written
+from xdlc.container import udo
+from xdlc.errors import BackendError, UsageError, XdlcError
+from xdlc.ir import Graph, Model, Op, Tensor, make_op, static
+from xdlc.ir.dtype import BY_NAME, FLOAT32, from_numpy
+from xdlc.opdefs.custom import CustomOp, OpView, TensorSpec
+from xdlc.runtime import CpuSession
+from xdlc.runtime.udo import Kernels
+from xdlc.udo.plugin import plugin_ops
+
+SHAPES = """class Shapes(Plugin):
+    op_type = "Shapes"
+    domain = "custom"
+    package = "Pack"
+    inputs = [Input("a", (TYPE,)), Input("b", (TYPE,)), Input("c", (TYPE,), optional=True)]
+    outputs = [Output("y", dtypes=(TYPE,)), Output("z", dtypes=(TYPE,))]
+    formats = (["NC1HWC0", "ND", "NC1HWC0"], ["NC1HWC0", "ND"])
+
+    def infer_shape_and_type(self, op):
+        return [same_as(op.inputs[0]), same_as(op.inputs[1])]
+
+    def build_kernel(self, op):
+        return compile_c(op, SOURCE, entry="shapes", arguments="i", values=(op.inputs[2] is not None,))
+
+    def compute(self, inputs, params, outputs):
+        a, b, c = inputs
+        block = 32 if a.dtype.itemsize == 1 else 16
+        assert a.shape[-1] == block and a.ndim == 5, a.shape
+        assert outputs[0].shape == a.shape and outputs[1].shape == b.shape
+        result = a + a.dtype.type(1)
+        return [result if c is None else result + c, b * b.dtype.type(2)]
+"""
+SOURCE = r"""
+#define _GNU_SOURCE
+#include "xdlc_udo.h"
+
+static uint64_t count(const xdlc_udo_tensor *tensor) {
+  uint64_t total = 1;
+  for (uint32_t axis = 0; axis < tensor->rank; axis++) total *= tensor->dims[axis];
+  return total;
+}
+
+xdlc_udo_status shapes(uint32_t num_inputs, const xdlc_udo_tensor *inputs, uint32_t num_outputs,
+                       const xdlc_udo_tensor *outputs, uint32_t num_arguments,
+                       const xdlc_udo_argument *arguments) {
+  if (num_inputs < 2 || num_outputs != 2 || num_arguments != 1) return XDLC_UDO_ERROR_INVALID_ARGUMENT;
+  const int has_c = num_inputs > 2 && !(inputs[2].flags & XDLC_UDO_OMITTED);
+  if (has_c != arguments[0].integer) return XDLC_UDO_ERROR_STATE;
+  const uint32_t block = sizeof(ELEMENT) == 1 ? 32 : 16;
+  if (inputs[0].rank != 5 || outputs[0].rank != 5 || inputs[0].dims[4] != block || inputs[1].rank == 5)
+    return XDLC_UDO_ERROR_UNSUPPORTED;
+  const uint64_t bytes = count(&inputs[0]) * sizeof(ELEMENT);
+  if (inputs[0].num_bytes != bytes || outputs[0].num_bytes != bytes)
+    return XDLC_UDO_ERROR_UNSUPPORTED;
+  const ELEMENT *a = inputs[0].data, *b = inputs[1].data, *c = has_c ? inputs[2].data : 0;
+  ELEMENT *y = outputs[0].data, *z = outputs[1].data;
+  for (uint64_t i = 0; i < count(&inputs[0]); i++) y[i] = (ELEMENT)(a[i] + 1 + (c ? c[i] : 0));
+  for (uint64_t i = 0; i < count(&inputs[1]); i++) z[i] = (ELEMENT)(2 * b[i]);
+  return XDLC_UDO_OK;
+}
+"""
+
+
+def plugin_file(folder: Path, dtype: str = "float32", text: str = SHAPES) -> Path:
+    element = {"float32": "float", "int8": "signed char", "int32": "int"}[dtype]
+    head = f"TYPE = {dtype!r}\nSOURCE = {SOURCE.replace('ELEMENT', element)!r}\n"
+    return written(folder, head + text)
+
+
+def model_of(op: CustomOp, arrays: dict[str, Any]) -> tuple[Model, Op]:
+    """Return a model of one op from arrays (static ones are named w...) to outputs of the hook's shapes."""
+    given = [
+        None
+        if array is None
+        else (spec(data=array) if name.startswith("w") else TensorSpec(array.shape, from_numpy(array.dtype)))
+        for name, array in arrays.items()
+    ]
+    held = view(op, node(*given), (None,) * len(op.definition.outputs))
+    results = op.hooks.infer_shape_and_type(held)
+    held = OpView(held.package, held.type, "custom", held.inputs, results, held.params)
+    stored = op.hooks.stored_inputs(held)
+    graph = Graph("graph")
+    inputs: list[Tensor | None] = []
+    for place, (name, array) in enumerate(arrays.items()):
+        if array is None:
+            inputs.append(None)
+        elif name.startswith("w"):
+            inputs.append(static(name, stored[place].numpy() if place in stored else array))
+        else:
+            inputs.append(graph.add_input(Tensor(name, array.shape, from_numpy(array.dtype))))
+    outputs = [Tensor(f"out{place}", found.shape, found.dtype) for place, found in enumerate(results)]
+    params = {key: stored_param(op, key, value) for key, value in held.params.items()}
+    made = graph.append(
+        make_op(
+            graph, op.definition.name, inputs, outputs, params, package=op.definition.package, name="custom"
+        )
+    )
+    for tensor in outputs:
+        graph.add_output(tensor)
+    model = Model({"graph": graph})
+    kernel = op.hooks.build_kernel(held)
+    if kernel is not None:
+        udo.add_kernel(model, op.definition.package, op.definition.name, ["custom"], kernel)
+    return model, made
+
+
+def stored_param(op: CustomOp, name: str, value: Any) -> Any:
+    from xdlc.ir import Scalar
+
+    known = op.definition.params[name]
+    if known.enumeration:
+        return Scalar(BY_NAME["uint32"], known.enumeration.index(value))
+    if known.is_scalar:
+        return Scalar(known.dtypes[0], value)
+    return static(name, np.asarray(value, known.dtypes[0].numpy))
+
+
+def run(model: Model, arrays: dict[str, Any], *paths: Path, embedded: bool = False) -> list[Any]:
+    feeds = {name: array for name, array in arrays.items() if array is not None and not name.startswith("w")}
+    with Kernels(paths, model=model, embedded=embedded) as kernels:
+        return list(CpuSession(model, kernels=kernels).run(feeds, native=True).values())
+
+
+@needs_cc
+@pytest.mark.parametrize("dtype", ["float32", "int8", "int32"])
+@pytest.mark.parametrize(
+    ("shape", "has_c"),
+    [((1, 3, 4, 5), True), ((2, 33, 3, 2), False), ((1, 16, 1, 1), True), ((3, 37), True), ((41,), False)],
+)
+def test_tensors_come_and_go_in_their_formats(tmp_path, dtype, shape, has_c):
+    path = plugin_file(tmp_path, dtype)
+    (op,) = plugin_ops([str(path)], False).ops
+    rng = np.random.default_rng(1)
+    a, c = (rng.integers(-20, 20, shape).astype(dtype) for _ in range(2))
+    arrays = {"a": a, "b": np.arange(6).reshape(2, 3).astype(dtype), "c": c if has_c else None}
+    model, _ = model_of(op, arrays)
+    expected = [a + 1 + (c if has_c else 0), 2 * arrays["b"]]
+    for found in (run(model, arrays, embedded=True), run(model, arrays, path)):
+        for got, wanted in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(got, wanted)
+
+
+@needs_cc
+def test_an_embedded_kernel_is_refused_unless_the_user_allows_it(tmp_path):
+    path = plugin_file(tmp_path)
+    (op,) = plugin_ops([str(path)], False).ops
+    arrays = {"a": np.ones((1, 2, 3, 3), np.float32), "b": np.ones(2, np.float32), "c": None}
+    model, _ = model_of(op, arrays)
+    with pytest.raises(XdlcError, match="there is no kernel for Pack::Shapes") as caught:
+        run(model, arrays)
+    assert "--allow_embedded_kernels" in caught.value.fix
+
+
+def test_packed_outputs_need_their_shapes(tmp_path):
+    path = plugin_file(tmp_path)
+    (op,) = plugin_ops([str(path)], False).ops
+    outputs = (TensorSpec((1, None, 3, 3), FLOAT32), TensorSpec((2,), FLOAT32))
+    given = OpView("Pack", "Shapes", "n", (outputs[0], outputs[1], None), outputs)
+    with pytest.raises(UsageError, match="output 0 has open extents, and format NC1HWC0 needs them all"):
+        op.hooks.build_kernel(given)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (("return [result", "return 1 / 0; [result"), "raised ZeroDivisionError"),
+        (("b * b.dtype.type(2)]", "b * b.dtype.type(2), a]"), "gave 3 results, the op has 2 outputs"),
+        (("result = a +", "result = a[:, :, :1] +"), r"failed: .*in format NC1HWC0, not \[1, 1, 1, 3, 16\]"),
+        (("else result + c,", "else result + c, 'x' or"), "an object of type str for output 1"),
+    ],
+)
+def test_a_compute_method_that_fails_is_told(tmp_path, change, problem):
+    path = plugin_file(tmp_path, text=SHAPES.replace(*change).replace("def build_kernel", "def unused"))
+    (op,) = plugin_ops([str(path)], False).ops
+    arrays = {"a": np.ones((1, 2, 3, 3), np.float32), "b": np.ones(2, np.float32), "c": None}
+    model, _ = model_of(op, arrays)
+    with pytest.raises(BackendError, match=problem) as caught:
+        run(model, arrays, path)
+    assert "custom" in caught.value.where
+    assert str(path) in caught.value.where
+
+
+def test_kinds_of_params_come_as_they_are_declared(tmp_path):
+    text = """class Kinds(Plugin):
+    op_type = "Kinds"
+    domain = "custom"
+    package = "Pack"
+    inputs = ["x"]
+    outputs = ["y"]
+    params = {"i": Int(2), "f": Float(0.5), "b": Bool(True), "s": Str("a"), "e": Enum("A", "B", default="B"),
+              "li": Ints([1, -2]), "lf": Floats([0.5]), "lb": Bools([True, False]), "ls": Strs(["a", "b"]),
+              "t": Tensor([[1, 2]], rank=2)}
+
+    def infer_shape_and_type(self, op):
+        return same_as(op.inputs[0])
+
+    def compute(self, inputs, params, outputs):
+        t = params.pop("t")
+        assert t.tolist() == [[1.0, 2.0]], t
+        assert params == {"i": 2, "f": 0.5, "b": True, "s": "a", "e": "B", "li": [1, -2], "lf": [0.5],
+                          "lb": [True, False], "ls": ["a", "b"]}, params
+        return inputs[0]
+"""
+    path = written(tmp_path, text)
+    custom = plugin_ops([str(path)], False)
+    arrays = {"x": np.ones(2, np.float32)}
+    model, _ = model_of(custom.ops[0], arrays)
+    udo.add_definitions(model, custom.collections)
+    np.testing.assert_array_equal(run(model, arrays, path)[0], arrays["x"])
+
+
+def test_a_file_of_incomplete_plugins_is_told(tmp_path):
+    path = written(tmp_path, 'class Mine(Plugin):\n    op_type = "Mine"\n')
+    model, _ = model_of(
+        plugin_ops([str(plugin_file(tmp_path / ".."))], False).ops[0],
+        {"a": np.ones(1, np.float32), "b": np.ones(1, np.float32)},
+    )
+    with pytest.raises(XdlcError, match="package is ''"):
+        run(model, {"a": np.ones(1, np.float32), "b": np.ones(1, np.float32)}, path)
