@@ -6,7 +6,7 @@ import logging
 import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,6 +15,7 @@ from xdlc.ir import Model
 
 if TYPE_CHECKING:
     from xdlc.converter.report import Report
+    from xdlc.opdefs.custom import CustomOps
     from xdlc.prepare.hta import PreparedHta
     from xdlc.prepare.htp import Prepared
     from xdlc.prepare.platform import Machine
@@ -37,7 +38,8 @@ def convert(path: PathLike, input_dims: Mapping[str, Sequence[int]] | None = Non
     Args:
         path: An ONNX file.
         input_dims: Shapes by input name; needed where the file leaves an extent open.
-        **options: Flags of ``xconv-onnx-to-dlc`` under their names.
+        **options: Flags of ``xconv-onnx-to-dlc`` under their names, and ``tell``, which is called with each
+            notice.
 
     Returns:
         The model; its weights stay in the source file until they are used.
@@ -50,8 +52,8 @@ def convert(path: PathLike, input_dims: Mapping[str, Sequence[int]] | None = Non
     """
     from xdlc.converter.onnx import convert as convert_onnx
 
-    _check_options("convert", convert_onnx, options)
-    return convert_onnx(path, input_dims=_checked_dims(input_dims), **options)
+    with _custom_ops("convert", convert_onnx, options) as custom:
+        return convert_onnx(path, input_dims=_checked_dims(input_dims), custom=custom, **options)
 
 
 def check(
@@ -79,8 +81,25 @@ def check(
     from xdlc.converter.onnx import convert as convert_onnx
     from xdlc.converter.onnx.check import check as check_onnx
 
-    _check_options("check", convert_onnx, options)
-    return check_onnx(path, target=target, input_dims=_checked_dims(input_dims), **options)
+    with _custom_ops("check", convert_onnx, options) as custom:
+        dims = _checked_dims(input_dims)
+        return check_onnx(path, target=target, input_dims=dims, custom=custom, **options)
+
+
+def _custom_ops(
+    verb: str, converter: Callable[..., Any], options: dict[str, Any]
+) -> AbstractContextManager[CustomOps]:
+    """Take the options that name operations of users out of ``options``, and return these operations."""
+    from xdlc.udo.sources import opened
+
+    own = _keywords(opened)
+    _check_options(verb, converter, options, more=own)
+    shared = _keywords(converter)
+    given = {name: options[name] for name in own if name in options}
+    for name in own:
+        if name not in shared:
+            options.pop(name, None)
+    return opened(**given)
 
 
 def load(path: PathLike) -> Model:

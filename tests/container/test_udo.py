@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.custom_ops import custom, param, place
@@ -20,7 +22,7 @@ from xdlc.opdefs.custom import Kernel
 
 SCALE = custom("Scale", [place("x")], [place("y")], param("factor", FLOAT32)).definition
 UNUSED = custom("Unused", [place("x")], [place("y")]).definition
-KERNEL = Kernel("scale", "scale_run", "ifso", (1, 0.5, "a", [1, 2]), "linux-x86_64", "gcc 12", b"\x7fELF...")
+KERNEL = Kernel("scale", "scale_run", "ifs", (1, 0.5, "a"), "linux-x86_64", "gcc 12", b"\x7fELF...")
 
 
 def model() -> Model:
@@ -84,6 +86,17 @@ def test_kernels_are_stored_and_read_again(tmp_path: Path) -> None:
     assert second.ops == ("t", "u")
 
 
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint64, np.float16, np.float64, np.dtype(">i4")])
+def test_arrays_are_arguments_too(dtype: Any) -> None:
+    made, array = model(), np.arange(6).reshape(2, 3).astype(dtype)
+    udo.add_kernel(made, "Pkg", "Scale", ["s"], replace(KERNEL, arguments="oi", values=(array, np.int32(3))))
+    (held,) = udo.kernels(made)
+    first, second = held.kernel.values
+    assert first.dtype == np.dtype(dtype).newbyteorder("<")
+    assert (first == array).all()
+    assert second == 3
+
+
 def test_a_kernel_whose_values_have_no_form_is_refused() -> None:
     wrong = Kernel("k", "e", "o", (object(),), "m", "t", b"x")
     with pytest.raises(ContainerError, match="no form as JSON"):
@@ -119,10 +132,16 @@ def _content(**changes: Any) -> bytes:
         (_content(format=2), "is of format 2"),
         (_content(entry=3), "'entry' is no text"),
         (_content(package="Other"), "tells of Other::Scale"),
-        (_content(ops="s"), "'ops' are no list of names"),
-        (_content(ops=[1]), "'ops' are no list of names"),
-        (_content(values=[{}]), "'values' are no list of values"),
-        (_content(values=[[0] * 2000]), "'values' are no list of values"),
+        (_content(ops="s"), "'ops' are no names"),
+        (_content(ops=[1]), "'ops' are no names"),
+        (_content(values={}), "'values' are no list"),
+        (_content(values=[{}]), "without type, shape and data"),
+        (_content(values=[None]), "a NoneType"),
+        (_content(values=[{"dtype": "string", "shape": [], "data": ""}]), "without type"),
+        (_content(values=[{"dtype": "int8", "shape": [1 << 40], "data": ""}]), "of shape"),
+        (_content(values=[{"dtype": "int8", "shape": [9] * 99, "data": ""}]), "without type"),
+        (_content(values=[{"dtype": "int8", "shape": [3], "data": "AA=="}]), "of 1 bytes"),
+        (_content(values=[{"dtype": "int8", "shape": [3], "data": "?"}]), "is none"),
         (_content(values=[1, 2]), "1 arguments, but 2 values"),
         (_content(arguments="z"), "not all of i, s, f and o"),
         (_content()[:-6], "holds no binary"),

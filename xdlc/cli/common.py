@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -25,6 +25,9 @@ _LEVEL = "xdlc.level"
 
 class Tool(click.Command):
     """A command that reports every error the same way, on stderr and without a traceback."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _spread(args, self.params))
 
     def invoke(self, ctx: click.Context) -> Any:
         _start_logging(ctx.meta.get(_LEVEL, logging.WARNING))
@@ -49,6 +52,20 @@ class Tool(click.Command):
                 f"  fix: this is a bug in xdlc {__version__}; please report it with the output of --debug",
                 EXIT_INTERNAL,
             )
+
+
+def _spread(args: Sequence[str], params: Sequence[click.Parameter]) -> list[str]:
+    """Return arguments in which an option stands before each of the files that follow it as words."""
+    lists = {word for param in params if isinstance(param, PathsOption) for word in param.opts}
+    found: list[str] = []
+    option = ""
+    for index, arg in enumerate(args):
+        follows = bool(option) and not arg.startswith("-")
+        if follows and args[index - 1] != option:
+            found.append(option)
+        found.append(arg)
+        option = arg if arg in lists else option if follows else ""
+    return found
 
 
 @contextmanager
@@ -336,6 +353,31 @@ def notice(text: str) -> None:
     """Tell the user what is good to know and no error, unless only errors are wanted."""
     if not is_quiet():
         click.echo(f"notice: {clean(text)}", err=True)
+
+
+class PathsOption(click.Option):
+    """A repeatable option of files, which takes several at once: with commas or as words of their own.
+
+    A value that names a file as a whole is one, whatever it contains.
+    """
+
+    def __init__(self, words: Sequence[str], **settings: Any) -> None:
+        settings |= {"multiple": True, "callback": paths, "metavar": "FILE,.."}
+        super().__init__(words, **settings)
+
+
+def paths(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Parse a repeatable option whose values are files separated by commas.
+
+    Raises:
+        click.BadParameter: If a path is empty.
+    """
+    found: list[str] = []
+    for given in value:
+        found += [given] if Path(given).is_file() else [part.strip() for part in given.split(",")]
+    if not all(found):
+        raise click.BadParameter("a path is empty")
+    return tuple(found)
 
 
 class FilePath(click.Path):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xdlc.cli import text
 from xdlc.cli.inspection import port
 from xdlc.ir import HOST_PACKAGE, Model
+from xdlc.ir.graph import is_custom
 from xdlc.opdefs.control_flow import called
 
 SHOWN_INSERTED = 20
@@ -96,3 +98,13 @@ def host_only(model: Model) -> Iterator[str]:
         yield from text.columns(rows[:SHOWN_INSERTED])
         if len(rows) > SHOWN_INSERTED:
             yield f"    and {len(rows) - SHOWN_INSERTED} more; xdlc-info shows all"
+
+
+def user_defined(model: Model) -> Iterator[str]:
+    """Yield a line that counts the ops of users' packages by type."""
+    found = Counter(
+        f"{op.package}::{op.type}" for graph in model.graphs.values() for op in graph.ops if is_custom(op)
+    )
+    if found:
+        types = ", ".join(f"{text.clean(name)} {number}" for name, number in sorted(found.items()))
+        yield f"user-defined ops: {found.total()}: {types}"

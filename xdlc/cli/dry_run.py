@@ -39,6 +39,8 @@ def lines(report: Report, *, every_node: bool) -> Iterator[str]:
         yield from text.table(("node", "operator", "ops"), rows, (36, 20))
     yield ""
     yield from text.columns(list(_counts(report)), indent="")
+    for notice in report.notices:
+        yield f"notice: {text.clean(notice)}"
     yield ""
     yield "nothing written: dry run"
 
@@ -66,6 +68,8 @@ def _counts(report: Report) -> Iterator[tuple[str, str]]:
         yield "", f"{number} without an op: {reason}"
     yield "QNN ops", _listed(report.qnn_ops)
     yield "host-only ops", _listed(report.host_only)
+    if report.user_defined:
+        yield "user-defined ops", _listed(report.user_defined)
     yield "inserted ops", str(sum(report.inserted.values()))
     for reason, number in report.inserted.items():
         yield "", f"{number} {text.clean(reason)}"

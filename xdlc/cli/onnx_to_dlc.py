@@ -54,6 +54,43 @@ from xdlc.cli import common
     help="Most iterations of a loop of known length that become ops one after the other; 0: none. HTP runs "
     "no loops.",
 )
+@click.option(
+    "-udo",
+    "--udo_config_paths",
+    "udo_config_paths",
+    cls=common.PathsOption,
+    help="Configurations of user-defined operations, JSON or OpDef XML. Repeatable.",
+)
+@click.option(
+    "-opc",
+    "--op_package_config",
+    "op_package_config",
+    cls=common.PathsOption,
+    help="The same under the name that QNN's converters have for it. Repeatable.",
+)
+@click.option(
+    "-p",
+    "--package_name",
+    "package_name",
+    metavar="NAME",
+    help="Op package of all native ops; not with --op_package_config.",
+)
+@click.option(
+    "-cpl",
+    "--converter_op_package_lib",
+    "converter_op_package_lib",
+    cls=common.PathsOption,
+    help="What tells the outputs of user-defined operations: registration libraries (.so), or shape "
+    "functions in Python (.py). Repeatable.",
+)
+@click.option(
+    "--plugin",
+    "plugin",
+    multiple=True,
+    metavar="MODULE:CLASS",
+    help="Plugin that defines an operation: module:Class, file.py:Class or file.py. Repeatable.",
+)
+@click.option("--no_plugins", is_flag=True, help="Leave out the plugins of installed packages.")
 @click.option("--disable_batchnorm_folding", is_flag=True, help="Keep Batchnorm apart from convolutions.")
 @common.DLC_VERSION
 @click.option(
@@ -88,7 +125,7 @@ def main(
     names, layout and datatypes.
     """
     from xdlc import api
-    from xdlc.cli.contract import contract, host_only, inserted
+    from xdlc.cli.contract import contract, host_only, inserted, user_defined
 
     options |= {
         "input_dims": input_dims or None,
@@ -101,9 +138,9 @@ def main(
     if soc or report:
         raise click.UsageError("--target and --report go with --dry_run.")
     target = common.check_target(target or common.derived_path(source, ".dlc"), keep=source)
-    model = api.convert(source, **options)
+    model = api.convert(source, tell=common.notice, **options)
     api.save(model, target, dlc_version, tell=common.notice)
-    for line in (*contract(model), *inserted(model), *host_only(model)):
+    for line in (*contract(model), *inserted(model), *host_only(model), *user_defined(model)):
         click.echo(line)
     click.echo(f"written: {target}")
 

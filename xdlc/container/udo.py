@@ -3,14 +3,17 @@
 ``xdlc.udo.<package>`` is OpDef XML of the ops of a package that the model has.
 ``xdlc.kernel.<package>.<type>.<n>`` is a compiled kernel: ``XUDK``, the length of a JSON text in 4 bytes
 (little endian), the text, and the binary up to the end of the record.  The text tells package and type,
-the ops by name that the kernel is for, and the fields of :class:`xdlc.opdefs.custom.Kernel`.
+the ops by name that the kernel is for, and the fields of :class:`xdlc.opdefs.custom.Kernel`; arrays are
+objects of their type, shape and elements (base64, little endian).
 
 A file may come from anyone: everything is checked when it is read, and nothing of it is executed here.
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import math
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -19,6 +22,7 @@ from typing import Any
 
 from xdlc.errors import ContainerError, XdlcError
 from xdlc.ir import Model, Op, raw_data
+from xdlc.ir.dtype import BY_NAME
 from xdlc.ir.graph import is_custom
 from xdlc.opdefs import parse_collection, write_collection
 from xdlc.opdefs.custom import Kernel
@@ -29,8 +33,8 @@ KERNELS = "xdlc.kernel."
 _MAGIC = b"XUDK"
 _HEAD = struct.Struct("<4sI")
 _FORMAT = 1
-_LARGEST_TEXT = 1 << 20
-_LARGEST_VALUES = 1 << 10
+_LARGEST_TEXT = 1 << 24
+_MOST_AXES = 16
 _LETTERS = frozenset("isfo")
 _TEXTS = ("package", "type", "name", "entry", "arguments", "machine", "tool")
 
@@ -154,22 +158,8 @@ def add_kernel(model: Model, package: str, type: str, ops: Iterable[str], kernel
     while f"{prefix}{number}" in model.records:
         number += 1
     record = f"{prefix}{number}"
-    head = {
-        "format": _FORMAT,
-        "package": package,
-        "type": type,
-        "ops": list(ops),
-        "name": kernel.name,
-        "entry": kernel.entry,
-        "arguments": kernel.arguments,
-        "values": [_plain(value) for value in kernel.values],
-        "machine": kernel.machine,
-        "tool": kernel.tool,
-    }
-    try:
-        text = json.dumps(head, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
-    except (TypeError, ValueError) as error:
-        raise ContainerError(f"has no form as JSON: {error}", where=f"kernel {kernel.name!r}") from error
+    head = {"format": _FORMAT, "package": package, "type": type, "ops": list(ops)}
+    text = _json(head | _fields(kernel), kernel)
     content = _HEAD.pack(_MAGIC, len(text)) + text + kernel.binary
     _parsed(content, record)  # what is written can be read
     model.records[record] = raw_data(content)
@@ -189,9 +179,66 @@ def kernels(model: Model) -> list[StoredKernel]:
     ]
 
 
-def _plain(value: Any) -> Any:
-    """Return a value of numpy as one of Python."""
-    return value.tolist() if hasattr(value, "tolist") else value
+def same_kernel(kernel: Kernel) -> tuple[bytes, bytes]:
+    """Return what two kernels have in common if one can stand for the other."""
+    return _json(_fields(kernel), kernel), kernel.binary
+
+
+def _fields(kernel: Kernel) -> dict[str, Any]:
+    return {
+        "name": kernel.name,
+        "entry": kernel.entry,
+        "arguments": kernel.arguments,
+        "values": [_stored_value(value) for value in kernel.values],
+        "machine": kernel.machine,
+        "tool": kernel.tool,
+    }
+
+
+def _json(fields: Mapping[str, Any], kernel: Kernel) -> bytes:
+    try:
+        return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    except (TypeError, ValueError) as error:
+        raise ContainerError(f"has no form as JSON: {error}", where=f"kernel {kernel.name!r}") from error
+
+
+def _stored_value(value: Any) -> Any:
+    """Return an argument as JSON holds it: an array with its type, everything else as it is."""
+    if not hasattr(value, "dtype") or not value.shape:
+        return value.item() if hasattr(value, "item") else value
+    if value.dtype.name not in BY_NAME and value.dtype.name != "bool":
+        raise ContainerError(f"has an argument of type {value.dtype}", fix="give arrays of plain numbers")
+    little = value.astype(value.dtype.newbyteorder("<"), order="C", copy=False)
+    return {
+        "dtype": value.dtype.name,
+        "shape": list(value.shape),
+        "data": base64.b64encode(little.tobytes()).decode("ascii"),
+    }
+
+
+def _value(stored: Any) -> Any:
+    """Return an argument of a kernel.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    import numpy
+
+    if not isinstance(stored, dict):
+        if not isinstance(stored, int | float | str):
+            raise ValueError(f"a {type(stored).__name__}")
+        return stored
+    name, shape, data = (stored.get(key) for key in ("dtype", "shape", "data"))
+    known = BY_NAME.get("bool8" if name == "bool" else name) if isinstance(name, str) else None
+    dtype = known.numpy if known is not None and known.bits >= 8 and not known.is_fixed else None
+    if dtype is None or not isinstance(data, str) or not isinstance(shape, list) or len(shape) > _MOST_AXES:
+        raise ValueError("an array without type, shape and data")
+    if not all(isinstance(extent, int) and 0 <= extent <= _LARGEST_TEXT for extent in shape):
+        raise ValueError(f"an array of shape {shape}")
+    content = base64.b64decode(data, validate=True)
+    if math.prod(shape) * dtype.itemsize != len(content):
+        raise ValueError(f"an array {name}{shape} of {len(content)} bytes")
+    return numpy.frombuffer(content, dtype.newbyteorder("<")).reshape(shape)
 
 
 def _parsed(content: bytes, record: str) -> StoredKernel:
@@ -218,22 +265,15 @@ def _parsed(content: bytes, record: str) -> StoredKernel:
     named = record.startswith(prefix) and record.removeprefix(prefix).isdecimal()
     require(named, f"tells of {head['package']}::{head['type']}, which its name does not")
     ops, values, letters = head.get("ops"), head.get("values"), head["arguments"]
-    require(_is_list(ops) and all(isinstance(name, str) for name in ops), "its 'ops' are no list of names")
-    require(_is_list(values) and all(map(_is_value, values)), "its 'values' are no list of values")
+    require(isinstance(ops, list) and all(isinstance(op, str) for op in ops), "its 'ops' are no names")
+    require(isinstance(values, list), "its 'values' are no list")
     require(len(letters) == len(values), f"has {len(letters)} arguments, but {len(values)} values")
     require(_LETTERS.issuperset(letters), f"its arguments {letters!r} are not all of i, s, f and o")
+    try:
+        arguments = tuple(map(_value, values))
+    except ValueError as error:
+        raise ContainerError(f"has an argument that is none: {error}", where=where) from error
     binary = content[_HEAD.size + length :]
     require(bool(binary), "holds no binary")
-    texts = (head["name"], head["entry"], letters, tuple(values), head["machine"], head["tool"])
+    texts = (head["name"], head["entry"], letters, arguments, head["machine"], head["tool"])
     return StoredKernel(head["package"], head["type"], tuple(ops), Kernel(*texts, binary), record)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
-
-
-def _is_value(value: Any) -> bool:
-    """Return whether a value is a number or text, or a list of them of a sane length."""
-    if isinstance(value, list):
-        return len(value) <= _LARGEST_VALUES and all(isinstance(each, int | float | str) for each in value)
-    return isinstance(value, int | float | str)

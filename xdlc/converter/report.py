@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from xdlc.errors import XdlcError
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Model, Op
+from xdlc.ir.graph import is_custom
 from xdlc.runtime.htp.support import Verdict
 from xdlc.targets import Soc
 
@@ -65,8 +66,10 @@ class Report:
         nodes: The source nodes, in the model's order.
         qnn_ops: Number of QNN operations of each type.
         host_only: Number of ops of each type that run on the host only.
+        user_defined: Number of ops of each type of users' packages, these in front.
         inserted: Number of ops that the source does not have, by type and reason.
         exit_code: 0, or that of the first problem, as the tools give it.
+        notices: What is good to know and no problem.
     """
 
     source: str
@@ -76,8 +79,10 @@ class Report:
     nodes: tuple[Fate, ...]
     qnn_ops: Mapping[str, int]
     host_only: Mapping[str, int]
+    user_defined: Mapping[str, int]
     inserted: Mapping[str, int]
     exit_code: int
+    notices: tuple[str, ...] = ()
 
 
 def make_report(
@@ -86,6 +91,7 @@ def make_report(
     problems: Sequence[XdlcError],
     soc: Soc | None = None,
     verdict: Verdict | None = None,
+    notices: Sequence[str] = (),
 ) -> Report:
     """Put together what is known of a model.
 
@@ -95,6 +101,7 @@ def make_report(
         problems: What was found while converting.
         soc: The target.
         verdict: What the target takes.
+        notices: What is good to know.
     """
     own = [*problems, *(verdict.plain if verdict is not None else ())]
     refused = verdict.refused if verdict is not None else ()
@@ -113,8 +120,10 @@ def make_report(
         _fates(model, ops),
         _counted(op.type for op in ops if op.package == NATIVE_PACKAGE),
         _counted(op.type for op in ops if op.package == HOST_PACKAGE),
+        _counted(f"{op.package}::{op.type}" for op in ops if is_custom(op)),
         _counted(f"{op.type}: {op.origin.reason}" for op in ops if op.is_inserted),
         next((error.exit_code for error in (*own, *refused)), 0),
+        tuple(notices),
     )
 
 

@@ -12,7 +12,7 @@ from xdlc.converter.custom.params import parameters
 from xdlc.converter.custom.results import Declared, Result, results
 from xdlc.converter.values import Value
 from xdlc.errors import XdlcError
-from xdlc.ir import Tensor
+from xdlc.ir import Param, Role, Tensor
 from xdlc.opdefs.custom import CustomOp, ShapeFunction, SourceNode
 from xdlc.opdefs.op_view import make_view
 
@@ -43,7 +43,7 @@ def place(
     params, issues = parameters(definition, given)
     slots, misfits = bound(definition, values, node.attributes)
     raise_issues(custom, [*issues, *misfits])
-    inputs = laid(builder, custom, slots)
+    inputs = _stored(custom, builder.node, laid(builder, custom, slots), params)
     view = make_view(definition, builder.node, inputs, params)
     found, issues = results(custom, view, declared, shapes)
     raise_issues(custom, issues)
@@ -77,6 +77,19 @@ def _given(custom: CustomOp, node: SourceNode) -> Mapping[str, Any]:
         )
         raise_issues(custom, [issue])
         raise
+
+
+def _stored(
+    custom: CustomOp, name: str, inputs: list[Tensor | None], params: Mapping[str, Param]
+) -> list[Tensor | None]:
+    """Return the inputs, static ones in the form in which the op's object stores them."""
+    if custom.hooks is None:
+        return inputs
+    for index, data in custom.hooks.stored_inputs(make_view(custom.definition, name, inputs, params)).items():
+        held = inputs[index]
+        assert held is not None  # forms are of inputs that are there
+        inputs[index] = Tensor(held.name, data.shape, held.dtype, held.encoding, data, Role.STATIC)
+    return inputs
 
 
 def _extents(result: Result) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from xdlc.converter.custom.issues import Issue
@@ -94,6 +94,7 @@ def results(
     definition = custom.definition
     issues: list[Issue] = []
     places = _places(definition, declared, issues)
+    view = replace(view, outputs=tuple(_expected(entry, said) for entry, said in places))
     claims = [Claim("the model", [_lying(entry, said) for entry, said in places])]
     for by, function in _speakers(custom, shapes):
         claim = _asked(by, function, view, len(places), issues)
@@ -168,6 +169,14 @@ def _known(spec: TensorSpec | None) -> Known:
     if spec is None:
         return Known(None, None)
     return Known(tuple(spec.shape), None if spec.dtype is UNDEFINED else spec.dtype)
+
+
+def _expected(place: TensorDef, said: Declared) -> TensorSpec | None:
+    """Return what the source states of an output, as shape functions see it; None if that is not all."""
+    shape = _lying(place, said).shape
+    if shape is None or said.dtype is None:
+        return None
+    return TensorSpec(shape, said.dtype, place.name, place.layout)
 
 
 def _lying(place: TensorDef, said: Declared) -> Known:

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from xdlc import ir
 from xdlc.container import udo
-from xdlc.opdefs.custom import CustomOp, CustomOps
+from xdlc.opdefs.custom import CustomOp, CustomOps, Kernel
 from xdlc.opdefs.model import Collection
+from xdlc.opdefs.op_view import view_of
 
 
 def store_definitions(model: ir.Model, custom: CustomOps) -> None:
@@ -25,3 +26,40 @@ def _completed(ops: Sequence[CustomOp], collections: Mapping[str, Collection]) -
         if all(opdef.name != op.definition.name for opdef in held.opdefs):
             found[package] = replace(held, opdefs=(*held.opdefs, op.definition))
     return found
+
+
+def store_kernels(model: ir.Model, custom: CustomOps) -> None:
+    """Store a kernel for each op whose object builds one; ops with the same kernel share it.
+
+    Kernels are told by the names of their ops, so ops of one package and type get names of their own in all
+    graphs of the model.
+
+    Raises:
+        XdlcError: If a kernel cannot be built.
+    """
+    makers = {(op.definition.package, op.definition.name): op for op in custom.ops if op.hooks is not None}
+    if not makers:
+        return
+    found: dict[tuple[object, ...], tuple[Kernel, list[str]]] = {}
+    names: set[str] = set()
+    for graph in model.graphs.values():
+        for op in graph.ops:
+            maker = makers.get((op.package, op.type))
+            if maker is None or maker.hooks is None:
+                continue
+            kernel = maker.hooks.build_kernel(view_of(op, maker.definition))
+            if kernel is not None:
+                if op.name in names:
+                    graph.rename_op(op, _free_name(model, op.name))
+                names.add(op.name)
+                key = (op.package, op.type, udo.same_kernel(kernel))
+                found.setdefault(key, (kernel, []))[1].append(op.name)
+    for (package, type, _), (kernel, ops) in found.items():
+        udo.add_kernel(model, str(package), str(type), ops, kernel)
+
+
+def _free_name(model: ir.Model, name: str) -> str:
+    number = 1
+    while any(graph.unique_name(f"{name}_{number}") != f"{name}_{number}" for graph in model.graphs.values()):
+        number += 1
+    return f"{name}_{number}"

@@ -80,7 +80,7 @@ def _dtype(param: ParamDef, data: TensorData) -> DType:
     except TypeError as error:
         raise ValueError(f"{kind_of(data)}, whose type a DLC does not have") from error
     allowed: Sequence[DType] = param.dtypes or _SHRUNK.get(own, (FLOAT32,) if own.bits == 64 else (own,))
-    if own in allowed:
+    if own in param.dtypes or allowed == (own,):
         return own
     array = data.numpy()
     same = sorted(allowed, key=lambda dtype: dtype.kind[-3:] != own.kind[-3:])

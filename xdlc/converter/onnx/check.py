@@ -44,4 +44,4 @@ def check(
             verdict = judge(model, soc)
         except BackendError as problem:
             findings.problems.append(problem)
-    return make_report(os.fspath(path), model, findings.problems, soc, verdict)
+    return make_report(os.fspath(path), model, findings.problems, soc, verdict, findings.notices)

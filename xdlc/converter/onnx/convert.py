@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xdlc import ir, opdefs, passes
-from xdlc.converter.custom.storing import store_definitions
+from xdlc.converter.custom.notices import notices
+from xdlc.converter.custom.packages import check_package_name, rename_package
+from xdlc.converter.custom.replacing import check_replacements, replace_native
+from xdlc.converter.custom.storing import store_definitions, store_kernels
 from xdlc.converter.onnx import open_extents
 from xdlc.converter.onnx.control_flow.unread import drop_unread
 from xdlc.converter.onnx.findings import Findings
@@ -19,6 +23,7 @@ from xdlc.opdefs.custom import CustomOps
 from xdlc.version import VERSION
 
 UNROLL_LOOPS = 16
+_log = logging.getLogger(__name__)
 _NO_CUSTOM_OPS = CustomOps()
 _KEEPS_SIGNATURE = {"fold_quantize_dequantize": passes.FoldQuantizeDequantize(ports=False)}
 
@@ -32,8 +37,10 @@ def convert(
     out_name: Sequence[str] | None = None,
     disable_batchnorm_folding: bool = False,
     unroll_loops: int = UNROLL_LOOPS,
+    package_name: str | None = None,
     custom: CustomOps = _NO_CUSTOM_OPS,
     findings: Findings | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> ir.Model:
     """Return the model of an ONNX file; weights stay in the file until they are written or used.
 
@@ -46,15 +53,21 @@ def convert(
         disable_batchnorm_folding: Keep Batchnorm ops apart from the convolutions before them.
         unroll_loops: Most iterations of a loop of known length that are put one after the other instead
             of kept as a loop, which no accelerator runs; 0 keeps all loops.
+        package_name: Op package of all native operations instead of QNN's own.
         custom: Operations that the user defines.
         findings: Takes the problems of nodes and ops, which are then not raised: the result holds what
             could be converted, and is no whole model if there are any.
+        tell: Called with each notice: what is good to know and no problem; default: the log.  Not with
+            ``findings``, which has them.
 
     Raises:
         XdlcError: Every problem found; several come as one ProblemList.
     """
     if unroll_loops < 0:
         raise UsageError(f"unroll_loops is {unroll_loops}", fix="give a number of iterations, from 0 on")
+    if package_name is not None:
+        check_package_name(package_name)
+    check_replacements(custom)
     file = OnnxFile(path)
     shapes = input_shapes(
         file.proto.graph,
@@ -84,9 +97,13 @@ def convert(
         graph.verify()
         found.problems += opdefs.verify_graph(graph)
     found.problems += verify_control_flow(model.graphs)
+    replacing, misfits = replace_native(model, custom)
+    found.problems += misfits
+    found.notices += notices(model, custom, [*found.used, *replacing])
     if found is not findings:
         raise_all(found.problems, where=str(path))
     store_definitions(model, custom)
+    store_kernels(model, custom)
     found.settle(list(model.graphs.values()), removed)
     model.metadata["nodes"] = [[node.name, node.type, node.reason] for node in found.nodes]
     if found.layouts:
@@ -105,7 +122,12 @@ def convert(
         args["unroll_loops"] = str(unroll_loops)
     if disable_batchnorm_folding:
         args["disable_batchnorm_folding"] = "true"
+    if package_name is not None:
+        rename_package(model, package_name, found.notices)
+        args["package_name"] = package_name
     model.metadata["history"] = [{"tool": "xconv-onnx-to-dlc", "converterVersion": VERSION, "args": args}]
+    for notice in found.notices if found is not findings else ():
+        (tell or _log.warning)(notice)
     return model
 
 

@@ -37,7 +37,6 @@ class CustomNodes:
         self._declared = declared
         self._foreign = _foreign_types(state.file.proto) if custom.ops else frozenset()
         self._passed_over: set[tuple[str, str]] = set()
-        self.used: dict[int, CustomOp] = {}
 
     def candidates(self, proto: Any) -> tuple[CustomOp, ...]:
         """Return the definitions that a node's operator has."""
@@ -65,7 +64,7 @@ class CustomNodes:
         results: Sequence[AnyValue] = place(
             self._state.builder, source, values, custom, declared, self._custom.shapes
         )
-        self.used[id(custom)] = custom
+        self._state.findings.used.append(custom)
         if (node.domain, node.type) in load_all():
             self._tell_passed_over(custom, node)
         self._state.accept(proto, results, where)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from xdlc.converter.values import Value
 from xdlc.errors import XdlcError
 from xdlc.ir import Graph, Origin, Tensor
+from xdlc.opdefs.custom import CustomOp
 
 UNUSED = "no output of the model needs it"
 REFUSED = "it could not be imported"
@@ -56,6 +57,7 @@ class Findings:
         makers: Name of the node that makes it, by the name of each output of the model.
         values: Tensors of reals that hold what names of the main graph stand for, the best first.
         notices: What is good to know and no problem.
+        used: Definitions of users that stand for a node, once for each.
     """
 
     problems: list[XdlcError] = field(default_factory=list)
@@ -64,6 +66,7 @@ class Findings:
     makers: dict[str, str] = field(default_factory=dict)
     values: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
+    used: list[CustomOp] = field(default_factory=list)
 
     def note_values(self, values: Mapping[str, object]) -> None:
         """Keep what the names of the main graph stand for, before the passes; reals only."""

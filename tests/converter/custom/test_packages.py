@@ -1,0 +1,34 @@
+"""One op package for all native ops."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from tests.custom_ops import converted, onnx_model
+from xdlc.errors import UsageError
+
+MODEL = onnx_model(
+    [helper.make_node("Relu", ["x"], ["m"]), helper.make_node("Det", ["m"], ["y"])],
+    {"x": (np.float32, [1, 2, 2])},
+    {"y": (np.float32, [1])},
+)
+
+
+def test_native_ops_get_the_package_and_a_notice_tells_what_that_means(tmp_path: Path) -> None:
+    told: list[str] = []
+    model = converted(tmp_path, MODEL, package_name="My.Pkg", tell=told.append)
+    assert [op.package for op in model.main.ops] == ["My.Pkg", "xdlc"]
+    assert told == [
+        "1 op(s) are of package 'My.Pkg' instead of 'qti.aisw': only a runtime that loads this package runs "
+        "them, and xdlc quantizes, runs and prepares them by no rules of its own"
+    ]
+
+
+@pytest.mark.parametrize("name", ["", "1a", "a b", "a..b", "ä", "a.", "x" * 200, "xdlc", "snpe"])
+def test_names_that_are_none_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="package_name is"):
+        converted(tmp_path, MODEL, package_name=name)

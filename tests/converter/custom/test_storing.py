@@ -1,0 +1,82 @@
+"""What a model keeps of its custom ops: definitions, and the kernels that come with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import helper
+
+from tests.custom_ops import converted, custom, like_first, my_node, onnx_model, param, place
+from xdlc.container import load, udo
+from xdlc.ir.dtype import FLOAT32
+from xdlc.opdefs.custom import Kernel, OpView
+
+F32 = np.float32
+
+
+class Factory:
+    """An object that builds a kernel for each op, one for each factor."""
+
+    def accepts(self, node: Any) -> bool:
+        return True
+
+    def parse_params(self, node: Any) -> Any:
+        return {"factor": node.attributes["by"]}
+
+    def infer_shape_and_type(self, op: OpView) -> Any:
+        assert len(op.outputs) == 1
+        return like_first(op)
+
+    def stored_inputs(self, op: OpView) -> Any:
+        weight = op.inputs[1]
+        assert weight is not None
+        assert weight.data is not None
+        return {1: weight.data.reshape((4, 1))}
+
+    def build_kernel(self, op: OpView) -> Kernel:
+        factor = op.params["factor"]
+        assert [spec and spec.shape for spec in op.inputs] == [(2,), (4, 1)]
+        return Kernel("k", "run", "fo", (factor, np.arange(3)), "linux-x86_64", "gcc", b"\x7fELF")
+
+
+SCALE = custom(
+    "Scale",
+    [place("x"), place("w", is_static=True)],
+    [place("y")],
+    param("factor", FLOAT32),
+    hooks=Factory(),
+)
+
+
+def test_a_kernel_of_several_ops_is_stored_once_and_ops_have_names_of_their_own(tmp_path: Path) -> None:
+    branches = {
+        f"{word}_branch": helper.make_graph(
+            [my_node("Scale", ["m", "w"], [word], by=2.0)],
+            word,
+            [],
+            [helper.make_tensor_value_info(word, 1, [2])],
+        )
+        for word in ("then", "else")
+    }
+    nodes = [
+        helper.make_node("Scale", ["x", "w"], ["m"], name="first", domain="my.domain", by=0.5),
+        helper.make_node("If", ["c"], ["y"], name="n_if", **branches),
+    ]
+    given = onnx_model(
+        nodes,
+        {"c": (np.bool_, []), "x": (F32, [2])},
+        {"y": (F32, [2])},
+        {"w": np.arange(4, dtype=F32)},
+    )
+    model = converted(tmp_path, given, SCALE)
+    model.save(tmp_path / "m.dlc")
+    held = load(tmp_path / "m.dlc")
+    names = {op.name for graph in held.graphs.values() for op in graph.ops if op.package == "Pkg"}
+    assert len(names) == 3
+    first, second = udo.kernels(held)
+    assert [first.kernel.values[0], second.kernel.values[0]] == [0.5, 2.0]
+    assert first.ops == ("first",)
+    assert {*first.ops, *second.ops} == names
+    assert udo.definitions(held)["Pkg"].opdefs == (SCALE.definition,)

@@ -1,0 +1,42 @@
+"""What users should know of their operations in a converted model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from xdlc.converter.custom.issues import full_name
+from xdlc.ir import Model, Op
+from xdlc.ir.graph import is_custom
+from xdlc.opdefs.custom import CustomOp, CustomOps
+
+_SHOWN = 10
+
+
+def notices(model: Model, custom: CustomOps, used: Collection[CustomOp]) -> Iterator[str]:
+    """Yield a line for definitions that nothing of the model came to, and for extents that stay open.
+
+    Args:
+        model: The converted model.
+        custom: All definitions.
+        used: Those that stand for something.
+    """
+    held = {id(op) for op in used}
+    unused = [full_name(op) for op in custom.ops if id(op) not in held]
+    if unused:
+        more = f" and {len(unused) - _SHOWN} more" if len(unused) > _SHOWN else ""
+        yield f"no op of the model is {', '.join(unused[:_SHOWN])}{more}"
+    for graph in model.graphs.values():
+        for op in graph.ops:
+            if is_custom(op):
+                yield from _open_extents(op)
+
+
+def _open_extents(op: Op) -> Iterator[str]:
+    if any(tensor is not None and tensor.dynamic_axes for tensor in op.inputs):
+        return
+    for tensor in op.outputs:
+        if tensor.dynamic_axes:
+            yield (
+                f"nothing states the extents of {tensor.name!r}, which {op.package}::{op.type} gives: they "
+                "stay open, which accelerators do not take; a shape function would tell them"
+            )

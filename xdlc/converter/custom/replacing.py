@@ -1,0 +1,162 @@
+"""Gives native operations to the packages of users that replace them (``UseDefaultTranslation``)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from xdlc import opdefs
+from xdlc.container.opnames import NARROW
+from xdlc.converter.custom.issues import Issue, full_name
+from xdlc.converter.custom.params import parameters
+from xdlc.errors import UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
+from xdlc.ir import NATIVE_PACKAGE, Model, Op, Param, Scalar, Tensor
+from xdlc.opdefs.custom import CustomOp, CustomOps, SourceNode
+from xdlc.opdefs.defaults import default_value
+from xdlc.opdefs.model import OpDef, TensorDef
+from xdlc.opdefs.op_view import make_view, plain_value
+
+FRAMEWORK = "qnn"
+_LAYOUTS = ("", "NHWC", "UNDEFINED", "BACKEND_SPECIFIC")
+
+
+def check_replacements(custom: CustomOps) -> None:
+    """Refuse definitions that are to replace what QNN does not have.
+
+    Raises:
+        UsageError: If there are some, or if two replace the same; a ProblemList for several.
+    """
+    known = {*opdefs.all_types(), *NARROW}
+    raise_all(
+        [
+            UsageError(
+                f"{full_name(op)} has UseDefaultTranslation, but QNN has no operation {name!r}",
+                where=op.source or None,
+                fix=nearest_names(name, known)
+                or "set UseDefaultTranslation to false: it then stands for the operator of the source",
+            )
+            for name, op in custom.replacements().items()
+            if name not in known
+        ]
+    )
+
+
+def replace_native(model: Model, custom: CustomOps) -> tuple[list[CustomOp], list[XdlcError]]:
+    """Put native ops into the packages that replace them.
+
+    An op keeps its operands, which stand for the inputs and outputs of the definition in their order, and
+    its parameters, which the definition must have under the same names.  QNN's older names of one operation
+    of a wider type, like ``Relu``, stand for that operation.
+
+    Returns:
+        The definitions that replaced something, and what does not fit.
+    """
+    replacements, used = custom.replacements(), list[CustomOp]()
+    problems: list[XdlcError] = []
+    for graph in model.graphs.values() if replacements else ():
+        for op in list(graph.ops):
+            found = _replacement(op, replacements)
+            if found is None or not _accepts(found, op):
+                continue
+            used.append(found)
+            params, issues = _fitted(op, found)
+            problems += [
+                UnsupportedOp(
+                    f"{full_name(found)} cannot replace it: {text}",
+                    where=f"graph {graph.name!r}: op {op.name!r} ({op.type})",
+                    fix=fix,
+                    node=op.name,
+                    op=op.type,
+                )
+                for text, fix in issues
+            ]
+            if not issues:
+                op.type, op.package, op.params = found.definition.name, found.definition.package, params
+                _rename(op)
+    return used, problems
+
+
+def _replacement(op: Op, replacements: dict[str, CustomOp]) -> CustomOp | None:
+    if op.package != NATIVE_PACKAGE:
+        return None
+    narrow = (name for name, wide in NARROW.items() if wide == (op.type, op.param("operation")))
+    return next((replacements[name] for name in (op.type, *narrow) if name in replacements), None)
+
+
+def _accepts(custom: CustomOp, op: Op) -> bool:
+    if custom.hooks is None:
+        return True
+    definition = opdefs.find(op.type) or custom.definition
+    view = make_view(definition, op.name, op.inputs, op.params)
+    names = tuple(tensor.name for tensor in op.outputs)
+    return custom.hooks.accepts(
+        SourceNode(FRAMEWORK, op.type, NATIVE_PACKAGE, op.name, view.inputs, names, view.params)
+    )
+
+
+def _fitted(op: Op, custom: CustomOp) -> tuple[dict[str, Param], list[Issue]]:
+    """Return the parameters of an op as its replacement has them, and what does not fit."""
+    definition, native = custom.definition, opdefs.find(op.type)
+    given = dict(op.params)
+    if definition.name != op.type:
+        given.pop("operation", None)  # which the narrower type tells
+    defaults = _defaults(native)
+    values = {
+        name: _plain(native, definition, name, param)
+        for name, param in given.items()
+        if name in definition.params or not _is_default(param, defaults.get(name))
+    }
+    values = {name: value for name, value in defaults.items() if name in definition.params} | values
+    params, issues = parameters(definition, values)
+    issues += _sides("input", definition.inputs, op.inputs)
+    issues += _sides("output", definition.outputs, op.outputs)
+    return params, issues
+
+
+def _defaults(native: OpDef | None) -> dict[str, Any]:
+    """Return what QNN takes for parameters that an op leaves out."""
+    found = {}
+    for param in native.params.values() if native is not None else ():
+        with contextlib.suppress(ValueError):  # some depend on the shapes of operands
+            found[param.name] = default_value(param)
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _is_default(param: Param, default: Any) -> bool:
+    return isinstance(param, Scalar) and param.value == default
+
+
+def _plain(native: OpDef | None, definition: OpDef, name: str, param: Param) -> Any:
+    """Return the value of a native parameter; of an enumeration the name, if the definition has names too."""
+    known = definition.params.get(name)
+    named = native if native is not None and known is not None and known.enumeration else definition
+    return plain_value(named, name, param)
+
+
+def _sides(what: str, places: tuple[TensorDef, ...], tensors: tuple[Tensor | None, ...]) -> Iterator[Issue]:
+    repeats = bool(places) and places[-1].repeated
+    if len(tensors) > len(places) and not repeats:
+        yield Issue(
+            f"it has {len(tensors)} {what}s, the definition {len(places)}",
+            f"define the {what}s that QNN's operation has",
+        )
+    for index, place in enumerate(places):
+        tensor = tensors[index] if index < len(tensors) else None
+        if place.layout not in _LAYOUTS:
+            yield Issue(
+                f"{what} {index} ({place.name!r}) has layout {place.layout}, a native op works channels last",
+                "take the layout out, or set UseDefaultTranslation to false",
+            )
+        if tensor is None and place.mandatory:
+            yield Issue(f"{what} {index} ({place.name!r}) is left out", "make it optional in the definition")
+        elif tensor is not None and place.is_static and not tensor.is_static:
+            yield Issue(
+                f"{what} {index} ({place.name!r}) is computed", "take IsStaticTensor out of the definition"
+            )
+
+
+def _rename(op: Op) -> None:
+    for name, param in op.params.items():
+        if isinstance(param, Tensor):
+            param.name = f"{op.name}_{name}"

@@ -1,0 +1,93 @@
+"""From what a user names on the command line to the operations that a conversion knows."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from xdlc import opdefs
+from xdlc.errors import UsageError
+from xdlc.opdefs.custom import CustomOps, OpView, ShapeFunction, TensorSpec, merged
+from xdlc.opdefs.model import OpDef
+from xdlc.udo.custom_ops import custom_ops
+
+if TYPE_CHECKING:
+    from xdlc.runtime.udo import Kernels
+
+_log = logging.getLogger(__name__)
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
+
+
+@contextmanager
+def opened(
+    *,
+    udo_config_paths: Paths = None,
+    op_package_config: Paths = None,
+    package_name: str | None = None,
+    converter_op_package_lib: Paths = None,
+    plugin: Sequence[str] = (),
+    no_plugins: bool = False,
+    tell: Callable[[str], None] | None = None,
+) -> Iterator[CustomOps]:
+    """Return the operations that configurations and plugins define, while the context is open.
+
+    Args:
+        udo_config_paths: JSON UDO configurations or OpDef XML; a path or several.
+        op_package_config: The same, under the name that QNN's converters use.
+        package_name: Op package of all native operations, which goes without ``op_package_config``.
+        converter_op_package_lib: Registration libraries, or Python files with shape functions, that tell what
+            ops give; a path or several.
+        plugin: Names of plugins: ``module:Class``, or ``path/to/file.py``.
+        no_plugins: Whether plugins of installed packages are left out.
+        tell: Called with each line that the user should read; default: the log.
+
+    Raises:
+        UsageError: If options exclude each other, or a plugin cannot be loaded or clashes with another.
+        XdlcError: If a configuration cannot be read.
+    """
+    if package_name is not None and op_package_config:
+        raise UsageError(
+            "package_name and op_package_config exclude each other",
+            fix="name the packages in the configuration alone",
+        )
+    configured = custom_ops(udo_config_paths, op_package_config, tell)
+    plugged = _plugged(plugin, not no_plugins, tell)
+    joined = merged([configured, plugged])
+    collections = opdefs.merge(
+        [held for part in (configured, plugged) for held in part.collections.values()],
+        [f"package {name!r}" for part in (configured, plugged) for name in part.collections],
+    )
+    if not converter_op_package_lib:
+        yield CustomOps(joined.ops, collections)
+        return
+    from xdlc.runtime.udo import Kernels
+
+    with Kernels(converter_op_package_lib) as kernels:
+        shapes = {
+            (op.definition.package, op.definition.name): _shape_function(kernels, op.definition)
+            for op in joined.ops
+        }
+        yield CustomOps(joined.ops, collections, shapes)
+        for path in kernels.unused():
+            (tell or _log.warning)(f"{path} told of no op of the model what it gives")
+
+
+def _shape_function(kernels: Kernels, definition: OpDef) -> ShapeFunction:
+    def infer(op: OpView) -> Sequence[TensorSpec] | None:
+        return kernels.infer(op, definition)
+
+    return infer
+
+
+def _plugged(names: Sequence[str], entry_points: bool, tell: Callable[[str], None] | None) -> CustomOps:
+    """Return the ops of plugins; without any, plugins are not even imported."""
+    from importlib.metadata import entry_points as installed
+
+    if not names and not (entry_points and installed(group="xdlc.plugins")):
+        return CustomOps()
+    from xdlc.udo.plugin import plugin_ops
+
+    return plugin_ops(names, entry_points, tell)
