@@ -1,0 +1,104 @@
+"""Models with users' ops for the tests of the quantizer: definitions, graphs, and their kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.custom_ops import place
+from xdlc.container import udo
+from xdlc.ir import Model, Tensor, f32
+from xdlc.ir.dtype import BY_NAME, FLOAT32, INT32
+from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTable, SupplementTensor
+
+KERNELS = '''
+"""Kernels of the package Pkg."""
+
+import numpy as np
+
+from xdlc.udo import kernel
+
+
+def gain(inputs, params, outputs):
+    data, weight = inputs
+    assert data.dtype == weight.dtype == np.float32
+    return data * weight * np.float32(params.get("factor", 1.0))
+
+
+for name in ("Gain", "Softmax", "Conv2d", "Relu", "FullyConnected"):
+    kernel("Pkg", name)(gain)
+
+
+@kernel("Pkg", "Top")
+def top(inputs, params, outputs):
+    (data,) = inputs
+    return data.max(axis=-1, keepdims=True), data.argmax(axis=-1).astype(np.int32)
+'''
+
+Types = str | Mapping[str, Sequence[str]]
+"""Types of one tensor: ``float32``, ``uint8|uint16``, or by core."""
+
+
+def defined(model: Model, type: str = "Gain", *, package: str = "Pkg", **types: str) -> Model:
+    """Store a definition in a model, in which each tensor has float32 on the CPU and given types on the DSP.
+
+    Args:
+        model: The model; changed.
+        type: Type of the ops.
+        package: Their package.
+        types: Types on the DSP by place, like ``uint8|uint16``; ``w`` is static, ``y`` and ``i`` are outputs.
+    """
+    outputs = [name for name in types if name in ("y", "i")]
+    inputs = [name for name in types if name not in outputs]
+
+    def rows(names: Sequence[str], core: str) -> dict[str, SupplementTensor]:
+        found = {}
+        for name in names:
+            text = types[name] if core == "DSP" or types[name] == "int32" else "float32"
+            found[name] = SupplementTensor(name, tuple(BY_NAME[word] for word in text.split("|")))
+        return found
+
+    def table(core: str) -> SupplementTable:
+        row = SupplementOp(type, rows(inputs, core), rows(outputs, core), {})
+        return SupplementTable(core, frozenset({type}), {type: (row,)})
+
+    opdef = OpDef(
+        type,
+        package,
+        tuple(place(name, (), is_static=name == "w") for name in inputs),
+        tuple(place(name, ()) for name in outputs),
+        {},
+        backends=("CPU", "DSP"),
+    )
+    held = udo.definitions(model).get(package)
+    before = held.opdefs if held is not None else ()
+    tables = held.supplements if held is not None else ()
+    collection = Collection(package, "d", "1", (*before, opdef), (*tables, table("CPU"), table("DSP")))
+    udo.add_definitions(model, {package: collection})
+    return model
+
+
+def gain(net: Any, x: Tensor, name: str, *, type: str = "Gain", factor: float = 1.0) -> Tensor:
+    """Append ``y = x * w * factor`` of package Pkg."""
+    w = net.weights(f"{name}_w", x.shape[-1])
+    y: Tensor = net.op(type, [x, w], x.shape, name, package="Pkg", factor=f32(factor))
+    return y
+
+
+def top(net: Any, x: Tensor, name: str) -> tuple[Tensor, Tensor]:
+    """Append the largest value and its index of package Pkg."""
+    from xdlc.ir import make_op
+
+    value = Tensor(name, (*x.shape[:-1], 1), FLOAT32)
+    index = Tensor(f"{name}_index", x.shape[:-1], INT32)
+    net.graph.append(make_op(net.graph, "Top", [x], [value, index], name=f"{name}_op", package="Pkg"))
+    return value, index
+
+
+def sandwich(net: Any, type: str = "Gain", **types: str) -> Model:
+    """Return conv, relu, ``Gain``, conv; the types are those of x, w and y on the DSP."""
+    n = net(1, 6, 6, 4)
+    a = n.neuron(n.conv(n.x, 8, "a"), 4, "r")
+    g = gain(n, a, "g", type=type, factor=0.5)
+    model: Model = n.done(n.conv(g, 4, "out"))
+    return defined(model, type, **(types or {"x": "uint8|uint16", "w": "ufixed8", "y": "uint8|uint16"}))
