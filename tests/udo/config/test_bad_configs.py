@@ -472,6 +472,137 @@ BAD = [
         "has to be a string",
         '"UDO_PACKAGE_PATH"',
     ),
+    (
+        "package name is no identifier",
+        '"Filters"',
+        '"My-Filters"',
+        26,
+        "'My-Filters' has '-'",
+        "C++ identifier",
+    ),
+    ("reserved package", '"Filters"', '"qti.aisw"', 26, "'qti.aisw' is reserved", "a name of its own"),
+    ("type is no identifier", '"Blur"', '"2Blur"', 5, "begins with a digit", "C++ identifier"),
+    (
+        "input is no identifier",
+        '"weight"',
+        '"the weight"',
+        10,
+        "input name 'the weight' has ' '",
+        "C++ identifier",
+    ),
+    ("parameter is a keyword", '"radius"', '"int"', 16, "'int'", "identifier"),
+    ("inputs of one name", '"weight"', '"data"', 10, "'data'", "rename"),
+    ("input named like an output", '"weight"', '"result"', 13, "'result'", "rename"),
+    (
+        "default out of range",
+        '"INT_32", "default": 1',
+        '"INT_8", "default": 300',
+        16,
+        "'300'",
+        "correct the default",
+    ),
+    ("default is ragged", TAPS, '"default": [[1, 2], [3]]', 20, "differ in length", "correct the default"),
+    ("default is empty", TAPS, '"default": []', 20, "at least one element", "correct the default"),
+    (
+        "input is optional before a mandatory one",
+        '"tensor_layout"',
+        '"default": [1], "tensor_layout"',
+        10,
+        "mandatory",
+        "",
+    ),
+    ("repeated input is not the last", '"tensor_layout"', '"repeated": true, "tensor_layout"', 9, "last", ""),
+    ("tensor of strings", WEIGHT, '{"name": "weight", "data_type": "STRING"}', 10, "string", ""),
+    ("parameter of strings", '"FLOAT_32", "default": [[1, 2], [3, 4]]', '"STRING"', 20, "string", ""),
+    (
+        "type twice",
+        "      }\n    ],",
+        '      }, {"type": "Blur",\n"inputs": [' + RESULT.replace("result", "a") + "],"
+        '"outputs": [' + RESULT + '], "core_types": ["CPU"]}\n    ],',
+        24,
+        "op 'Blur' is there twice",
+        "rename",
+    ),
+    (
+        "default is no enumerator",
+        '"INT_32", "default": 1',
+        '"INT_32", "xdlc_enumeration": ["A"], "default": "B"',
+        16,
+        "'B'",
+        "correct the default",
+    ),
+    (
+        "replaces no native op",
+        '"core_types"',
+        '"xdlc_use_default_translation": true, "core_types"',
+        22,
+        "QNN has no operation of this name",
+        "",
+    ),
+    (
+        "unknown backend",
+        '"core_types"',
+        '"xdlc_backends": ["CPUS"], "core_types"',
+        22,
+        "'CPUS'",
+        "nearest: CPU",
+    ),
+    (
+        "unknown rank",
+        RESULT,
+        RESULT[:-1] + ', "xdlc_rank": "5D"}',
+        13,
+        "xdlc_rank of output 'result'",
+        "nearest: ",
+    ),
+    (
+        "unknown kind of constraint",
+        RESULT,
+        RESULT[:-1] + ', "xdlc_constraints": [{"type": "Size"}]}',
+        13,
+        "'Size'",
+        "use",
+    ),
+    (
+        "description of two kinds",
+        RESULT,
+        RESULT[:-1] + ', "xdlc_description": [{"code": "a", "content": "b"}]}',
+        13,
+        "has content or code",
+        "content",
+    ),
+    (
+        "order of unknown parameters",
+        '"core_types"',
+        '"xdlc_order": ["taps", "tap"], "core_types"',
+        22,
+        "'tap'",
+        "taps",
+    ),
+    (
+        "enumerator is a number",
+        '"INT_32", "default": 1',
+        '"INT_32", "xdlc_enumeration": [1]',
+        16,
+        "each of xdlc_enu",
+        "a",
+    ),
+    (
+        "unknown supplement",
+        '"Operators"',
+        '"xdlc_supplements": [{"backend": "HTP", "ops": []}], "Operators"',
+        3,
+        "supplement for 'HTP' has no field 'ops'",
+        "nearest: Operators",
+    ),
+    (
+        "supplement of an unknown op",
+        '"Operators"',
+        '"xdlc_supplements": [{"backend": "CPU", "Operators": [{"type": "Blurs"}]}], "Operators"',
+        3,
+        "'Blurs'",
+        "Blur",
+    ),
 ]
 
 
@@ -494,7 +625,8 @@ def test_a_broken_rule_is_one_error_with_its_line(
     assert isinstance(found, ModelError)
     assert found.where == f"{path}:{line}"
     assert problem in found.problem
-    assert fix in str(found.fix)
+    assert found.fix
+    assert fix in found.fix
 
 
 def test_the_good_one_is_good(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_the_template_filled_in(tmp_path: Path) -> None:
         "GPU": [("in[0]", (FLOAT32,)), ("out[0]", (FLOAT32,))],
         "DSP": [("in[0]", (UINT8,)), ("out[0]", (UINT8,))],
     }
-    assert all(table.supported == {"MyOp"} for table in collection.supplements)
+    assert all(table.supported == frozenset() for table in collection.supplements)
 
 
 def test_the_template_as_it_stands(tmp_path: Path) -> None:
@@ -131,11 +131,10 @@ def test_defaults_of_scalars(entry: str, text: str, tmp_path: Path) -> None:
 def test_defaults_of_tensors(tmp_path: Path) -> None:
     more = (
         ', "tensor_params": [{"name": "p", "data_type": "INT_32", "default": [[1,2],[3, 4]]},'
-        '{"name": "q", "data_type": "BOOL_8", "default": [true, 0]},'
-        '{"name": "r", "data_type": "FLOAT_32", "default": []}]'
+        '{"name": "q", "data_type": "BOOL_8", "default": [true, 0]}]'
     )
     params = only(write(tmp_path / "c.json", package("P", "Blur", more=more))).params
-    assert [params[name].default for name in "pqr"] == ["[[1, 2], [3, 4]]", "[1, 0]", "[]"]
+    assert [params[name].default for name in "pq"] == ["[[1, 2], [3, 4]]", "[1, 0]"]
     assert params["q"].dtypes == (BOOL8,)
 
 

@@ -18,8 +18,14 @@ TENSOR = (
     "xdlc_description",
 )
 PARAM = (*TENSOR, "xdlc_enumeration")
-OPERATOR = ("xdlc_description", "xdlc_references", "xdlc_use_default_translation", "xdlc_backends")
-PACKAGE = ("xdlc_domain", "xdlc_version")
+OPERATOR = (
+    "xdlc_description",
+    "xdlc_references",
+    "xdlc_use_default_translation",
+    "xdlc_backends",
+    "xdlc_order",
+)
+PACKAGE = ("xdlc_domain", "xdlc_version", "xdlc_supplements")
 
 BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
 RANKS = {"SCALAR": 0, "1D": 1, "2D": 2, "3D": 3, "4D": 4, "ND": None}
@@ -77,10 +83,10 @@ def _description_part(node: Node, what: str, scope: Scope) -> tuple[DescriptionP
     return (DescriptionPart(fields.text(name), name == "code"),)
 
 
-def constraints(fields: Fields) -> tuple[Constraint, ...]:
+def constraints(fields: Fields, name: str = "xdlc_constraints") -> tuple[Constraint, ...]:
     """Return the rules about a tensor."""
     found = []
-    for node in fields.items("xdlc_constraints"):
+    for node in fields.items(name):
         rule = Fields(node, f"a constraint of {fields.what}", fields.scope, ("id", "type", "text"))
         kind = rule.text("type")
         if kind not in CONSTRAINTS:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from xdlc.ir.dtype import BY_NAME, DType
+from xdlc.opdefs import backends
 
 CORES = ("CPU", "GPU", "DSP")
 ARCHS = ("v60", "v65", "v66", "v68", "v69", "v73", "v75", "v79", "v81")
-LAYOUTS = ("NHWC", "NCHW", "NHCW", "UNDEFINED")
+LAYOUTS = ("NHWC", "NCHW", "NHCW", "UNDEFINED", "BACKEND_SPECIFIC")
 COMMON_LAYOUTS = ("NHWC", "NCHW")
 """The layouts that the vendor's description of the form has."""
 
@@ -51,23 +54,21 @@ def backends_of(cores: list[str], archs: list[str]) -> tuple[str, ...]:
     return tuple(name for core in cores for name in (of_dsp if core == "DSP" else (core,)))
 
 
-def cores_of(backends: tuple[str, ...]) -> tuple[list[str], list[str], list[str]]:
-    """Return the cores and DSP architectures that backends stand for, and the backends that have none.
+def cores_of(names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the cores and DSP architectures that backends stand for; HTP is the DSP from v68 on.
 
     Example:
-        >>> cores_of(("CPU", "DSP_V66", "HTP"))
-        (['CPU', 'DSP'], ['v66'], ['HTP'])
+        >>> cores_of(("CPU", "DSP_V66", "AIC"))
+        (['CPU', 'DSP'], ['v66'])
+        >>> cores_of(("HTP",))
+        (['DSP'], ['v68', 'v69', 'v73', 'v75', 'v79', 'v81'])
     """
     cores: list[str] = []
     archs: list[str] = []
-    others: list[str] = []
-    for name in backends:
-        arch = name.removeprefix("DSP_").lower()
-        if name.startswith("DSP_") and arch in ARCHS:
-            archs.append(arch)
-            name = "DSP"
-        if name not in CORES:
-            others.append(name)
-        elif name not in cores:
-            cores.append(name)
-    return cores, archs, others
+    for name in names:
+        core = "DSP" if backends.is_dsp(name) else name
+        if core in CORES and core not in cores:
+            cores.append(core)
+        own = backends.NEW_DSPS if name.startswith("HTP") and core == "DSP" else (name,)
+        archs += [arch for arch in ARCHS if f"DSP_{arch.upper()}" in own and arch not in archs]
+    return cores, archs

@@ -17,6 +17,13 @@ ROLES = ("inputs", "outputs", "scalar_params", "tensor_params")
 PARAMS = ROLES[2:]
 FIELDS = ("type", *ROLES, "core_types", "dsp_arch_types", "quantization_mode", *extension.OPERATOR)
 
+_TAGS = {
+    "type": "Name",
+    "core_types": "SupportedBackend",
+    "xdlc_backends": "SupportedBackend",
+    "xdlc_use_default_translation": "UseDefaultTranslation",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Operator:
@@ -26,14 +33,14 @@ class Operator:
         definition: What it is.
         supplements: What each core adds, by core; only cores that add something.
         line: Line that it begins on.
-        type_line: Line of its type.
+        lines: Lines of its fields, under the names that they have in OpDef XML.
         parts: Its inputs, outputs and parameters, by role.
     """
 
     definition: OpDef
     supplements: Mapping[str, SupplementOp]
     line: int
-    type_line: int
+    lines: Mapping[str, int]
     parts: Mapping[str, tuple[Part, ...]]
 
 
@@ -53,7 +60,6 @@ def operator_of(node: Node, index: int, package: str, scope: Scope) -> Operator:
     name = _type(fields)
     parts = {role: _parts(fields, role) for role in ROLES}
     cores = _cores(fields)
-    archs = _archs(fields, cores)
     _check_cores(parts, cores, scope)
     if "quantization_mode" in fields:
         line = fields.line_of("quantization_mode")
@@ -65,15 +71,16 @@ def operator_of(node: Node, index: int, package: str, scope: Scope) -> Operator:
         package,
         tuple(part.definition for part in parts["inputs"]),
         tuple(part.definition for part in parts["outputs"]),
-        _params(parts, fields.what, scope),
+        _ordered(_params(parts, fields.what, scope), fields),
         extension.description(fields),
         extension.references(fields),
-        extension.strings(fields, "xdlc_backends") or backends_of(cores, archs),
+        _backends(fields, cores),
         fields.flag("xdlc_use_default_translation"),
     )
     added = {core: _supplement(name, core, parts) for core in cores}
     supplements = {core: op for core, op in added.items() if op.inputs or op.outputs or op.params}
-    return Operator(definition, supplements, fields.line, fields.line_of("type"), parts)
+    lines = {tag: fields.line_of(name) for name, tag in _TAGS.items() if name in fields}
+    return Operator(definition, supplements, fields.line, lines, parts)
 
 
 def _type(fields: Fields) -> str:
@@ -115,12 +122,27 @@ def _params(parts: Mapping[str, tuple[Part, ...]], what: str, scope: Scope) -> d
     return found
 
 
+def _ordered(params: dict[str, ParamDef], fields: Fields) -> dict[str, ParamDef]:
+    """Return parameters in the order that is told, or else scalars before tensors."""
+    if "xdlc_order" not in fields:
+        return params
+    order = fields.words("xdlc_order", tuple(params) or ("",))
+    return {name: params[name] for name in (*order, *(name for name in params if name not in order))}
+
+
 def _cores(fields: Fields) -> list[str]:
     node = fields.need("core_types", '["CPU"]')
     cores = fields.words("core_types", CORES)
     if node is not None and node.value == ():
         fields.scope.report(node.line, f"core_types of {fields.what} is empty", 'write "core_types": ["CPU"]')
     return cores
+
+
+def _backends(fields: Fields, cores: list[str]) -> tuple[str, ...]:
+    archs = _archs(fields, cores)
+    if "xdlc_backends" in fields:
+        return extension.strings(fields, "xdlc_backends")
+    return backends_of(cores, archs)
 
 
 def _archs(fields: Fields, cores: list[str]) -> list[str]:

@@ -13,6 +13,7 @@ from xdlc.udo.config.json_text import Node, parse
 from xdlc.udo.config.names import CORES
 from xdlc.udo.config.operators import Operator, operator_of
 from xdlc.udo.config.scope import Scope, shown
+from xdlc.udo.config.supplements import tables_of
 
 _OWN = ("Operators", "UDO_PACKAGE_NAME", "UDO_PACKAGE_PATH", "SNPE_UDO_ROOT", "quantization_mode")
 FIELDS = (*_OWN, *extension.PACKAGE)
@@ -32,12 +33,14 @@ class Package:
     Attributes:
         collection: The package.
         operators: Its operators.
-        line: Line that it begins on.
+        line: Line of its name.
+        table_lines: Lines of its supplements, if it has a field of them.
     """
 
     collection: Collection
     operators: tuple[Operator, ...]
     line: int
+    table_lines: tuple[int, ...] = ()
 
 
 def read_packages(content: bytes, where: str) -> tuple[list[Package], list[str]]:
@@ -99,8 +102,11 @@ def _package(node: Node, key: str, scope: Scope) -> Package:
     operators = tuple(operator_of(item, i, name or key, scope) for i, item in enumerate(nodes))
     domain = fields.text("xdlc_domain")
     version = fields.text("xdlc_version") or UNTOLD[1]
+    tables = tables_of(fields) if "xdlc_supplements" in fields else _tables(operators)
     opdefs = tuple(operator.definition for operator in operators)
-    return Package(Collection(name, domain, version, opdefs, _tables(operators)), operators, fields.line)
+    lines = tuple(item.line for item in fields.items("xdlc_supplements"))
+    collection = Collection(name, domain, version, opdefs, tables)
+    return Package(collection, operators, fields.line_of("UDO_PACKAGE_NAME"), lines)
 
 
 def _tables(operators: tuple[Operator, ...]) -> tuple[SupplementTable, ...]:
@@ -110,6 +116,5 @@ def _tables(operators: tuple[Operator, ...]) -> tuple[SupplementTable, ...]:
         adds = [operator.supplements[core] for operator in operators if core in operator.supplements]
         adds = [op for op in adds if op.inputs or op.outputs or op.params]
         if adds:
-            names = frozenset(op.name for op in adds)
-            tables.append(SupplementTable(core, names, {op.name: (op,) for op in adds}))
+            tables.append(SupplementTable(core, frozenset(), {op.name: (op,) for op in adds}))
     return tuple(tables)

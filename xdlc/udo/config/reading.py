@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdlc import opdefs
-from xdlc.errors import ModelError, XdlcError, each_problem
+from xdlc.errors import ModelError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.model import Collection
-from xdlc.udo.config.packages import read_packages
+from xdlc.opdefs.semantics import check_collection
+from xdlc.udo.config.packages import Package, read_packages
+from xdlc.udo.config.places import lines_of
 from xdlc.udo.config.text import is_xml, read_bytes
 
 
@@ -51,6 +53,7 @@ def read_config(path: str | os.PathLike[str]) -> Config:
         collection = opdefs.parse_collection(content, where)
         return Config((collection,), _xml_places(content, where))
     packages, notices = read_packages(content, where)
+    raise_all(_check(packages, where), where=where)
     places = {
         (p, i): f"{where}:{operator.line}"
         for p, package in enumerate(packages)
@@ -85,6 +88,14 @@ def clashes(configs: Sequence[Config]) -> list[ModelError]:
                 problem = f"package {collection.package} has operator {name} twice; first at {other}"
                 found.append(ModelError(problem, where=place, fix="remove one, or rename its package"))
     return found
+
+
+def _check(packages: Sequence[Package], where: str) -> list[ModelError]:
+    return [
+        problem
+        for package in packages
+        for problem in check_collection(package.collection, lines_of(package, where))
+    ]
 
 
 def _xml_places(content: bytes, where: str) -> dict[tuple[int, int], str]:
