@@ -57,6 +57,8 @@ def _tell(made: Generated) -> None:
         click.echo(f"{core.name:8}{', '.join(op.type for op in core.ops)}")
     for backend in made.ignored:
         click.echo(clean(f"notice: no library is made for backend {backend}"))
+    for text in made.notices:
+        click.echo(clean(f"notice: {text}"))
     for path in outcome.kept:
         click.echo(clean(f"kept: {path} was changed by hand; the new one is {path}.new"))
     for path in outcome.replaced:

@@ -1,0 +1,1 @@
+#include "HTP/core/op_register_ext.h"

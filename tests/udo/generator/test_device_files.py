@@ -1,0 +1,236 @@
+"""The parts of packages for GPU, DSP and HTP, compiled with declarations of our own, and run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.compilers import needs_cc
+from tests.udo.generator.device_package import (
+    SHIMS,
+    TWO_OPS,
+    WARNINGS,
+    build,
+    fill_dsp,
+    fill_gpu,
+    generated,
+    run,
+)
+
+SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as it is generated."""
+    return generated(TWO_OPS, tmp_path_factory.mktemp("devices")).outcome.folder
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package with kernels in it."""
+    folder = generated(TWO_OPS, tmp_path_factory.mktemp("filled")).outcome.folder
+    fill_gpu(folder)
+    fill_dsp(folder)
+    return folder
+
+
+def files(package: Path, core: str) -> set[str]:
+    folder = package / "jni/src" / core
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_each_core_has_its_files(package: Path) -> None:
+    assert files(package, "GPU") == {
+        "Makefile",
+        "include/GpuCustomOpPackage.hpp",
+        "include/Operation.hpp",
+        "makefiles/Android.mk",
+        "makefiles/Application.mk",
+        "makefiles/Makefile.linux-x86_64",
+        "src/GpuCustomOpPackage.cpp",
+        "src/Operation.cpp",
+        "src/ops/Scale.cpp",
+        "src/ops/half.cpp",
+    }
+    dsp = {"Makefile", "include/UdoDsp.h", "src/UdoDsp.c", "src/ops/Scale.c", "src/ops/half.c"}
+    assert files(package, "DSP_V65") == dsp
+    htp = {"Makefile", "src/EdgeInterface.cpp", "src/ops/Scale.cpp", "src/ops/half.cpp"}
+    assert files(package, "DSP_V68") == htp
+
+
+def test_dsps_of_a_group_share_the_source_of_the_oldest(package: Path) -> None:
+    assert files(package, "DSP_V66") == files(package, "DSP_V73") == {"Makefile"}
+
+
+def test_generated_kernels_say_what_they_get(package: Path) -> None:
+    for path in ("GPU/src/ops/Scale.cpp", "DSP_V65/src/ops/Scale.c", "DSP_V68/src/ops/Scale.cpp"):
+        text = (package / "jni/src" / path).read_text()
+        assert " * input 1: weight: float32; rank 1; data of the model\n" in text
+        assert " * input 2: bias: float32; rank 1; optional\n" in text
+        assert " * parameter mode: one of hard, soft; default soft\n" in text
+    assert " * input 0: x: uint8; rank 4\n" in (package / "jni/src/DSP_V68/src/ops/Scale.cpp").read_text()
+
+
+# ---------------------------------------------------------------- GPU
+
+
+@pytest.fixture(scope="module")
+def gpu(package: Path, filled: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Programs that run the GPU library on an OpenCL of ours: as generated, and filled."""
+    folder = tmp_path_factory.mktemp("gpu")
+    include = (f"-I{SHIMS}", f"-I{package / 'include'}", f"-I{package / 'jni/src/GPU/include'}")
+    source = package / "jni/src/GPU/src"
+    cpp = [*source.glob("*.cpp"), source / "ops/half.cpp", SHIMS / "halves.cpp"]
+    c = [SHIMS / "drive.c", SHIMS / "fake_opencl.c"]
+    build(["gcc", "-std=gnu11", *SANITIZE, *WARNINGS, *include, "-c", *c], folder)
+    build(["g++", "-std=c++17", *SANITIZE, *WARNINGS, "-pedantic", *include, "-c", *cpp], folder)
+    shared = sorted(folder.glob("*.o"))
+    programs = {}
+    for name, root in (("generated", package), ("filled", filled)):
+        programs[name] = folder / name
+        op = root / "jni/src/GPU/src/ops/Scale.cpp"
+        flags = ("-std=c++17", *SANITIZE, *WARNINGS, "-pedantic", *include)
+        build(["g++", *flags, op, *shared, "-o", programs[name], "-pthread"], folder)
+    return programs
+
+
+@needs_cc
+def test_a_filled_gpu_library_computes_in_many_threads_without_a_leak(gpu: dict[str, Path]) -> None:
+    done = run([gpu["filled"], "gpu"], gpu["filled"].parent)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"ok\n", b"")
+
+
+@needs_cc
+def test_a_gpu_kernel_that_is_not_filled_says_so(gpu: dict[str, Path]) -> None:
+    done = run([gpu["generated"], "gpu"], gpu["generated"].parent)
+    assert done.returncode == 1
+    assert done.stderr.decode().endswith("the GPU kernel of Scale is not written yet\n")
+
+
+@needs_cc
+def test_what_the_opencl_compiler_says_is_in_the_message(gpu: dict[str, Path]) -> None:
+    env = {**os.environ, "FAKE_BUILD_FAILS": "1", "ASAN_OPTIONS": "detect_leaks=0"}
+    done = run([gpu["filled"], "gpu"], gpu["filled"].parent, env)
+    assert done.stderr.decode().endswith("the kernel does not compile:\nline 3: syntax error\n")
+
+
+@needs_cc
+def test_halves_are_those_of_numpy(gpu: dict[str, Path]) -> None:
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    exact = halves[np.isfinite(halves)].astype(np.float32)
+    steps = np.arange(-2, 3, dtype=np.int32)
+    near = (exact.view(np.int32)[:, None] + (steps << 11)).view(
+        np.float32
+    )  # with all ties, and what is beside
+    ties = (near.view(np.int32)[..., None] + steps[1:4]).view(np.float32)
+    given = np.concatenate(
+        [ties.ravel(), np.float32([65519, 65520, 1e30, -1e30, np.inf, -np.inf, 2e-8, 1e-45])]
+    )
+    given = given[~np.isnan(given)]
+    done = run([gpu["filled"], "half"], gpu["filled"].parent, stdin=given.tobytes())
+    assert done.returncode == 0
+    with np.errstate(over="ignore"):
+        expected = given.astype(np.float16)
+    found = np.frombuffer(done.stdout[: 2 * given.size], np.uint16)
+    np.testing.assert_array_equal(found, expected.view(np.uint16))
+    back = np.frombuffer(done.stdout[2 * given.size :], np.float32)
+    np.testing.assert_array_equal(back, halves.astype(np.float32))
+
+
+# ---------------------------------------------------------------- DSP
+
+
+def dsp_program(package: Path, folder: Path) -> Path:
+    root = package / "jni/src/DSP_V65"
+    sources = (SHIMS / "drive.c", root / "src/UdoDsp.c", root / "src/ops/Scale.c")
+    include = (f"-I{package / 'include'}", f"-I{root / 'include'}")
+    command = [
+        "gcc",
+        "-std=gnu11",
+        *SANITIZE,
+        *WARNINGS,
+        *include,
+        *sources,
+        "-o",
+        folder / "dsp",
+        "-pthread",
+    ]
+    build(command, folder)
+    return folder / "dsp"
+
+
+@needs_cc
+def test_a_filled_dsp_library_computes_with_bytes_and_reals(filled: Path, tmp_path: Path) -> None:
+    done = run([dsp_program(filled, tmp_path), "dsp"], tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"ok\n", b"")
+
+
+@needs_cc
+def test_a_dsp_kernel_that_is_not_filled_says_so(package: Path, tmp_path: Path) -> None:
+    done = run([dsp_program(package, tmp_path), "dsp"], tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.decode().endswith("Scale_executeOp is not written yet\n")
+
+
+@needs_cc
+def test_dsp_libraries_build_here_without_an_sdk(package: Path) -> None:
+    build(["make", "-s", "-C", "jni/src/DSP_V66", "x86"], package)
+    built = {path.name for path in (package / "libs/x86-64_linux_clang").iterdir()}
+    assert built >= {"libUdoEdgeScaleImplDsp.so", "libUdoEdgehalfImplDsp.so"}
+
+
+# ---------------------------------------------------------------- HTP
+
+
+@pytest.fixture(scope="module")
+def htp(package: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What the op package says of itself, compiled with stand-ins for the SDK's headers."""
+    folder = tmp_path_factory.mktemp("htp")
+    root = package / "jni/src/DSP_V68/src"
+    sources = [*root.glob("*.cpp"), *root.glob("ops/*.cpp"), SHIMS / "drive_htp.cpp"]
+    flags = ("-std=c++17", *WARNINGS, "-DTHIS_PKG_NAME=Edge", f"-I{SHIMS}")
+    build(["g++", *flags, *sources, "-o", folder / "htp"], folder)
+    done = run([folder / "htp"], folder)
+    assert done.returncode == 0
+    return done.stdout.decode().splitlines()
+
+
+@needs_cc
+def test_an_op_package_has_version_and_operations(htp: list[str]) -> None:
+    assert htp[:3] == ["version 1.4", "op Edge::Scale", "op Edge::half"]
+
+
+@needs_cc
+def test_kernels_are_registered_for_each_type_and_number_of_inputs(htp: list[str]) -> None:
+    q, f, h = "QuantUint8Tensor", "PlainFloatTensor", "PlainFloat16Tensor"
+    assert [line.removeprefix("kernel ") for line in htp if line.startswith("kernel ")] == [
+        f"Scale (ScaleWith2<{q}, {q}, {f}>)",
+        f"Scale (ScaleWith2<{q}, {q}, {h}>)",
+        f"Scale (ScaleWith3<{q}, {q}, {f}, {f}>)",
+        f"Scale (ScaleWith3<{q}, {q}, {h}, {h}>)",
+        f"half (halfImpl<{f}, {f}>)",
+        f"half (halfImpl<{h}, {h}>)",
+    ]
+
+
+@needs_cc
+def test_parameters_have_an_order_and_defaults(htp: list[str]) -> None:
+    assert "order Scale mode=1 factor=0.500000 label! table!" in htp
+
+
+@needs_cc
+def test_an_op_package_refuses_what_the_definition_does_not_have(htp: list[str]) -> None:
+    assert htp[-8:] == [
+        "two inputs taken",
+        "three inputs taken",
+        "one input refused",
+        "no table refused",
+        "odd parameter refused",
+        "two outputs refused",
+        "other package refused",
+        "other op refused",
+    ]

@@ -1,0 +1,120 @@
+"""What accelerators take of operations, without a compiler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.udo.generator.device_package import HALF, SCALE, TWO_OPS, collection, generated
+from xdlc.errors import ModelError
+from xdlc.udo.generator.cores import core_of
+from xdlc.udo.generator.gpu import kernel_places, kernel_type
+from xdlc.udo.generator.htp import forms, tensor_classes
+
+
+def simple(
+    backends: str, *, name: str = "Join", repeated: str = "", dtype: str = "FLOAT_32", rank: str = "4D"
+) -> str:
+    supported = "".join(f"<SupportedBackend>{backend}</SupportedBackend>" for backend in backends.split())
+    tensors = "".join(
+        f"<{kind}><Name>{kind.lower()}</Name><Mandatory>true</Mandatory><Datatype>{dtype}</Datatype>"
+        f"<Shape><Rank>{rank}</Rank></Shape>{repeated if kind == 'Input' else ''}</{kind}>"
+        for kind in ("Input", "Output")
+    )
+    return f"<OpDef><Name>{name}</Name>{tensors}{supported}</OpDef>"
+
+
+REPEATED = "<Repeated>true</Repeated>"
+
+
+def test_dsps_do_not_get_an_op_with_a_repeated_input(tmp_path: Path) -> None:
+    found = generated(collection(simple("CPU DSP_V66 DSP_V73", repeated=REPEATED)), tmp_path)
+    assert [core.name for core in found.package.cores] == ["CPU"]
+    assert found.notices == (
+        "Join on DSP_V66: 'input' is repeated, and DSPs take a fixed number of inputs and outputs",
+        "Join on DSP_V73: 'input' is repeated, and DSPs take a fixed number of inputs and outputs",
+    )
+
+
+def test_other_ops_of_the_package_stay_on_the_dsp(tmp_path: Path) -> None:
+    ops = (simple("GPU DSP_V73", repeated=REPEATED), simple("DSP_V73", name="Plain"))
+    found = generated(collection(*ops), tmp_path)
+    dsp = found.package.core("DSP_V73")
+    assert dsp is not None
+    assert [op.type for op in dsp.ops] == ["Plain"]
+    assert not (found.outcome.folder / "jni/src/DSP_V73/src/ops/Join.cpp").exists()
+    assert "Join" not in (found.outcome.folder / "jni/src/DSP_V73/src/EdgeInterface.cpp").read_text()
+
+
+def test_an_op_that_no_core_can_have_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no library can have it: 'input' is repeated") as caught:
+        generated(collection(simple("DSP_V73", repeated=REPEATED)), tmp_path)
+    assert "operation Join" in str(caught.value)
+    assert "fix: let the CPU or the GPU execute it" in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_an_htp_takes_in_another_way_is_told(tmp_path: Path) -> None:
+    assert generated(TWO_OPS, tmp_path).notices == (
+        "Scale on DSP_V68: parameter 'label' is a string, and must be in each model",
+        "half on DSP_V73: input 'global' may have any rank, tensors there have 4 axes at most",
+        "half on DSP_V73: output 'kernel' may have any rank, tensors there have 4 axes at most",
+    )
+
+
+def test_types_that_a_dsp_does_not_compute_with_are_told(tmp_path: Path) -> None:
+    found = generated(collection(simple("DSP_V66 DSP_V73", dtype="UINT_16")), tmp_path)
+    assert found.notices == (
+        "Join on DSP_V66: input 'input' is uint16, and activations there are float32, ufixed8",
+        "Join on DSP_V66: output 'output' is uint16, and activations there are float32, ufixed8",
+    )
+
+
+@pytest.mark.parametrize(("backend", "arch"), [("DSP", "v60"), ("HTP", "v68")])
+def test_a_dsp_without_a_version_is_told(tmp_path: Path, backend: str, arch: str) -> None:
+    found = generated(collection(simple(backend)), tmp_path)
+    assert len(found.notices) == 1
+    assert f"{backend} does not say which version, so that {arch} is taken" in found.notices[0]
+
+
+def test_registrations_do_not_explode(tmp_path: Path) -> None:
+    types = "</Datatype><Datatype>".join(["FLOAT_32", "UINT_8", "UINT_16", "INT_32"])
+    inputs = "".join(
+        f"<Input><Name>in{i}</Name><Mandatory>true</Mandatory><Datatype>{types}</Datatype>"
+        f"{'<Datatype>FLOAT_16</Datatype>' if i == 1 else ''}{'<Datatype>INT_8</Datatype>' if i == 2 else ''}"
+        "<Shape><Rank>4D</Rank></Shape></Input>"
+        for i in range(3)
+    )
+    op = simple("DSP_V73").replace("</Name>", f"</Name>{inputs}", 1)
+    found = generated(collection(op), tmp_path).package
+    dsp = found.core("DSP_V73")
+    assert dsp is not None
+    assert [set(form.classes) for form in forms(dsp.ops[0], dsp)] == [{"Tensor"}]
+
+
+def test_sources_are_those_of_all_versions_of_a_group(tmp_path: Path) -> None:
+    package = generated(collection(SCALE.replace("BACKEND_SPECIFIC", "FLOAT_32"), HALF), tmp_path).package
+    old, new = package.core("DSP_V68"), package.core("DSP_V73")
+    assert old is not None
+    assert new is not None
+    assert [op.type for op in old.ops] == ["Scale", "half"]
+    assert (old.owner, new.owner) == ("DSP_V68", "DSP_V68")
+    assert tensor_classes(old.ops[1].inputs[0].types_on(old)) == ("PlainFloatTensor", "PlainFloat16Tensor")
+
+
+def test_names_in_kernels_are_free(tmp_path: Path) -> None:
+    text = simple("GPU").replace("<Name>input</Name>", "<Name>float4</Name>")
+    text = text.replace("<Name>output</Name>", "<Name>elements</Name>")
+    package = generated(collection(text), tmp_path).package
+    gpu = package.core("GPU")
+    assert gpu is not None
+    assert [name for _, name in kernel_places(gpu.ops[0])] == ["float4_2", "elements_2"]
+    assert [kernel_type(place, gpu) for place, _ in kernel_places(gpu.ops[0])] == [
+        "__global const half *",
+        "__global half *",
+    ]
+
+
+def test_backends_that_are_no_processor_have_no_core() -> None:
+    assert core_of("SAVER") is None
