@@ -96,10 +96,13 @@ def results(
     places = _places(definition, declared, issues)
     view = replace(view, outputs=tuple(_expected(entry, said) for entry, said in places))
     claims = [Claim("the model", [_lying(entry, said) for entry, said in places])]
+    before = len(issues)
     for by, function in _speakers(custom, shapes):
         claim = _asked(by, function, view, len(places), issues)
         if claim is not None:
             claims.insert(len(claims) - 1, claim)
+    if len(issues) > before:  # what is missing now is what they would have told
+        return [], issues
     found = [
         _result(index, entry, said, view, [(by, outputs[index]) for by, outputs in claims])
         for index, (entry, said) in enumerate(places)
@@ -154,8 +157,11 @@ def _asked(by: str, function: ShapeFunction, view: OpView, count: int, issues: l
     try:
         said = function(view)
     except (XdlcError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
-        text = error.problem if isinstance(error, XdlcError) else f"{type(error).__name__}: {error}"
-        issues.append(Issue(f"{by} fails: {text}", "correct it"))
+        text = f"{type(error).__name__}: {error}"
+        if isinstance(error, XdlcError):
+            text = ": ".join(filter(None, (error.where, error.problem)))
+        fix = error.fix if isinstance(error, XdlcError) else None
+        issues.append(Issue(f"{by} fails: {text}", fix or "correct it"))
         return None
     if said is None:
         return None

@@ -45,6 +45,7 @@ class PluginHooks:
         self.place = place
         self._tell = tell
         self._built: dict[Any, bytes] = {}
+        self._shapes = {f"{port.name}_shape" for port in declaration.inputs}
 
     @property
     def name(self) -> str:
@@ -241,11 +242,13 @@ class PluginHooks:
 
     def read_params(self, params: Mapping[str, Any]) -> Values:
         """Return parameters that an op stores in the form of their kinds."""
-        kinds = self.declaration.kinds
-        return {
-            name: kinds[name].read(value) if name in kinds and value is not None else value
-            for name, value in params.items()
-        }
+        return {name: self._read_param(name, value) for name, value in params.items()}
+
+    def _read_param(self, name: str, value: Any) -> Any:
+        kind = self.declaration.kinds.get(name)
+        if value is None or (kind is None and name not in self._shapes):
+            return value
+        return [int(extent) for extent in value] if kind is None else kind.read(value)
 
     def _plain_inputs(self, op: OpView) -> tuple[TensorSpec | None, ...]:
         inputs = self.padded(op.inputs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from xdlc.errors import UsageError
@@ -49,21 +50,27 @@ class Format(ABC):
         """Return an array of any shape that ``packed_shape`` takes in this format; padding is zero."""
 
     @abstractmethod
-    def unpack(self, array: Array, shape: Shape) -> Array:
+    def unpack(self, array: Array, shape: Sequence[int]) -> Array:
         """Return what ``pack`` was given, whose shape was ``shape``.
 
         Raises:
             UsageError: If the array is not what a tensor of that shape becomes.
         """
 
-    def check_packed(self, array: Array, shape: Shape) -> None:
-        """Refuse an array that is not the packed form of a tensor of ``shape``."""
-        expected = self.packed_shape(shape, array.dtype.itemsize)
+    def check_packed(self, array: Array, shape: Sequence[int]) -> Shape:
+        """Return a shape whose packed form an array is.
+
+        Raises:
+            UsageError: If it is not.
+        """
+        plain = tuple(int(extent) for extent in shape)
+        expected = self.packed_shape(plain, array.dtype.itemsize)
         if tuple(array.shape) != expected:
             raise UsageError(
-                f"a tensor of shape {list(shape)} is {list(expected)} in format {self.name}, "
+                f"a tensor of shape {list(plain)} is {list(expected)} in format {self.name}, "
                 f"not {list(array.shape)}"
             )
+        return plain
 
 
 class Plain(Format):
@@ -77,7 +84,7 @@ class Plain(Format):
     def pack(self, array: Array) -> Array:
         return array
 
-    def unpack(self, array: Array, shape: Shape) -> Array:
+    def unpack(self, array: Array, shape: Sequence[int]) -> Array:
         self.check_packed(array, shape)
         return array
 

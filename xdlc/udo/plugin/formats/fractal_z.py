@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdlc.udo.plugin.formats.base import CUBE, Array, Format, Shape, blocks, channel_block, four_axes
 
 
@@ -38,10 +40,10 @@ class FractalZ(Format):
         squares = whole.reshape(n1, CUBE, c1, c0, h, w).transpose(2, 4, 5, 0, 1, 3)
         return numpy.ascontiguousarray(squares).reshape(packed)
 
-    def unpack(self, array: Array, shape: Shape) -> Array:
+    def unpack(self, array: Array, shape: Sequence[int]) -> Array:
         import numpy
 
-        self.check_packed(array, shape)
+        shape = self.check_packed(array, shape)
         n, c, h, w = four_axes(shape, self.name)
         _, n1, _, c0 = array.shape
         c1 = blocks(c, c0)

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdlc.udo.plugin.formats.base import Array, Format, Shape, blocks, channel_block, four_axes
 
 
@@ -36,10 +38,10 @@ class Nc1hwc0(Format):
         whole[:, :c] = array.reshape(n, c, h, w)
         return numpy.ascontiguousarray(whole.reshape(n, c1, c0, h, w).transpose(0, 1, 3, 4, 2))
 
-    def unpack(self, array: Array, shape: Shape) -> Array:
+    def unpack(self, array: Array, shape: Sequence[int]) -> Array:
         import numpy
 
-        self.check_packed(array, shape)
+        shape = self.check_packed(array, shape)
         _, c, _, _ = self._axes(shape)
         n, c1, h, w, c0 = array.shape
         whole = array.transpose(0, 1, 4, 2, 3).reshape(n, c1 * c0, h, w)

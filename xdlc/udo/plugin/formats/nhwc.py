@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdlc.udo.plugin.formats.base import Array, Format, Shape
 
 
@@ -19,7 +21,7 @@ class Nhwc(Format):
 
         return numpy.ascontiguousarray(numpy.moveaxis(array, 1, -1)) if array.ndim > 2 else array
 
-    def unpack(self, array: Array, shape: Shape) -> Array:
+    def unpack(self, array: Array, shape: Sequence[int]) -> Array:
         import numpy
 
         self.check_packed(array, shape)

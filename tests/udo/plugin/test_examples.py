@@ -1,0 +1,211 @@
+"""The plugins in ``examples/`` do what they say: converted, shown, run with both of their kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+from onnx import helper
+
+from tests.compilers import needs_cc
+from tests.onnx_models import build, expected
+from tests.udo.plugin.plugins import EXAMPLES
+from xdlc import api
+from xdlc.cli.main import main
+from xdlc.container import udo
+from xdlc.errors import UsageError, XdlcError
+from xdlc.udo.plugin.formats import find_format
+
+REDUCTION = EXAMPLES / "reduction.py"
+FAST_CONV = EXAMPLES / "fast_conv.py"
+
+
+def reduction_model(folder: Path, shape: tuple[int, ...], **attributes: Any) -> Path:
+    node = helper.make_node("Reduction", ["r"], ["y"], "red", domain="custom", **attributes)
+    nodes = [helper.make_node("Relu", ["x"], ["r"], "relu"), node]
+    feeds = {"x": np.zeros(shape, np.float32)}
+    model = build(nodes, feeds, None, ["y"], 17)
+    path = folder / "reduction.onnx"
+    onnx.save_model(model, path)
+    return path
+
+
+NUMPY = {
+    "SUM": lambda rows: rows.sum(-1),
+    "ASUM": lambda rows: np.abs(rows).sum(-1),
+    "SUMSQ": lambda rows: (rows**2).sum(-1),
+    "MEAN": lambda rows: rows.mean(-1),
+}
+CASES = [
+    ((2, 3, 4), {"axis": 1, "operation": 1}, "SUM", 1, 1.0),
+    ((2, 3, 4), {"axis": -1, "operation": "MEAN", "coeff": 0.5}, "MEAN", 2, 0.5),
+    ((2, 3, 4, 5), {"axis": 2, "operation": 3, "coeff": -2.0}, "SUMSQ", 2, -2.0),
+    ((2, 3), {"operation": 2}, "ASUM", 0, 1.0),
+    ((2, 7, 3), {"axis": -2}, "SUM", 1, 1.0),
+]
+
+
+@needs_cc
+@pytest.mark.parametrize(("shape", "attributes", "operation", "axis", "coeff"), CASES)
+def test_reduction(tmp_path, shape, attributes, operation, axis, coeff):
+    path = tmp_path / "reduction.dlc"
+    api.save(
+        api.convert(reduction_model(tmp_path, shape, **attributes), plugin=[f"{REDUCTION}:Reduction"]), path
+    )
+    x = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+    rows = np.maximum(x, 0).astype(np.float64).reshape(*(shape[:axis] or (1,)), -1)
+    wanted = (NUMPY[operation](rows) * coeff).astype(np.float32)
+    compiled = api.run(path, {"x": x}, allow_embedded_kernels=True)["y"]
+    computed = api.run(path, {"x": x}, udo_package_path=REDUCTION)["y"]
+    assert compiled.shape == wanted.shape
+    np.testing.assert_allclose(compiled, wanted, rtol=1e-6)
+    np.testing.assert_allclose(computed, wanted, rtol=1e-6)
+
+
+@needs_cc
+def test_reduction_from_the_command_line(tmp_path):
+    source, path = reduction_model(tmp_path, (2, 3, 4), axis=1, operation=4), tmp_path / "r.dlc"
+    done = CliRunner().invoke(
+        main, ["onnx-to-dlc", "-i", str(source), "-o", str(path), "--plugin", f"{REDUCTION}:Reduction"]
+    )
+    assert done.exit_code == 0, done.output
+    shown = CliRunner().invoke(main, ["info", "-i", str(path)])
+    assert shown.exit_code == 0, shown.output
+    for word in ("CaffeOps", "Reduction", "operation", "coeff", "reduction", "linux-"):
+        assert word in shown.output
+    x = np.random.default_rng(3).standard_normal((2, 3, 4)).astype(np.float32)
+    (tmp_path / "x.raw").write_bytes(x.tobytes())
+    (tmp_path / "list.txt").write_text(f"x:={tmp_path / 'x.raw'}\n")
+    run = ["net-run", "--container", str(path), "--input_list", str(tmp_path / "list.txt"), "--output_dir"]
+    refused = CliRunner().invoke(main, [*run, str(tmp_path / "none")])
+    assert refused.exit_code != 0
+    assert "there is no kernel for CaffeOps::Reduction" in refused.output
+    assert "--allow_embedded_kernels" in refused.output
+    wanted = np.maximum(x, 0).reshape(2, -1).mean(-1)
+    for place, options in enumerate((["--allow_embedded_kernels"], ["--udo_package_path", str(REDUCTION)])):
+        folder = tmp_path / f"out{place}"
+        done = CliRunner().invoke(main, [*run, str(folder), *options])
+        assert done.exit_code == 0, done.output
+        (result,) = folder.glob("**/*.raw")
+        np.testing.assert_allclose(np.fromfile(result, np.float32), wanted, rtol=1e-6)
+
+
+@needs_cc
+def test_reduction_is_quantized_with_its_kernel(tmp_path):
+    source = reduction_model(tmp_path, (1, 3, 8), axis=2, operation=4)
+    model = api.convert(source, plugin=[f"{REDUCTION}:Reduction"])
+    samples = [
+        {"x": np.random.default_rng(seed).uniform(0, 4, (1, 3, 8)).astype(np.float32)} for seed in range(3)
+    ]
+    quantized = api.quantize(model, samples, udo_package_path=REDUCTION)
+    found = api.run(quantized, samples[0], udo_package_path=REDUCTION)["y"]
+    again = api.run(quantized, samples[0], allow_embedded_kernels=True)["y"]
+    np.testing.assert_allclose(found, again, atol=0.02)
+    np.testing.assert_allclose(found, samples[0]["x"].mean(-1), atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "problem"),
+    [
+        ({"axis": 5}, "axis 5 is not within -3..2 of 3 axes"),
+        ({"operation": 5}, "there is no 5"),
+        ({"operation": "MAX"}, "there is no 'MAX'"),
+        ({"axis": 1.0}, "expected an integer, found 1.0"),
+        ({"axes": 1}, "nothing reads attribute 'axes'"),
+    ],
+)
+def test_a_reduction_that_does_not_fit_is_told_with_the_line_of_the_plugin(tmp_path, attributes, problem):
+    with pytest.raises(XdlcError, match=problem) as caught:
+        api.convert(reduction_model(tmp_path, (2, 3, 4), **attributes), plugin=[f"{REDUCTION}:Reduction"])
+    told = str(caught.value)
+    assert f"{REDUCTION}:" in told
+    assert "plugin Reduction, " in told
+    assert "red" in told
+
+
+@needs_cc
+def test_the_same_model_gives_the_same_bytes(tmp_path):
+    source = reduction_model(tmp_path, (2, 3, 4), axis=1)
+    contents = []
+    for name in ("one.dlc", "two.dlc"):
+        api.save(api.convert(source, plugin=[str(REDUCTION)]), tmp_path / name)
+        contents.append((tmp_path / name).read_bytes())
+    assert contents[0] == contents[1]
+    assert str(EXAMPLES).encode() not in contents[0]
+
+
+# ---------------------------------------------------------------------- Conv, one shape of it
+
+
+def convolutions(folder: Path, *, bias: bool = True) -> tuple[Path, np.ndarray, Any]:
+    """Return a model of three convolutions, the first and last of the shape that the plugin takes."""
+    rng = np.random.default_rng(5)
+
+    def weight(*shape: int) -> np.ndarray:
+        return (rng.standard_normal(shape) / 8).astype(np.float32)
+
+    names = [["x", "w1"], ["r1", "w2"], ["r2", "w3"]]
+    names = [[*held, f"b{place}"] for place, held in enumerate(names, 1)] if bias else names
+    nodes = [
+        helper.make_node("Conv", names[0], ["c1"], "first", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c1"], ["r1"], "relu1"),
+        helper.make_node("Conv", names[1], ["c2"], "second", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c2"], ["r2"], "relu2"),
+        helper.make_node("Conv", names[2], ["y"], "third", pads=[1, 1, 1, 1], strides=[1, 1]),
+    ]
+    weights = {"w1": weight(24, 20, 3, 3), "w2": weight(20, 24, 3, 3), "w3": weight(24, 20, 3, 3)}
+    if bias:
+        weights |= {"b1": weight(24), "b2": weight(20), "b3": weight(24)}
+    x = rng.standard_normal((1, 20, 8, 8)).astype(np.float32)
+    model = build(nodes, {"x": x}, weights, ["y"], 17)
+    path = folder / "convolutions.onnx"
+    onnx.save_model(model, path)
+    return path, x, (expected(model, {"x": x}, False)[0], weights)
+
+
+@needs_cc
+@pytest.mark.parametrize("bias", [True, False])
+def test_conv_of_one_shape(tmp_path, bias):
+    source, x, (wanted, weights) = convolutions(tmp_path, bias=bias)
+    path = tmp_path / "convolutions.dlc"
+    told: list[str] = []
+    api.save(api.convert(source, plugin=[f"{FAST_CONV}:FastConv"], tell=told.append), path)
+    model = api.load(path)
+    ops = [(op.package, op.type) for op in model.main.ops if "Conv" in op.type]
+    assert ops == [("Fast", "FastConv"), ("qti.aisw", "Conv2d"), ("Fast", "FastConv")]
+    assert any("Fast::FastConv stands for Conv nodes" in text for text in told)
+    first = next(op for op in model.main.ops if op.type == "FastConv")
+    assert first.param("W_format") == "FRACTAL_Z"
+    assert first.param("W_shape").tolist() == [24, 20, 3, 3]
+    stored = first.inputs[1].numpy()
+    assert stored.shape == (18, 2, 16, 16)
+    np.testing.assert_array_equal(find_format("FRACTAL_Z").unpack(stored, (24, 20, 3, 3)), weights["w1"])
+    assert {tensor.shape for tensor in first.outputs} == {(1, 24, 8, 8)}  # activations keep their own shapes
+    assert len(udo.kernels(model)) == 1
+    for options in ({"allow_embedded_kernels": True}, {"udo_package_path": FAST_CONV}):
+        found = api.run(path, {"x": x}, **options)["y"]
+        np.testing.assert_allclose(found, wanted, atol=1e-5, rtol=1e-5)
+    with pytest.raises(XdlcError, match="there is no kernel for Fast::FastConv"):
+        api.run(path, {"x": x})
+
+
+def test_conv_of_no_shape_that_the_plugin_takes(tmp_path):
+    x = np.zeros((1, 20, 9, 9), np.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], "conv", pads=[1, 1, 1, 1])
+    onnx.save_model(
+        build([node], {"x": x}, {"w": np.ones((24, 20, 3, 3), np.float32)}, ["y"], 17), tmp_path / "c.onnx"
+    )
+    model = api.convert(tmp_path / "c.onnx", plugin=[f"{FAST_CONV}:FastConv"])
+    assert not udo.kernels(model)
+    assert not udo.definitions(model)
+    assert all(op.package == "qti.aisw" for op in model.main.ops)
+
+
+def test_both_examples_at_once(tmp_path):
+    source, *_ = convolutions(tmp_path)
+    with pytest.raises(UsageError, match="there is no 'Reductions'"):
+        api.convert(source, plugin=[str(FAST_CONV), f"{REDUCTION}:Reductions"])
