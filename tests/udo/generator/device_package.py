@@ -104,8 +104,8 @@ def between(text: str, first: str, last: str, new: str) -> str:
     return head + new + last + rest.split(last, 1)[1]
 
 
-GPU_TODO = "    /* TODO: write the kernel above", "    kernel.source"
-GPU_KERNEL = "  /* TODO: compute element i. */"
+GPU_TODO = "    throw ", "    kernel.source"
+GPU_KERNEL = "  /* compute element i */"
 GPU_CODE = """\
   const float scaled = vload_half(i, x) * vload_half(0, weight) * factor;
   vstore_half(scaled + vload_half(3, table) + (mode == 1), i, y);"""
@@ -117,7 +117,7 @@ def fill_gpu(package: Path) -> None:
     path.write_text(text.replace(GPU_KERNEL, GPU_CODE))
 
 
-DSP_TODO = "  /* TODO: compute", "}\n\nconst udo_dsp_op"
+DSP_TODO = "  /* >>> FILL: Scale_executeOp", "}\n\nconst udo_dsp_op"
 DSP_CODE = """  const xdlc_udo_param *table = udo_dsp_param(io, "table");
   const size_t elements = udo_dsp_elements(out0);
   float *reals = (float *)scratch;

@@ -108,7 +108,7 @@ def test_a_filled_gpu_library_computes_in_many_threads_without_a_leak(gpu: dict[
 def test_a_gpu_kernel_that_is_not_filled_says_so(gpu: dict[str, Path]) -> None:
     done = run([gpu["generated"], "gpu"], gpu["generated"].parent)
     assert done.returncode == 1
-    assert done.stderr.decode().endswith("the GPU kernel of Scale is not written yet\n")
+    assert done.stderr.decode().endswith("fill the GPU kernel of Scale\n")
 
 
 @needs_cc
@@ -173,7 +173,7 @@ def test_a_filled_dsp_library_computes_with_bytes_and_reals(filled: Path, tmp_pa
 def test_a_dsp_kernel_that_is_not_filled_says_so(package: Path, tmp_path: Path) -> None:
     done = run([dsp_program(package, tmp_path), "dsp"], tmp_path)
     assert done.returncode == 1
-    assert done.stderr.decode().endswith("Scale_executeOp is not written yet\n")
+    assert done.stderr.decode().endswith("fill Scale_executeOp\n")
 
 
 @needs_cc

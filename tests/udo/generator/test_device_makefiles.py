@@ -179,6 +179,42 @@ def expected(work: Path, folder: str) -> list[Path]:
     return [path.relative_to(root) for path in (root / folder).rglob("*.cpp")]
 
 
+def phone(package: Path, *arguments: str, **env: str) -> tuple[int, list[str]]:
+    done = run(["sh", "scripts/phone.sh", *arguments], package, {**os.environ, "ADB": "echo adb", **env})
+    return done.returncode, (done.stdout or done.stderr).decode().splitlines()
+
+
+def test_libraries_are_pushed_where_they_are_looked_for(package: Path, tmp_path: Path) -> None:
+    work = tmp_path / "package"
+    shutil.copytree(package, work, ignore=shutil.ignore_patterns("libs"))
+    assert phone(work, "push") == (1, ["libs has nothing for this phone: build it with make all_android"])
+    for folder in ("arm64-v8a", "dsp_v60", "dsp_v73", "x86-64_linux_clang"):
+        (work / "libs" / folder).mkdir(parents=True)
+    there = "/data/local/tmp/Edge"
+    pushed = [
+        line
+        for folder in ("arm64-v8a", "dsp_v73")
+        for line in (f"adb shell mkdir -p {there}/{folder}", f"adb push libs/{folder}/. {there}/{folder}")
+    ]
+    assert phone(work, "push") == (0, pushed)
+    assert phone(work, "push", ARCH="v66")[1][-1] == f"adb push libs/dsp_v60/. {there}/dsp_v60"
+    library_path, adsp_path = phone(work, "env", FOLDER="/data/x")[1]
+    assert library_path == "export LD_LIBRARY_PATH=/data/x/arm64-v8a:/vendor/lib64:$LD_LIBRARY_PATH"
+    assert adsp_path.startswith('export ADSP_LIBRARY_PATH="/data/x/dsp_v73;/vendor/')
+
+
+def test_the_recipe_says_what_the_vendors_tools_are_told(package: Path) -> None:
+    code, lines = phone(package, "use")
+    text = "\n".join(lines)
+    library = "/data/local/tmp/Edge/dsp_v73/libUdoEdgeImplDsp.so"
+    assert code == 0
+    assert f"--op_packages {library}:EdgeInterfaceProvider:HTP" in text
+    assert f"Scale:{library}:EdgeInterfaceProvider:HTP" in text
+    assert "libUdoEdgeImplDsp_AltPrep.so:EdgeInterfaceProvider:CPU" in text
+    assert phone(package)[0] == 2
+    assert "sh scripts/phone.sh push" in "\n".join(phone(package)[1])
+
+
 def test_help_lists_the_targets_of_all_cores(package: Path) -> None:
     done = run(["make", "-s", "help"], package)
     text = done.stdout.decode()

@@ -86,6 +86,7 @@ CPU_FILES = (
 HOST_FILES: tuple[FileRule, ...] = ()
 
 ANDROID_FILES = (
+    _same("scripts/phone.sh"),
     _same("jni/Android.mk"),
     _same("jni/Application.mk"),
     _same("jni/src/reg/makefiles/Android.mk"),
