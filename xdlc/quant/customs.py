@@ -14,14 +14,13 @@ from xdlc.errors import ConstraintError
 from xdlc.ir import Op, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.dtype import DType
+from xdlc.opdefs import backends
 from xdlc.opdefs.model import Collection, OpDef, TensorDef
 from xdlc.quant.given import given_bits
 from xdlc.quant.rules import is_real
 
-_CORES = ("DSP", "HTP", "LPAI", "AIC")
-"""Backends of fixed point; ``DSP_V68`` and the like are among them."""
-
-_FLOAT_CORE = "HTP_FP16"
+_FIXED, _FLOAT = ("LPAI", "AIC"), "HTP_FP16"
+"""Backends of fixed point beside DSPs, and the DSP that computes with floats."""
 
 _ACTIVATIONS = {8: {dt.UFIXED8, dt.UINT8}, 16: {dt.UFIXED16, dt.UINT16}}
 """What a definition names activations of so many bits; configurations of SNPE write UINT_8 for them."""
@@ -201,12 +200,18 @@ def _types(
     tensor: TensorDef, side: str, type: str, collection: Collection, core: str | None
 ) -> frozenset[DType]:
     """Return the types of a tensor on a core: what the supplements for it say, else the definition."""
-    for table in collection.supplements:
-        if core is not None and (core == table.backend or core.startswith(f"{table.backend}_")):
-            for row in table.ops.get(type, ()):
-                held = getattr(row, side).get(tensor.name)
-                if held is not None and held.dtypes:
-                    return frozenset(held.dtypes)
+    for backend in backends.chain(core) if core is not None else ():
+        rows = [
+            row
+            for table in collection.supplements
+            if table.backend == backend
+            for row in table.ops.get(type, ())
+        ]
+        types = {
+            dtype for row in rows if (held := getattr(row, side).get(tensor.name)) for dtype in held.dtypes
+        }
+        if types:
+            return frozenset(types)
     return frozenset(tensor.dtypes)
 
 
@@ -219,10 +224,10 @@ def _place(name: str, types: Sequence[frozenset[DType]]) -> Place:
 
 def _cores(opdef: OpDef, arch: int | None) -> list[str | None]:
     """Return the backends whose types count: the DSP of the target, else all DSPs, else the first named."""
-    named: list[str | None] = [name for name in opdef.backends if name != _FLOAT_CORE]
+    named: list[str | None] = [name for name in opdef.backends if name != _FLOAT]
     if arch is not None and f"DSP_V{arch}" in named:
         return [f"DSP_V{arch}"]
-    dsps = [name for name in named if name is not None and name.split("_")[0] in _CORES]
+    dsps = [name for name in named if name is not None and (backends.is_dsp(name) or name in _FIXED)]
     if dsps:
         return [*dsps]
     return ["CPU"] if "CPU" in named else named[:1] or [None]

@@ -12,7 +12,7 @@ from xdlc.errors import raise_all
 from xdlc.ir import Model, Op
 from xdlc.ir.graph import is_custom
 from xdlc.opdefs.control_flow import reachable
-from xdlc.runtime.udo.sources import DEFAULT_TIMEOUT, paths_of
+from xdlc.runtime.udo.sources import paths_of
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo import Kernels
@@ -27,18 +27,17 @@ class KernelSource:
     Attributes:
         paths: Registration libraries and Python files.
         embedded: Whether kernels that the model carries may run.
-        timeout: Seconds that one execution may take.
+        timeout: Seconds that one execution may take; None: as long as by default.
     """
 
     paths: Sequence[str] = ()
     embedded: bool = False
-    timeout: float = DEFAULT_TIMEOUT
+    timeout: float | None = None
 
     @classmethod
     def of(cls, paths: Paths | None, *, embedded: bool, timeout: float | None) -> KernelSource:
         """Return the source for options as they are given; paths may be joined by commas."""
-        given = tuple(os.path.abspath(path) for path in paths_of(paths))
-        return cls(given, embedded, DEFAULT_TIMEOUT if timeout is None else timeout)
+        return cls(tuple(os.path.abspath(path) for path in paths_of(paths)), embedded, timeout)
 
     @contextmanager
     def opened(self, model: Model, *, needed: bool) -> Iterator[Kernels | None]:
@@ -50,23 +49,29 @@ class KernelSource:
 
         Raises:
             UnsupportedOp: For each op for which there is no kernel.
-            UsageError: If there is no such file, or the time-out is not valid.
+            UsageError: If there is no such file, the time-out is not valid, or an option has nothing to work
+                on.
         """
         ops = custom_ops(model)
         if not ops or not needed:
             yield None
             return
-        from xdlc.runtime.udo import Kernels
+        from xdlc.runtime.udo.opening import open_kernels
 
-        with Kernels(self.paths, model=model, embedded=self.embedded, timeout=self.timeout) as kernels:
+        with open_kernels(model, self.paths, self.embedded, self.timeout) as kernels:
             raise_all([kernels.missing(op) for op in ops if not kernels.knows(op)])
             yield kernels
 
-    def notes(self, model: Model) -> list[str]:
-        """Return what to tell of options that have no effect."""
-        if custom_ops(model) or not (self.paths or self.embedded):
+    def notes(self, model: Model, kernels: Kernels | None) -> list[str]:
+        """Return what to tell of options that had no effect, once the model has run."""
+        if kernels is not None:
+            return [
+                f"nothing of {path} is used: the model has no op that it offers" for path in kernels.unused()
+            ]
+        if not self.paths and not self.embedded:
             return []
-        return ["the model has no users' ops: kernels were named and none was opened"]
+        why = "nothing had to run" if custom_ops(model) else "the model has no users' ops"
+        return [f"no kernel was opened: {why}"]
 
 
 def custom_ops(model: Model) -> list[Op]:

@@ -135,10 +135,10 @@ def quantize(
         used = kept if reporter is None else reporter.calibrating(kept, model.main)
         job = Job(model.clone(), asked, used, precision, progress=progress, tried=tried, step=step)
         job.kernels, job.kernel_source = kernels, source
-        job.notes += source.notes(model)
         if evaluate is not None and min_score is not None:
             job.evaluate, job.min_score = evaluate, min_score
         moved = _quantize(job, algorithms, reporter, importing)
+        job.notes += source.notes(model, kernels)
     note_names(job.model, model, moved)
     sign(job.model, asked)
     importing.sign(job.model)
