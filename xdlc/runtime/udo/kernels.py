@@ -22,7 +22,7 @@ from xdlc.runtime.udo.process import DiedError, Process
 from xdlc.runtime.udo.sources import (
     DEFAULT_TIMEOUT,
     PathLike,
-    check_embedded,
+    check_sources,
     checked_timeout,
     embedded_in,
     paths_of,
@@ -298,6 +298,7 @@ class Kernels:
         with self.held():
             if self._offers is None:
                 if self._sources or self._embedded:
+                    check_sources(self._sources, self._embedded)
                     self._start()
                 else:
                     self._offers = Offers()
@@ -340,7 +341,6 @@ class Kernels:
         return offers
 
     def _embed(self, process: Process, held: Any) -> None:
-        check_embedded(held)
         file = os.memfd_create("xdlc-kernel", os.MFD_CLOEXEC)
         try:
             with open(file, "wb", closefd=False) as target:

@@ -6,11 +6,12 @@ import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xdlc.errors import BackendError, UsageError, XdlcError, raise_all
-from xdlc.runtime.udo.elf import check_content, machine
+from xdlc.runtime.udo.elf import check_content, check_file, machine
 
 if TYPE_CHECKING:
     from xdlc.ir import Model
@@ -125,12 +126,26 @@ def embedded_in(model: Model | None) -> list[Embedded]:
     ]
 
 
-def check_embedded(held: Embedded) -> None:
-    """Check a kernel before it is loaded.
+def check_sources(sources: Iterable[Source], embedded: Iterable[Embedded]) -> None:
+    """Check what is to be loaded before a process is started for it.
 
     Raises:
-        BackendError: If it is not one of this machine.
+        BackendError: If a library or a kernel is not one of this machine; several make a ProblemList.
+        StorageError: If a library cannot be read.
     """
+    problems: list[XdlcError] = []
+    for check in (
+        *(partial(check_file, source.path) for source in sources if source.kind == "library"),
+        *(partial(_check_embedded, held) for held in embedded),
+    ):
+        try:
+            check()
+        except XdlcError as error:
+            problems.append(error)
+    raise_all(problems)
+
+
+def _check_embedded(held: Embedded) -> None:
     own = f"linux-{machine()}"
     if held.kernel.machine != own:
         raise BackendError(

@@ -1,0 +1,248 @@
+"""Libraries of user-defined operations that crash, hang, lie or write where they must not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.compilers import build_library, needs_cc
+from tests.runtime.udo.conftest import SAMPLE, Libraries
+from tests.runtime.udo.udo_graphs import between_relus, custom_graph
+from xdlc.errors import BackendError, XdlcError
+from xdlc.ir import f32, string
+from xdlc.runtime.cpu import CpuSession
+from xdlc.runtime.udo import Kernels
+from xdlc.runtime.udo import kernels as kernels_module
+
+pytestmark = needs_cc
+X = np.float32([[1, 2, 3], [4, 5, 6]])
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Libraries:
+    return Libraries(tmp_path_factory.mktemp("evil"))
+
+
+@pytest.fixture(scope="module")
+def library(libraries: Libraries) -> Path:
+    return libraries.package()
+
+
+@pytest.fixture(scope="module")
+def kernels(library: Path) -> Iterator[Kernels]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels_module, "RESTARTS", 100)
+        made = Kernels(library, timeout=20)
+        yield made
+        made.give_up()
+
+
+def evil(kernels: Kernels, how: str) -> BackendError:
+    graph = custom_graph("Evil", {"do": string(how)})
+    with pytest.raises(BackendError) as caught:
+        CpuSession(graph, kernels=kernels).run({"x0": X})
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("segfault", "executing it ended its process with SIGSEGV"),
+        ("abort", "executing it ended its process with SIGABRT"),
+        ("exit", "executing it ended its process with status 0"),
+        ("die", "executing it ended its process with status 3"),
+        ("write the input", "executing it ended its process with SIGSEGV"),
+        ("print and crash", r"SIGABRT; it printed 'I am out of my depth'"),
+        ("close the line", "executing it (closed its line|ended its process)"),
+        ("babble", "executing it wrote into the line that answers go through"),
+        ("overrun", "wrote byte 29 of output 0, which has 24 bytes"),
+        ("underrun", "wrote byte -2 of output 0, which has 24 bytes"),
+        ("fail", "execute gave XDLC_UDO_ERROR_FAILED: the data are not to my liking"),
+        ("odd status", "execute gave the unknown status 77"),
+        ("refuse", "validate gave XDLC_UDO_ERROR_UNSUPPORTED: custom is refused"),
+        ("crash in validate", "opening it ended its process with SIGSEGV"),
+        ("no factory", "create_factory gave XDLC_UDO_ERROR_OUT_OF_MEMORY: there are no factories left"),
+        ("wrong shape", r"says that output 0 has shape \[3, 3\], the model says \[2, 3\]"),
+        ("huge rank", "infer_outputs gave output 0 rank 1000"),
+    ],
+)
+def test_what_an_op_does_wrong_names_op_and_library(
+    kernels: Kernels, library: Path, how: str, said: str
+) -> None:
+    error = evil(kernels, how)
+    assert re.search(said, error.problem), error
+    assert "graph 'graph': op 'custom' (Math::Evil): " in str(error.where)
+    assert str(library.parent) in str(error.where)
+
+
+def test_an_endless_loop_is_ended(library: Path) -> None:
+    with Kernels(library, timeout=0.5) as kernels:
+        error = evil(kernels, "loop")
+        assert error.problem == "executing it did not end within 0.5 s"
+        assert "--udo_timeout" in str(error.fix)
+
+
+def test_a_library_logs_and_works_on(kernels: Kernels) -> None:
+    graph = custom_graph("Evil", {"do": string("log")})
+    np.testing.assert_array_equal(CpuSession(graph, kernels=kernels).run({"x0": X})["y"], X)
+
+
+def test_sessions_go_on_after_a_crash_a_few_times(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels_module, "RESTARTS", 2)
+    with Kernels(library) as kernels:
+        good = CpuSession(between_relus("Scale", {"factor": f32(2)}), kernels=kernels)
+        bad = CpuSession(custom_graph("Evil", {"do": string("segfault")}), kernels=kernels)
+        for _ in range(2):
+            np.testing.assert_array_equal(good.run({"x": X})["y"], X * 2)
+            with pytest.raises(BackendError, match="SIGSEGV"):
+                bad.run({"x0": X})
+        np.testing.assert_array_equal(good.run({"x": X})["y"], X * 2)
+        with pytest.raises(BackendError, match="SIGSEGV"):
+            bad.run({"x0": X})
+        with pytest.raises(BackendError, match="has died 3 times and is not started anew"):
+            good.run({"x": X})
+
+
+def opened(path: Path) -> XdlcError:
+    (op,) = custom_graph("Scale", {"factor": f32(1)}).ops
+    with Kernels(path) as kernels, pytest.raises(XdlcError) as caught:
+        kernels.operation(op)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["-DMAJOR=2"], "is for version 2 of xdlc_udo.h, this is version 1"),
+        (["-DNO_TABLE"], "xdlc_udo_get_registration returned NULL"),
+        (["-DNUM_OPS=4000000000u"], "says that it has 4000000000 operations, and there may be 4096"),
+        (["-DNUM_OPS=0"], "lists no operations"),
+        (
+            ["-DNUM_OPS=4000"],
+            "loading it ended its process with SIG|gives no operation type|lists the operation|says that",
+        ),
+        (["-DVALIDATE=NULL"], "has no function validate in its table"),
+        (["-DCORES=0"], "runs on cores 0x0, which are unknown"),
+        (["-DCORES=9"], "runs on cores 0x9, which are unknown"),
+        (['-DPACKAGE=""'], "gives no package: it is empty"),
+        (["-DPACKAGE=NULL"], "gives no package: it is NULL"),
+        (
+            ['-DLIBRARY="../libMathCpu.so"'],
+            "names the implementation library '../libMathCpu.so', which is not",
+        ),
+        (['-DLIBRARY="/lib/x.so"'], "names the implementation library '/lib/x.so', which is not the name"),
+        (['-DLIBRARY=".."'], "names the implementation library '..', which is not the name of a file"),
+        (['-DLIBRARY="libNone.so"'], "there is no such file beside it"),
+    ],
+)
+def test_a_registration_library_that_lies(libraries: Libraries, flags: list[str], said: str) -> None:
+    path = libraries.package(*flags)
+    error = opened(path)
+    assert re.search(said, error.problem), error
+    assert str(path) in str(error.where)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("-DMAJOR=7",), "is for version 7 of xdlc_udo.h"),
+        (
+            ('-DPACKAGE="Other"',),
+            "implements package 'Other' for CPU; it was named as that of 'Math' for CPU",
+        ),
+    ],
+)
+def test_an_implementation_library_that_is_not_the_right_one(
+    libraries: Libraries, flags: tuple[str, ...], said: str
+) -> None:
+    error = opened(libraries.package(implementation=flags))
+    assert said in error.problem
+    assert "libMathCpu.so" in str(error.where)
+
+
+def test_an_implementation_library_behind_a_link(tmp_path: Path, library: Path) -> None:
+    (tmp_path / "libMathReg.so").write_bytes(library.read_bytes())
+    (tmp_path / "libMathCpu.so").symlink_to(library.parent / "libMathCpu.so")
+    assert "which is a symbolic link" in opened(tmp_path / "libMathReg.so").problem
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "said"),
+    [
+        (0, b"\0", "is no shared library: it does not begin as an ELF file does"),
+        (4, b"\1", "is a library of 32 bits"),
+        (4, b"\7", "is a library of an unknown number of bits"),
+        (5, b"\2", "is a library of big-endian numbers"),
+        (18, b"\xb7\0", "is a library for aarch64, this machine is"),
+        (18, b"\xa4\0", "is a library for hexagon"),
+        (18, b"\x77\x77", "is a library for machine 30583"),
+        (16, b"\2\0", "is no shared object: its ELF type is 2"),
+    ],
+)
+def test_files_of_other_machines(tmp_path: Path, library: Path, at: int, value: bytes, said: str) -> None:
+    content = bytearray(library.read_bytes())
+    content[at : at + len(value)] = value
+    path = tmp_path / "lib.so"
+    path.write_bytes(content)
+    error = opened(path)
+    assert said in error.problem
+    assert error.where == str(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fELF", b"#!/bin/sh\nexit 1\n" * 9])
+def test_files_that_are_no_libraries(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "lib.so"
+    path.write_bytes(content)
+    assert "is no shared library" in opened(path).problem
+
+
+def test_a_library_that_is_cut_off(tmp_path: Path, library: Path) -> None:
+    path = tmp_path / "lib.so"
+    path.write_bytes(library.read_bytes()[:3000])
+    assert "cannot be loaded" in opened(path).problem or "SIGBUS" in opened(path).problem
+
+
+def test_a_library_without_the_function(libraries: Libraries) -> None:
+    assert "does not export xdlc_udo_get_registration" in opened(libraries.kernel()).problem
+
+
+def test_a_library_that_crashes_while_it_is_loaded(tmp_path: Path) -> None:
+    source = tmp_path / "bomb.c"
+    source.write_text("#include <stdlib.h>\n__attribute__((constructor)) static void go(void) { abort(); }\n")
+    path = build_library(source, tmp_path / "bomb.so")
+    error = opened(path)
+    assert error.problem == "loading it ended its process with SIGABRT"
+    assert error.where == str(path)
+
+
+def test_a_library_for_other_cores_only(libraries: Libraries) -> None:
+    path = libraries.package("-DCORES=XDLC_UDO_DSP")
+    error = opened(path)
+    assert "there is no kernel for Math::Scale" in error.problem
+    assert f"build it for the CPU: {path} has it for DSP only" in str(error.fix)
+
+
+def test_two_libraries_with_one_op(libraries: Libraries, library: Path) -> None:
+    other = libraries.single()
+    (op,) = custom_graph("Scale").ops
+    with Kernels([library, other]) as kernels, pytest.raises(XdlcError) as caught:
+        kernels.knows(op)
+    assert f"{library} and {other} both have a kernel for Math::Scale" in str(caught.value)
+
+
+def test_a_library_that_releases_not_all_is_told_when_it_is_closed(tmp_path: Path) -> None:
+    text = SAMPLE.read_text().replace("  --factories;\n  free(factory);", "  free(factory);")
+    source = tmp_path / "leak.c"
+    source.write_text(text)
+    both = ("-DREGISTRATION", "-DIMPLEMENTATION", '-DLIBRARY="leak.so"')
+    path = build_library(source, tmp_path / "leak.so", *both)
+    kernels = Kernels(path)
+    CpuSession(custom_graph("Scale"), kernels=kernels).run({"x0": X})
+    with pytest.raises(
+        BackendError, match="terminate gave XDLC_UDO_ERROR_STATE: something has not been released"
+    ):
+        kernels.close()

@@ -1,0 +1,199 @@
+"""Python files with kernels that raise, give something else, or do what they should not."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.runtime.udo.udo_graphs import custom_graph
+from xdlc.errors import BackendError, XdlcError
+from xdlc.ir.dtype import FLOAT32
+from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.runtime.cpu import CpuSession
+from xdlc.runtime.udo import Kernels
+
+X = np.float32([[1, 2, 3], [4, 5, 6]])
+HEAD = """\
+import numpy as np
+from xdlc.udo import kernel, shape_function
+@kernel('Math', 'Op')
+def f(inputs, params, outputs):
+"""
+
+
+def run(path: Path, text: str, *, body: bool = True, timeout: float = 20) -> np.ndarray:
+    path.write_text(HEAD + "".join(f"    {line}\n" for line in text.splitlines()) if body else text)
+    with Kernels(path, timeout=timeout) as kernels:
+        return CpuSession(custom_graph("Op"), kernels=kernels).run({"x0": X})["y"]
+
+
+WRONG = [
+    ("return 1 / 0", "raised ZeroDivisionError: division by zero", 3),
+    ("x = 3\nreturn inputs[9]", "raised IndexError: list index out of range", 4),
+    ("return np.zeros(3).reshape(7)", "raised ValueError: cannot reshape", 3),
+    ("raise SystemExit('bye')", "raised SystemExit: bye", 3),
+    ("raise KeyboardInterrupt", "raised KeyboardInterrupt", 3),
+    ("def g(): return g()\nreturn g()", "raised RecursionError", 3),
+    ("inputs[0][0] = 1", "raised ValueError: assignment destination is read-only", 3),
+    ("class E(Exception):\n  def __str__(self): raise ValueError\nraise E", "raised", 5),
+    ("import nowhere", "raised ModuleNotFoundError: No module named 'nowhere'", 3),
+    ("return None", "gave an object of type NoneType for output 0", None),
+    ("return 'text'", "gave an object of type str", None),
+    ("return [inputs[0], inputs[0]]", "gave 2 results, the op has 1 outputs", None),
+    ("return []", "gave 0 results", None),
+    ("return inputs[0].astype(np.float64)", "gave output 0 as float64, expected float32", None),
+    ("return inputs[0].astype(object)", "gave output 0 as object, expected float32", None),
+    ("return inputs[0][:1]", r"gave output 0 of shape \[1, 3\], expected \[2, 3\]", None),
+]
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernels]:
+    """A file with a kernel ``Op<n>`` for each case, each of which begins at line ``10 * n + 1``."""
+    path = tmp_path_factory.mktemp("wrong") / "k.py"
+    lines = ["import numpy as np", "from xdlc.udo import kernel"]
+    for number, (text, _, _) in enumerate(WRONG, 1):
+        lines += [""] * (10 * number - len(lines))
+        lines += [f"@kernel('Math', 'Op{number}')", "def f(inputs, params, outputs):"]
+        lines += [f"    {line}" for line in text.splitlines()] + [f"f{number} = f"]
+    path.write_text("\n".join(lines))
+    with Kernels(path, timeout=20) as kernels:
+        yield kernels
+
+
+@pytest.mark.parametrize("number", range(1, len(WRONG) + 1), ids=[said for _, said, _ in WRONG])
+def test_what_a_kernel_does_wrong(wrong: Kernels, number: int) -> None:
+    _, said, line = WRONG[number - 1]
+    graph = custom_graph(f"Op{number}")
+    (op,) = graph.ops
+    with pytest.raises(BackendError, match=said) as caught:
+        CpuSession(graph, kernels=wrong).run({"x0": X})
+    where = str(caught.value.where)
+    path = wrong.origin(op)
+    assert where.startswith(f"graph 'graph': op 'custom' (Math::Op{number}): ")
+    assert where.endswith(f"{path}:{10 * number + line}" if line else path)
+    assert f"Math::Op{number}" in caught.value.problem
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import os\nos._exit(0)", "executing it ended its process with status 0"),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "ended its process with SIGKILL"),
+        (
+            "print('so far')\nimport sys; sys.stdout.flush()\nimport os; os.abort()",
+            "SIGABRT; it printed 'so far'",
+        ),
+        ("while True: pass", "did not end within 0.5 s"),
+        ("import time\ntime.sleep(60)", "did not end within 0.5 s"),
+    ],
+)
+def test_a_kernel_that_takes_its_process_along(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(BackendError, match=said) as caught:
+        run(tmp_path / "k.py", text, timeout=0.5 if "0.5" in said else 20)
+    assert str(tmp_path / "k.py") in str(caught.value.where)
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "line"),
+    [
+        ("def f(:\n", "SyntaxError", 1),
+        ("x = 1\n1 / 0\n", "loading it raised ZeroDivisionError: division by zero", 2),
+        ("import sys\nsys.exit(3)\n", "loading it raised SystemExit: 3", 2),
+        ("x = 1\n", "marks no function", None),
+        ("", "marks no function", None),
+        ("from xdlc.udo import kernel\n@kernel('Math')\ndef f(): pass\n", "TypeError", 2),
+        ("from xdlc.udo import kernel\n@kernel\ndef f(): pass\n", "TypeError", 2),
+        ("from xdlc.udo import kernel\n@kernel('Math', '')\ndef f(): pass\n", "kernel takes names", 2),
+        (
+            "from xdlc.udo import kernel\n@kernel('A', 'B')\ndef f(): 0\n@kernel('A', 'B')\ndef g(): 0\n",
+            "has two functions for kernel of A::B: f and g",
+            None,
+        ),
+        ("a = '\\ud800'\nx = b'\\xff'.decode()\n", "UnicodeDecodeError", 2),
+    ],
+)
+def test_files_that_cannot_be_loaded(tmp_path: Path, text: str, said: str, line: int | None) -> None:
+    path = tmp_path / "k.py"
+    with pytest.raises(BackendError, match=said) as caught:
+        run(path, text, body=False)
+    assert f"{path}:{line}" in str(caught.value.where) if line and "TypeError" not in said else True
+    assert "runtime/udo" in str(caught.value.where) or str(path) in str(caught.value.where)
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "k.py"
+    path.write_bytes(b"\xff\xfe\x00garbage\x00")
+    with Kernels(path) as kernels, pytest.raises(XdlcError, match="loading it raised"):
+        kernels.knows(next(iter(custom_graph("Op").ops)))
+
+
+def test_the_folder_of_a_file_is_there_while_it_is_loaded_only_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
+    for each in (folder, elsewhere):
+        each.mkdir()
+    (folder / "helper.py").write_text("FACTOR = 2\n")
+    (folder / "late.py").write_text("FACTOR = 3\n")
+    (folder / "numpy.py").write_text("raise RuntimeError('it hides numpy')\n")
+    (elsewhere / "unnamed.py").write_text("raise RuntimeError('nobody named it')\n")
+    monkeypatch.chdir(elsewhere)
+    text = (
+        "import sys\nimport helper\n" + HEAD + "    try:\n        import late\n    except ImportError: pass\n"
+        "    else: raise AssertionError(sys.path)\n"
+        "    try:\n        import unnamed\n    except ImportError: pass\n"
+        "    return inputs[0] * np.float32(helper.FACTOR)\n"
+    )
+    np.testing.assert_array_equal(run(folder / "k.py", text, body=False), X * 2)
+    assert sorted(path.name for path in folder.iterdir()) == ["helper.py", "k.py", "late.py", "numpy.py"]
+    assert str(folder) not in sys.path
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("(4, 5)", [TensorSpec((4, 5), FLOAT32)]),
+        ("[(4, None), (1,)]", [TensorSpec((4, None), FLOAT32), TensorSpec((1,), FLOAT32)]),
+        ("TensorSpec((2, np.int64(3)), op.inputs[0].dtype)", [TensorSpec((2, 3), FLOAT32)]),
+        ("None", None),
+        ("()", [TensorSpec((), FLOAT32)]),
+    ],
+)
+def test_what_shape_functions_give(tmp_path: Path, given: str, expected: list[TensorSpec] | None) -> None:
+    path = tmp_path / "s.py"
+    path.write_text(
+        "import numpy as np\nfrom xdlc.udo import TensorSpec, shape_function\n"
+        f"@shape_function('Math', 'Op')\ndef f(op): return {given}\n"
+    )
+    with Kernels(path) as kernels:
+        view = OpView("Math", "Op", "op", (TensorSpec((2, 3), FLOAT32),), (None,))
+        assert kernels.infer(view) == expected
+        assert kernels.infer(OpView("Math", "Other", "op", (), ())) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("1 / 0", "the shape function of Math::Op raised ZeroDivisionError"),
+        ("'text'", "gave output 0 as 'text'"),
+        ("(1.5,)", r"gave output 0 as \(1.5,\)"),
+        ("7", "gave output 0 as 7"),
+        ("TensorSpec('ab', op.inputs[0].dtype)", "gave output 0 as"),
+        ("TensorSpec((1,), 'float32')", "gave output 0 as"),
+    ],
+)
+def test_what_shape_functions_do_wrong(tmp_path: Path, given: str, said: str) -> None:
+    path = tmp_path / "s.py"
+    path.write_text(
+        "from xdlc.udo import TensorSpec, shape_function\n"
+        f"@shape_function('Math', 'Op')\ndef f(op): return {given}\n"
+    )
+    with Kernels(path) as kernels, pytest.raises(BackendError, match=said) as caught:
+        kernels.infer(OpView("Math", "Op", "op", (TensorSpec((2, 3), FLOAT32),), (None,)))
+    assert re.search(r"^op 'op' \(Math::Op\): .*s\.py", str(caught.value.where))
