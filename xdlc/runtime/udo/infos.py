@@ -68,9 +68,9 @@ def read_registration(address: int | None, where: str) -> PackageFacts:
     )
     for record in found:
         core = _core(record.core, where)
-        if core in libraries:
+        file = _text(record.file, f"file of the library for {core}", where)
+        if libraries.setdefault(core, file) != file and core != "DSP":  # an old DSP has one for each op
             _refuse(f"names two implementation libraries for {core}", where)
-        libraries[core] = _text(record.file, f"file of the library for {core}", where)
     version = structs.text_at(info.version) or ""
     return PackageFacts(_text(info.package, "package", where), version, ops, libraries)
 

@@ -101,6 +101,8 @@ class Registration:
             return None
         shapes, said = (structs.Shape * max(count, 1))(), message_buffer()
         status = self._table.infer_outputs(ctypes.byref(op), shapes, said, len(said))
+        if status == structs.UNSUPPORTED:
+            return None
         check(status, "infer_outputs", message_in(said), self.where)
         return [self._spec(shape, index) for index, shape in enumerate(shapes[:count])]
 

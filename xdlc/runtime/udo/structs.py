@@ -38,6 +38,7 @@ STATUS = {
     5: "XDLC_UDO_ERROR_STATE",
     6: "XDLC_UDO_ERROR_FAILED",
 }
+UNSUPPORTED = 3
 
 
 class Tensor(Structure):

@@ -62,3 +62,19 @@ def core_of(backend: str) -> Core | None:
         return None
     version = int(match[1])
     return Core(version, name, DSP if version >= _FIRST_HTP else DSP_LEGACY, "DSP", f"v{version}")
+
+
+def chain(backend: str) -> tuple[str, ...]:
+    """Return a backend's name and the wider ones that include it, the narrowest first.
+
+    Example:
+        >>> chain("DSP_V73"), chain("DSP_V66"), chain("CPU")
+        (('DSP_V73', 'HTP', 'DSP'), ('DSP_V66', 'DSP'), ('CPU',))
+    """
+    name = backend.upper()
+    if name in ("HTP", "HTP_FP16"):
+        return (backend, "DSP") if name == "HTP" else (backend, "HTP", "DSP")
+    match = _DSP.fullmatch(name)
+    if match is None:
+        return (backend,)
+    return (backend, "HTP", "DSP") if int(match[1]) >= _FIRST_HTP else (backend, "DSP")

@@ -108,11 +108,12 @@ def element(place: Place) -> str:
 
     Activations that are floats or fixed point arrive as float; what is static, as it is.
     """
-    found = {_element(dtype, place) for dtype in place.types[CPU]}
+    found = {element_of(dtype, place) for dtype in place.types[CPU]}
     return found.pop() if len(found) == 1 else ""
 
 
-def _element(dtype: DType, place: Place) -> str:
+def element_of(dtype: DType, place: Place) -> str:
+    """Return the C++ type of elements of a data type at a place."""
     if place.static or place.kind == "param":
         if dtype.is_float:
             return {16: "udo::Half", 32: "float", 64: "double"}[dtype.bits]
@@ -141,7 +142,7 @@ def scalar(place: Place) -> str:
         return "double" if types[0].bits == 64 else "float"
     if types[0].kind == "bool":
         return "bool"
-    return _element(types[0], place)
+    return element_of(types[0], place)
 
 
 def tensor_type(place: Place) -> Quoted:
@@ -186,38 +187,6 @@ def reader(place: Place) -> Quoted:
     return Quoted(f"params.{'real' if found in ('float', 'double') else 'integer'}<{found}>({name})")
 
 
-def default_value(place: Place) -> Quoted:
-    """Return the default of a scalar or string parameter."""
-    text = place.default or ""
-    if place.is_string:
-        return c_string(text)
-    found = scalar(place)
-    if place.enum:
-        number = next(value.id for value in place.values if text in (value.name, str(value.value)))
-        return Quoted(f"{found}::{number}")
-    if found == "bool":
-        return Quoted(str(text.lower() in ("1", "true")).lower())
-    return literal(float(text) if found in ("float", "double") else int(text), found)
-
-
-def literal(value: float, type: str) -> Quoted:
-    """Return a number as a literal of a C++ type."""
-    if type not in ("float", "double"):
-        if value == -(1 << 63):
-            return Quoted("INT64_MIN")
-        return Quoted(f"static_cast<{type}>({value}{'ULL' if value >= 1 << 63 else 'LL'})")
-    if value != value:
-        return Quoted(f"std::numeric_limits<{type}>::quiet_NaN()")
-    if value in (float("inf"), float("-inf")):
-        return Quoted(f"{'-' if value < 0 else ''}std::numeric_limits<{type}>::infinity()")
-    return Quoted(f"static_cast<{type}>({float(value)!r})")
-
-
-def default_tensor(place: Place) -> Quoted:
-    """Return statements that make the default of a tensor parameter."""
-    raise NotImplementedError
-
-
 FILTERS = {
     "reader": reader,
     "spelled": spelled,
@@ -234,6 +203,4 @@ FILTERS = {
     "tensor_type": tensor_type,
     "field_type": field_type,
     "needs_storage": needs_storage,
-    "default_value": default_value,
-    "default_tensor": default_tensor,
 }

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from xdlc.udo.generator.cores import CPU, DSP, DSP_LEGACY, GPU
-from xdlc.udo.generator.views import OpView
 
 Per = Literal["package", "core", "op"]
 
@@ -33,7 +32,7 @@ class FileRule:
         per: Whether there is one a package, one a core of the group, or one an op (of each such core).
         group: The file is there for cores of this group only; empty: always.
         user: Whether it is for users to fill, so that a changed one is never overwritten.
-        when: Ops that have the file.
+        when: Whether an op has the file, or the package if there is one a package.
         source: Whether it is source of a core, which cores that share theirs have once.
     """
 
@@ -42,7 +41,7 @@ class FileRule:
     per: Per = "package"
     group: str = ""
     user: bool = False
-    when: Callable[[OpView], bool] | None = None
+    when: Callable[[Any], bool] | None = None
     source: bool = False
 
 
@@ -53,6 +52,7 @@ def _same(path: str, per: Per = "package", group: str = "", user: bool = False) 
 SHARED = (
     _same("Makefile"),
     _same("common.mk"),
+    _same("README.md"),
     _same("include/utils/IUdoOpDefinition.hpp"),
     _same("include/utils/UdoMacros.hpp"),
     _same("include/utils/UdoUtil.hpp"),
@@ -83,7 +83,18 @@ CPU_FILES = (
     FileRule("jni/src/CPU/src/ops/op.cpp", "jni/src/CPU/src/ops/{op}.cpp", "op", CPU, user=True),
 )
 
-HOST_FILES: tuple[FileRule, ...] = ()
+HOST_FILES = (
+    FileRule("python/kernels.py", "python/{package}/kernels.py", user=True),
+    FileRule(
+        "python/shapes.py",
+        "python/{package}/shapes.py",
+        user=True,
+        when=lambda package: any(op.shapes is None for op in package.ops),
+    ),
+    FileRule("tests/test_package.py", "tests/test_{package}.py", "core", CPU, user=True),
+    FileRule("tests/cycle.c", "tests/cycle.c", "core", CPU),
+    FileRule("tests/cycle_cases.h", "tests/cycle_cases.h", "core", CPU),
+)
 
 ANDROID_FILES = (
     _same("scripts/phone.sh"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from xdlc.errors import StorageError
-from xdlc.opdefs import Collection, merge, read_valid, write_collection
+from xdlc.errors import raise_all
+from xdlc.opdefs import Collection, merge, write_collection
+from xdlc.udo.config.reading import problems, read_config
+from xdlc.udo.config.text import read_bytes
 from xdlc.udo.generator.rendering import Rendered, render
 from xdlc.udo.generator.store import Outcome, write_packages
 from xdlc.udo.generator.viewing import ignored_backends, notices, package_view
@@ -23,7 +25,7 @@ class Generated:
         package: What it holds.
         outcome: What became of its files.
         ignored: Backends that the configuration names and no library is made for.
-        notices: What of the configuration accelerators do not take, or take in another way.
+        notices: What the user should know, as of what accelerators do not take or take in another way.
     """
 
     package: PackageView
@@ -64,20 +66,28 @@ def generate_files(
         folder: Where each package gets a folder of its name.
         force: As for :func:`generate`.
 
+    Returns:
+        The packages; what the user should know of the configurations is with the first.
+
     Raises:
         ModelError: If a configuration is wrong.
         UsageError: If a package is there already, and ``force`` is not set.
         StorageError: If something cannot be read or written.
     """
+    unique = list(dict.fromkeys(Path(path) for path in paths))
+    raise_all(problems(unique)[0])
     collections: list[Collection] = []
     sources: dict[str, dict[str, bytes]] = {}
-    for path in dict.fromkeys(Path(path) for path in paths):
-        found = [read_valid(path)]
-        collections += found
-        for package in {collection.package for collection in found}:
+    said: list[str] = []
+    for path in unique:
+        config = read_config(path)
+        collections += config.collections
+        said += config.notices
+        for package in {collection.package: None for collection in config.collections}:
             files = sources.setdefault(package, {})
-            files[_free_name(path.name, package, files)] = _content(path)
-    return _generate(collections, sources, Path(folder), force)
+            files[_free_name(path.name, package, files)] = read_bytes(path)
+    first, *others = _generate(collections, sources, Path(folder), force)
+    return [replace(first, notices=(*said, *first.notices)), *others]
 
 
 def _generate(
@@ -105,10 +115,3 @@ def _free_name(name: str, package: str, taken: Mapping[str, bytes]) -> str:
         number += 1
         result = f"{number}_{name}"
     return result
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise StorageError(f"cannot be read: {error.strerror or error}", where=str(path)) from error

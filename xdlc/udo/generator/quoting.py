@@ -74,7 +74,7 @@ def markdown(text: str) -> Quoted:
 
 def rendered(text: str) -> Quoted:
     """Return what a macro of ours has printed; all in it has gone through ``finalize`` before."""
-    return Quoted(text)
+    return Quoted(text.rstrip("\n"))
 
 
 FILTERS = {

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from xdlc.udo.generator import cpp, gpu, htp, scalars
+from xdlc.udo.generator import cpp, gpu, htp, literals, samples, scalars
 from xdlc.udo.generator.files import FILES, FileRule
 from xdlc.udo.generator.place_text import place_text
 from xdlc.udo.generator.quoting import FILTERS, finalize
@@ -47,7 +47,8 @@ def _each(rule: FileRule, package: PackageView) -> Iterator[tuple[CoreView | Non
     if not rule.group:
         cores = [None]
     if rule.per == "package":
-        yield from ((None, None) for _ in cores[:1])
+        if cores and (rule.when is None or rule.when(package)):
+            yield None, None
         return
     for core in cores:
         if rule.source and core is not None and core.owner != core.name:
@@ -80,6 +81,7 @@ def _environment() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= FILTERS | cpp.FILTERS | gpu.FILTERS | htp.FILTERS | scalars.FILTERS
-    environment.filters["place_text"] = place_text
+    for module in (cpp, gpu, htp, literals, samples, scalars):
+        environment.filters |= module.FILTERS
+    environment.filters |= FILTERS | {"place_text": place_text}
     return environment

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from xdlc.errors import ModelError
 from xdlc.ir.dtype import DType
+from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, ParamDef, SupplementTensor, TensorDef
-from xdlc.udo.generator.cores import CPU, Core, core_of
+from xdlc.udo.generator.cores import CPU, Core, chain, core_of
 from xdlc.udo.generator.devices import op_notices, refusal
 from xdlc.udo.generator.naming import camel, check_name, identifiers
 from xdlc.udo.generator.shape_rules import shape_rules
@@ -59,15 +62,23 @@ def _backends(opdef: OpDef, collection: Collection) -> tuple[str, ...]:
 
 
 def _cores_of(opdef: OpDef, collection: Collection) -> tuple[Core, ...]:
-    """The cores that execute an op: the CPU if it names none at all."""
-    names = _backends(opdef, collection) or (CPU,)
-    known = sorted({core for core in map(core_of, names) if core is not None})
+    """The cores that execute an op: the CPU if it names none at all.
+
+    A name without a version stands for one of its own only where no narrower name is there.
+
+    Raises:
+        ModelError: If no library can have the op.
+    """
+    names = set(_backends(opdef, collection)) or {CPU}
+    wide = {other for name in names for other in chain(name)[1:]}
+    known = sorted({core for core in map(core_of, names - wide) if core is not None})
     found = tuple(core for core in known if not refusal(opdef, core))
-    if known and not found:
+    if not found:
+        reason = refusal(opdef, known[0]) if known else f"it names {', '.join(sorted(names))} only"
         raise ModelError(
-            f"no library can have it: {refusal(opdef, known[0])}",
+            f"no library can have it: {reason}",
             where=f"package {collection.package}: operation {opdef.name}",
-            fix="let the CPU or the GPU execute it, or list its inputs and outputs one by one",
+            fix="let the CPU or the GPU execute it" + (", or list its operands one by one" if known else ""),
         )
     return found
 
@@ -102,7 +113,7 @@ def _op(opdef: OpDef, collection: Collection) -> OpView:
         params,
         tuple(core.name for core in cores),
         _description(opdef.description),
-        shape_rules(inputs, outputs),
+        shape_rules(inputs, outputs, params),
     )
 
 
@@ -148,10 +159,22 @@ def _place(
         tensor.shape,
         layout,
         tensor.default,
+        _initial(tensor, types),
         values,
         types,
         (*_description(tensor.description), *rules),
     )
+
+
+def _initial(tensor: TensorDef, types: Mapping[str, tuple[DType, ...]]) -> Any:
+    """The default of a parameter, read as the first of its data types that there is."""
+    if not isinstance(tensor, ParamDef):
+        return None
+    dtypes = next(iter(types.values()), tensor.dtypes)
+    try:
+        return default_value(replace(tensor, dtypes=dtypes))
+    except ValueError as error:
+        raise ModelError(f"parameter {tensor.name!r}: its default is {error}") from error
 
 
 def _types(
@@ -176,17 +199,18 @@ def _allowed(
 
 
 def _supplement(type: str, name: str, kind: str, collection: Collection, core: Core) -> tuple[DType, ...]:
-    """The data types that the tables of a core give a place."""
-    found: dict[DType, None] = {}
-    for table in collection.supplements:
-        if core_of(table.backend) != core:
-            continue
-        for op in table.ops.get(type, ()):
-            places: Mapping[str, SupplementTensor] = {
-                "input": op.inputs,
-                "output": op.outputs,
-                "param": op.params,
-            }[kind]
-            if name in places:
-                found |= dict.fromkeys(places[name].dtypes)
-    return tuple(found)
+    """The data types that the tables of a core, or else those of a wider name, give a place."""
+    for backend in chain(core.name):
+        found: dict[DType, None] = {}
+        for table in collection.supplements:
+            for op in table.ops.get(type, ()) if table.backend == backend else ():
+                places: Mapping[str, SupplementTensor] = {
+                    "input": op.inputs,
+                    "output": op.outputs,
+                    "param": op.params,
+                }[kind]
+                if name in places:
+                    found |= dict.fromkeys(places[name].dtypes)
+        if found:
+            return tuple(found)
+    return ()

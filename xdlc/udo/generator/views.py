@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from xdlc.ir.dtype import DType
 from xdlc.udo.generator.cores import Core
 
 Rule = tuple[str, ...]
-"""Extents of an output as expressions of C."""
+"""Statements of C++ that set the shapes of the outputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Place:
         extents: Text of its extents, one by one.
         layout: ``NHWC`` and the like, or empty.
         default: Text that stands in for it, or None.
+        initial: The default as a number, a text, or nested lists; an enumerator as its number.
         values: Values of an enumeration.
         types: Data types by core, as the configuration has them for it.
         notes: What the configuration says of it, line by line.
@@ -55,6 +57,7 @@ class Place:
     extents: tuple[str, ...]
     layout: str
     default: str | None
+    initial: Any
     values: tuple[Enumerator, ...]
     types: Mapping[str, tuple[DType, ...]]
     notes: tuple[str, ...] = ()
@@ -87,7 +90,7 @@ class OpView:
         params: In the order of the configuration.
         cores: Names of the cores that execute it.
         notes: What the configuration says of it, line by line.
-        shapes: Extents of each output, where the configuration's texts tell them; else None.
+        shapes: How to tell the outputs' shapes, where the configuration's texts do; else None.
     """
 
     type: str
@@ -97,7 +100,7 @@ class OpView:
     params: tuple[Place, ...]
     cores: tuple[str, ...]
     notes: tuple[str, ...]
-    shapes: tuple[Rule, ...] | None
+    shapes: Rule | None
 
     @property
     def places(self) -> tuple[Place, ...]:

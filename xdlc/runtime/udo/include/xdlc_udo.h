@@ -184,7 +184,8 @@ typedef struct {
   /* Says in message why an operation cannot be executed; data of tensors that are not static is missing. */
   xdlc_udo_status (*validate)(const xdlc_udo_op *op, char *message, size_t size);
   /* Gives shapes and types of the outputs, of which op may say no more than how many there are: rank 0 and
-     data type 0.  What it cannot know has an extent that is open.  NULL: not known. */
+     data type 0.  What it cannot know has an extent that is open.  NULL, or XDLC_UDO_ERROR_UNSUPPORTED for
+     an op: not known. */
   xdlc_udo_status (*infer_outputs)(const xdlc_udo_op *op, xdlc_udo_shape *outputs, char *message, size_t size);
   xdlc_udo_status (*terminate)(void);
 } xdlc_udo_registration;

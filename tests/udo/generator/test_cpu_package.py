@@ -1,0 +1,187 @@
+"""A package of two operations: built without warnings, filled as a user would, run, and put under stress."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xdlc
+from tests.udo.generator import two_ops
+from xdlc.errors import BackendError
+from xdlc.ir import Graph, Op, Scalar, Tensor, f32, i32, static, string, u32
+from xdlc.ir.dtype import FLOAT32, INT32
+from xdlc.runtime.udo.kernels import Kernels
+from xdlc.udo.testing import Case, Package
+
+CXX = next(
+    (name for name in (os.environ.get("CXX", ""), "g++", "clang++") if name and shutil.which(name)), None
+)
+needs_make = pytest.mark.skipif(
+    CXX is None or shutil.which("make") is None, reason="needs make and a C++ compiler"
+)
+pytestmark = needs_make
+LIBS = "libs/x86-64_linux_clang"
+
+
+def run(folder: Path, *words: str, code: int = 0) -> str:
+    environment = os.environ | {"PYTHONPATH": str(Path(xdlc.__file__).parents[1])}
+    done = subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def make(folder: Path, *words: str, code: int = 0) -> str:
+    return run(folder, "make", "-j2", f"CXX={CXX}", *words, code=code)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package with nothing filled."""
+    package = two_ops.generated(tmp_path_factory.mktemp("with a space"))
+    log = make(package, "cpu_x86", "reg_x86", "CXXFLAGS=-O0")
+    assert "-Wall -Wextra -Werror -pedantic" in log
+    assert "warning" not in log
+    return package
+
+
+@pytest.fixture(scope="module")
+def filled(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as a user leaves it."""
+    package = tmp_path_factory.mktemp("filled") / built.name
+    shutil.copytree(built, package)
+    two_ops.fill(package)
+    make(package, "all_x86", "CXXFLAGS=-O0")
+    return package
+
+
+@pytest.fixture(scope="module")
+def kernels(filled: Path) -> Any:
+    with Kernels([filled / LIBS / "libUdoTwoOpsReg.so"]) as opened:
+        yield opened
+
+
+def test_the_libraries_export_their_tables_and_nothing_else(built: Path) -> None:
+    for name, symbol in (("ImplCpu", "implementation"), ("Reg", "registration")):
+        listed = run(built, "nm", "-D", "--defined-only", f"{LIBS}/libUdoTwoOps{name}.so")
+        own = [line.split()[-1] for line in listed.splitlines() if " T " in line]
+        assert own == [f"xdlc_udo_get_{symbol}"]
+
+
+def test_a_kernel_that_is_not_filled_says_so(built: Path) -> None:
+    package = Package(built)
+    case = Case("Affine", inputs=[(1, 2, 2, 3), (3,)], params={"bias": (3,)})
+    with pytest.raises(BackendError, match="UNSUPPORTED: fill execute of Affine"):
+        package.repeat(case, times=1)
+    with pytest.raises(BackendError, match=r"fill run_Affine in python/TwoOps/kernels\.py"):
+        package.compare(case)
+    with pytest.raises(BackendError, match=r"fill shape_Blend in python/TwoOps/shapes\.py"):
+        package.repeat(Case("Blend", inputs=[(2, 3)]), times=1)
+    package.close()
+    assert "not filled yet: fill execute of" in make(built, "check", "CYCLES=8", code=2)
+
+
+def test_its_own_tests_fail_until_it_is_filled_and_pass_then(built: Path, filled: Path) -> None:
+    words = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+    said = run(built, *words, "-k", "agree", code=1)
+    assert re.search(r"\d+ failed", said)
+    assert "passed" not in said
+    assert "12 passed" in run(filled, *words)
+
+
+def test_create_execute_release_in_threads(filled: Path) -> None:
+    assert "250 cycles of 5 cases in each of 4 threads" in make(filled, "check")
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs valgrind")
+def test_a_thousand_cycles_leak_nothing_under_valgrind(filled: Path) -> None:
+    make(filled, "check", "CYCLES=4")
+    said = run(
+        filled,
+        *("valgrind", "--leak-check=full", "--errors-for-leak-kinds=definite,possible", "--error-exitcode=1"),
+        *("obj/tests/cycle", f"{LIBS}/libUdoTwoOpsReg.so", f"{LIBS}/libUdoTwoOpsImplCpu.so", "1000", "4"),
+    )
+    assert "ERROR SUMMARY: 0 errors" in said
+
+
+def test_a_thousand_cycles_under_the_address_sanitizer(filled: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")
+    probe = subprocess.run(
+        ["cc", "-fsanitize=address,undefined", "a.c"], cwd=tmp_path, capture_output=True, check=False
+    )
+    if probe.returncode:
+        pytest.skip("needs a compiler with AddressSanitizer")
+    assert "250 cycles of 5 cases in each of 4 threads" in make(filled, "asan")
+
+
+def affine(**changes: Any) -> Op:
+    """An Affine of a model; ``changes`` replace operands."""
+    graph = Graph("g")
+    x = graph.add_input(Tensor("x", changes.get("shape", (1, 1, 1, 2)), changes.get("dtype", FLOAT32)))
+    weight = graph.add_tensor(static("w", np.array([1, 2], changes.get("stored", np.float32))))
+    inputs = [x, *([weight] if changes.get("weight", True) else [])]
+    y = graph.add_tensor(Tensor("y", changes.get("out", (1, 1, 1, 2)), FLOAT32))
+    params = {"bias": static("", np.array([1, 1], np.float32)), **changes.get("params", {})}
+    op = Op("Affine", inputs, [y], {name: value for name, value in params.items() if value is not None},
+            name="a", package="TwoOps")  # fmt: skip
+    graph.append(op)
+    graph.add_output(y)
+    return op
+
+
+def test_defaults_of_parameters_are_in_the_library(kernels: Any) -> None:
+    (found,) = kernels.operation(affine()).run([np.ones((1, 1, 1, 2), np.float32), None])
+    assert found.reshape(-1).tolist() == [1 + 1 + 4.5 + 2, 2 + 1 + 4.5 + 2]
+    table = static("", np.array([[8]], np.float32))
+    given = affine(params={"table": table, "shift": i32(-3)})
+    (found,) = kernels.operation(given).run([np.ones((1, 1, 1, 2), np.float32), None])
+    assert found.reshape(-1).tolist() == [1 + 1 - 3 + 8 + 1, 2 + 1 - 3 + 8 + 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"weight": False}, r"Affine: expected 2 inputs, found 1"),
+        ({"shape": (1, 2)}, r"input x of Affine: expected 4 axes, found 2"),
+        ({"dtype": INT32}, r"input x of Affine: expected data type FLOAT_32, found INT_32"),
+        ({"stored": np.int32}, r"input weight of Affine: expected data type FLOAT_32, found INT_32"),
+        ({"params": {"bias": None}}, r"Affine: parameter bias is missing"),
+        ({"params": {"bias": f32(1)}}, r"parameter bias of Affine: expected a tensor"),
+        ({"params": {"bias": static("", np.int32([1, 1]))}}, r"expected data type FLOAT_32, found INT_32"),
+        ({"params": {"table": static("", np.float32([1]))}}, r"table of Affine: expected 2 axes, found 1"),
+        ({"params": {"shift": string("one")}}, r"parameter shift of Affine: expected a scalar"),
+        ({"params": {"shift": f32(1.5)}}, r"shift of Affine: expected data type INT_32, found FLOAT_32"),
+        ({"params": {"shift": Scalar(INT32, 1 << 40)}}, r"parameter shift: 1099511627776 is out of range"),
+        ({"params": {"other": i32(1)}}, r"Affine has no parameter other"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_the_definition_is_refused(
+    kernels: Any, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(BackendError, match=message):
+        kernels.operation(affine(**changes)).run([np.ones((1, 1, 1, 2), np.float32), None])
+
+
+def test_an_enumerator_out_of_range_is_refused(kernels: Any) -> None:
+    graph = Graph("g")
+    x, y = graph.add_input(Tensor("x", (2,), FLOAT32)), graph.add_tensor(Tensor("y", (2,), FLOAT32))
+    op = graph.append(Op("Blend", [x], [y], {"mode": u32(2)}, name="b", package="TwoOps"))
+    with pytest.raises(BackendError, match="parameter mode of Blend: expected 0 to 1, found 2"):
+        kernels.operation(op)
+
+
+def test_shapes_follow_from_the_configuration(kernels: Any) -> None:
+    from xdlc.opdefs.custom import OpView, TensorSpec
+
+    inputs = (TensorSpec((2, None, 4, 5), FLOAT32), TensorSpec((5,), FLOAT32))
+    view = OpView("TwoOps", "Affine", "a", inputs, (None,), {"bias": np.ones(5, np.float32)})
+    assert [spec.shape for spec in kernels.infer(view)] == [(2, None, 4, 5)]

@@ -1,0 +1,102 @@
+"""Numbers and defaults as literals of C++."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from xdlc.ir.dtype import DType
+from xdlc.udo.generator.cores import CPU
+from xdlc.udo.generator.cpp import element_of, scalar, type_code
+from xdlc.udo.generator.quoting import Quoted, c_string
+from xdlc.udo.generator.views import Place
+
+
+def literal(value: float, type: str) -> Quoted:
+    """Return a number as a literal of a C++ type.
+
+    Example:
+        >>> print(literal(-1, "std::int32_t"), literal(0.1, "float"), literal(float("inf"), "double"))
+        -1 0.1f std::numeric_limits<double>::infinity()
+    """
+    if type not in ("float", "double"):
+        return Quoted(_integer(int(value)))
+    if math.isnan(value):
+        return Quoted(f"std::numeric_limits<{type}>::quiet_NaN()")
+    if math.isinf(value):
+        return Quoted(f"{'-' if value < 0 else ''}std::numeric_limits<{type}>::infinity()")
+    return Quoted(f"{float(value)!r}{'f' if type == 'float' else ''}")
+
+
+def _integer(value: int) -> str:
+    if value == -(1 << 63):
+        return "INT64_MIN"
+    if value >= 1 << 63:
+        return f"{value}ULL"
+    if value >= 1 << 31:
+        return f"{value}U" if value < 1 << 32 else f"{value}LL"
+    return str(value) if value >= -(1 << 31) + 1 else f"{value}LL"
+
+
+def default_number(place: Place) -> int | float:
+    """Return the default of a scalar parameter, an enumerator as its number."""
+    return int(place.initial) if isinstance(place.initial, bool) else place.initial
+
+
+def default_value(place: Place) -> Quoted:
+    """Return the default of a scalar or string parameter as an expression of C++."""
+    if place.is_string:
+        return c_string(str(place.initial))
+    found = scalar(place)
+    if place.enum:
+        return Quoted(f"{found}::{place.values[int(place.initial)].id}")
+    if found == "bool":
+        return Quoted("true" if place.initial else "false")
+    return literal(place.initial, found)
+
+
+def default_tensor(place: Place) -> Quoted:
+    """Return statements of C++ that make the default of a tensor parameter, as ``tensor``."""
+    dtype = place.types[CPU][0]
+    found = element_of(dtype, place)
+    dims = extents(place.initial)
+    numbers = ", ".join(_element(value, dtype, found) for value in _flat(place.initial))
+    shape = f"static const std::uint32_t dims[] = {{{', '.join(map(str, dims))}}};" if dims else ""
+    name, code = c_string(place.name), type_code(dtype)
+    return Quoted(
+        f"alignas(64) static const {found} data[] = {{{numbers}}};\n"
+        f"      {shape}\n"
+        f"      static const xdlc_udo_tensor tensor = udo::constant({name}, {code}, "
+        f"{len(dims)}, {'dims' if dims else 'nullptr'}, data, sizeof data);"
+    )
+
+
+def _element(value: Any, dtype: DType, type: str) -> str:
+    if dtype.is_float and dtype.bits == 16:
+        return f"{{{int.from_bytes(struct.pack('<e', value), 'little')}}}"
+    if dtype.is_fixed:  # reals that have no scale yet are taken as they would be stored
+        return _integer(round(value))
+    return str(literal(int(value) if isinstance(value, bool) else value, type))
+
+
+def extents(value: Any) -> tuple[int, ...]:
+    """Return the extents of nested lists.
+
+    Example:
+        >>> extents([[1, 2, 3], [4, 5, 6]]), extents(1)
+        ((2, 3), ())
+    """
+    return (len(value), *extents(value[0])) if isinstance(value, list) else ()
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _flat(item)
+    else:
+        yield value
+
+
+FILTERS = {"default_value": default_value, "default_tensor": default_tensor}
