@@ -114,6 +114,9 @@ def add_definitions(model: Model, collections: Mapping[str, Collection]) -> None
     """Store the definitions of the ops of users that a model has, and no others.
 
     Packages and ops that the model does not use are left out; a package that is stored already is replaced.
+
+    Raises:
+        ContainerError: If a definition is not valid.
     """
     used: dict[str, set[str]] = {}
     for graph in model.graphs.values():
@@ -123,8 +126,10 @@ def add_definitions(model: Model, collections: Mapping[str, Collection]) -> None
     for package, types in sorted(used.items()):
         collection = collections.get(package)
         if collection is not None:
-            text = write_collection(_reduced(collection, types))
-            model.records[f"{DEFINITIONS}{package}"] = raw_data(text.encode("utf-8"))
+            record = f"{DEFINITIONS}{package}"
+            content = write_collection(_reduced(collection, types)).encode("utf-8")
+            _definitions(content, record, package)  # what is written can be read
+            model.records[record] = raw_data(content)
 
 
 def _reduced(collection: Collection, types: set[str]) -> Collection:

@@ -19,6 +19,7 @@ from typing import Any
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import ArrayData, AxisScaleOffset, DType, Graph, Op, Tensor, TensorData, packed
 from xdlc.ir.stored import encoding_of, real_data, unpacked
+from xdlc.opdefs.model import OpDef
 from xdlc.runtime import qdq
 from xdlc.runtime.host_kernels import HOST_OPSET
 
@@ -75,6 +76,7 @@ class Builder:
     ) -> None:
         self.graph = graph
         self.adjusted: dict[Tensor, tuple[str, str]] | None = None
+        self.customs: Mapping[tuple[str, str], OpDef] | None = None
         self.stated = stated
         self.native = native
         self.quantized = quantized
@@ -111,6 +113,7 @@ class Builder:
         made = Builder(
             graph, quantized=self.quantized, native=self.native, graphs=self.graphs, stated=self.stated
         )
+        made.customs = self.customs
         made.nodes = [] if nodes is None else nodes
         made._owner = None if nodes is None else self.op
         made.constants, made.initializers, made._shared = self.constants, self.initializers, self._shared

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from xdlc.errors import (
@@ -16,11 +17,12 @@ from xdlc.errors import (
 )
 from xdlc.ir import NATIVE_PACKAGE, DType, Graph, Op, Tensor, TensorData
 from xdlc.ir.dtype import FLOAT32
-from xdlc.opdefs import verify_extents, verify_op
+from xdlc.ir.graph import is_custom
+from xdlc.opdefs import OpDef, verify_extents, verify_op
 from xdlc.opdefs.control_flow import called, has_open_rank, reachable, verify_control_flow
 from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder, describe
-from xdlc.runtime.registry import find, known_types
+from xdlc.runtime.registry import Lowering, find, known_types
 
 IR_VERSION = 10
 
@@ -226,6 +228,7 @@ def lower(
     graphs: Mapping[str, Graph] | None = None,
     stated: bool = False,
     adjustable: bool = False,
+    customs: Mapping[tuple[str, str], OpDef] | None = None,
 ) -> Lowered:
     """Return the graph as an ONNX model.
 
@@ -241,6 +244,8 @@ def lower(
         stated: Round every fixed-point tensor, as the source of its encodings does; otherwise values
             between ops that HTP computes as one are not rounded.
         adjustable: Make scales and zero points of activations inputs, see ``Lowered.adjusted``.
+        customs: Definitions of users' ops by package and type: such ops become nodes of a domain, which
+            onnxruntime does not run; without it they cannot be lowered.
 
     Raises:
         UnsupportedOp: If an op cannot be lowered; several make a ProblemList.
@@ -256,6 +261,7 @@ def lower(
     extra = check_outputs(graph, outputs)
     b = Builder(graph, quantized=quantized, native=native, graphs=known, stated=stated)
     b.adjusted = {} if adjustable else None
+    b.customs = customs
     b.reserve(graph.tensors)
     inputs, infos = _inputs(graph, b)
     lower_ops(graph, b)
@@ -326,7 +332,7 @@ def _inputs(graph: Graph, b: Builder) -> tuple[dict[str, str], list[Any]]:
 
 
 def _lower_op(graph: Graph, op: Op, b: Builder) -> XdlcError | None:
-    function = find(op)
+    function = _function(op, b)
     b.op = op
     if function is None:
         known = [name for package, name in known_types() if package == op.package]
@@ -355,6 +361,15 @@ def _lower_op(graph: Graph, op: Op, b: Builder) -> XdlcError | None:
     except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
         return _misfit(graph, op, error)
     return None
+
+
+def _function(op: Op, b: Builder) -> Lowering | None:
+    """Return the function that lowers an op."""
+    if b.customs is None or not is_custom(op):
+        return find(op)
+    from xdlc.runtime.export.custom_nodes import write_node
+
+    return partial(write_node, definition=b.customs.get((op.package, op.type)))
 
 
 def _misfit(graph: Graph, op: Op, error: Exception) -> ModelError:

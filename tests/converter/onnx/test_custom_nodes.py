@@ -104,7 +104,7 @@ def test_a_shape_function_that_contradicts_the_model_is_an_error_that_names_both
 def test_optional_inputs_repeated_inputs_and_outputs(tmp_path: Path) -> None:
     op = custom(
         "Join",
-        [place("a"), place("b", mandatory=False), place("rest", repeated=True)],
+        [place("a"), place("b", mandatory=False), place("rest", mandatory=False, repeated=True)],
         [place("y"), place("parts", mandatory=False, repeated=True)],
     )
     given = onnx_model(

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.custom.issues import Issue, full_name
-from xdlc.converter.custom.layouts import order_of
 from xdlc.converter.custom.types import converted, is_allowed
 from xdlc.converter.values import Value
 from xdlc.ir import DType, Role, Tensor, TensorData
 from xdlc.ir.dtype import UINT8, UINT16
 from xdlc.opdefs.custom import CustomOp
+from xdlc.opdefs.layouts import order_of
 from xdlc.opdefs.model import OpDef, TensorDef
 
 _SOURCE = "the source's axis order"
@@ -141,7 +141,12 @@ def laid(builder: Builder, custom: CustomOp, slots: Sequence[Slot]) -> list[Tens
         custom: The op.
         slots: Values that fit their places.
     """
-    return [None if slot.value is None else _tensor(builder, custom, slot, slot.value) for slot in slots]
+    before, found = builder.base, list[Tensor | None]()
+    for index, slot in enumerate(slots):
+        builder.base = f"{builder.node}_in{index}"  # the node's own name is for the op
+        found.append(None if slot.value is None else _tensor(builder, custom, slot, slot.value))
+    builder.base = before
+    return found
 
 
 def _tensor(builder: Builder, custom: CustomOp, slot: Slot, value: Value) -> Tensor:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from xdlc.converter.custom.issues import Issue
-from xdlc.converter.custom.layouts import order_of
 from xdlc.converter.custom.types import converted, is_allowed
 from xdlc.converter.values import Extents, Order
 from xdlc.errors import XdlcError
 from xdlc.ir import DType
 from xdlc.ir.dtype import UNDEFINED
 from xdlc.opdefs.custom import CustomOp, OpView, ShapeFunction, TensorSpec
+from xdlc.opdefs.layouts import order_of
 from xdlc.opdefs.model import OpDef, TensorDef
 
 _SHAPE_FIX = (

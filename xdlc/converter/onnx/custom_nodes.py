@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from xdlc.converter.custom.issues import Issue, full_name, raise_issues
@@ -22,6 +23,7 @@ FRAMEWORK = "onnx"
 class CustomNodes:
     """Imports what the definitions of users name; they go before all that xdlc knows of its own.
 
+    An operator whose domain is the package of a definition is one that xdlc has written (``xdlc-to-onnx``).
     Definitions without a domain stand for operators of their name in any domain; where a model has the
     name both as an operator that xdlc imports and in a domain of its own, they stand for the latter.
 
@@ -41,6 +43,11 @@ class CustomNodes:
     def candidates(self, proto: Any) -> tuple[CustomOp, ...]:
         """Return the definitions that a node's operator has."""
         domain, type = domain_of(proto), proto.op_type
+        written = [
+            op for op in self._custom.ops if (op.definition.package, op.definition.name) == (domain, type)
+        ]
+        if written:
+            return tuple(written)
         found = self._custom.candidates(FRAMEWORK, type, domain)
         if type in self._foreign and (domain, type) in load_all():
             return tuple(custom for custom in found if custom.domain is not None or custom.hooks is not None)
@@ -59,12 +66,14 @@ class CustomNodes:
         custom = self._chosen(found, source, node)
         if custom is None:
             return False
+        self._state.findings.used.append(custom)
+        if custom.definition.package == source.domain:  # xdlc has written it: it has the op's own form
+            custom = replace(custom, hooks=None)
         values = _tensors(node)
         declared = [self._declared.find(name) for name in proto.output]
         results: Sequence[AnyValue] = place(
             self._state.builder, source, values, custom, declared, self._custom.shapes
         )
-        self._state.findings.used.append(custom)
         if (node.domain, node.type) in load_all():
             self._tell_passed_over(custom, node)
         self._state.accept(proto, results, where)
@@ -84,6 +93,9 @@ class CustomNodes:
         Raises:
             UnsupportedOp: If several stand for it.
         """
+        written = next((custom for custom in found if custom.definition.package == source.domain), None)
+        if written is not None:
+            return written
         for custom in found:
             if custom.hooks is not None and _accepts(custom, source):
                 return custom

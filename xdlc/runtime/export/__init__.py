@@ -11,6 +11,8 @@ from xdlc.ir import Graph, Model
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from xdlc.opdefs import OpDef
+
 ENCODINGS = ("qdq", "aimet", "none")
 
 
@@ -25,8 +27,9 @@ def export(
     """Write a graph as an ONNX model that onnxruntime runs.
 
     Inputs, outputs, nodes and intermediate values keep the names of the graph's tensors and ops, and
-    the inputs and outputs their shapes.  Fixed-point inputs and outputs are float32.  The same model
-    gives the same bytes.  Memory holds no more than one weight at a time.
+    the inputs and outputs their shapes.  Fixed-point inputs and outputs are float32.  An op of a user's
+    package becomes a node of a domain of the package's name, which onnxruntime knows only if it is told.
+    The same model gives the same bytes.  Memory holds no more than one weight at a time.
 
     Args:
         model: The model, or a graph.
@@ -65,12 +68,22 @@ def export(
         native=True,
         graphs=graphs,
         stated=isinstance(model, Model) and came_quantized(model),
+        customs=_customs(model),
     )
     proto, held = carry_names(lowered)
     written = save(proto, lowered.initializers, path, external_data=external_data)
     if encodings == "aimet":
         written += save_encodings(lowered.graph, held, path)
     return written
+
+
+def _customs(model: Model | Graph) -> dict[tuple[str, str], OpDef]:
+    from xdlc.container import udo
+
+    if isinstance(model, Graph):
+        return {}
+    packages = udo.definitions(model)
+    return {(name, opdef.name): opdef for name, held in packages.items() for opdef in held.opdefs}
 
 
 def _chosen(model: Model | Graph, name: str | None) -> Graph:
