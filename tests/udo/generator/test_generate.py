@@ -53,6 +53,7 @@ jni/src/utils/SmallDefinitions.cpp
 jni/src/utils/UdoUtil.cpp
 python/Small/kernels.py
 python/Small/shapes.py
+scripts/phone.sh
 tests/cycle.c
 tests/cycle_cases.h
 tests/test_Small.py
