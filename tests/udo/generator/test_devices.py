@@ -58,8 +58,7 @@ def test_an_op_that_no_core_can_have_is_an_error(tmp_path: Path) -> None:
 def test_what_an_htp_takes_in_another_way_is_told(tmp_path: Path) -> None:
     assert generated(TWO_OPS, tmp_path).notices == (
         "Scale on DSP_V68: parameter 'label' is a string, and must be in each model",
-        "half on DSP_V73: input 'global' may have any rank, tensors there have 4 axes at most",
-        "half on DSP_V73: output 'kernel' may have any rank, tensors there have 4 axes at most",
+        "half on DSP_V73: tensors have 4 axes at most, also those of any rank: global, kernel",
     )
 
 

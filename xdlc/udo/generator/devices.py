@@ -58,10 +58,11 @@ def _core_notices(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]:
         for tensor in tensors:
             if not tensor.is_static:
                 yield from _types(kind, tensor, core, allowed(opdef, tensor, kind, core))
-            if core.group == DSP and (tensor.rank is None or tensor.rank > MAX_RANK):
-                yield f"{kind} {tensor.name!r} may have any rank, tensors there have {MAX_RANK} axes at most"
     if core.group != DSP:
         return
+    free = [tensor.name for tensor in (*opdef.inputs, *opdef.outputs) if tensor.rank is None]
+    if free:
+        yield f"tensors have {MAX_RANK} axes at most, also those of any rank: {', '.join(free)}"
     if not all(tensor.mandatory for tensor in opdef.outputs):
         yield "all outputs are computed, the optional ones too"
     for param in opdef.params.values():
