@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tests.custom_ops import place
 from xdlc.container import udo
 from xdlc.ir import Model, Tensor, f32
-from xdlc.ir.dtype import BY_NAME, FLOAT32, INT32
+from xdlc.ir.dtype import BY_NAME, FLOAT32, INT32, DType
 from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTable, SupplementTensor
 
 KERNELS = '''
@@ -35,9 +35,6 @@ def top(inputs, params, outputs):
     return data.max(axis=-1, keepdims=True), data.argmax(axis=-1).astype(np.int32)
 '''
 
-Types = str | Mapping[str, Sequence[str]]
-"""Types of one tensor: ``float32``, ``uint8|uint16``, or by core."""
-
 
 def defined(model: Model, type: str = "Gain", *, package: str = "Pkg", **types: str) -> Model:
     """Store a definition in a model, in which each tensor has float32 on the CPU and given types on the DSP.
@@ -46,17 +43,23 @@ def defined(model: Model, type: str = "Gain", *, package: str = "Pkg", **types: 
         model: The model; changed.
         type: Type of the ops.
         package: Their package.
-        types: Types on the DSP by place, like ``uint8|uint16``; ``w`` is static, ``y`` and ``i`` are outputs.
+        types: Types on the DSP by place, like ``uint8|uint16``, or behind ``=`` on all cores; ``w`` is
+            static, ``y`` and ``i`` are outputs.
     """
     outputs = [name for name in types if name in ("y", "i")]
     inputs = [name for name in types if name not in outputs]
 
+    def dtypes(text: str) -> tuple[DType, ...]:
+        return tuple(BY_NAME[word] for word in text.split("|"))
+
     def rows(names: Sequence[str], core: str) -> dict[str, SupplementTensor]:
-        found = {}
-        for name in names:
-            text = types[name] if core == "DSP" or types[name] == "int32" else "float32"
-            found[name] = SupplementTensor(name, tuple(BY_NAME[word] for word in text.split("|")))
-        return found
+        held = {name: types[name] for name in names if not types[name].startswith("=")}
+        if core == "CPU":
+            held = dict.fromkeys(held, "float32")
+        return {name: SupplementTensor(name, dtypes(text)) for name, text in held.items()}
+
+    def own(name: str) -> tuple[DType, ...]:
+        return dtypes(types[name][1:]) if types[name].startswith("=") else ()
 
     def table(core: str) -> SupplementTable:
         row = SupplementOp(type, rows(inputs, core), rows(outputs, core), {})
@@ -65,8 +68,8 @@ def defined(model: Model, type: str = "Gain", *, package: str = "Pkg", **types: 
     opdef = OpDef(
         type,
         package,
-        tuple(place(name, (), is_static=name == "w") for name in inputs),
-        tuple(place(name, ()) for name in outputs),
+        tuple(place(name, own(name), is_static=name == "w") for name in inputs),
+        tuple(place(name, own(name)) for name in outputs),
         {},
         backends=("CPU", "DSP"),
     )

@@ -67,7 +67,7 @@ def test_two_types_from_end_to_end(net, kernels, quantized):
     g = gain(n, n.neuron(n.conv(n.x, 8, "a"), 4, "r"), "g", factor=2.0)
     value, index = top(n, g, "t")
     model = defined(n.done(value, index), x="uint8|uint16", w="ufixed8", y="uint8|uint16")
-    defined(model, "Top", x="uint8|uint16", y="uint8|uint16", i="int32")
+    defined(model, "Top", x="uint8|uint16", y="uint8|uint16", i="=int32")
     made, _ = quantized(model, SAMPLES)
     assert types(made, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
     assert types(made, "t_op") == ([UFIXED8], [UFIXED8, INT32])
@@ -175,6 +175,14 @@ def test_static_inputs_have_a_type_of_the_definition(net, quantized, allowed, dt
     else:
         assert isinstance(w.encoding, ScaleOffset)
         assert np.abs(real_data(w).numpy() - wanted).max() <= 0.51 * w.encoding.scale
+
+
+@pytest.mark.parametrize("allowed", ["=ufixed8", "=float32|ufixed8", "=uint8"])
+def test_static_inputs_of_one_type_on_all_cores_are_reals_to_python(net, kernels, quantized, allowed):
+    model = sandwich(net, x="=float32|ufixed8", w=allowed, y="=float32|ufixed8")
+    made, _ = quantized(model, SAMPLES)
+    assert types(made, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
+    assert sqnr(results(kernels, model, SAMPLES), results(kernels, made, SAMPLES), "out") > 25
 
 
 def _channels(model):

@@ -75,12 +75,13 @@ def kernel_dtype(dtype: DType) -> DType:
     return dtype
 
 
-def form_of(op: Op, definition: OpDef | None) -> tuple[OpForm, StaticData]:
+def form_of(op: Op, definition: OpDef | None, *, reals: bool = False) -> tuple[OpForm, StaticData]:
     """Return an op as its kernel sees it.
 
     Args:
         op: The op.
         definition: What the model knows of it; without it, places have names like ``in[0]``.
+        reals: Whether static data of fixed point are reals to the kernel, whatever the definition says.
 
     Raises:
         BackendError: If something of it has no form for kernels.
@@ -99,11 +100,11 @@ def form_of(op: Op, definition: OpDef | None) -> tuple[OpForm, StaticData]:
         op.type,
         op.name,
         tuple(
-            TensorForm(name, omitted=True) if tensor is None else _tensor(tensor, name, place, data)
+            TensorForm(name, omitted=True) if tensor is None else _tensor(tensor, name, place, data, reals)
             for tensor, (name, place) in zip(op.inputs, inputs, strict=True)
         ),
         tuple(
-            _tensor(tensor, name, place, data)
+            _tensor(tensor, name, place, data, reals)
             for tensor, (name, place) in zip(op.outputs, outputs, strict=True)
         ),
         tuple(_param(name, param, definition, data) for name, param in op.params.items()),
@@ -130,12 +131,13 @@ def _places(known: Sequence[TensorDef], count: int, word: str) -> list[tuple[str
     return found
 
 
-def _tensor(tensor: Tensor, name: str, place: TensorDef | None, data: StaticData) -> TensorForm:
+def _tensor(tensor: Tensor, name: str, place: TensorDef | None, data: StaticData, reals: bool) -> TensorForm:
     dims = tuple(None if axis in tensor.dynamic_axes else extent for axis, extent in enumerate(tensor.shape))
     layout = place.layout if place is not None else ""
     if not tensor.is_static:
         return TensorForm(name, kernel_dtype(tensor.dtype).code, dims, layout)
-    return _static(tensor, name, layout, () if place is None else place.dtypes, data)
+    allowed = () if place is None or (reals and tensor.dtype.is_fixed) else place.dtypes
+    return _static(tensor, name, layout, allowed, data)
 
 
 def _static(tensor: Tensor, name: str, layout: str, allowed: Sequence[DType], data: StaticData) -> TensorForm:
@@ -143,7 +145,7 @@ def _static(tensor: Tensor, name: str, layout: str, allowed: Sequence[DType], da
     scale, offset = 0.0, 0
     if dtype.is_fixed or (dtype.is_float and allowed and dtype not in allowed) or dtype.name == "bfloat16":
         stored = {dtype, _UNSIGNED.get(dtype)} & set(allowed)
-        if isinstance(encoding, ScaleOffset) and stored:
+        if isinstance(encoding, ScaleOffset) and stored and FLOAT32 not in allowed:
             scale, offset = float(encoding.scale), int(encoding.offset)
         else:
             dtype = FLOAT32

@@ -141,7 +141,9 @@ class Kernels:
             offer = self._offer(op)
             if offer is None:
                 raise self.missing(op)
-            form, data = form_of(op, self._definition(op.package, op.type))
+            # Arrays of Python tell no scale.
+            python = self._is_python(offer.source)
+            form, data = form_of(op, self._definition(op.package, op.type), reals=python)
             shapes = self._loaded().shapes((op.package, op.type))
             self._used.update(one.source for one in (offer, shapes) if one is not None)
             self._numbers += 1
@@ -153,7 +155,7 @@ class Kernels:
                 data,
                 offer,
                 shapes.source if shapes is not None else None,
-                is_python=self._is_python(offer.source),
+                is_python=python,
             )
 
     def infer(self, view: OpView, definition: OpDef | None = None) -> list[TensorSpec] | None:
