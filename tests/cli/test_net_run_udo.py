@@ -37,7 +37,7 @@ def python_file(tmp_path: Path) -> Path:
 
 def with_kernel(model: Model, folder: Path) -> Model:
     library = build_library(SAMPLE, folder / "kernel.so", "-DPLAIN_KERNEL")
-    values = (3, 0.0, "", [0.0, 0.0])
+    values = (3, 0.0, "", np.zeros(2, np.float32))
     kernel = Kernel(
         "plain", "plain_kernel", "ifso", values, f"linux-{machine()}", "cc 1", library.read_bytes()
     )
@@ -131,9 +131,9 @@ def test_a_kernel_that_takes_too_long(tmp_path: Path, model: Model, python_file:
     python_file.write_text(
         PYTHON.replace("def scale(inputs, params, outputs):", "def scale(i, p, o):\n    while True: pass")
     )
-    done = net_run(tmp_path, model, "--udo_package_path", python_file, "--udo_timeout", "0.5")
+    done = net_run(tmp_path, model, "--udo_package_path", python_file, "--udo_timeout", "1")
     assert done.exit_code == 7
-    assert "executing it did not end within 0.5 s" in done.output
+    assert "executing it did not end within 1 s" in done.output
     assert str(python_file) in done.output
 
 

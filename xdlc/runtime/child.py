@@ -59,7 +59,8 @@ def error_of(words: Mapping[str, Any]) -> XdlcError:
     """
     given = dict(words)
     kind = getattr(errors, given.pop("kind"), BackendError)
-    return (kind if issubclass(kind, XdlcError) and kind is not ProblemList else BackendError)(**given)
+    known = isinstance(kind, type) and issubclass(kind, XdlcError) and kind is not ProblemList
+    return (kind if known else BackendError)(**given)
 
 
 def ending(status: int) -> str:

@@ -230,9 +230,12 @@ def _value(name: str, value: Any, definition: OpDef | None, data: StaticData) ->
         array = array.astype(stated.numpy)
     elif array.dtype == numpy.float64:
         array = array.astype(numpy.float32)
-    made = Tensor(name, array.shape, from_numpy(array.dtype))
+    return _array(name, array, known.layout if known else "", data)
+
+
+def _array(name: str, array: Array, layout: str, data: StaticData) -> ParamForm:
     place = data.add(array.nbytes, lambda: array)
-    form = TensorForm(name, made.dtype.code, array.shape, known.layout if known else "", place=place)
+    form = TensorForm(name, from_numpy(array.dtype).code, array.shape, layout, place=place)
     return ParamForm(name, form.dtype, tensor=form)
 
 
@@ -264,6 +267,8 @@ def arguments_of(kernel: Kernel) -> tuple[OpForm, StaticData]:
             forms.append(ParamForm(letter, FLOAT64.code, float(value)))
         elif letter == "i":
             forms.append(ParamForm(letter, INT64.code, int(value)))
+        elif letter == "s":
+            forms.append(ParamForm(letter, STRING.code, value))
         else:
-            forms.append(_value(letter, value, None, data))
+            forms.append(_array(letter, numpy.asarray(value), "", data))
     return OpForm("", "", kernel.name, (), (), tuple(forms)), data

@@ -32,6 +32,8 @@ from xdlc.runtime.udo.sources import (
 if TYPE_CHECKING:
     from xdlc.opdefs.model import OpDef
 
+LOADING = 60.0
+"""Seconds at least that the child may take to start and to load a file: the caller's are for calls."""
 RESTARTS = 8
 """How often a child that died is replaced."""
 _log = logging.getLogger(__name__)
@@ -330,7 +332,7 @@ class Kernels:
             where = str(source.path)
             request = {"do": "load", "path": where, "kind": source.kind}
             try:
-                words = self._answer(process, request, (), where)["offers"]
+                words = self._answer(process, request, (), where).get("offers", [])
                 offers.add(number, where, words, is_file=source.kind == "python")
             except XdlcError as error:
                 problems += each_problem(error)
@@ -356,7 +358,7 @@ class Kernels:
         self, process: Process, request: Mapping[str, Any], files: Sequence[int], where: str
     ) -> dict[str, Any]:
         try:
-            answer = process.ask(request, files, timeout=self.timeout)
+            answer = process.ask(request, files, timeout=max(self.timeout, LOADING))
         except DiedError as error:
             raise self._died("loading it", error, "", where) from error
         raise_all([error_of(words) for words in answer.get("errors", ())])

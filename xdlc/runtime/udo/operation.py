@@ -138,7 +138,7 @@ class Operation:
             if not self._bound or self._kernels.started() != self._generation:
                 self._fail("has not run yet")
             answer = self._ask({"do": "profile", "op": self._number}, (), "profiling it")
-            return int(answer["nanoseconds"])
+            return int(answer.get("nanoseconds", 0))
 
     def _run(self, arrays: Sequence[Array | None], timeout: float) -> list[Array]:
         told = self._give(arrays, timeout)
@@ -157,7 +157,9 @@ class Operation:
             self._describe_outputs(timeout)
         answer = self._ask({"do": "run", "op": self._number}, (), "executing it", timeout)
         if not known:
-            dims = [tuple(one) for one in answer["dims"]]
+            dims = [tuple(one) for one in answer.get("dims") or ()]
+            if len(dims) != len(self._form.outputs):
+                self._fail(f"gave {len(dims)} results, the op has {len(self._form.outputs)} outputs")
             for index, one in enumerate(dims):
                 if not self._fits(index, one):
                     self._fail(f"gave output {index} of shape {_words(one)}", self._form.outputs[index])

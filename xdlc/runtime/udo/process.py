@@ -18,6 +18,7 @@ from typing import IO, Any
 from xdlc.errors import BackendError
 from xdlc.runtime.child import ending, environment, temporary_files
 from xdlc.runtime.udo import wire
+from xdlc.runtime.udo.answers import check_answer
 
 _TAIL = 400
 _MOST_LOG = 1 << 20
@@ -96,14 +97,15 @@ class Process:
             self._wait(deadline)
             self._line.settimeout(max(deadline - time.monotonic(), _LOOK))
             answer, sent = wire.receive(self._line)
+            for file in sent:
+                os.close(file)
+            check_answer(answer)
         except TimeoutError as error:
             raise DiedError(f"did not end within {timeout:g} s{self._said()}", is_late=True) from error
         except wire.ClosedError as error:
             raise DiedError(self._death()) from error
         except (ValueError, RecursionError) as error:
             raise DiedError(f"wrote into the line that answers go through{self._said()}") from error
-        for file in sent:
-            os.close(file)
         if os.fstat(self._log.fileno()).st_size > _MOST_LOG:
             self._log.truncate(0)
         return answer

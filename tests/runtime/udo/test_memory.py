@@ -1,0 +1,62 @@
+"""Shared memory and its guards."""
+
+from __future__ import annotations
+
+import mmap
+import os
+
+import numpy as np
+import pytest
+
+from xdlc.errors import StorageError
+from xdlc.runtime.udo.memory import ALIGNMENT, GUARD, LARGEST, Memory, layout
+
+
+def test_pieces_are_aligned_and_apart() -> None:
+    places, size = layout([1, 0, 100, 64], guarded=True)
+    assert all(place % ALIGNMENT == 0 for place in places)
+    ends = [place + length for place, length in zip(places, [1, 0, 100, 64], strict=True)]
+    assert all(later - end >= 2 * GUARD for end, later in zip(ends, places[1:], strict=False))
+    assert places[0] == GUARD
+    assert size >= ends[-1] + GUARD
+
+
+@pytest.mark.parametrize(("written", "found"), [(-1, -1), (-GUARD, -GUARD), (10, 10), (9 + GUARD, 9 + GUARD)])
+def test_a_byte_beside_a_piece_is_found(written: int, found: int) -> None:
+    (place,), size = layout([10], guarded=True)
+    memory = Memory(size)
+    memory.guard(place, 10)
+    assert memory.breach(place, 10) is None
+    memory.array(place, (10,), np.uint8)[:] = 255
+    assert memory.breach(place, 10) is None
+    memory.array(place + written, (1,), np.uint8)[0] = 0
+    assert memory.breach(place, 10) == found
+
+
+def test_the_other_side_sees_it_and_cannot_write_inputs() -> None:
+    memory = Memory(100)
+    memory.array(8, (2,), np.float32)[:] = [1, 2]
+    other = Memory(100, os.dup(memory.file), writable=False)
+    seen = other.array(8, (2,), np.float32)
+    assert seen.tolist() == [1, 2]
+    assert not seen.flags.writeable
+    assert other.address % mmap.PAGESIZE == 0
+
+
+def test_its_size_cannot_be_changed() -> None:
+    memory = Memory(5000)
+    for size in (10, 10000):
+        with pytest.raises(PermissionError):
+            os.ftruncate(memory.file, size)
+
+
+def test_what_is_too_large_or_too_small_is_refused() -> None:
+    with pytest.raises(StorageError, match="bytes of shared memory are too many"):
+        Memory(LARGEST + 1)
+    memory = Memory(10)
+    with pytest.raises(StorageError, match="shared memory has 10 bytes, not 20"):
+        Memory(20, os.dup(memory.file))
+
+
+def test_no_elements() -> None:
+    assert Memory(0).array(0, (0, 3), np.float32).shape == (0, 3)

@@ -1,0 +1,110 @@
+"""Messages between session and child, also those that are none."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from xdlc.runtime.udo import wire
+from xdlc.runtime.udo.answers import check_answer
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    one, other = socket.socketpair()
+    with one, other:
+        one.settimeout(5)
+        other.settimeout(5)
+        yield one, other
+
+
+def test_messages_and_files_arrive(pair: tuple[socket.socket, socket.socket]) -> None:
+    reader, writer = os.pipe()
+    wire.send(pair[0], {"a": [1, None, "ä"]}, [writer])
+    message, files = wire.receive(pair[1])
+    assert message == {"a": [1, None, "ä"]}
+    os.write(files[0], b"x")
+    assert os.read(reader, 1) == b"x"
+    for file in (reader, writer, *files):
+        os.close(file)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        struct.pack("<I", wire.LONGEST + 1),
+        struct.pack("<I", 3) + b"[1]",
+        struct.pack("<I", 3) + b"{{{",
+        struct.pack("<I", 2) + b"\xff\xff",
+    ],
+)
+def test_what_is_no_message(pair: tuple[socket.socket, socket.socket], sent: bytes) -> None:
+    pair[0].sendall(sent)
+    with pytest.raises(ValueError):  # noqa: PT011 - of json or of our own
+        wire.receive(pair[1])
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x05", struct.pack("<I", 5) + b"{"])
+def test_a_line_that_is_closed(pair: tuple[socket.socket, socket.socket], sent: bytes) -> None:
+    pair[0].sendall(sent)
+    pair[0].close()
+    with pytest.raises(wire.ClosedError):
+        wire.receive(pair[1])
+    with pytest.raises(wire.ClosedError):
+        wire.send(pair[1], {"a": "b" * 100000})
+
+
+SPEC = {"dims": [1, None], "dtype": 0x232, "name": "", "layout": ""}
+OFFER = {"package": "A", "type": "B", "kernel": True, "shapes": False, "cores": ["CPU"]}
+ERROR = {"kind": "BackendError", "problem": "p", "where": None, "fix": None, "node": None, "op": None}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"dims": None},
+        {"dims": [[1, 2], []]},
+        {"outputs": None},
+        {"outputs": [SPEC]},
+        {"offers": [OFFER]},
+        {"errors": [ERROR]},
+        {"nanoseconds": 5},
+    ],
+)
+def test_answers(answer: dict[str, object]) -> None:
+    check_answer(answer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"unknown": 1},
+        {"dims": 3},
+        {"dims": [3]},
+        {"dims": [[-1]]},
+        {"dims": [[True]]},
+        {"dims": [[1 << 32]]},
+        {"dims": [[1]] * 5000},
+        {"outputs": [3]},
+        {"outputs": [{**SPEC, "dtype": 1}]},
+        {"outputs": [{**SPEC, "dims": ["x"]}]},
+        {"outputs": [{**SPEC, "name": 3}]},
+        {"outputs": [{"dims": []}]},
+        {"offers": [{**OFFER, "kernel": 1}]},
+        {"offers": [{**OFFER, "cores": "CPU"}]},
+        {"offers": {}},
+        {"errors": [{**ERROR, "problem": None}]},
+        {"errors": [{**ERROR, "fix": 3}]},
+        {"errors": [{"kind": "BackendError"}]},
+        {"nanoseconds": -1},
+        {"nanoseconds": 1.5},
+    ],
+)
+def test_answers_of_another_form(answer: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=f"^{next(iter(answer))}$"):
+        check_answer(answer)
