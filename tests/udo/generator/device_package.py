@@ -31,7 +31,7 @@ def _backends(names: str) -> str:
     return "".join(f"<SupportedBackend>{name}</SupportedBackend>" for name in names.split())
 
 
-def _supplement(backend: str, dtype: str) -> str:
+def supplement(backend: str, dtype: str) -> str:
     return (
         f'<SupplementalOpDefList Backend="{backend}"><SupportedOps><OpName>Scale</OpName></SupportedOps>'
         f"<SupplementalOpDef><Name>Scale</Name><Input><Name>x</Name><Datatype>{dtype}</Datatype></Input>"
@@ -75,8 +75,8 @@ def collection(*opdefs: str, supplements: str = "") -> str:
 TWO_OPS = collection(
     SCALE,
     HALF,
-    supplements="".join(_supplement(core, "FLOAT_32") for core in ("CPU", "GPU"))
-    + "".join(_supplement(core, "UINT_8") for core in ("DSP_V65", "DSP_V66", "DSP_V68", "DSP_V73")),
+    supplements="".join(supplement(core, "FLOAT_32") for core in ("CPU", "GPU"))
+    + "".join(supplement(core, "UINT_8") for core in ("DSP_V65", "DSP_V66", "DSP_V68", "DSP_V73")),
 )
 
 

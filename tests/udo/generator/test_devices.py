@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.udo.generator.device_package import HALF, SCALE, TWO_OPS, collection, generated
+from tests.udo.generator.device_package import HALF, SCALE, TWO_OPS, collection, generated, supplement
 from xdlc.errors import ModelError
 from xdlc.udo.generator.cores import core_of
 from xdlc.udo.generator.gpu import kernel_places, kernel_type
@@ -70,11 +70,34 @@ def test_types_that_a_dsp_does_not_compute_with_are_told(tmp_path: Path) -> None
     )
 
 
-@pytest.mark.parametrize(("backend", "arch"), [("DSP", "v60"), ("HTP", "v68")])
-def test_a_dsp_without_a_version_is_told(tmp_path: Path, backend: str, arch: str) -> None:
+@pytest.mark.parametrize(
+    ("backend", "versions", "cores"),
+    [("DSP", "v60 and v68", ["DSP_V60", "DSP_V68"]), ("HTP", "v68", ["DSP_V68"])],
+)
+def test_a_dsp_without_a_version_is_told(
+    tmp_path: Path, backend: str, versions: str, cores: list[str]
+) -> None:
     found = generated(collection(simple(backend)), tmp_path)
     assert len(found.notices) == 1
-    assert f"{backend} does not say which version, so that {arch} is taken" in found.notices[0]
+    assert f"Join: {backend} has no version, and is taken as {versions}; name those" in found.notices[0]
+    assert [core.name for core in found.package.cores] == cores
+
+
+def test_a_version_beside_a_wider_name_is_enough(tmp_path: Path) -> None:
+    found = generated(collection(simple("DSP DSP_V73")), tmp_path)
+    assert [core.name for core in found.package.cores] == ["DSP_V73"]
+    assert found.notices == ()
+
+
+def test_a_supplement_of_a_wider_name_speaks_for_all_versions(tmp_path: Path) -> None:
+    wide = "".join(supplement(name, dtype) for name, dtype in (("DSP", "UINT_8"), ("HTP_FP16", "FLOAT_16")))
+    other = supplement("CPU", "FLOAT_32") + supplement("GPU", "FLOAT_32")
+    package = generated(collection(SCALE, supplements=wide + other), tmp_path).package
+    old, new = package.core("DSP_V65"), package.core("DSP_V68")
+    assert old is not None
+    assert new is not None
+    assert [dtype.name for dtype in old.ops[0].inputs[0].types_on(old)] == ["uint8"]
+    assert [dtype.name for dtype in new.ops[0].inputs[0].types_on(new)] == ["float16"]
 
 
 def test_registrations_do_not_explode(tmp_path: Path) -> None:

@@ -44,8 +44,7 @@ class Core:
 def core_of(backend: str) -> Core | None:
     """Return the processor that a backend's name stands for, or None if packages are not made for it.
 
-    A DSP without a version is a v60, as in configurations from before there were others; HTP without a
-    version is v68, the first one.
+    A DSP without a version is a v60, HTP without one is v68: the oldest of their kind.
 
     Example:
         >>> core_of("DSP_V66").group, core_of("HTP").name, core_of("LPAI")
@@ -64,17 +63,12 @@ def core_of(backend: str) -> Core | None:
     return Core(version, name, DSP if version >= _FIRST_HTP else DSP_LEGACY, "DSP", f"v{version}")
 
 
-def chain(backend: str) -> tuple[str, ...]:
-    """Return a backend's name and the wider ones that include it, the narrowest first.
+def cores_of(backend: str) -> tuple[Core, ...]:
+    """Return the processors that a backend's name stands for: ``DSP`` alone means those before HTP and HTP.
 
     Example:
-        >>> chain("DSP_V73"), chain("DSP_V66"), chain("CPU")
-        (('DSP_V73', 'HTP', 'DSP'), ('DSP_V66', 'DSP'), ('CPU',))
+        >>> [core.name for core in cores_of("DSP")], [core.name for core in cores_of("DSP_V73")]
+        (['DSP_V60', 'DSP_V68'], ['DSP_V73'])
     """
-    name = backend.upper()
-    if name in ("HTP", "HTP_FP16"):
-        return (backend, "DSP") if name == "HTP" else (backend, "HTP", "DSP")
-    match = _DSP.fullmatch(name)
-    if match is None:
-        return (backend,)
-    return (backend, "HTP", "DSP") if int(match[1]) >= _FIRST_HTP else (backend, "DSP")
+    names = ("DSP_V60", "DSP_V68") if backend.upper() == "DSP" else (backend,)
+    return tuple(core for core in map(core_of, names) if core is not None)

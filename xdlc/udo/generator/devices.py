@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from xdlc.ir.dtype import DType
 from xdlc.opdefs.model import OpDef, TensorDef
-from xdlc.udo.generator.cores import DSP, DSP_LEGACY, Core, core_of
+from xdlc.udo.generator.cores import DSP, DSP_LEGACY, Core, cores_of
 
 Allowed = Callable[[OpDef, TensorDef, str, Core], Sequence[DType]]
 """Data types of a place of an operation, of which it is input, output or param, on a core."""
@@ -31,24 +31,20 @@ def refusal(opdef: OpDef, core: Core) -> str:
 
 def op_notices(opdef: OpDef, backends: Sequence[str], allowed: Allowed) -> Iterator[str]:
     """Yield what users should know of an operation on the accelerators that it names."""
-    seen = set()
-    for backend in backends:
-        core = core_of(backend)
-        if core is None or core.group in seen:
-            continue
-        seen.add(core.group)
-        found = [refusal(opdef, core)]
-        if found == [""]:
-            found = [*_version(backend, core), *_core_notices(opdef, core, allowed)]
+    for name in backends:
+        if name.upper() in ("DSP", "HTP", "HTP_FP16"):
+            versions = " and ".join(core.arch for core in cores_of(name))
+            yield (
+                f"{opdef.name}: {name} has no version, and is taken as {versions}; name those of your "
+                "phones, like DSP_V73, or dsp_arch_types"
+            )
+    groups: dict[str, Core] = {}
+    for core in sorted(core for name in backends for core in cores_of(name)):
+        groups.setdefault(core.group, core)
+    for core in groups.values():
+        reason = refusal(opdef, core)
+        found = [reason] if reason else _core_notices(opdef, core, allowed)
         yield from (f"{opdef.name} on {core.name}: {text}" for text in found)
-
-
-def _version(backend: str, core: Core) -> Iterator[str]:
-    if backend.upper() in ("DSP", "HTP", "HTP_FP16"):
-        yield (
-            f"{backend} does not say which version, so that {core.arch} is taken; name those of your phones, "
-            "like DSP_V73, or dsp_arch_types"
-        )
 
 
 def _core_notices(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]:

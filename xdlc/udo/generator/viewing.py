@@ -8,13 +8,17 @@ from typing import Any
 
 from xdlc.errors import ModelError
 from xdlc.ir.dtype import DType
+from xdlc.opdefs.backends import chain
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, ParamDef, SupplementTensor, TensorDef
-from xdlc.udo.generator.cores import CPU, Core, chain, core_of
+from xdlc.udo.generator.cores import CPU, Core, core_of, cores_of
 from xdlc.udo.generator.devices import op_notices, refusal
 from xdlc.udo.generator.naming import camel, check_name, identifiers
 from xdlc.udo.generator.shape_rules import shape_rules
 from xdlc.udo.generator.views import CoreView, Enumerator, Library, OpView, PackageView, Place
+
+_ALSO = {"HTP": ("HTP", "HTP_FP16")}
+"""Tables of one processor: that of its float operations is one of its own."""
 
 
 def package_view(collection: Collection) -> PackageView:
@@ -52,7 +56,7 @@ def notices(collection: Collection) -> tuple[str, ...]:
     return tuple(
         text
         for opdef in collection.opdefs
-        for text in op_notices(opdef, _backends(opdef, collection), lambda *key: _allowed(collection, *key))
+        for text in op_notices(opdef, _narrow(opdef, collection), lambda *key: _allowed(collection, *key))
     )
 
 
@@ -61,20 +65,23 @@ def _backends(opdef: OpDef, collection: Collection) -> tuple[str, ...]:
     return (*opdef.backends, *listed)
 
 
+def _narrow(opdef: OpDef, collection: Collection) -> list[str]:
+    """The backends of an op, without names that include another one, which has the version."""
+    names = set(_backends(opdef, collection)) or {CPU}
+    return sorted(names - {other for name in names for other in chain(name)[1:]})
+
+
 def _cores_of(opdef: OpDef, collection: Collection) -> tuple[Core, ...]:
     """The cores that execute an op: the CPU if it names none at all.
-
-    A name without a version stands for one of its own only where no narrower name is there.
 
     Raises:
         ModelError: If no library can have the op.
     """
-    names = set(_backends(opdef, collection)) or {CPU}
-    wide = {other for name in names for other in chain(name)[1:]}
-    known = sorted({core for core in map(core_of, names - wide) if core is not None})
+    names = _narrow(opdef, collection)
+    known = sorted({core for name in names for core in cores_of(name)})
     found = tuple(core for core in known if not refusal(opdef, core))
     if not found:
-        reason = refusal(opdef, known[0]) if known else f"it names {', '.join(sorted(names))} only"
+        reason = refusal(opdef, known[0]) if known else f"it names {', '.join(names)} only"
         raise ModelError(
             f"no library can have it: {reason}",
             where=f"package {collection.package}: operation {opdef.name}",
@@ -203,7 +210,7 @@ def _supplement(type: str, name: str, kind: str, collection: Collection, core: C
     for backend in chain(core.name):
         found: dict[DType, None] = {}
         for table in collection.supplements:
-            for op in table.ops.get(type, ()) if table.backend == backend else ():
+            for op in table.ops.get(type, ()) if table.backend in _ALSO.get(backend, (backend,)) else ():
                 places: Mapping[str, SupplementTensor] = {
                     "input": op.inputs,
                     "output": op.outputs,
