@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xdlc.ir import NATIVE_PACKAGE, Op
+from xdlc.ir.graph import is_custom
 
 _CONVOLUTIONS = ("Convolutional", "Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d")
 _TRANSPOSED = ("TransposeConv1d", "TransposeConv2d", "TransposeConv3d")
@@ -11,7 +12,7 @@ _TRANSPOSED = ("TransposeConv1d", "TransposeConv2d", "TransposeConv3d")
 def macs(op: Op) -> int:
     """Return the multiply-accumulates of convolutions, fully connected layers and matrix products."""
     inputs, outputs = op.inputs, op.outputs
-    if len(inputs) < 2 or inputs[0] is None or inputs[1] is None or not outputs:
+    if is_custom(op) or len(inputs) < 2 or inputs[0] is None or inputs[1] is None or not outputs:
         return 0
     data, weight, result = inputs[0], inputs[1], outputs[0]
     if not data.shape or not weight.shape:

@@ -23,6 +23,10 @@ class FoldTransposeIntoFullyConnected:
         return any(results)
 
 
+def _is_native(op: Op, type: str) -> bool:
+    return op.type == type and op.package == ir.NATIVE_PACKAGE
+
+
 def _fold(graph: Graph, op: Op) -> bool:
     flat, weight = op.inputs[0], op.inputs[1]
     if flat is None or weight is None or weight.data is None or weight.rank != 2:
@@ -33,11 +37,11 @@ def _fold(graph: Graph, op: Op) -> bool:
     if isinstance(weight.encoding, ir.AxisScaleOffset) and weight.encoding.axis == axis:
         return False
     reshape = flat.producer
-    if reshape is None or reshape.type != "Reshape" or graph.sole_consumer(flat) is not op:
+    if reshape is None or not _is_native(reshape, "Reshape") or graph.sole_consumer(flat) is not op:
         return False
     middle = reshape.inputs[0]
     transpose = middle.producer if middle is not None else None
-    if middle is None or transpose is None or transpose.type != "Transpose":
+    if middle is None or transpose is None or not _is_native(transpose, "Transpose"):
         return False
     if graph.sole_consumer(middle) is not reshape or flat.rank != 2 or middle.shape[0] != flat.shape[0]:
         return False

@@ -6,14 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
 from tests.custom_ops import converted, custom, custom_op, like_first, my_node, onnx_model, param, place
 from xdlc.container import udo
+from xdlc.converter.onnx import convert
 from xdlc.errors import ProblemList, UnsupportedOp, XdlcError
-from xdlc.ir import Role
-from xdlc.ir.dtype import FLOAT32, INT32, UINT32
+from xdlc.ir import AxisScaleOffset, Role
+from xdlc.ir.dtype import FLOAT32, INT32, SFIXED8, UINT8, UINT32
+from xdlc.opdefs.custom import CustomOps
+from xdlc.opdefs.model import Collection, SupplementOp, SupplementTable, SupplementTensor
 
 F32 = np.float32
 SCALE = custom("Scale", [place("x")], [place("y")], param("factor", FLOAT32))
@@ -219,8 +223,9 @@ def test_nodes_inside_of_functions_become_ops_too(tmp_path: Path) -> None:
         "Twice",
         ["a"],
         ["b"],
-        [my_node("Scale", ["a"], ["b"], factor=2.0)],
+        [my_node("Scale", ["a"], ["m"], factor=2.0), helper.make_node("Relu", ["m"], ["b"])],
         [helper.make_opsetid("", 17)],
+        value_info=[helper.make_tensor_value_info("m", 1, [2])],
     )
     given = onnx_model(
         [helper.make_node("Twice", ["x"], ["y"], domain="fn")],
@@ -230,6 +235,95 @@ def test_nodes_inside_of_functions_become_ops_too(tmp_path: Path) -> None:
         imports=(("", 17), ("fn", 1)),
     )
     assert custom_op(converted(tmp_path, given, SCALE)).param("factor") == 2.0
+
+
+def test_a_function_gives_way_to_a_definition_of_its_name(tmp_path: Path) -> None:
+    body = [helper.make_node("Relu", ["a"], ["b"])]
+    function = helper.make_function("fn", "Scale", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
+    given = onnx_model(
+        [helper.make_node("Scale", ["x"], ["y"], domain="fn", factor=2.0)],
+        {"x": (F32, [2])},
+        {"y": (F32, [2])},
+        functions=[function],
+        imports=(("", 17), ("fn", 1)),
+    )
+    assert custom_op(converted(tmp_path, given, SCALE)).type == "Scale"
+
+
+def test_scalars_lie_as_one_element(tmp_path: Path) -> None:
+    op = custom("Sum", [place("x"), place("s"), place("c")], [place("y")])
+    nodes = [my_node("Sum", ["x", "s", "c"], ["m"]), helper.make_node("Add", ["x", "m"], ["y"])]
+    given = onnx_model(
+        nodes,
+        {"x": (F32, [2]), "s": (F32, [])},
+        {"y": (F32, [2])},
+        {"c": np.array(3, F32)},
+        infos={"m": (F32, [])},
+    )
+    made = custom_op(converted(tmp_path, given, op))
+    assert [tensor.shape for tensor in (*made.inputs, *made.outputs) if tensor] == [(2,), (1,), (1,), (1,)]
+
+
+def test_types_that_differ_between_cores_are_all_allowed(tmp_path: Path) -> None:
+    op = custom("Pick", [place("x"), place("at", [])], [place("y")])
+    held = {
+        name: SupplementOp("Pick", {"at": SupplementTensor("at", (dtype,))}, {}, {})
+        for name, dtype in (("CPU", INT32), ("DSP", UINT8))
+    }
+    tables = tuple(SupplementTable(name, frozenset({"Pick"}), {"Pick": (row,)}) for name, row in held.items())
+    given = onnx_model(
+        [my_node("Pick", ["x", "i"], ["y"])], {"x": (F32, [2]), "i": (np.int64, [2])}, {"y": (F32, [2])}
+    )
+    onnx.save(given, tmp_path / "m.onnx")
+    packages = {"Pkg": Collection("Pkg", "d", "1.0", (op.definition,), tables)}
+    model = convert(tmp_path / "m.onnx", custom=CustomOps((op,), packages))
+    at = custom_op(model).inputs[1]
+    assert at is not None
+    assert at.dtype is INT32
+    assert udo.definitions(model) == packages
+
+
+def test_a_convolution_of_the_users_gets_no_permutes(tmp_path: Path) -> None:
+    op = custom("Conv", [place("x"), place("w", is_static=True)], [place("y")])
+    given = onnx_model(
+        [helper.make_node("Relu", ["x"], ["m"]), helper.make_node("Conv", ["m", "w"], ["y"])],
+        {"x": (F32, [1, 2, 3, 3])},
+        {"y": (F32, [1, 4, 3, 3])},
+        {"w": np.ones((4, 2, 1, 1), F32)},
+    )
+    model = converted(tmp_path, given, op)
+    assert [each.type for each in model.main.ops] == ["ElementWiseNeuron", "Conv"]
+    assert custom_op(model).inputs[0].shape == (1, 2, 3, 3)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("dtypes", "kept"), [([FLOAT32], False), ([FLOAT32, SFIXED8], True), ([], True)])
+def test_weights_that_the_source_quantizes_by_channel(tmp_path: Path, dtypes: Any, kept: bool) -> None:
+    op = custom("Mix", [place("x"), place("w", dtypes, is_static=True, layout="NHWC")], [place("y")])
+    nodes = [
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["w"], axis=1),
+        my_node("Mix", ["x", "w"], ["y"]),
+    ]
+    weights = {
+        "q": np.arange(-6, 6, dtype=np.int8).reshape(1, 2, 3, 2),
+        "s": np.array([0.5, 0.25], F32),
+        "z": np.zeros(2, np.int8),
+    }
+    given = onnx_model(nodes, {"x": (F32, [2])}, {"y": (F32, [2])}, weights)
+    if not dtypes:  # which is stored only with what backends say of it
+        row = SupplementOp("Mix", {"w": SupplementTensor("w", (FLOAT32, SFIXED8))}, {}, {})
+        table = SupplementTable("CPU", frozenset({"Mix"}), {"Mix": (row,)})
+        packages = {"Pkg": Collection("Pkg", "d", "1.0", (op.definition,), (table,))}
+        onnx.save(given, tmp_path / "m.onnx")
+        model = convert(tmp_path / "m.onnx", custom=CustomOps((op,), packages))
+    else:
+        model = converted(tmp_path, given, op)
+    weight = custom_op(model).inputs[1]
+    assert weight is not None
+    assert weight.shape == (1, 3, 2, 2)
+    assert (weight.dtype, weight.encoding) == (
+        (SFIXED8, AxisScaleOffset(3, (0.5, 0.25))) if kept else (FLOAT32, None)
+    )
+    assert (weight.numpy().dtype == np.int8) == kept
 
 
 def test_values_that_no_dlc_holds_are_refused(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import xdlc
+from tests.custom_ops import custom, place
 from tests.section_models import Net, feeds_of, residual, window
 from xdlc import api
+from xdlc.container import udo
 from xdlc.container.aip import OWN_FACTS, OWN_FLAVOUR, Engine, parse_aip
 from xdlc.converter.snpe import foreign, to_layers, translate
 from xdlc.converter.snpe.inverse import _TABLE
@@ -34,6 +36,8 @@ from xdlc.ir import (
 from xdlc.ir.data import raw_data
 from xdlc.ir.dtype import BFLOAT16, FLOAT32, INT32, INT64, SFIXED8, SFIXED32, UFIXED8
 from xdlc.ir.equal import differences
+from xdlc.opdefs import Collection
+from xdlc.opdefs.custom import Kernel
 from xdlc.prepare.hta import prepare
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.sections import SectionSession
@@ -378,3 +382,14 @@ def test_ids_of_layers_survive_format_4(tmp_path):
     back = translate(written(residual(), tmp_path))
     back.save(tmp_path / "b.dlc")
     assert xdlc.load(tmp_path / "b.dlc").metadata["layers"] == back.metadata["layers"]
+
+
+def test_what_is_known_of_users_ops_comes_along(tmp_path):
+    definition = custom("Custom", [place("x")], [place("y")]).definition
+    x = Tensor("x", (2,), FLOAT32)
+    model = one_op("Custom", [x], [Tensor("y", (2,), FLOAT32)], package="Pkg")
+    udo.add_definitions(model, {"Pkg": Collection("Pkg", "d", "1.0", (definition,), ())})
+    udo.add_kernel(model, "Pkg", "Custom", ["o"], Kernel("k", "run", "", (), "m", "t", b"x"))
+    back = translate(written(model, tmp_path))
+    assert udo.definition(back, next(back.main.ops)) == definition
+    assert [held.kernel.name for held in udo.kernels(back)] == ["k"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from xdlc.converter.custom.issues import Issue, full_name, raise_issues
 from xdlc.converter.custom.placing import misfits, place
+from xdlc.converter.custom.settled import settled
 from xdlc.converter.onnx.declared import DeclaredTypes
 from xdlc.converter.onnx.inference import extents
 from xdlc.converter.onnx.nodes import all_nodes, domain_of
@@ -53,6 +54,14 @@ class CustomNodes:
             return tuple(custom for custom in found if custom.domain is not None or custom.hooks is not None)
         return found
 
+    def declare(self, types: Iterable[tuple[str, Any]]) -> None:
+        """Take up what the body of a function states of its values, as ``TypeProto`` by name."""
+        self._declared.add(types)
+
+    def takes(self, proto: Any) -> bool:
+        """Return whether a definition stands for a node for sure: no object has to be asked about it."""
+        return any(custom.hooks is None for custom in self.candidates(proto))
+
     def import_node(self, proto: Any, node: Node, where: str) -> bool:
         """Give the outputs of a node values by the definition that stands for it; return whether one does.
 
@@ -67,6 +76,7 @@ class CustomNodes:
         if custom is None:
             return False
         self._state.findings.used.append(custom)
+        custom = self._settled(custom)
         if custom.definition.package == source.domain:  # xdlc has written it: it has the op's own form
             custom = replace(custom, hooks=None)
         values = _tensors(node)
@@ -104,7 +114,7 @@ class CustomNodes:
         left = own if len(own) == 1 else stated
         if len(left) > 1:
             values = _tensors(node)
-            fitting = [custom for custom in left if not misfits(source, values, custom)]
+            fitting = [custom for custom in left if not misfits(source, values, self._settled(custom))]
             left = fitting or left[:1]
         if len(left) > 1:
             raise UnsupportedOp(
@@ -112,6 +122,9 @@ class CustomNodes:
                 fix="leave out one of the definitions, or give its package the Domain of the operator",
             )
         return left[0] if left else None
+
+    def _settled(self, custom: CustomOp) -> CustomOp:
+        return settled(custom, self._custom.collections.get(custom.definition.package))
 
     def _domain(self, custom: CustomOp) -> str | None:
         collection = self._custom.collections.get(custom.definition.package)

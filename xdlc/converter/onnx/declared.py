@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xdlc import ir
@@ -31,7 +31,7 @@ class DeclaredTypes:
         for held in _graphs(graph):
             self.add((entry.name, entry.type) for entry in (*held.value_info, *held.output))
 
-    def add(self, types: Iterator[tuple[str, Any]]) -> None:
+    def add(self, types: Iterable[tuple[str, Any]]) -> None:
         """Take up ``TypeProto`` by name."""
         for name, kind in types:
             if kind.WhichOneof("value") is not None and self._types.setdefault(name, kind) != kind:

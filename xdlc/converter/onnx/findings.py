@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from xdlc.converter.values import Value
 from xdlc.errors import XdlcError
-from xdlc.ir import Graph, Origin, Tensor
+from xdlc.ir import NATIVE_PACKAGE, Graph, Origin, Tensor
 from xdlc.opdefs.custom import CustomOp
 
 UNUSED = "no output of the model needs it"
@@ -125,5 +125,6 @@ def _holders(value: Value) -> Iterator[Tensor]:
     tensor: Tensor | None = value.tensor
     while tensor is not None:
         yield tensor
-        moves = tensor.producer is not None and tensor.producer.type in _MOVES
-        tensor = tensor.producer.inputs[0] if moves and tensor.producer is not None else None
+        op = tensor.producer
+        moves = op is not None and op.package == NATIVE_PACKAGE and op.type in _MOVES
+        tensor = op.inputs[0] if moves and op is not None else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from xdlc import ir
+from xdlc.converter.onnx.custom_nodes import CustomNodes
+from xdlc.converter.onnx.declared import DeclaredTypes
 from xdlc.converter.onnx.expansion import Expansion
 from xdlc.converter.onnx.findings import Findings
 from xdlc.converter.onnx.inputs import add_inputs
@@ -46,10 +48,12 @@ def import_model(
     nodes = ordered(source, ends, str(file.path))
     state = State(file, findings)
     state.add_initializers(source)
-    state.wanted = wants_channel_last(nodes, file.opsets)
+    customs = CustomNodes(state, custom, DeclaredTypes(source, input_shapes))
+    state.is_custom = customs.takes
+    state.wanted = wants_channel_last(nodes, file.opsets, state.is_custom)
     add_inputs(state, input_shapes)
     read = {*ends, *(name for node in nodes for name in read_names(node))}
-    importer = NodeImport(state, expansion, input_shapes, custom, read, unroll_loops)
+    importer = NodeImport(state, expansion, input_shapes, customs, read, unroll_loops)
     for node in nodes:
         importer.import_node(node)
     check_outputs(state, ends, nodes)

@@ -144,7 +144,7 @@ class InnerGraphs:
             values.update(given)
             with state.scope(values):
                 nodes = ordered(graph, names, str(state.file.path))
-                state.wanted |= wants_channel_last(nodes, state.file.opsets)
+                state.wanted |= wants_channel_last(nodes, state.file.opsets, state.is_custom)
                 for proto in nodes:
                     if proto.op_type != "Constant":
                         self._import_node(proto)

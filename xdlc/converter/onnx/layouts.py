@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xdlc.converter.onnx import sequences
@@ -12,19 +12,24 @@ from xdlc.converter.onnx.registry import ANY, CHANNEL_LAST, find
 from xdlc.converter.values import Value, channel_last
 
 
-def wants_channel_last(nodes: Sequence[Any], opsets: Mapping[str, int]) -> set[str]:
+def wants_channel_last(
+    nodes: Sequence[Any], opsets: Mapping[str, int], is_custom: Callable[[Any], bool]
+) -> set[str]:
     """Return the values that reach a channel-last op through ops that take any order.
 
     Args:
         nodes: ``NodeProto`` of one graph, producers first.
         opsets: Operator versions by domain.
+        is_custom: Whether a node becomes an op that a user defines.
     """
     wanted: set[str] = set()
     for node in reversed(nodes):
         domain = domain_of(node)
         entry = find(domain, node.op_type, opsets.get(domain, 1))
         takes_any = sequences.find(node.op_type, domain) is not None
-        if entry is not None:
+        if is_custom(node):
+            takes_any = False
+        elif entry is not None:
             takes_any = entry.layout == ANY
             if entry.layout == CHANNEL_LAST:
                 wanted.add(node.input[0])

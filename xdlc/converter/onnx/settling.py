@@ -10,7 +10,6 @@ from xdlc.converter.builder import Noted
 from xdlc.converter.onnx import control_flow, functions, host_only, sequences, upgrades
 from xdlc.converter.onnx.control_flow.interface import Importer
 from xdlc.converter.onnx.custom_nodes import CustomNodes
-from xdlc.converter.onnx.declared import DeclaredTypes
 from xdlc.converter.onnx.expansion import Expansion
 from xdlc.converter.onnx.folding import Folding, foldable
 from xdlc.converter.onnx.hints import hint_of
@@ -22,7 +21,6 @@ from xdlc.converter.onnx.scope import Unsettled
 from xdlc.converter.onnx.state import State
 from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, each_problem
-from xdlc.opdefs.custom import CustomOps
 
 _BIND = "bind the open dimensions with --input_dim, --define_symbol or --batch"
 
@@ -34,7 +32,7 @@ class NodeImport:
         state: The import.
         expansion: Knows what graphs come to.
         input_shapes: Shape of every graph input, None for open extents.
-        custom: Operations that the user defines.
+        customs: Imports nodes whose operators the user defines.
         read: Names of the values that something reads.
         unroll_loops: Most iterations of a loop that are put one after the other.
     """
@@ -44,7 +42,7 @@ class NodeImport:
         state: State,
         expansion: Expansion,
         input_shapes: Mapping[str, Sequence[int | None]],
-        custom: CustomOps,
+        customs: CustomNodes,
         read: Collection[str],
         unroll_loops: int,
     ) -> None:
@@ -53,7 +51,7 @@ class NodeImport:
         self._read = read
         self._graphs = InnerGraphs(state, self.import_node, expansion, unroll_loops)
         self._inference = Inference(file, input_shapes)
-        self._custom = CustomNodes(state, custom, DeclaredTypes(file.proto.graph, input_shapes))
+        self._custom = customs
         self._folding = Folding(file.nbytes)
         self._functions = {
             (plain_domain(function.domain), function.name, function.overload): function
@@ -246,8 +244,10 @@ class NodeImport:
                 f"functions call one another more than {functions.DEPTH} deep",
                 "inline the functions with onnx.inliner; a function must not call itself",
             )
+        name = f"{name_of(proto)}~{self._expanded}"
+        self._custom.declare((f"{name}/{entry.name}", entry.type) for entry in function.value_info)
         with state.function(proto, functions.opsets(function)):
-            for inner in functions.expanded(function, proto, f"{name_of(proto)}~{self._expanded}"):
+            for inner in functions.expanded(function, proto, name):
                 self._expanded += 1
                 self.import_node(inner)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdlc import opdefs
 from xdlc.container.read3 import PACKAGE
+from xdlc.container.udo import is_about_udo
 from xdlc.converter.snpe.registry import Layer, load_all
 from xdlc.converter.snpe.verbatim import is_verbatim, restore
 from xdlc.errors import UnsupportedOp, XdlcError, nearest_names, raise_all
@@ -21,8 +22,8 @@ def translate(model: Model, where: str | None = None) -> Model:
     """Return the model with QNN operations in the place of layers; weights are shared, not copied.
 
     Inputs and outputs keep their names, shapes and encodings; positions that ArgMax gives are exact
-    float32 numbers.  Records are left out: they speak of layers.  ``metadata["layers"]`` tells which layer
-    each op stands for, as name of the op -> id.
+    float32 numbers.  Records are left out, as they speak of layers, but those about users' operations.
+    ``metadata["layers"]`` tells which layer each op stands for, as name of the op -> id.
 
     Args:
         model: What a container of format 3 holds.
@@ -35,6 +36,7 @@ def translate(model: Model, where: str | None = None) -> Model:
     problems: list[XdlcError] = []
     result = Model(metadata={key: model.metadata[key] for key in KEPT if key in model.metadata})
     layers = result.metadata.setdefault("layers", {})
+    result.records = {name: data for name, data in model.records.items() if is_about_udo(name)}
     for graph in model.graphs.values():
         result.add_graph(_graph(graph, problems, layers))
     for problem in problems:

@@ -149,7 +149,8 @@ def _symmetric(given: StaticEncoding) -> StaticEncoding:
 def _stored(b: Builder, value: Value, dtype: DType, given: ScaleOffset | AxisScaleOffset) -> Value:
     """Return the fixed-point value that computed integers store."""
     producer = value.tensor.producer
-    source = producer.inputs[0] if producer is not None and producer.type == REINTERPRET else None
+    made = (producer.type, producer.package) if producer is not None else None
+    source = producer.inputs[0] if producer and made == (REINTERPRET, ir.HOST_PACKAGE) else None
     if source is not None and (source.dtype, source.encoding) == (dtype, given):
         return Value(source, value.order, ranked=value.ranked)
     return b.unary(REINTERPRET, value, dtype=dtype, encoding=given, package=ir.HOST_PACKAGE)

@@ -1,0 +1,51 @@
+"""A definition as a converter takes it: what it leaves to backends is what any of them takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from xdlc.opdefs.custom import CustomOp
+from xdlc.opdefs.model import Collection, SupplementOp, SupplementTensor, TensorDef
+
+BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
+D = TypeVar("D", bound=TensorDef)
+
+
+def settled(custom: CustomOp, collection: Collection | None) -> CustomOp:
+    """Return an op whose types and layouts are all stated, as far as its package tells them.
+
+    A model is converted for all backends at once: of types that differ between them all are allowed, a
+    layout counts if those that state one agree.
+
+    Args:
+        custom: The op.
+        collection: Its package.
+    """
+    definition = custom.definition
+    tables = collection.supplements if collection is not None else ()
+    rows = [row for table in tables for row in table.ops.get(definition.name, ())]
+    if not rows:
+        return custom
+    made = replace(
+        definition,
+        inputs=tuple(_tensor(entry, _of(rows, "inputs", entry.name)) for entry in definition.inputs),
+        outputs=tuple(_tensor(entry, _of(rows, "outputs", entry.name)) for entry in definition.outputs),
+        params={name: _tensor(entry, _of(rows, "params", name)) for name, entry in definition.params.items()},
+    )
+    return replace(custom, definition=made)
+
+
+def _of(rows: Iterable[SupplementOp], side: str, name: str) -> list[SupplementTensor]:
+    sides: Iterable[Mapping[str, SupplementTensor]] = (getattr(row, side) for row in rows)
+    return [held[name] for held in sides if name in held]
+
+
+def _tensor(entry: D, held: list[SupplementTensor]) -> D:
+    dtypes = entry.dtypes or tuple(dict.fromkeys(dtype for each in held for dtype in each.dtypes))
+    layouts = {each.layout for each in held if each.layout}
+    layout = entry.layout
+    if layout == BACKEND_SPECIFIC:
+        layout = layouts.pop() if len(layouts) == 1 else ""
+    return replace(entry, dtypes=dtypes, layout=layout)
