@@ -45,7 +45,7 @@ def custom_ops(
     for config in configs:
         for notice in config.notices:
             (tell or _log.warning)(notice)
-    collections = opdefs.merge(_settled([held for config in configs for held in config.collections]))
+    collections = opdefs.merge(settled([held for config in configs for held in config.collections]))
     return CustomOps(tuple(op for config in configs for op in _ops(config)), collections)
 
 
@@ -55,8 +55,8 @@ def _ops(config: Config) -> Iterable[CustomOp]:
             yield CustomOp(definition, source=config.places[p, i])
 
 
-def _settled(collections: Sequence[Collection]) -> list[Collection]:
-    """Give packages of JSON, which tells no domain and version, those that the same package has elsewhere."""
+def settled(collections: Sequence[Collection]) -> list[Collection]:
+    """Give packages that tell no domain and version (JSON, plugins) those that they have elsewhere."""
     told = {held.package: held for held in reversed(collections) if (held.domain, held.version) != UNTOLD}
     found = []
     for held in collections:

@@ -12,10 +12,11 @@ from xdlc import opdefs
 from xdlc.errors import UsageError
 from xdlc.opdefs.custom import CustomOps, OpView, ShapeFunction, TensorSpec, merged
 from xdlc.opdefs.model import OpDef
-from xdlc.udo.custom_ops import custom_ops
+from xdlc.udo.custom_ops import custom_ops, settled
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo import Kernels
+    from xdlc.udo.plugin import Plugin
 
 _log = logging.getLogger(__name__)
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
@@ -28,7 +29,7 @@ def opened(
     op_package_config: Paths = None,
     package_name: str | None = None,
     converter_op_package_lib: Paths = None,
-    plugin: Sequence[str] = (),
+    plugin: Sequence[str | type[Plugin]] = (),
     no_plugins: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> Iterator[CustomOps]:
@@ -40,7 +41,7 @@ def opened(
         package_name: Op package of all native operations, which goes without ``op_package_config``.
         converter_op_package_lib: Registration libraries, or Python files with shape functions, that tell what
             ops give; a path or several.
-        plugin: Names of plugins: ``module:Class``, or ``path/to/file.py``.
+        plugin: Names of plugins: ``module:Class``, or ``path/to/file.py``; or their classes.
         no_plugins: Whether plugins of installed packages are left out.
         tell: Called with each line that the user should read; default: the log.
 
@@ -57,7 +58,7 @@ def opened(
     plugged = _plugged(plugin, not no_plugins, tell)
     joined = merged([configured, plugged])
     collections = opdefs.merge(
-        [held for part in (configured, plugged) for held in part.collections.values()],
+        settled([held for part in (configured, plugged) for held in part.collections.values()]),
         [f"package {name!r}" for part in (configured, plugged) for name in part.collections],
     )
     if not converter_op_package_lib:
@@ -82,7 +83,9 @@ def _shape_function(kernels: Kernels, definition: OpDef) -> ShapeFunction:
     return infer
 
 
-def _plugged(names: Sequence[str], entry_points: bool, tell: Callable[[str], None] | None) -> CustomOps:
+def _plugged(
+    names: Sequence[str | type[Plugin]], entry_points: bool, tell: Callable[[str], None] | None
+) -> CustomOps:
     """Return the ops of plugins; without any, plugins are not even imported."""
     from importlib.metadata import entry_points as installed
 

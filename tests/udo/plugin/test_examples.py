@@ -41,11 +41,10 @@ NUMPY = {
     "MEAN": lambda rows: rows.mean(-1),
 }
 CASES = [
-    ((2, 3, 4), {"axis": 1, "operation": 1}, "SUM", 1, 1.0),
+    ((2, 7, 3), {"axis": -2, "operation": 1}, "SUM", 1, 1.0),
     ((2, 3, 4), {"axis": -1, "operation": "MEAN", "coeff": 0.5}, "MEAN", 2, 0.5),
     ((2, 3, 4, 5), {"axis": 2, "operation": 3, "coeff": -2.0}, "SUMSQ", 2, -2.0),
     ((2, 3), {"operation": 2}, "ASUM", 0, 1.0),
-    ((2, 7, 3), {"axis": -2}, "SUM", 1, 1.0),
 ]
 
 

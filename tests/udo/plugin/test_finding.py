@@ -6,10 +6,13 @@ import sys
 from importlib.metadata import EntryPoint
 
 import pytest
+from onnx import helper
 
 from tests.udo.plugin.plugins import node, spec, written
+from xdlc import api
 from xdlc.errors import ProblemList, StorageError, UsageError, XdlcError
-from xdlc.udo.plugin import finding, plugin_ops
+from xdlc.udo.plugin import Plugin, finding, plugin_ops
+from xdlc.udo.sources import opened
 
 TEXT = """class Base(Plugin):
     package = "Pack"
@@ -89,9 +92,9 @@ def test_a_changed_file_is_read_again(tmp_path):
             "ZeroDivisionError",
         ),
         (plugin_text(more="def __init__(self, x): pass"), ":8: plugin Mine, __init__", "TypeError"),
-        ("Mine = 3\n", "", "mine.py:Mine is int '', no plugin"),
-        ("class Mine: pass\n", "", "is type 'Mine', no plugin"),
-        ("Mine = Plugin\n", "", "is type 'Plugin', no plugin"),
+        ("Mine = 3\n", "", "mine.py:Mine is the int 3, no plugin"),
+        ("class Mine: pass\n", "", "is the type Mine, no plugin"),
+        ("Mine = Plugin\n", "", "is the type Plugin, no plugin"),
         (plugin_text(name="Mine2"), "", "there is no 'Mine' in"),
     ],
 )
@@ -229,7 +232,7 @@ def test_installed_plugins_are_used_and_told_of(tmp_path, monkeypatch):
     [
         ("no_such_ops:Mine", "raised ModuleNotFoundError"),
         ("json:Mine", "raised AttributeError"),
-        ("json:JSONDecoder", "entry point 'entry0' of my-ops 2.1 is type 'JSONDecoder', no plugin"),
+        ("json:JSONDecoder", "entry point 'entry0' of my-ops 2.1 is the type JSONDecoder, no plugin"),
         ("broken_ops:Mine", "raised ZeroDivisionError"),
     ],
 )
@@ -242,6 +245,52 @@ def test_installed_plugins_that_are_broken(tmp_path, monkeypatch, value, problem
     assert "my-ops 2.1" in str(caught.value)
     if value.startswith("broken"):
         assert f"{path}:4: " in caught.value.where
+
+
+def test_plugins_of_a_real_installation(tmp_path, monkeypatch, models):
+    written(tmp_path, plugin_text(more="infer_shape_and_type = lambda self, op: op.inputs[0]"), "real_ops.py")
+    folder = tmp_path / "real_ops-1.2.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: real-ops\nVersion: 1.2\n")
+    (folder / "entry_points.txt").write_text("[xdlc.plugins]\nmine = real_ops:Mine\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    node = helper.make_node("Mine", ["x"], ["y"], "n", domain="custom")
+    model = models.make([node], {"x": [2]}, {"y": [2]})
+    model.opset_import.append(helper.make_opsetid("custom", 1))
+    path = models.save(model)
+    told: list[str] = []
+    assert [op.package for op in api.convert(path, tell=told.append).main.ops] == ["Pack"]
+    assert "plugin Mine is in use: entry point 'mine' of real-ops 1.2" in told
+    with pytest.raises(XdlcError):
+        api.convert(path, no_plugins=True)
+
+
+def test_a_class_may_be_given_itself():
+    class Mine(Plugin):
+        op_type = "Mine"
+        package = "Pack"
+        inputs = ("x",)
+        outputs = ("y",)
+
+    assert plugin_ops([Mine], False).ops[0].source.startswith("plugin Mine (test_finding.py:")
+    with pytest.raises(UsageError, match="a plugin is the type int, no plugin"):
+        plugin_ops([int], False)
+
+
+def test_a_package_that_a_configuration_tells_of_too(tmp_path):
+    path = written(tmp_path, plugin_text())
+    config = tmp_path / "other.json"
+    config.write_text(
+        """{"UdoPackage_0": {"UDO_PACKAGE_NAME": "Pack", "Operators": [{"type": "Other",
+        "inputs": [{"name": "x", "data_type": "FLOAT_32"}],
+        "outputs": [{"name": "y", "data_type": "FLOAT_32"}],
+        "core_types": ["CPU"]}]}}"""
+    )
+    with opened(udo_config_paths=config, plugin=[str(path)]) as found:
+        assert sorted(op.name for op in found.collections["Pack"].opdefs) == ["Mine", "Other"]
+    config.write_text(config.read_text().replace("Other", "Mine"))
+    with pytest.raises(XdlcError, match="'Mine'"), opened(udo_config_paths=config, plugin=[str(path)]):
+        pass
 
 
 def test_nothing_is_installed_nothing_is_found():

@@ -106,6 +106,8 @@ def test_lists_are_lists_again_when_an_op_is_read():
         (Float(1), False, "float32", 0, "1.0"),
         (Bool(True), False, "bool8", 0, "1"),
         (Str("x"), False, "string", 0, "x"),
+        (Str(""), False, "string", 0, None),
+        (Str(" x"), False, "string", 0, None),
         (Enum("A", "B", default="B"), False, "uint32", 0, "B"),
         (Enum("A", "B", default=1), False, "uint32", 0, "B"),
         (Ints([1, 2]), False, "int32", 1, "[1, 2]"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 
 from tests.udo.plugin.plugins import EXAMPLES, node, of_class, op_of, spec, view, written
-from xdlc.errors import UsageError, XdlcError
+from xdlc.errors import ModelError, UsageError, XdlcError
 from xdlc.ir.data import ArrayData
+from xdlc.opdefs import Collection, parse_collection, write_collection
 from xdlc.udo.plugin import (
     Bools,
     Enum,
@@ -241,11 +243,16 @@ def test_accepts_must_answer_yes_or_no(tmp_path):
         ("weight_formats = 'FRACTAL_Z'", "weight_formats is 'FRACTAL_Z'"),
         (
             "weight_formats = {'x': 'NHWC'}; params = {'x_shape': Int(0)}",
-            "parameter x_shape is what tells of the weight x",
+            "parameter x_shape is what tells how a weight is stored",
         ),
         ("description = 3", "description is 3"),
-        ("config = 3", "config is 3"),
-        ("config = 'missing.xml'", "cannot be read"),
+        ("config = 3; inputs = outputs = ()", "config is 3"),
+        ("config = 'mine.xml'", "inputs is given beside config"),
+        ("inputs = [Input('x', layout='NWHC')]", "layout of x is 'NWHC'"),
+        ("inputs = [Input('x', layout='NHWC')]; formats = (['NC1HWC0'], ['ND'])", "made from NCHW"),
+        ("params = {'class': Int(0)}", "'class'"),
+        ("version = 1", "version is 1"),
+        ("config = 'missing.xml'; inputs = outputs = ()", "cannot be read"),
     ],
 )
 def test_declarations_that_are_wrong(tmp_path, change, problem):
@@ -302,6 +309,11 @@ def test_the_decorator_refuses_what_plugins_do_not_have():
         plugin(op_type="x", compute=print)(print)
 
 
+def test_definitions_come_back_from_a_dlc_as_they_were():
+    held = plugin_ops([Everything], False).collections["Pack"]
+    assert parse_collection(write_collection(held).encode(), "x") == held
+
+
 # ---------------------------------------------------------------------- built-in operators
 
 
@@ -333,6 +345,26 @@ def test_an_override_has_the_operators_own_inputs_and_attributes():
 def test_an_override_tells_of_attributes_that_the_operator_does_not_have():
     with pytest.raises(UsageError, match="nothing reads attribute 'pad'"):
         of_class(OwnConv).hooks.parse_params(node(type="Conv", domain="", pad=1))
+
+
+def test_every_operator_of_onnx_can_be_overridden_or_is_refused():
+    types = {held.name for held in onnx.defs.get_all_schemas() if held.domain == ""}
+    refused, defined = {}, []
+    for type_ in sorted(types):
+        own = type(type_, (Plugin,), {"op_type": type_, "package": "Fast", "__module__": "none"})
+        try:
+            defined.append(of_class(own).definition)
+        except (UsageError, ModelError) as error:
+            refused[type_] = error.problem
+    held = Collection("Fast", "", "1.0", tuple(defined), ())
+    assert parse_collection(write_collection(held).encode(), "x") == held
+    assert len(types) - len(refused) > 170
+    for problem in refused.values():
+        assert (
+            "nothing that a tensor of a model holds" in problem
+            or "has no input" in problem
+            or "Loop" in problem
+        )
 
 
 def test_an_override_of_an_operator_with_graphs():

@@ -25,7 +25,7 @@ class Plugin:
         domain: Domain of the operator; None for any, and for ONNX's own where it has such an operator.
         package: Op package.
         name: Operation type in the model; default: the first ``op_type``.
-        version: Version of the package.
+        version: Version of the package; default: that which it has elsewhere, or 1.0.
         description: What it does.
         inputs: Inputs in their order: names, or ``Input(...)``.
         outputs: Outputs in their order: names, or ``Output(...)``.
@@ -40,7 +40,7 @@ class Plugin:
     domain: ClassVar[str | None] = None
     package: ClassVar[str] = ""
     name: ClassVar[str] = ""
-    version: ClassVar[str] = "1.0.0"
+    version: ClassVar[str] = ""
     description: ClassVar[str] = ""
     inputs: ClassVar[Sequence[str | Port]] = ()
     outputs: ClassVar[Sequence[str | Port]] = ()

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from xdlc import opdefs
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.opdefs.custom import CustomOp, CustomOps
 from xdlc.opdefs.model import Collection
+from xdlc.udo.custom_ops import settled
 from xdlc.udo.plugin.base import Plugin, overrides
 from xdlc.udo.plugin.calling import user_code
 from xdlc.udo.plugin.declaration import declare
-from xdlc.udo.plugin.finding import entry_plugins, named_plugins, place_of
+from xdlc.udo.plugin.finding import checked_plugin, entry_plugins, named_plugins, place_of
 from xdlc.udo.plugin.hooks import PluginHooks
-
-DOMAIN = "xdlc.plugins"
 
 
 def plugin_ops(
-    names: Sequence[str], entry_points: bool = True, tell: Callable[[str], None] | None = None
+    names: Sequence[str | type[Plugin]], entry_points: bool = True, tell: Callable[[str], None] | None = None
 ) -> CustomOps:
     """Return the ops of plugins.
 
@@ -26,7 +26,8 @@ def plugin_ops(
     take all, in the order of their names.
 
     Args:
-        names: Names of plugins: ``module:Class``, ``path/to/file.py:Class`` or ``path/to/file.py``.
+        names: Names of plugins: ``module:Class``, ``path/to/file.py:Class`` or ``path/to/file.py``; or their
+            classes.
         entry_points: Whether those of installed packages, entry point group ``xdlc.plugins``, are used too.
         tell: Called with each line that the user should read.
 
@@ -36,7 +37,7 @@ def plugin_ops(
     """
     if isinstance(names, str):
         raise UsageError(f"plugins are the string {names!r}", fix=f"give a list: [{names!r}]")
-    classes = [found for name in names for found in named_plugins(name)]
+    classes = [found for name in names for found in _classes(name)]
     classes += entry_plugins(tell) if entry_points else []
     ops, problems = [], []
     for found in dict.fromkeys(classes):
@@ -47,6 +48,10 @@ def plugin_ops(
     raise_all([*problems, *_clashes(ops)], where="plugins")
     ops.sort(key=lambda op: not _is_choosy(op))
     return CustomOps(tuple(ops), _collections(ops))
+
+
+def _classes(name: str | type[Plugin]) -> list[type[Plugin]]:
+    return named_plugins(name) if isinstance(name, str) else [checked_plugin(name, "a plugin")]
 
 
 def plugin_op(found: type[Plugin], tell: Callable[[str], None] | None = None) -> CustomOp:
@@ -115,13 +120,6 @@ def _clash(one: CustomOp, other: CustomOp) -> str:
 
 
 def _collections(ops: Sequence[CustomOp]) -> dict[str, Collection]:
-    packages: dict[str, Collection] = {}
-    for op in sorted(ops, key=lambda op: (op.definition.package, op.definition.name)):
-        assert isinstance(op.hooks, PluginHooks)
-        package = op.definition.package
-        version = op.hooks.declaration.version
-        held = packages.setdefault(package, Collection(package, DOMAIN, version, (), ()))
-        packages[package] = Collection(
-            package, DOMAIN, max(held.version, version), (*held.opdefs, op.definition), held.supplements
-        )
-    return packages
+    ordered = sorted(ops, key=lambda op: (op.definition.package, op.definition.name))
+    held = [op.hooks.declaration.collection for op in ordered if isinstance(op.hooks, PluginHooks)]
+    return opdefs.merge(settled(held), [op.source for op in ordered])

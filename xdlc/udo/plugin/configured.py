@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from xdlc.errors import UsageError, nearest_names
-from xdlc.opdefs.model import OpDef, ParamDef, TensorDef
+from xdlc.opdefs.model import Collection, OpDef, ParamDef, TensorDef
 from xdlc.udo.config import read
 from xdlc.udo.plugin.kinds import REQUIRED, Bool, Enum, Float, Int, Kind, Str, Tensor
 from xdlc.udo.plugin.ports import Input, Output, Port
@@ -18,8 +19,8 @@ _SCALARS: dict[str, type[Kind]] = {
 
 def configured(
     path: Path, package: str, name: str
-) -> tuple[tuple[Port, ...], tuple[Port, ...], dict[str, Kind], OpDef]:
-    """Return inputs, outputs, parameters and definition of an op of a configuration.
+) -> tuple[tuple[Port, ...], tuple[Port, ...], dict[str, Kind], Collection]:
+    """Return inputs, outputs and parameters of an op of a configuration, and its package without other ops.
 
     Args:
         path: The file.
@@ -29,7 +30,7 @@ def configured(
     Raises:
         XdlcError: If the file cannot be read, breaks its rules, or has no such op.
     """
-    ops = {(held.package, op.name): op for held in read(path) for op in held.opdefs}
+    ops = {(held.package, op.name): (held, op) for held in read(path) for op in held.opdefs}
     if (package, name) not in ops:
         names = [f"{held}::{op}" for held, op in ops]
         raise UsageError(
@@ -37,10 +38,29 @@ def configured(
             where=str(path),
             fix=nearest_names(f"{package}::{name}", names) or f"it has {', '.join(names) or 'no ops'}",
         )
-    definition = ops[package, name]
-    inputs = tuple(Input(**_port(held)) for held in definition.inputs)
-    outputs = tuple(Output(**_port(held)) for held in definition.outputs)
-    return inputs, outputs, {key: kind_of(held) for key, held in definition.params.items()}, definition
+    held, definition = ops[package, name]
+    inputs = tuple(Input(**_port(port)) for port in definition.inputs)
+    outputs = tuple(Output(**_port(port)) for port in definition.outputs)
+    return (
+        inputs,
+        outputs,
+        {key: kind_of(param) for key, param in definition.params.items()},
+        alone(held, definition),
+    )
+
+
+def alone(collection: Collection, definition: OpDef) -> Collection:
+    """Return a collection with one of its ops, and what supplements it."""
+    tables = [
+        replace(
+            table,
+            supported=table.supported & {definition.name},
+            ops={name: rows for name, rows in table.ops.items() if name == definition.name},
+        )
+        for table in collection.supplements
+        if definition.name in table.supported or definition.name in table.ops
+    ]
+    return replace(collection, opdefs=(definition,), supplements=tuple(tables))
 
 
 def _port(held: TensorDef) -> dict[str, Any]:

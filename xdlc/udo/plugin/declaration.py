@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from xdlc.errors import UsageError, nearest_names
+from xdlc.errors import UsageError, nearest_names, raise_all
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE
-from xdlc.opdefs.model import OpDef
+from xdlc.opdefs import check_collection
+from xdlc.opdefs.model import Collection, OpDef, TensorDef
+from xdlc.udo.config.packages import UNTOLD
 from xdlc.udo.plugin.base import Plugin
 from xdlc.udo.plugin.builtin import Builtin, find_builtin
 from xdlc.udo.plugin.configured import configured
@@ -35,7 +37,7 @@ class Declaration:
         frameworks: Source frameworks.
         types: Source operators.
         domain: Their domain; None for any.
-        version: Version of the package.
+        collection: The package, with this op alone and what supplements it.
         inputs: Inputs by position.
         outputs: Outputs by position.
         kinds: Parameters that come from the source, by name.
@@ -48,7 +50,7 @@ class Declaration:
     frameworks: tuple[str, ...]
     types: tuple[str, ...]
     domain: str | None
-    version: str
+    collection: Collection
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     kinds: Mapping[str, Kind]
@@ -77,28 +79,68 @@ def declare(plugin: Plugin, file: str = "") -> Declaration:
                 f"there is no framework {framework!r}", fix=near or f"use one of {', '.join(FRAMEWORKS)}"
             )
     name, package = _op_name(plugin, types), _package(plugin)
-    builtin = _builtin(plugin, frameworks, types)
-    domain = "" if builtin is not None and plugin.domain is None else plugin.domain
+    builtin = find_builtin(frameworks[0], types[0], "" if plugin.domain == "ai.onnx" else plugin.domain)
+    inputs, outputs, kinds, held = _signature(plugin, builtin, name, package, file)
+    weights = weight_formats(plugin, inputs)
+    inputs = tuple(replace(port, static=port.static or port.name in weights) for port in inputs)
+    formats = all_formats(plugin, inputs, outputs, weights)
+    inputs, outputs = (
+        tuple(map(_laid, ports, chosen)) for ports, chosen in zip((inputs, outputs), formats, strict=True)
+    )
+    moved = [port for port, chosen in weights.items() if chosen.moves]
+    definition = _definition(plugin, name, package, inputs, outputs, kinds, moved, held)
+    collection = _collection(plugin, definition, held)
+    raise_all(check_collection(collection))
+    return Declaration(
+        definition,
+        frameworks,
+        types,
+        "" if builtin is not None and plugin.domain is None else plugin.domain,
+        collection,
+        inputs,
+        outputs,
+        kinds,
+        builtin.unformed if builtin is not None and not plugin.params else (),
+        *formats,
+    )
+
+
+def _signature(
+    plugin: Plugin, builtin: Builtin | None, name: str, package: str, file: str
+) -> tuple[tuple[Port, ...], tuple[Port, ...], Mapping[str, Kind], Collection | None]:
+    """Return inputs, outputs and parameters, and the package of a configuration that they come from."""
     if plugin.config:
-        inputs, outputs, kinds, base = configured(_beside(plugin.config, file), package, name)
-    else:
-        inputs = _ports(plugin.inputs, Input, "inputs") or (builtin.inputs if builtin else ())
-        outputs = _ports(plugin.outputs, Output, "outputs") or (builtin.outputs if builtin else ())
-        kinds = _kinds(plugin.params) or (builtin.params if builtin else {})
-        base = None
+        given = [what for what in ("inputs", "outputs", "params") if getattr(plugin, what)]
+        if given:
+            raise UsageError(f"{given[0]} is given beside config", fix="leave one of them out")
+        return configured(_beside(plugin.config, file), package, name)
+    inputs = _ports(plugin.inputs, Input, "inputs") or (builtin.inputs if builtin else ())
+    outputs = _ports(plugin.outputs, Output, "outputs") or (builtin.outputs if builtin else ())
+    kinds = _kinds(plugin.params) or (builtin.params if builtin else {})
     if not outputs:
         raise UsageError(
             f"{name} has no outputs, and no framework has such an operator of its own",
             fix="declare inputs and outputs, or name a config",
         )
-    weights = weight_formats(plugin, inputs)
-    inputs = tuple(replace(port, static=port.static or port.name in weights) for port in inputs)
-    formats = all_formats(plugin, inputs, outputs, weights)
-    definition = _definition(plugin, name, package, inputs, outputs, kinds, formats, weights, base)
-    unformed = builtin.unformed if builtin is not None and not plugin.params else ()
-    return Declaration(
-        definition, frameworks, types, domain, plugin.version, inputs, outputs, kinds, unformed, *formats
-    )
+    for port in (*inputs, *outputs):
+        if not port.dtypes:
+            raise UsageError(
+                f"{port.name} of {name} takes nothing that a tensor of a model holds",
+                fix="declare inputs and outputs with their dtypes",
+            )
+    return inputs, outputs, kinds, None
+
+
+def _laid(port: Port, chosen: Format) -> Port:
+    """Return a port in the layout that its format is made from; weights stay in the source's order."""
+    if port.static or not chosen.layout:
+        return port
+    if port.layout not in ("", "UNDEFINED", chosen.layout):
+        raise UsageError(
+            f"{port.name} has layout {port.layout}, and format {chosen.name} is made from {chosen.layout}",
+            fix="leave the layout to the format",
+        )
+    return replace(port, layout=chosen.layout)
 
 
 def _words(given: object, what: str) -> tuple[str, ...]:
@@ -125,11 +167,6 @@ def _package(plugin: Plugin) -> str:
     if not isinstance(package, str) or not _PACKAGE.fullmatch(package):
         raise UsageError(f"package is {package!r}", fix="set package to the name of your op package")
     return package
-
-
-def _builtin(plugin: Plugin, frameworks: Sequence[str], types: Sequence[str]) -> Builtin | None:
-    domain = "" if plugin.domain == "ai.onnx" else plugin.domain
-    return find_builtin(frameworks[0], types[0], domain)
 
 
 def _beside(config: object, file: str) -> Path:
@@ -161,10 +198,17 @@ def _kinds(given: object) -> dict[str, Kind]:
             raise UsageError(f"{name!r} is no name of a parameter", fix="use letters, digits and underscores")
         if not isinstance(kind, Kind):
             hint = f"write {kind.__name__}()" if isinstance(kind, type) and issubclass(kind, Kind) else None
-            raise UsageError(
-                f"parameter {name} is {kind!r}", fix=hint or "give it a kind, like Int(default=0)"
-            )
+            raise UsageError(f"parameter {name} is {kind!r}", fix=hint or "give it a kind, like Int(0)")
     return dict(given)
+
+
+def _collection(plugin: Plugin, definition: OpDef, held: Collection | None) -> Collection:
+    if not isinstance(plugin.version, str):
+        raise UsageError(f"version is {plugin.version!r}", fix="give a string, like '1.0'")
+    if held is not None:
+        return replace(held, opdefs=(definition,))
+    domain, version = UNTOLD
+    return Collection(definition.package, domain, plugin.version or version, (definition,), ())
 
 
 def _definition(
@@ -174,31 +218,37 @@ def _definition(
     inputs: Sequence[Port],
     outputs: Sequence[Port],
     kinds: Mapping[str, Kind],
-    formats: tuple[Sequence[Format], Sequence[Format]],
-    weights: Mapping[str, Format],
-    base: OpDef | None,
+    moved: Sequence[str],
+    held: Collection | None,
 ) -> OpDef:
-    params = {held: kind.definition(held) for held, kind in kinds.items()}
-    params = {**params, **(base.params if base is not None else {})}
-    for port in (name for name, held in weights.items() if held.moves):
-        for added in weight_params(port):
-            if added.name in params:
-                raise UsageError(
-                    f"parameter {added.name} is what tells of the weight {port}", fix="rename it"
-                )
-            params[added.name] = added
+    """Return the definition; of a configuration's only what formats say is changed.
+
+    ``moved`` names the weights that are stored in another order.
+    """
+    base = held.opdefs[0] if held is not None else None
+    params = dict(base.params) if base is not None else {}
+    params |= {key: kind.definition(key) for key, kind in kinds.items() if key not in params}
+    for added in (param for port in moved for param in weight_params(port)):
+        if added.name in params:
+            raise UsageError(f"parameter {added.name} is what tells how a weight is stored", fix="rename it")
+        params[added.name] = added
     if base is not None:
-        static = tuple(
-            replace(held, is_static=held.is_static or held.name in weights) for held in base.inputs
+        return replace(
+            base,
+            inputs=tuple(map(_as_stated, base.inputs, inputs)),
+            outputs=tuple(map(_as_stated, base.outputs, outputs)),
+            params=params,
         )
-        return replace(base, inputs=static, params=params)
-    layouts = ["" if port.static else held.layout for port, held in zip(inputs, formats[0], strict=True)]
     return OpDef(
         name,
         package,
-        tuple(tensor_def(port, layout) for port, layout in zip(inputs, layouts, strict=True)),
-        tuple(tensor_def(port, held.layout) for port, held in zip(outputs, formats[1], strict=True)),
+        tuple(map(tensor_def, inputs)),
+        tuple(map(tensor_def, outputs)),
         params,
         description=described(plugin.description),
         backends=CORES,
     )
+
+
+def _as_stated(held: TensorDef, port: Port) -> TensorDef:
+    return replace(held, layout=port.layout, is_static=port.static)

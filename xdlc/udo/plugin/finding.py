@@ -48,7 +48,7 @@ def named_plugins(name: str) -> list[type[Plugin]]:
     if not hasattr(module, attribute):
         near = nearest_names(attribute, [held.__name__ for held in _defined(module)])
         raise UsageError(f"there is no {attribute!r} in {place}", fix=near or None)
-    return [_checked(getattr(module, attribute), name)]
+    return [checked_plugin(getattr(module, attribute), name)]
 
 
 def entry_plugins(tell: Tell | None) -> list[type[Plugin]]:
@@ -62,7 +62,7 @@ def entry_plugins(tell: Tell | None) -> list[type[Plugin]]:
         owner = f" of {entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
         with user_code(entry.name, "import", _origin(entry.module), f"entry point {entry.name!r}{owner}"):
             loaded = entry.load()
-        found.append(_checked(loaded, f"entry point {entry.name!r}{owner}"))
+        found.append(checked_plugin(loaded, f"entry point {entry.name!r}{owner}"))
         if tell is not None:
             tell(f"plugin {found[-1].__name__} is in use: entry point {entry.name!r}{owner}")
     return found
@@ -139,14 +139,23 @@ def is_plugin(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, Plugin) and value is not Plugin
 
 
-def _checked(value: Any, name: str) -> type[Plugin]:
+def checked_plugin(value: Any, name: str) -> type[Plugin]:
+    """Return a plugin's class.
+
+    Raises:
+        UsageError: If it is something else.
+    """
     if not is_plugin(value):
         raise UsageError(
-            f"{name} is {type(value).__name__} {getattr(value, '__name__', '')!r}, no plugin",
+            f"{name} is {_told(value)}, no plugin",
             fix="name a class that is derived from xdlc.udo.Plugin or decorated with xdlc.udo.plugin",
         )
     plugin: type[Plugin] = value
     return plugin
+
+
+def _told(value: Any) -> str:
+    return f"the {type(value).__name__} {getattr(value, '__name__', None) or repr(value)[:60]}"
 
 
 def place_of(plugin: type[Plugin]) -> str:

@@ -10,6 +10,7 @@ from xdlc.ir.dtype import BY_NAME, DType
 from xdlc.opdefs.model import DescriptionPart, TensorDef
 
 MAX_RANK = 16
+LAYOUTS = ("", "NHWC", "NCHW", "NHCW")
 STANDARD_TYPES = ("float32",)
 
 
@@ -69,6 +70,9 @@ def as_port(given: object, kind: type[Port]) -> Port:
         )
     if port.rank is not None and not (isinstance(port.rank, int) and 1 <= port.rank <= MAX_RANK):
         raise UsageError(f"rank of {port.name} is {port.rank!r}", fix=f"give None or 1 to {MAX_RANK}")
+    if port.layout not in LAYOUTS:
+        choices = ", ".join(LAYOUTS[1:])
+        raise UsageError(f"layout of {port.name} is {port.layout!r}", fix=f"give {choices}, or leave it out")
     return port
 
 
@@ -88,12 +92,8 @@ def data_type(name: object) -> DType:
     return found
 
 
-def tensor_def(port: Port, layout: str = "") -> TensorDef:
+def tensor_def(port: Port) -> TensorDef:
     """Return the definition of a port.
-
-    Args:
-        port: The port.
-        layout: Layout of its format.
 
     Raises:
         UsageError: If a data type is not known.
@@ -106,7 +106,7 @@ def tensor_def(port: Port, layout: str = "") -> TensorDef:
         not port.optional,
         dtypes,
         port.rank,
-        layout=port.layout or layout,
+        layout=port.layout,
         repeated=port.repeated,
         is_static=port.static,
         description=described(port.description),

@@ -62,9 +62,14 @@ class Kind(ABC):
         return value
 
     def default_text(self) -> str | None:
-        """Return the default as OpDef XML writes it; None if there is none."""
-        absent = self.default is REQUIRED or self.default is None
-        return None if absent else self.written(self.default)
+        """Return the default as OpDef XML writes it; None if there is none, or XML cannot hold it.
+
+        XML strips texts, and an empty one is none; converted ops hold their defaults themselves.
+        """
+        if self.default is REQUIRED or self.default is None:
+            return None
+        text = self.written(self.default)
+        return text if text and text == text.strip() else None
 
     def written(self, value: Any) -> str:
         """Return a value as OpDef XML writes it."""
