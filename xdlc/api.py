@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from xdlc.runtime.htp.verdict import Verdict
     from xdlc.runtime.sections import SectionSession
     from xdlc.runtime.udo import Kernels
+    from xdlc.udo.config import Converted
 
 Array: TypeAlias = Any  # numpy.ndarray of any dtype
 PathLike: TypeAlias = "str | os.PathLike[str]"
@@ -100,6 +101,40 @@ def _custom_ops(
         if name not in shared:
             options.pop(name, None)
     return opened(**given)
+
+
+def draft_udo_config(
+    path: PathLike,
+    target: PathLike = "-",
+    *,
+    package_name: str = "MyOps",
+    input_dims: Mapping[str, Sequence[int]] | None = None,
+    udo_config_paths: Sequence[PathLike] = (),
+    form: str = "",
+) -> Converted:
+    """Return a draft of definitions for the operators of a model that nothing covers; nothing is written.
+
+    Args:
+        path: An ONNX file.
+        target: Where the draft is to be written: a file, a folder, or ``-`` for standard output.
+        package_name: Name of the package.
+        input_dims: Shapes by input name.
+        udo_config_paths: Configurations that there are already.
+        form: ``xml`` or ``json``; default: as the target's name ends, or else XML.
+
+    Raises:
+        UsageError: If every operator is covered.
+        UnsupportedOp: If an operator takes or gives what no definition can say; all of them are listed.
+        ModelError: If the file is not a valid model, or a name cannot stand in a definition.
+        StorageError: If the file cannot be read.
+    """
+    from xdlc.converter.onnx.uncovered import uncovered
+    from xdlc.udo.config.converting import drafted
+    from xdlc.udo.custom_ops import custom_ops
+
+    known = custom_ops(udo_config_paths)
+    nodes, others = uncovered(path, input_dims=_checked_dims(input_dims), custom=known)
+    return drafted(nodes, others, path, target, package=package_name, form=form)
 
 
 def load(path: PathLike) -> Model:

@@ -20,6 +20,7 @@ _MODULES = {
     "to-onnx": "to_onnx",
     "platform-check": "platform_check",
     "udo-package-generator": "udo_package_generator",
+    "udo-config": "udo_config",
 }
 _ALIASES = {"convert": "onnx-to-dlc"}
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from xdlc import opdefs
 from xdlc.errors import raise_all
 from xdlc.opdefs.custom import CustomOp, CustomOps
-from xdlc.opdefs.model import Collection
-from xdlc.udo.config.packages import UNTOLD
+from xdlc.udo.config.packages import settled
 from xdlc.udo.config.reading import Config, clashes, read_config
 
 _log = logging.getLogger(__name__)
@@ -53,18 +51,6 @@ def _ops(config: Config) -> Iterable[CustomOp]:
     for p, collection in enumerate(config.collections):
         for i, definition in enumerate(collection.opdefs):
             yield CustomOp(definition, source=config.places[p, i])
-
-
-def settled(collections: Sequence[Collection]) -> list[Collection]:
-    """Give packages that tell no domain and version (JSON, plugins) those that they have elsewhere."""
-    told = {held.package: held for held in reversed(collections) if (held.domain, held.version) != UNTOLD}
-    found = []
-    for held in collections:
-        other = told.get(held.package)
-        if other is not None and (held.domain, held.version) == UNTOLD:
-            held = replace(held, domain=other.domain, version=other.version)
-        found.append(held)
-    return found
 
 
 def _listed(paths: Paths) -> tuple[str | os.PathLike[str], ...]:

@@ -12,7 +12,8 @@ from xdlc import opdefs
 from xdlc.errors import UsageError
 from xdlc.opdefs.custom import CustomOps, OpView, ShapeFunction, TensorSpec, merged
 from xdlc.opdefs.model import OpDef
-from xdlc.udo.custom_ops import custom_ops, settled
+from xdlc.udo.config.packages import settled
+from xdlc.udo.custom_ops import custom_ops
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo import Kernels

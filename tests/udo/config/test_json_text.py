@@ -9,8 +9,9 @@ import pytest
 
 from xdlc.errors import ModelError, ProblemList, XdlcError, each_problem
 from xdlc.udo.config.json_text import MAX_DEPTH, MAX_VALUES, Node, parse
+from xdlc.udo.config.scope import MAX_PROBLEMS
 from xdlc.udo.config.text import MAX_BYTES, is_xml, read_bytes
-from xdlc.udo.config.tokens import MAX_NUMBER, MAX_PROBLEMS, MAX_STRING
+from xdlc.udo.config.tokens import MAX_NUMBER, MAX_STRING
 
 BAD = [
     (
@@ -75,7 +76,7 @@ BAD = [
     ("surrogate in UTF-8", b'{\n"a": "\xed\xa0\x80"}', 2, "byte 0xed", "as UTF-8"),
     ("odd blank", '{\n\u00a0"a": 1}'.encode(), 2, "unexpected character U+00A0", "no blank"),
     ("deep", b"[\n" * (MAX_DEPTH + 1), MAX_DEPTH + 1, "nest more than 32 deep", "remove brackets"),
-    ("many values", b"[\n" + b"0," * MAX_VALUES + b"0]", 2, "more than 100000 values", "split"),
+    ("many values", b"[\n" + b"0," * MAX_VALUES + b"0]", 2, "more than 50000 values", "split"),
     ("slash", b'{"a":\n/ 1}', 2, "unexpected '/'", "remove it"),
 ]
 

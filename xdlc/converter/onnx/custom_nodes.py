@@ -10,6 +10,7 @@ from xdlc.converter.custom.issues import Issue, full_name, raise_issues
 from xdlc.converter.custom.placing import misfits, place
 from xdlc.converter.custom.settled import settled
 from xdlc.converter.onnx.declared import DeclaredTypes
+from xdlc.converter.onnx.describing import describe
 from xdlc.converter.onnx.inference import extents
 from xdlc.converter.onnx.nodes import all_nodes, domain_of
 from xdlc.converter.onnx.registry import Node, load_all
@@ -17,6 +18,7 @@ from xdlc.converter.onnx.state import State
 from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import UnsupportedOp, XdlcError
 from xdlc.opdefs.custom import CustomOp, CustomOps, SourceNode, TensorSpec
+from xdlc.opdefs.uncovered import UncoveredNode
 
 FRAMEWORK = "onnx"
 
@@ -57,6 +59,10 @@ class CustomNodes:
     def declare(self, types: Iterable[tuple[str, Any]]) -> None:
         """Take up what the body of a function states of its values, as ``TypeProto`` by name."""
         self._declared.add(types)
+
+    def describe(self, proto: Any, where: str) -> UncoveredNode:
+        """Return what is known of a node that nothing covers."""
+        return describe(self._state, proto, where, self._declared)
 
     def takes(self, proto: Any) -> bool:
         """Return whether a definition stands for a node for sure: no object has to be asked about it."""

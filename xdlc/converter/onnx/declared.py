@@ -28,8 +28,13 @@ class DeclaredTypes:
     def __init__(self, graph: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> None:
         self._symbols = _symbols(graph, input_shapes)
         self._types: dict[str, Any] = {}
+        strings = protobuf.messages().TypeProto()
+        strings.tensor_type.elem_type = protobuf.STRING
         for held in _graphs(graph):
-            self.add((entry.name, entry.type) for entry in (*held.value_info, *held.output))
+            self.add((entry.name, entry.type) for entry in (*held.value_info, *held.output, *held.input))
+            for entry in held.initializer:
+                if entry.data_type == protobuf.STRING:
+                    self._types.setdefault(entry.name, strings)
 
     def add(self, types: Iterable[tuple[str, Any]]) -> None:
         """Take up ``TypeProto`` by name."""
@@ -46,12 +51,20 @@ class DeclaredTypes:
         kind = self._types.get(name) if name else None
         if kind is None:
             return Declared(read=bool(name))
-        if not kind.HasField("tensor_type"):
-            what = str(kind.WhichOneof("value")).removesuffix("_type").replace("_", " ")
-            raise _unheld(name, f"a {what}")
+        odd = _oddity(kind)
+        if odd:
+            raise UnsupportedOp(
+                f"its output {name!r} is {odd}, which a DLC cannot hold",
+                fix="a DLC holds tensors of plain numbers: convert the part without strings and sequences",
+            )
         tensor = kind.tensor_type
         shape = tuple(map(self._extent, tensor.shape.dim)) if tensor.HasField("shape") else None
-        return Declared(shape, _dtype(name, tensor.elem_type))
+        return Declared(shape, _dtype(tensor.elem_type))
+
+    def oddity(self, name: str) -> str:
+        """Return what a value is that no DLC holds, like ``strings``; empty for tensors of numbers."""
+        kind = self._types.get(name) if name else None
+        return "" if kind is None else _oddity(kind)
 
     def _extent(self, dim: Any) -> int | None:
         if dim.HasField("dim_value") and dim.dim_value >= 0:
@@ -59,21 +72,22 @@ class DeclaredTypes:
         return self._symbols.get(dim.dim_param)
 
 
-def _dtype(name: str, data_type: int) -> ir.DType | None:
-    if data_type == _UNDEFINED:
-        return None
+def _oddity(kind: Any) -> str:
+    """Return what a ``TypeProto`` is that no DLC holds, or an empty text."""
+    if not kind.HasField("tensor_type"):
+        return f"a {str(kind.WhichOneof('value')).removesuffix('_type').replace('_', ' ')}"
+    data_type = kind.tensor_type.elem_type
+    if data_type == protobuf.STRING:
+        return "strings"
     try:
-        return ir.dtype.from_numpy(protobuf.numpy_dtype(data_type))
-    except (KeyError, TypeError) as error:
-        what = "strings" if data_type == protobuf.STRING else f"data type {data_type}"
-        raise _unheld(name, what) from error
+        _dtype(data_type)
+    except (KeyError, TypeError):
+        return f"data type {data_type}"
+    return ""
 
 
-def _unheld(name: str, what: str) -> UnsupportedOp:
-    return UnsupportedOp(
-        f"its output {name!r} is {what}, which a DLC cannot hold",
-        fix="a DLC holds tensors of plain numbers: keep strings and sequences out of the converted part",
-    )
+def _dtype(data_type: int) -> ir.DType | None:
+    return None if data_type == _UNDEFINED else ir.dtype.from_numpy(protobuf.numpy_dtype(data_type))
 
 
 def _graphs(graph: Any) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from xdlc.converter.values import Value
 from xdlc.errors import XdlcError
 from xdlc.ir import NATIVE_PACKAGE, Graph, Origin, Tensor
 from xdlc.opdefs.custom import CustomOp
+from xdlc.opdefs.uncovered import UncoveredNode
 
 UNUSED = "no output of the model needs it"
 REFUSED = "it could not be imported"
@@ -58,6 +59,7 @@ class Findings:
         values: Tensors of reals that hold what names of the main graph stand for, the best first.
         notices: What is good to know and no problem.
         used: Definitions of users that stand for a node, once for each.
+        uncovered: Nodes whose operators have no mapping; some may have been settled in another way since.
     """
 
     problems: list[XdlcError] = field(default_factory=list)
@@ -67,6 +69,7 @@ class Findings:
     values: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     used: list[CustomOp] = field(default_factory=list)
+    uncovered: list[UncoveredNode] = field(default_factory=list)
 
     def note_values(self, values: Mapping[str, object]) -> None:
         """Keep what the names of the main graph stand for, before the passes; reals only."""

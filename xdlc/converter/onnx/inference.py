@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.onnx.contrib_shapes import OF_DEFAULT_DOMAIN, SHAPES
+from xdlc.converter.onnx.nodes import all_nodes, domain_of, plain_domain
 from xdlc.converter.onnx.registry import MICROSOFT
 from xdlc.converter.values import Extents, Value
 from xdlc.errors import ModelError, UnsupportedOp
@@ -85,7 +86,7 @@ class Inference:
         """Return ``spec`` with what the whole model and the kind of the operator add to it."""
         shape, dtype = spec.shape, spec.dtype
         if dtype is None or shape is None or None in shape:
-            other = self._model().get(name, Spec(None, None))
+            other = self.of_model().get(name, Spec(None, None))
             dtype = dtype if dtype is not None else other.dtype
             shape = _merged(shape, other.shape)
         if dtype is None:
@@ -100,7 +101,8 @@ class Inference:
             raise ModelError(f"its output {name!r} has the impossible shape {list(shape or ())}")
         return Spec(shape, dtype)
 
-    def _model(self) -> dict[str, Spec]:
+    def of_model(self) -> dict[str, Spec]:
+        """Return what is found over the whole model, by name of the value."""
         if self._whole is None:
             self._whole = self._infer_model()
         return self._whole
@@ -112,6 +114,9 @@ class Inference:
         model = onnx.ModelProto()
         model.CopyFrom(self._file.proto)
         del model.graph.value_info[:]
+        imported = {plain_domain(entry.domain) for entry in model.opset_import}
+        for domain in sorted({domain_of(node) for node in all_nodes(model.graph)} - imported):
+            model.opset_import.add(domain=domain, version=1)  # inference gives up on models that forgot it
         for entry in model.graph.input:
             bound = self._input_shapes.get(entry.name)
             if bound is not None and len(bound) == len(entry.type.tensor_type.shape.dim):

@@ -92,7 +92,7 @@ class NodeImport:
         if not state.poisoned.isdisjoint(needed):
             state.poisoned.update(proto.output)
             if not self._is_known(proto, domain, opset):
-                state.poison(proto, _unsupported(domain, proto.op_type, opset, where))
+                state.poison(proto, self._no_mapping(proto, domain, opset, where))
             return False
         missing = next((name for name in needed if name not in state.values), None)
         if missing is not None:
@@ -183,7 +183,7 @@ class NodeImport:
         """Map a node onto QNN operations; return why that cannot be done, if so."""
         entry = find(node.domain, node.type, node.opset)
         if entry is None:
-            return _unsupported(node.domain, node.type, node.opset, where)
+            return self._no_mapping(proto, node.domain, node.opset, where)
         retract = self._state.builder.attempt()
         try:
             if not _takes_open(entry, node):
@@ -200,6 +200,12 @@ class NodeImport:
                 if not functions.has_attribute(node.type, node.domain, name):
                     node.attributes.pop(name, None)
             return refusal
+
+    def _no_mapping(self, proto: Any, domain: str, opset: int, where: str) -> UnsupportedOp:
+        """Return the refusal of an operator, or version of one, that has no importer."""
+        if not load_all().get((domain, proto.op_type)):
+            self._state.findings.uncovered.append(self._custom.describe(proto, where))
+        return _unsupported(domain, proto.op_type, opset, where)
 
     def _check_offered(self, proto: Any, node: Node, count: int) -> None:
         """Refuse an importer's results if something reads an output that is not among them."""

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdlc.errors import raise_all
+from xdlc.udo.config.scope import Stop
 from xdlc.udo.config.text import decoded
-from xdlc.udo.config.tokens import Lines, Stop, Token, tokens
+from xdlc.udo.config.tokens import Lines, Token, tokens
 
 MAX_DEPTH = 32
-MAX_VALUES = 100_000
+MAX_VALUES = 50_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from xdlc.errors import raise_all
 from xdlc.opdefs.model import Collection, SupplementTable
@@ -12,7 +13,7 @@ from xdlc.udo.config.fields import Fields, kind_of
 from xdlc.udo.config.json_text import Node, parse
 from xdlc.udo.config.names import CORES
 from xdlc.udo.config.operators import Operator, operator_of
-from xdlc.udo.config.scope import Scope, shown
+from xdlc.udo.config.scope import Scope, Stop, shown
 from xdlc.udo.config.supplements import tables_of
 
 _OWN = ("Operators", "UDO_PACKAGE_NAME", "UDO_PACKAGE_PATH", "SNPE_UDO_ROOT", "quantization_mode")
@@ -54,9 +55,24 @@ def read_packages(content: bytes, where: str) -> tuple[list[Package], list[str]]
         ModelError: If it is no JSON, or breaks a rule of the form; all problems that there are.
     """
     scope = Scope(where)
-    packages = list(_packages(parse(content, where), scope))
+    root = parse(content, where)
+    packages: list[Package] = []
+    with suppress(Stop):
+        packages = _packages(root, scope)
     raise_all(scope.problems, where=where)
     return packages, scope.notices
+
+
+def settled(collections: Sequence[Collection]) -> list[Collection]:
+    """Give packages that tell no domain and version (JSON, plugins) those that they have elsewhere."""
+    told = {held.package: held for held in reversed(collections) if (held.domain, held.version) != UNTOLD}
+    found = []
+    for held in collections:
+        other = told.get(held.package)
+        if other is not None and (held.domain, held.version) == UNTOLD:
+            held = replace(held, domain=other.domain, version=other.version)
+        found.append(held)
+    return found
 
 
 def _packages(root: Node, scope: Scope) -> list[Package]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdlc import opdefs
-from xdlc.errors import ModelError, XdlcError, each_problem, raise_all
+from xdlc.errors import ModelError, raise_all
 from xdlc.opdefs.model import Collection
 from xdlc.opdefs.semantics import check_collection
 from xdlc.udo.config.packages import Package, read_packages
@@ -60,19 +60,6 @@ def read_config(path: str | os.PathLike[str]) -> Config:
         for i, operator in enumerate(package.operators)
     }
     return Config(tuple(package.collection for package in packages), places, tuple(notices))
-
-
-def problems(paths: Sequence[str | os.PathLike[str]]) -> tuple[list[XdlcError], list[str]]:
-    """Return all problems of configurations that belong together, and what the user should know."""
-    found: list[XdlcError] = []
-    configs: list[Config] = []
-    for path in paths:
-        try:
-            configs.append(read_config(path))
-        except XdlcError as error:
-            found += each_problem(error)
-    found += clashes(configs)
-    return found, [notice for config in configs for notice in config.notices]
 
 
 def clashes(configs: Sequence[Config]) -> list[ModelError]:

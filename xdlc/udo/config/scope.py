@@ -7,6 +7,12 @@ from dataclasses import dataclass, field
 
 from xdlc.errors import ModelError, XdlcError, nearest_names
 
+MAX_PROBLEMS = 100
+
+
+class Stop(Exception):
+    """Nothing more is to be read of a file."""
+
 
 @dataclass(slots=True)
 class Scope:
@@ -27,8 +33,14 @@ class Scope:
         return f"{self.where}:{line}"
 
     def report(self, line: int, problem: str, fix: str) -> None:
-        """Remember a problem."""
+        """Remember a problem.
+
+        Raises:
+            Stop: If there are too many.
+        """
         self.problems.append(ModelError(problem, where=self.place(line), fix=fix))
+        if len(self.problems) >= MAX_PROBLEMS:
+            raise Stop
 
     def notice(self, line: int, text: str) -> None:
         """Remember what the user should know."""

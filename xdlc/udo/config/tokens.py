@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from xdlc.errors import ModelError
+from xdlc.udo.config.scope import MAX_PROBLEMS, Stop
 
 MAX_STRING = 1 << 16
 MAX_NUMBER = 64
-MAX_PROBLEMS = 100
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _INSIDE = re.compile(r'[^"\\\x00-\x1f]*(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*)*')
@@ -25,10 +25,6 @@ _PLAIN = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": 
 _UNFIT = re.compile("[\\x00-\\x08\\x0b-\\x1f\\ufffe\\uffff]")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 _SPELT = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false", "None": "null", "NULL": "null"}
-
-
-class Stop(Exception):
-    """Nothing after this place can be understood."""
 
 
 @dataclass(frozen=True, slots=True)

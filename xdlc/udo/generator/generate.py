@@ -9,7 +9,9 @@ from pathlib import Path
 
 from xdlc.errors import raise_all
 from xdlc.opdefs import Collection, merge, write_collection
-from xdlc.udo.config.reading import problems, read_config
+from xdlc.udo.config.inspecting import inspect
+from xdlc.udo.config.packages import settled
+from xdlc.udo.config.reading import read_config
 from xdlc.udo.config.text import read_bytes
 from xdlc.udo.generator.rendering import Rendered, render
 from xdlc.udo.generator.store import Outcome, write_packages
@@ -75,7 +77,7 @@ def generate_files(
         StorageError: If something cannot be read or written.
     """
     unique = list(dict.fromkeys(Path(path) for path in paths))
-    raise_all(problems(unique)[0])
+    raise_all(inspect(unique).problems)
     collections: list[Collection] = []
     sources: dict[str, dict[str, bytes]] = {}
     said: list[str] = []
@@ -86,7 +88,7 @@ def generate_files(
         for package in {collection.package: None for collection in config.collections}:
             files = sources.setdefault(package, {})
             files[_free_name(path.name, package, files)] = read_bytes(path)
-    first, *others = _generate(collections, sources, Path(folder), force)
+    first, *others = _generate(settled(collections), sources, Path(folder), force)
     return [replace(first, notices=(*said, *first.notices)), *others]
 
 

@@ -9,7 +9,7 @@ from xdlc import opdefs
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.opdefs.custom import CustomOp, CustomOps
 from xdlc.opdefs.model import Collection
-from xdlc.udo.custom_ops import settled
+from xdlc.udo.config.packages import settled
 from xdlc.udo.plugin.base import Plugin, overrides
 from xdlc.udo.plugin.calling import user_code
 from xdlc.udo.plugin.declaration import declare

@@ -1,0 +1,230 @@
+"""``xdlc-udo-config``: files, flags and messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+from onnx import helper
+
+import xdlc
+from tests.custom_ops import my_node, onnx_model
+from tests.udo.config.test_reading import TEMPLATE
+from xdlc.cli import udo_config
+from xdlc.cli.main import main as xdlc_main
+from xdlc.udo.config import read
+
+F32 = np.float32
+
+
+def invoke(*words: object, code: int = 0, tool: Any = udo_config.main) -> Result:
+    result = CliRunner().invoke(tool, [*map(str, words)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "config.json"
+    path.write_text(TEMPLATE % ("MyOp", "", ""))
+    return path
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    nodes = [
+        my_node("Blur", ["x", "", "w"], ["a"], radius=2, mode="fast"),
+        my_node("Join", ["a", "x"], ["b"]),
+        helper.make_node("Join", ["a", "b", "x"], ["c"], name="again", domain="my.domain"),
+        helper.make_node("Relu", ["c"], ["y"]),
+    ]
+    infos = {name: (F32, [1, 3, 4, 4]) for name in "abc"}
+    given = {"w": np.ones((3,), np.int64)}
+    path = tmp_path / "model.onnx"
+    onnx.save(
+        onnx_model(nodes, {"x": (F32, [1, 3, 4, 4])}, {"y": (F32, [1, 3, 4, 4])}, given, infos=infos), path
+    )
+    return path
+
+
+def test_there_and_back(config: Path, tmp_path: Path) -> None:
+    target = tmp_path / "config.xml"
+    result = invoke("convert", config, "-o", target)
+    assert (result.stdout, result.stderr) == (f"written: {target}\n", "")
+    assert target.read_text().startswith('<?xml version="1.0"')
+    again = tmp_path / "again.json"
+    assert invoke("convert", target, "-o", again).stderr == ""
+    assert read(again) == read(config) == read(target)
+
+
+def test_standard_output_gets_the_other_form(config: Path) -> None:
+    result = invoke("convert", config, "-o", "-")
+    assert result.stdout.startswith("<?xml")
+    assert invoke("convert", config, "-o", "-", "--form", "json").stdout.startswith("{\n")
+
+
+def test_what_json_cannot_say_is_a_notice(tmp_path: Path, config: Path) -> None:
+    source, plain, full = tmp_path / "a.xml", tmp_path / "plain.json", tmp_path / "full.json"
+    invoke("convert", config, "-o", source)
+    source.write_text(source.read_text().replace('Domain=""', 'Domain="com.me"'))
+    assert (
+        "package 'MyCustomUdoPackage': Domain cannot be said in JSON"
+        in invoke("convert", source, "-o", plain).stderr
+    )
+    assert invoke("convert", source, "-o", full, "--extended").stderr == ""
+    assert '"xdlc_domain": "com.me"' in full.read_text()
+    assert invoke("convert", source, "-o", plain, code=0).exit_code == 0
+
+
+def test_several_packages(tmp_path: Path, config: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text(config.read_text().replace("MyCustomUdoPackage", "Other"))
+    both = tmp_path / "both.json"
+    invoke("convert", config, other, "-o", both, "--form", "json")
+    assert [held.package for held in read(both)] == ["MyCustomUdoPackage", "Other"]
+    assert (
+        "holds one package: found MyCustomUdoPackage, Other"
+        in invoke("convert", both, "-o", tmp_path / "one.xml", code=2).stderr
+    )
+    assert not (tmp_path / "one.xml").exists()
+    invoke("convert", both, "-o", tmp_path / "one.xml", "--package", "Other")
+    assert [held.package for held in read(tmp_path / "one.xml")] == ["Other"]
+    assert "nearest: Other" in invoke("convert", both, "-o", "-", "--package", "Othr", code=2).stderr
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    invoke("convert", both, "-o", folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["MyCustomUdoPackage.xml", "Other.xml"]
+
+
+def test_nothing_is_written_where_anything_is_wrong(tmp_path: Path, config: Path) -> None:
+    target = tmp_path / "out.xml"
+    target.write_text("as it was")
+    bad = tmp_path / "bad.json"
+    bad.write_text(TEMPLATE % ("MyOp", ",", ","))
+    result = invoke("convert", bad, "-o", target, code=3)
+    assert f"{bad}:11: a comma with nothing behind it" in result.stderr
+    assert f"{bad}:21: a comma with nothing behind it" in result.stderr
+    assert "fix: remove the last comma of line 11" in result.stderr
+    assert target.read_text() == "as it was"
+    assert "would replace the input" in invoke("convert", config, "-o", config, code=2).stderr
+    assert (
+        "folder does not exist" in invoke("convert", config, "-o", tmp_path / "no" / "a.xml", code=8).stderr
+    )
+    assert (
+        "of both forms"
+        in invoke("convert", config, _xml(tmp_path, config), "-o", tmp_path / "a.txt", code=2).stderr
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "bad.json",
+        "config.json",
+        "config.xml",
+        "out.xml",
+    ]
+
+
+def _xml(folder: Path, config: Path) -> Path:
+    path = folder / "config.xml"
+    invoke("convert", config, "-o", path)
+    path.write_text(path.read_text().replace("MyCustomUdoPackage", "Other"))
+    return path
+
+
+def test_validate_lists_everything(tmp_path: Path, config: Path) -> None:
+    result = invoke("validate", config)
+    assert result.stdout == f"{config}: package MyCustomUdoPackage: MyOp\n"
+    twin, bad = tmp_path / "twin.json", tmp_path / "bad.json"
+    twin.write_text(config.read_text())
+    bad.write_text(config.read_text().replace('"GPU",', '"GPO",').replace('"static": true', '"static": 1'))
+    result = invoke("validate", config, twin, bad, code=3)
+    assert result.stdout.count("package MyCustomUdoPackage: MyOp") == 2
+    assert "4 problem(s)" in result.stderr
+    for line in (9, 11, 23):
+        assert f"{bad}:{line}: " in result.stderr
+    assert (
+        f"{twin}:5: package MyCustomUdoPackage has operator MyOp twice; first at {config}:5" in result.stderr
+    )
+    note = tmp_path / "note.json"
+    note.write_text(config.read_text().replace('"Operators"', '"SNPE_UDO_ROOT": "", "Operators"'))
+    assert "notice: " in invoke("validate", note).stderr
+
+
+@pytest.mark.parametrize("form", ["xml", "json"])
+def test_a_draft_is_valid_and_converts_its_model(form: str, model: Path, tmp_path: Path) -> None:
+    target = tmp_path / f"draft.{form}"
+    result = invoke("from-model", model, "-o", target, "-p", "Pack")
+    assert result.stdout == f"written: {target}\n"
+    assert "my.domain::Blur: in[1]: no data type is stated: float32 is assumed" in result.stderr
+    assert invoke("validate", target).stdout == f"{target}: package Pack: Blur, Join\n"
+    (collection,) = read(target)
+    blur, join = collection.opdefs
+    assert collection.domain == "my.domain"
+    assert [(one.mandatory, one.is_static) for one in blur.inputs] == [
+        (True, False),
+        (False, False),
+        (False, True),
+    ]
+    assert [one.repeated for one in join.inputs] == [True]
+    assert str(tmp_path) not in target.read_text()
+    made = xdlc.convert(model, udo_config_paths=[target])
+    ops = [op for op in made.main.ops if op.package == "Pack"]
+    assert [op.type for op in ops] == ["Blur", "Join", "Join"]
+    assert (ops[0].param("radius"), ops[0].param("mode"), ops[0].inputs[1]) == (2, "fast", None)
+    assert len(ops[2].inputs) == 3
+
+
+def test_drafts_are_the_same_every_time(model: Path, tmp_path: Path) -> None:
+    texts = {invoke("from-model", model, "-o", "-").stdout for _ in range(2)}
+    assert len(texts) == 1
+    assert invoke("from-model", model, "-o", "-", "--form", "json").stdout.startswith("{\n")
+
+
+def test_what_is_defined_already_is_not_drafted(model: Path, tmp_path: Path) -> None:
+    target = tmp_path / "draft.xml"
+    invoke("from-model", model, "-o", target)
+    assert (
+        "every operator of the model is covered"
+        in invoke("from-model", model, "-o", tmp_path / "more.xml", "-udo", target, code=2).stderr
+    )
+    assert not (tmp_path / "more.xml").exists()
+
+
+def test_strings_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(onnx_model([my_node("Lower", ["s"], ["t"])], {"s": (str, [2])}, {"t": (F32, [2])}), path)
+    result = invoke("from-model", path, "-o", tmp_path / "draft.xml", code=4)
+    assert "input 0 ('s') of my.domain::Lower is strings" in result.stderr
+    assert not (tmp_path / "draft.xml").exists()
+
+
+def test_other_problems_and_assumptions_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    nodes = [my_node("Blur", ["x"], ["a"]), my_node("Sharpen", ["a"], ["y"])]
+    bad = helper.make_node("Reshape", ["x", "missing"], ["z"])
+    onnx.save(onnx_model([*nodes, bad], {"x": (F32, [2])}, {"y": (F32, [2]), "z": (F32, [2])}), path)
+    told = invoke("from-model", path, "-o", tmp_path / "draft.xml").stderr
+    assert "has 1 other problem(s): xconv-onnx-to-dlc --dry_run lists them" in told
+    assert "my.domain::Blur: out[0]: the model states no shape of 'a'" in told
+
+
+def test_the_shape_that_is_missing_is_all_that_is_missing(tmp_path: Path) -> None:
+    path, target = tmp_path / "model.onnx", tmp_path / "draft.json"
+    nodes = [my_node("Blur", ["x"], ["a"]), my_node("Sharpen", ["a"], ["y"])]
+    onnx.save(onnx_model(nodes, {"x": (F32, [2])}, {"y": (F32, [2])}), path)
+    invoke("from-model", path, "-o", target)
+    with pytest.raises(xdlc.XdlcError, match="shape of output 0"):
+        xdlc.convert(path, udo_config_paths=target)
+    shapes = tmp_path / "shapes.py"
+    shapes.write_text(
+        "import xdlc.udo\n\n\n@xdlc.udo.shape_function('MyOps', 'Blur')\n"
+        "def blur(op):\n    return op.inputs[0].shape\n"
+    )
+    made = xdlc.convert(path, udo_config_paths=target, converter_op_package_lib=shapes)
+    assert [op.type for op in made.main.ops] == ["Blur", "Sharpen"]
+
+
+def test_it_is_a_command_of_xdlc() -> None:
+    assert "from-model" in invoke("udo-config", "--help", tool=xdlc_main).output

@@ -1,0 +1,203 @@
+"""Definitions drafted from nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xdlc.errors import ModelError, ProblemList, UnsupportedOp
+from xdlc.ir.data import ArrayData
+from xdlc.ir.dtype import BOOL8, FLOAT32, FLOAT64, INT32, INT64, STRING, UINT8, UINT32, DType
+from xdlc.opdefs import OpDef, check_collection
+from xdlc.opdefs.uncovered import Operand, UncoveredNode
+from xdlc.udo.config import draft
+
+X = Operand("x", (1, 4), FLOAT32)
+Y = Operand("y", (1, 4), FLOAT32)
+
+
+def node(inputs: Any = (X,), outputs: Any = (Y,), type: str = "Blur", **more: Any) -> UncoveredNode:
+    domain, name = more.pop("domain", "my.domain"), more.pop("name", f"n_{type}")
+    return UncoveredNode(type, domain, name, f"m.onnx: node {name!r}", tuple(inputs), tuple(outputs), more)
+
+
+def only(*nodes: UncoveredNode) -> OpDef:
+    (collection,) = draft(nodes, "P", "m.onnx").collections
+    assert check_collection(collection) == []
+    (definition,) = collection.opdefs
+    return definition
+
+
+def words(parts: Any) -> str:
+    return " ".join(part.text for part in parts)
+
+
+def test_one_node() -> None:
+    weight = Operand("w", (3,), INT64, is_static=True)
+    (collection,) = draft([node([X, weight], mode="fast", radius=2)], "P", "m.onnx").collections
+    assert (collection.package, collection.domain, collection.version) == ("P", "my.domain", "1.0")
+    (blur,) = collection.opdefs
+    assert (blur.name, blur.package, blur.backends) == ("Blur", "P", ("CPU",))
+    assert [(one.name, one.mandatory, one.dtypes, one.rank, one.is_static) for one in blur.inputs] == [
+        ("in[0]", True, (FLOAT32,), 2, False),
+        ("in[1]", True, (INT32,), 1, True),
+    ]
+    assert [(one.name, one.dtypes, one.rank) for one in blur.outputs] == [("out[0]", (FLOAT32,), 2)]
+    assert [(one.name, one.mandatory, one.dtypes, one.rank) for one in blur.params.values()] == [
+        ("mode", True, (STRING,), 0),
+        ("radius", True, (INT32,), 0),
+    ]
+    assert words(blur.description).startswith("Drafted from m.onnx: my.domain::Blur, node 'n_Blur'.")
+    assert words(blur.inputs[1].description) == "In the model: 'w' int64[3]."
+    assert words(blur.params["mode"].description) == "Attribute 'mode': 'fast'."
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "rank"),
+    [
+        (3, INT32, 0),
+        (-(2**31), INT32, 0),
+        (2**32 - 1, UINT32, 0),
+        (2**32, INT64, 0),
+        (1.5, FLOAT32, 0),
+        ("a", STRING, 0),
+        ([1, 2], INT32, 1),
+        ([1, 2.5], FLOAT32, 1),
+        (["a", "b"], STRING, 0),
+        (ArrayData(np.zeros((2, 3), np.float64)), FLOAT32, 2),
+        (ArrayData(np.zeros((2,), np.bool_)), BOOL8, 1),
+        (ArrayData(np.zeros((), np.uint8)), UINT8, 0),
+        (ArrayData(np.zeros((1, 1, 1, 1, 1), np.uint8)), UINT8, None),
+    ],
+)
+def test_attributes(value: Any, dtype: DType, rank: int | None) -> None:
+    param = only(node(p=value)).params["p"]
+    assert (param.dtypes, param.rank, param.mandatory) == ((dtype,), rank, True)
+
+
+def test_an_attribute_that_some_nodes_lack_is_optional() -> None:
+    params = only(node(a=1, b=[], c=2), node(a=2.5, b=[1]), node(a=3, c=[])).params
+    assert [(one.mandatory, one.dtypes) for one in params.values()] == [
+        (True, (FLOAT32,)),
+        (False, (INT32,)),
+        (False, (INT32,)),
+    ]
+    assert words(params["a"].description) == "Attribute 'a': 1, 2.5, 3."
+    assert words(params["b"].description) == "Attribute 'b': [1]; 1 of 3 nodes have it."
+
+
+def test_an_empty_list_everywhere() -> None:
+    param = only(node(a=[])).params["a"]
+    assert (param.mandatory, param.dtypes, param.rank) == (False, (INT32,), 1)
+
+
+@pytest.mark.parametrize("value", [[object()], object(), [[1]]])
+def test_attributes_that_are_no_parameters(value: Any) -> None:
+    with pytest.raises(UnsupportedOp, match=r"attribute 'p' of my\.domain::Blur is a graph") as caught:
+        draft([node(p=value)], "P", "m.onnx")
+    assert caught.value.where == "m.onnx: node 'n_Blur'"
+
+
+def test_attributes_of_two_forms() -> None:
+    with pytest.raises(UnsupportedOp, match="one value on some nodes and several on others"):
+        draft([node(p=1), node(p=[1, 2])], "P", "m.onnx")
+
+
+def test_types_and_ranks_of_several_nodes() -> None:
+    other = Operand("z", (4,), INT64)
+    blur = only(node(), node([other], [other]))
+    assert [(one.dtypes, one.rank) for one in (*blur.inputs, *blur.outputs)] == [((FLOAT32, INT32), None)] * 2
+    assert only(node([Operand("x", (), FLOAT64)])).inputs[0].rank is None
+    assert only(node([Operand("x", (1,) * 5, FLOAT64)])).inputs[0].rank is None
+
+
+def test_different_numbers_of_one_kind_are_repeated() -> None:
+    join = only(node([X, X]), node([X, X, X]))
+    assert [(one.mandatory, one.repeated) for one in join.inputs] == [(True, True)]
+    index = Operand("i", (1,), INT32)
+    pick = only(node([index, X]), node([index, X, X]))
+    assert [(one.dtypes, one.mandatory, one.repeated) for one in pick.inputs] == [
+        ((INT32,), True, False),
+        ((FLOAT32,), True, True),
+    ]
+    split = only(node(outputs=[X]), node(outputs=[X, X]))
+    assert [(one.mandatory, one.repeated) for one in split.outputs] == [(True, True)]
+
+
+def test_different_numbers_of_other_kinds_are_optional() -> None:
+    index, weight = Operand("i", (1,), INT32), Operand("w", (1,), FLOAT32, is_static=True)
+    blur = only(node([X]), node([X, index, weight]))
+    assert [(one.mandatory, one.repeated) for one in blur.inputs] == [
+        (True, False),
+        (False, False),
+        (False, False),
+    ]
+    tail = only(node([X]), node([X, index, index]))
+    assert [(one.mandatory, one.repeated) for one in tail.inputs] == [(True, False), (False, True)]
+
+
+def test_behind_one_that_is_left_out_all_are_optional() -> None:
+    blur = only(node([X, None, X]), node([X, X, X, None], [X, None]))
+    assert [one.mandatory for one in blur.inputs] == [True, False, False]
+    assert len(blur.outputs) == 1
+
+
+def test_what_is_not_stated_is_assumed_and_told() -> None:
+    first = node(outputs=[Operand("a")], type="First", inputs=[Operand("x", (2,), UINT8)])
+    second = node([Operand("a")], [Operand("b", (2,), FLOAT32)], type="Second")
+    third = node([Operand("free")], type="Third")
+    made = draft([first, second, third], "P", "m.onnx")
+    one, two, three = made.collections[0].opdefs
+    assert (one.outputs[0].dtypes, two.inputs[0].dtypes, three.inputs[0].dtypes) == (
+        (UINT8,),
+        (UINT8,),
+        (FLOAT32,),
+    )
+    assert "No data type is stated: that of the first input is assumed" in words(one.outputs[0].description)
+    assert [text.partition(": ")[2].partition(":")[0] for text in made.notices] == [
+        "out[0]",
+        "out[0]",
+        "in[0]",
+        "in[0]",
+    ]
+    assert "the model states no shape of 'a'" in made.notices[1]
+
+
+def test_operators_of_one_name_in_several_domains() -> None:
+    nodes = [node(domain="a"), node(type="Sharpen", domain="a"), node(domain="b")]
+    made = draft(nodes, "P", "m.onnx")
+    assert [(held.package, held.domain, [op.name for op in held.opdefs]) for held in made.collections] == [
+        ("P", "a", ["Blur", "Sharpen"]),
+        ("P2", "b", ["Blur"]),
+    ]
+    assert all(op.package == held.package for held in made.collections for op in held.opdefs)
+    (both,) = draft(nodes[1:], "P", "m.onnx").collections
+    assert both.domain == ""
+
+
+def test_strings_are_refused_one_by_one() -> None:
+    strings = Operand("s", odd="strings")
+    with pytest.raises(ProblemList) as caught:
+        draft([node([X, strings], [strings]), node(type="Fine")], "P", "m.onnx")
+    assert [one.problem.partition(", but")[0] for one in caught.value.problems] == [
+        "input 1 ('s') of my.domain::Blur is strings",
+        "output 0 ('s') of my.domain::Blur is strings",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bad", "package", "problem"),
+    [
+        (node(type="My-Op"), "P", "'My-Op'"),
+        (node(int=1), "P", "'int'"),
+        (node(), "not a name", "'not a name'"),
+        (node([]), "P", "no input"),
+    ],
+)
+def test_names_that_no_definition_can_have(bad: UncoveredNode, package: str, problem: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        draft([bad], package, "m.onnx")
+    assert problem in caught.value.problem
+    assert (caught.value.where is None) == (package != "P")

@@ -1,0 +1,129 @@
+"""``xdlc-udo-config``: configurations of user-defined operations: convert, validate, draft."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xdlc import __version__
+from xdlc.cli import common
+from xdlc.cli.text import WIDTH, clean
+
+if TYPE_CHECKING:
+    from xdlc.udo.config import Converted
+
+_TARGET = click.option(
+    "-o",
+    "--output_path",
+    "target",
+    type=common.OUTPUT_FILE,
+    required=True,
+    help="File to write: .xml or .json; a folder gets a file a package; - is standard output.",
+)
+_FORM = click.option(
+    "--form", type=click.Choice(["xml", "json"]), help="Form to write.  [default: as the output's name ends]"
+)
+
+
+@common.tool("convert")
+@click.argument("configs", metavar="FILE...", nargs=-1, required=True, type=common.INPUT_FILE)
+@_TARGET
+@_FORM
+@click.option("--package", metavar="NAME", help="Take this package alone.")
+@click.option(
+    "--extended",
+    is_flag=True,
+    help="Keep what the vendor's JSON has no field for in fields of xdlc's own, xdlc_...; else it is left out"
+    " with a notice.",
+)
+def convert(
+    configs: tuple[Path, ...], target: Path, form: str | None, package: str | None, extended: bool
+) -> None:
+    """Write configurations in the other form: JSON as OpDef XML, OpDef XML as JSON.
+
+    The content of a file tells its form. Packages of one name become one. Nothing is written if there is
+    any problem.
+    """
+    from xdlc.udo.config import convert as convert_configs
+
+    target = _checked(target)
+    _write(convert_configs(configs, target, form=form or "", package=package or "", extended=extended))
+
+
+@common.tool("validate")
+@click.argument("configs", metavar="FILE...", nargs=-1, required=True, type=common.INPUT_FILE)
+def validate(configs: tuple[Path, ...]) -> None:
+    """Check configurations, alone and together: every problem is listed, with file and line."""
+    from xdlc.errors import raise_all
+    from xdlc.udo.config import inspect
+
+    found = inspect(configs)
+    for text in found.notices:
+        common.notice(text)
+    for line in found.summary:
+        click.echo(clean(line))
+    raise_all(found.problems)
+
+
+@common.tool("from-model")
+@click.argument("model", metavar="MODEL.onnx", type=common.INPUT_FILE)
+@_TARGET
+@_FORM
+@click.option(
+    "-p", "--package_name", default="MyOps", show_default=True, metavar="NAME", help="Name of the package."
+)
+@click.option(
+    "-d",
+    "--input_dim",
+    "input_dims",
+    type=(str, str),
+    multiple=True,
+    callback=common.dims_by_name,
+    metavar="NAME D1,D2,..",
+    help="Shape of an input. Repeatable.",
+)
+@click.option(
+    "-udo",
+    "--udo_config_paths",
+    "udo_config_paths",
+    cls=common.PathsOption,
+    help="Configurations that there are already: their operators are left out. Repeatable.",
+)
+def from_model(model: Path, target: Path, form: str | None, **options: Any) -> None:
+    """Draft definitions for the operators of a model that nothing covers.
+
+    Inputs, outputs and parameters are those of the model's nodes, and descriptions tell where each comes
+    from. JSON gets fields of xdlc's own, xdlc_..., for what the vendor's form cannot say.
+    """
+    from xdlc import api
+
+    target = _checked(target)
+    _write(api.draft_udo_config(model, target, form=form or "", **options))
+
+
+def _checked(target: Path) -> Path:
+    return target if str(target) == "-" or target.is_dir() else common.check_target(target)
+
+
+def _write(made: Converted) -> None:
+    paths = made.write()
+    for text in made.notices:
+        common.notice(text)
+    if "-" in made.texts:
+        click.echo(made.texts["-"], nl=False)
+    for path in paths:
+        click.echo(clean(f"written: {path}"))
+
+
+@click.group(
+    "xdlc-udo-config", context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH}
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def main() -> None:
+    """Convert, check and draft configurations of user-defined operations: JSON and OpDef XML."""
+
+
+for _command in (convert, validate, from_model):
+    main.add_command(_command)

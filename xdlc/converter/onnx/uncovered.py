@@ -1,0 +1,75 @@
+"""Finds the nodes of an ONNX model that nothing covers, with what is known of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from xdlc import ir
+from xdlc.converter.onnx.findings import Findings
+from xdlc.converter.onnx.importing import import_model
+from xdlc.converter.onnx.inference import Inference, Spec
+from xdlc.converter.onnx.shapes import input_shapes
+from xdlc.converter.onnx.source import OnnxFile
+from xdlc.opdefs.custom import CustomOps
+from xdlc.opdefs.uncovered import Operand, UncoveredNode
+
+_NO_CUSTOM_OPS = CustomOps()
+
+
+def uncovered(
+    path: str | os.PathLike[str],
+    *,
+    input_dims: Mapping[str, Sequence[int]] | None = None,
+    define_symbol: Mapping[str, int] | None = None,
+    batch: int | None = None,
+    custom: CustomOps = _NO_CUSTOM_OPS,
+) -> tuple[list[UncoveredNode], int]:
+    """Return the nodes whose operators have no mapping, and the number of other problems that there are.
+
+    Args:
+        path: The ``.onnx`` file.
+        input_dims: Shapes by input name.
+        define_symbol: Values of symbolic dimensions by name.
+        batch: First dimension of every input.
+        custom: Operations that the user has defined already.
+
+    Raises:
+        XdlcError: If there is nothing to look at: no such file, no valid model, a wrong option.
+    """
+    file = OnnxFile(path)
+    shapes = input_shapes(
+        file.proto.graph, str(path), input_dims=input_dims or {}, symbols=define_symbol or {}, batch=batch
+    )
+    findings = Findings()
+    import_model(file, shapes, None, findings, 0, custom)
+    places = {problem.where for problem in findings.problems}
+    nodes = _distinct([node for node in findings.uncovered if node.where in places])
+    if nodes:
+        specs = Inference(file, shapes).of_model()
+        nodes = [_completed(node, specs) for node in nodes]
+    return nodes, len(findings.problems) - len({node.where for node in nodes})
+
+
+def _distinct(nodes: Sequence[UncoveredNode]) -> list[UncoveredNode]:
+    """Leave out what was found in an attempt that was made again later."""
+    found = {(node.where, tuple(one.name for one in node.outputs if one)): node for node in nodes}
+    return list(found.values())
+
+
+def _completed(node: UncoveredNode, specs: Mapping[str, Spec]) -> UncoveredNode:
+    """Add what inference finds behind operators that it does not know: a Cast tells its type all the same."""
+
+    def full(operand: Operand | None) -> Operand | None:
+        if operand is None or operand.odd or operand.name not in specs:
+            return operand
+        spec = specs[operand.name]
+        shape = spec.shape if operand.shape is None else operand.shape
+        try:
+            dtype = ir.dtype.from_numpy(spec.dtype) if operand.dtype is None and spec.dtype else operand.dtype
+        except TypeError:
+            return operand
+        return replace(operand, shape=shape, dtype=dtype)
+
+    return replace(node, inputs=tuple(map(full, node.inputs)), outputs=tuple(map(full, node.outputs)))

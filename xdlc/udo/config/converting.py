@@ -1,0 +1,209 @@
+"""From one form of a configuration to the other, in files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from xdlc import opdefs
+from xdlc.container.storage import replace_file
+from xdlc.errors import UsageError, nearest_names, raise_all
+from xdlc.opdefs.model import Collection
+from xdlc.opdefs.uncovered import UncoveredNode
+from xdlc.udo.config.comparing import differences
+from xdlc.udo.config.drafting import draft
+from xdlc.udo.config.packages import settled
+from xdlc.udo.config.reading import clashes, read_config
+from xdlc.udo.config.text import is_xml, read_bytes
+from xdlc.udo.config.writing import write_json
+
+FORMS = ("xml", "json")
+STDOUT = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """Configurations in another form.
+
+    Attributes:
+        texts: The text of each file, by its path; under ``-`` what goes to standard output.
+        notices: What the user should know, such as what the form cannot say.
+    """
+
+    texts: dict[str, str]
+    notices: tuple[str, ...]
+
+    def write(self) -> list[Path]:
+        """Write the files, each whole or not at all, and return their paths.
+
+        Raises:
+            StorageError: If one cannot be written.
+        """
+        paths = [Path(path) for path in self.texts if path != STDOUT]
+        for path in paths:
+            replace_file(path, partial(_write, self.texts[str(path)].encode()))
+        return paths
+
+
+def _write(data: bytes, file: IO[bytes]) -> None:
+    file.write(data)
+
+
+def convert(
+    paths: Sequence[str | os.PathLike[str]],
+    target: str | os.PathLike[str],
+    *,
+    form: str = "",
+    package: str = "",
+    extended: bool = False,
+) -> Converted:
+    """Return configurations as OpDef XML or JSON; nothing is written.
+
+    Packages of one name become one.
+
+    Args:
+        paths: The configurations.
+        target: File to be written, or a folder for one file a package; ``-`` for standard output.
+        form: ``xml`` or ``json``; default: as the target's name ends, or else the other one.
+        package: Name of the only package to take.
+        extended: Whether JSON gets fields of ours for what the vendor's form cannot say.
+
+    Raises:
+        StorageError: If a file cannot be read.
+        ModelError: If one breaks a rule.
+        UsageError: If the form is not clear, or a file cannot hold the packages.
+    """
+    configs = [read_config(path) for path in paths]
+    raise_all(clashes(configs))
+    held = settled([collection for config in configs for collection in config.collections])
+    collections = list(opdefs.merge(held).values())
+    if package:
+        collections = [_chosen(collections, package)]
+    where = os.fspath(target)
+    form = form or _form_of(where) or _other_form(paths)
+    _check_target(where, paths)
+    notices = [notice for config in configs for notice in config.notices]
+    texts = render(collections, where, form, extended=extended, notices=notices)
+    return Converted(texts, tuple(notices))
+
+
+def drafted(
+    nodes: Sequence[UncoveredNode],
+    others: int,
+    model: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    package: str,
+    form: str = "",
+) -> Converted:
+    """Return definitions for operators that nothing covers; nothing is written.
+
+    Args:
+        nodes: Their nodes.
+        others: Number of other problems that the model has.
+        model: The model.
+        target: File to be written, or a folder for one file a package; ``-`` for standard output.
+        package: Name of the package.
+        form: ``xml`` or ``json``; default: as the target's name ends, or else XML.
+
+    Raises:
+        UsageError: If there are no nodes, or one file cannot hold the packages.
+        UnsupportedOp: If an operator takes or gives what no definition can say.
+        ModelError: If a name cannot stand in a definition.
+    """
+    if not nodes:
+        raise UsageError(
+            "every operator of the model is covered", where=os.fspath(model), fix="convert it as it is"
+        )
+    made = draft(nodes, package, os.path.basename(os.fspath(model)))
+    notices = list(made.notices)
+    if others:
+        notices.append(
+            f"{os.fspath(model)} has {others} other problem(s): xconv-onnx-to-dlc --dry_run lists them"
+        )
+    where = os.fspath(target)
+    _check_target(where, [model])
+    texts = render(made.collections, where, form or _form_of(where) or "xml", extended=True, notices=notices)
+    return Converted(texts, tuple(notices))
+
+
+def render(
+    collections: Sequence[Collection], target: str, form: str, *, extended: bool, notices: list[str]
+) -> dict[str, str]:
+    """Return the texts of packages by path.
+
+    Args:
+        collections: The packages.
+        target: File or folder to be written; ``-`` for standard output.
+        form: ``xml`` or ``json``.
+        extended: Whether JSON gets fields of ours.
+        notices: Takes what the form cannot say.
+
+    Raises:
+        UsageError: If one file cannot hold the packages.
+    """
+    is_folder = os.path.isdir(target)
+    if form == "xml" and len(collections) > 1 and not is_folder:
+        names = ", ".join(collection.package for collection in collections)
+        raise UsageError(
+            f"an OpDef XML file holds one package: found {names}",
+            where=target,
+            fix="name a folder for a file each, or choose one with --package",
+        )
+
+    def path_of(collection: Collection) -> str:
+        return str(Path(target, f"{collection.package}.{form}")) if is_folder else target
+
+    shares = (
+        [(path_of(held), [held]) for held in collections]
+        if is_folder or form == "xml"
+        else [(target, collections)]
+    )
+    return {path: _text(share, form, extended, notices) for path, share in shares}
+
+
+def _text(collections: Sequence[Collection], form: str, extended: bool, notices: list[str]) -> str:
+    if form == "json":
+        return write_json(collections, extended=extended, tell=notices.append)
+    (collection,) = collections
+    text = opdefs.write_collection(collection)
+    after = opdefs.parse_collection(text.encode(), "the XML written")
+    notices += (
+        f"{part}: {', '.join(names)} cannot be said in XML" for part, names in differences(collection, after)
+    )
+    return text
+
+
+def _chosen(collections: Sequence[Collection], package: str) -> Collection:
+    for collection in collections:
+        if collection.package == package:
+            return collection
+    names = [collection.package for collection in collections]
+    raise UsageError(
+        f"there is no package {package!r}",
+        fix=nearest_names(package, names) or f"packages: {', '.join(names)}",
+    )
+
+
+def _form_of(target: str) -> str:
+    suffix = Path(target).suffix.lower().removeprefix(".")
+    return suffix if suffix in FORMS else ""
+
+
+def _other_form(paths: Sequence[str | os.PathLike[str]]) -> str:
+    forms = {"json" if is_xml(read_bytes(path)) else "xml" for path in paths}
+    if len(forms) > 1:
+        raise UsageError("the input is of both forms", fix="say which one to write with --form")
+    return forms.pop()
+
+
+def _check_target(target: str, paths: Sequence[str | os.PathLike[str]]) -> None:
+    for path in paths:
+        if target != STDOUT and os.path.exists(target) and os.path.samefile(path, target):
+            raise UsageError(
+                "the output would replace the input", where=target, fix="choose another output path"
+            )
