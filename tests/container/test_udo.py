@@ -14,7 +14,7 @@ import pytest
 from tests.custom_ops import custom, param, place
 from xdlc import ir
 from xdlc.container import load, udo
-from xdlc.errors import ContainerError
+from xdlc.errors import ContainerError, ModelError
 from xdlc.ir import Graph, Model, Tensor, make_op, raw_data
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs import Collection
@@ -45,6 +45,23 @@ def test_definitions_of_used_ops_are_stored_and_read_again(tmp_path: Path) -> No
     held = load(tmp_path / "m.dlc")
     assert udo.definitions(held) == {"Pkg": Collection("Pkg", "d", "1.0", (SCALE,), ())}
     assert udo.definition(held, next(held.main.ops)) == SCALE
+
+
+def test_definitions_that_break_a_rule_are_not_stored() -> None:
+    wrong = custom("Scale", [place("x")], [place("x")]).definition
+    made = model()
+    with pytest.raises(ModelError, match="name 'x' is there twice"):
+        udo.add_definitions(made, {"Pkg": Collection("Pkg", "d", "1.0", (wrong,), ())})
+    assert made.records == {}
+
+
+def test_all_that_is_wrong_with_damaged_definitions_is_told() -> None:
+    made = model()
+    udo.add_definitions(made, {"Pkg": Collection("Pkg", "d", "1.0", (SCALE,), ())})
+    text = made.records["xdlc.udo.Pkg"].numpy().tobytes().replace(b"<Name>y<", b"<Name>x<")
+    made.records["xdlc.udo.Pkg"] = raw_data(text.replace(b"<Name>factor<", b"<Name>x<"))
+    with pytest.raises(ContainerError, match=r"as input and as output.*; .*as input and as parameter"):
+        udo.definitions(made)
 
 
 def test_ops_without_a_record_have_no_definition() -> None:

@@ -20,11 +20,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from xdlc.errors import ContainerError, XdlcError
+from xdlc.errors import ContainerError, XdlcError, each_problem, raise_all
 from xdlc.ir import Model, Op, raw_data
 from xdlc.ir.dtype import BY_NAME
 from xdlc.ir.graph import is_custom
-from xdlc.opdefs import parse_collection, write_collection
+from xdlc.opdefs import check_collection, parse_collection, write_collection
 from xdlc.opdefs.custom import Kernel
 from xdlc.opdefs.model import Collection, OpDef
 
@@ -86,8 +86,9 @@ def _definitions(content: bytes, record: str, package: str) -> Collection:
     try:
         collection = parse_collection(content, where)
     except XdlcError as error:
+        problems = [f"{each.where}: {each.problem}".removeprefix(where) for each in each_problem(error)]
         raise ContainerError(
-            f"holds no valid definitions: {error.problem if error.where == where else error}",
+            f"holds no valid definitions: {'; '.join(problems).lstrip(': ')}",
             where=where,
             fix="convert the source model again",
         ) from error
@@ -116,7 +117,7 @@ def add_definitions(model: Model, collections: Mapping[str, Collection]) -> None
     Packages and ops that the model does not use are left out; a package that is stored already is replaced.
 
     Raises:
-        ContainerError: If a definition is not valid.
+        ModelError: If definitions break a rule, so that nobody would read them again; a ProblemList of all.
     """
     used: dict[str, set[str]] = {}
     for graph in model.graphs.values():
@@ -126,10 +127,10 @@ def add_definitions(model: Model, collections: Mapping[str, Collection]) -> None
     for package, types in sorted(used.items()):
         collection = collections.get(package)
         if collection is not None:
-            record = f"{DEFINITIONS}{package}"
-            content = write_collection(_reduced(collection, types)).encode("utf-8")
-            _definitions(content, record, package)  # what is written can be read
-            model.records[record] = raw_data(content)
+            stored = _reduced(collection, types)
+            raise_all(check_collection(stored), where=f"package {package!r}")
+            content = write_collection(stored).encode("utf-8")
+            model.records[f"{DEFINITIONS}{package}"] = raw_data(content)
 
 
 def _reduced(collection: Collection, types: set[str]) -> Collection:
