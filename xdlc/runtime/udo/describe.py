@@ -137,6 +137,8 @@ def _tensor(tensor: Tensor, name: str, place: TensorDef | None, data: StaticData
     if not tensor.is_static:
         return TensorForm(name, kernel_dtype(tensor.dtype).code, dims, layout)
     allowed = () if place is None or (reals and tensor.dtype.is_fixed) else place.dtypes
+    if place is not None and not place.is_static:  # a constant comes as the activation that it stands for
+        allowed = (kernel_dtype(tensor.dtype),)
     return _static(tensor, name, layout, allowed, data)
 
 

@@ -1,0 +1,63 @@
+"""The package generator as a tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.udo.generator.configs import package, unary
+from xdlc.cli.udo_package_generator import main
+
+
+def call(*words: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [*map(str, words)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "c.xml"
+    path.write_text(package("Pack", unary("A", backends=("CPU", "AIC"))))
+    return path
+
+
+def test_it_tells_what_was_made(config: Path, tmp_path: Path) -> None:
+    said = call("-p", config, "-o", tmp_path / "out").stdout
+    assert said == f"CPU     A\nnotice: no library is made for backend AIC\nwritten: {tmp_path}/out/Pack\n"
+
+
+def test_packages_of_several_files(config: Path, tmp_path: Path) -> None:
+    other = tmp_path / "d.xml"
+    other.write_text(package("Other", unary("B")))
+    call("--config_path", config, "--config_path", other, "--output_path", tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["Other", "Pack"]
+
+
+def test_force_keeps_what_was_filled_and_says_so(config: Path, tmp_path: Path) -> None:
+    call("-p", config, "-o", tmp_path)
+    kernel = tmp_path / "Pack/jni/src/CPU/src/ops/A.cpp"
+    kernel.write_text("mine")
+    (tmp_path / "Pack/Makefile").write_text("changed")
+    said = call("-p", config, "-o", tmp_path, code=2).stderr
+    assert f"{tmp_path}/Pack: exists" in said
+    assert "--force-generation" in said
+    said = call("-p", config, "-o", tmp_path, "--force-generation").stdout
+    assert (
+        "kept: jni/src/CPU/src/ops/A.cpp was changed by hand; the new one is jni/src/CPU/src/ops/A.cpp.new"
+        in said
+    )
+    assert "replaced: Makefile was changed by hand; what it was is Makefile.old" in said
+    assert kernel.read_text() == "mine"
+
+
+def test_a_bad_configuration_is_told_with_its_line(config: Path, tmp_path: Path) -> None:
+    config.write_text(
+        package("Pack", unary("A")).replace("<OpDef>", "\n\n<OpDef>").replace("FLOAT_32", "FLOAT_33", 1)
+    )
+    said = call("-p", config, "-o", tmp_path / "out", code=3).stderr
+    assert f"{config}:3: " in said
+    assert "FLOAT_33" in said
+    assert not (tmp_path / "out").exists()
