@@ -236,8 +236,8 @@ def test_kernels_see_what_the_model_tells(kind: str, request: pytest.FixtureRequ
             "import numpy as np\nfrom xdlc.udo import kernel\n"
             "@kernel('Math', 'Sum')\ndef f(inputs, params, outputs):\n"
             "    a, w, none, c = inputs\n"
-            "    assert none is None and w.dtype == np.uint8 and params == {'mode': 'MEAN'}, params\n"
-            "    return (a + (w.astype(np.float32) - 2) * np.float32(0.5) + c) / np.float32(3)\n"
+            "    assert none is None and w.dtype == np.float32 and params == {'mode': 'MEAN'}, params\n"
+            "    return (a + w + c) / np.float32(3)\n"
         )
     a, c = np.float32([[[[1, 2], [3, 4]]]]), np.float32([[[[5, 6], [7, 8]]]])
     with Kernels(path, model=model) as kernels:

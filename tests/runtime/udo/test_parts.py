@@ -1,0 +1,61 @@
+"""Users' operations where a model runs in parts: beside caches of the HTP, and in sections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.runtime.udo.udo_graphs import between_relus
+from tests.section_models import on_cpu
+from xdlc import api
+from xdlc.errors import UnsupportedOp
+from xdlc.ir import Model, f32
+from xdlc.runtime.cpu import CpuSession
+from xdlc.runtime.htp.host_only import is_host_only
+from xdlc.runtime.htp.parts import PartedSession
+from xdlc.runtime.htp.stretches import part_graph
+from xdlc.runtime.udo import Kernels
+
+X = np.float32([[-1, 2, 3], [4, -5, 6]])
+EXPECTED = np.maximum(X, 0) * 3
+
+
+class OnCpu:
+    """Runs the parts of a cache on the CPU."""
+
+    def __init__(self, model: Model, parts: Mapping[str, list[str]]) -> None:
+        self._sessions = {name: CpuSession(part_graph(model.main, ops, name)) for name, ops in parts.items()}
+
+    def run(self, feeds: Mapping[str, Any], *, native: bool, graph: str) -> dict[str, Any]:
+        return self._sessions[graph].run(feeds, native=native)
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model({"graph": between_relus("Scale", {"factor": f32(3)})})
+
+
+def test_the_htp_gets_no_users_ops(model: Model) -> None:
+    assert [is_host_only(op) for op in model.main.ops] == [False, True, False]
+
+
+def test_what_is_left_to_the_cpu_runs_with_kernels(model: Model, python_file: Path) -> None:
+    first, _, last = (op.name for op in model.main.ops)
+    parts = {"a": [first], "b": [last]}
+    with Kernels(python_file) as kernels:
+        session = PartedSession(model, parts, OnCpu(model, parts), kernels=kernels)
+        np.testing.assert_array_equal(session.run({"x": X})["y"], EXPECTED)
+    with pytest.raises(UnsupportedOp, match="there is no kernel for Math::Scale"):
+        PartedSession(model, parts, OnCpu(model, parts))
+
+
+def test_sections_run_with_kernels(model: Model, python_file: Path) -> None:
+    held = on_cpu(model, [1, 2])
+    got = api.run(held, {"x": X}, runtime="aip", udo_package_path=python_file)
+    np.testing.assert_array_equal(got["y"], EXPECTED)
+    with pytest.raises(UnsupportedOp, match="there is no kernel for Math::Scale"):
+        api.run(held, {"x": X}, runtime="aip")
