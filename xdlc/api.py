@@ -471,7 +471,8 @@ def emulation(
     if cpu_fallback:
         options["divide"] = divide
     whole = executable(model)
-    return HtpSession(whole, soc, **options, **_taken_kernels(whole, options))
+    given = _taken_kernels(whole, options)
+    return HtpSession(whole, soc, **options, **given)
 
 
 def to_onnx(model: Model | PathLike, path: PathLike, **options: Any) -> tuple[Path, ...]:

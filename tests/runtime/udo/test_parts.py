@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.htp_models import needs_htp
 from tests.runtime.udo.udo_graphs import between_relus
 from tests.section_models import on_cpu
 from xdlc import api
@@ -51,6 +52,17 @@ def test_what_is_left_to_the_cpu_runs_with_kernels(model: Model, python_file: Pa
         np.testing.assert_array_equal(session.run({"x": X})["y"], EXPECTED)
     with pytest.raises(UnsupportedOp, match="there is no kernel for Math::Scale"):
         PartedSession(model, parts, OnCpu(model, parts))
+
+
+@needs_htp
+def test_what_the_htp_refuses_runs_with_kernels_beside_its_emulation(model: Model, python_file: Path) -> None:
+    told: list[str] = []
+    options = {"cpu_fallback": True, "udo_package_path": python_file, "tell": told.append}
+    with api.emulation(model, "sm8650", **options) as session:
+        got = session.run({"x": X})["y"]
+        assert session.parts == 2
+    np.testing.assert_allclose(got, EXPECTED, rtol=1e-3)
+    assert any("left to the CPU: 1 Scale ('custom')" in line for line in told)
 
 
 def test_sections_run_with_kernels(model: Model, python_file: Path) -> None:

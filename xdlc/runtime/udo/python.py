@@ -32,7 +32,8 @@ def kernel(package: str, type: str) -> Callable[[Function], Function]:
     It is called as ``f(inputs, params, outputs)``: arrays by position, None for an input that is left out;
     parameters by name, an enumeration under the name of its value; a :class:`xdlc.opdefs.custom.TensorSpec`
     for each output.  It returns an array, or a sequence of one for each output, of these shapes and types.
-    Quantized activations and halves come and go as float32 reals.
+    Quantized values, static ones included, and halves come and go as float32 reals; arrays that come
+    cannot be written.
 
     Example:
         >>> @kernel("Math", "Double")
