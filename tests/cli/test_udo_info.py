@@ -108,7 +108,8 @@ def test_text_shows_a_table_and_values_by_name(tmp_path: Path) -> None:
 
 def test_embedded_kernels_are_shown_in_full(tmp_path: Path) -> None:
     model = interp_model()
-    kernel = Kernel("interp", "interp_entry", "ifs", (3, 0.5, "blue"), "linux-x86_64", "gcc 12.2", BINARY)
+    values = (3, 0.5, float("nan"), "blue", np.float32([[1, 2]]), np.zeros((9, 9), "i4"))
+    kernel = Kernel("interp", "entry", "iffsoo", values, "linux-x86_64", "gcc 12.2", BINARY)
     udo.add_kernel(model, "Pkg", "Interp", ["interp_0"], kernel)
     (held,) = packages(model, tmp_path)["Pkg"]["types"]
     digest = hashlib.sha256(BINARY).hexdigest()
@@ -117,9 +118,9 @@ def test_embedded_kernels_are_shown_in_full(tmp_path: Path) -> None:
             "record": "xdlc.kernel.Pkg.Interp.0",
             "ops": ["interp_0"],
             "name": "interp",
-            "entry": "interp_entry",
-            "arguments": "ifs",
-            "values": [3, 0.5, "blue"],
+            "entry": "entry",
+            "arguments": "iffsoo",
+            "values": [3, 0.5, "nan", "blue", [[1.0, 2.0]], {"dtype": "int32", "shape": [9, 9]}],
             "machine": "linux-x86_64",
             "tool": "gcc 12.2",
             "bytes": len(BINARY),
@@ -128,7 +129,7 @@ def test_embedded_kernels_are_shown_in_full(tmp_path: Path) -> None:
     ]
     text = show(model, tmp_path)
     assert "kernel interp, runs with --allow_embedded_kernels only" in text
-    assert "i=3  f=0.5  s=blue" in text
+    assert "i=3  f=0.5  f=nan  s=blue  o=[[1,2]]  o=int32[9x9]" in text
     assert digest in text
     assert "gcc 12.2" in text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from xdlc.ir import Model, Op, TensorData
 from xdlc.ir.graph import is_custom
 from xdlc.opdefs.model import Collection, OpDef, ParamDef, SupplementOp, TensorDef
 
+SHOWN_VALUES = 16
 ANY = "any"
 """The core of types that a definition names for all."""
 
@@ -90,12 +92,23 @@ def _kernel(held: StoredKernel) -> dict[str, Any]:
         "name": kernel.name,
         "entry": kernel.entry,
         "arguments": kernel.arguments,
-        "values": list(kernel.values),
+        "values": [_value(value) for value in kernel.values],
         "machine": kernel.machine,
         "tool": kernel.tool,
         "bytes": len(kernel.binary),
         "sha256": hashlib.sha256(kernel.binary).hexdigest(),
     }
+
+
+def _value(value: Any) -> Any:
+    """Return an argument of a kernel as JSON holds it; of a large array what it is like."""
+    if hasattr(value, "tolist"):
+        if value.size > SHOWN_VALUES:
+            return {"dtype": str(value.dtype), "shape": list(value.shape)}
+        value = value.tolist()
+    if isinstance(value, list):
+        return [_value(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _definition(opdef: OpDef, collection: Collection) -> dict[str, Any]:
