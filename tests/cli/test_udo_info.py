@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,9 +157,12 @@ def test_damaged_records_are_told_beside_the_rest(tmp_path: Path, name: str) -> 
 
 def test_names_from_a_file_steer_no_terminal(tmp_path: Path) -> None:
     model = interp_model()
-    opdef = replace(INTERP, params={"mode": replace(INTERP.params["mode"], enumeration=("a\x9b2J", "b"))})
-    udo.add_definitions(model, {"Pkg": Collection("Pkg", "d", "1", (opdef,), ())})
-    assert "\x9b" not in show(model, tmp_path)
+    kernel = Kernel("in\x9b2J", "entry", "", (), "linux-x86_64", "gcc\x1b[2J", BINARY)
+    udo.add_kernel(model, "Pkg", "Interp", ["\x1b[2J"], kernel)
+    text = show(model, tmp_path)
+    assert "in\\x9b2J" in text
+    assert "\x9b" not in text
+    assert "\x1b" not in text
 
 
 def test_a_model_without_such_ops_has_no_packages(tmp_path: Path) -> None:
