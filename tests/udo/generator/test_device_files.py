@@ -183,6 +183,22 @@ def test_dsp_libraries_build_here_without_an_sdk(package: Path) -> None:
     assert built >= {"libUdoEdgeScaleImplDsp.so", "libUdoEdgehalfImplDsp.so"}
 
 
+@needs_cc
+def test_the_packages_own_check_runs_libraries_of_any_core(filled: Path, tmp_path: Path) -> None:
+    build(["make", "-s", "-C", "jni/src/DSP_V65", "x86"], filled)
+    build(["make", "-s", "obj/tests/cycle"], filled)
+    registration = tmp_path / "registration.so"
+    include = f"-I{filled / 'include'}"
+    build(["gcc", "-shared", "-fPIC", include, SHIMS / "registration.c", "-o", registration], tmp_path)
+    libraries = filled / "libs/x86-64_linux_clang"
+    cycle = filled / "obj/tests/cycle"
+    done = run([cycle, registration, libraries / "libUdoEdgeScaleImplDsp.so", 40, 4], tmp_path)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == b"10 cycles of 2 cases in each of 4 threads\n"
+    done = run([cycle, registration, libraries / "libUdoEdgehalfImplDsp.so", 4, 1], tmp_path)
+    assert (done.returncode, done.stderr) == (2, b"not filled yet: fill half_executeOp\n")
+
+
 # ---------------------------------------------------------------- HTP
 
 

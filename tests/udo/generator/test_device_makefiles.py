@@ -70,6 +70,7 @@ NEEDED = [
     ("dsp_android", ["HEXAGON_SDK_ROOT", "HEXAGON_TOOLS_ROOT", "QNN_SDK_ROOT", "HEXAGON_SDK4_ROOT"]),
     ("dsp_x86", ["QNN_SDK_ROOT", "HEXAGON_SDK4_ROOT"]),
     ("dsp_aarch64", ["QNN_SDK_ROOT", "ANDROID_NDK_ROOT"]),
+    ("cycle_android", ["ANDROID_NDK_ROOT"]),
 ]
 
 
@@ -211,6 +212,11 @@ def test_the_recipe_says_what_the_vendors_tools_are_told(package: Path) -> None:
     assert f"--op_packages {library}:EdgeInterfaceProvider:HTP" in text
     assert f"Scale:{library}:EdgeInterfaceProvider:HTP" in text
     assert "libUdoEdgeImplDsp_AltPrep.so:EdgeInterfaceProvider:CPU" in text
+    assert phone(package, "check")[1][1:] == [
+        "adb shell cd /data/local/tmp/Edge/arm64-v8a && LD_LIBRARY_PATH=.:/vendor/lib64 "
+        f"./cycle libUdoEdgeReg.so libUdoEdgeImpl{core}.so 100 4"
+        for core in ("Cpu", "Gpu")
+    ]
     assert phone(package)[0] == 2
     assert "sh scripts/phone.sh push" in "\n".join(phone(package)[1])
 
