@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from tests.compilers import needs_cc
+from tests.onnx_models import build
 from tests.udo.plugin.plugins import node, spec, view, written
+from xdlc import api
 from xdlc.container import udo
 from xdlc.errors import BackendError, UsageError, XdlcError
 from xdlc.ir import Graph, Model, Op, Tensor, make_op, static
-from xdlc.ir.dtype import BY_NAME, FLOAT32, from_numpy
+from xdlc.ir.dtype import BY_NAME, FLOAT32, UFIXED8, from_numpy
 from xdlc.opdefs.custom import CustomOp, OpView, TensorSpec
 from xdlc.runtime import CpuSession
 from xdlc.runtime.udo import Kernels
@@ -154,6 +157,24 @@ def test_tensors_come_and_go_in_their_formats(tmp_path, dtype, shape, has_c):
     for found in (run(model, arrays, embedded=True), run(model, arrays, path)):
         for got, wanted in zip(found, expected, strict=True):
             np.testing.assert_array_equal(got, wanted)
+
+
+@needs_cc
+def test_quantized_activations_come_in_blocks_of_reals(tmp_path):
+    path = plugin_file(tmp_path)
+    path.write_text(path.read_text().replace("(TYPE,)", "(TYPE, 'ufixed8')"))
+    rng = np.random.default_rng(2)
+    feeds = {"a": rng.standard_normal((1, 19, 4, 4)).astype(np.float32), "b": np.float32([[1, 2, 3]])}
+    nodes = [onnx.helper.make_node("Shapes", ["a", "b"], ["y", "z"], "n", domain="custom")]
+    onnx.save_model(build(nodes, feeds, None, ["y", "z"], 17), tmp_path / "m.onnx")
+    model = api.convert(tmp_path / "m.onnx", plugin=[str(path)])
+    quantized = api.quantize(model, [feeds], udo_package_path=path)
+    (op,) = quantized.main.ops
+    assert [tensor.dtype for tensor in op.outputs] == [UFIXED8, UFIXED8]
+    for options in ({"udo_package_path": path}, {"allow_embedded_kernels": True}):
+        found = api.run(quantized, feeds, **options)
+        np.testing.assert_allclose(found["y"], feeds["a"] + 1, atol=0.05)
+        np.testing.assert_allclose(found["z"], 2 * feeds["b"], atol=0.05)
 
 
 @needs_cc

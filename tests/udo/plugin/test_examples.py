@@ -192,6 +192,21 @@ def test_conv_of_one_shape(tmp_path, bias):
         api.run(path, {"x": x})
 
 
+@needs_cc
+@pytest.mark.vendor
+def test_the_vendor_reads_ops_of_plugins(tmp_path, vendor_check):
+    path = tmp_path / "convolutions.dlc"
+    api.save(api.convert(convolutions(tmp_path)[0], plugin=[f"{FAST_CONV}:FastConv"]), path)
+    answer = vendor_check("read", path)
+    assert answer["ok"], answer["reason"]
+    ops = {op["name"]: op for graph in answer["graphs"] for op in graph["ops"]}
+    assert (ops["first"]["package"], ops["first"]["type"]) == ("Fast", "FastConv")
+    params = {param["name"]: param for param in ops["first"]["params"]}
+    assert params["W_format"]["value"] == "FRACTAL_Z"
+    assert params["W_shape"]["tensor"]["values"] == [24, 20, 3, 3]
+    assert params["pads"]["tensor"]["values"] == [1, 1, 1, 1]
+
+
 def test_conv_of_no_shape_that_the_plugin_takes(tmp_path):
     x = np.zeros((1, 20, 9, 9), np.float32)
     node = helper.make_node("Conv", ["x", "w"], ["y"], "conv", pads=[1, 1, 1, 1])

@@ -54,6 +54,16 @@ def test_the_same_plugin_named_twice_counts_once(tmp_path):
     assert len(plugin_ops([f"{path}:Mine", str(path)], False).ops) == 1
 
 
+def test_a_file_may_import_what_lies_beside_it(tmp_path):
+    (tmp_path / "beside_the_plugin.py").write_text("NAME = 'Mine'\n")
+    path = written(tmp_path, "from beside_the_plugin import NAME\n" + plugin_text())
+    before = list(sys.path)
+    assert plugin_ops([f"{path}:Mine"], False).ops[0].definition.name == "Mine"
+    assert sys.path == before
+    assert not list(tmp_path.glob("**/*.pyc"))
+    del sys.modules["beside_the_plugin"]
+
+
 def test_a_changed_file_is_read_again(tmp_path):
     path = written(tmp_path, plugin_text())
     plugin_ops([str(path)], False)

@@ -7,7 +7,8 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import entry_points as installed
 from pathlib import Path
 from types import ModuleType
@@ -78,6 +79,8 @@ def _origin(module: str) -> str:
 def load_file(path: Path) -> ModuleType:
     """Return the module of a Python file; nothing is written beside it.
 
+    Its folder can be imported from meanwhile, behind all other folders.
+
     Raises:
         StorageError: If the file cannot be read.
         UsageError: If it cannot be imported.
@@ -100,12 +103,24 @@ def load_file(path: Path) -> ModuleType:
     module.__file__ = str(whole)
     sys.modules[name] = module
     try:
-        with user_code(path.name, "import", f"{path}:1"):
+        with user_code(path.name, "import", f"{path}:1"), _importable(str(whole.parent)):
             exec(compile(source, str(whole), "exec"), module.__dict__)
     except BaseException:
         del sys.modules[name]
         raise
     return module
+
+
+@contextmanager
+def _importable(folder: str) -> Iterator[None]:
+    written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = written
+        if folder in sys.path:
+            del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]
 
 
 def _import(module: str, name: str) -> ModuleType:

@@ -36,6 +36,10 @@ class Float(Kind):
 
         if isinstance(value, bool) or not isinstance(value, (int, float, numpy.integer, numpy.floating)):
             raise self.wrong(value)
+        with numpy.errstate(all="ignore"):
+            stored = numpy.asarray(float(value)).astype(self.dtype.numpy)
+        if numpy.isinf(stored) and not numpy.isinf(float(value)):
+            raise UsageError(f"{value} is beyond {self.dtype.name}")
         return float(value)
 
 

@@ -51,8 +51,8 @@ static xdlc_udo_status prepare(packed_tensor *packed, const xdlc_udo_tensor *giv
   packed->size = element_size(given->data_type);
   if (!packed->size || !four_axes(given, packed->axes)) return XDLC_UDO_ERROR_UNSUPPORTED;
   packed->block = packed->size == 1 ? 32 : 16;
-  const uint32_t dims[5] = {packed->axes[0], (packed->axes[1] + packed->block - 1) / packed->block,
-                            packed->axes[2], packed->axes[3], packed->block};
+  const uint32_t blocks = (uint32_t)(((uint64_t)packed->axes[1] + packed->block - 1) / packed->block);
+  const uint32_t dims[5] = {packed->axes[0], blocks, packed->axes[2], packed->axes[3], packed->block};
   size_t bytes = packed->size;
   for (int axis = 0; axis < 5; axis++) {
     if (dims[axis] && bytes > SIZE_MAX / dims[axis]) return XDLC_UDO_ERROR_OUT_OF_MEMORY;
