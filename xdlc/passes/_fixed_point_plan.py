@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Role, ScaleOffset, Tensor
-from xdlc.ir.dtype import FLOAT32
+from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16, UINT8, UINT16
+from xdlc.opdefs.model import OpDef
 from xdlc.passes._carriers import carried, clamps, moves, weight_axes
 from xdlc.passes._placing import suits_fixed_point
 from xdlc.passes._stored import Form, stored_constant, stored_weight
 
 BORDERS = ("Quantize", "Dequantize")
+_PLAIN = {UFIXED8: UINT8, UFIXED16: UINT16}
+"""What configurations of SNPE write for activations of fixed point."""
 
 
 def is_border(op: Op) -> bool:
@@ -47,6 +51,7 @@ class Plan:
     Attributes:
         graph: The graph.
         ports: Whether inputs and outputs of the graph may become fixed point.
+        customs: Definitions of users' ops by package and type.
         wanted: The form that every reader of a tensor rounds it to.
         forms: Form of each tensor that is stored in fixed point.
         homes: The tensor that holds the stored values of another.
@@ -55,6 +60,7 @@ class Plan:
 
     graph: Graph
     ports: bool
+    customs: Mapping[tuple[str, str], OpDef] = field(default_factory=dict)
     wanted: dict[Tensor, Form] = field(default_factory=dict)
     forms: dict[Tensor, Form] = field(default_factory=dict)
     homes: dict[Tensor, Tensor] = field(default_factory=dict)
@@ -101,6 +107,9 @@ class Plan:
         if is_reinterpret(op) or is_border(op):
             self._cross(op)
             return
+        if (op.package, op.type) in self.customs:
+            self._place_custom(op, self.customs[op.package, op.type])
+            return
         if op.package != ir.NATIVE_PACKAGE or op.type in ("Cast", "Convert"):
             return
         reals = [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None]
@@ -108,6 +117,23 @@ class Plan:
             _ = self._move(op) or self._compute(op)
         elif any(tensor in self.forms for tensor in op.inputs if tensor is not None):
             self._move(op)
+
+    def _place_custom(self, op: Op, definition: OpDef) -> None:
+        """Let an op of a user compute in fixed point if its definition has all types for that."""
+        results: dict[Tensor, Form] = {}
+        for side, tensors in ((definition.inputs, op.inputs), (definition.outputs, op.outputs)):
+            for index, tensor in enumerate(tensors):
+                if tensor is None or tensor.is_static or tensor.dtype is not FLOAT32:
+                    continue
+                form = self._held(tensor) if side is definition.inputs else self.wanted.get(tensor)
+                place = side[min(index, len(side) - 1)]
+                if form is None or not {form[0], _PLAIN.get(form[0])} & set(place.dtypes):
+                    return
+                if side is definition.outputs:
+                    results[tensor] = form
+        if results:
+            self.forms.update(results)
+            self.fixed[op] = {}
 
     def _cross(self, op: Op) -> None:
         """Note where values enter or leave fixed point."""

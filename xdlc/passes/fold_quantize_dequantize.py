@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from xdlc import ir
 from xdlc.ir import Graph
+from xdlc.opdefs.model import OpDef
 from xdlc.passes._fixed_point_plan import Plan, is_border, is_reinterpret
 from xdlc.passes._fixed_point_rewriting import Rewriting
 
@@ -26,16 +28,19 @@ class FoldQuantizeDequantize:
         name: Name of the pass.
         ports: Whether inputs and outputs of the graph may become fixed point; not so for a graph that
             another one runs, whose values must be of the same types on both sides.
+        customs: Definitions of users' ops by package and type, which tell whether they take fixed point;
+            others stay on reals.
     """
 
     name: str = "fold_quantize_dequantize"
     ports: bool = True
+    customs: Mapping[tuple[str, str], OpDef] = field(default_factory=dict)
 
     def apply(self, graph: Graph) -> bool:
         if not any(is_border(op) or is_reinterpret(op) for op in graph.ops) and not any(
             isinstance(tensor.data, ir.Dequantized) for tensor in graph.tensors.values()
         ):
             return False
-        plan = Plan(graph, self.ports)
+        plan = Plan(graph, self.ports, self.customs)
         plan.decide()
         return Rewriting(graph, plan).run()

@@ -14,8 +14,8 @@ from tests.custom_ops import converted, custom, custom_op, like_first, my_node, 
 from xdlc.container import udo
 from xdlc.converter.onnx import convert
 from xdlc.errors import ProblemList, UnsupportedOp, XdlcError
-from xdlc.ir import AxisScaleOffset, Role
-from xdlc.ir.dtype import FLOAT32, INT32, SFIXED8, UINT8, UINT32
+from xdlc.ir import AxisScaleOffset, Role, ScaleOffset
+from xdlc.ir.dtype import FLOAT32, INT32, SFIXED8, UFIXED8, UINT8, UINT16, UINT32
 from xdlc.opdefs.custom import CustomOps
 from xdlc.opdefs.model import Collection, SupplementOp, SupplementTable, SupplementTensor
 
@@ -324,6 +324,37 @@ def test_weights_that_the_source_quantizes_by_channel(tmp_path: Path, dtypes: An
         (SFIXED8, AxisScaleOffset(3, (0.5, 0.25))) if kept else (FLOAT32, None)
     )
     assert (weight.numpy().dtype == np.int8) == kept
+
+
+def _rounded(name: str, source: str, number: int, kind: str = "uint8") -> list[Any]:
+    """Return nodes that round a value, and the names of the scale and zero point that they read."""
+    return [
+        helper.make_node("QuantizeLinear", [source, "s", f"z_{kind}"], [f"{name}_q"], name=f"q{number}"),
+        helper.make_node("DequantizeLinear", [f"{name}_q", "s", f"z_{kind}"], [name], name=f"dq{number}"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "fixed"),
+    [([FLOAT32, UINT8], True), ([UFIXED8], True), ([FLOAT32], False), ([FLOAT32, UINT16], False)],
+)
+def test_between_roundings_an_op_is_of_fixed_point_if_its_definition_is(
+    tmp_path: Path, dtypes: Any, fixed: bool
+) -> None:
+    op = custom("Scale", [place("x", dtypes)], [place("y", dtypes)], param("factor", FLOAT32))
+    nodes = [
+        *_rounded("a", "x", 0),
+        my_node("Scale", ["a"], ["b"], factor=2.0),
+        *_rounded("y", "b", 1),
+    ]
+    weights = {"s": np.array(0.5, F32), "z_uint8": np.array(3, np.uint8)}
+    given = onnx_model(nodes, {"x": (F32, [2])}, {"y": (F32, [2])}, weights, infos={"b": (F32, [2])})
+    made = custom_op(converted(tmp_path, given, op))
+    (read,), (result,) = made.inputs, made.outputs
+    assert read is not None
+    wanted = (UFIXED8, ScaleOffset(0.5, -3)) if fixed else (FLOAT32, None)
+    assert (read.dtype, read.encoding) == wanted
+    assert (result.dtype, result.encoding) == wanted
 
 
 def test_values_that_no_dlc_holds_are_refused(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from xdlc.opdefs.custom import CustomOp
-from xdlc.opdefs.model import Collection, SupplementOp, SupplementTensor, TensorDef
+from xdlc.opdefs.custom import CustomOp, CustomOps
+from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTensor, TensorDef
 
 BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
 D = TypeVar("D", bound=TensorDef)
@@ -35,6 +35,15 @@ def settled(custom: CustomOp, collection: Collection | None) -> CustomOp:
         params={name: _tensor(entry, _of(rows, "params", name)) for name, entry in definition.params.items()},
     )
     return replace(custom, definition=made)
+
+
+def definitions(custom: CustomOps) -> dict[tuple[str, str], OpDef]:
+    """Return the settled definitions by package and type."""
+    found = {}
+    for op in custom.ops:
+        definition = settled(op, custom.collections.get(op.definition.package)).definition
+        found[definition.package, definition.name] = definition
+    return found
 
 
 def _of(rows: Iterable[SupplementOp], side: str, name: str) -> list[SupplementTensor]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from xdlc import ir, opdefs, passes
 from xdlc.converter.custom.notices import notices
 from xdlc.converter.custom.packages import check_package_name, rename_package
 from xdlc.converter.custom.replacing import check_replacements, replace_native
+from xdlc.converter.custom.settled import definitions
 from xdlc.converter.custom.storing import store_definitions, store_kernels
 from xdlc.converter.onnx import open_extents
 from xdlc.converter.onnx.control_flow.unread import drop_unread
@@ -25,7 +27,6 @@ from xdlc.version import VERSION
 UNROLL_LOOPS = 16
 _log = logging.getLogger(__name__)
 _NO_CUSTOM_OPS = CustomOps()
-_KEEPS_SIGNATURE = {"fold_quantize_dequantize": passes.FoldQuantizeDequantize(ports=False)}
 
 
 def convert(
@@ -84,8 +85,8 @@ def convert(
         _keep_unread(model.main)
     removed: dict[str, str] = {}
     skipped = {"fold_batchnorm"} if disable_batchnorm_folding else set()
-    chosen = [entry for entry in passes.CONVERTER if entry.name not in skipped]
-    inner = [_KEEPS_SIGNATURE.get(entry.name, entry) for entry in chosen]
+    chosen = [_for_customs(entry, custom) for entry in passes.CONVERTER if entry.name not in skipped]
+    inner = [_keeping_signature(entry) for entry in chosen]
     for graph in model.graphs.values():
         passes.run(graph, chosen if graph is model.main else inner, removed=removed)
         passes.run(graph, passes.STORAGE)
@@ -129,6 +130,16 @@ def convert(
     for notice in found.notices if found is not findings else ():
         (tell or _log.warning)(notice)
     return model
+
+
+def _for_customs(entry: passes.Pass, custom: CustomOps) -> passes.Pass:
+    if isinstance(entry, passes.FoldQuantizeDequantize):
+        return replace(entry, customs=definitions(custom))
+    return entry
+
+
+def _keeping_signature(entry: passes.Pass) -> passes.Pass:
+    return replace(entry, ports=False) if isinstance(entry, passes.FoldQuantizeDequantize) else entry
 
 
 def _keep_unread(graph: ir.Graph) -> None:
