@@ -228,3 +228,56 @@ def test_the_shape_that_is_missing_is_all_that_is_missing(tmp_path: Path) -> Non
 
 def test_it_is_a_command_of_xdlc() -> None:
     assert "from-model" in invoke("udo-config", "--help", tool=xdlc_main).output
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    ("name", "types"),
+    [
+        ("custom_mul", ["Custom_Mul"]),
+        ("copy_2_inputs_2_outputs", ["CopyTensorArrayAllVariadic"]),
+        ("copy_3_inputs_3_outputs", ["CopyTensorArrayCombined"]),
+        ("optional_1", ["OptionalOp"]),
+        ("optional_2", ["Box"]),
+        ("optional_3", ["Box"]),
+    ],
+)
+@pytest.mark.parametrize("form", ["xml", "json"])
+def test_drafts_convert_models_of_the_corpus(
+    name: str, types: list[str], form: str, corpus: Path, tmp_path: Path
+) -> None:
+    (model,) = (corpus / "onnx" / "ort_misc" / name).glob("*.onnx")
+    target = tmp_path / f"draft.{form}"
+    invoke("from-model", model, "-o", target)
+    made = xdlc.convert(model, udo_config_paths=target)
+    assert [op.type for op in made.main.ops if op.package == "MyOps"] == types
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    ("name", "types", "shapeless"),
+    [
+        ("custom_op_test", ["CustomOpOne", "CustomOpTwo"], "output_1"),
+        ("attr_tester", ["AttrTesterIntFloat", "AttrTesterString"], "m"),
+        ("VariedInputCustomOp", ["Slice"], "slice_1"),
+        ("custom_op_single_schema_multi_kernel", ["MulTop"], "mul_f32"),
+    ],
+)
+def test_drafts_tell_the_shapes_that_the_corpus_does_not(
+    name: str, types: list[str], shapeless: str, corpus: Path, tmp_path: Path
+) -> None:
+    (model,) = (corpus / "onnx" / "ort_misc" / name).glob("*.onnx")
+    target = tmp_path / "draft.xml"
+    result = invoke("from-model", model, "-o", target)
+    assert f"the model states no shape of {shapeless!r}" in result.stderr
+    assert [op.name for op in read(target)[0].opdefs] == types
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", ["merge", "custom_op_string_lower"])
+def test_strings_of_the_corpus_are_refused(name: str, corpus: Path, tmp_path: Path) -> None:
+    (model,) = (corpus / "onnx" / "ort_misc" / name).glob("*.onnx")
+    assert (
+        "is strings, but definitions" in invoke("from-model", model, "-o", tmp_path / "a.xml", code=4).stderr
+    )
+    assert not (tmp_path / "a.xml").exists()

@@ -190,3 +190,111 @@ def test_lines_are_short_and_entries_have_one(tmp_path: Path) -> None:
     assert lines[3:8] == ["{", '"type": "MyOp",', '"inputs": [', "{", '"name": "in[0]",']
     assert lines[8] == '"per_core_data_types": {"CPU": "FLOAT_32", "GPU": "FLOAT_32", "DSP": "UINT_8"},'
     assert lines[12].startswith('{"name": "in[1]", "data_type": "FLOAT_32", "static": true,')
+
+
+def test_the_example_of_the_documentation_is_right(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "udo-config.md").read_text()
+    example = page.partition("```json\n")[2].partition("```")[0]
+    path = tmp_path / "config.json"
+    path.write_text(example)
+    assert write_json(read(path)) == write_json(through_json(tmp_path / "again.json", read(path))[0])
+    assert json.loads(write_json(read(path))) == json.loads(example)
+
+
+XML_TEMPLATE = """<OpDefCollection
+     xmlns:xs="http://www.w3.org/2001/XMLSchema-instance"
+     xs:noNamespaceSchemaLocation="OpDef.xsd"
+     PackageName="ExamplePackage"
+     Domain="example"
+     Version="1.0"
+>
+   <OpDefList>
+    <OpDef>
+     <Name>OpName</Name>
+     <Description>
+         <Content></Content>
+         <Code></Code>
+     </Description>
+     <Reference Source="" Url=""></Reference>
+     <Input>
+         <Name>in[0]</Name>
+         <Mandatory>true</Mandatory>
+         <Constraint id="" Type=""></Constraint>
+         <Datatype>FLOAT_32</Datatype>
+         <Shape>
+             <Rank>1D</Rank>
+             <Layout></Layout>
+             <Text></Text>
+         </Shape>
+         <Default></Default>
+         <Repeated></Repeated>
+         <IsStaticTensor></IsStaticTensor>
+     </Input>
+     <Output>
+         <Name>out[0]</Name>
+         <Mandatory>true</Mandatory>
+         <Constraint id="" Type=""></Constraint>
+         <Datatype>FLOAT_32</Datatype>
+         <Shape>
+             <Rank>1D</Rank>
+             <Layout></Layout>
+             <Text></Text>
+         </Shape>
+         <Repeated></Repeated>
+     </Output>
+     <Parameter>
+         <Name>param</Name>
+         <Mandatory>false</Mandatory>
+         <Constraint id="" Type=""></Constraint>
+         <Datatype>INT_32</Datatype>
+         <Shape>
+             <Rank>1D</Rank>
+             <Layout></Layout>
+             <Text></Text>
+         </Shape>
+         <Default></Default>
+         <Enumeration>
+             <Enum></Enum>
+         </Enumeration>
+     </Parameter>
+     <UseDefaultTranslation></UseDefaultTranslation>
+     <SupportedBackend>DSP_V68</SupportedBackend>
+    </OpDef>
+   </OpDefList>
+   <SupplementalOpDefList Backend="HTP">
+     <SupportedOps>
+       <OpName>OpName</OpName>
+     </SupportedOps>
+     <SupplementalOpDef>
+       <Name>OpName</Name>
+       <Input>
+         <Name>in[0]</Name>
+         <Constraint id="" Type=""></Constraint>
+         <Datatype></Datatype>
+         <Shape>
+             <Layout></Layout>
+             <Text></Text>
+         </Shape>
+         <OnlyDefaultSupported></OnlyDefaultSupported>
+       </Input>
+     </SupplementalOpDef>
+   </SupplementalOpDefList>
+</OpDefCollection>
+"""
+"""The vendor's template of OpDef XML."""
+
+
+def test_the_template_of_xml_both_ways(tmp_path: Path) -> None:
+    first = xml(tmp_path / "a.xml", XML_TEMPLATE)
+    (plain,), told = through_json(tmp_path / "plain.json", [first])
+    assert [line.removesuffix(" cannot be said in JSON") for line in told] == [
+        "package 'ExamplePackage': Domain",
+        "operator 'OpName': SupportedBackend",
+        "input 'in[0]' of operator 'OpName': Rank",
+        "output 'out[0]' of operator 'OpName': Rank",
+        "parameter 'param' of operator 'OpName': Mandatory, Rank",
+    ]
+    assert plain.opdefs[0].name == "OpName"
+    (full,), told = through_json(tmp_path / "full.json", [first], extended=True)
+    assert (full, told) == (first, [])
+    assert through_xml(tmp_path / "b.xml", full) == first
