@@ -1,6 +1,7 @@
 """Definitions of operations, and the check that a graph keeps to them."""
 
 from xdlc.opdefs.checked import parse_collection, read_valid, validate_xml
+from xdlc.opdefs.custom_verify import verify_custom, verify_custom_ops
 from xdlc.opdefs.defaults import default_value, parse_default
 from xdlc.opdefs.extents import verify_extents
 from xdlc.opdefs.loader import all_types, find, read_collection, supplement
@@ -18,6 +19,7 @@ from xdlc.opdefs.model import (
     SupplementTensor,
     TensorDef,
 )
+from xdlc.opdefs.resolve import only_default, resolve
 from xdlc.opdefs.semantics import check_collection, duplicate
 from xdlc.opdefs.verify import verify_graph, verify_op
 from xdlc.opdefs.writer import write_collection
@@ -40,12 +42,16 @@ __all__ = [
     "duplicate",
     "find",
     "merge",
+    "only_default",
     "parse_collection",
     "parse_default",
     "read_collection",
     "read_valid",
+    "resolve",
     "supplement",
     "validate_xml",
+    "verify_custom",
+    "verify_custom_ops",
     "verify_extents",
     "verify_graph",
     "verify_op",

@@ -240,3 +240,8 @@ def tensors_of(op: OpDef, key: Key = ()) -> Iterator[tuple[str, TensorDef, Key]]
             yield side, tensor, (*key, side, index)
     for name, param in op.params.items():
         yield "param", param, (*key, "param", name)
+
+
+def side_of(row: SupplementOp, side: str) -> Mapping[str, SupplementTensor]:
+    """Return the inputs, outputs or parameters of a supplement; ``side`` as in ``elements.keys``."""
+    return {"input": row.inputs, "output": row.outputs, "param": row.params}[side]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from xdlc.converter.values import Extents, Order
 from xdlc.errors import XdlcError
 from xdlc.ir import DType
 from xdlc.ir.dtype import UNDEFINED
+from xdlc.opdefs import shape_text
 from xdlc.opdefs.custom import CustomOp, OpView, ShapeFunction, TensorSpec
 from xdlc.opdefs.layouts import order_of
 from xdlc.opdefs.model import OpDef, TensorDef
@@ -53,6 +54,10 @@ class Result:
     dtype: DType
     wanted: DType
     order: Order
+
+
+Speaker = Callable[[OpView], Sequence[TensorSpec | None] | None]
+"""Says what an op gives, as far as it knows."""
 
 
 class Known(NamedTuple):
@@ -97,7 +102,7 @@ def results(
     view = replace(view, outputs=tuple(_expected(entry, said) for entry, said in places))
     claims = [Claim("the model", [_lying(entry, said) for entry, said in places])]
     before = len(issues)
-    for by, function in _speakers(custom, shapes):
+    for by, function in _speakers(custom, shapes, len(places)):
         claim = _asked(by, function, view, len(places), issues)
         if claim is not None:
             claims.insert(len(claims) - 1, claim)
@@ -134,25 +139,22 @@ def _places(
 
 
 def _speakers(
-    custom: CustomOp, shapes: Mapping[tuple[str, str], ShapeFunction]
-) -> list[tuple[str, ShapeFunction]]:
+    custom: CustomOp, shapes: Mapping[tuple[str, str], ShapeFunction], count: int
+) -> list[tuple[str, Speaker]]:
     """Return who speaks of the outputs beside the model, the most explicit first."""
     definition = custom.definition
-    found: list[tuple[str, ShapeFunction]] = []
+    found: list[tuple[str, Speaker]] = []
     own = shapes.get((definition.package, definition.name))
     if own is not None:
         found.append(("the shape function", own))
     if custom.hooks is not None:
         found.append((custom.source or "the plugin", custom.hooks.infer_shape_and_type))
 
-    def by_text(op: OpView) -> Sequence[TensorSpec] | None:
-        return None
-
-    found.append(("the definition", by_text))
+    found.append(("the definition", lambda op: shape_text.infer(definition, op, count)))
     return found
 
 
-def _asked(by: str, function: ShapeFunction, view: OpView, count: int, issues: list[Issue]) -> Claim | None:
+def _asked(by: str, function: Speaker, view: OpView, count: int, issues: list[Issue]) -> Claim | None:
     """Return what a speaker says; what goes wrong there is an issue."""
     try:
         said = function(view)

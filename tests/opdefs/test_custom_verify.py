@@ -1,0 +1,239 @@
+"""An op of a user's package keeps to its definition, constraints that are expressions included."""
+
+import numpy as np
+import pytest
+
+from xdlc import ir
+from xdlc.ir import dtype as dt
+from xdlc.ir.graph import Op
+from xdlc.ir.tensor import Scalar, Tensor, b8, f32, i32, static, string, u32, u32s
+from xdlc.opdefs import Constraint, OpDef, ParamDef, TensorDef, verify_custom, verify_custom_ops
+from xdlc.opdefs.custom_verify import rules_of
+
+
+def rules(*pairs):
+    return tuple(Constraint(str(i), type, text) for i, (type, text) in enumerate(pairs))
+
+
+def definition(constraints=(), *, on="x", **more):
+    """Return an op with x, weight, an optional bias, rest, y; the constraints on one of its places."""
+
+    def at(name):
+        return {"constraints": rules(*constraints) if name == on else (), **more.get(name, {})}
+
+    inputs = (
+        TensorDef("x", True, (dt.FLOAT32, dt.UFIXED8), None, "[N, K]", **at("x")),
+        TensorDef("weight", True, (dt.FLOAT32,), 2, "[K, M]", is_static=True, **at("weight")),
+        TensorDef("bias", False, (), 1, "[M]", **at("bias")),
+        TensorDef("rest", False, (dt.FLOAT32,), None, repeated=True, **at("rest")),
+    )
+    params = [
+        ParamDef("axis", False, (dt.INT32,), 0, **at("axis")),
+        ParamDef("mode", False, (dt.UINT32,), 0, enumeration=("ADD", "SUB", "MUL"), **at("mode")),
+        ParamDef("pads", False, (dt.UINT32,), 1, "[rank(x) * 2]", **at("pads")),
+        ParamDef("gain", False, (dt.FLOAT32,), 0, **at("gain")),
+        ParamDef("label", False, (dt.STRING,), 0, **at("label")),
+        ParamDef("flag", False, (dt.BOOL8,), 0, **at("flag")),
+    ]
+    outputs = (TensorDef("y", True, (dt.FLOAT32,), None, "[N, M]", **at("y")),)
+    return OpDef("Mix", "Pkg", inputs, outputs, {param.name: param for param in params})
+
+
+def op(x=(2, 3), y=(2, 4), *, bias=None, rest=(), dtype=dt.FLOAT32, outputs=None, inputs=None, **params):
+    weight = static("w", np.arange(12, dtype=np.float32).reshape(3, 4))
+    given = [Tensor("a", x, dtype), weight, bias and Tensor("b", bias, dt.FLOAT32)]
+    given += [None if shape is None else Tensor(f"r{i}", shape, dt.FLOAT32) for i, shape in enumerate(rest)]
+    made = [Tensor("out", y, dt.FLOAT32)] if outputs is None else outputs
+    return Op("Mix", given if inputs is None else inputs, made, params, name="node", package="Pkg")
+
+
+def told(op_, definition_):
+    return [str(problem) for problem in verify_custom(op_, definition_)]
+
+
+ALL = {
+    "axis": i32(-1),
+    "mode": u32(1),
+    "pads": u32s([0, 1, 2, 3]),
+    "gain": f32(0.5),
+    "label": string("a"),
+    "flag": b8(True),
+}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        op(),
+        op(**ALL),
+        op(bias=(4,), rest=((1,), (2, 2))),
+        op(rest=((1,),)),
+        op(dtype=dt.UFIXED8),
+        op(inputs=op().inputs[:2]),
+    ],
+)
+def test_sound_ops(made):
+    assert told(made, definition()) == []
+
+
+@pytest.mark.parametrize(
+    ("made", "problem"),
+    [
+        (op(inputs=[op().inputs[0]]), "input 'weight': expected a tensor, found nothing"),
+        (op(inputs=[None, *op().inputs[1:]]), "input 'x': expected a tensor, found nothing"),
+        (op(outputs=[]), "output 'y': expected a tensor, found nothing"),
+        (op(outputs=[*op().outputs, *op().outputs]), "outputs: expected at most 1, found 2"),
+        (op(dtype=dt.INT32), "input 'x' (a): expected data type float32 or ufixed8, found int32"),
+        (op(bias=(4, 1)), "input 'bias' (b): expected rank 1, found rank 2 [4, 1]"),
+        (op(axis=u32(1)), "parameter 'axis': expected data type int32, found uint32"),
+        (op(axis=u32s([1])), "parameter 'axis': expected a scalar, found a tensor of rank 1"),
+        (op(pads=u32(1)), "parameter 'pads': expected a tensor of rank 1, found a scalar"),
+        (op(mode=u32(3)), "parameter 'mode': expected one of ADD 0, SUB 1, MUL 2, found 3"),
+        (
+            op(axes=u32(3)),
+            "parameter 'axes': expected axis, mode, pads, gain, label, flag, found an unknown name",
+        ),
+        (op(y=(2, 5)), "extent M is 4 by input 'weight' [3, 4], but 5 by output 'y' [2, 5]"),
+        (op(x=(2, 4)), "extent K is 4 by input 'x' [2, 4], but 3 by input 'weight' [3, 4]"),
+        (op(pads=u32s([1, 2])), "parameter 'pads' has shape [2], but rank(x) * 2 is 4, not 2"),
+    ],
+)
+def test_each_breach_is_told(made, problem):
+    found = told(made, definition())
+    assert any(problem in text for text in found), found
+    assert len(found) == 1
+
+
+def test_a_mandatory_parameter_is_missed():
+    from dataclasses import replace
+
+    made = definition()
+    made.params["gain"] = replace(made.params["gain"], mandatory=True)
+    assert told(op(), made) == ["parameter 'gain': expected a value, found nothing"]
+
+
+HOLD = [
+    ("x", "Shape", "rank >= 1"),
+    ("x", "Shape", "rank = 2"),
+    ("x", "Shape", "rank(x) == rank(weight) and rank of y = 2"),
+    ("x", "Shape", "shape(in[0])[1] == shape(weight)[0]"),
+    ("x", "Shape", "in[0].dim[1] == weight.shape[0]"),
+    ("x", "Shape", "extent(-1) <= 3"),
+    ("x", "Shape", "size of x <= 6"),
+    ("x", "Shape", "N % 2 == 0 or K == 7"),
+    ("y", "Shape", "shape = [N, M]"),
+    ("y", "Datatype", "datatype(out[0]) == datatype(in[0])"),
+    ("y", "Datatype", "= in[0]"),
+    ("y", "Datatype", "datatype in {FLOAT_32, QNN_DATATYPE_FLOAT_16}"),
+    ("y", "Datatype", "datatype like in[1]"),
+    ("x", "Number", "Number of inputs >= 1"),
+    ("x", "Number", "number of inputs == 3 and number of outputs == 1"),
+    ("rest", "Number", ">= 1"),
+    ("rest", "Shape", "rank == 1"),
+    ("rest", "Shape", "rest[0].rank == 1"),
+    ("rest", "Shape", "shape(rest) == [5]"),
+    ("axis", "Value", "axis >= -rank(in[0])"),
+    ("axis", "Value", "in [-2, 1]"),
+    ("axis", "Value", "-rank(in[0]) <= axis < rank(in[0])"),
+    ("axis", "", "value != 0"),
+    ("mode", "Value", "mode == SUB"),
+    ("mode", "Value", "mode == 1"),
+    ("mode", "Value", "mode in {ADD, SUB}"),
+    ("mode", "Value", 'value != "MUL"'),
+    ("pads", "Value", "value >= 0"),
+    ("pads", "Value", "pads < 4 and pads[0] == 0"),
+    ("pads", "Value", "size == 4 and shape == [4]"),
+    ("gain", "Value", "> 0"),
+    ("gain", "Value", "0 < gain <= 1"),
+    ("label", "Value", "label == 'a'"),
+    ("flag", "Value", "flag == 1 or mode == ADD"),
+    ("weight", "Value", ">= 0"),
+    ("weight", "Value", "value <= 11"),
+    ("bias", "Shape", "rank == 7"),  # left out: nothing to be said
+    ("y", "Shape", "not rank == 3"),
+    ("y", "Shape", "shape(y)[5] == 1"),
+    ("y", "Description", "rank == 7"),
+    ("y", "Shape", "must be of rank 7"),
+    ("y", "Shape", "rank == seven"),
+    ("y", "Shape", "7"),
+]
+
+
+@pytest.mark.parametrize(("on", "type", "text"), HOLD)
+def test_constraints_that_hold_or_are_words(on, type, text):
+    assert told(op(rest=((5,),), **ALL), definition([(type, text)], on=on)) == []
+
+
+BROKEN = [
+    ("x", "Shape", "rank >= 3", "rank is 2"),
+    ("x", "Shape", "rank(x) == rank(weight) + 1", "rank(x) is 2 and rank(weight) + 1 is 3"),
+    ("x", "Shape", "shape(in[0])[0] == shape(weight)[0]", "shape(in[0])[0] is 2 and shape(weight)[0] is 3"),
+    ("x", "Shape", "extent(0) = 1", "extent(0) is 2"),
+    ("x", "Shape", "N % 2 == 1", "N % 2 is 0"),
+    ("x", "Shape", "rank == 1 or rank == 3", "rank is 2"),
+    ("y", "Shape", "shape = in[0]", "shape is [2, 4] and in[0] is [2, 3]"),
+    ("y", "Shape", "K / 2 == 1", "K / 2 is 3/2"),
+    ("y", "Datatype", "datatype == INT_32", "datatype is float32 and INT_32 is int32"),
+    ("y", "Datatype", "datatype in {INT_32, INT_64}", "datatype is float32"),
+    ("x", "Number", "Number of inputs >= 5", "Number of inputs is 3"),
+    ("rest", "Number", ">= 3", "number is 2"),
+    ("rest", "Shape", "rank == 1", "rank is [1, 2]"),
+    ("axis", "Value", "0 <= axis < rank(in[0])", "axis is -1"),
+    ("axis", "Value", "in [0, rank(in[0]) - 1]", "value is -1"),
+    ("mode", "Value", "mode in {ADD, 2}", "mode is SUB"),
+    ("mode", "Value", "value == MUL", "value is SUB and MUL is MUL"),
+    ("pads", "Value", "value > 0", "value is [0, 1, 2, 3]"),
+    ("gain", "Value", "gain >= 1", "gain is 0.5"),
+    ("label", "Value", "label == 'b'", "label is a"),
+    ("weight", "Value", "> 0", "value is [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]"),
+    ("y", "Shape", "not rank == 2", "rank == 2 holds"),
+]
+
+
+@pytest.mark.parametrize(("on", "type", "text", "found"), BROKEN)
+def test_constraints_that_are_broken_tell_what_was_found(on, type, text, found):
+    made = op(rest=((5,), (5, 5))[: 1 if "inputs" in text else 2], **ALL)
+    (problem,) = verify_custom(made, definition([(type, text)], on=on))
+    assert (problem.expected, problem.found, problem.rule) == (text, found, text)
+    assert problem.subject.endswith(f"{on!r}")
+
+
+def test_open_extents_decide_nothing():
+    made = op()
+    made.inputs[0].dynamic_axes = (0,)
+    made.outputs[0].dynamic_axes = (0,)
+    held = definition([("Shape", "shape(x)[0] == 99"), ("Shape", "shape(x) == [1, 3]")])
+    assert told(made, held) == []
+    held = definition([("Shape", "shape(x) == [1, 4]"), ("Shape", "size(x) == 99")])
+    assert told(made, held) == ["input 'x': expected shape(x) == [1, 4], found shape(x) is [?, 3]"]
+
+
+def test_ops_of_a_model_are_told_with_their_graph():
+    from xdlc.errors import ConstraintError
+
+    graph = ir.Graph("main")
+    made = op(axis=i32(-1))
+    graph.append(made)
+    model = ir.Model({"main": graph})
+    held = definition([("Value", "axis >= 0")], on="axis")
+    (problem,) = verify_custom_ops(model, [held])
+    assert isinstance(problem, ConstraintError)
+    assert problem.where == "graph 'main': op 'node' (Mix of Pkg)"
+    assert problem.problem == "parameter 'axis': expected axis >= 0, found axis is -1"
+    assert verify_custom_ops(model, []) == []
+
+
+def test_rules_say_which_are_words_and_which_name_something_unknown():
+    held = definition([("Shape", "rank > 1"), ("Shape", "as wide as x"), ("Shape", "rank > depth")])
+    (x, *_) = held.inputs
+    assert [(node is not None, unknown) for _, node, unknown in rules_of(x, held)] == [
+        (True, ""),
+        (False, ""),
+        (False, "depth"),
+    ]
+
+
+def test_scalars_of_each_kind_are_compared():
+    held = definition([("Value", "flag == 0")], on="flag")
+    (problem,) = verify_custom(op(flag=Scalar(dt.BOOL8, True)), held)
+    assert problem.found == "flag is True"

@@ -1,0 +1,211 @@
+"""Checks an op of a user's package against its definition, constraints included.
+
+A constraint is enforced if it is an expression (see ``xdlc.opdefs.expression``) whose names all mean
+something in the op; ``rules_of`` says which are.  Others, and those of type Description, are words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from xdlc.errors import ConstraintError, nearest_names
+from xdlc.ir.data import Elided
+from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16, UINT8, UINT16, UNDEFINED, DType
+from xdlc.ir.graph import Model, Op, is_custom
+from xdlc.ir.tensor import Param, Role, Scalar, Tensor
+from xdlc.opdefs.custom import OpView
+from xdlc.opdefs.expression import Node, NotAnExpressionError, parse
+from xdlc.opdefs.model import Constraint, OpDef, ParamDef, TensorDef
+from xdlc.opdefs.op_view import make_view
+from xdlc.opdefs.relations import check
+from xdlc.opdefs.scope import OpScope
+from xdlc.opdefs.shape_text import named_extents, stated_names
+from xdlc.opdefs.supplement_rules import tensors_of
+
+MAX_PROBLEMS = 20
+"""Most problems that are told of one op."""
+_SUBJECTS = {"Value": "value", "Number": "number", "Datatype": "datatype"}
+_WRITTEN_FOR = {UFIXED8: UINT8, UFIXED16: UINT16}
+
+
+@dataclass(frozen=True, slots=True)
+class RuleProblem:
+    """A breach of a definition.
+
+    Attributes:
+        subject: Input, output or parameter, by name.
+        expected: What the definition says.
+        found: What the op has.
+        rule: The text of the constraint, or which other rule it is: ``arity``, ``data type``, ``rank``,
+            ``shape``, ``enumeration``, ``mandatory``, ``name``.
+        fix: What to do.
+    """
+
+    subject: str
+    expected: str
+    found: str
+    rule: str
+    fix: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.subject}: expected {self.expected}, found {self.found}"
+
+
+def verify_custom(op: Op, definition: OpDef) -> list[RuleProblem]:
+    """Return what is wrong with an op of a user's package; at most ``MAX_PROBLEMS``."""
+    return list(islice(_problems(op, definition), MAX_PROBLEMS))
+
+
+def verify_custom_ops(model: Model, definitions: Iterable[OpDef]) -> list[ConstraintError]:
+    """Return what is wrong with the ops of users in a model; ops without a definition are passed over."""
+    held = {(definition.package, definition.name): definition for definition in definitions}
+    return [
+        ConstraintError(
+            str(problem),
+            where=f"graph {graph.name!r}: op {op.name!r} ({op.type} of {op.package})",
+            fix=problem.fix,
+            node=op.name,
+            op=op.type,
+        )
+        for graph in model.graphs.values()
+        for op in graph.ops
+        if is_custom(op) and (op.package, op.type) in held
+        for problem in verify_custom(op, held[op.package, op.type])
+    ]
+
+
+def rules_of(tensor: TensorDef, definition: OpDef) -> list[tuple[Constraint, Node | None, str]]:
+    """Return the constraints of a tensor, each with its expression and the name that means nothing.
+
+    The expression is None for words; a name is given for an expression that cannot be enforced for it.
+    """
+    view = OpView(definition.package, definition.name, "", (), ())
+    scope = OpScope(definition, view, tensor, dict.fromkeys(stated_names(definition)))
+    found: list[tuple[Constraint, Node | None, str]] = []
+    for rule in tensor.constraints:
+        node = None
+        if rule.type != "Description":
+            try:
+                node = parse(rule.text, _SUBJECTS.get(rule.type, ""))
+            except NotAnExpressionError:
+                node = None
+        if node is not None and not node.is_rule:
+            node = None
+        unknown = scope.unknown(node) if node is not None else None
+        found.append((rule, None if unknown else node, unknown or ""))
+    return found
+
+
+def _problems(op: Op, definition: OpDef) -> Iterator[RuleProblem]:
+    sound = True
+    for problem in _structure(op, definition):
+        sound = sound and problem.rule not in ("arity", "mandatory", "rank")
+        yield problem
+    if sound:  # rules speak of tensors that are there, with the axes that they should have
+        yield from _rules(op, definition)
+
+
+def _structure(op: Op, definition: OpDef) -> Iterator[RuleProblem]:
+    for side, definitions, tensors in (
+        ("input", definition.inputs, op.inputs),
+        ("output", definition.outputs, op.outputs),
+    ):
+        yield from _arity(side, definitions, tensors)
+        for entry, tensor in _placed(definitions, tensors):
+            yield from _tensor(f"{side} {entry.name!r}", entry, tensor)
+    yield from _params(op.params, definition)
+
+
+def _placed(
+    definitions: Sequence[TensorDef], tensors: Sequence[Tensor | None]
+) -> Iterator[tuple[TensorDef, Tensor]]:
+    for index, tensor in enumerate(tensors):
+        if definitions and tensor is not None and tensor.role is not Role.NULL:
+            yield definitions[min(index, len(definitions) - 1)], tensor
+
+
+def _arity(
+    side: str, definitions: Sequence[TensorDef], tensors: Sequence[Tensor | None]
+) -> Iterator[RuleProblem]:
+    for index, entry in enumerate(definitions):
+        missing = index >= len(tensors) or tensors[index] is None
+        if entry.mandatory and missing:
+            fix = f"connect {side} {index} of the op"
+            yield RuleProblem(f"{side} {entry.name!r}", "a tensor", "nothing", "mandatory", fix)
+    if len(tensors) > len(definitions) and not (definitions and definitions[-1].repeated):
+        fix = f"mark the last {side} of the definition as Repeated, or remove the others from the op"
+        yield RuleProblem(f"{side}s", f"at most {len(definitions)}", str(len(tensors)), "arity", fix)
+
+
+def _tensor(subject: str, entry: TensorDef, tensor: Tensor) -> Iterator[RuleProblem]:
+    subject = f"{subject} ({tensor.name})"
+    if not _takes(entry.dtypes, tensor.dtype):
+        expected = f"data type {_names(entry.dtypes)}"
+        yield RuleProblem(subject, expected, tensor.dtype.name, "data type", "insert a Cast")
+    if entry.rank is not None and tensor.rank != entry.rank:
+        found = f"rank {tensor.rank} {list(tensor.shape)}"
+        yield RuleProblem(subject, f"rank {entry.rank}", found, "rank", "insert a Reshape")
+
+
+def _takes(allowed: Sequence[DType], dtype: DType) -> bool:
+    """Return whether types allow another; reals that a quantizer is to store in fixed point count too."""
+    if not allowed or dtype is UNDEFINED or dtype in allowed:
+        return True
+    if dtype is FLOAT32:
+        return all(one.is_fixed or one in (UINT8, UINT16) for one in allowed)
+    return _WRITTEN_FOR.get(dtype) in allowed
+
+
+def _names(dtypes: Sequence[DType]) -> str:
+    return " or ".join(dtype.name for dtype in dtypes)
+
+
+def _params(params: Mapping[str, Param], definition: OpDef) -> Iterator[RuleProblem]:
+    for name, param in params.items():
+        entry = definition.params.get(name)
+        if entry is None:
+            fix = nearest_names(name, definition.params) or "add it to the definition"
+            listed = ", ".join(definition.params) or "no parameter"
+            yield RuleProblem(f"parameter {name!r}", listed, "an unknown name", "name", fix)
+        else:
+            yield from _param(entry, param)
+    for name, entry in definition.params.items():
+        if entry.mandatory and name not in params:
+            yield RuleProblem(f"parameter {name!r}", "a value", "nothing", "mandatory", "set it")
+
+
+def _param(entry: ParamDef, param: Param) -> Iterator[RuleProblem]:
+    subject = f"parameter {entry.name!r}"
+    rank = 0 if isinstance(param, Scalar) else param.rank
+    if entry.rank is not None and rank != entry.rank:
+        kinds = ["a scalar" if one == 0 else f"a tensor of rank {one}" for one in (entry.rank, rank)]
+        yield RuleProblem(subject, kinds[0], kinds[1], "rank", f"write it as {kinds[0]}")
+    elif not _takes(entry.dtypes, param.dtype):
+        expected = f"data type {_names(entry.dtypes)}"
+        yield RuleProblem(subject, expected, param.dtype.name, "data type", "change its data type")
+    elif entry.enumeration and isinstance(param, Scalar):
+        value = param.value
+        if isinstance(value, str) or not 0 <= value < len(entry.enumeration):
+            listed = ", ".join(f"{word} {number}" for number, word in enumerate(entry.enumeration))
+            yield RuleProblem(subject, f"one of {listed}", str(value), "enumeration", "take one of these")
+
+
+def _rules(op: Op, definition: OpDef) -> Iterator[RuleProblem]:
+    params = {name: param for name, param in op.params.items() if not _is_elided(param)}
+    view = make_view(definition, op.name, op.inputs, params, op.outputs)
+    extents, conflicts = named_extents(definition, view, view.outputs)
+    for text in conflicts:
+        yield RuleProblem("shape", "extents as the definition names them", text, "shape", "check the shapes")
+    for side, tensor, _ in tensors_of(definition):
+        scope = OpScope(definition, view, tensor, extents)
+        for rule, node, _ in rules_of(tensor, definition):
+            failure = check(node, scope) if node is not None else None
+            if failure is not None:
+                kind = "parameter" if side == "param" else side
+                yield RuleProblem(f"{kind} {tensor.name!r}", failure.expected, failure.found, rule.text)
+
+
+def _is_elided(param: Param) -> bool:
+    return isinstance(param, Tensor) and (param.data is None or isinstance(param.data, Elided))

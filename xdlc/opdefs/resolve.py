@@ -1,0 +1,98 @@
+"""A definition as one backend has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from xdlc.errors import ModelError, UsageError
+from xdlc.opdefs import backends
+from xdlc.opdefs.elements import BACKEND_SPECIFIC
+from xdlc.opdefs.model import Collection, Constraint, OpDef, SupplementOp, SupplementTensor, TensorDef
+from xdlc.opdefs.supplement_rules import Rows, offered, side_of
+
+ONLY_DEFAULT = "only the default"
+"""Id of the constraint that stands for OnlyDefaultSupported."""
+_Tensor = TypeVar("_Tensor", bound=TensorDef)
+
+
+def resolve(opdef: OpDef, collection: Collection, backend: str) -> OpDef:
+    """Return a definition with what a backend adds.
+
+    The types that the backend takes replace those of the definition, its layout and text too where it
+    states them; a constraint replaces the definition's of the same id, others are added.  An input or
+    parameter of which it supports only the default gets a constraint of type Description that says so
+    (see ``only_default``).  Of several supplements the one of the narrower name counts: see
+    ``xdlc.opdefs.backends``.
+
+    Args:
+        opdef: A definition of the collection.
+        collection: The collection, with its supplements.
+        backend: Name of the backend.
+
+    Raises:
+        UsageError: If there is no such backend.
+        ModelError: If the op is not offered for it, or something is left open.
+    """
+    for name, fix in backends.unknown([backend]):
+        raise UsageError(f"unknown backend {name!r}", fix=fix)
+    offers = offered(collection).get(opdef.name, set())
+    where = f"op {opdef.name!r} of package {collection.package!r}"
+    if offers and not any(backends.overlap(backend, name) for name in offers):
+        raise ModelError(
+            f"is not offered for {backend}, but for {', '.join(sorted(offers))}",
+            where=where,
+            fix=f"add {backend} to its SupportedBackend",
+        )
+    rows = Rows(collection).speaking(opdef.name, backend)
+    found = replace(
+        opdef,
+        inputs=tuple(_tensor(tensor, "input", rows) for tensor in opdef.inputs),
+        outputs=tuple(_tensor(tensor, "output", rows) for tensor in opdef.outputs),
+        params={name: _tensor(param, "param", rows) for name, param in opdef.params.items()},
+        backends=(backend,),
+    )
+    for tensor in (*found.inputs, *found.outputs, *found.params.values()):
+        open_ = "data type" if not tensor.dtypes else "layout"
+        if not tensor.dtypes or tensor.layout == BACKEND_SPECIFIC:
+            raise ModelError(
+                f"{open_} of {tensor.name!r} is {BACKEND_SPECIFIC}; nothing settles it for {backend}",
+                where=where,
+                fix="add a supplement for the backend, or say it in the definition",
+            )
+    return found
+
+
+def only_default(tensor: TensorDef) -> bool:
+    """Return whether a definition that ``resolve`` gave takes nothing but its default."""
+    return any(rule.id == ONLY_DEFAULT and rule.type == "Description" for rule in tensor.constraints)
+
+
+def _tensor(tensor: _Tensor, side: str, rows: Sequence[SupplementOp]) -> _Tensor:
+    for row in reversed(rows):
+        added = side_of(row, side).get(tensor.name)
+        if added is not None:
+            tensor = _with(tensor, added)
+    return tensor
+
+
+def _with(tensor: _Tensor, added: SupplementTensor) -> _Tensor:
+    return replace(
+        tensor,
+        dtypes=added.dtypes or tensor.dtypes,
+        layout=added.layout or tensor.layout,
+        text=added.text or tensor.text,
+        constraints=_rules(tensor, added),
+    )
+
+
+def _rules(tensor: TensorDef, added: SupplementTensor) -> tuple[Constraint, ...]:
+    replaced = {rule.id: rule for rule in added.constraints if rule.id}
+    kept = [replaced.pop(rule.id, rule) for rule in tensor.constraints]
+    kept += [rule for rule in added.constraints if not rule.id or rule.id in replaced]
+    if added.only_default and not only_default(tensor):
+        kept.append(
+            Constraint(ONLY_DEFAULT, "Description", f"only the default {tensor.default} is supported")
+        )
+    return tuple(kept)

@@ -1,0 +1,149 @@
+"""Names in the rules and shapes of one op, and their values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdlc.ir.dtype import DType
+from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.opdefs.defaults import default_value
+from xdlc.opdefs.elements import dtype_of
+from xdlc.opdefs.evaluate import Enumerator, Place, UnknownError, Value, about, extents_of, plain
+from xdlc.opdefs.expression import Node
+from xdlc.opdefs.model import OpDef, ParamDef, TensorDef
+
+OWN = ("rank", "shape", "size", "datatype", "value", "number")
+"""Words that alone mean the tensor or parameter that a rule is about."""
+SIDES = {"in": "input", "out": "output"}
+ALL = {"inputs": "input", "outputs": "output"}
+
+
+@dataclass(frozen=True, slots=True)
+class OpScope:
+    """What the names mean in one op.
+
+    Attributes:
+        definition: The op's definition.
+        view: The op.
+        own: What a rule is about; None for a shape's text.
+        extents: Named extents that are known.
+    """
+
+    definition: OpDef
+    view: OpView
+    own: TensorDef | None = None
+    extents: Mapping[str, Value] = field(default_factory=dict)
+
+    def lookup(self, name: str) -> Value:
+        """Return the value of a name.
+
+        Raises:
+            UnknownError: If it is not known.
+        """
+        place = self.tensors(name)
+        if place is not None:
+            return place
+        if name in self.definition.params:
+            return self._param(self.definition.params[name])
+        if name in ALL:
+            return Place(self._side(ALL[name]), repeated=True)
+        if name in self.extents:
+            return self.extents[name]
+        if name in OWN and self.own is not None:
+            return self._of_own(name, self.own)
+        if self._is_enumerator(name):
+            return name
+        dtype = _dtype(name)
+        if dtype is None:
+            raise UnknownError
+        return dtype
+
+    def place(self, name: str, index: int) -> Place | None:
+        """Return the tensor ``name[index]``, or None if that names no tensor."""
+        place = self.tensors(f"{name}[{index}]")
+        if place is not None or name not in SIDES or self.tensors(name) is not None:
+            return place
+        side = self._side(SIDES[name])
+        return Place((side[index] if 0 <= index < len(side) else None,))
+
+    def tensors(self, name: str) -> Place | None:
+        """Return what is at an input or output of this name, or None if there is none."""
+        for side, definitions in (("input", self.definition.inputs), ("output", self.definition.outputs)):
+            for index, definition in enumerate(definitions):
+                if definition.name == name:
+                    return place_of(definition, index, self._side(side))
+        return None
+
+    def unknown(self, node: Node) -> str | None:
+        """Return the first name of an expression that means nothing here; None if there is none."""
+        if node.kind == "name":
+            name = str(node.value)
+            known = name in ALL or name in SIDES or name in self.extents or name in self.definition.params
+            known = known or (name in OWN and self.own is not None) or self.tensors(name) is not None
+            known = known or self._is_enumerator(name)
+            return None if known or _dtype(name) is not None else name
+        if node.kind == "index" and self.tensors(node.source) is not None:
+            return None
+        return next((word for part in node.parts if (word := self.unknown(part)) is not None), None)
+
+    def _is_enumerator(self, name: str) -> bool:
+        return any(name in param.enumeration for param in self.definition.params.values())
+
+    def _side(self, side: str) -> tuple[TensorSpec | None, ...]:
+        return self.view.inputs if side == "input" else self.view.outputs
+
+    def _param(self, definition: ParamDef) -> Value:
+        if definition.name in self.view.params:
+            return _plain(self.view.params[definition.name], definition.enumeration)
+        try:
+            value = default_value(definition)
+        except ValueError:
+            value = None
+        if value is None:
+            raise UnknownError
+        if definition.enumeration and isinstance(value, int):
+            return Enumerator(definition.enumeration[value], value)
+        return value
+
+    def _of_own(self, what: str, own: TensorDef) -> Value:
+        if not isinstance(own, ParamDef):
+            place = self.tensors(own.name)
+            if place is None:
+                raise UnknownError
+            return about(what, place)
+        if what == "number":
+            return int(own.name in self.view.params)
+        value = self._param(own)
+        if what == "value":
+            return value
+        if what == "datatype":
+            raise UnknownError
+        extents = extents_of(value)
+        return {"rank": len(extents), "shape": extents, "size": math.prod(extents)}[what]
+
+
+def place_of(definition: TensorDef, index: int, tensors: Sequence[TensorSpec | None]) -> Place:
+    """Return what an op has at a place of its definition."""
+    if definition.repeated:
+        return Place(tuple(tensors[index:]), repeated=True)
+    return Place((tensors[index] if index < len(tensors) else None,))
+
+
+def _dtype(name: str) -> DType | None:
+    try:
+        return dtype_of(name) if name.isupper() else None
+    except ValueError:
+        return None
+
+
+def _plain(value: Any, names: Sequence[str]) -> Value:
+    if hasattr(value, "tolist"):
+        return plain(value)
+    if names and isinstance(value, str):
+        return Enumerator(value, names.index(value)) if value in names else value
+    if names and isinstance(value, int) and 0 <= value < len(names):
+        return Enumerator(names[value], value)
+    return list(value) if isinstance(value, tuple) else value
