@@ -216,6 +216,21 @@ def htp(package: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @needs_cc
+def test_texts_of_a_configuration_stay_texts(tmp_path: Path) -> None:
+    notes = "end */ #error&#10;#error &quot; ??/ \\</Content><Code>)CLC&quot; */ x</Code></Description>"
+    text = TWO_OPS.replace("<Name>Scale</Name>", f"<Name>Scale</Name><Description><Content>{notes}", 1)
+    text = text.replace("<Enum>hard</Enum>", "<Enum>*/ #error</Enum><Enum>a&quot;b\\</Enum><Enum>case</Enum>")
+    text = text.replace('a "text" \\ ?', ')CLC" */ \\ ${{x}} %s é').replace(">0.5<", ">-1e-40<")
+    root = generated(text, tmp_path).outcome.folder
+    source = root / "jni/src"
+    include = [f"-I{SHIMS}", f"-I{root / 'include'}"]
+    include += [f"-I{source / core / 'include'}" for core in ("GPU", "DSP_V65")]
+    for path in ("GPU/src/ops/Scale.cpp", "DSP_V65/src/ops/Scale.c", "DSP_V68/src/ops/Scale.cpp"):
+        compiler = ("gcc", "-std=gnu11") if path.endswith(".c") else ("g++", "-std=c++17")
+        build([*compiler, *WARNINGS, *include, "-fsyntax-only", source / path], tmp_path)
+
+
+@needs_cc
 def test_an_op_package_has_version_and_operations(htp: list[str]) -> None:
     assert htp[:3] == ["version 1.4", "op Edge::Scale", "op Edge::half"]
 

@@ -11,6 +11,7 @@ from xdlc.errors import ModelError
 from xdlc.udo.generator.cores import core_of
 from xdlc.udo.generator.gpu import kernel_places, kernel_type
 from xdlc.udo.generator.htp import forms, tensor_classes
+from xdlc.udo.generator.scalars import scalar_default
 
 
 def simple(
@@ -123,6 +124,30 @@ def test_sources_are_those_of_all_versions_of_a_group(tmp_path: Path) -> None:
     assert [op.type for op in old.ops] == ["Scale", "half"]
     assert (old.owner, new.owner) == ("DSP_V68", "DSP_V68")
     assert tensor_classes(old.ops[1].inputs[0].types_on(old)) == ("PlainFloatTensor", "PlainFloat16Tensor")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "default", "literal"),
+    [
+        ("INT_64", "-9223372036854775808", "INT64_MIN"),
+        ("UINT_64", "18446744073709551615", "18446744073709551615ull"),
+        ("UINT_32", "4294967295", "4294967295ll"),
+        ("BOOL_8", "true", "1"),
+        ("FLOAT_32", "0.1", "0.1f"),
+        ("FLOAT_32", "inf", ""),
+        ("FLOAT_64", "1e300", "1e+300"),
+        ("STRING", "7", '"7"'),
+    ],
+)
+def test_defaults_are_literals(tmp_path: Path, dtype: str, default: str, literal: str) -> None:
+    param = (
+        f"<Parameter><Name>p</Name><Mandatory>false</Mandatory><Datatype>{dtype}</Datatype>"
+        f"<Shape><Rank>SCALAR</Rank></Shape><Default>{default}</Default></Parameter>"
+    )
+    op = simple("GPU").replace("<SupportedBackend>", f"{param}<SupportedBackend>", 1)
+    gpu = generated(collection(op), tmp_path).package.core("GPU")
+    assert gpu is not None
+    assert scalar_default(gpu.ops[0].params[0], gpu) == literal
 
 
 def test_names_in_kernels_are_free(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from xdlc.ir.dtype import DType
 from xdlc.udo.generator.quoting import Quoted, c_string
 from xdlc.udo.generator.views import CoreView, Place
@@ -38,34 +40,30 @@ def qnn_type(dtype: DType) -> str:
 
 
 def scalar_default(place: Place, core: CoreView) -> Quoted:
-    """Return the default of a scalar parameter as a literal of C++, or nothing if it has none."""
-    text = place.default
-    dtype = place.types_on(core)[0]
-    if text is None or not place.is_scalar:
+    """Return the default of a scalar parameter as a literal of C, or nothing if it has none.
+
+    Infinity and what is no number have no literal.
+    """
+    if place.default is None or not place.is_scalar:
         return Quoted("")
+    dtype = place.types_on(core)[0]
     if dtype.kind == "string":
-        return c_string(text)
-    for value in place.values:
-        if value.name == text.strip():
-            return Quoted(str(value.value))
-    return Quoted(_literal(text.strip(), dtype))
+        return c_string(str(place.initial))
+    if dtype.is_float:
+        return Quoted(_real(float(place.initial), dtype))
+    return Quoted(_whole(int(place.initial), dtype))
 
 
-def _literal(text: str, dtype: DType) -> str:
-    number = {"true": 1.0, "false": 0.0}.get(text.lower())
-    try:
-        value = float(text) if number is None else number
-        if dtype.is_float:
-            if value != value or value in (float("inf"), float("-inf")):
-                return ""
-            return f"{value!r}f" if dtype.bits <= 32 else repr(value)
-        whole = int(value) if number is not None else int(text, 0)
-    except ValueError:
+def _real(value: float, dtype: DType) -> str:
+    if not math.isfinite(value):
         return ""
-    low, high = (0, 1) if dtype.kind == "bool" else dtype.limits
-    if not low <= whole <= high:
-        return ""
-    return f"INT{dtype.bits}_MIN" if whole == low < 0 else f"{whole}{'ll' if abs(whole) >> 31 else ''}"
+    return f"{value!r}f" if dtype.bits <= 32 else repr(value)
+
+
+def _whole(value: int, dtype: DType) -> str:
+    if value == -1 << (dtype.bits - 1):
+        return f"INT{max(dtype.bits, 8)}_MIN" if dtype.bits >= 8 else str(value)
+    return f"{value}{'ull' if value >= 1 << 63 else 'll' if abs(value) >> 31 else ''}"
 
 
 FILTERS = {"qnn_type": qnn_type, "scalar_default": scalar_default, "scalar_field": scalar_field}
