@@ -10,10 +10,10 @@ from tests.runtime.udo.conftest import SAMPLE
 from xdlc.container import udo
 from xdlc.errors import ConstraintError, UnsupportedOp, UsageError, each_problem
 from xdlc.ir import AxisScaleOffset, ScaleOffset, static
-from xdlc.ir.dtype import FLOAT32, INT32, SFIXED8, SFIXED32, UFIXED8, UFIXED16
+from xdlc.ir.dtype import BY_NAME, FLOAT32, INT32, SFIXED8, SFIXED32, UFIXED8, UFIXED16
 from xdlc.ir.stored import real_data
 from xdlc.opdefs.custom import Kernel
-from xdlc.opdefs.model import Collection, OpDef
+from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTable, SupplementTensor
 from xdlc.quant import quantize
 from xdlc.quant.customs import Customs
 from xdlc.runtime.cpu import CpuSession
@@ -521,3 +521,39 @@ def test_weights_that_come_with_scales_per_channel_keep_them(net, kernels, quant
     found = op(made, "g_op").inputs[1]
     assert (found.dtype, found.encoding) == (SFIXED8, encoding)
     assert sqnr(results(kernels, model, SAMPLES), results(kernels, made, SAMPLES), "out") > 25
+
+
+def _table(core, **types):
+    rows = {
+        name: SupplementTensor(name, tuple(BY_NAME[word] for word in text.split("|")))
+        for name, text in types.items()
+    }
+    row = SupplementOp("Mix", {"x": rows["x"]}, {"y": rows["y"]}, {})
+    return SupplementTable(core, frozenset(), {"Mix": (row,)})
+
+
+V66, V68 = _table("DSP_V66", x="uint8", y="uint8"), _table("DSP_V68", x="uint8|uint16", y="uint16")
+CPU, HTP = _table("CPU", x="float32", y="float32"), _table("HTP", x="ufixed8", y="ufixed8")
+
+
+@pytest.mark.parametrize(
+    ("backends", "tables", "arch", "wanted", "bits"),
+    [
+        (("DSP",), (V66, V68), None, 16, (8, 16)),
+        (("DSP",), (V66, V68), 68, 16, (16, 16)),
+        (("DSP",), (V66, V68), 66, 16, (8, 8)),
+        (("DSP",), (V66, V68), 73, 16, (None, None)),
+        (("DSP_V66", "DSP_V68"), (V66, V68), None, 8, (8, 8)),
+        (("CPU", "HTP"), (CPU, _table("HTP", x="ufixed16", y="float16")), None, 8, (16, None)),
+        (("HTP", "HTP_FP16"), (HTP, _table("HTP_FP16", x="float16", y="float16")), None, 8, (8, 8)),
+        (("CPU",), (_table("CPU", x="float32|ufixed8", y="float32"),), None, 8, (8, None)),
+        ((), (), None, 8, (None, None)),
+    ],
+)  # fmt: skip
+def test_which_core_tells_the_bits(net, backends, tables, arch, wanted, bits):
+    opdef = OpDef("Mix", "Pkg", (place("x", ()),), (place("y", ()),), {}, backends=backends)
+    customs = Customs.of({"Pkg": Collection("Pkg", "d", "1", (opdef,), tables)}, arch)
+    n = net(1, 2)
+    n.done(n.op("Mix", [n.x], n.x.shape, "y", package="Pkg"))
+    ports = customs.ports(next(n.graph.ops), wanted)
+    assert (*ports.inputs, *ports.outputs) == bits

@@ -15,7 +15,8 @@ from xdlc.ir import Op, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.dtype import DType
 from xdlc.opdefs import backends
-from xdlc.opdefs.model import Collection, OpDef, TensorDef
+from xdlc.opdefs.model import Collection, OpDef, SupplementTensor, TensorDef
+from xdlc.opdefs.supplement_rules import Rows, offered
 from xdlc.quant.given import given_bits
 from xdlc.quant.rules import is_real
 
@@ -109,13 +110,12 @@ class Customs:
             collections: The packages by name.
             arch: Generation of the DSP that is quantized for, like 73; None: any that a definition names.
         """
-        return cls(
-            {
-                (package, opdef.name): _places(opdef, collection, arch)
-                for package, collection in collections.items()
-                for opdef in collection.opdefs
-            }
-        )
+        found = {}
+        for package, collection in collections.items():
+            rows = Rows(collection)
+            for opdef in collection.opdefs:
+                found[package, opdef.name] = _places(opdef, rows, _cores(opdef, collection, arch))
+        return cls(found)
 
     def is_known(self, op: Op) -> bool:
         """Return whether there is a definition of an op."""
@@ -183,51 +183,37 @@ def _unknown(tensors: Sequence[object]) -> list[Place]:
     return [Place("?", frozenset())] * len(tensors)
 
 
-def _places(opdef: OpDef, collection: Collection, arch: int | None) -> _Places:
-    cores = _cores(opdef, arch)
-
+def _places(opdef: OpDef, rows: Rows, cores: Sequence[str]) -> _Places:
     def side(name: str, tensors: Sequence[TensorDef]) -> tuple[Place, ...]:
+        added = [[getattr(row, name) for row in rows.speaking(opdef.name, core)] for core in cores]
         return tuple(
-            _place(held.name, [_types(held, name, opdef.name, collection, core) for core in cores])
-            for held in tensors
+            _place(held, [_types(held, found) for found in added] or [held.dtypes]) for held in tensors
         )
 
     last = [bool(held) and held[-1].repeated for held in (opdef.inputs, opdef.outputs)]
     return _Places(side("inputs", opdef.inputs), side("outputs", opdef.outputs), (last[0], last[1]))
 
 
-def _types(
-    tensor: TensorDef, side: str, type: str, collection: Collection, core: str | None
-) -> frozenset[DType]:
-    """Return the types of a tensor on a core: what the supplements for it say, else the definition."""
-    for backend in backends.chain(core) if core is not None else ():
-        rows = [
-            row
-            for table in collection.supplements
-            if table.backend == backend
-            for row in table.ops.get(type, ())
-        ]
-        types = {
-            dtype for row in rows if (held := getattr(row, side).get(tensor.name)) for dtype in held.dtypes
-        }
-        if types:
-            return frozenset(types)
-    return frozenset(tensor.dtypes)
+def _types(tensor: TensorDef, added: Sequence[Mapping[str, SupplementTensor]]) -> tuple[DType, ...]:
+    """Return the types of a tensor on a core: what the first supplement for it says, else the definition."""
+    stated = (held.dtypes for found in added if (held := found.get(tensor.name)) is not None and held.dtypes)
+    return next(stated, tensor.dtypes)
 
 
-def _place(name: str, types: Sequence[frozenset[DType]]) -> Place:
+def _place(tensor: TensorDef, types: Sequence[Sequence[DType]]) -> Place:
     """Return what one tensor may be on all cores; on any of them if these have nothing in common."""
-    known = [held for held in types if held]
+    known = [frozenset(held) for held in types if held]
     common = frozenset.intersection(*known) if known else frozenset()
-    return Place(name, common or frozenset().union(*known))
+    return Place(tensor.name, common or frozenset().union(*known))
 
 
-def _cores(opdef: OpDef, arch: int | None) -> list[str | None]:
-    """Return the backends whose types count: the DSP of the target, else all DSPs, else the first named."""
-    named: list[str | None] = [name for name in opdef.backends if name != _FLOAT]
-    if arch is not None and f"DSP_V{arch}" in named:
-        return [f"DSP_V{arch}"]
-    dsps = [name for name in named if name is not None and (backends.is_dsp(name) or name in _FIXED)]
-    if dsps:
-        return [*dsps]
-    return ["CPU"] if "CPU" in named else named[:1] or [None]
+def _cores(opdef: OpDef, collection: Collection, arch: int | None) -> list[str]:
+    """Return the backends whose types count: the DSP of the target, else all DSPs, else the CPU."""
+    offers = offered(collection)[opdef.name]
+    own = f"DSP_V{arch}"
+    if own in backends.NAMES and any(backends.overlap(own, name) for name in offers):
+        return [own]
+    told = offers | {table.backend for table in collection.supplements if opdef.name in table.ops}
+    named = [name for name in backends.NAMES if name in told and name != _FLOAT]
+    fixed = [name for name in named if backends.is_dsp(name) or name in _FIXED]
+    return fixed or (["CPU"] if "CPU" in named else named[:1])
