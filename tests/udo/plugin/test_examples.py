@@ -13,11 +13,11 @@ from onnx import helper
 
 from tests.compilers import needs_cc
 from tests.onnx_models import build, expected
-from tests.udo.plugin.plugins import EXAMPLES
+from tests.udo.plugin.plugins import EXAMPLES, written
 from xdlc import api
 from xdlc.cli.main import main
 from xdlc.container import udo
-from xdlc.errors import UsageError, XdlcError
+from xdlc.errors import UnsupportedOp, UsageError, XdlcError
 from xdlc.udo.plugin.formats import find_format
 
 REDUCTION = EXAMPLES / "reduction.py"
@@ -217,6 +217,70 @@ def test_conv_of_no_shape_that_the_plugin_takes(tmp_path):
     assert not udo.kernels(model)
     assert not udo.definitions(model)
     assert all(op.package == "qti.aisw" for op in model.main.ops)
+
+
+WEIGHTED = """
+class Weighted(Plugin):
+    op_type = "Weighted"
+    domain = "custom"
+    package = "Pack"
+    inputs = ["x", Input("w", ("float32", "sfixed8"), static=True)]
+    outputs = ["y"]
+    weight_formats = ["FRACTAL_Z"]
+
+    def infer_shape_and_type(self, op):
+        return same_as(op.inputs[0])
+"""
+
+
+@pytest.mark.parametrize("channels", [False, True])
+def test_integer_weights_of_the_source_are_packed_if_they_have_one_scale(tmp_path, channels):
+    weight = np.random.default_rng(0).integers(-100, 100, (5, 40, 1, 1)).astype(np.int8)
+    scale = np.full(5, 0.25, np.float32) if channels else np.float32(0.25)
+    options = {"axis": 0} if channels else {}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s"], ["d"], "dequantize", **options),
+        helper.make_node("Weighted", ["x", "d"], ["y"], "weighted", domain="custom"),
+    ]
+    x = np.zeros((1, 2), np.float32)
+    onnx.save_model(build(nodes, {"x": x}, {"w": weight, "s": scale}, ["y"], 17), tmp_path / "m.onnx")
+    names = [str(written(tmp_path, WEIGHTED))]
+    if channels:
+        with pytest.raises(UnsupportedOp, match=r"input 1 .* has more than one scale"):
+            api.convert(tmp_path / "m.onnx", plugin=names)
+        return
+    (op,) = api.convert(tmp_path / "m.onnx", plugin=names).main.ops
+    stored = op.inputs[1]
+    assert (stored.shape, stored.dtype.name) == ((2, 1, 16, 32), "sfixed8")
+    np.testing.assert_array_equal(find_format("FRACTAL_Z").unpack(stored.numpy(), weight.shape), weight)
+    assert op.param("w_shape").tolist() == list(weight.shape)
+
+
+WARNED = """
+class Warned(Plugin):
+    op_type = "Reduction"
+    domain = "custom"
+    package = "Pack"
+    inputs = ["x"]
+    outputs = ["y"]
+
+    def infer_shape_and_type(self, op):
+        return with_shape(op.inputs[0], (1,))
+
+    def build_kernel(self, op):
+        text = open(SOURCE).read() + "static int unused;\\n"
+        return compile_c(op, text, entry="reduction", arguments="i, s, f", values=(0, "SUM", 1.0))
+"""
+
+
+@needs_cc
+def test_what_a_compiler_warns_of_is_shown(tmp_path):
+    path = written(tmp_path, f"SOURCE = {str(EXAMPLES / 'reduction.c')!r}\n{WARNED}")
+    files = ["-i", str(reduction_model(tmp_path, (2, 3))), "-o", str(tmp_path / "m.dlc")]
+    done = CliRunner().invoke(main, ["onnx-to-dlc", *files, "--plugin", f"{path}:Warned"])
+    assert done.exit_code == 0, done.output
+    assert "plugin Warned, build_kernel, op 'red': " in done.output
+    assert "static int unused;" in done.output
 
 
 def test_both_examples_at_once(tmp_path):

@@ -12,7 +12,7 @@ from xdlc.converter.custom.params import parameters
 from xdlc.converter.custom.results import Declared, Result, results
 from xdlc.converter.values import Value
 from xdlc.errors import XdlcError
-from xdlc.ir import Param, Role, Tensor
+from xdlc.ir import Param, Role, ScaleOffset, Tensor
 from xdlc.opdefs.custom import CustomOp, ShapeFunction, SourceNode
 from xdlc.opdefs.op_view import make_view
 
@@ -88,6 +88,10 @@ def _stored(
     for index, data in custom.hooks.stored_inputs(make_view(custom.definition, name, inputs, params)).items():
         held = inputs[index]
         assert held is not None  # forms are of inputs that are there
+        if not isinstance(held.encoding, ScaleOffset | None):
+            why = f"input {index} ({held.name!r}) has more than one scale, and its format moves its axes"
+            fix = "let its place take float types only, or give the weight one scale in the model"
+            raise_issues(custom, [Issue(why, fix)])
         inputs[index] = Tensor(held.name, data.shape, held.dtype, held.encoding, data, Role.STATIC)
     return inputs
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from xdlc.udo.plugin.declaration import declare
 from xdlc.udo.plugin.finding import checked_plugin, entry_plugins, named_plugins, place_of
 from xdlc.udo.plugin.hooks import PluginHooks
 
+_log = logging.getLogger(__name__)
+
 
 def plugin_ops(
     names: Sequence[str | type[Plugin]], entry_points: bool = True, tell: Callable[[str], None] | None = None
@@ -29,12 +32,13 @@ def plugin_ops(
         names: Names of plugins: ``module:Class``, ``path/to/file.py:Class`` or ``path/to/file.py``; or their
             classes.
         entry_points: Whether those of installed packages, entry point group ``xdlc.plugins``, are used too.
-        tell: Called with each line that the user should read.
+        tell: Called with each line that the user should read; default: the log.
 
     Raises:
         UsageError: If a plugin cannot be found or loaded, is not complete, or two clash.
         StorageError: If a file cannot be read.
     """
+    tell = tell or _log.warning
     if isinstance(names, str):
         raise UsageError(f"plugins are the string {names!r}", fix=f"give a list: [{names!r}]")
     classes = [found for name in names for found in _classes(name)]
