@@ -268,14 +268,16 @@ class Warned(Plugin):
         return with_shape(op.inputs[0], (1,))
 
     def build_kernel(self, op):
-        text = open(SOURCE).read() + "static int unused;\\n"
+        text = Path(SOURCE).read_text() + "static int unused;\\n"
         return compile_c(op, text, entry="reduction", arguments="i, s, f", values=(0, "SUM", 1.0))
 """
 
 
 @needs_cc
 def test_what_a_compiler_warns_of_is_shown(tmp_path):
-    path = written(tmp_path, f"SOURCE = {str(EXAMPLES / 'reduction.c')!r}\n{WARNED}")
+    path = written(
+        tmp_path, f"from pathlib import Path\nSOURCE = {str(EXAMPLES / 'reduction.c')!r}\n{WARNED}"
+    )
     files = ["-i", str(reduction_model(tmp_path, (2, 3))), "-o", str(tmp_path / "m.dlc")]
     done = CliRunner().invoke(main, ["onnx-to-dlc", *files, "--plugin", f"{path}:Warned"])
     assert done.exit_code == 0, done.output
