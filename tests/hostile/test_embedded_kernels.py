@@ -76,8 +76,8 @@ def test_it_is_for_the_ops_that_it_names_only(make: Callable[..., Model]) -> Non
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"machine": "linux-hexagon"}, "is for linux-hexagon, this machine is linux-"),
-        ({"machine": ""}, "is for , this machine is"),
+        ({"machine": "linux-hexagon"}, "is for 'linux-hexagon', this machine is linux-"),
+        ({"machine": ""}, "is for '', this machine is"),
         ({"entry": "missing"}, "does not export missing"),
         ({"binary": b"\x7fELF"}, "is no shared library"),
         ({"binary": b"MZ" * 100}, "is no shared library"),

@@ -246,3 +246,27 @@ def test_a_library_that_releases_not_all_is_told_when_it_is_closed(tmp_path: Pat
         BackendError, match="terminate gave XDLC_UDO_ERROR_STATE: something has not been released"
     ):
         kernels.close()
+
+
+def test_a_library_that_cannot_tell_open_shapes(libraries: Libraries) -> None:
+    path = libraries.package("-DINFER=NULL")
+    graph = custom_graph("Grow", {"factor": f32(1)}, open_axes=(0,), output=(4, 3))
+    with Kernels(path) as kernels, pytest.raises(BackendError) as caught:
+        CpuSession(graph, kernels=kernels).run({"x0": X})
+    assert "does not tell the shapes of outputs that the model leaves open" in caught.value.problem
+    assert "infer_outputs" in str(caught.value.fix)
+    assert str(path) in str(caught.value.where)
+
+
+def test_a_shape_function_in_python_for_a_library(libraries: Libraries, tmp_path: Path) -> None:
+    shapes = tmp_path / "shapes.py"
+    shapes.write_text(
+        "from xdlc.udo import shape_function\n@shape_function('Math', 'Grow')\n"
+        "def f(op):\n    rows, columns = op.inputs[0].shape\n"
+        "    return (None if rows is None else 3 * rows, columns)\n"
+    )
+    graph = custom_graph("Grow", {"factor": f32(2)}, open_axes=(0,), output=(4, 3))
+    for flags in (["-DINFER=NULL"], []):
+        with Kernels([libraries.package(*flags), shapes]) as kernels:
+            got = CpuSession(graph, kernels=kernels).run({"x0": X})["y"]
+        np.testing.assert_array_equal(got, np.concatenate([X, X, X]) * 2)

@@ -205,3 +205,33 @@ def test_what_shape_functions_do_wrong(tmp_path: Path, given: str, said: str) ->
     with Kernels(path) as kernels, pytest.raises(BackendError, match=said) as caught:
         kernels.infer(OpView("Math", "Op", "op", (TensorSpec((2, 3), FLOAT32),), (None,)))
     assert re.search(r"^op 'op' \(Math::Op\): .*s\.py", str(caught.value.where))
+
+
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [
+        ("(4000000000, 4000000000)", "bytes are to be shared with a kernel, and this machine has"),
+        ("(5, 4)", r"says that output 0 has shape \[5, 4\], the model says \[\?, 3\]"),
+        ("(None, 3)", r"gave output 0 of shape \[2, 4\], the model says \[\?, 3\]"),
+    ],
+)
+def test_shapes_that_are_told_while_it_runs(tmp_path: Path, shape: str, said: str) -> None:
+    path = tmp_path / "k.py"
+    given = shape if "None" in shape else f"{shape} if op.inputs[0].shape[0] is not None else (None, None)"
+    path.write_text(
+        f"{HEAD}    return np.zeros((2, 4), np.float32)\n"
+        f"@shape_function('Math', 'Op')\ndef g(op): return {given}\n"
+    )
+    columns = (0, 1) if "4000" in shape else (0,)
+    graph = custom_graph("Op", open_axes=columns)
+    with Kernels(path) as kernels, pytest.raises(XdlcError, match=said) as caught:
+        CpuSession(graph, kernels=kernels).run({"x0": X})
+    assert f"op 'custom' (Math::Op): {path}" in str(caught.value.where)
+
+
+def test_an_array_has_the_shape_that_nobody_tells(tmp_path: Path) -> None:
+    path = tmp_path / "k.py"
+    path.write_text(f"{HEAD}    return np.zeros((9, 3), np.float32)\n")
+    with Kernels(path) as kernels:
+        got = CpuSession(custom_graph("Op", open_axes=(0,)), kernels=kernels).run({"x0": X})["y"]
+    assert got.shape == (9, 3)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from xdlc.errors import StorageError
-from xdlc.runtime.udo.memory import ALIGNMENT, GUARD, LARGEST, Memory, layout
+from xdlc.runtime.udo.memory import ALIGNMENT, GUARD, Memory, layout
 
 
 def test_pieces_are_aligned_and_apart() -> None:
@@ -51,8 +51,8 @@ def test_its_size_cannot_be_changed() -> None:
 
 
 def test_what_is_too_large_or_too_small_is_refused() -> None:
-    with pytest.raises(StorageError, match="bytes of shared memory are too many"):
-        Memory(LARGEST + 1)
+    with pytest.raises(StorageError, match="bytes are to be shared with a kernel, and this machine has"):
+        Memory(1 << 60)
     memory = Memory(10)
     with pytest.raises(StorageError, match="shared memory has 10 bytes, not 20"):
         Memory(20, os.dup(memory.file))
@@ -60,3 +60,11 @@ def test_what_is_too_large_or_too_small_is_refused() -> None:
 
 def test_no_elements() -> None:
     assert Memory(0).array(0, (0, 3), np.float32).shape == (0, 3)
+
+
+def test_without_nameless_memory_a_nameless_file_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    memory = Memory(5000)
+    other = Memory(5000, os.dup(memory.file), writable=False)
+    memory.array(4000, (3,), np.int32)[:] = [1, 2, 3]
+    assert other.array(4000, (3,), np.int32).tolist() == [1, 2, 3]

@@ -22,7 +22,6 @@ GUARD = 4096
 """Bytes before and behind each output that nothing may write."""
 _PATTERN = bytes(range(1, 250, 3))
 _FENCE = (_PATTERN * (GUARD // len(_PATTERN) + 1))[:GUARD]
-LARGEST = 1 << 40
 
 
 def layout(sizes: Iterable[int], *, guarded: bool = False) -> tuple[list[int], int]:
@@ -112,14 +111,19 @@ class Memory:
 
 
 def _new_file(size: int) -> int:
-    if size > LARGEST:
-        raise StorageError(f"{size} bytes of shared memory are too many", fix=f"stay below {LARGEST} bytes")
+    most = os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
+    if size > most:
+        raise StorageError(
+            f"{size} bytes are to be shared with a kernel, and this machine has {most}",
+            fix="make the tensors of user-defined operations smaller",
+        )
     with temporary_files():
         file = _unnamed()
         try:
             os.ftruncate(file, size)
-            os.posix_fallocate(file, 0, size)
-            if hasattr(fcntl, "F_ADD_SEALS"):
+            if not hasattr(os, "memfd_create"):  # else the disk may fill up when it is written
+                os.posix_fallocate(file, 0, size)
+            else:
                 fcntl.fcntl(
                     file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
                 )

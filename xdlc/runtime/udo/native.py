@@ -112,5 +112,6 @@ def check(status: int, doing: str, message: str, where: str) -> None:
     """
     if status:
         name = structs.STATUS.get(status, f"the unknown status {status}")
-        said = f": {message}" if message else ""
+        words = " ".join(message.split())
+        said = f": {words}" if words else ""
         raise BackendError(f"{doing} gave {name}{said}", where=where)

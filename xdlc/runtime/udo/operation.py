@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from xdlc.errors import BackendError
+from xdlc.errors import BackendError, StorageError
 from xdlc.ir import Op
 from xdlc.ir.dtype import BY_CODE
 from xdlc.opdefs.control_flow import has_open_rank
@@ -121,12 +121,17 @@ class Operation:
         Raises:
             BackendError: If it crashes, takes too long, fails, writes beyond its outputs, or gives other
                 shapes or types than the model states.
+            StorageError: If there is no memory for its inputs or outputs.
         """
         with self._kernels.held():
             if self._kernels.started() != self._generation:
                 self._open()
             limit = self._kernels.timeout if timeout is None else min(timeout, self._kernels.timeout)
-            return self._run(arrays, limit)
+            try:
+                return self._run(arrays, limit)
+            except StorageError as error:
+                error.where = ": ".join(filter(None, (self.where, self.origin, error.where)))
+                raise
 
     def profile(self) -> int:
         """Return the nanoseconds of the last run.

@@ -106,9 +106,7 @@ class Embedded:
     @property
     def origin(self) -> str:
         """What messages call it."""
-        return (
-            f"kernel {self.kernel.name!r} in the DLC, built by {self.kernel.tool} for {self.kernel.machine}"
-        )
+        return f"kernel {self.kernel.name!r} in the DLC, built by {self.kernel.tool!r} for {self.kernel.machine!r}"
 
 
 def embedded_in(model: Model | None) -> list[Embedded]:
@@ -149,7 +147,7 @@ def _check_embedded(held: Embedded) -> None:
     own = f"linux-{machine()}"
     if held.kernel.machine != own:
         raise BackendError(
-            f"is for {held.kernel.machine}, this machine is {own}",
+            f"is for {held.kernel.machine!r}, this machine is {own}",
             where=held.origin,
             fix="give a library or a Python kernel with --udo_package_path",
         )
