@@ -169,6 +169,40 @@ def test_layouts_are_permuted_with_a_reason(tmp_path: Path) -> None:
     ]
 
 
+def test_open_extents_are_permuted_too(tmp_path: Path) -> None:
+    op = custom("Paint", [place("x", layout="NHWC")], [place("y", layout="NHWC")])
+    given = onnx_model(
+        [my_node("Paint", ["x"], ["y"])],
+        {"x": (F32, [1, 3, "h", 5])},
+        {"y": (F32, [1, 3, "h", 5])},
+    )
+    model = converted(tmp_path, given, op)
+    tensors = [tensor for each in model.main.ops for tensor in each.outputs]
+    assert [(each.type, each.package) for each in model.main.ops] == [
+        ("Transpose", "qti.aisw"),
+        ("Paint", "Pkg"),
+        ("Transpose", "qti.aisw"),
+    ]
+    assert [(tensor.shape, tensor.dynamic_axes) for tensor in tensors] == [
+        ((1, 1, 5, 3), (1,)),
+        ((1, 1, 5, 3), (1,)),
+        ((1, 3, 1, 5), (2,)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda op: (2,), r"the shape function gives \(2,\)"),
+        (lambda op: [None, None], "the shape function tells of 2 outputs, the op has 1"),
+        (lambda op: op.nothing, "the shape function fails: AttributeError"),
+    ],
+)
+def test_shape_functions_that_give_nothing_of_use(tmp_path: Path, function: Any, text: str) -> None:
+    with pytest.raises(UnsupportedOp, match=text):
+        converted(tmp_path, scale_model(factor=1.0), SCALE, shapes={("Pkg", "Scale"): function})
+
+
 def test_integers_are_cast_to_what_the_definition_takes(tmp_path: Path) -> None:
     op = custom("Pick", [place("x"), place("at", [INT32]), place("of", [UINT32])], [place("y", [INT32])])
     given = onnx_model(

@@ -9,7 +9,7 @@ from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.custom.issues import Issue, full_name
 from xdlc.converter.custom.types import converted, is_allowed
-from xdlc.converter.values import Value
+from xdlc.converter.values import Order, Value
 from xdlc.ir import DType, Role, Tensor, TensorData
 from xdlc.ir.dtype import UINT8, UINT16
 from xdlc.opdefs.custom import CustomOp
@@ -156,13 +156,25 @@ def _tensor(builder: Builder, custom: CustomOp, slot: Slot, value: Value) -> Ten
     tensor = value.tensor
     if value.rank:
         wants = f"{full_name(custom)} wants input `{definition.name}` in {layout or _SOURCE}"
-        tensor = builder.physical(value, order_of(layout, value.rank), why=wants)
+        tensor = lying(builder, value, order_of(layout, value.rank), wants)
     dtype = _type_for(tensor, definition)
     if dtype is tensor.dtype:
         return tensor
     why = f"{full_name(custom)} wants input `{definition.name}` as {dtype.name}"
     made = builder.emit("Cast", [tensor], tensor.shape, dtype, why=why)
     made.dynamic_axes = tensor.dynamic_axes
+    return made
+
+
+def lying(builder: Builder, value: Value, order: Order, why: str) -> Tensor:
+    """Return the tensor that holds a computed value in an axis order; open extents move along."""
+    if not value.is_dynamic or value.order == order:
+        return builder.physical(value, order, why=why)
+    held = value.tensor
+    perm = [value.order.index(axis) for axis in order]
+    shape = [held.shape[axis] for axis in perm]
+    made = builder.emit("Transpose", [held], shape, held.dtype, {"perm": ir.u32s(perm)}, why=why)
+    made.dynamic_axes = tuple(axis for axis, source in enumerate(perm) if source in held.dynamic_axes)
     return made
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from xdlc.converter.builder import Builder
 from xdlc.converter.custom.issues import Issue, full_name, raise_issues
-from xdlc.converter.custom.operands import bound, laid
+from xdlc.converter.custom.operands import bound, laid, lying
 from xdlc.converter.custom.params import parameters
 from xdlc.converter.custom.results import Declared, Result, results
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, identity
 from xdlc.errors import XdlcError
 from xdlc.ir import Param, Role, ScaleOffset, Tensor
 from xdlc.opdefs.custom import CustomOp, ShapeFunction, SourceNode
@@ -107,4 +107,9 @@ def _value(builder: Builder, custom: CustomOp, tensor: Tensor, result: Result) -
         open_axes = tensor.dynamic_axes
         tensor = builder.emit("Cast", [tensor], tensor.shape, result.wanted, why=why)
         tensor.dynamic_axes = open_axes
-    return Value(tensor, result.order)
+    value = Value(tensor, result.order)
+    plain = identity(value.rank)
+    if value.is_dynamic and value.order != plain:  # what reads it rearranges no open extents
+        why = f"{full_name(custom)} gives another axis order than the source"
+        value = Value(lying(builder, value, plain, why), plain)
+    return value

@@ -167,6 +167,9 @@ def _asked(by: str, function: Speaker, view: OpView, count: int, issues: list[Is
         return None
     if said is None:
         return None
+    if not all(spec is None or isinstance(spec, TensorSpec) for spec in said):
+        issues.append(Issue(f"{by} gives {said!r}", "return a TensorSpec for each output, or None"))
+        return None
     if len(said) != count:
         issues.append(Issue(f"{by} tells of {len(said)} outputs, the op has {count}", "correct it"))
         return None
@@ -205,7 +208,8 @@ def _result(
     name = f"output {index} ({place.name!r})"
     shapes = [(by, known.shape) for by, known in claims if known.shape is not None]
     if said.shape is None and not shapes:
-        return Issue(f"the shape of {name} is not known", _SHAPE_FIX)
+        left = "" if said.read else ", which the model leaves out,"
+        return Issue(f"the shape of {name}{left} is not known", _SHAPE_FIX)
     try:
         order = order_of(place.layout, len(shapes[0][1] if said.shape is None else said.shape))
     except ValueError as error:
