@@ -13,11 +13,11 @@ from onnx import helper
 from tests.custom_ops import converted, custom, custom_op, like_first, my_node, onnx_model, param, place
 from xdlc.container import udo
 from xdlc.converter.onnx import convert
-from xdlc.errors import ProblemList, UnsupportedOp, XdlcError
+from xdlc.errors import ConstraintError, ProblemList, UnsupportedOp, XdlcError
 from xdlc.ir import AxisScaleOffset, Role, ScaleOffset
 from xdlc.ir.dtype import FLOAT32, INT32, SFIXED8, UFIXED8, UINT8, UINT16, UINT32
 from xdlc.opdefs.custom import CustomOps
-from xdlc.opdefs.model import Collection, SupplementOp, SupplementTable, SupplementTensor
+from xdlc.opdefs.model import Collection, Constraint, SupplementOp, SupplementTable, SupplementTensor
 
 F32 = np.float32
 SCALE = custom("Scale", [place("x")], [place("y")], param("factor", FLOAT32))
@@ -97,6 +97,36 @@ def test_an_output_of_no_known_shape_is_told_with_the_ways_to_give_it(tmp_path: 
     assert "--converter_op_package_lib" in str(caught.value.fix)
     op = custom_op(converted(tmp_path, given, SCALE, shapes={("Pkg", "Scale"): like_first}))
     assert op.outputs[0].shape == (2,)
+
+
+@pytest.mark.parametrize("dtypes", [[FLOAT32], [UINT8], [FLOAT32, UINT8]])
+def test_the_text_of_a_definition_tells_the_shape(tmp_path: Path, dtypes: Any) -> None:
+    op = custom(
+        "Paint",
+        [place("image", dtypes, layout="NHWC", text="[N, H, W, C]")],
+        [place("y", dtypes, layout="NHWC", text="[N, H * by, W * by, 7]")],
+        param("by", UINT32),
+    )
+    nodes = [my_node("Paint", ["x"], ["m"], by=2), helper.make_node("Relu", ["m"], ["y"])]
+    given = onnx_model(nodes, {"x": (F32, [1, 3, 4, 5])}, {"y": (F32, [1, 7, 8, 10])})
+    made = custom_op(converted(tmp_path, given, op))
+    assert (made.outputs[0].shape, made.outputs[0].dtype) == ((1, 8, 10, 7), FLOAT32)
+    nodes[1:] = []
+    nodes[0].output[0] = "y"
+    wrong = onnx_model(nodes, {"x": (F32, [1, 3, 4, 5])}, {"y": (F32, [1, 7, 8, 11])})
+    with pytest.raises(
+        UnsupportedOp, match=r"\[1, 8, 10, 7\] for the definition, but \[1, 8, 11, 7\] for the"
+    ):
+        converted(tmp_path, wrong, op)
+
+
+def test_rules_of_a_definition_are_enforced(tmp_path: Path) -> None:
+    rule = Constraint("0", "Value", "factor > 0")
+    op = custom("Scale", [place("x")], [place("y")], param("factor", FLOAT32, constraints=(rule,)))
+    assert custom_op(converted(tmp_path, scale_model(factor=1.0), op)).param("factor") == 1.0
+    with pytest.raises(ConstraintError, match="factor") as caught:
+        converted(tmp_path, scale_model(factor=-1.0), op)
+    assert "n_Scale" in str(caught.value.where)
 
 
 def test_a_shape_function_that_contradicts_the_model_is_an_error_that_names_both(tmp_path: Path) -> None:

@@ -150,7 +150,12 @@ def _speakers(
     if custom.hooks is not None:
         found.append((custom.source or "the plugin", custom.hooks.infer_shape_and_type))
 
-    found.append(("the definition", lambda op: shape_text.infer(definition, op, count)))
+    def by_text(op: OpView) -> Sequence[TensorSpec | None] | None:
+        told = shape_text.infer(definition, op, count)
+        # which types are allowed is looked at later: one that is alone may be that of a quantized model
+        return told and [spec and replace(spec, dtype=UNDEFINED) for spec in told]
+
+    found.append(("the definition", by_text))
     return found
 
 

@@ -100,8 +100,7 @@ def convert(
     found.problems += verify_control_flow(model.graphs)
     replacing, misfits = replace_native(model, custom)
     found.problems += misfits
-    if not found.problems:
-        found.problems += opdefs.verify_custom_ops(model, [op.definition for op in custom.ops])
+    found.problems += opdefs.verify_custom_ops(model, [op.definition for op in custom.ops])
     found.notices += notices(model, custom, [*found.used, *replacing])
     if found is not findings:
         raise_all(found.problems, where=str(path))
