@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -181,6 +182,31 @@ def test_dsp_libraries_build_here_without_an_sdk(package: Path) -> None:
     build(["make", "-s", "-C", "jni/src/DSP_V66", "x86"], package)
     built = {path.name for path in (package / "libs/x86-64_linux_clang").iterdir()}
     assert built >= {"libUdoEdgeScaleImplDsp.so", "libUdoEdgehalfImplDsp.so"}
+
+
+def compiles_for_hexagon() -> bool:
+    clang = shutil.which("clang")
+    return clang is not None and b"hexagon" in run([clang, "--print-targets"], Path.cwd()).stdout
+
+
+@pytest.mark.skipif(not compiles_for_hexagon(), reason="needs a clang that knows Hexagon")
+@pytest.mark.parametrize("source", ["src/UdoDsp.c", "src/ops/Scale.c", "src/ops/half.c"])
+def test_dsp_code_compiles_for_hexagon(filled: Path, tmp_path: Path, source: str) -> None:
+    root = filled / "jni/src/DSP_V65"
+    target = (
+        "--target=hexagon",
+        "-mv65",
+        "-mhvx",
+        "-mhvx-length=128B",
+        "-G0",
+        "-fPIC",
+        "-O2",
+        "-ffreestanding",
+    )
+    include = ("-isystem", SHIMS / "hexagon", f"-I{filled / 'include'}", f"-I{root / 'include'}")
+    flags = ("-std=gnu11", *WARNINGS, "-pedantic", *include)
+    build(["clang", *target, *flags, "-c", root / source, "-o", tmp_path / "code.o"], tmp_path)
+    assert (tmp_path / "code.o").read_bytes()[18:20] == b"\xa4\x00"  # EM_QDSP6
 
 
 @needs_cc

@@ -1,0 +1,1 @@
+unsigned long long HAP_perf_get_time_us(void);

@@ -1,0 +1,1 @@
+int strcmp(const char *, const char *);
