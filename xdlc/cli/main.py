@@ -56,5 +56,5 @@ def main() -> None:
 
     Every command is also a tool of its own: xconv-onnx-to-dlc (here also `convert`), xdlc-quant,
     xdlc-quantize, xdlc-graph-prepare, xdlc-info, xdlc-net-run, xdlc-to-onnx, xdlc-platform-check,
-    xdlc-udo-package-generator.
+    xdlc-udo-package-generator, xdlc-udo-config.
     """

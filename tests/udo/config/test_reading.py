@@ -120,6 +120,9 @@ def test_the_template_as_it_stands(tmp_path: Path) -> None:
         ('"data_type": "STRING", "default": "edge"', "edge"),
         ('"data_type": "STRING", "default": "1.5"', "1.5"),
         ('"data_type": "UINT_32", "xdlc_enumeration": ["MIN", "MAX"], "default": "MAX"', "MAX"),
+        ('"data_type": "UINT_32", "xdlc_enumeration": ["MIN", "MAX"], "default": 1', "1"),
+        ('"xdlc_data_types": ["INT_32", "FLOAT_32"], "default": 1.5', "1.5"),
+        ('"xdlc_data_types": ["INT_32", "STRING"], "default": "a"', "a"),
     ],
 )
 def test_defaults_of_scalars(entry: str, text: str, tmp_path: Path) -> None:

@@ -52,9 +52,11 @@ def differences(before: Collection, after: Collection) -> Iterator[tuple[str, li
         yield title, fields
     for old, new in zip(before.opdefs, after.opdefs, strict=True):
         yield from _op(old, new, before, after)
-    kept = {key: row for _, key, row in _supplements(after)}
+    rows = list(_supplements(after))
+    kept = {key: row for _, key, row in rows}
+    same = {(backend, key): row for backend, key, row in rows}
     for backend, key, row in _supplements(before):
-        other = kept.get(key) or _implied(key, row, after)
+        other = same.get((backend, key)) or kept.get(key) or _implied(key, row, after)
         if fields := _changed(row, other, _SUPPLEMENT):
             _, op, side, name = key
             yield f"{side} {name!r} of operator {op!r}, supplement for {backend}", fields

@@ -2,69 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdlc.ir.dtype import DType
 from xdlc.udo.config.fields import kind_of
 from xdlc.udo.config.json_text import Node
 
+_EXPECTED = {"string": "a string", "bool": "true or false", "name": "a name of its enumeration"}
 
-def text_of(node: Node, dtype: DType | None, names: tuple[str, ...], is_tensor: bool) -> str:
+
+def text_of(node: Node, dtypes: Sequence[DType], names: tuple[str, ...], is_tensor: bool) -> str:
     """Return a default as OpDef XML writes it.
 
     Args:
         node: The value.
-        dtype: Type of the parameter; None where each core has its own.
+        dtypes: Types that the parameter may have; none if that is not known.
         names: Names of its values, if it is an enumeration.
         is_tensor: Whether it is a tensor.
 
     Raises:
-        ValueError: If the value is of another kind than the type; says what it should be.
+        ValueError: If the value is of another kind than the types; says what it should be.
 
     Example:
         >>> from xdlc.ir.dtype import BOOL8, FLOAT32
-        >>> text_of(Node((Node(1, 1, "1"), Node(0.5, 1, "0.5")), 1), FLOAT32, (), True)
+        >>> text_of(Node((Node(1, 1, "1"), Node(0.5, 1, "0.5")), 1), [FLOAT32], (), True)
         '[1, 0.5]'
-        >>> text_of(Node(True, 1), BOOL8, (), False)
+        >>> text_of(Node(True, 1), [FLOAT32, BOOL8], (), False)
         '1'
-        >>> text_of(Node("1", 1), FLOAT32, (), False)
+        >>> text_of(Node("1", 1), [FLOAT32], (), False)
         Traceback (most recent call last):
             ...
         ValueError: a number
     """
     if is_tensor and not isinstance(node.value, tuple):
         raise ValueError("an array like [[1, 2], [3, 4]]")
+    if isinstance(node.value, tuple) and not is_tensor:
+        raise ValueError("one value, as the parameter is a scalar")
+    reasons: list[ValueError] = []
+    for kind in dict.fromkeys(["name"] if names else [dtype.kind for dtype in dtypes] or [""]):
+        try:
+            return _element(node, kind)
+        except ValueError as reason:
+            reasons.append(reason)
+    raise reasons[0]
+
+
+def _element(node: Node, kind: str) -> str:
     if isinstance(node.value, tuple):
-        if not is_tensor:
-            raise ValueError("one value, as the parameter is a scalar")
-        return f"[{', '.join(_element(item, dtype) for item in node.value)}]"
-    if names:
-        if isinstance(node.value, str):
-            return node.value
-        raise ValueError("a name of its enumeration")
-    return _single(node, dtype)
-
-
-def _element(node: Node, dtype: DType | None) -> str:
-    if isinstance(node.value, tuple):
-        return f"[{', '.join(_element(item, dtype) for item in node.value)}]"
-    return _single(node, dtype)
-
-
-def _single(node: Node, dtype: DType | None) -> str:
+        return f"[{', '.join(_element(item, kind) for item in node.value)}]"
     value = node.value
-    kind = dtype.kind if dtype is not None else ""
-    if kind == "string":
-        if isinstance(value, str):
-            return value
-        raise ValueError("a string")
-    if kind == "bool":
-        if isinstance(value, bool) or node.text in ("0", "1"):
-            return "1" if value else "0"
-        raise ValueError("true or false")
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("a number")
-    if isinstance(value, float) and kind in ("int", "uint"):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind in ("string", "name") and isinstance(value, str):
+        return value
+    if kind == "bool" and (isinstance(value, bool) or node.text in ("0", "1")):
+        return "1" if value else "0"
+    if kind == "name" and isinstance(value, int) and is_number:
+        return node.text
+    if kind in ("int", "uint") and isinstance(value, float):
         raise ValueError("a whole number")
-    return node.text
+    if kind not in _EXPECTED and is_number:
+        return node.text
+    raise ValueError(_EXPECTED.get(kind, "a number"))
 
 
 def wrong_default(what: str, expected: str, node: Node) -> tuple[str, str]:

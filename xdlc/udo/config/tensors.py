@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +83,7 @@ def part_of(node: Node, role: str, index: int, op: str, scope: Scope) -> Part:
     name = _name(fields, role, index)
     dtypes, per_core = types_of(fields, role == "scalar_params")
     enumeration = extension.strings(fields, "xdlc_enumeration")
-    default = _default(fields, dtypes[0] if dtypes else None, enumeration, role)
+    default = _default(fields, dtypes or tuple(per_core.values()), enumeration, role)
     _old_fields(fields)
     shared: dict[str, Any] = {
         "name": name,
@@ -135,7 +135,7 @@ def _is_static(fields: Fields, role: str) -> bool:
     return False
 
 
-def _default(fields: Fields, dtype: DType | None, names: tuple[str, ...], role: str) -> str | None:
+def _default(fields: Fields, dtypes: Sequence[DType], names: tuple[str, ...], role: str) -> str | None:
     node = fields.node("default")
     if node is None:
         return None
@@ -143,7 +143,7 @@ def _default(fields: Fields, dtype: DType | None, names: tuple[str, ...], role: 
         fields.scope.notice(node.line, f"default of {fields.what} is empty: read as if it were left out")
         return None
     try:
-        text = text_of(node, dtype, names, role != "scalar_params")
+        text = text_of(node, dtypes, names, role != "scalar_params")
     except ValueError as expected:
         fields.scope.report(node.line, *wrong_default(fields.what, str(expected), node))
         return None
