@@ -29,7 +29,7 @@ def why_host(op: Op) -> str:
 def fix_of(op: Op) -> str:
     """Return what to do about an op that only the host has."""
     if is_custom(op):
-        return "prepare with --partition, which caches the parts around it and leaves it to the CPU"
+        return "prepare with xdlc-graph-prepare --partition, which caches the parts around it"
     return "rewrite it with operators that QNN has, or cut the model there and run this part on the host"
 
 
