@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from xdlc.errors import ModelError
 from xdlc.ir.dtype import DType
 from xdlc.udo.generator.cores import CPU, core_of
-from xdlc.udo.generator.quoting import Quoted, c_comment, c_string
+from xdlc.udo.generator.quoting import Quoted, c_string
 from xdlc.udo.generator.views import Library, PackageView, Place
 
 _NO_CODE = ("bfloat16", "undefined")
@@ -78,26 +78,6 @@ def unique_libraries(package: PackageView) -> list[tuple[str, Library]]:
     """Return the implementation libraries by kind of core; those of several DSPs have one name."""
     found = {library.file: (core.kind, library) for core in package.cores for library in core.libraries}
     return list(found.values())
-
-
-def describe(place: Place) -> Quoted:
-    """Return one line on a place: its name, data types, shape, and whether it may be left out."""
-    types = dict.fromkeys(spelled(dtype) for each in place.types.values() for dtype in each)
-    parts = [", ".join(types) if not place.values else "one of " + ", ".join(v.name for v in place.values)]
-    if place.extents:
-        parts.append(f"[{', '.join(place.extents)}]")
-    elif place.kind != "param" or place.rank:
-        parts.append("any rank" if place.rank is None else f"{place.rank} axes")
-    if place.layout:
-        parts.append(place.layout)
-    for told, word in ((place.static, "static"), (place.repeated, "repeated")):
-        if told:
-            parts.append(word)
-    if place.default is not None:
-        parts.append(f"default {place.default}")
-    elif not place.mandatory:
-        parts.append("may be left out")
-    return c_comment(f"{place.name}: {'; '.join(parts)}")
 
 
 _PLAIN = {"int": "std::int{}_t", "uint": "std::uint{}_t", "sfixed": "std::int{}_t", "ufixed": "std::uint{}_t"}
@@ -197,7 +177,6 @@ FILTERS = {
     "is_demanded": is_demanded,
     "info_types": info_types,
     "unique_libraries": unique_libraries,
-    "describe": describe,
     "element": element,
     "scalar_type": lambda place: Quoted(scalar(place)),
     "tensor_type": tensor_type,

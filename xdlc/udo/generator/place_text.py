@@ -10,17 +10,19 @@ from xdlc.udo.generator.views import CoreView, Place
 _LONGEST = 200
 
 
-def place_text(place: Place, core: CoreView) -> Quoted:
+def place_text(place: Place, core: CoreView | None = None) -> Quoted:
     """Return one line for a comment: name, data types, shape, and what else there is to know."""
     text = f"{place.name}: {'; '.join(_facts(place, core))}"
     return c_comment(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
 
 
-def _facts(place: Place, core: CoreView) -> Iterator[str]:
+def _facts(place: Place, core: CoreView | None) -> Iterator[str]:
     if place.values:
         yield "one of " + ", ".join(value.name for value in place.values)
     else:
-        yield " or ".join(dtype.name for dtype in place.types_on(core))
+        every = (dtype for types in place.types.values() for dtype in types)
+        types = every if core is None else place.types_on(core)
+        yield " or ".join(dict.fromkeys(dtype.name for dtype in types))
     if not place.is_scalar:
         yield _shape(place)
     if place.layout:

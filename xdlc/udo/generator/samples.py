@@ -142,7 +142,7 @@ def sample_shape(place: Place, extents: dict[str, int]) -> tuple[int, ...]:
     if place.extents:
         found = (1 if text == ".." else extents.get(text) or _number(text) for text in place.extents)
         return tuple(found)
-    rank = 2 if place.rank is None else place.rank
+    rank = place.rank if place.rank is not None else 4 if place.layout else 2
     return _SHAPES[rank] if rank < len(_SHAPES) else (1,) * rank
 
 
