@@ -111,6 +111,7 @@ def draft_udo_config(
     input_dims: Mapping[str, Sequence[int]] | None = None,
     udo_config_paths: Sequence[PathLike] = (),
     form: str = "",
+    same_shapes: bool = False,
 ) -> Converted:
     """Return a draft of definitions for the operators of a model that nothing covers; nothing is written.
 
@@ -121,6 +122,7 @@ def draft_udo_config(
         input_dims: Shapes by input name.
         udo_config_paths: Configurations that there are already.
         form: ``xml`` or ``json``; default: as the target's name ends, or else XML.
+        same_shapes: Whether outputs whose shape the model states nowhere get that of the first input.
 
     Raises:
         UsageError: If every operator is covered.
@@ -134,7 +136,7 @@ def draft_udo_config(
 
     known = custom_ops(udo_config_paths)
     nodes, others = uncovered(path, input_dims=_checked_dims(input_dims), custom=known)
-    return drafted(nodes, others, path, target, package=package_name, form=form)
+    return drafted(nodes, others, path, target, package=package_name, form=form, same_shapes=same_shapes)
 
 
 def load(path: PathLike) -> Model:

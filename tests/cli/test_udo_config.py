@@ -226,6 +226,16 @@ def test_the_shape_that_is_missing_is_all_that_is_missing(tmp_path: Path) -> Non
     assert [op.type for op in made.main.ops] == ["Blur", "Sharpen"]
 
 
+def test_shapes_can_be_assumed_to_be_those_of_the_first_input(tmp_path: Path) -> None:
+    path, target = tmp_path / "model.onnx", tmp_path / "draft.xml"
+    nodes = [my_node("Blur", ["x"], ["a"]), my_node("Sharpen", ["a"], ["y"])]
+    onnx.save(onnx_model(nodes, {"x": (F32, [2, 5])}, {"y": (F32, [1])}), path)
+    told = invoke("from-model", path, "-o", target, "--same_shapes").stderr
+    assert "Blur: out[0]: the model states no shape of 'a': that of the first input is assumed" in told
+    made = xdlc.convert(path, udo_config_paths=target)
+    assert [op.outputs[0].shape for op in made.main.ops] == [(2, 5), (1,)]
+
+
 def test_it_is_a_command_of_xdlc() -> None:
     assert "from-model" in invoke("udo-config", "--help", tool=xdlc_main).output
 
@@ -271,6 +281,9 @@ def test_drafts_tell_the_shapes_that_the_corpus_does_not(
     result = invoke("from-model", model, "-o", target)
     assert f"the model states no shape of {shapeless!r}" in result.stderr
     assert [op.name for op in read(target)[0].opdefs] == types
+    invoke("from-model", model, "-o", target, "--same_shapes")
+    made = xdlc.convert(model, udo_config_paths=target)
+    assert {op.type for op in made.main.ops if op.package == "MyOps"} == set(types)
 
 
 @pytest.mark.corpus

@@ -91,6 +91,11 @@ def validate(configs: tuple[Path, ...]) -> None:
     cls=common.PathsOption,
     help="Configurations that there are already: their operators are left out. Repeatable.",
 )
+@click.option(
+    "--same_shapes",
+    is_flag=True,
+    help="Give outputs whose shape the model states nowhere that of the first input.",
+)
 def from_model(model: Path, target: Path, form: str | None, **options: Any) -> None:
     """Draft definitions for the operators of a model that nothing covers.
 

@@ -99,6 +99,7 @@ def drafted(
     *,
     package: str,
     form: str = "",
+    same_shapes: bool = False,
 ) -> Converted:
     """Return definitions for operators that nothing covers; nothing is written.
 
@@ -109,6 +110,7 @@ def drafted(
         target: File to be written, or a folder for one file a package; ``-`` for standard output.
         package: Name of the package.
         form: ``xml`` or ``json``; default: as the target's name ends, or else XML.
+        same_shapes: Whether outputs whose shape the model states nowhere get that of the first input.
 
     Raises:
         UsageError: If there are no nodes, or one file cannot hold the packages.
@@ -119,7 +121,7 @@ def drafted(
         raise UsageError(
             "every operator of the model is covered", where=os.fspath(model), fix="convert it as it is"
         )
-    made = draft(nodes, package, os.path.basename(os.fspath(model)))
+    made = draft(nodes, package, os.path.basename(os.fspath(model)), same_shapes=same_shapes)
     notices = list(made.notices)
     if others:
         notices.append(

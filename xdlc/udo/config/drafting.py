@@ -12,9 +12,10 @@ from xdlc.opdefs.elements import Key
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, TensorDef
 from xdlc.opdefs.uncovered import UncoveredNode
 from xdlc.udo.config.drafting_params import drafted_params
-from xdlc.udo.config.drafting_tensors import drafted_tensor, places_of
+from xdlc.udo.config.drafting_tensors import Place, drafted_tensor, places_of
 
 VERSION = "1.0"
+_SAME_SHAPE = "same as in[0]"
 _SHOWN = 3
 
 
@@ -31,13 +32,14 @@ class Draft:
     notices: tuple[str, ...]
 
 
-def draft(nodes: Sequence[UncoveredNode], package: str, model: str) -> Draft:
+def draft(nodes: Sequence[UncoveredNode], package: str, model: str, *, same_shapes: bool = False) -> Draft:
     """Return a definition for each operator, put together from all its nodes.
 
     Args:
         nodes: The nodes, in the order of the model.
         package: Name of the package.
         model: Name of the model, for descriptions.
+        same_shapes: Whether outputs whose shape the model states nowhere get that of the first input.
 
     Raises:
         UnsupportedOp: If an operator takes or gives what no definition can say; all such are listed.
@@ -46,7 +48,7 @@ def draft(nodes: Sequence[UncoveredNode], package: str, model: str) -> Draft:
     groups: dict[tuple[str, str], list[UncoveredNode]] = {}
     for node in nodes:
         groups.setdefault((node.domain, node.type), []).append(node)
-    drafting = _Drafting(package, model)
+    drafting = _Drafting(package, model, same_shapes)
     problems: list[XdlcError] = [problem for node in nodes for problem in _odd(node)]
     for group in groups.values():
         try:
@@ -60,9 +62,10 @@ def draft(nodes: Sequence[UncoveredNode], package: str, model: str) -> Draft:
 
 
 class _Drafting:
-    def __init__(self, package: str, model: str) -> None:
+    def __init__(self, package: str, model: str, same_shapes: bool) -> None:
         self._package = package
         self._model = model
+        self._same_shapes = same_shapes
         self._made: dict[str, tuple[DType, ...]] = {}
         self._opdefs: list[tuple[str, OpDef]] = []
         self.notices: list[str] = []
@@ -103,13 +106,23 @@ class _Drafting:
             found.append(definition)
             if assumed:
                 self.notices.append(f"{operator}: {definition.name}: {assumed}")
-            open_ones = [operand.name for operand in place.operands if operand.shape is None]
-            if is_output and open_ones:
-                self.notices.append(
-                    f"{operator}: {definition.name}: the model states no shape of {open_ones[0]!r}: write it "
-                    "into the draft (Shape/Text, xdlc_shape in JSON), or convert with a shape function"
-                )
+            if is_output and any(operand.shape is None for operand in place.operands):
+                found[-1] = self._shaped(definition, place, operator)
         return found
+
+    def _shaped(self, output: TensorDef, place: Place, operator: str) -> TensorDef:
+        """Return an output whose shape the model does not always state, with what is to be said of it."""
+        open_ones = [operand.name for operand in place.operands if operand.shape is None]
+        if self._same_shapes and len(open_ones) == len(place.operands):
+            text = f"the model states no shape of {open_ones[0]!r}: that of the first input is assumed"
+            self.notices.append(f"{operator}: {output.name}: {text}")
+            part = DescriptionPart(f"{text[0].upper()}{text[1:]}.")
+            return replace(output, text=_SAME_SHAPE, description=(*output.description, part))
+        self.notices.append(
+            f"{operator}: {output.name}: the model states no shape of {open_ones[0]!r}: write it into the "
+            "draft (Shape/Text, xdlc_shape in JSON), or convert with a shape function"
+        )
+        return output
 
     def collections(self) -> list[Collection]:
         """Return one package, or one for each domain if operators of several have one name."""
