@@ -257,6 +257,13 @@ def test_texts_of_a_configuration_stay_texts(tmp_path: Path) -> None:
 
 
 @needs_cc
+def test_an_op_package_is_for_older_sdks_too(package: Path, tmp_path: Path) -> None:
+    source = package / "jni/src/DSP_V68/src/EdgeInterface.cpp"
+    flags = ("-std=c++17", *WARNINGS, "-DTHIS_PKG_NAME=Edge", "-DSHIM_BEFORE_2_17", f"-I{SHIMS}")
+    build(["g++", *flags, "-fsyntax-only", source], tmp_path)
+
+
+@needs_cc
 def test_an_op_package_has_version_and_operations(htp: list[str]) -> None:
     assert htp[:3] == ["version 1.4", "op Edge::Scale", "op Edge::half"]
 

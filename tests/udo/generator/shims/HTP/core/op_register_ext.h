@@ -81,6 +81,9 @@ bool addOrderOf(const char *type, Rest... rest) {
   SHIM_UNIQUE = addKernel(FUNCTION, TYPE, #FUNCTION, COST, __VA_ARGS__);
 #define DEF_PACKAGE_PARAM_ORDER(TYPE, ...) SHIM_UNIQUE = addOrderOf(TYPE, __VA_ARGS__);
 
+#ifndef SHIM_BEFORE_2_17
+#define INIT_PKG_CORE_INIT_FUNC() void shim_core_init() {}
+#endif
 #define INIT_PACKAGE_OP_DEF()
 #define INIT_PACKAGE_OPTIMIZATION_DEF()
 #define INIT_PACKAGE_PARAM_ORDER_DEF()
@@ -89,10 +92,12 @@ bool addOrderOf(const char *type, Rest... rest) {
 #define BEGIN_PKG_OPS_OPTS_LIST()
 #define DECLARE_PKG_OPS_OPTS_LIST(NAME) void SHIM_JOINED(declared_, NAME)(); void (*SHIM_JOINED(list_, NAME))() = SHIM_JOINED(declared_, NAME);
 #define END_PKG_OPS_OPTS_LIST()
-#define REGISTER_PACKAGE_OPS() ;
-#define REGISTER_PACKAGE_OPTIMIZATIONS() ;
-#define REGISTER_PACKAGE_PARAM_ORDERS() ;
-#define REGISTER_PACKAGE_AXIS_PARAMS() ;
-#define REGISTER_PACKAGE_PER_CHANNEL_QUANTIZED_OPS() ;
+#ifdef SHIM_BEFORE_2_17
+#define REGISTER_PACKAGE_OPS()
+#define REGISTER_PACKAGE_OPTIMIZATIONS()
+#endif
+#define REGISTER_PACKAGE_PARAM_ORDERS()
+#define REGISTER_PACKAGE_AXIS_PARAMS()
+#define REGISTER_PACKAGE_PER_CHANNEL_QUANTIZED_OPS()
 
 #endif
