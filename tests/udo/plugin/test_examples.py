@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from tests.compilers import needs_cc
 from tests.onnx_models import build, expected
@@ -254,6 +254,52 @@ def test_integer_weights_of_the_source_are_packed_if_they_have_one_scale(tmp_pat
     assert (stored.shape, stored.dtype.name) == ((2, 1, 16, 32), "sfixed8")
     np.testing.assert_array_equal(find_format("FRACTAL_Z").unpack(stored.numpy(), weight.shape), weight)
     assert op.param("w_shape").tolist() == list(weight.shape)
+
+
+EVERY_KIND = """
+class Kinds(Plugin):
+    op_type = "Kinds"
+    domain = "custom"
+    package = "Pack"
+    inputs = ["x"]
+    outputs = ["y"]
+    params = {
+        "i": Int(dtype="uint32"), "f": Float(), "b": Bool(), "s": Str(), "e": Enum("A", "B"),
+        "n": Enum("A", "B"), "li": Ints(), "lf": Floats(), "lb": Bools(), "ls": Strs(),
+        "t": Tensor(rank=2), "ti": Tensor(dtype="int32"), "none": Ints(None),
+    }
+
+    def infer_shape_and_type(self, op):
+        self.check(op.params)
+        return same_as(op.inputs[0])
+
+    def compute(self, inputs, params, outputs):
+        self.check(params)
+        return inputs[0]
+
+    def check(self, params):
+        params = dict(params)
+        assert params.pop("t").tolist() == [[1.5, 2.0]]
+        assert params.pop("ti").tolist() == [3, 4]
+        assert params == {
+            "i": 3, "f": 0.5, "b": True, "s": "text", "e": "B", "n": "A", "li": [1, -2], "lf": [0.5, 2.0],
+            "lb": [True, False], "ls": ["a", "b"],
+        }, params
+"""
+
+
+def test_every_kind_of_attribute_of_onnx(tmp_path):
+    path = written(tmp_path, EVERY_KIND)
+    attributes: dict[str, Any] = dict(
+        i=3, f=0.5, b=1, s="text", e="B", n=0, li=[1, -2], lf=[0.5, 2.0], lb=[1, 0], ls=["a", "b"]
+    )
+    attributes["t"] = numpy_helper.from_array(np.float32([[1.5, 2.0]]))
+    attributes["ti"] = numpy_helper.from_array(np.int64([3, 4]))
+    node = helper.make_node("Kinds", ["x"], ["y"], "n", domain="custom", **attributes)
+    x = np.float32([1, 2])
+    onnx.save_model(build([node], {"x": x}, None, ["y"], 17), tmp_path / "m.onnx")
+    api.save(api.convert(tmp_path / "m.onnx", plugin=[str(path)]), tmp_path / "m.dlc")
+    np.testing.assert_array_equal(api.run(tmp_path / "m.dlc", {"x": x}, udo_package_path=path)["y"], x)
 
 
 WARNED = """

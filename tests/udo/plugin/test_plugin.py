@@ -279,6 +279,18 @@ def test_a_class_may_be_decorated():
     assert op.hooks.infer_shape_and_type(view(op, node(spec(2)))) == (spec(2),)
 
 
+def test_the_decorator_has_its_name_whatever_was_imported_before():
+    import xdlc.udo
+    import xdlc.udo.plugin as package
+
+    for _ in range(2):
+        from xdlc.udo import plugin as imported
+
+        for decorator in (imported, xdlc.udo.plugin, package, package.plugin):
+            made = decorator(op_type="Mine", package="Pack", inputs=["x"], outputs=["y"])(lambda *args: None)
+            assert issubclass(made, Plugin)
+
+
 def test_a_function_with_hooks_may_be_decorated():
     def outputs(op):
         return reduced(op.inputs[0], [op.params["axis"]])

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
 from xdlc.udo.plugin.base import Plugin
 from xdlc.udo.plugin.build import compile_c
 from xdlc.udo.plugin.collecting import plugin_ops
@@ -23,6 +28,17 @@ from xdlc.udo.plugin.kinds import (
 )
 from xdlc.udo.plugin.ports import Input, Output
 from xdlc.udo.plugin.shapes import axis_of, broadcast, reduced, same_as, with_shape
+
+
+class _CallablePackage(ModuleType):
+    """Importing this package binds it to ``xdlc.udo.plugin``, which is the decorator's name too."""
+
+    def __call__(self, **declared: Any) -> Callable[[Any], type[Plugin]]:
+        """Do what the decorator does."""
+        return plugin(**declared)
+
+
+sys.modules[__name__].__class__ = _CallablePackage
 
 __all__ = [
     "REQUIRED",
