@@ -105,6 +105,31 @@ def test_stored_weights_keep_their_scales(tmp_path: Path) -> None:
     assert _ops(converted(tmp_path, onnx.load(tmp_path / "back.onnx"), op)) == _ops(model)
 
 
+def test_ops_inside_of_branches_come_back(tmp_path: Path) -> None:
+    op = custom("Scale", [place("x")], [place("y")], param("factor", FLOAT32))
+    branches = {
+        f"{word}_branch": helper.make_graph(
+            [my_node("Scale", ["x"], ["m"], factor=number), helper.make_node("Relu", ["m"], [word])],
+            word,
+            [],
+            [helper.make_tensor_value_info(word, 1, [2])],
+            value_info=[helper.make_tensor_value_info("m", 1, [2])],
+        )
+        for word, number in (("then", 1.0), ("else", 2.0))
+    }
+    node = helper.make_node("If", ["c"], ["y"], name="n_if", **branches)
+    given = onnx_model([node], {"c": (np.bool_, []), "x": (F32, [2])}, {"y": (F32, [2])})
+    model = converted(tmp_path, given, op)
+    xdlc.to_onnx(model, tmp_path / "back.onnx")
+    again = converted(tmp_path, onnx.load(tmp_path / "back.onnx"), op)
+    factors = [
+        [op.param("factor") for graph in held.graphs.values() for op in graph.ops if op.package == "Pkg"]
+        for held in (model, again)
+    ]
+    assert factors[0] == factors[1]
+    assert sorted(factors[0]) == [1.0, 2.0]
+
+
 def test_a_package_that_is_a_domain_of_onnx_is_refused(tmp_path: Path) -> None:
     op = custom("Scale", [place("x")], [place("y")], package="Pkg")
     model = converted(

@@ -18,7 +18,7 @@ from xdlc.opdefs.layouts import order_of
 from xdlc.opdefs.model import OpDef, TensorDef
 
 _SHAPE_FIX = (
-    "state it as Shape/Text of the output in the definition, give a shape function with "
+    "state it as Shape/Text of the output in the definition (xdlc_shape in JSON), give a shape function with "
     "--converter_op_package_lib FILE.py (xdlc-udo-package-generator writes a skeleton of one), or let the "
     "model state it as value_info"
 )

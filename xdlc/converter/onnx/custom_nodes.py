@@ -45,6 +45,8 @@ class CustomNodes:
 
     def candidates(self, proto: Any) -> tuple[CustomOp, ...]:
         """Return the definitions that a node's operator has."""
+        if not self._custom.ops:
+            return ()
         domain, type = domain_of(proto), proto.op_type
         written = [
             op for op in self._custom.ops if (op.definition.package, op.definition.name) == (domain, type)

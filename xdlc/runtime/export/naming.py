@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from xdlc.ir import Op, Tensor
+from xdlc.ir.graph import is_custom
 from xdlc.opdefs.control_flow import has_open_rank
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def carry_names(lowered: Lowered) -> tuple[ModelProto, dict[str, tuple[str, ...]
     _name_nodes(lowered, kept, held, known)
     for each, graph in inner:
         _name_nodes(each, list(graph.node), _holders(each, renamed), known)
+        made = [op for op in each.graph.ops if is_custom(op)]  # whose results no inference tells
+        _describe(each, graph, renamed, {tensor for op in made for tensor in op.outputs})
     describe(lowered, proto, renamed)
     del proto.graph.node[:]
     proto.graph.node.extend(kept)
@@ -173,19 +176,31 @@ def describe(lowered: Lowered, proto: ModelProto, renamed: dict[str, str]) -> No
         proto: The model that gets the descriptions.
         renamed: New names of its values by old ones.
     """
+    _describe(lowered, proto.graph, renamed, lowered.graph.tensors.values())
+
+
+def _describe(
+    lowered: Lowered, graph: GraphProto, renamed: dict[str, str], tensors: Iterable[Tensor]
+) -> None:
     from onnx import helper
 
-    known = {entry.name for entry in (*proto.graph.input, *proto.graph.output, *proto.graph.initializer)}
-    for tensor in lowered.graph.tensors.values():
+    known = {entry.name for entry in (*graph.input, *graph.output, *graph.initializer)}
+    unstated = {entry.name: entry for entry in graph.output if not entry.type.tensor_type.HasField("shape")}
+    for tensor in tensors:
         value, order = lowered.form(tensor)
         name = renamed.get(value, value)
-        if name and (not renamed or name == tensor.name) and name not in known:
-            elements = helper.np_dtype_to_tensor_dtype(lowered.dtype(tensor))
-            shape = None
-            if not has_open_rank(tensor):
-                shape = [None if axis in tensor.dynamic_axes else tensor.shape[axis] for axis in order]
-            known.add(name)
-            proto.graph.value_info.append(helper.make_tensor_value_info(name, elements, shape))
+        if not name or (renamed and name != tensor.name) or (name in known and name not in unstated):
+            continue
+        elements = helper.np_dtype_to_tensor_dtype(lowered.dtype(tensor))
+        shape = None
+        if not has_open_rank(tensor):
+            shape = [None if axis in tensor.dynamic_axes else tensor.shape[axis] for axis in order]
+        info = helper.make_tensor_value_info(name, elements, shape)
+        if name in unstated:
+            unstated.pop(name).CopyFrom(info)
+        elif name not in known:
+            graph.value_info.append(info)
+        known.add(name)
 
 
 def _note(node: NodeProto, op: Op, known: AbstractSet[str]) -> None:
