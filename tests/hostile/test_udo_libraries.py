@@ -12,11 +12,10 @@ import pytest
 from tests.compilers import build_library, needs_cc
 from tests.runtime.udo.conftest import SAMPLE, Libraries
 from tests.runtime.udo.udo_graphs import between_relus, custom_graph
-from xdlc.errors import BackendError, XdlcError
+from xdlc.errors import BackendError, ProblemList, XdlcError
 from xdlc.ir import f32, string
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.udo import Kernels
-from xdlc.runtime.udo import kernels as kernels_module
+from xdlc.runtime.udo import Kernels, link
 
 pytestmark = needs_cc
 X = np.float32([[1, 2, 3], [4, 5, 6]])
@@ -35,10 +34,10 @@ def library(libraries: Libraries) -> Path:
 @pytest.fixture(scope="module")
 def kernels(library: Path) -> Iterator[Kernels]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels_module, "RESTARTS", 100)
+        patch.setattr(link, "RESTARTS", 100)
         made = Kernels(library, timeout=20)
         yield made
-        made.give_up()
+        made.close()
 
 
 def evil(kernels: Kernels, how: str) -> BackendError:
@@ -92,7 +91,7 @@ def test_a_library_logs_and_works_on(kernels: Kernels) -> None:
 
 
 def test_sessions_go_on_after_a_crash_a_few_times(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels_module, "RESTARTS", 2)
+    monkeypatch.setattr(link, "RESTARTS", 2)
     with Kernels(library) as kernels:
         good = CpuSession(between_relus("Scale", {"factor": f32(2)}), kernels=kernels)
         bad = CpuSession(custom_graph("Evil", {"do": string("segfault")}), kernels=kernels)
@@ -270,3 +269,21 @@ def test_a_shape_function_in_python_for_a_library(libraries: Libraries, tmp_path
         with Kernels([libraries.package(*flags), shapes]) as kernels:
             got = CpuSession(graph, kernels=kernels).run({"x0": X})["y"]
         np.testing.assert_array_equal(got, np.concatenate([X, X, X]) * 2)
+
+
+def test_problems_of_all_files_are_listed_up_to_a_crash(libraries: Libraries, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.py"
+    bad.write_text("1 / 0\n")
+    worse = tmp_path / "worse.py"
+    worse.write_text("import os\nos.abort()\n")
+    never = tmp_path / "never.py"
+    never.write_text("raise AssertionError('the process is gone')\n")
+    (op,) = custom_graph("Scale").ops
+    with Kernels([libraries.package("-DMAJOR=2"), bad, worse, never]) as kernels:
+        with pytest.raises(ProblemList) as caught:
+            kernels.knows(op)
+        told = [problem.problem for problem in caught.value.problems]
+    assert "is for version 2" in told[0]
+    assert "ZeroDivisionError" in told[1]
+    assert "SIGABRT" in told[2]
+    assert len(told) == 3

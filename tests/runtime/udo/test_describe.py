@@ -30,6 +30,7 @@ from xdlc.opdefs.custom import Kernel, OpView, TensorSpec
 from xdlc.opdefs.model import OpDef
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.udo import Kernels
+from xdlc.runtime.udo import kernels as kernels_module
 from xdlc.runtime.udo.describe import arguments_of, form_of, form_of_view
 from xdlc.runtime.udo.forms import OpForm, element, static_array
 
@@ -258,3 +259,22 @@ def test_scalars_of_every_kind_reach_python(tmp_path: Path) -> None:
     graph.add_output(graph.tensors["y"])
     with Kernels(path) as kernels:
         CpuSession(graph, kernels=kernels).run({"x": np.zeros(2, np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("cpu", "kind"), [("FLOAT_32", "float32"), ("UFIXED_POINT_8", "uint8"), (None, "float32")]
+)
+def test_types_that_are_left_to_backends_are_those_of_the_cpu(cpu: str | None, kind: str) -> None:
+    backends = f"<SupportedBackend>{'CPU' if cpu else 'GPU'}</SupportedBackend>"
+    tables = f"""
+      <SupplementalOpDefList Backend="{"CPU" if cpu else "GPU"}"><SupportedOps><OpName>Sum</OpName></SupportedOps>
+        <SupplementalOpDef><Name>Sum</Name><Input><Name>weight</Name>
+        <Datatype>QNN_DATATYPE_{cpu or "FLOAT_16"}</Datatype></Input></SupplementalOpDef>
+      </SupplementalOpDefList></OpDefCollection>"""
+    text = XML.replace("QNN_DATATYPE_UFIXED_POINT_8", "BACKEND_SPECIFIC")
+    text = text.replace("<SupportedBackend>CPU</SupportedBackend>", backends)
+    text = text.replace("</OpDefCollection>", tables)
+    model = Model({"graph": graph_of(stored_weight())})
+    udo.add_definitions(model, {"Math": parse_collection(text.encode(), "test.xml")})
+    (definition,) = kernels_module._definitions(model).values()
+    assert weight_as(stored_weight(), definition)[0] == kind

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ from tests.runtime.udo.udo_graphs import custom_graph
 from xdlc.errors import BackendError
 from xdlc.ir import f32
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.udo import Kernels
+from xdlc.runtime.udo import Kernels, link
+from xdlc.runtime.udo.process import Process
 
 X = np.float32([[1, 2, 3], [4, 5, 6]])
 PIDS = """\
@@ -60,12 +62,13 @@ def ends(pid: int, seconds: float = 10) -> bool:
     return not is_running(pid)
 
 
-def test_nothing_is_started_before_it_is_needed(pids: Path) -> None:
-    kernels = Kernels(pids)
-    assert kernels.generation == 0
-    assert pid_of(kernels) != os.getpid()
-    assert kernels.generation == 1
-    kernels.close()
+def test_nothing_is_started_before_it_is_needed(pids: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+    monkeypatch.setattr(link, "Process", lambda: started.append(Process()) or started[-1])
+    with Kernels(pids) as kernels:
+        assert not started
+        assert pid_of(kernels) != os.getpid()
+        assert len(started) == 1
 
 
 def test_closing_ends_and_reaps_it(pids: Path) -> None:

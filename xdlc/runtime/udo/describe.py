@@ -29,9 +29,9 @@ from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.runtime.builder import describe
 from xdlc.runtime.udo.forms import OpForm, ParamForm, TensorForm, element, nbytes
 from xdlc.runtime.udo.memory import ALIGNMENT, Memory
+from xdlc.runtime.udo.structs import LAYOUTS, MAX_RANK
 
 Array = Any  # numpy.ndarray
-_MAX_RANK = 16
 _UNSIGNED = {UFIXED8: UINT8, UFIXED16: UINT16, UFIXED32: UINT32}  # SNPE's names for stored integers
 
 
@@ -110,9 +110,9 @@ def form_of(op: Op, definition: OpDef | None, *, reals: bool = False) -> tuple[O
         tuple(_param(name, param, definition, data) for name, param in op.params.items()),
     )
     for tensor in (*form.inputs, *form.outputs, *(param.tensor for param in form.params)):
-        if tensor is not None and len(tensor.dims) > _MAX_RANK:
+        if tensor is not None and len(tensor.dims) > MAX_RANK:
             raise BackendError(
-                f"{tensor.name!r} has {len(tensor.dims)} axes, kernels take {_MAX_RANK}",
+                f"{tensor.name!r} has {len(tensor.dims)} axes, kernels take {MAX_RANK}",
                 where=describe(op.graph, op) if op.graph else op.name,
                 fix="reshape it before the op",
             )
@@ -131,9 +131,14 @@ def _places(known: Sequence[TensorDef], count: int, word: str) -> list[tuple[str
     return found
 
 
+def _layout(place: TensorDef | None) -> str:
+    """Return the layout that a definition states; it may leave it open in several words."""
+    return place.layout if place is not None and place.layout in LAYOUTS else ""
+
+
 def _tensor(tensor: Tensor, name: str, place: TensorDef | None, data: StaticData, reals: bool) -> TensorForm:
     dims = tuple(None if axis in tensor.dynamic_axes else extent for axis, extent in enumerate(tensor.shape))
-    layout = place.layout if place is not None else ""
+    layout = _layout(place)
     if not tensor.is_static:
         return TensorForm(name, kernel_dtype(tensor.dtype).code, dims, layout)
     allowed = () if place is None or (reals and tensor.dtype.is_fixed) else place.dtypes
@@ -164,7 +169,7 @@ def _static(tensor: Tensor, name: str, layout: str, allowed: Sequence[DType], da
 def _param(name: str, param: Scalar | Tensor, definition: OpDef | None, data: StaticData) -> ParamForm:
     known = definition.params.get(name) if definition is not None else None
     if isinstance(param, Tensor):
-        layout = known.layout if known is not None else ""
+        layout = _layout(known)
         tensor = _static(param, name, layout, () if known is None else known.dtypes, data)
         return ParamForm(name, tensor.dtype, tensor=tensor)
     value = param.value
@@ -185,7 +190,7 @@ def form_of_view(view: OpView, definition: OpDef | None) -> tuple[OpForm, Static
     def tensor(spec: TensorSpec | None, name: str, place: TensorDef | None) -> TensorForm:
         if spec is None:
             return TensorForm(name, omitted=place is not None and not place.mandatory)
-        layout = spec.layout or (place.layout if place is not None else "")
+        layout = spec.layout or _layout(place)
         if spec.data is None:
             return TensorForm(name, kernel_dtype(spec.dtype).code, spec.shape, layout)
         return _static(_static_of(spec), name, layout, () if place is None else place.dtypes, data)
@@ -232,7 +237,7 @@ def _value(name: str, value: Any, definition: OpDef | None, data: StaticData) ->
         array = array.astype(stated.numpy)
     elif array.dtype == numpy.float64:
         array = array.astype(numpy.float32)
-    return _array(name, array, known.layout if known else "", data)
+    return _array(name, array, _layout(known), data)
 
 
 def _array(name: str, array: Array, layout: str, data: StaticData) -> ParamForm:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import threading
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from xdlc.errors import BackendError, UnsupportedOp, XdlcError, each_problem, nearest_names, raise_all
+from xdlc.errors import ModelError, UnsupportedOp, XdlcError, nearest_names
 from xdlc.ir import Model, Op
+from xdlc.opdefs import resolve
 from xdlc.opdefs.custom import OpView, TensorSpec
-from xdlc.runtime.child import error_of
 from xdlc.runtime.udo.describe import form_of, form_of_view
 from xdlc.runtime.udo.forms import specs_in
-from xdlc.runtime.udo.offers import Offer, Offers
+from xdlc.runtime.udo.link import Link
+from xdlc.runtime.udo.offers import Offer
 from xdlc.runtime.udo.operation import Operation
-from xdlc.runtime.udo.process import DiedError, Process
 from xdlc.runtime.udo.sources import (
     DEFAULT_TIMEOUT,
+    Embedded,
     PathLike,
-    check_sources,
     checked_timeout,
     embedded_in,
     paths_of,
@@ -30,13 +25,7 @@ from xdlc.runtime.udo.sources import (
 )
 
 if TYPE_CHECKING:
-    from xdlc.opdefs.model import OpDef
-
-LOADING = 60.0
-"""Seconds at least that the child may take to start and to load a file: the caller's are for calls."""
-RESTARTS = 8
-"""How often a child that died is replaced."""
-_log = logging.getLogger(__name__)
+    from xdlc.opdefs.model import Collection, OpDef
 
 
 class Kernels:
@@ -65,21 +54,13 @@ class Kernels:
         embedded: bool = False,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
-        self.timeout = checked_timeout(timeout)
         self._sources = sources_of(paths_of(paths))
         self._carried = embedded_in(model)
         self._embedded = self._carried if embedded else []
         self._definitions = _definitions(model)
-        self._offers: Offers | None = None
-        self._process: Process | None = None
-        self._lock = threading.RLock()
-        self._owner = os.getpid()
-        self._deaths = 0
-        self._is_closed = False
+        self._link = Link(self._sources, self._embedded, checked_timeout(timeout))
         self._numbers = 0
-        self._released: deque[tuple[int, int]] = deque()
         self._used: set[int] = set()
-        self.generation = 0
 
     def __enter__(self) -> Kernels:
         return self
@@ -112,7 +93,7 @@ class Kernels:
 
     def hint(self, op: Op) -> str:
         """Return what could be done about an op that has no kernel."""
-        key, offers = (op.package, op.type), self._loaded()
+        key, offers = (op.package, op.type), self._link.offers()
         other = offers.elsewhere(key)
         carried = next((one for one in self._carried if _is_for(one, op)), None)
         if carried is not None and not self._embedded:
@@ -139,24 +120,26 @@ class Kernels:
             UnsupportedOp: If there is no kernel for it.
             BackendError: If the kernel does not take it, or fails.
         """
-        with self.held():
+        with self._link.held():
             offer = self._offer(op)
             if offer is None:
                 raise self.missing(op)
             # Arrays of Python tell no scale.
             python = self._is_python(offer.source)
             form, data = form_of(op, self._definition(op.package, op.type), reals=python)
-            shapes = self._loaded().shapes((op.package, op.type))
+            shapes = self._link.offers().shapes((op.package, op.type))
             self._used.update(one.source for one in (offer, shapes) if one is not None)
             self._numbers += 1
+            number = offer.source - len(self._sources)
             return Operation(
-                self,
+                self._link,
                 op,
                 self._numbers,
                 form,
                 data,
                 offer,
                 shapes.source if shapes is not None else None,
+                kernel=self._embedded[number].kernel if number >= 0 else None,
                 is_python=python,
             )
 
@@ -171,8 +154,8 @@ class Kernels:
             BackendError: If what tells them fails.
         """
         key = (view.package, view.type)
-        with self.held():
-            offer = self._loaded().shapes(key)
+        with self._link.held():
+            offer = self._link.offers().shapes(key)
             if offer is None:
                 return None
             self._used.add(offer.source)
@@ -185,7 +168,7 @@ class Kernels:
                 "size": memory.size,
             }
             place = f"op {view.name!r} ({view.package}::{view.type})"
-            answer = self.ask(
+            answer = self._link.ask(
                 request, [memory.file], place=place, origin=offer.origin, doing="telling its shapes"
             )
         return specs_in(answer)
@@ -196,90 +179,10 @@ class Kernels:
         Raises:
             BackendError: If a library fails at it.
         """
-        with self.held():
-            self._is_closed = True
-            process, self._process = self._process, None
-            if process is None:
-                return
-            try:
-                answer = process.close()
-            except DiedError as error:
-                raise self._died("releasing all", error, "", "user-defined operations") from error
-            raise_all([error_of(words) for words in answer.get("errors", ())])
-
-    # ------------------------------------------------------------------ for operations
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep other threads from the child; a copy of this process gets a child of its own."""
-        if os.getpid() != self._owner:
-            self._owner, self._lock, self._process = os.getpid(), threading.RLock(), None
-            self._released.clear()
-        with self._lock:
-            yield
-
-    def started(self) -> int:
-        """Start a child if there is none, and return how many there have been."""
-        self._loaded()
-        if self._process is None:
-            self._start()
-        return self.generation
-
-    def ask(
-        self,
-        request: Mapping[str, Any],
-        files: Sequence[int] = (),
-        *,
-        place: str,
-        origin: str,
-        doing: str,
-        timeout: float | None = None,
-    ) -> dict[str, Any]:
-        """Give the child a request and return its answer.
-
-        Args:
-            request: What to do.
-            files: Open files that it gets.
-            place: The op, for errors; empty for none.
-            origin: The library or file, for errors.
-            doing: What is done, for errors.
-            timeout: Seconds that it may take.
-
-        Raises:
-            BackendError: If it fails.
-        """
-        self.started()
-        process = self._process
-        assert process is not None
-        self._release(process)
-        try:
-            answer = process.ask(request, files, timeout=self.timeout if timeout is None else timeout)
-        except DiedError as error:
-            raise self._died(doing, error, place, origin) from error
-        except BaseException:
-            self._process = None
-            raise
-        problems = [error_of(words) for words in answer.get("errors", ())]
-        for problem in problems:
-            problem.where = ": ".join(filter(None, (place, problem.where or origin)))
-        raise_all(problems)
-        return answer
-
-    def give_up(self) -> None:
-        """End the child: what it holds cannot be relied on."""
-        process, self._process = self._process, None
-        self._deaths += 1
-        if process is not None:
-            process.end()
-
-    def release_later(self, generation: int, number: int) -> None:
-        """Note that an operation is not used any more."""
-        self._released.append((generation, number))
-
-    # ------------------------------------------------------------------ the child
+        self._link.close()
 
     def _offer(self, op: Op) -> Offer | None:
-        found = self._loaded().kernel((op.package, op.type))
+        found = self._link.offers().kernel((op.package, op.type))
         if found is not None:
             return found
         for index, held in enumerate(self._embedded):
@@ -293,103 +196,8 @@ class Kernels:
     def _definition(self, package: str, type: str) -> OpDef | None:
         return self._definitions.get((package, type))
 
-    def arguments(self, source: int) -> Any:
-        """Return the kernel that a DLC carries under the number of its source; None for other sources."""
-        index = source - len(self._sources)
-        return self._embedded[index].kernel if index >= 0 else None
 
-    def _loaded(self) -> Offers:
-        with self.held():
-            if self._offers is None:
-                if self._sources or self._embedded:
-                    check_sources(self._sources, self._embedded)
-                    self._start()
-                else:
-                    self._offers = Offers()
-            assert self._offers is not None
-            return self._offers
-
-    def _start(self) -> None:
-        if self._is_closed:
-            raise BackendError("the kernels of user-defined operations have been closed")
-        if self._deaths > RESTARTS:
-            raise BackendError(
-                f"the process of users' operations has died {self._deaths} times and is not started anew",
-                fix="correct the kernels, then open the model again",
-            )
-        self._process = process = Process()
-        self.generation += 1
-        try:
-            self._offers = self._load(process)
-        except BaseException:
-            self._process = None
-            process.end()
-            raise
-
-    def _load(self, process: Process) -> Offers:
-        offers, problems = Offers(), list[XdlcError]()
-        for number, source in enumerate(self._sources):
-            where = str(source.path)
-            request = {"do": "load", "path": where, "kind": source.kind}
-            try:
-                words = self._answer(process, request, (), where).get("offers", [])
-                offers.add(number, where, words, is_file=source.kind == "python")
-            except XdlcError as error:
-                problems += each_problem(error)
-        for held in self._embedded:
-            try:
-                self._embed(process, held)
-            except XdlcError as error:
-                problems += each_problem(error)
-        raise_all(problems)
-        return offers
-
-    def _embed(self, process: Process, held: Any) -> None:
-        file = os.memfd_create("xdlc-kernel", os.MFD_CLOEXEC)
-        try:
-            with open(file, "wb", closefd=False) as target:
-                target.write(held.kernel.binary)
-            request = {"do": "embed", "entry": held.kernel.entry, "where": held.origin}
-            self._answer(process, request, (file,), held.origin)
-        finally:
-            os.close(file)
-
-    def _answer(
-        self, process: Process, request: Mapping[str, Any], files: Sequence[int], where: str
-    ) -> dict[str, Any]:
-        try:
-            answer = process.ask(request, files, timeout=max(self.timeout, LOADING))
-        except DiedError as error:
-            raise self._died("loading it", error, "", where) from error
-        raise_all([error_of(words) for words in answer.get("errors", ())])
-        return answer
-
-    def _died(self, doing: str, error: DiedError, place: str, origin: str) -> BackendError:
-        self._process = None
-        self._deaths += 1
-        fix = "correct it: a debugger or valgrind shows where it fails; its inputs cannot be written"
-        if error.is_late:
-            fix = "give it more time with --udo_timeout (timeout=), or make it end"
-        where = ": ".join(filter(None, (place, origin)))
-        return BackendError(f"{doing} {error.how}", where=where, fix=fix)
-
-    def _release(self, process: Process) -> None:
-        numbers = []
-        while self._released:
-            generation, number = self._released.popleft()
-            if generation == self.generation:
-                numbers.append(number)
-        if not numbers:
-            return
-        try:
-            answer = process.ask({"do": "release", "ops": numbers}, timeout=self.timeout)
-        except DiedError as error:
-            raise self._died("releasing operations", error, "", "user-defined operations") from error
-        for words in answer.get("errors", ()):
-            _log.warning("%s", error_of(words))
-
-
-def _is_for(held: Any, op: Op) -> bool:
+def _is_for(held: Embedded, op: Op) -> bool:
     return (held.package, held.type) == (op.package, op.type) and op.name in held.ops
 
 
@@ -399,10 +207,18 @@ def _definitions(model: Model | None) -> dict[tuple[str, str], OpDef]:
     from xdlc.container import udo
 
     return {
-        (package, opdef.name): opdef
+        (package, opdef.name): _on_cpu(opdef, collection)
         for package, collection in udo.definitions(model).items()
         for opdef in collection.opdefs
     }
+
+
+def _on_cpu(opdef: OpDef, collection: Collection) -> OpDef:
+    """Return a definition as it is for the CPU; one that is not offered there as it stands."""
+    try:
+        return resolve(opdef, collection, "CPU")
+    except ModelError:
+        return opdef
 
 
 def missing(op: Op, kernels: Kernels | None) -> UnsupportedOp:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from xdlc.errors import BackendError, StorageError
 from xdlc.ir import Op
 from xdlc.ir.dtype import BY_CODE
 from xdlc.opdefs.control_flow import has_open_rank
-from xdlc.opdefs.custom import TensorSpec
+from xdlc.opdefs.custom import Kernel, TensorSpec
 from xdlc.runtime.udo.describe import StaticData, arguments_of
 from xdlc.runtime.udo.forms import Dims, OpForm, TensorForm, element, nbytes, specs_in
+from xdlc.runtime.udo.link import Link
 from xdlc.runtime.udo.memory import Memory, layout
 from xdlc.runtime.udo.offers import Offer
-
-if TYPE_CHECKING:
-    from xdlc.runtime.udo.kernels import Kernels
 
 Array = Any  # numpy.ndarray
 
@@ -33,7 +31,7 @@ class Operation:
 
     def __init__(
         self,
-        kernels: Kernels,
+        link: Link,
         op: Op,
         number: int,
         form: OpForm,
@@ -41,13 +39,15 @@ class Operation:
         offer: Offer,
         shapes: int | None,
         *,
+        kernel: Kernel | None,
         is_python: bool,
     ) -> None:
         graph = f"graph {op.graph.name!r}: " if op.graph is not None else ""
         self.where = f"{graph}op {op.name!r} ({op.package}::{op.type})"
         self.origin = offer.origin
-        self._kernels, self._form, self._offer = kernels, form, offer
+        self._link, self._form, self._offer = link, form, offer
         self._number, self._shapes, self._is_python = number, shapes, is_python
+        self._kernel = kernel
         self._loose = [has_open_rank(tensor) for tensor in op.outputs]
         self._static = data.memory()
         self._generation = -1
@@ -61,7 +61,7 @@ class Operation:
         self._outputs: Memory | None = None
         self._bound: tuple[Any, ...] = ()
         self._given: list[Dims] = []
-        generation = self._kernels.started()
+        generation = self._link.started()
         request = {
             "do": "open",
             "op": self._number,
@@ -71,15 +71,14 @@ class Operation:
             "size": self._static.size,
         }
         files = [self._static.file]
-        kernel = self._kernels.arguments(self._offer.source)
-        if kernel is not None:
-            arguments, data = arguments_of(kernel)
+        if self._kernel is not None:
+            arguments, data = arguments_of(self._kernel)
             more = data.memory()
             request |= {"arguments": arguments.words(), "more": more.size}
             files.append(more.file)
         answer = self._ask(request, files, "opening it")
         self._generation = generation
-        weakref.finalize(self, self._kernels.release_later, generation, self._number).atexit = False
+        weakref.finalize(self, self._link.release_later, generation, self._number).atexit = False
         self._check_shapes(answer)
 
     def _check_shapes(self, answer: dict[str, Any]) -> None:
@@ -123,10 +122,10 @@ class Operation:
                 shapes or types than the model states.
             StorageError: If there is no memory for its inputs or outputs.
         """
-        with self._kernels.held():
-            if self._kernels.started() != self._generation:
+        with self._link.held():
+            if self._link.started() != self._generation:
                 self._open()
-            limit = self._kernels.timeout if timeout is None else min(timeout, self._kernels.timeout)
+            limit = self._link.timeout if timeout is None else min(timeout, self._link.timeout)
             try:
                 return self._run(arrays, limit)
             except StorageError as error:
@@ -139,8 +138,8 @@ class Operation:
         Raises:
             BackendError: If it has not run yet, or the library does not tell.
         """
-        with self._kernels.held():
-            if not self._bound or self._kernels.started() != self._generation:
+        with self._link.held():
+            if not self._bound or self._link.started() != self._generation:
                 self._fail("has not run yet")
             answer = self._ask({"do": "profile", "op": self._number}, (), "profiling it")
             return int(answer.get("nanoseconds", 0))
@@ -265,7 +264,7 @@ class Operation:
         for index, (place, size) in enumerate(zip(*self._bound[1:], strict=True)):
             found = self._outputs.breach(place, size)
             if found is not None:
-                self._kernels.give_up()
+                self._link.give_up()
                 self._fail(
                     f"wrote byte {found} of output {index}, which has {size} bytes",
                     fix="correct the kernel: it must stay inside its outputs",
@@ -280,7 +279,7 @@ class Operation:
     def _ask(
         self, request: dict[str, Any], files: Sequence[int], doing: str, timeout: float | None = None
     ) -> dict[str, Any]:
-        return self._kernels.ask(
+        return self._link.ask(
             request, files, place=self.where, origin=self.origin, doing=doing, timeout=timeout
         )
 

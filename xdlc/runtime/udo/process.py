@@ -137,6 +137,11 @@ class Process:
         tail = os.pread(self._log.fileno(), _TAIL, max(size - _TAIL, 0)).decode("utf-8", "replace").strip()
         return f"; it printed {tail!r}" if tail else ""
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has not been ended."""
+        return self._finalizer.alive
+
     def close(self) -> dict[str, Any]:
         """Let it release all that it holds, and end it; return its answer.
 

@@ -106,7 +106,8 @@ class Embedded:
     @property
     def origin(self) -> str:
         """What messages call it."""
-        return f"kernel {self.kernel.name!r} in the DLC, built by {self.kernel.tool!r} for {self.kernel.machine!r}"
+        held = self.kernel
+        return f"kernel {held.name!r} in the DLC, built by {held.tool!r} for {held.machine!r}"
 
 
 def embedded_in(model: Model | None) -> list[Embedded]:

@@ -1,0 +1,245 @@
+"""The life of the child process that runs kernels: started when needed, replaced when it dies."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from xdlc.errors import BackendError, XdlcError, each_problem, raise_all
+from xdlc.runtime.child import error_of
+from xdlc.runtime.udo.offers import Offers
+from xdlc.runtime.udo.process import DiedError, Process
+from xdlc.runtime.udo.sources import Embedded, Source, check_sources
+
+LOADING = 60.0
+"""Seconds at least that the child may take to start and to load a file: the caller's are for calls."""
+RESTARTS = 8
+"""How often a child that died is replaced."""
+_log = logging.getLogger(__name__)
+
+
+class Link:
+    """A child process with what it has loaded; one request runs at a time, whichever thread it is from.
+
+    Args:
+        sources: Files to load, in the order of their numbers.
+        embedded: Kernels of a DLC to load, numbered on.
+        timeout: Seconds that a request may take.
+
+    Attributes:
+        generation: How many children there have been.
+    """
+
+    def __init__(self, sources: Sequence[Source], embedded: Sequence[Embedded], timeout: float) -> None:
+        self.timeout = timeout
+        self.generation = 0
+        self._sources, self._embedded = sources, embedded
+        self._offers: Offers | None = None
+        self._process: Process | None = None
+        self._lock = threading.RLock()
+        self._owner = os.getpid()
+        self._deaths = 0
+        self._is_closed = False
+        self._released: deque[tuple[int, int]] = deque()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other threads from the child; a copy of this process gets a child of its own."""
+        if os.getpid() != self._owner:
+            self._owner, self._lock, self._process = os.getpid(), threading.RLock(), None
+            self._released.clear()
+        with self._lock:
+            yield
+
+    def offers(self) -> Offers:
+        """Return what the files offer; they are loaded when first asked for.
+
+        Raises:
+            XdlcError: If one cannot be loaded, or two offer the same.
+        """
+        with self.held():
+            if self._offers is None:
+                if self._sources or self._embedded:
+                    check_sources(self._sources, self._embedded)
+                    self._start()
+                else:
+                    self._offers = Offers()
+            assert self._offers is not None
+            return self._offers
+
+    def started(self) -> int:
+        """Start a child if there is none, and return how many there have been."""
+        self.offers()
+        if self._process is None:
+            self._start()
+        return self.generation
+
+    def ask(
+        self,
+        request: Mapping[str, Any],
+        files: Sequence[int] = (),
+        *,
+        place: str,
+        origin: str,
+        doing: str,
+        timeout: float | None = None,
+    ) -> dict[str, Any]:
+        """Give the child a request and return its answer.
+
+        Args:
+            request: What to do.
+            files: Open files that it gets.
+            place: The op, for errors.
+            origin: The library or file, for errors.
+            doing: What is done, for errors.
+            timeout: Seconds that it may take; default: those of the link.
+
+        Raises:
+            BackendError: If it fails.
+        """
+        self.started()
+        process = self._process
+        assert process is not None
+        self._release(process)
+        seconds = self.timeout if timeout is None else timeout
+        try:
+            answer = process.ask(request, files, timeout=seconds)
+        except DiedError as error:
+            raise self._died(doing, error, place, origin) from error
+        except BaseException:
+            self._process = None
+            raise
+        problems = _errors(answer)
+        for problem in problems:
+            problem.where = ": ".join(filter(None, (place, problem.where or origin)))
+        raise_all(problems)
+        return answer
+
+    def give_up(self) -> None:
+        """End the child: what it holds cannot be relied on."""
+        process, self._process = self._process, None
+        self._deaths += 1
+        if process is not None:
+            process.end()
+
+    def release_later(self, generation: int, number: int) -> None:
+        """Note that an operation of a child is not used any more."""
+        self._released.append((generation, number))
+
+    def close(self) -> None:
+        """Release all operations, terminate the libraries, and end the child.
+
+        Raises:
+            BackendError: If a library fails at it.
+        """
+        with self.held():
+            self._is_closed = True
+            process, self._process = self._process, None
+            if process is None:
+                return
+            try:
+                answer = process.close()
+            except DiedError as error:
+                raise self._died("releasing all", error, "", self._names()) from error
+            raise_all(_errors(answer))
+
+    # ------------------------------------------------------------------ starting
+
+    def _start(self) -> None:
+        if self._is_closed:
+            raise BackendError("the kernels of user-defined operations have been closed", where=self._names())
+        if self._deaths > RESTARTS:
+            raise BackendError(
+                f"the process of users' operations has died {self._deaths} times and is not started anew",
+                where=self._names(),
+                fix="correct the kernels, then open the model again",
+            )
+        self._process = process = Process()
+        self.generation += 1
+        try:
+            self._offers = self._load(process)
+        except BaseException:
+            self._process = None
+            process.end()
+            raise
+
+    def _load(self, process: Process) -> Offers:
+        offers, problems = Offers(), list[XdlcError]()
+        every: list[Source | Embedded] = [*self._sources, *self._embedded]
+        for number, source in enumerate(every):
+            try:
+                if isinstance(source, Embedded):
+                    self._embed(process, source)
+                else:
+                    self._load_file(process, number, source, offers)
+            except XdlcError as error:
+                problems += each_problem(error)
+            if not process.is_alive:
+                break
+        raise_all(problems)
+        return offers
+
+    def _load_file(self, process: Process, number: int, source: Source, offers: Offers) -> None:
+        where = str(source.path)
+        request = {"do": "load", "path": where, "kind": source.kind}
+        words = self._answer(process, request, (), where).get("offers", [])
+        offers.add(number, where, words, is_file=source.kind == "python")
+
+    def _embed(self, process: Process, held: Embedded) -> None:
+        file = os.memfd_create("xdlc-kernel", os.MFD_CLOEXEC)
+        try:
+            with open(file, "wb", closefd=False) as target:
+                target.write(held.kernel.binary)
+            request = {"do": "embed", "entry": held.kernel.entry, "where": held.origin}
+            self._answer(process, request, (file,), held.origin)
+        finally:
+            os.close(file)
+
+    def _answer(
+        self, process: Process, request: Mapping[str, Any], files: Sequence[int], where: str
+    ) -> dict[str, Any]:
+        try:
+            answer = process.ask(request, files, timeout=max(self.timeout, LOADING))
+        except DiedError as error:
+            raise self._died("loading it", error, "", where) from error
+        raise_all(_errors(answer))
+        return answer
+
+    # ------------------------------------------------------------------ ending
+
+    def _died(self, doing: str, error: DiedError, place: str, origin: str) -> BackendError:
+        self._process = None
+        self._deaths += 1
+        fix = "correct it: a debugger or valgrind shows where it fails; its inputs cannot be written"
+        if error.is_late:
+            fix = "give it more time with --udo_timeout (timeout=), or make it end"
+        where = ": ".join(filter(None, (place, origin)))
+        return BackendError(f"{doing} {error.how}", where=where, fix=fix)
+
+    def _release(self, process: Process) -> None:
+        numbers = []
+        while self._released:
+            generation, number = self._released.popleft()
+            if generation == self.generation:
+                numbers.append(number)
+        if not numbers:
+            return
+        try:
+            answer = process.ask({"do": "release", "ops": numbers}, timeout=self.timeout)
+        except DiedError as error:
+            raise self._died("releasing operations", error, "", self._names()) from error
+        for problem in _errors(answer):
+            _log.warning("%s", problem)
+
+    def _names(self) -> str:
+        files = [str(source.path) for source in self._sources]
+        return ", ".join([*files, *(held.origin for held in self._embedded)])
+
+
+def _errors(answer: Mapping[str, Any]) -> list[XdlcError]:
+    return [error_of(words) for words in answer.get("errors", ())]
