@@ -332,6 +332,14 @@ BAD = [
         "output 'result' of operator 'Blur' is static",
         "re",
     ),
+    (
+        "field of ours without its prefix",
+        RESULT,
+        RESULT[:-1] + ', "mandatory": true}',
+        13,
+        "'mandatory'",
+        "xdlc_mandatory",
+    ),
     ("static scalar", RADIUS, RADIUS + ', "static": true', 16, "has no field 'static'", "use one of"),
     (
         "repeated parameter",

@@ -17,8 +17,7 @@ from xdlc.opdefs.uncovered import UncoveredNode
 from xdlc.udo.config.comparing import differences
 from xdlc.udo.config.drafting import draft
 from xdlc.udo.config.packages import settled
-from xdlc.udo.config.reading import clashes, read_config
-from xdlc.udo.config.text import is_xml, read_bytes
+from xdlc.udo.config.reading import Config, clashes, read_config
 from xdlc.udo.config.writing import write_json
 
 FORMS = ("xml", "json")
@@ -84,7 +83,7 @@ def convert(
     if package:
         collections = [_chosen(collections, package)]
     where = os.fspath(target)
-    form = form or _form_of(where) or _other_form(paths)
+    form = form or _form_of(where) or _other_form(configs)
     _check_target(where, paths)
     notices = [notice for config in configs for notice in config.notices]
     texts = render(collections, where, form, extended=extended, notices=notices)
@@ -154,7 +153,7 @@ def render(
         raise UsageError(
             f"an OpDef XML file holds one package: found {names}",
             where=target,
-            fix="name a folder for a file each, or choose one with --package",
+            fix="name a folder that exists for a file each, or choose one with --package",
         )
 
     def path_of(collection: Collection) -> str:
@@ -196,8 +195,8 @@ def _form_of(target: str) -> str:
     return suffix if suffix in FORMS else ""
 
 
-def _other_form(paths: Sequence[str | os.PathLike[str]]) -> str:
-    forms = {"json" if is_xml(read_bytes(path)) else "xml" for path in paths}
+def _other_form(configs: Sequence[Config]) -> str:
+    forms = {"json" if config.form == "xml" else "xml" for config in configs}
     if len(forms) > 1:
         raise UsageError("the input is of both forms", fix="say which one to write with --form")
     return forms.pop()

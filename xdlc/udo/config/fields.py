@@ -37,6 +37,15 @@ def named(node: Node, member: str) -> str:
     return held.node.value if held is not None and isinstance(held.node.value, str) else ""
 
 
+def _fix(name: str, known: Sequence[str]) -> str:
+    """Return what to do about a field that there is not; fields of ours are offered to who means one."""
+    own = f"{EXTENSION}{name.lower()}"
+    if own in known:
+        return f'write "{own}", a field of xdlc\'s own'
+    offered = [key for key in known if key.startswith(EXTENSION) == name.startswith(EXTENSION)]
+    return choice(name, offered or known)
+
+
 class Fields:
     """An object whose members are asked for one by one.
 
@@ -63,10 +72,7 @@ class Fields:
         self._meant: set[str] = set()
         for name, member in self._members.items():
             if name not in known:
-                offered = [key for key in known if key.startswith(EXTENSION) == name.startswith(EXTENSION)]
-                scope.report(
-                    member.line, f"{what} has no field {shown(name)}", choice(name, offered or known)
-                )
+                scope.report(member.line, f"{what} has no field {shown(name)}", _fix(name, known))
                 self._meant |= {name, *get_close_matches(name.lower(), [key.lower() for key in known], n=1)}
         self._members = {name: member for name, member in self._members.items() if name in known}
 

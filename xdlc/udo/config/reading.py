@@ -23,11 +23,13 @@ class Config:
         collections: Its packages; those of one name stand as they stand in the file.
         places: File and line of each operation, by position of its package, and its own there.
         notices: What the user should know.
+        form: ``json`` or ``xml``.
     """
 
     collections: tuple[Collection, ...]
     places: Mapping[tuple[int, int], str]
     notices: tuple[str, ...] = ()
+    form: str = "json"
 
 
 def read(path: str | os.PathLike[str]) -> list[Collection]:
@@ -51,7 +53,7 @@ def read_config(path: str | os.PathLike[str]) -> Config:
     content = read_bytes(path)
     if is_xml(content):
         collection = opdefs.parse_collection(content, where)
-        return Config((collection,), _xml_places(content, where))
+        return Config((collection,), _xml_places(content, where), form="xml")
     packages, notices = read_packages(content, where)
     raise_all(_check(packages, where), where=where)
     places = {
