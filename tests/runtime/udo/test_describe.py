@@ -262,14 +262,15 @@ def test_scalars_of_every_kind_reach_python(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpu", "kind"), [("FLOAT_32", "float32"), ("UFIXED_POINT_8", "uint8"), (None, "float32")]
+    ("backend", "dtype", "kind"),
+    [("CPU", "FLOAT_32", "float32"), ("CPU", "UFIXED_POINT_8", "uint8"), ("GPU", "FLOAT_16", "float32")],
 )
-def test_types_that_are_left_to_backends_are_those_of_the_cpu(cpu: str | None, kind: str) -> None:
-    backends = f"<SupportedBackend>{'CPU' if cpu else 'GPU'}</SupportedBackend>"
+def test_types_that_are_left_to_backends_are_those_of_the_cpu(backend: str, dtype: str, kind: str) -> None:
+    backends = f"<SupportedBackend>{backend}</SupportedBackend>"
     tables = f"""
-      <SupplementalOpDefList Backend="{"CPU" if cpu else "GPU"}"><SupportedOps><OpName>Sum</OpName></SupportedOps>
+      <SupplementalOpDefList Backend="{backend}"><SupportedOps><OpName>Sum</OpName></SupportedOps>
         <SupplementalOpDef><Name>Sum</Name><Input><Name>weight</Name>
-        <Datatype>QNN_DATATYPE_{cpu or "FLOAT_16"}</Datatype></Input></SupplementalOpDef>
+        <Datatype>QNN_DATATYPE_{dtype}</Datatype></Input></SupplementalOpDef>
       </SupplementalOpDefList></OpDefCollection>"""
     text = XML.replace("QNN_DATATYPE_UFIXED_POINT_8", "BACKEND_SPECIFIC")
     text = text.replace("<SupportedBackend>CPU</SupportedBackend>", backends)
