@@ -64,5 +64,7 @@ def _tell(made: Generated) -> None:
     for path in outcome.replaced:
         click.echo(clean(f"replaced: {path} was changed by hand; what it was is {path}.old"))
     for path in outcome.left:
-        click.echo(clean(f"left: {path} was changed by hand and no longer belongs to the package"))
+        click.echo(
+            clean(f"left: {path} was changed by hand and no longer belongs to the package; it is now .old")
+        )
     click.echo(clean(f"written: {outcome.folder}"))

@@ -185,3 +185,48 @@ def test_shapes_follow_from_the_configuration(kernels: Any) -> None:
     inputs = (TensorSpec((2, None, 4, 5), FLOAT32), TensorSpec((5,), FLOAT32))
     view = OpView("TwoOps", "Affine", "a", inputs, (None,), {"bias": np.ones(5, np.float32)})
     assert [spec.shape for spec in kernels.infer(view)] == [(2, None, 4, 5)]
+
+
+def onnx_model(path: Path) -> Path:
+    """A network with both operations; an optional input is left out in the middle."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [3], np.float32([1, -2, 0.5]))
+    shape = [1, 4, 4, 3]
+    nodes = [
+        helper.make_node("Affine", ["x", "w"], ["a"], domain="example", bias=[0.1, 0.2, 0.3], shift=2),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("Blend", ["r", "", "x", "a"], ["b"], domain="example", mode="MAX", label="hi"),
+        helper.make_node("Sigmoid", ["b"], ["z"]),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xz"]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weight])
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("example", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return path
+
+
+def test_a_network_gives_the_same_with_the_library_and_the_numpy_kernels(
+    filled: Path, tmp_path: Path
+) -> None:
+    library, python = filled / LIBS / "libUdoTwoOpsReg.so", filled / "python/TwoOps/kernels.py"
+    model = xdlc.convert(
+        onnx_model(tmp_path / "m.onnx"),
+        udo_config_paths=[filled / "config/two.xml"],
+        converter_op_package_lib=[library],
+    )
+    x = np.random.default_rng(1).standard_normal((1, 4, 4, 3)).astype(np.float32)
+    affine = x * np.float32([1, -2, 0.5]) + np.float32([0.1, 0.2, 0.3]) + 2 + 4.5 + 2
+    blend = np.maximum(np.maximum(np.maximum(affine, 0), x), affine) * 1.5 + 1
+    wanted = 1 / (1 + np.exp(-blend))
+    for path in (library, python):
+        np.testing.assert_allclose(xdlc.run(model, {"x": x}, udo_package_path=path)["z"], wanted, rtol=1e-5)
+    found = [
+        xdlc.run(xdlc.quantize(model, [{"x": x}], udo_package_path=path), {"x": x}, udo_package_path=path)[
+            "z"
+        ]
+        for path in (library, python)
+    ]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_allclose(found[0], wanted, atol=0.02)

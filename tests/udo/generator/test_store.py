@@ -44,6 +44,10 @@ def test_other_files_are_regenerated_and_their_changes_set_aside(tmp_path: Path)
     outcome = write(tmp_path, ("Makefile", "two", False))
     assert outcome.replaced == ("Makefile",)
     assert texts(tmp_path / "P") == {"Makefile": "two", "Makefile.old": "changed"}
+    (tmp_path / "P/Makefile").write_text("changed again")
+    write(tmp_path, ("Makefile", "two", False))
+    assert texts(tmp_path / "P")["Makefile.old2"] == "changed again"
+    assert texts(tmp_path / "P")["Makefile.old"] == "changed"
 
 
 def test_files_of_the_users_own_stay(tmp_path: Path) -> None:
@@ -60,7 +64,7 @@ def test_files_of_ops_that_are_gone_go_unless_they_were_changed(tmp_path: Path) 
     (tmp_path / "P/ops/B.cpp").write_text("my work")
     outcome = write(tmp_path, ("Makefile", "m", False))
     assert outcome.left == ("ops/B.cpp",)
-    assert texts(tmp_path / "P") == {"Makefile": "m", "ops/B.cpp": "my work"}
+    assert texts(tmp_path / "P") == {"Makefile": "m", "ops/B.cpp.old": "my work"}
     assert not (tmp_path / "P/x").exists()
 
 

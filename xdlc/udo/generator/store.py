@@ -30,8 +30,9 @@ class Outcome:
     Attributes:
         folder: Its folder.
         kept: Files of users that were left as they are; the new skeleton is beside them as ``.new``.
-        replaced: Other files that were changed by hand; what they were is beside them as ``.old``.
-        left: Files that no longer belong to the package, but were changed by hand.
+        replaced: Other files that were changed by hand; what they were is beside them as ``.old``, or
+            ``.old2`` and so on.
+        left: Files that no longer belong to the package but were changed by hand; they are now ``.old``.
     """
 
     folder: Path
@@ -163,12 +164,14 @@ def _write(root: Path, target: Path, file: Rendered, before: str | None, merge: 
         if current == file.content:
             return
         if _digest(current) != before:
-            other = path.with_name(path.name + (".new" if file.user else ".old"))
-            (merge.kept if file.user else merge.replaced).append(file.path)
-            other.unlink(missing_ok=True)
-            other.write_bytes(file.content if file.user else current)
             if file.user:
+                merge.kept.append(file.path)
+                beside = path.with_name(f"{path.name}.new")
+                beside.unlink(missing_ok=True)
+                beside.write_bytes(file.content)
                 return
+            merge.replaced.append(file.path)
+            _old(path).write_bytes(current)
     path.write_bytes(file.content)
 
 
@@ -180,12 +183,22 @@ def _remove_stale(root: Path, paths: set[str], before: dict[str, str], merge: _M
             continue
         if _digest(file.read_bytes()) != before[path]:
             merge.left.append(path)
+            file.rename(_old(file))
             continue
         file.unlink()
         for folder in file.relative_to(root).parents:
             if folder == Path() or any((root / folder).iterdir()):
                 break
             (root / folder).rmdir()
+
+
+def _old(path: Path) -> Path:
+    """A name that nothing has yet, for what a file was."""
+    number, found = 1, path.with_name(f"{path.name}.old")
+    while os.path.lexists(found):
+        number += 1
+        found = path.with_name(f"{path.name}.old{number}")
+    return found
 
 
 def _is_own(root: Path, path: str) -> bool:

@@ -1,0 +1,174 @@
+"""An operation with numbers for its operands, ready to run by any kernel."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from xdlc.errors import UsageError
+from xdlc.ir import Graph, Op, Scalar, ScaleOffset, Tensor, string
+from xdlc.ir.data import ArrayData
+from xdlc.ir.dtype import UINT32, DType
+from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.udo.testing.case import Case
+
+if TYPE_CHECKING:
+    from xdlc.opdefs.model import Collection, OpDef
+    from xdlc.runtime.udo.kernels import Kernels
+    from xdlc.udo.generator.views import OpView as Definition
+    from xdlc.udo.generator.views import Place
+
+Array = Any  # numpy.ndarray
+_SCALE = 1 / 64
+
+
+class Prepared:
+    """An operation of a model, with numbers for its inputs.
+
+    Args:
+        collection: The package.
+        op: Its definition.
+        case: The operands.
+        told: Gives the outputs.
+    """
+
+    def __init__(
+        self,
+        collection: Collection,
+        op: Definition,
+        case: Case,
+        told: Callable[[OpView, OpDef], list[TensorSpec]],
+    ) -> None:
+        import numpy
+
+        self._collection, self._op, self._case, self._told = collection, op, case, told
+        self._rng = numpy.random.default_rng((case.seed, zlib.crc32(str(case).encode())))
+        places = [op.inputs[min(index, len(op.inputs) - 1)] for index in range(len(case.inputs))]
+        self.inputs = [
+            None if given is None else self._tensor(place, given, f"input_{index}")
+            for index, (place, given) in enumerate(zip(places, case.inputs, strict=True))
+        ]
+        self.params = {
+            place.name: self._param(place, case.params[place.name])
+            for place in op.params
+            if place.name in case.params
+        }
+        unknown = sorted(case.params.keys() - {place.name for place in op.params})
+        if unknown:
+            raise UsageError(f"{case.type} has no parameter {', '.join(unknown)}")
+
+    def run(self, kernels: Kernels) -> list[Array]:
+        """Return what the operation gives by the kernel of a library or a Python file.
+
+        Raises:
+            XdlcError: If it fails.
+        """
+        op = self._built()
+        arrays = [
+            None if tensor is None or not self._is_fed(index) else tensor.numpy()
+            for index, tensor in enumerate(self.inputs)
+        ]
+        return kernels.operation(op).run(arrays)
+
+    @cached_property
+    def outputs(self) -> list[TensorSpec]:
+        """What the operation gives, as far as is known before it runs."""
+        definition = next(each for each in self._collection.opdefs if each.name == self._op.type)
+        inputs = tuple(
+            None
+            if tensor is None
+            else TensorSpec(tensor.shape, tensor.dtype, data=None if self._is_fed(index) else tensor.data)
+            for index, tensor in enumerate(self.inputs)
+        )
+        view = OpView(
+            self._collection.package,
+            self._op.type,
+            "tested",
+            inputs,
+            (None,) * self._case.outputs,
+            {place.name: self._plain(place) for place in self._op.params if place.name in self.params},
+        )
+        return self._told(view, definition)
+
+    def _built(self) -> Op:
+        graph = Graph("tested")
+        inputs: list[Tensor | None] = []
+        for index, tensor in enumerate(self.inputs):
+            if tensor is None:
+                inputs.append(None)
+            elif self._is_fed(index):
+                inputs.append(graph.add_input(Tensor(tensor.name, tensor.shape, tensor.dtype)))
+            else:
+                inputs.append(graph.add_tensor(tensor))
+        outputs = [
+            graph.add_tensor(Tensor(f"output_{index}", self._closed(spec), spec.dtype))
+            for index, spec in enumerate(self.outputs)
+        ]
+        op = Op(self._op.type, inputs, outputs, self.params, name="tested", package=self._collection.package)
+        graph.append(op)
+        for tensor in outputs:
+            graph.add_output(tensor)
+        return op
+
+    def _closed(self, spec: TensorSpec) -> tuple[int, ...]:
+        if None in spec.shape:
+            raise UsageError(
+                f"an output of {self._op.type} has the open shape {spec.shape}",
+                fix="let its shape function tell all extents where those of the inputs are known",
+            )
+        return tuple(extent or 0 for extent in spec.shape)
+
+    # ------------------------------------------------------------------ operands
+
+    def _is_fed(self, index: int) -> bool:
+        """Whether an input is an activation."""
+        return not self._op.inputs[min(index, len(self._op.inputs) - 1)].static
+
+    def _tensor(self, place: Place, given: Any, name: str) -> Tensor:
+        from xdlc.udo.generator.samples import cpu_type
+
+        dtype = cpu_type(place)
+        array = self._random(dtype, given) if isinstance(given, tuple) else self._cast(dtype, given)
+        encoding = None
+        if dtype.is_fixed:
+            encoding = ScaleOffset(_SCALE, 0, dtype.bits)
+        return Tensor(name, array.shape, dtype, encoding, data=ArrayData(array))
+
+    def _cast(self, dtype: DType, given: Any) -> Array:
+        import numpy
+
+        return numpy.ascontiguousarray(numpy.asarray(given, dtype.numpy))
+
+    def _random(self, dtype: DType, shape: tuple[int, ...]) -> Array:
+        if dtype.is_float:
+            return self._rng.standard_normal(shape).astype(dtype.numpy)
+        most = 2 if dtype.kind == "bool" else 4
+        return self._rng.integers(0, most, shape).astype(dtype.numpy)
+
+    def _param(self, place: Place, given: Any) -> Scalar | Tensor:
+        from xdlc.udo.generator.samples import is_plain
+
+        if not is_plain(place):
+            return self._tensor(place, given, place.name)
+        if place.values:
+            return Scalar(UINT32, self._number(place, given))
+        if place.is_string:
+            return string(str(given))
+        return Scalar(next(iter(place.types.values()))[0], given)
+
+    @staticmethod
+    def _number(place: Place, given: Any) -> int:
+        names = {value.name: value.value for value in place.values}
+        number = names.get(given, given)
+        if number not in names.values():
+            raise UsageError(f"{place.name} is one of {', '.join(names)}, not {given!r}")
+        return int(number)
+
+    def _plain(self, place: Place) -> Any:
+        """A parameter's value as shape functions see it."""
+        param = self.params[place.name]
+        if isinstance(param, Tensor):
+            return param.numpy()
+        return place.values[int(param.value)].name if place.values else param.value
