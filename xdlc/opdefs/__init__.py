@@ -1,6 +1,6 @@
 """Definitions of operations, and the check that a graph keeps to them."""
 
-from xdlc.opdefs.checked import parse_collection, read_valid, validate_xml
+from xdlc.opdefs.checked import collection_lines, parse_collection, read_valid, validate_xml
 from xdlc.opdefs.custom_verify import verify_custom, verify_custom_ops
 from xdlc.opdefs.defaults import default_value, parse_default
 from xdlc.opdefs.extents import verify_extents
@@ -19,6 +19,7 @@ from xdlc.opdefs.model import (
     SupplementTensor,
     TensorDef,
 )
+from xdlc.opdefs.notices import notices
 from xdlc.opdefs.resolve import only_default, resolve
 from xdlc.opdefs.semantics import check_collection, duplicate
 from xdlc.opdefs.verify import verify_graph, verify_op
@@ -38,10 +39,12 @@ __all__ = [
     "TensorDef",
     "all_types",
     "check_collection",
+    "collection_lines",
     "default_value",
     "duplicate",
     "find",
     "merge",
+    "notices",
     "only_default",
     "parse_collection",
     "parse_default",

@@ -70,8 +70,14 @@ def schema_problems_of(path: str | os.PathLike[str]) -> list[ModelError]:
     return problems if root is None else schema_problems(root, where)
 
 
-def lines_of(root: Element, where: str) -> dict[Key, str]:
-    """Return ``file:line`` of each part (see ``elements.keys``)."""
+def collection_lines(data: bytes, where: str) -> dict[Key, str]:
+    """Return ``file:line`` of each part of OpDef XML that ``parse_collection`` has read."""
+    root, problems = _parse(data, where)
+    raise_all(problems)
+    return {} if root is None else _lines(root, where)
+
+
+def _lines(root: Element, where: str) -> dict[Key, str]:
     return {key: f"{where}:{element.sourceline}" for key, element in elements.keys(root)}
 
 
@@ -83,7 +89,7 @@ def _read(data: bytes, where: str) -> tuple[Collection | None, list[ModelError]]
         return None, problems
     found = elements.collection(root)
     problems = list(islice(_unheld(root, where), MAX_PROBLEMS))
-    return found, problems or check_collection(found, lines_of(root, where))
+    return found, problems or check_collection(found, _lines(root, where))
 
 
 def _unheld(root: Element, where: str) -> Iterator[ModelError]:

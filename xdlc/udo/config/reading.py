@@ -53,9 +53,13 @@ def read_config(path: str | os.PathLike[str]) -> Config:
     content = read_bytes(path)
     if is_xml(content):
         collection = opdefs.parse_collection(content, where)
-        return Config((collection,), _xml_places(content, where), form="xml")
+        lines = opdefs.collection_lines(content, where)
+        places = {(0, i): lines["op", i] for i in range(len(collection.opdefs))}
+        return Config((collection,), places, tuple(opdefs.notices(collection, lines)), "xml")
     packages, notices = read_packages(content, where)
     raise_all(_check(packages, where), where=where)
+    for package in packages:
+        notices += opdefs.notices(package.collection, lines_of(package, where))
     places = {
         (p, i): f"{where}:{operator.line}"
         for p, package in enumerate(packages)
@@ -85,11 +89,3 @@ def _check(packages: Sequence[Package], where: str) -> list[ModelError]:
         for package in packages
         for problem in check_collection(package.collection, lines_of(package, where))
     ]
-
-
-def _xml_places(content: bytes, where: str) -> dict[tuple[int, int], str]:
-    from lxml import etree
-
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
-    root = etree.fromstring(content, parser)
-    return {(0, i): f"{where}:{op.sourceline}" for i, op in enumerate(root.iterfind("OpDefList/OpDef"))}

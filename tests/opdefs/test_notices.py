@@ -1,0 +1,38 @@
+"""What breaks no rule but is good to know is told with its line."""
+
+from tests.opdefs.user_configs import BLEND
+from xdlc import opdefs
+
+
+def told(text):
+    data = text.encode()
+    return opdefs.notices(opdefs.parse_collection(data, "f.xml"), opdefs.collection_lines(data, "f.xml"))
+
+
+def line(text, at):
+    return text.count("\n", 0, text.index(at)) + 1
+
+
+def test_repeated_tensors_of_ops_for_dsps():
+    repeated = "is Repeated, but DSP_V68 cannot have an unknown number of tensors"
+    at = line(BLEND, "<Repeated>true")
+    other = line(BLEND, "<Shape><Rank>1D</Rank></Shape>") + 1
+    assert told(BLEND) == [
+        f"f.xml:{at}: op 'Blend': input 'rest' {repeated}",
+        f"f.xml:{other}: op 'Blend': output 'out[1]' {repeated}",
+    ]
+
+
+def test_ops_without_a_backend_and_rules_that_are_not_enforced():
+    text = BLEND.replace("<OpName>Relu</OpName>", "").replace("&gt; 0", "gain &lt; top")
+    assert told(text)[2:] == [
+        f"f.xml:{line(text, 'gain &lt;')}: op 'Blend': constraint 'gain < top' of parameter 'gain' is not "
+        "enforced: 'top' means nothing here",
+        f"f.xml:{line(text, '<Name>Relu') - 1}: op 'Relu': names no backend: packages are generated for "
+        "those in SupportedBackend or SupportedOps",
+    ]
+
+
+def test_without_lines_the_op_is_named():
+    found = opdefs.notices(opdefs.parse_collection(BLEND.encode(), "f.xml"))
+    assert found[0].startswith("op 'Blend': input 'rest' is Repeated")

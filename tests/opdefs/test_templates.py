@@ -1,0 +1,77 @@
+"""A configuration in which every optional element is there but empty is valid, and means nothing by them."""
+
+import pytest
+
+from xdlc import opdefs
+from xdlc.ir import dtype as dt
+
+ROOT = (
+    '<OpDefCollection xmlns:xs="http://www.w3.org/2001/XMLSchema-instance" '
+    'xs:noNamespaceSchemaLocation="OpDef.xsd" PackageName="ExamplePackage" Domain="example" Version="1.0">'
+)
+
+
+def elements(*tags):
+    return "".join(f"<{tag}></{tag}>" for tag in tags)
+
+
+def tensor(tag, name, mandatory, dtype, empty):
+    return (
+        f'<{tag}><Name>{name}</Name><Mandatory>{mandatory}</Mandatory><Constraint id="" Type=""></Constraint>'
+        f"<Datatype>{dtype}</Datatype><Shape><Rank>1D</Rank>{elements('Layout', 'Text')}</Shape>"
+        f"{empty}</{tag}>"
+    )
+
+
+def supplement(tag, name):
+    return (
+        f'<{tag}><Name>{name}</Name><Constraint id="" Type=""></Constraint><Datatype></Datatype>'
+        f"<Shape>{elements('Layout', 'Text')}</Shape>{elements('OnlyDefaultSupported')}</{tag}>"
+    )
+
+
+def with_empty_elements(prefix, backend):
+    """Return such a configuration; types are spelled with a prefix, QNN's or none."""
+    parts = [
+        ROOT,
+        "<OpDefList><OpDef><Name>OpName</Name><Description><Content></Content><Code></Code></Description>",
+        '<Reference Source="" Url=""></Reference>',
+        tensor(
+            "Input", "in[0]", "true", f"{prefix}FLOAT_32", elements("Default", "Repeated", "IsStaticTensor")
+        ),
+        tensor("Output", "out[0]", "true", f"{prefix}FLOAT_32", elements("Repeated")),
+        tensor(
+            "Parameter",
+            "param",
+            "false",
+            f"{prefix}INT_32",
+            f"{elements('Default')}<Enumeration><Enum></Enum></Enumeration>",
+        ),
+        f"{elements('UseDefaultTranslation')}<SupportedBackend>{backend}</SupportedBackend></OpDef></OpDefList>",
+        '<SupplementalOpDefList Backend="HTP"><SupportedOps><OpName></OpName></SupportedOps>',
+        "<SupplementalOpDef><Name>OpName</Name>",
+        supplement("Input", "in[0]"),
+        supplement("Output", "out[0]"),
+        supplement("Parameter", "param"),
+        "</SupplementalOpDef></SupplementalOpDefList></OpDefCollection>",
+    ]
+    return "\n".join(parts)
+
+
+@pytest.mark.parametrize(("prefix", "backend"), [("QNN_DATATYPE_", "HTP"), ("", "DSP_V68")])
+def test_empty_elements_mean_nothing(prefix, backend, tmp_path):
+    path = tmp_path / "empty.xml"
+    path.write_text(with_empty_elements(prefix, backend))
+    assert opdefs.validate_xml(path) == []
+    found = opdefs.read_valid(path)
+    (op,) = found.opdefs
+    assert (found.package, found.domain, found.version) == ("ExamplePackage", "example", "1.0")
+    assert (op.name, op.description, op.references, op.backends) == ("OpName", (), (), (backend,))
+    assert not op.use_default_translation
+    (held,) = op.inputs
+    assert (held.name, held.mandatory, held.dtypes, held.rank) == ("in[0]", True, (dt.FLOAT32,), 1)
+    assert (held.layout, held.text, held.default, held.constraints) == ("", "", None, ())
+    assert (held.repeated, held.is_static) == (False, False)
+    assert op.params["param"].enumeration == ()
+    assert opdefs.resolve(op, found, backend).inputs == op.inputs
+    assert opdefs.parse_collection(opdefs.write_collection(found).encode(), "again") == found

@@ -1,0 +1,53 @@
+"""What a user should know about definitions that break no rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from xdlc.opdefs import backends
+from xdlc.opdefs.custom_verify import rules_of
+from xdlc.opdefs.elements import Key
+from xdlc.opdefs.model import Collection, OpDef
+from xdlc.opdefs.semantics import TITLES, place
+from xdlc.opdefs.supplement_rules import offered, tensors_of
+
+MAX_NOTICES = 100
+
+
+def notices(collection: Collection, lines: Mapping[Key, str] | None = None) -> list[str]:
+    """Return what is good to know, each with its line; at most ``MAX_NOTICES``.
+
+    That an op with a Repeated input or output runs on DSP and HTP only with a number of tensors that is
+    known when its package is built; that an op names no backend; and that a constraint which reads like a
+    rule is not enforced, because a name in it means nothing.
+
+    Args:
+        collection: The definitions.
+        lines: ``file:line`` of the parts, by the keys of ``elements.keys``.
+    """
+    found: list[str] = []
+    offers = offered(collection)
+    for index, op in enumerate(collection.opdefs):
+        for key, text in _of_op(op, ("op", index), offers[op.name]):
+            where = place(lines or {}, key)
+            found.append(f"{where}: op {op.name!r}: {text}" if where else f"op {op.name!r}: {text}")
+            if len(found) == MAX_NOTICES:
+                return found
+    return found
+
+
+def _of_op(op: OpDef, key: Key, offers: set[str]) -> Iterator[tuple[Key, str]]:
+    if not offers:
+        yield key, "names no backend: packages are generated for those in SupportedBackend or SupportedOps"
+    dsps = ", ".join(sorted(name for name in offers if backends.is_dsp(name)))
+    for side, tensor, where in tensors_of(op, key):
+        title = f"{TITLES[side]} {tensor.name!r}"
+        if tensor.repeated and dsps:
+            yield (
+                (*where, "Repeated"),
+                f"{title} is Repeated, but {dsps} cannot have an unknown number of tensors",
+            )
+        for rule, _, unknown in rules_of(tensor, op):
+            if unknown:
+                words = f"constraint {rule.text!r} of {title} is not enforced: {unknown!r} means nothing here"
+                yield (*where, "Constraint", rule.id), words
