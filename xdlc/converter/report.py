@@ -14,6 +14,7 @@ from xdlc.targets import Soc
 
 CONVERTER = "xdlc"
 VENDOR, TABLES = "vendor", "tables"
+_OF_NODE = ("graph ", "node ", "op ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,9 @@ def make_report(
 
 def _problem(error: XdlcError, by: str, source: str, sources: Mapping[str, str]) -> Problem:
     """Put an error into a row; an op of the converted graph goes by the nodes that it comes from."""
-    where = error.where if error.where != source and not error.node else None
+    where = error.where if error.where != source else None
+    if error.node and where and where.startswith((source, *_OF_NODE)):
+        where = None  # the row has it
     why = f"{where}: {error.problem}" if where else error.problem
     node = sources.get(error.node or "", error.node or "")
     return Problem(node, error.op or "", by, why, error.fix or "", type(error).__name__)

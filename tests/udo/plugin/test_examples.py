@@ -126,6 +126,14 @@ def test_a_reduction_that_does_not_fit_is_told_with_the_line_of_the_plugin(tmp_p
     assert "red" in told
 
 
+def test_a_dry_run_tells_the_line_of_the_plugin(tmp_path):
+    source = reduction_model(tmp_path, (2, 3, 4), operation=5)
+    (problem,) = api.check(source, plugin=[f"{REDUCTION}:Reduction"]).problems
+    assert (problem.node, problem.op) == ("red", "Reduction")
+    assert problem.why.startswith(f"{REDUCTION}:")
+    assert "plugin Reduction, parse_params" in problem.why
+
+
 @needs_cc
 def test_the_same_model_gives_the_same_bytes(tmp_path):
     source = reduction_model(tmp_path, (2, 3, 4), axis=1)
