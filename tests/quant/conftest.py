@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from tests.quant.custom_models import KERNELS
 from xdlc.ir import Graph, Model, Tensor, b8, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32
+from xdlc.quant import quantize
 from xdlc.quant.job import Job
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.precision import Precision
@@ -95,3 +97,23 @@ def decided():
         return forms, {tensor.name: source for tensor, source in job.decision.sources.items()}
 
     return decide
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    path = tmp_path_factory.mktemp("kernels") / "pkg.py"
+    path.write_text(KERNELS)
+    return path
+
+
+@pytest.fixture
+def quantized(kernels):
+    """Return a function that quantizes with the kernels and gives the model and its notes."""
+
+    def run(model, samples, **options):
+        notes, given = [], {"act_quantizer_calibration": "min-max", "udo_package_path": str(kernels)}
+        made = quantize(model, samples, tell=notes.append, **{**given, **options})
+        made.main.verify()
+        return made, notes
+
+    return run

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tests.custom_ops import place
 from xdlc.container import udo
-from xdlc.ir import Model, Tensor, f32
+from xdlc.ir import Model, Op, Tensor, f32, make_op
 from xdlc.ir.dtype import BY_NAME, FLOAT32, INT32, DType
 from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTable, SupplementTensor
+from xdlc.runtime.cpu import CpuSession
+from xdlc.runtime.udo import Kernels
+
+Sample = Mapping[str, Any]
+SAMPLES = [{"x": np.random.default_rng(seed).standard_normal((1, 6, 6, 4)).astype("f4")} for seed in range(8)]
 
 KERNELS = '''
 """Kernels of the package Pkg."""
@@ -90,8 +98,6 @@ def gain(net: Any, x: Tensor, name: str, *, type: str = "Gain", factor: float = 
 
 def top(net: Any, x: Tensor, name: str) -> tuple[Tensor, Tensor]:
     """Append the largest value and its index of package Pkg."""
-    from xdlc.ir import make_op
-
     value = Tensor(name, (*x.shape[:-1], 1), FLOAT32)
     index = Tensor(f"{name}_index", x.shape[:-1], INT32)
     net.graph.append(make_op(net.graph, "Top", [x], [value, index], name=f"{name}_op", package="Pkg"))
@@ -105,3 +111,39 @@ def sandwich(net: Any, type: str = "Gain", **types: str) -> Model:
     g = gain(n, a, "g", type=type, factor=0.5)
     model: Model = n.done(n.conv(g, 4, "out"))
     return defined(model, type, **(types or {"x": "uint8|uint16", "w": "ufixed8", "y": "uint8|uint16"}))
+
+
+def op(model: Model, name: str) -> Op:
+    """Return the op of a name."""
+    (found,) = [op for op in model.main.ops if op.name == name]
+    return found
+
+
+def types(model: Model, name: str) -> tuple[list[DType], list[DType]]:
+    """Return the types of what an op reads and writes."""
+    held = op(model, name)
+    return [t.dtype for t in held.inputs if t is not None], [t.dtype for t in held.outputs]
+
+
+def results(kernels: Path, model: Model, samples: Sequence[Sample]) -> list[Sample]:
+    """Return what a model gives for samples."""
+    with Kernels(kernels, model=model) as held:
+        session = CpuSession(model, kernels=held)
+        return [session.run(sample) for sample in samples]
+
+
+def sqnr(wanted: Sequence[Sample], found: Sequence[Sample], name: str) -> float:
+    """Return the SQNR of an output in dB, pooled over samples."""
+    signal = sum(float((one[name].astype("f8") ** 2).sum()) for one in wanted)
+    noise = sum(
+        float(((one[name].astype("f8") - other[name]) ** 2).sum())
+        for one, other in zip(wanted, found, strict=True)
+    )
+    return float(10 * np.log10(signal / noise))
+
+
+def values_of(kernels: Path, model: Model, name: str) -> list[Sample]:
+    """Return what a float model gives for the samples, a tensor inside among it."""
+    with Kernels(kernels, model=model) as held:
+        session = CpuSession(model, quantized=False, outputs=[name], kernels=held)
+        return [session.run(sample) for sample in SAMPLES]

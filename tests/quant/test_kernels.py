@@ -1,0 +1,211 @@
+"""Kernels of users' ops run wherever the quantizer runs a model."""
+
+import numpy as np
+import pytest
+
+from tests.compilers import build_library, needs_cc
+from tests.quant.custom_models import (
+    SAMPLES,
+    defined,
+    gain,
+    op,
+    results,
+    sandwich,
+    sqnr,
+    top,
+    types,
+)
+from tests.runtime.udo.conftest import SAMPLE
+from xdlc.container import udo
+from xdlc.errors import UnsupportedOp, UsageError, XdlcError, each_problem
+from xdlc.ir import ScaleOffset, static
+from xdlc.ir.dtype import FLOAT32, SFIXED8, UFIXED8
+from xdlc.ir.stored import real_data
+from xdlc.opdefs.custom import Kernel
+from xdlc.quant import quantize
+from xdlc.runtime.udo.elf import machine
+
+
+def test_without_kernels_each_op_is_named_with_what_to_give(net):
+    n = net(1, 6, 6, 4)
+    value, index = top(n, gain(n, n.x, "g"), "t")
+    model = defined(n.done(value, index), x="uint8", w="ufixed8", y="uint8")
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        quantize(model, SAMPLES)
+    problems = each_problem(caught.value)
+    assert all(isinstance(problem, UnsupportedOp) for problem in problems)
+    assert [(problem.node, problem.op) for problem in problems] == [("g_op", "Gain"), ("t_op", "Top")]
+    assert all("--udo_package_path" in (problem.fix or "") for problem in problems)
+
+
+def test_float_fallback_needs_no_kernels(net):
+    model = sandwich(net)
+    model.main.tensors["g"].encoding = ScaleOffset(0.05, -100, 8)
+    made = quantize(model, [], enable_float_fallback=True)
+    assert types(made, "g_op") == ([FLOAT32, FLOAT32], [FLOAT32])
+    for name in ("r", "out"):
+        model.main.tensors[name].encoding = ScaleOffset(0.05, -100, 8)
+    made = quantize(model, [], enable_float_fallback=True)
+    assert types(made, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
+
+
+def test_kernels_that_nothing_needs_are_told(net, quantized):
+    n = net(1, 6, 6, 4)
+    _, notes = quantized(n.done(n.conv(n.x, 4, "a")), SAMPLES)
+    assert any("no users' ops" in note for note in notes)
+
+
+def test_a_time_out_is_checked(net, kernels):
+    with pytest.raises(UsageError, match="time-out"):
+        quantize(sandwich(net), SAMPLES, udo_package_path=kernels, udo_timeout=-1.0)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "type"),
+    [
+        ("cle", "Relu"),
+        ("smoothquant", "Gain"),
+        ("bias_correction", "Gain"),
+        ("seqmse", "Gain"),
+        ("adaround", "Relu"),
+        ("mixed_precision", "Gain"),
+    ],
+)
+def test_algorithms_run_around_it(net, kernels, quantized, algorithm, type):
+    model = sandwich(net, type, x="uint8|uint16", w="sfixed8", y="uint8|uint16")
+    more = {"min_sqnr": 32.0} if algorithm == "mixed_precision" else {"weights_bitwidth": 4}
+    made, notes = quantized(model, SAMPLES, algorithms=[algorithm], **more)
+    assert types(made, "g_op") == ([UFIXED8, SFIXED8], [UFIXED8])
+    assert (
+        np.abs(real_data(op(made, "g_op").inputs[1]).numpy() - model.main.tensors["g_w"].numpy()).max() < 0.02
+    )
+    assert any(note.startswith((algorithm, algorithm.replace("_", " "))) for note in notes)
+    assert sqnr(results(kernels, model, SAMPLES), results(kernels, made, SAMPLES), "out") > 10
+
+
+def test_nothing_is_equalized_through_it(net, quantized):
+    from xdlc.quant.equalization.chains import find_chains
+
+    model = sandwich(net, "Relu", x="uint8", w="sfixed8", y="uint8")
+    assert find_chains(model.main, lambda op: op.name == "a_op") == []
+
+
+def test_the_choice_of_ranges_runs_it(net, quantized):
+    _, notes = quantized(sandwich(net), SAMPLES, act_quantizer_calibration="auto")
+    assert any(note.startswith("auto: ") and "outputs of 8 samples" in note for note in notes)
+
+
+def test_a_report_measures_around_it(net, quantized, tmp_path):
+    import json
+
+    path = tmp_path / "r.json"
+    quantized(sandwich(net), [*SAMPLES, *SAMPLES], report=path)
+    found = json.loads(path.read_text())
+    tensors = {entry["name"]: entry for entry in found["tensors"]}
+    assert {"r", "g", "out", "g_w"} <= tensors.keys()
+    assert tensors["g"]["isolated"] > 20
+    assert tensors["g"]["sensitivity"] > 20
+    assert found["outputs"][0]["sqnr"] > 20
+
+
+def test_processes_have_kernels_of_their_own(net, quantized):
+    one, _ = quantized(sandwich(net), SAMPLES * 3)
+    two, _ = quantized(sandwich(net), SAMPLES * 3, jobs=2)
+    assert one.main.tensors["g"].encoding == two.main.tensors["g"].encoding
+    assert one.main.tensors["out"].encoding == two.main.tensors["out"].encoding
+
+
+def test_branches_and_what_only_they_read(kernels, quantized):
+    """Users' ops that follow each other in a branch: nothing of QNN reads what is between."""
+    from tests.control_flow_models import graph_of, model_of
+    from tests.control_flow_models import op as append
+    from xdlc.ir import Tensor, f32, string
+    from xdlc.ir.dtype import BOOL8
+
+    shape = (1, 8)
+
+    def gains(graph, h):
+        w = static("w", np.linspace(-1, 1, 8, dtype="f4"))
+        for name in ("one", "two"):
+            params = {"factor": f32(2.0)}
+            (h,) = append(
+                graph,
+                "Gain",
+                [h, w],
+                [Tensor(name, shape, FLOAT32)],
+                params,
+                name=f"{name}_op",
+                package="Pkg",
+            )
+        return [h]
+
+    def main(graph, c, x):
+        (h,) = append(graph, "Relu", [x], [Tensor("h", shape, FLOAT32)])
+        params = {"then_graph": string("main_then"), "else_graph": string("main_else")}
+        return append(
+            graph, "If", [c, h], [Tensor("y", shape, FLOAT32)], params, name="choose", package="xdlc"
+        )
+
+    inputs = [("h", shape, FLOAT32)]
+    model = model_of(
+        graph_of("main", [("c", (1,), BOOL8), ("x", shape, FLOAT32)], main),
+        graph_of("main_then", inputs, gains),
+        graph_of("main_else", inputs, lambda g, h: append(g, "Relu", [h], [Tensor("same", shape, FLOAT32)])),
+    )
+    defined(model, x="uint8", w="ufixed8", y="uint8")
+    rng = np.random.default_rng(3)
+    samples = [{"c": np.array([n % 2 == 0]), "x": rng.standard_normal(shape).astype("f4")} for n in range(8)]
+    made, _ = quantized(model, samples)
+    graph = made.graphs["main_then"]
+    assert [o.type for o in graph.ops] == ["Quantize", "Gain", "Gain", "Dequantize"]
+    one = graph.tensors["one"]
+    highest = max(
+        float((np.maximum(s["x"], 0) * np.linspace(-1, 1, 8, dtype="f4") * 2).max()) for s in samples[::2]
+    )
+    assert one.dtype is UFIXED8
+    assert abs((255 + one.encoding.offset) * one.encoding.scale - highest) < 2 * one.encoding.scale
+    assert sqnr(results(kernels, model, samples), results(kernels, made, samples), "y") > 25
+
+
+@needs_cc
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_kernels_that_the_model_carries_run_if_they_are_allowed(net, tmp_path, jobs):
+    n = net(1, 6, 6, 4)
+    model = n.done(n.op("Scale", [n.neuron(n.x, 4, "r")], n.x.shape, "y", package="Math"))
+    defined(model, "Scale", package="Math", x="uint8", y="uint8")
+    binary = build_library(SAMPLE, tmp_path / "kernel.so", "-DPLAIN_KERNEL").read_bytes()
+    values = (3, 0.0, "", np.zeros(2, "f4"))
+    kernel = Kernel("plain", "plain_kernel", "ifso", values, f"linux-{machine()}", "cc 1", binary)
+    udo.add_kernel(model, "Math", "Scale", ["y_op"], kernel)
+    with pytest.raises(UnsupportedOp) as caught:
+        quantize(model, SAMPLES)
+    assert "--allow_embedded_kernels" in caught.value.fix
+    made = quantize(model, SAMPLES, allow_embedded_kernels=True, jobs=jobs)
+    highest = 3 * max(float(sample["x"].max()) for sample in SAMPLES)
+    y = made.main.tensors["y"]
+    assert y.dtype is UFIXED8
+    assert abs((255 + y.encoding.offset) * y.encoding.scale - highest) < 2 * y.encoding.scale
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "options"),
+    [
+        ("raise ValueError('no such luck')", "no such luck", {}),
+        ("raise ValueError('no such luck')", "no such luck", {"jobs": 2}),
+        ("import os; os.abort()", "SIGABRT", {}),
+        ("import time; time.sleep(60)", "0.5 s", {"udo_timeout": 0.5}),
+        ("return inputs[0][:, :2]", "shape", {}),
+        ("return inputs[0] * np.float32('nan')", "NaN", {}),
+    ],
+)
+def test_a_kernel_that_fails_is_named_with_op_and_sample(net, tmp_path, body, message, options):
+    path = tmp_path / "bad.py"
+    head = "import numpy as np\nfrom xdlc.udo import kernel\n"
+    path.write_text(f"{head}@kernel('Pkg', 'Gain')\ndef gain(inputs, params, outputs):\n    {body}\n")
+    with pytest.raises(XdlcError) as caught:
+        quantize(sandwich(net), SAMPLES, udo_package_path=path, **options)
+    text = str(caught.value)
+    assert message in text
+    assert "g_op" in text
+    assert "calibration sample 0" in text
+    assert message == "NaN" or "bad.py" in text
