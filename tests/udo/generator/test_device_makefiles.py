@@ -212,6 +212,7 @@ def test_the_recipe_says_what_the_vendors_tools_are_told(package: Path) -> None:
     assert f"--op_packages {library}:EdgeInterfaceProvider:HTP" in text
     assert f"Scale:{library}:EdgeInterfaceProvider:HTP" in text
     assert "libUdoEdgeImplDsp_AltPrep.so:EdgeInterfaceProvider:CPU" in text
+    assert phone(package, "use", ARCH="v66")[1] == lines[-1:]
     assert phone(package, "check")[1][1:] == [
         "adb shell cd /data/local/tmp/Edge/arm64-v8a && LD_LIBRARY_PATH=.:/vendor/lib64 "
         f"./cycle libUdoEdgeReg.so libUdoEdgeImpl{core}.so 100 4"
