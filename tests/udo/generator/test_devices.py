@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,28 @@ def test_a_supplement_of_a_wider_name_speaks_for_all_versions(tmp_path: Path) ->
     assert new is not None
     assert [dtype.name for dtype in old.ops[0].inputs[0].types_on(old)] == ["uint8"]
     assert [dtype.name for dtype in new.ops[0].inputs[0].types_on(new)] == ["float16"]
+
+
+def test_versions_of_a_json_configuration_are_cores(tmp_path: Path) -> None:
+    types = {"CPU": "FLOAT_32", "GPU": "FLOAT_32", "DSP": "UINT_8"}
+    operator = {
+        "type": "Mix",
+        "inputs": [{"name": "x", "per_core_data_types": types, "tensor_layout": "NHWC"}],
+        "outputs": [{"name": "y", "per_core_data_types": types}],
+        "core_types": ["CPU", "GPU", "DSP"],
+        "dsp_arch_types": ["v66", "v68", "v73"],
+    }
+    text = {"UdoPackage_0": {"Operators": [operator], "UDO_PACKAGE_NAME": "Edge"}}
+    found = generated(json.dumps(text), tmp_path)
+    assert [core.name for core in found.package.cores] == ["CPU", "GPU", "DSP_V66", "DSP_V68", "DSP_V73"]
+    x = found.package.ops[0].inputs[0]
+    assert [[dtype.name for dtype in x.types_on(core)] for core in found.package.cores[:4]] == [
+        ["float32"],
+        ["float32"],
+        ["uint8"],
+        ["uint8"],
+    ]
+    assert found.notices == ("Mix on DSP_V68: tensors have 4 axes at most, also those of any rank: y",)
 
 
 def test_registrations_do_not_explode(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ Allowed = Callable[[OpDef, TensorDef, str, Core], Sequence[DType]]
 MAX_RANK = 4
 """Of tensors on the HTP."""
 
+_FOUR_AXES = ("NHWC", "NCHW", "NHCW")
 _TAKEN = {
     DSP_LEGACY: {"ufixed8", "uint8", "float32"},
     DSP: {"ufixed8", "uint8", "ufixed16", "uint16", "float16", "float32"},
@@ -56,7 +57,8 @@ def _core_notices(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]:
                 yield from _types(kind, tensor, core, allowed(opdef, tensor, kind, core))
     if core.group != DSP:
         return
-    free = [tensor.name for tensor in (*opdef.inputs, *opdef.outputs) if tensor.rank is None]
+    tensors = (*opdef.inputs, *opdef.outputs)
+    free = [tensor.name for tensor in tensors if tensor.rank is None and tensor.layout not in _FOUR_AXES]
     if free:
         yield f"tensors have {MAX_RANK} axes at most, also those of any rank: {', '.join(free)}"
     if not all(tensor.mandatory for tensor in opdef.outputs):
