@@ -84,3 +84,23 @@ def test_notices_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> N
     assert not caplog.records
     custom_ops([a])
     assert [record.message for record in caplog.records] == told
+
+
+def test_packages_of_one_name_on_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    package = f'{{"UDO_PACKAGE_NAME": "A", "Operators": [{{"type": "Blur", {BLUR}}}]}}'.replace("\n", " ")
+    path.write_text(f'{{"P": {package}, "Q": {package}}}')
+    with pytest.raises(ModelError, match=f"package A has operator Blur twice; first at {path}:1"):
+        custom_ops(path)
+
+
+def test_what_is_good_to_know_of_definitions_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    text = write(path, "A", "Join").read_text()
+    path.write_text(
+        text.replace('{"data_type"', '{"repeated": true, "data_type"').replace('["CPU"]', '["DSP"]')
+    )
+    told: list[str] = []
+    custom_ops(path, tell=told.append)
+    assert [line.partition(": op")[0] for line in told] == [f"{path}:3", f"{path}:4"]
+    assert all("is Repeated, but DSP cannot have an unknown number of tensors" in line for line in told)

@@ -74,12 +74,11 @@ def clashes(configs: Sequence[Config]) -> list[ModelError]:
     found = []
     for config in configs:
         for (p, i), place in config.places.items():
-            collection = config.collections[p]
-            name = collection.opdefs[i].name
-            other = first.setdefault((collection.package, name), place)
-            if other != place:
-                problem = f"package {collection.package} has operator {name} twice; first at {other}"
+            package, name = config.collections[p].package, config.collections[p].opdefs[i].name
+            if (package, name) in first:
+                problem = f"package {package} has operator {name} twice; first at {first[package, name]}"
                 found.append(ModelError(problem, where=place, fix="remove one, or rename its package"))
+            first.setdefault((package, name), place)
     return found
 
 
