@@ -94,6 +94,10 @@ def _custom_ops(
     from xdlc.udo.sources import opened
 
     own = _keywords(opened)
+    if "custom" in options:
+        raise UsageError(
+            f"{verb} has no option 'custom'", fix="name configurations by udo_config_paths, plugins by plugin"
+        )
     _check_options(verb, converter, options, more=own)
     shared = _keywords(converter)
     given = {name: options[name] for name in own if name in options}

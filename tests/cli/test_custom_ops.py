@@ -120,6 +120,8 @@ def test_the_python_interface_has_the_same_options(source: Path, tmp_path: Path)
     assert [op.type for op in model.main.ops] == ["Scale", "Shift"]
     assert told == ["no op of the model is My::Other"]
     assert xdlc.check(source, **options).notices == ("no op of the model is My::Other",)
+    with pytest.raises(UsageError, match="convert has no option 'custom'"):
+        xdlc.convert(source, custom=None)
     with pytest.raises(UsageError, match="convert has no option 'udo_config_path'") as caught:
         xdlc.convert(source, udo_config_path=files)
     assert "udo_config_paths" in str(caught.value.fix)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from onnx import helper
 
 from tests.custom_ops import converted, custom, like_first, my_node, onnx_model, param, place
 from xdlc.container import load, udo
+from xdlc.converter.onnx.check import check
+from xdlc.errors import BackendError
 from xdlc.ir.dtype import FLOAT32
-from xdlc.opdefs.custom import Kernel, OpView
+from xdlc.opdefs.custom import CustomOps, Kernel, OpView
 
 F32 = np.float32
 
@@ -80,3 +84,17 @@ def test_a_kernel_of_several_ops_is_stored_once_and_ops_have_names_of_their_own(
     assert first.ops == ("first",)
     assert {*first.ops, *second.ops} == names
     assert udo.definitions(held)["Pkg"].opdefs == (SCALE.definition,)
+
+
+def test_a_kernel_that_cannot_be_built_is_a_problem_of_the_model(tmp_path: Path) -> None:
+    class Broken(Factory):
+        def build_kernel(self, op: OpView) -> Kernel:
+            raise BackendError("there is no compiler", fix="install one")
+
+    broken = replace(SCALE, hooks=Broken())
+    node = my_node("Scale", ["x", "w"], ["y"], by=2.0)
+    given = onnx_model([node], {"x": (F32, [2])}, {"y": (F32, [2])}, {"w": np.arange(4, dtype=F32)})
+    with pytest.raises(BackendError, match="no compiler"):
+        converted(tmp_path, given, broken)
+    report = check(tmp_path / "model.onnx", custom=CustomOps((broken,)))
+    assert [problem.why for problem in report.problems] == ["there is no compiler"]

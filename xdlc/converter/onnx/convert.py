@@ -19,7 +19,7 @@ from xdlc.converter.onnx.findings import Findings
 from xdlc.converter.onnx.importing import import_model
 from xdlc.converter.onnx.shapes import input_shapes
 from xdlc.converter.onnx.source import OnnxFile
-from xdlc.errors import UsageError, raise_all
+from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.control_flow import remove_uncalled, verify_control_flow
 from xdlc.opdefs.custom import CustomOps
 from xdlc.version import VERSION
@@ -98,14 +98,9 @@ def convert(
         graph.verify()
         found.problems += opdefs.verify_graph(graph)
     found.problems += verify_control_flow(model.graphs)
-    replacing, misfits = replace_native(model, custom)
-    found.problems += misfits
-    found.problems += opdefs.verify_custom_ops(model, [op.definition for op in custom.ops])
-    found.notices += notices(model, custom, [*found.used, *replacing])
+    _take_up(model, custom, found)
     if found is not findings:
         raise_all(found.problems, where=str(path))
-    store_definitions(model, custom)
-    store_kernels(model, custom)
     found.settle(list(model.graphs.values()), removed)
     model.metadata["nodes"] = [[node.name, node.type, node.reason] for node in found.nodes]
     if found.layouts:
@@ -113,24 +108,38 @@ def convert(
     names = found.other_names(model.main)
     if names:
         model.metadata["tensors"] = {model.main.name: names}
+    if package_name is not None:
+        rename_package(model, package_name, found.notices)
+    options = {
+        "batch": batch,
+        "out_name": ",".join(out_name) if out_name else None,
+        "unroll_loops": unroll_loops if unroll_loops != UNROLL_LOOPS else None,
+        "disable_batchnorm_folding": "true" if disable_batchnorm_folding else None,
+        "package_name": package_name,
+    }
     args = {"input_network": os.fsencode(os.path.basename(os.fspath(path))).decode("utf-8", "replace")}
     args |= {f"input_dim {name}": ",".join(map(str, dims)) for name, dims in (input_dims or {}).items()}
     args |= {f"define_symbol {name}": str(value) for name, value in (define_symbol or {}).items()}
-    if batch is not None:
-        args["batch"] = str(batch)
-    if out_name:
-        args["out_name"] = ",".join(out_name)
-    if unroll_loops != UNROLL_LOOPS:
-        args["unroll_loops"] = str(unroll_loops)
-    if disable_batchnorm_folding:
-        args["disable_batchnorm_folding"] = "true"
-    if package_name is not None:
-        rename_package(model, package_name, found.notices)
-        args["package_name"] = package_name
+    args |= {name: str(value) for name, value in options.items() if value is not None}
     model.metadata["history"] = [{"tool": "xconv-onnx-to-dlc", "converterVersion": VERSION, "args": args}]
     for notice in found.notices if found is not findings else ():
         (tell or _log.warning)(notice)
     return model
+
+
+def _take_up(model: ir.Model, custom: CustomOps, found: Findings) -> None:
+    """Let packages of users replace native ops, check users' ops, and store what is known of them."""
+    replacing, misfits = replace_native(model, custom)
+    found.problems += misfits
+    found.problems += opdefs.verify_custom_ops(model, [op.definition for op in custom.ops])
+    found.notices += notices(model, custom, [*found.used, *replacing])
+    if found.problems:
+        return
+    try:
+        store_definitions(model, custom)
+        store_kernels(model, custom)
+    except XdlcError as error:
+        found.problems += each_problem(error)
 
 
 def _for_customs(entry: passes.Pass, custom: CustomOps) -> passes.Pass:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.onnx.layouts import wants_channel_last
+from xdlc.converter.onnx.nodes import domain_of
 from xdlc.converter.onnx.ordering import ordered
 from xdlc.converter.onnx.registry import Node
 from xdlc.converter.onnx.scope import Scope, Unsettled
@@ -110,7 +111,7 @@ class InnerGraphs:
         try:
             state.add_initializers(graph)
             for proto in graph.node:
-                if proto.op_type == "Constant":
+                if _is_constant(proto):
                     self._import_node(proto)
             return made
         finally:
@@ -146,7 +147,7 @@ class InnerGraphs:
                 nodes = ordered(graph, names, str(state.file.path))
                 state.wanted |= wants_channel_last(nodes, state.file.opsets, state.is_custom)
                 for proto in nodes:
-                    if proto.op_type != "Constant":
+                    if not _is_constant(proto):
                         self._import_node(proto)
                 for name in names:
                     self._check_result(name)
@@ -187,3 +188,7 @@ class InnerGraphs:
         if not state.poisoned.isdisjoint(results):
             raise Unsettled
         return [state.values.tensor(result) for result in results]
+
+
+def _is_constant(proto: Any) -> bool:
+    return proto.op_type == "Constant" and not domain_of(proto)
