@@ -11,12 +11,13 @@ import pytest
 from onnx import helper, numpy_helper
 
 import xdlc
-from tests.custom_ops import converted, custom, my_node, onnx_model, param, place
+from tests.custom_ops import converted, custom, custom_op, my_node, onnx_model, param, place
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import Model, Tensor, to_text
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, SFIXED8, STRING, UINT32
 
 F32 = np.float32
+TAPS = numpy_helper.from_array(np.arange(24, dtype=F32).reshape(1, 2, 3, 4))
 JOIN = custom(
     "Join",
     [
@@ -29,6 +30,7 @@ JOIN = custom(
     param("mode", UINT32, enumeration=("SUM", "MEAN")),
     param("grid", FLOAT32, rank=2),
     param("sizes", INT32, rank=1),
+    param("taps", FLOAT32, rank=4, layout="NHWC"),
     param("label", STRING),
     param("flag", BOOL8, default="1"),
     param("type", FLOAT32),
@@ -38,7 +40,7 @@ JOIN = custom(
 
 def source() -> Any:
     grid = numpy_helper.from_array(np.arange(4, dtype=F32).reshape(2, 2))
-    attributes = {"mode": "MEAN", "grid": grid, "sizes": [4, -5], "label": "hello"}
+    attributes = {"mode": "MEAN", "grid": grid, "sizes": [4, -5], "taps": TAPS, "label": "hello"}
     nodes = [
         my_node("Join", ["x", "", "w", "i"], ["m", "p"], **attributes),
         helper.make_node("Relu", ["m"], ["y"], name="relu"),
@@ -76,6 +78,7 @@ def test_an_op_comes_back_as_it_was(tmp_path: Path) -> None:
     (node,) = [node for node in written.graph.node if node.domain == "Pkg"]
     assert node.name == "n_Join"
     assert {a.name: helper.get_attribute_value(a) for a in node.attribute}["mode"] == b"MEAN"
+    assert custom_op(model).param("taps").shape == (1, 3, 4, 2)
     again = converted(tmp_path, written, JOIN)
     assert _ops(again) == _ops(model), to_text(again)
 

@@ -9,9 +9,10 @@ from xdlc.converter.custom.issues import Issue
 from xdlc.converter.custom.scalars import scalar
 from xdlc.converter.custom.tensors import tensor
 from xdlc.errors import nearest_names
-from xdlc.ir import Param, TensorData
+from xdlc.ir import Param, Tensor, TensorData
 from xdlc.ir.dtype import STRING
 from xdlc.opdefs.defaults import default_value
+from xdlc.opdefs.layouts import order_of
 from xdlc.opdefs.model import OpDef, ParamDef
 
 _GIVEN = "correct the model, or the parameter in the definition"
@@ -32,13 +33,22 @@ def parameters(definition: OpDef, given: Mapping[str, Any]) -> tuple[dict[str, P
         try:
             value = given[name] if is_given else default_value(param)
             if value is not None:
-                found[name] = _param(param, value)
+                made = _param(param, value)
+                found[name] = _laid(param, made) if is_given else made
             elif param.mandatory:
                 issues.append(_missing(definition, name))
         except ValueError as error:
             place = f"attribute {name!r}" if is_given else f"the default of parameter {name!r}"
             issues.append(Issue(f"{place} is {error}", _GIVEN if is_given else _DEFAULT))
     return found, issues
+
+
+def _laid(param: ParamDef, made: Param) -> Param:
+    """Return a parameter of the source in the layout that the definition states; defaults are in it."""
+    if not isinstance(made, Tensor) or made.data is None:
+        return made
+    data = made.data.transpose(order_of(param.layout, made.rank))
+    return Tensor(made.name, data.shape, made.dtype, data=data, role=made.role)
 
 
 def _is_given(param: ParamDef, given: Mapping[str, Any]) -> bool:

@@ -66,7 +66,8 @@ def _attribute(definition: OpDef | None, name: str, param: Param) -> Any:
     if not isinstance(param, Tensor):
         value = plain_value(definition, name, param) if definition is not None else param.value
         return int(value) if isinstance(value, bool) else value
-    array = param.numpy()
+    known = definition.params.get(name) if definition is not None else None
+    array = param.numpy().transpose(_perm((known,) if known is not None else (), 0, param))
     if array.ndim == 1 and array.dtype.name in ("int32", "uint32", "int64", "float32"):
         return array.tolist()
     return numpy_helper.from_array(array)
