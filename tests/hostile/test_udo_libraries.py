@@ -139,7 +139,7 @@ def opened(path: Path) -> XdlcError:
     ],
 )
 def test_a_registration_library_that_lies(libraries: Libraries, flags: list[str], said: str) -> None:
-    path = libraries.package(*flags)
+    path = libraries.registration(*flags)
     error = opened(path)
     assert re.search(said, error.problem), error
     assert str(path) in str(error.where)
@@ -219,7 +219,7 @@ def test_a_library_that_crashes_while_it_is_loaded(tmp_path: Path) -> None:
 
 
 def test_a_library_for_other_cores_only(libraries: Libraries) -> None:
-    path = libraries.package("-DCORES=XDLC_UDO_DSP")
+    path = libraries.registration("-DCORES=XDLC_UDO_DSP")
     error = opened(path)
     assert "there is no kernel for Math::Scale" in error.problem
     assert f"build it for the CPU: {path} has it for DSP only" in str(error.fix)
@@ -279,7 +279,7 @@ def test_problems_of_all_files_are_listed_up_to_a_crash(libraries: Libraries, tm
     never = tmp_path / "never.py"
     never.write_text("raise AssertionError('the process is gone')\n")
     (op,) = custom_graph("Scale").ops
-    with Kernels([libraries.package("-DMAJOR=2"), bad, worse, never]) as kernels:
+    with Kernels([libraries.registration("-DMAJOR=2"), bad, worse, never]) as kernels:
         with pytest.raises(ProblemList) as caught:
             kernels.knows(op)
         told = [problem.problem for problem in caught.value.problems]

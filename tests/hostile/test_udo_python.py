@@ -162,48 +162,47 @@ def test_the_folder_of_a_file_is_there_while_it_is_loaded_only_and_nothing_is_wr
     assert str(folder) not in sys.path
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("(4, 5)", [TensorSpec((4, 5), FLOAT32)]),
-        ("[(4, None), (1,)]", [TensorSpec((4, None), FLOAT32), TensorSpec((1,), FLOAT32)]),
-        ("TensorSpec((2, np.int64(3)), op.inputs[0].dtype)", [TensorSpec((2, 3), FLOAT32)]),
-        ("None", None),
-        ("()", [TensorSpec((), FLOAT32)]),
-    ],
-)
-def test_what_shape_functions_give(tmp_path: Path, given: str, expected: list[TensorSpec] | None) -> None:
-    path = tmp_path / "s.py"
-    path.write_text(
-        "import numpy as np\nfrom xdlc.udo import TensorSpec, shape_function\n"
-        f"@shape_function('Math', 'Op')\ndef f(op): return {given}\n"
-    )
+SHAPES = [
+    ("(4, 5)", [TensorSpec((4, 5), FLOAT32)]),
+    ("[(4, None), (1,)]", [TensorSpec((4, None), FLOAT32), TensorSpec((1,), FLOAT32)]),
+    ("TensorSpec((2, np.int64(3)), op.inputs[0].dtype)", [TensorSpec((2, 3), FLOAT32)]),
+    ("None", None),
+    ("()", [TensorSpec((), FLOAT32)]),
+    ("1 / 0", "raised ZeroDivisionError"),
+    ("'text'", "gave output 0 as 'text'"),
+    ("(1.5,)", r"gave output 0 as \(1\.5,\)"),
+    ("7", "gave output 0 as 7"),
+    ("TensorSpec('ab', op.inputs[0].dtype)", "gave output 0 as"),
+    ("TensorSpec((1,), 'float32')", "gave output 0 as"),
+]
+
+
+@pytest.fixture(scope="module")
+def shapes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernels]:
+    """A file with a shape function ``Op<n>`` for each case."""
+    path = tmp_path_factory.mktemp("shapes") / "s.py"
+    lines = ["import numpy as np", "from xdlc.udo import TensorSpec, shape_function"]
+    for number, (given, _) in enumerate(SHAPES):
+        lines += [f"@shape_function('Math', 'Op{number}')", f"def f{number}(op): return {given}"]
+    path.write_text("\n".join(lines))
     with Kernels(path) as kernels:
-        view = OpView("Math", "Op", "op", (TensorSpec((2, 3), FLOAT32),), (None,))
-        assert kernels.infer(view) == expected
-        assert kernels.infer(OpView("Math", "Other", "op", (), ())) is None
+        yield kernels
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("1 / 0", "the shape function of Math::Op raised ZeroDivisionError"),
-        ("'text'", "gave output 0 as 'text'"),
-        ("(1.5,)", r"gave output 0 as \(1.5,\)"),
-        ("7", "gave output 0 as 7"),
-        ("TensorSpec('ab', op.inputs[0].dtype)", "gave output 0 as"),
-        ("TensorSpec((1,), 'float32')", "gave output 0 as"),
-    ],
-)
-def test_what_shape_functions_do_wrong(tmp_path: Path, given: str, said: str) -> None:
-    path = tmp_path / "s.py"
-    path.write_text(
-        "from xdlc.udo import TensorSpec, shape_function\n"
-        f"@shape_function('Math', 'Op')\ndef f(op): return {given}\n"
-    )
-    with Kernels(path) as kernels, pytest.raises(BackendError, match=said) as caught:
-        kernels.infer(OpView("Math", "Op", "op", (TensorSpec((2, 3), FLOAT32),), (None,)))
-    assert re.search(r"^op 'op' \(Math::Op\): .*s\.py", str(caught.value.where))
+@pytest.mark.parametrize("number", range(len(SHAPES)), ids=[given for given, _ in SHAPES])
+def test_what_shape_functions_give(shapes: Kernels, number: int) -> None:
+    expected = SHAPES[number][1]
+    view = OpView("Math", f"Op{number}", "op", (TensorSpec((2, 3), FLOAT32),), (None,))
+    if not isinstance(expected, str):
+        assert shapes.infer(view) == expected
+        return
+    with pytest.raises(BackendError, match=f"the shape function of Math::Op{number} {expected}") as caught:
+        shapes.infer(view)
+    assert re.search(rf"^op 'op' \(Math::Op{number}\): .*s\.py", str(caught.value.where))
+
+
+def test_what_has_no_shape_function_is_not_known(shapes: Kernels) -> None:
+    assert shapes.infer(OpView("Math", "Other", "op", (), ())) is None
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,14 @@ class Libraries:
             build_library(SAMPLE, folder / "libMathCpu.so", "-DIMPLEMENTATION", *implementation)
         return self._built[key]
 
+    def registration(self, *flags: str) -> Path:
+        """Return a registration library that nothing lies beside."""
+        folder = self._folder / f"registration{len(self._built)}"
+        folder.mkdir(exist_ok=True)
+        if flags not in self._built:
+            self._built[flags] = build_library(SAMPLE, folder / "libMathReg.so", "-DREGISTRATION", *flags)
+        return self._built[flags]
+
     def single(self, *flags: str) -> Path:
         """Return a library that is both."""
         key = ("single", *flags)

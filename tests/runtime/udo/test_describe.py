@@ -20,6 +20,7 @@ from xdlc.ir.dtype import (
     INT64,
     SFIXED4,
     SFIXED8,
+    STRING,
     UFIXED8,
     UFIXED16,
     UINT8,
@@ -170,6 +171,14 @@ def test_too_many_axes() -> None:
     x = graph.add_input(Tensor("x", (1,) * 17, FLOAT32))
     graph.append(make_op(graph, "Any", [x], [Tensor("y", (1,), FLOAT32)], package="Math", name="op"))
     with pytest.raises(BackendError, match="has 17 axes, kernels take 16"):
+        form(graph, None)
+
+
+def test_texts_are_no_elements() -> None:
+    graph = Graph("graph")
+    x = graph.add_input(Tensor("x", (1,), STRING))
+    graph.append(make_op(graph, "Any", [x], [Tensor("y", (1,), FLOAT32)], package="Math", name="op"))
+    with pytest.raises(BackendError, match="'x' is string, and kernels take tensors of numbers"):
         form(graph, None)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.compilers import COMPILER, needs_cc
 from tests.control_flow_models import MULTIPLY, if_model, loop_model
+from tests.runtime.udo.conftest import PYTHON
 from tests.runtime.udo.udo_graphs import between_relus, custom_graph
 from xdlc.errors import BackendError, ProblemList, UnsupportedOp
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, b8, f32, make_op, static, string, u32
@@ -23,11 +24,14 @@ from xdlc.runtime.udo import Kernels
 RNG = np.random.default_rng(5)
 
 
-@pytest.fixture(params=["c", "python"])
-def kernels(request: pytest.FixtureRequest, python_file: Path) -> Iterator[Kernels]:
+@pytest.fixture(scope="module", params=["c", "python"])
+def kernels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernels]:
     if request.param == "c":
         path = request.getfixturevalue("library")
-    with Kernels(path if request.param == "c" else python_file) as made:
+    else:
+        path = tmp_path_factory.mktemp("python") / "math_kernels.py"
+        path.write_text(PYTHON)
+    with Kernels(path) as made:
         yield made
 
 

@@ -87,6 +87,9 @@ def form_of(op: Op, definition: OpDef | None, *, reals: bool = False) -> tuple[O
         BackendError: If something of it has no form for kernels.
         ModelError: If static data has no usable encoding.
     """
+    for operand in (*op.inputs, *op.outputs, *op.params.values()):
+        if isinstance(operand, Tensor):
+            _check(op, operand)
     data = StaticData()
     inputs, outputs = (
         _places(sides, count, word)
@@ -95,7 +98,7 @@ def form_of(op: Op, definition: OpDef | None, *, reals: bool = False) -> tuple[O
             (definition.outputs if definition else (), len(op.outputs), "out"),
         )
     )
-    form = OpForm(
+    return OpForm(
         op.package,
         op.type,
         op.name,
@@ -108,15 +111,23 @@ def form_of(op: Op, definition: OpDef | None, *, reals: bool = False) -> tuple[O
             for tensor, (name, place) in zip(op.outputs, outputs, strict=True)
         ),
         tuple(_param(name, param, definition, data) for name, param in op.params.items()),
-    )
-    for tensor in (*form.inputs, *form.outputs, *(param.tensor for param in form.params)):
-        if tensor is not None and len(tensor.dims) > MAX_RANK:
-            raise BackendError(
-                f"{tensor.name!r} has {len(tensor.dims)} axes, kernels take {MAX_RANK}",
-                where=describe(op.graph, op) if op.graph else op.name,
-                fix="reshape it before the op",
-            )
-    return form, data
+    ), data
+
+
+def _check(op: Op, tensor: Tensor) -> None:
+    where = describe(op.graph, op) if op.graph else op.name
+    if tensor.rank > MAX_RANK:
+        raise BackendError(
+            f"{tensor.name!r} has {tensor.rank} axes, kernels take {MAX_RANK}",
+            where=where,
+            fix="reshape it before the op",
+        )
+    if tensor.dtype.kind in ("string", "undefined"):
+        raise BackendError(
+            f"{tensor.name!r} is {tensor.dtype}, and kernels take tensors of numbers",
+            where=where,
+            fix="hand texts over as string parameters",
+        )
 
 
 def _places(known: Sequence[TensorDef], count: int, word: str) -> list[tuple[str, TensorDef | None]]:

@@ -15,7 +15,7 @@ from xdlc.runtime.udo.elf import beside, check_file
 from xdlc.runtime.udo.forms import OpForm
 from xdlc.runtime.udo.infos import read_implementation, read_registration, table
 from xdlc.runtime.udo.memory import Memory
-from xdlc.runtime.udo.native import Native, check, message_buffer, message_in
+from xdlc.runtime.udo.native import Native, check, message_buffer, message_in, utf8
 
 
 def open_library(path: str, where: str) -> ctypes.CDLL:
@@ -222,7 +222,7 @@ class LibraryOp:
         self._factory = ctypes.c_void_p()
         params = self._params.params(form.params, memory)
         status = self._code.table.create_factory(
-            structs.CPU, form.type.encode(), len(form.params), params, ctypes.byref(self._factory)
+            structs.CPU, utf8(form.type), len(form.params), params, ctypes.byref(self._factory)
         )
         self._code.check(status, "create_factory")
 

@@ -15,6 +15,11 @@ from xdlc.runtime.udo.memory import Memory
 MESSAGE = 1024
 
 
+def utf8(text: str) -> bytes:
+    """Return a text as libraries take it; what has no form in UTF-8 is escaped."""
+    return text.encode("utf-8", "backslashreplace")
+
+
 class Native:
     """Structures and what they point to, which lives as long as this does."""
 
@@ -35,7 +40,7 @@ class Native:
         return made
 
     def _fill(self, tensor: structs.Tensor, form: TensorForm, address: int | None) -> None:
-        tensor.name = form.name.encode()
+        tensor.name = utf8(form.name)
         if form.omitted:
             tensor.flags = structs.OMITTED
             return
@@ -52,12 +57,12 @@ class Native:
         """Return an array of parameters, whose tensors lie in a memory."""
         made = (structs.Param * max(len(forms), 1))()
         for param, form in zip(made, forms, strict=False):
-            param.name, param.data_type = form.name.encode(), form.dtype
+            param.name, param.data_type = utf8(form.name), form.dtype
             if form.tensor is not None:
                 param.kind = structs.TENSOR
                 self._fill(param.tensor, form.tensor, memory.address + (form.tensor.place or 0))
             elif isinstance(form.value, str):
-                param.kind, param.string = structs.STRING, form.value.encode()
+                param.kind, param.string = structs.STRING, utf8(form.value)
             elif BY_CODE[form.dtype].is_float:
                 param.real = float(form.value or 0)
             else:
@@ -70,9 +75,9 @@ class Native:
         """Return an operation; what is static lies in ``memory``, other inputs at ``addresses``."""
         inputs = self.tensors(form.inputs, {**static_addresses(form, memory), **(addresses or {})})
         made = structs.Op(
-            form.package.encode(),
-            form.type.encode(),
-            form.name.encode(),
+            utf8(form.package),
+            utf8(form.type),
+            utf8(form.name),
             len(form.params),
             self.params(form.params, memory),
             len(form.inputs),
