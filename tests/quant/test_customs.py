@@ -94,8 +94,10 @@ def test_floats_alone_stay_between_dequantize_and_quantize(net, kernels, quantiz
 )
 def test_each_side_is_as_the_definition_has_it(net, kernels, quantized, x, y, between):
     model = sandwich(net, x=x, w="float32", y=y)
-    made, _ = quantized(model, SAMPLES)
+    made, notes = quantized(model, SAMPLES)
     assert [o.type for o in made.main.ops][2:-1] == between
+    side = "writes 'y'" if y == "float32" else "reads 'x'"
+    assert any(note.startswith(f"Pkg::Gain {side} as floats: its definition takes") for note in notes)
     assert types(made, "g_op") == (
         [UFIXED8 if x == "uint8" else FLOAT32, FLOAT32],
         [UFIXED8 if y == "uint8" else FLOAT32],

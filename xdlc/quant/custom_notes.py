@@ -9,6 +9,7 @@ from xdlc.ir import Graph, Op
 from xdlc.ir.graph import is_custom
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
+from xdlc.quant.rules import is_real
 
 _NAMED = 5
 """Most ops that a note names."""
@@ -43,14 +44,15 @@ def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
             yield f"stays float: {placement.reasons[op]}"
         return
     wanted = precision.act_bits_of(op) or precision.act_bits
-    sides = (
-        ("reads", ports.inputs, precision.customs.inputs(op)),
-        ("writes", ports.outputs, precision.customs.outputs(op)),
-    )
-    for verb, widths, places in sides:
-        for bits, place in zip(widths, places, strict=True):
-            if bits is not None and bits != wanted:
-                yield f"{verb} {place.name!r} with {bits} bits, not {wanted}: its definition takes {place}"
+    customs = precision.customs
+    read = zip(op.inputs, ports.inputs, customs.inputs(op), strict=True)
+    written = zip(op.outputs, ports.outputs, customs.outputs(op), strict=True)
+    for verb, side in (("reads", read), ("writes", written)):
+        for tensor, bits, place in side:
+            if tensor is None or tensor.is_static or not is_real(tensor) or bits == wanted:
+                continue
+            how = "as floats" if bits is None else f"with {bits} bits, not {wanted}"
+            yield f"{verb} {place.name!r} {how}: its definition takes {place}"
 
 
 def _listed(names: list[str]) -> str:

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from xdlc.errors import ConstraintError
+from xdlc import opdefs
+from xdlc.errors import ConstraintError, ModelError
 from xdlc.ir import Op, Tensor
 from xdlc.ir import dtype as dt
 from xdlc.ir.dtype import DType
 from xdlc.opdefs import backends
-from xdlc.opdefs.model import Collection, OpDef, SupplementTensor, TensorDef
-from xdlc.opdefs.supplement_rules import Rows, offered
+from xdlc.opdefs.model import Collection, OpDef
+from xdlc.opdefs.supplement_rules import offered
 from xdlc.quant.given import given_bits
 from xdlc.quant.rules import is_real
 
@@ -110,12 +111,13 @@ class Customs:
             collections: The packages by name.
             arch: Generation of the DSP that is quantized for, like 73; None: any that a definition names.
         """
-        found = {}
-        for package, collection in collections.items():
-            rows = Rows(collection)
-            for opdef in collection.opdefs:
-                found[package, opdef.name] = _places(opdef, rows, _cores(opdef, collection, arch))
-        return cls(found)
+        return cls(
+            {
+                (package, opdef.name): _places(opdef, collection, arch)
+                for package, collection in collections.items()
+                for opdef in collection.opdefs
+            }
+        )
 
     def is_known(self, op: Op) -> bool:
         """Return whether there is a definition of an op."""
@@ -183,28 +185,31 @@ def _unknown(tensors: Sequence[object]) -> list[Place]:
     return [Place("?", frozenset())] * len(tensors)
 
 
-def _places(opdef: OpDef, rows: Rows, cores: Sequence[str]) -> _Places:
-    def side(name: str, tensors: Sequence[TensorDef]) -> tuple[Place, ...]:
-        added = [[getattr(row, name) for row in rows.speaking(opdef.name, core)] for core in cores]
-        return tuple(
-            _place(held, [_types(held, found) for found in added] or [held.dtypes]) for held in tensors
-        )
+def _places(opdef: OpDef, collection: Collection, arch: int | None) -> _Places:
+    forms = list(_forms(opdef, collection, arch)) or [opdef]
+
+    def side(name: str) -> tuple[Place, ...]:
+        rows = zip(*(getattr(form, name) for form in forms), strict=True)
+        return tuple(_place(row[0].name, [tensor.dtypes for tensor in row]) for row in rows)
 
     last = [bool(held) and held[-1].repeated for held in (opdef.inputs, opdef.outputs)]
-    return _Places(side("inputs", opdef.inputs), side("outputs", opdef.outputs), (last[0], last[1]))
+    return _Places(side("inputs"), side("outputs"), (last[0], last[1]))
 
 
-def _types(tensor: TensorDef, added: Sequence[Mapping[str, SupplementTensor]]) -> tuple[DType, ...]:
-    """Return the types of a tensor on a core: what the first supplement for it says, else the definition."""
-    stated = (held.dtypes for found in added if (held := found.get(tensor.name)) is not None and held.dtypes)
-    return next(stated, tensor.dtypes)
+def _forms(opdef: OpDef, collection: Collection, arch: int | None) -> Iterator[OpDef]:
+    """Yield the definition as each backend whose types count has it."""
+    for core in _cores(opdef, collection, arch):
+        try:
+            yield opdefs.resolve(opdef, collection, core)
+        except ModelError:  # narrower ones of its kind settle what it leaves open
+            continue
 
 
-def _place(tensor: TensorDef, types: Sequence[Sequence[DType]]) -> Place:
+def _place(name: str, types: Sequence[Sequence[DType]]) -> Place:
     """Return what one tensor may be on all cores; on any of them if these have nothing in common."""
     known = [frozenset(held) for held in types if held]
     common = frozenset.intersection(*known) if known else frozenset()
-    return Place(tensor.name, common or frozenset().union(*known))
+    return Place(name, common or frozenset().union(*known))
 
 
 def _cores(opdef: OpDef, collection: Collection, arch: int | None) -> list[str]:
