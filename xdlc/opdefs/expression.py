@@ -65,7 +65,9 @@ class Node:
     @property
     def is_rule(self) -> bool:
         """Whether it is true or false."""
-        return self.kind in ("compare", "and", "or", "not")
+        if self.kind in ("and", "or", "not"):
+            return all(part.is_rule for part in self.parts)
+        return self.kind == "compare"
 
 
 @lru_cache(maxsize=4096)

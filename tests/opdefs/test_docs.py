@@ -1,0 +1,53 @@
+"""What the page on OpDef XML shows is so."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from xdlc import opdefs
+from xdlc.ir import dtype as dt
+from xdlc.opdefs import OpDef, backends
+from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.opdefs.custom_verify import _SUBJECTS
+from xdlc.opdefs.expression import parse
+from xdlc.opdefs.schema_check import CONSTRAINT_TYPES, LAYOUTS
+from xdlc.opdefs.shape_text import infer
+
+PAGE = Path(__file__).parents[2] / "docs" / "opdef-xml.md"
+
+
+@pytest.fixture(scope="module")
+def page():
+    return PAGE.read_text()
+
+
+@pytest.fixture(scope="module")
+def example(page):
+    lines = page.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("    <OpDefCollection"))
+    end = next(i for i, line in enumerate(lines) if line.startswith("    </OpDefCollection"))
+    return opdefs.parse_collection("\n".join(lines[start : end + 1]).encode(), "page")
+
+
+def test_the_example_is_valid_and_says_its_shape(example):
+    (op,) = example.opdefs
+    assert isinstance(op, OpDef)
+    for backend in op.backends:
+        opdefs.resolve(op, example, backend)
+    view = OpView("MyPackage", "Blend", "b", (TensorSpec((1, 4, 5, 3), dt.FLOAT32),), (), {})
+    assert infer(op, view)[0].shape == (1, 8, 10, 3)
+
+
+def test_every_constraint_of_the_table_is_an_expression(page):
+    rows = re.findall(r"^\| `(.+?)` \| (Shape|Value|Datatype|Number) \|$", page, re.MULTILINE)
+    assert len(rows) == 8
+    for text, type in rows:
+        assert parse(text, _SUBJECTS.get(type, "")).is_rule, text
+
+
+def test_names_are_complete(page):
+    for word in (*LAYOUTS, *CONSTRAINT_TYPES):
+        assert f"`{word}`" in page
+    for name in backends.NAMES:
+        assert f"`{name}`" in page or name.startswith("DSP_V")
