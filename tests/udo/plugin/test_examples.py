@@ -343,3 +343,46 @@ def test_both_examples_at_once(tmp_path):
     source, *_ = convolutions(tmp_path)
     with pytest.raises(UsageError, match="there is no 'Reductions'"):
         api.convert(source, plugin=[str(FAST_CONV), f"{REDUCTION}:Reductions"])
+
+
+@pytest.mark.corpus
+def test_all_convolutions_of_a_network_in_formats_of_their_own(tmp_path, corpus):
+    text = """from onnx.reference import ReferenceEvaluator
+from onnx import helper, ValueInfoProto
+
+class OwnConv(Plugin):
+    op_type = "Conv"
+    package = "Own"
+    formats = (["NC1HWC0"], ["NC1HWC0"])
+    weight_formats = {"W": "FRACTAL_Z", "B": "NC1HWC0"}
+
+    def accepts(self, node):
+        return node.inputs[1].shape[1] > 1
+
+    def compute(self, inputs, params, outputs):
+        from xdlc.udo.plugin.formats import find_format
+
+        blocks, squares = find_format("NC1HWC0"), find_format("FRACTAL_Z")
+        w = squares.unpack(inputs[1], params["W_shape"])
+        n, c1, height, width, c0 = inputs[0].shape
+        x = blocks.unpack(inputs[0], (n, w.shape[1] * params["group"], height, width))
+        b = None if inputs[2] is None else blocks.unpack(inputs[2], params["B_shape"])
+        names = ["x", "w"] if b is None else ["x", "w", "b"]
+        own = ("dilations", "group", "kernel_shape", "pads", "strides")
+        attributes = {name: params[name] for name in own if params.get(name) is not None}
+        node = helper.make_node("Conv", names, ["y"], **attributes)
+        infos = [ValueInfoProto(name=name) for name in names]
+        graph = helper.make_graph([node], "g", infos, [ValueInfoProto(name="y")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        return blocks.pack(ReferenceEvaluator(model).run(None, dict(zip(names, (x, w, b))))[0])
+"""
+    source = next((corpus / "onnx" / "mlperf_resnet8").glob("*.onnx"))
+    path = written(tmp_path, text)
+    model = api.convert(source, plugin=[str(path)])
+    assert sum(op.type == "Conv" for op in model.main.ops) == 9
+    (x,) = model.main.inputs
+    feeds = {x.name: np.random.default_rng(0).standard_normal(x.shape).astype(np.float32)}
+    found = api.run(model, feeds, udo_package_path=path)
+    plain = api.run(api.convert(source), feeds)
+    for name, wanted in plain.items():
+        np.testing.assert_allclose(found[name], wanted, atol=1e-5)

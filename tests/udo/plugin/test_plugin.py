@@ -9,6 +9,7 @@ import pytest
 from tests.udo.plugin.plugins import EXAMPLES, node, of_class, op_of, spec, view, written
 from xdlc.errors import ModelError, UsageError, XdlcError
 from xdlc.ir.data import ArrayData
+from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs import Collection, parse_collection, write_collection
 from xdlc.udo.plugin import (
     Bools,
@@ -357,6 +358,40 @@ def test_an_override_has_the_operators_own_inputs_and_attributes():
 def test_an_override_tells_of_attributes_that_the_operator_does_not_have():
     with pytest.raises(UsageError, match="nothing reads attribute 'pad'"):
         of_class(OwnConv).hooks.parse_params(node(type="Conv", domain="", pad=1))
+
+
+@pytest.mark.parametrize(
+    ("type_", "inputs", "attributes", "shapes"),
+    [
+        ("Conv", [spec(1, 3, 8, 8), spec(4, 3, 3, 3), None], {"pads": [1, 1, 1, 1]}, [(1, 4, 8, 8)]),
+        ("Conv", [spec(None, 3, 8, 8), spec(4, 3, 3, 3)], {"strides": [2, 2]}, [(None, 4, 3, 3)]),
+        ("Reshape", [spec(2, 6), spec(data=np.int64([3, -1]))], {}, [(3, 4)]),
+        ("Split", [spec(2, 6)], {"axis": 1, "num_outputs": 2}, [(2, 3), (2, 3)]),
+        ("Concat", [spec(2, 6), spec(2, 1), spec(2, 3)], {"axis": -1}, [(2, 10)]),
+        ("ReduceSum", [spec(2, 6)], {"keepdims": 0}, [(1,)]),
+        ("Conv", [spec(1, 3, 8, 8), spec(4, 3)], {}, None),
+    ],
+)
+def test_onnx_tells_the_outputs_of_its_own_operators(type_, inputs, attributes, shapes):
+    op = of_class(type(type_, (Plugin,), {"op_type": type_, "package": "Fast"}))
+    held = view(op, node(*inputs, type=type_, domain="", **attributes), (None,) * len(shapes or [0]))
+    found = op.hooks.infer_shape_and_type(held)
+    assert (found and [each.shape for each in found]) == shapes
+    assert all(each.dtype is FLOAT32 for each in found or ())
+
+
+def test_onnx_does_not_tell_the_outputs_of_another_order_of_axes():
+    class LastConv(Plugin):
+        op_type = "Conv"
+        package = "Fast"
+        formats = (["NHWC", "ND"], ["NHWC"])
+        weight_formats = {"W": "ND"}
+
+    op = of_class(LastConv)
+    held = view(
+        op, node(spec(1, 8, 8, 3), spec(data=np.ones((4, 3, 3, 3), np.float32)), type="Conv", domain="")
+    )
+    assert op.hooks.infer_shape_and_type(held) is None
 
 
 def test_every_operator_of_onnx_can_be_overridden_or_is_refused():

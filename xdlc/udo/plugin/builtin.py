@@ -23,12 +23,16 @@ class Builtin:
         outputs: Outputs by position.
         params: Kinds of its attributes by name.
         unformed: Attributes that have no form as parameters, like graphs.
+        type: The operator.
+        domain: Its domain.
     """
 
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
     params: dict[str, Kind]
     unformed: tuple[str, ...]
+    type: str
+    domain: str
 
 
 def find_builtin(framework: str, type: str, domain: str | None) -> Builtin | None:
@@ -53,6 +57,8 @@ def find_builtin(framework: str, type: str, domain: str | None) -> Builtin | Non
         tuple(Output(**_port(schema, entry)) for entry in schema.outputs),
         {name: kind for name, kind in kinds.items() if kind is not None},
         tuple(name for name, kind in kinds.items() if kind is None),
+        type,
+        wanted,
     )
 
 

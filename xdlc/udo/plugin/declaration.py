@@ -41,7 +41,7 @@ class Declaration:
         inputs: Inputs by position.
         outputs: Outputs by position.
         kinds: Parameters that come from the source, by name.
-        unformed: Attributes of the source that have no form.
+        builtin: The operator that it overrides, if inputs and parameters are those of the operator.
         input_formats: Format of each input; that of a static one is how it is stored.
         output_formats: Format of each output.
     """
@@ -54,7 +54,7 @@ class Declaration:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     kinds: Mapping[str, Kind]
-    unformed: tuple[str, ...]
+    builtin: Builtin | None
     input_formats: tuple[Format, ...]
     output_formats: tuple[Format, ...]
 
@@ -100,7 +100,7 @@ def declare(plugin: Plugin, file: str = "") -> Declaration:
         inputs,
         outputs,
         kinds,
-        builtin.unformed if builtin is not None and not plugin.params else (),
+        None if plugin.config or plugin.inputs or plugin.params else builtin,
         *formats,
     )
 

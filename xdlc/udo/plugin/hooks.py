@@ -14,6 +14,7 @@ from xdlc.opdefs.custom import Kernel, OpView, SourceNode, TensorSpec
 from xdlc.udo.plugin.attributes import Attributes
 from xdlc.udo.plugin.base import Plugin, overrides
 from xdlc.udo.plugin.build import BuildView
+from xdlc.udo.plugin.builtin_outputs import builtin_outputs
 from xdlc.udo.plugin.calling import user_code
 from xdlc.udo.plugin.declaration import Declaration
 from xdlc.udo.plugin.formats import Format
@@ -21,6 +22,7 @@ from xdlc.udo.plugin.kinds import REQUIRED
 from xdlc.udo.plugin.ports import Port
 
 Values = dict[str, Any]
+SOURCE_ORDER = ("", "NCHW")
 
 
 class PluginHooks:
@@ -119,7 +121,8 @@ class PluginHooks:
     def _check_unread(self, attributes: Attributes) -> None:
         unread = attributes.unread
         if unread:
-            unformed = [name for name in unread if name in self.declaration.unformed]
+            builtin = self.declaration.builtin
+            unformed = [name for name in unread if builtin is not None and name in builtin.unformed]
             why = " (graphs and the like have no form as parameters)" if unformed else ""
             own = overrides(self.plugin, "parse_params")
             raise UsageError(
@@ -130,9 +133,16 @@ class PluginHooks:
     def infer_shape_and_type(self, op: OpView) -> tuple[TensorSpec, ...] | None:
         """Return the outputs, or None where the plugin does not know them.
 
+        Those of an operator of the framework that it overrides are known to the framework.
+
         Raises:
             XdlcError: If the plugin fails, or gives something else.
         """
+        builtin = self.declaration.builtin
+        if builtin is not None and not overrides(self.plugin, "infer_shape_and_type"):
+            ports = (*self.declaration.inputs, *self.declaration.outputs)
+            is_moved = any(port.layout not in SOURCE_ORDER for port in ports)
+            return None if is_moved else builtin_outputs(builtin, self.seen(op), len(op.outputs))
         with self._calling("infer_shape_and_type", f"op {op.name!r}"):
             given = self.plugin.infer_shape_and_type(self.seen(op))
             if given is None:
