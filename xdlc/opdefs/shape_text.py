@@ -195,6 +195,11 @@ def _from_text(entry: TensorDef, scope: OpScope) -> Extents | None:
 
 def _from_rule(text: str, entry: TensorDef, scope: OpScope) -> Extents | None:
     """Return the shape that a rule ``shape = in[0]`` demands."""
+    node = _demanded(text, entry)
+    return None if node is None else _shape_value(node, scope)
+
+
+def _demanded(text: str, entry: TensorDef) -> Node | None:
     try:
         node = parse(text)
     except NotAnExpressionError:
@@ -202,7 +207,19 @@ def _from_rule(text: str, entry: TensorDef, scope: OpScope) -> Extents | None:
     own = ("shape", f"shape({entry.name})", f"shape of {entry.name}", f"{entry.name}.shape")
     if node.kind != "compare" or node.value != ("==",) or node.parts[0].source not in own:
         return None
-    return _shape_value(node.parts[1], scope)
+    return node.parts[1]
+
+
+def whole_shape(entry: TensorDef) -> Node | None:
+    """Return the expression that tells a shape as a whole, by a text or a rule; None if there is none."""
+    match = None if entry.shape else _WHOLE.fullmatch(entry.text)
+    if match is not None:
+        try:
+            return parse(match[1])
+        except NotAnExpressionError:
+            pass
+    rules = (rule.text for rule in entry.constraints if rule.type in ("Shape", ""))
+    return next((node for text in rules if (node := _demanded(text, entry)) is not None), None)
 
 
 def _whole(text: str, scope: OpScope) -> Extents | None:

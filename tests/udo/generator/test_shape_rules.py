@@ -1,69 +1,140 @@
-"""Shapes that texts of a configuration tell."""
+"""Shapes that texts of a configuration tell: a library tells what the converter finds."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import shutil
+import subprocess
+from typing import Any
 
 import pytest
 
 from tests.udo.generator.configs import op, operand, package
-from xdlc.opdefs import read_collection
+from xdlc.errors import BackendError, ConstraintError
+from xdlc.ir.dtype import FLOAT32
+from xdlc.opdefs import Collection, read_valid
+from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.opdefs.shape_text import infer
+from xdlc.runtime.udo.kernels import Kernels
+from xdlc.udo.generator import generate
 from xdlc.udo.generator.viewing import package_view
 
+TOLD = {
+    "Same": "[n, h, w, c]",
+    "Fewer": "[c, n]",
+    "Halves": "[n, h / 2 * 2, (w - 3) / 2 + 1, -1 + c]",
+    "Floors": "[h // 2 * 2, w % 3, ceil(w / 2), floor(h / 3), max(h, w, 2), min(h, c), abs(h - w - 9)]",
+    "Params": "[n * k, h - less, 7]",
+    "Dims": "[x.dim[0], in[0].dim[-1], shape(x)[1], dim(b, 0), rank(x) * 2, size(b)]",
+    "Whole": "shape of x",
+    "Alike": "same as in[0]",
+    "Both": "broadcast(x, b)",
+}
+UNTOLD = {
+    "Nothing": "",
+    "Words": "as the user likes",
+    "Unknown": "[n, q]",
+    "Optional": "[n, o]",
+    "Real": "[n * 1.5]",
+    "Choice": "[n * free]",
+    "Any": "[n, _]",
+}
 
-def rule(tmp_path: Path, *operands: str) -> tuple[str, ...] | None:
-    config = tmp_path / "c.xml"
-    config.write_text(package("P", op("A", *operands)))
-    return package_view(read_collection(config)).ops[0].shapes
 
-
-def extents(tmp_path: Path, text: str, *, source: str = "[n, h, w, c]", more: str = "") -> list[str] | None:
-    found = rule(
-        tmp_path,
-        operand("Input", "x", text=source),
+def an_op(name: str, text: str) -> str:
+    return op(
+        name,
+        operand("Input", "x", text="[n, h, w, c]"),
+        operand("Input", "b", text="[c]"),
+        operand("Input", "maybe", text="[o]", optional=True),
         operand("Output", "y", text=text),
-        *([more] if more else []),
+        operand("Parameter", "k", "INT_32", "SCALAR"),
+        operand("Parameter", "less", "INT_32", "SCALAR", optional=True, default="-2"),
+        operand("Parameter", "free", "INT_32", "SCALAR", optional=True),
     )
-    if found is None:
-        return None
-    calls = [line.strip() for line in found if "add_extent" in line]
-    return [call.removeprefix("udo::add_extent(outputs[index], ").removesuffix(");") for call in calls]
 
 
-def test_extents_are_those_of_inputs_of_the_same_name(tmp_path: Path) -> None:
-    assert extents(tmp_path, "[n, c]") == ["udo::extent_of(in_0, 0)", "udo::extent_of(in_0, 3)"]
-
-
-def test_sums_products_and_brackets(tmp_path: Path) -> None:
-    (found,) = extents(tmp_path, "[(h - 3) / 2 + 1]") or []
-    expected = "((udo::extent_of(in_0, 1) - udo::Extent(3)) / udo::Extent(2)) + udo::Extent(1)"
-    assert found == f"({expected})"
-
-
-def test_integer_parameters_that_are_always_there(tmp_path: Path) -> None:
-    given = operand("Parameter", "k", "INT_32", "SCALAR")
-    assert extents(tmp_path, "[k]", more=given) == ['udo::Extent(op.integer("k"))']
-    given = operand("Parameter", "k", "INT_32", "SCALAR", optional=True, default="-2")
-    assert extents(tmp_path, "[k]", more=given) == ['udo::Extent(op.integer("k", -2))']
-    assert extents(tmp_path, "[k]", more=operand("Parameter", "k", "INT_32", "SCALAR", optional=True)) is None
-    assert extents(tmp_path, "[k]", more=operand("Parameter", "k", "FLOAT_32", "SCALAR")) is None
-
-
-def test_any_number_of_leading_axes(tmp_path: Path) -> None:
-    found = extents(tmp_path, "[.., 4]", source="[.., c]") or []
-    assert found[0].startswith("for (std::uint32_t axis = 0; axis < in_0.rank - 1; ++axis)")
-    assert found[1] == "udo::Extent(4)"
-    assert extents(tmp_path, "[..]", source="[n, c]") is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "as x", "[]", "[n, q]", "[n +]", "[(n]", "[n)]", "[n % 2]", "[n; x()]", "[1.5]", "[99999999999]"],
+ENDS = op(
+    "Ends",
+    operand("Input", "x", text="[a, .., z]"),
+    operand("Output", "y", text="[z, .., 4]"),
+    operand("Output", "all", more="<Constraint Type='Shape'>shape = x</Constraint>"),
 )
-def test_texts_that_tell_no_shape(tmp_path: Path, text: str) -> None:
-    assert extents(tmp_path, text) is None
 
 
-def test_an_optional_input_tells_nothing(tmp_path: Path) -> None:
-    optional = operand("Input", "b", text="[k]", optional=True)
-    assert rule(tmp_path, operand("Input", "x"), optional, operand("Output", "y", text="[k]")) is None
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    config = tmp_path_factory.mktemp("config") / "c.xml"
+    ops = [an_op(name, text) for name, text in {**TOLD, **UNTOLD}.items()]
+    config.write_text(package("Shapes", *ops, ENDS))
+    return read_valid(config)
+
+
+@pytest.fixture(scope="module")
+def kernels(collection: Collection, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    (folder,) = generate([collection], tmp_path_factory.mktemp("out"))
+    subprocess.run(["make", "-s", "-j2", "reg_x86", "CXXFLAGS=-O0"], cwd=folder, check=True, timeout=300)
+    with Kernels([folder / "libs/x86-64_linux_clang/libUdoShapesReg.so"]) as opened:
+        yield opened
+
+
+needs_make = pytest.mark.skipif(
+    not (shutil.which("make") and shutil.which("g++")), reason="needs make and a C++ compiler"
+)
+
+
+def view(type: str, *shapes: tuple[int | None, ...], outputs: int = 1, **params: int) -> OpView:
+    inputs = tuple(TensorSpec(shape, FLOAT32) for shape in shapes)
+    return OpView("Shapes", type, "op", inputs, (None,) * outputs, params)
+
+
+def test_texts_that_a_library_tells(collection: Collection) -> None:
+    told = {op.type for op in package_view(collection).ops if op.shapes is not None}
+    assert told == {*TOLD, "Ends"}
+
+
+@needs_make
+@pytest.mark.parametrize("type", TOLD)
+@pytest.mark.parametrize("shape", [(2, 7, 6, 5), (1, 4, 11, 5), (2, None, 6, 5)])
+def test_the_library_tells_what_the_converter_finds(
+    collection: Collection, kernels: Any, type: str, shape: tuple[int | None, ...]
+) -> None:
+    definition = next(each for each in collection.opdefs if each.name == type)
+    asked = view(type, shape, (5,), k=3)
+    expected = infer(definition, asked)
+    assert expected is not None
+    assert expected[0] is not None
+    assert [spec.shape for spec in kernels.infer(asked, definition)] == [expected[0].shape]
+
+
+@needs_make
+def test_any_number_of_axes(collection: Collection, kernels: Any) -> None:
+    definition = next(each for each in collection.opdefs if each.name == "Ends")
+    for shape in ((2, 3), (2, 5, 3), (2, 5, None, 6, 3)):
+        asked = view("Ends", shape, outputs=2)
+        found = [spec.shape for spec in kernels.infer(asked, definition)]
+        assert found == [spec.shape for spec in infer(definition, asked) or [] if spec is not None]
+        assert found == [(3, *shape[1:-1], 4), shape]
+
+
+@needs_make
+@pytest.mark.parametrize("type", UNTOLD)
+def test_what_is_not_told_is_left_to_the_user(kernels: Any, type: str) -> None:
+    assert kernels.infer(view(type, (2, 7, 6, 5), (5,), k=3)) is None
+
+
+@needs_make
+def test_extents_of_one_name_must_be_alike(collection: Collection, kernels: Any) -> None:
+    definition = next(each for each in collection.opdefs if each.name == "Dims")
+    asked = view("Dims", (2, 7, 6, 5), (4,), k=3)
+    with pytest.raises(ConstraintError, match="extent c is 5 by"):
+        infer(definition, asked)
+    with pytest.raises(BackendError, match="extent c is 5 in one input and 4 in another"):
+        kernels.infer(asked, definition)
+
+
+@needs_make
+def test_an_impossible_extent_is_an_error(kernels: Any) -> None:
+    with pytest.raises(BackendError, match="the impossible extent -3"):
+        kernels.infer(view("Params", (2, 7, 6, 5), (5,), k=3, less=10))
+    with pytest.raises(BackendError, match=r"numbers too large|impossible"):
+        kernels.infer(view("Params", (2**31, 7, 6, 5), (5,), k=2**31 - 1))

@@ -1,162 +1,163 @@
 """Shapes of outputs as statements of C++, where the configuration's texts tell them.
 
-A text like ``[n, h / stride, w + 2, 3]`` tells a shape if each name in it is an extent that the text of an
-input has too, or an integer parameter.  ``..`` at the beginning stands for any number of axes.  Quotients
-are rounded down.
+The texts mean what ``xdlc.opdefs.shape_text`` says, so that the registration library tells the shapes that
+the converter finds.  What is known only of an optional input, elements of tensors, and numbers that are not
+whole are left to the user's function.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 
-from xdlc.udo.generator.views import Place, Rule
+from xdlc.opdefs.defaults import default_value
+from xdlc.opdefs.expression import Node, NotAnExpressionError, parse
+from xdlc.opdefs.model import OpDef, ParamDef, TensorDef
+from xdlc.opdefs.shape_text import ANY, ELLIPSIS, whole_shape
+from xdlc.udo.generator.extent_code import ExtentCode, UnknownError
+from xdlc.udo.generator.quoting import c_string
+from xdlc.udo.generator.views import Rule
 
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_TOKEN = re.compile(r"\s*([A-Za-z_]\w*|\d{1,9}|[-+*/()])", re.ASCII)
 _MOST = 16
-_LONGEST = 200
 
 
-class _UnknownError(ValueError):
-    """A text tells no shape."""
-
-
-def shape_rules(inputs: Sequence[Place], outputs: Sequence[Place], params: Sequence[Place]) -> Rule | None:
+def shape_rules(opdef: OpDef) -> Rule | None:
     """Return statements that set the shapes of all outputs, or None if the texts do not tell them."""
-    names = _names(inputs, params)
+    code = _scope(opdef)
     try:
-        used: dict[int, int] = {}
-        lines = [line for place in outputs for line in _output(place, inputs, names, used)]
-    except _UnknownError:
+        lines = [line for index, entry in enumerate(opdef.outputs) for line in _output(index, entry, code)]
+    except UnknownError:
         return None
-    return (*(_input_line(index, rank) for index, rank in sorted(used.items())), *lines)
+    checks = [line for index, entry in enumerate(opdef.inputs) for line in _checks(index, entry, code)]
+    ranks = dict(sorted(code.ranks.items()))
+    heads = [f"const xdlc_udo_tensor& in_{at} = op.shaped_input({at}, {rank});" for at, rank in ranks.items()]
+    return (*heads, *checks, *lines)
 
 
-def _input_line(index: int, rank: int) -> str:
-    return f"const xdlc_udo_tensor& in_{index} = op.shaped_input({index}, {rank});"
-
-
-_Names = dict[str, tuple[str, int | None, int]]
-"""From a name to its C++ expression, the input that it is of, and how many axes that needs."""
-
-
-def _names(inputs: Sequence[Place], params: Sequence[Place]) -> _Names:
-    found: _Names = {}
-    for place in inputs:
-        if not place.mandatory:
-            continue
-        start = 1 if place.extents[:1] == ("..",) else 0
-        for axis, text in enumerate(place.extents):
-            if axis < start or ".." in place.extents[start:] or not _NAME.fullmatch(text):
-                continue
-            position = axis - len(place.extents) if start else axis
-            expression = f"udo::extent_of(in_{place.index}, {position})"
-            found.setdefault(text, (expression, place.index, len(place.extents) - start))
-    for place in params:
-        value = _param(place)
+def _scope(opdef: OpDef) -> ExtentCode:
+    """What names mean in the op."""
+    code = ExtentCode({entry.name: index for index, entry in enumerate(opdef.inputs) if _is_there(entry)})
+    code.hidden = {entry.name for entry in (*opdef.inputs, *opdef.outputs)}
+    for name, param in opdef.params.items():
+        code.hidden.add(name)
+        value = _integer(param)
         if value is not None:
-            found.setdefault(place.name, (value, None, 0))
-    return found
+            code.values[name] = value
+    for index, entry in enumerate(opdef.inputs):
+        for word, axis, rank in _words(entry) if _is_there(entry) else ():
+            if word.isidentifier() and word != ANY and word not in code.hidden:
+                code.extents.setdefault(word, (index, axis, rank))
+        if _is_there(entry) and code.dots is None:
+            code.dots = _dots(index, entry)
+    return code
 
 
-def _param(place: Place) -> str | None:
-    """The expression of an integer parameter that is always there, by name or by default."""
-    kinds = {dtype.kind for types in place.types.values() for dtype in types}
-    if not place.is_scalar or place.values or not kinds <= {"int", "uint"}:
+def _is_there(entry: TensorDef) -> bool:
+    return entry.mandatory and not entry.repeated
+
+
+def _integer(param: ParamDef) -> str | None:
+    """The value of an integer parameter that is always there: given, or by its default."""
+    if param.rank != 0 or param.enumeration or not {dtype.kind for dtype in param.dtypes} <= {"int", "uint"}:
         return None
-    if not _NAME.fullmatch(place.name):
+    if param.default is None:
+        return f"udo::Extent(op.integer({c_string(param.name)}))" if param.mandatory else None
+    try:
+        value = default_value(param)
+    except ValueError:
         return None
-    if place.default is None:
-        return f'udo::Extent(op.integer("{place.name}"))' if place.mandatory else None
-    if not re.fullmatch(r"[+-]?\d{1,18}", place.default.strip()):
-        return None
-    return f'udo::Extent(op.integer("{place.name}", {int(place.default)}))'
+    is_small = isinstance(value, int) and abs(value) < 1 << 62
+    return f"udo::Extent(op.integer({c_string(param.name)}, {value}))" if is_small else None
 
 
-def _output(place: Place, inputs: Sequence[Place], names: _Names, used: dict[int, int]) -> list[str]:
-    if not place.extents or len(place.extents) > _MOST:
-        raise _UnknownError
-    extents = list(place.extents)
-    lines = []
-    if extents[0] == "..":
-        extents.pop(0)
-        lines.append(_leading(inputs, used))
-    for text in extents:
-        lines.append(f"udo::add_extent(outputs[index], {_expression(text, names, used)});")
-    last = "op.num_outputs()" if place.repeated else f"op.num_outputs() && index == {place.index}"
+def _stated(entry: TensorDef) -> tuple[str, ...]:
+    """The words of a text that states extents."""
+    words = entry.shape
+    return (
+        words if len(words) <= _MOST and all(word in ELLIPSIS or _is_extent(word) for word in words) else ()
+    )
+
+
+def _is_extent(word: str) -> bool:
+    try:
+        parse(word)
+    except NotAnExpressionError:
+        return False
+    return True
+
+
+def _words(entry: TensorDef) -> Iterable[tuple[str, int, int]]:
+    """Each word of a text with its axis, from the end behind ``..``, and how many axes there are at least."""
+    words = _stated(entry)
+    dots = [index for index, word in enumerate(words) if word in ELLIPSIS]
+    if len(dots) > 1:
+        return
+    rank = len(words) - len(dots)
+    for index, word in enumerate(words):
+        if index not in dots:
+            yield word, index - len(words) if dots and index > dots[0] else index, rank
+
+
+def _dots(index: int, entry: TensorDef) -> tuple[int, int, int] | None:
+    """An input, and how many axes there are before and behind those that ``..`` stands for."""
+    words = _stated(entry)
+    places = [at for at, word in enumerate(words) if word in ELLIPSIS]
+    return (index, places[0], len(words) - places[0] - 1) if len(places) == 1 else None
+
+
+def _checks(index: int, entry: TensorDef, code: ExtentCode) -> Iterable[str]:
+    """Statements that compare extents of one name, of inputs that the shapes depend on."""
+    if index not in code.ranks:
+        return
+    for word, axis, rank in _words(entry):
+        first = code.extents.get(word)
+        if first is not None and first[:2] != (index, axis) and first[0] in code.ranks:
+            code.ranks[index] = max(code.ranks[index], rank)
+            code.ranks[first[0]] = max(code.ranks[first[0]], first[2])
+            one, other = (f"udo::extent_of(in_{at}, {place})" for at, place in (first[:2], (index, axis)))
+            yield f"udo::check_same({c_string(word)}, {one}, {other});"
+
+
+def _output(index: int, entry: TensorDef, code: ExtentCode) -> list[str]:
+    try:
+        lines = _from_words(_stated(entry), code) or _from_whole(entry, code)
+    except UnknownError:
+        lines = _from_whole(entry, code)
+    bound = "op.num_outputs()" if entry.repeated else f"op.num_outputs() && index == {index}"
     return [
-        f"for (std::size_t index = {place.index}; index < {last}; ++index) {{",
+        f"for (std::size_t index = {index}; index < {bound}; ++index) {{",
         *(f"  {line}" for line in lines),
         "}",
     ]
 
 
-def _leading(inputs: Sequence[Place], used: dict[int, int]) -> str:
-    """Copies the axes that ``..`` stands for, from the first input that has it."""
-    for place in inputs:
-        if place.mandatory and place.extents[:1] == ("..",) and ".." not in place.extents[1:]:
-            rest = len(place.extents) - 1
-            used[place.index] = max(used.get(place.index, 0), rest)
-            axes = f"in_{place.index}.rank - {rest}"
-            copy = f"udo::add_extent(outputs[index], udo::extent_of(in_{place.index}, axis))"
-            return f"for (std::uint32_t axis = 0; axis < {axes}; ++axis) {copy};"
-    raise _UnknownError
+def _from_words(words: Sequence[str], code: ExtentCode) -> list[str]:
+    lines = []
+    for word in words:
+        if word in ELLIPSIS:
+            lines.append(code.spliced())
+        else:
+            lines.append(f"udo::add_extent(outputs[index], {code.of(parse(word))});")
+    return lines
 
 
-def _expression(text: str, names: _Names, used: dict[int, int]) -> str:
-    parser = _Parser(_tokens(text), names, used)
-    found = parser.sum()
-    if parser.rest:
-        raise _UnknownError
-    return found
+def _from_whole(entry: TensorDef, code: ExtentCode) -> list[str]:
+    node = whole_shape(entry)
+    if node is None:
+        raise UnknownError
+    tensors = [node]
+    if node.kind == "call" and node.value == "broadcast":
+        tensors = list(node.parts)
+    sources = [code.tensor(_subject(each)) for each in tensors]
+    if any(source is None for source in sources) or not sources:
+        raise UnknownError
+    for source in sources:
+        code.ranks.setdefault(int(source or 0), 0)
+    if len(sources) == 1:
+        return [f"udo::add_axes(outputs[index], in_{sources[0]}, 0, 0);"]
+    return [f"udo::add_broadcast(outputs[index], {{{', '.join(f'&in_{source}' for source in sources)}}});"]
 
 
-def _tokens(text: str) -> list[str]:
-    found, position = [], 0
-    if len(text) > _LONGEST:
-        raise _UnknownError
-    while text[position:].strip():
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise _UnknownError
-        found.append(match[1])
-        position = match.end()
-    return found
-
-
-class _Parser:
-    """Reads sums of products of names, numbers and brackets; texts are short, so brackets cannot be deep."""
-
-    def __init__(self, tokens: list[str], names: _Names, used: dict[int, int]) -> None:
-        self.rest = tokens[::-1]
-        self._names, self._used = names, used
-
-    def sum(self) -> str:
-        return self._chain("+-", self._product)
-
-    def _product(self) -> str:
-        return self._chain("*/", self._atom)
-
-    def _chain(self, signs: str, part: Callable[[], str]) -> str:
-        found = part()
-        while self.rest and self.rest[-1] in signs:
-            sign = self.rest.pop()
-            found = f"({found} {sign} {part()})"
-        return found
-
-    def _atom(self) -> str:
-        token = self.rest.pop() if self.rest else ""
-        if token.isdigit():
-            return f"udo::Extent({int(token)})"
-        if token == "(":
-            found = self.sum()
-            if not self.rest or self.rest.pop() != ")":
-                raise _UnknownError
-            return found
-        if token not in self._names:
-            raise _UnknownError
-        expression, index, rank = self._names[token]
-        if index is not None:
-            self._used[index] = max(self._used.get(index, 0), rank)
-        return expression
+def _subject(node: Node) -> Node:
+    """The tensor whose shape is meant by ``x``, ``x.shape`` and ``shape of x``."""
+    is_shape = node.kind == "call" and node.value == "shape" and len(node.parts) == 1
+    return node.parts[0] if is_shape else node

@@ -120,7 +120,7 @@ def _op(opdef: OpDef, collection: Collection) -> OpView:
         params,
         tuple(core.name for core in cores),
         _description(opdef.description),
-        shape_rules(inputs, outputs, params),
+        shape_rules(opdef),
     )
 
 

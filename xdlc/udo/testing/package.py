@@ -126,6 +126,20 @@ class Package:
             raise UsageError("is not there", where=str(self.library), fix="build it: make all_x86")
         return self.library
 
+    def _by_text(self, view: OpView, definition: OpDef) -> list[TensorSpec] | None:
+        """Outputs as the configuration's texts tell them, which may be more than a library can tell."""
+        from xdlc.opdefs.shape_text import infer
+        from xdlc.udo.generator.samples import cpu_type
+
+        places = self._ops[view.type].outputs
+        found = []
+        for index, spec in enumerate(infer(definition, view) or [None]):
+            if spec is None:
+                return None
+            place = places[min(index, len(places) - 1)]
+            found.append(TensorSpec(spec.shape, cpu_type(place), layout=spec.layout))
+        return found
+
     def _open(self, path: Path) -> Kernels:
         """The kernels of a file, in a process that all tests share."""
         if path not in self._opened:
@@ -159,12 +173,11 @@ class Package:
 
     def _told(self, view: OpView, definition: OpDef) -> list[TensorSpec]:
         """Outputs of an operation: from the library, else from the Python functions."""
-        for path in (self._built(), self._shapes):
-            if not path.is_file():
-                continue
-            found = self._open(path).infer(view, definition)
-            if found is not None:
-                return found
+        found = self._open(self._built()).infer(view, definition) or self._by_text(view, definition)
+        if found is None and self._shapes.is_file():
+            found = self._open(self._shapes).infer(view, definition)
+        if found is not None:
+            return found
         raise UsageError(
             f"nothing tells the shapes of {view.type}",
             fix=f"fill infer_{view.type} in jni/src/reg/shapes, or shape_{view.type} in {self._shapes.name}",
