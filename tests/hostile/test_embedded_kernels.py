@@ -76,8 +76,8 @@ def test_it_is_for_the_ops_that_it_names_only(make: Callable[..., Model]) -> Non
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"machine": "linux-hexagon"}, "is for 'linux-hexagon', this machine is linux-"),
-        ({"machine": ""}, "is for '', this machine is"),
+        ({"machine": "linux-hexagon"}, "for 'linux-hexagon' is not for this machine, linux-"),
+        ({"machine": ""}, "for '' is not for this machine, linux-"),
         ({"entry": "missing"}, "does not export missing"),
         ({"binary": b"\x7fELF"}, "is no shared library"),
         ({"binary": b"MZ" * 100}, "is no shared library"),
@@ -123,3 +123,21 @@ def test_two_kernels_of_one_op_differ(make: Callable[..., Model]) -> None:
     )
     got = api.run(model, {"x0": X}, allow_embedded_kernels=True)
     np.testing.assert_array_equal(got["z"], got["y"] + 1)
+
+
+def test_of_kernels_for_several_machines_the_own_is_taken(make: Callable[..., Model]) -> None:
+    model = make(machine="linux-other", binary=b"none of ours")
+    (first,) = udo.kernels(model)
+    (own,) = udo.kernels(make())
+    udo.add_kernel(model, "Math", "Plain", first.ops, own.kernel)
+    np.testing.assert_array_equal(run(model), run(make()))
+
+
+def test_two_kernels_for_one_op_are_an_error(make: Callable[..., Model]) -> None:
+    model = make()
+    (first,) = udo.kernels(model)
+    udo.add_kernel(
+        model, "Math", "Plain", first.ops, replace(first.kernel, values=(7, *first.kernel.values[1:]))
+    )
+    with pytest.raises(BackendError, match="carries 2 kernels for op 'custom'"):
+        run(model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from xdlc.errors import ModelError, UnsupportedOp, XdlcError, nearest_names
+from xdlc.errors import BackendError, ModelError, UnsupportedOp, XdlcError, nearest_names
 from xdlc.ir import Model, Op
 from xdlc.opdefs import resolve
 from xdlc.opdefs.custom import OpView, TensorSpec
@@ -16,6 +16,7 @@ from xdlc.runtime.udo.offers import Offer
 from xdlc.runtime.udo.operation import Operation
 from xdlc.runtime.udo.sources import (
     DEFAULT_TIMEOUT,
+    OWN_MACHINE,
     Embedded,
     PathLike,
     checked_timeout,
@@ -56,7 +57,8 @@ class Kernels:
     ) -> None:
         self._sources = sources_of(paths_of(paths))
         self._carried = embedded_in(model)
-        self._embedded = self._carried if embedded else []
+        self._embedded = [held for held in self._carried if embedded and held.fits]
+        self._is_allowed = embedded
         self._definitions = _definitions(model)
         self._link = Link(self._sources, self._embedded, checked_timeout(timeout))
         self._numbers = 0
@@ -96,7 +98,12 @@ class Kernels:
         key, offers = (op.package, op.type), self._link.offers()
         other = offers.elsewhere(key)
         carried = next((one for one in self._carried if _is_for(one, op)), None)
-        if carried is not None and not self._embedded:
+        if carried is not None and self._is_allowed:
+            return (
+                "give a library or a Python kernel with --udo_package_path: "
+                f"{carried.origin} is not for this machine, {OWN_MACHINE}"
+            )
+        if carried is not None:
             return (
                 f"give --allow_embedded_kernels if you trust the DLC, which carries {carried.origin}, "
                 "or a library with --udo_package_path"
@@ -185,9 +192,16 @@ class Kernels:
         found = self._link.offers().kernel((op.package, op.type))
         if found is not None:
             return found
-        for index, held in enumerate(self._embedded):
-            if _is_for(held, op):
-                return Offer(len(self._sources) + index, held.origin, True, False, ("CPU",), False)
+        fitting = [index for index, held in enumerate(self._embedded) if _is_for(held, op)]
+        if len(fitting) > 1:
+            raise BackendError(
+                f"the DLC carries {len(fitting)} kernels for op {op.name!r} ({op.package}::{op.type})",
+                where=self._embedded[fitting[0]].origin,
+                fix="give a library or a Python kernel with --udo_package_path",
+            )
+        for index in fitting:
+            origin = self._embedded[index].origin
+            return Offer(len(self._sources) + index, origin, True, False, ("CPU",), False)
         return None
 
     def _is_python(self, source: int) -> bool:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xdlc.errors import BackendError, UsageError, XdlcError, raise_all
+from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.runtime.udo.elf import check_content, check_file, machine
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 DEFAULT_TIMEOUT = 60.0
 LONGEST_TIMEOUT = 86400.0
+OWN_MACHINE = f"linux-{machine()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,11 @@ class Embedded:
     kernel: Kernel
 
     @property
+    def fits(self) -> bool:
+        """Whether it is one for this machine."""
+        return self.kernel.machine == OWN_MACHINE
+
+    @property
     def origin(self) -> str:
         """What messages call it."""
         held = self.kernel
@@ -145,12 +151,5 @@ def check_sources(sources: Iterable[Source], embedded: Iterable[Embedded]) -> No
 
 
 def _check_embedded(held: Embedded) -> None:
-    own = f"linux-{machine()}"
-    if held.kernel.machine != own:
-        raise BackendError(
-            f"is for {held.kernel.machine!r}, this machine is {own}",
-            where=held.origin,
-            fix="give a library or a Python kernel with --udo_package_path",
-        )
     binary = held.kernel.binary
     check_content(binary[:64], len(binary), held.origin)
