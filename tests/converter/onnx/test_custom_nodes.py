@@ -74,7 +74,11 @@ def test_a_type_of_another_domain_is_not_taken_for_onnx_own(tmp_path: Path) -> N
         helper.make_node("Neg", ["m"], ["y"], name="native"),
     ]
     given = onnx_model(nodes, {"x": (F32, [2])}, {"y": (F32, [2])}, infos={"m": (F32, [2])})
-    model = converted(tmp_path, given, custom("Neg", [place("x")], [place("y")]))
+    told: list[str] = []
+    model = converted(tmp_path, given, custom("Neg", [place("x")], [place("y")]), tell=told.append)
+    assert told == [
+        "Pkg::Neg stands for the Neg of a domain of the model's own; ONNX's Neg keeps xdlc's mapping"
+    ]
     assert [(op.package, op.type) for op in model.main.ops] == [
         ("Pkg", "Neg"),
         ("qti.aisw", "ElementWiseUnary"),
@@ -262,6 +266,17 @@ def test_two_packages_with_one_type_need_a_choice(tmp_path: Path) -> None:
         converted(tmp_path, scale_model(factor=1.0), SCALE, other)
     narrow = custom("Scale", [place("x")], [place("y")], package="Other")
     assert custom_op(converted(tmp_path, scale_model(factor=1.0), narrow, SCALE)).package == "Pkg"
+
+
+def test_of_two_packages_the_one_of_the_nodes_domain_is_taken(tmp_path: Path) -> None:
+    ops = [custom("Scale", [place("x")], [place("y")], package=name) for name in ("A", "B")]
+    packages = {
+        op.definition.package: Collection(op.definition.package, domain, "1.0", (op.definition,), ())
+        for op, domain in zip(ops, ("other", "my.domain"), strict=True)
+    }
+    onnx.save(scale_model(), tmp_path / "m.onnx")
+    model = convert(tmp_path / "m.onnx", custom=CustomOps(tuple(ops), packages), tell=[].append)
+    assert [op.package for op in model.main.ops] == ["B"]
 
 
 def test_nodes_inside_of_branches_become_ops_too(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ class CustomNodes:
         """
         found = self.candidates(proto)
         if not found:
+            self._tell_spared(node)
             return False
         source = _source(node, list(proto.input))
         custom = self._chosen(found, source, node)
@@ -96,6 +97,16 @@ class CustomNodes:
             self._tell_passed_over(custom, node)
         self._state.accept(proto, results, where)
         return True
+
+    def _tell_spared(self, node: Node) -> None:
+        """Tell that a definition does not stand for a node, as the model has another operator of that name."""
+        spared = self._custom.candidates(FRAMEWORK, node.type, node.domain) if self._custom.ops else ()
+        if spared and (node.domain, node.type) not in self._passed_over:
+            self._passed_over.add((node.domain, node.type))
+            self._state.findings.notices.append(
+                f"{full_name(spared[0])} stands for the {node.type} of a domain of the model's own; "
+                f"{node.domain or 'ONNX'}'s {node.type} keeps xdlc's mapping"
+            )
 
     def _tell_passed_over(self, custom: CustomOp, node: Node) -> None:
         key = (node.domain, node.type)
