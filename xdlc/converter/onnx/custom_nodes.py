@@ -99,7 +99,7 @@ class CustomNodes:
         return True
 
     def _tell_spared(self, node: Node) -> None:
-        """Tell that a definition does not stand for a node, as the model has another operator of that name."""
+        """Tell that a definition leaves a node alone, as the model has another operator of that name."""
         spared = self._custom.candidates(FRAMEWORK, node.type, node.domain) if self._custom.ops else ()
         if spared and (node.domain, node.type) not in self._passed_over:
             self._passed_over.add((node.domain, node.type))
