@@ -204,7 +204,8 @@ def _rules(op: Op, definition: OpDef) -> Iterator[RuleProblem]:
             failure = check(node, scope) if node is not None else None
             if failure is not None:
                 kind = "parameter" if side == "param" else side
-                yield RuleProblem(f"{kind} {tensor.name!r}", failure.expected, failure.found, rule.text)
+                fix = "change the model, or the constraint in the definition"
+                yield RuleProblem(f"{kind} {tensor.name!r}", failure.expected, failure.found, rule.text, fix)
 
 
 def _is_elided(param: Param) -> bool:

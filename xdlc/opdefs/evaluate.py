@@ -18,7 +18,8 @@ from xdlc.opdefs.expression import Node
 Value = Any
 """int, float, Fraction, str, DType, Place, or a list of values, None for an element that is not known."""
 LARGEST = 1 << 63
-MOST_ELEMENTS = 1 << 16
+MOST_ELEMENTS = 1 << 20
+"""Most elements of a static tensor that a rule looks at."""
 
 
 class UnknownError(Exception):

@@ -60,7 +60,10 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A rule about one tensor; which texts are enforced is told in ``xdlc.opdefs.rules``.
+    """A rule about one tensor.
+
+    Which texts are enforced is told in ``xdlc.opdefs.rules`` for native operations, in
+    ``xdlc.opdefs.custom_verify`` for those of users.
 
     Attributes:
         id: Number or name by which a supplement replaces it; may be empty.

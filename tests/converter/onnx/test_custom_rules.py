@@ -1,0 +1,59 @@
+"""Texts of a definition give shapes to what a model leaves open, and its constraints are enforced."""
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from xdlc import api
+from xdlc.errors import XdlcError, each_problem
+
+CONFIG = """<OpDefCollection PackageName="Grow" Domain="my" Version="1.0"><OpDefList><OpDef><Name>Grow</Name>
+<Input><Name>x</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype>
+  <Shape><Rank>4D</Rank><Layout>NHWC</Layout><Text>[N, H, W, C]</Text></Shape></Input>
+<Input><Name>scale</Name><Mandatory>false</Mandatory><Datatype>FLOAT_32</Datatype><Shape><Rank>1D</Rank></Shape></Input>
+<Input><Name>bias</Name><Mandatory>false</Mandatory><Datatype>FLOAT_32</Datatype>
+  <Shape><Rank>1D</Rank><Text>[C]</Text></Shape><IsStaticTensor>true</IsStaticTensor></Input>
+<Output><Name>y</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype>
+  <Shape><Rank>4D</Rank><Layout>NHWC</Layout><Text>[N, H * factor, W * factor, C]</Text></Shape></Output>
+<Parameter><Name>factor</Name><Mandatory>false</Mandatory>
+  <Constraint id="0" Type="Value">1 &lt;= value &lt;= 8</Constraint>
+  <Constraint id="1" Type="Value">best if even</Constraint>
+  <Datatype>UINT_32</Datatype><Shape><Rank>SCALAR</Rank></Shape><Default>2</Default></Parameter>
+<SupportedBackend>CPU</SupportedBackend></OpDef></OpDefList></OpDefCollection>"""
+
+
+def convert(folder, channels=4, **attributes):
+    """Convert a model whose op leaves out its second input, and whose output has no stated shape."""
+    node = helper.make_node("Grow", ["x", "", "bias"], ["y"], domain="my", name="grow0", **attributes)
+    bias = helper.make_tensor("bias", TensorProto.FLOAT, [channels], [1.0] * channels)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 5, 3])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([node], "g", [x], [y], [bias])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets), folder / "m.onnx")
+    (folder / "ops.xml").write_text(CONFIG)
+    return api.convert(folder / "m.onnx", udo_config_paths=[folder / "ops.xml"])
+
+
+@pytest.mark.parametrize(("attributes", "extents"), [({"factor": 3}, (1, 15, 9, 4)), ({}, (1, 10, 6, 4))])
+def test_the_shape_follows_from_its_text(attributes, extents, tmp_path):
+    model = convert(tmp_path, **attributes)
+    (op,) = [op for op in model.main.ops if op.package == "Grow"]
+    assert op.outputs[0].shape == extents
+    assert op.inputs[1] is None
+    assert op.inputs[2].is_static
+
+
+@pytest.mark.parametrize(
+    ("channels", "attributes", "message"),
+    [
+        (4, {"factor": 9}, "parameter 'factor': expected 1 <= value <= 8, found value is 9"),
+        (3, {}, "extent C is 4 by input 'x' [1, 5, 3, 4], but 3 by input 'bias' [3]"),
+    ],
+)
+def test_what_breaks_the_definition_is_one_error(channels, attributes, message, tmp_path):
+    with pytest.raises(XdlcError) as caught:
+        convert(tmp_path, channels, **attributes)
+    (problem,) = each_problem(caught.value)
+    assert message in problem.problem
+    assert "grow0" in str(problem)
