@@ -141,7 +141,6 @@ def run(model: Model, arrays: dict[str, Any], *paths: Path, embedded: bool = Fal
     [
         ("float32", (1, 3, 4, 5), True),
         ("int8", (2, 33, 3, 2), False),
-        ("int8", (2, 31, 1, 1), True),
         ("int32", (3, 37), True),
         ("float32", (41,), False),
     ],

@@ -41,28 +41,32 @@ NUMPY = {
     "MEAN": lambda rows: rows.mean(-1),
 }
 CASES = [
-    ((2, 7, 3), {"axis": -2, "operation": 1}, "SUM", 1, 1.0),
-    ((2, 3, 4), {"axis": -1, "operation": "MEAN", "coeff": 0.5}, "MEAN", 2, 0.5),
-    ((2, 3, 4, 5), {"axis": 2, "operation": 3, "coeff": -2.0}, "SUMSQ", 2, -2.0),
-    ((2, 3), {"operation": 2}, "ASUM", 0, 1.0),
+    ({"axis": -3, "operation": 1}, "SUM", 1, 1.0),
+    ({"axis": -1, "operation": "MEAN", "coeff": 0.5}, "MEAN", 3, 0.5),
+    ({"axis": 2, "operation": 3, "coeff": -2.0}, "SUMSQ", 2, -2.0),
+    ({"operation": 2}, "ASUM", 0, 1.0),
 ]
 
 
 @needs_cc
-@pytest.mark.parametrize(("shape", "attributes", "operation", "axis", "coeff"), CASES)
-def test_reduction(tmp_path, shape, attributes, operation, axis, coeff):
-    path = tmp_path / "reduction.dlc"
-    api.save(
-        api.convert(reduction_model(tmp_path, shape, **attributes), plugin=[f"{REDUCTION}:Reduction"]), path
-    )
-    x = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
-    rows = np.maximum(x, 0).astype(np.float64).reshape(*(shape[:axis] or (1,)), -1)
-    wanted = (NUMPY[operation](rows) * coeff).astype(np.float32)
-    compiled = api.run(path, {"x": x}, allow_embedded_kernels=True)["y"]
-    computed = api.run(path, {"x": x}, udo_package_path=REDUCTION)["y"]
-    assert compiled.shape == wanted.shape
-    np.testing.assert_allclose(compiled, wanted, rtol=1e-6)
-    np.testing.assert_allclose(computed, wanted, rtol=1e-6)
+def test_reduction(tmp_path):
+    nodes = [
+        helper.make_node("Reduction", ["x"], [f"y{place}"], f"n{place}", domain="custom", **attributes)
+        for place, (attributes, *_) in enumerate(CASES)
+    ]
+    x = np.random.default_rng(3).standard_normal((2, 3, 4, 5)).astype(np.float32)
+    model = build(nodes, {"x": x}, None, [f"y{place}" for place in range(len(CASES))], 17)
+    onnx.save_model(model, tmp_path / "m.onnx")
+    path = tmp_path / "m.dlc"
+    api.save(api.convert(tmp_path / "m.onnx", plugin=[f"{REDUCTION}:Reduction"]), path)
+    assert len(udo.kernels(api.load(path))) == len(CASES)
+    for options in ({"allow_embedded_kernels": True}, {"udo_package_path": REDUCTION}):
+        found = api.run(path, {"x": x}, **options)
+        for place, (_, operation, axis, coeff) in enumerate(CASES):
+            rows = x.astype(np.float64).reshape(*(x.shape[:axis] or (1,)), -1)
+            wanted = (NUMPY[operation](rows) * coeff).astype(np.float32)
+            assert found[f"y{place}"].shape == wanted.shape
+            np.testing.assert_allclose(found[f"y{place}"], wanted, rtol=1e-5, atol=1e-6)
 
 
 @needs_cc
