@@ -278,3 +278,10 @@ def test_what_stays_float_may_have_sixteen_bits(net, kernels, quantized):
     made, _ = quantized(model, SAMPLES, float_bitwidth=16)
     assert types(made, "g_op") == ([FLOAT32, FLOAT32], [FLOAT32])
     assert sqnr(results(kernels, model, SAMPLES), results(kernels, made, SAMPLES), "out") > 25
+
+
+def test_signed_activations_are_not_made(net, quantized):
+    made, notes = quantized(sandwich(net, x="sfixed8", w="sfixed8", y="sfixed16"), SAMPLES)
+    assert types(made, "g_op") == ([FLOAT32, FLOAT32], [FLOAT32])
+    (note,) = [note for note in notes if note.startswith("Pkg::Gain")]
+    assert note.endswith("activations of fixed point are stored unsigned (g_op)")

@@ -152,7 +152,9 @@ class Customs:
             for tensor, place in zip(tensors, places, strict=True)
             if tensor is not None and is_real(tensor)
         ]
-        return f"its definition takes {'; '.join(dict.fromkeys(named))}"
+        signed = any(dtype.is_fixed and dtype.is_signed for place in places for dtype in place.dtypes)
+        but = "; activations of fixed point are stored unsigned" if signed else ""
+        return f"its definition takes {'; '.join(dict.fromkeys(named))}{but}"
 
     def conflicts(self, op: Op) -> Iterator[ConstraintError]:
         """Yield an error for each encoding that a result of an op has and its definition does not take."""
