@@ -81,6 +81,8 @@ def rules_of(tensor: TensorDef, definition: OpDef) -> list[tuple[Constraint, Nod
 
     The expression is None for words; a name is given for an expression that cannot be enforced for it.
     """
+    if not tensor.constraints:
+        return []
     view = OpView(definition.package, definition.name, "", (), ())
     scope = OpScope(definition, view, tensor, dict.fromkeys(stated_names(definition)))
     found: list[tuple[Constraint, Node | None, str]] = []
