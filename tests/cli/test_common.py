@@ -27,6 +27,8 @@ TOOLS = (
     "xdlc-net-run",
     "xdlc-to-onnx",
     "xdlc-platform-check",
+    "xdlc-udo-config",
+    "xdlc-udo-package-generator",
     "xdlc",
 )
 HEAVY = {"numpy", "onnx", "onnxruntime", "tqdm", "lxml", "ml_dtypes", "flatbuffers", "google.protobuf"}
