@@ -154,6 +154,8 @@ def _content(**changes: Any) -> bytes:
         (_content(values={}), "'values' are no list"),
         (_content(values=[{}]), "without type, shape and data"),
         (_content(values=[None]), "a NoneType"),
+        (_content(values=[1 << 63]), "64 bits do not hold"),
+        (_content(arguments="f", values=[10**400]), "64 bits do not hold"),
         (_content(values=[{"dtype": "string", "shape": [], "data": ""}]), "without type"),
         (_content(values=[{"dtype": "int8", "shape": [1 << 40], "data": ""}]), "of shape"),
         (_content(values=[{"dtype": "int8", "shape": [9] * 99, "data": ""}]), "without type"),

@@ -121,3 +121,11 @@ def test_the_deepest_expression_that_is_read_can_be_evaluated():
     for _ in range(MAX_DEPTH - 1):
         text = f"({text})" + "+1" * 16
     assert evaluate(parse(text), None) == 1 + 16 * (MAX_DEPTH - 1)
+
+
+@pytest.mark.parametrize("text", ["floor(1e999)", "ceil([1, 1e999])", "1e999 // 1", "-1e999"])
+def test_numbers_without_bound_are_not_known(text):
+    from xdlc.opdefs.evaluate import UnknownError, evaluate
+
+    with pytest.raises(UnknownError):
+        evaluate(parse(text), None)

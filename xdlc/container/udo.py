@@ -22,7 +22,7 @@ from typing import Any
 
 from xdlc.errors import ContainerError, XdlcError, each_problem, raise_all
 from xdlc.ir import Model, Op, raw_data
-from xdlc.ir.dtype import BY_NAME
+from xdlc.ir.dtype import BY_NAME, INT64
 from xdlc.ir.graph import is_custom
 from xdlc.opdefs import check_collection, parse_collection, write_collection
 from xdlc.opdefs.custom import Kernel
@@ -233,6 +233,8 @@ def _value(stored: Any) -> Any:
     if not isinstance(stored, dict):
         if not isinstance(stored, int | float | str):
             raise ValueError(f"a {type(stored).__name__}")
+        if isinstance(stored, int) and not INT64.limits[0] <= stored <= INT64.limits[1]:
+            raise ValueError("an integer that 64 bits do not hold")
         return stored
     name, shape, data = (stored.get(key) for key in ("dtype", "shape", "data"))
     known = BY_NAME.get("bool8" if name == "bool" else name) if isinstance(name, str) else None

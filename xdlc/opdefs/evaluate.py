@@ -101,7 +101,7 @@ def _spread(function: Callable[..., Value], *values: Value) -> Value:
         return [_spread(function, *items) for items in zip(*rows, strict=True)]
     if any(value is None for value in values):
         return None
-    if not all(isinstance(value, int | float | Fraction) for value in values):
+    if not all(isinstance(value, int | float | Fraction) and math.isfinite(value) for value in values):
         raise UnknownError
     result = function(*values)
     if not -LARGEST < result < LARGEST:

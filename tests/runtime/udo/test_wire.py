@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -56,6 +58,26 @@ def test_a_line_that_is_closed(pair: tuple[socket.socket, socket.socket], sent: 
         wire.receive(pair[1])
     with pytest.raises(wire.ClosedError):
         wire.send(pair[1], {"a": "b" * 100000})
+
+
+def test_a_message_that_trickles_in_is_late(pair: tuple[socket.socket, socket.socket]) -> None:
+    over = threading.Event()
+
+    def trickle() -> None:
+        pair[0].sendall(struct.pack("<I", 1 << 20))
+        while not over.wait(0.02):
+            pair[0].sendall(b" ")
+
+    writer = threading.Thread(target=trickle)
+    writer.start()
+    start = time.monotonic()
+    try:
+        with pytest.raises(TimeoutError):
+            wire.receive(pair[1], start + 0.2)
+        assert time.monotonic() < start + 5
+    finally:
+        over.set()
+        writer.join()
 
 
 SPEC = {"dims": [1, None], "dtype": 0x232, "name": "", "layout": ""}

@@ -95,8 +95,7 @@ class Process:
             self._line.settimeout(timeout)
             wire.send(self._line, request, files)
             self._wait(deadline)
-            self._line.settimeout(max(deadline - time.monotonic(), _LOOK))
-            answer, sent = wire.receive(self._line)
+            answer, sent = wire.receive(self._line, deadline + _LOOK)  # it had begun before
             for file in sent:
                 os.close(file)
             check_answer(answer)
