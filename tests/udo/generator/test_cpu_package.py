@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from tests.udo.generator import two_ops
 from xdlc.errors import BackendError
 from xdlc.ir import Graph, Op, Scalar, Tensor, f32, i32, static, string, u32
 from xdlc.ir.dtype import FLOAT32, INT32
+from xdlc.runtime.udo import structs
 from xdlc.runtime.udo.kernels import Kernels
 from xdlc.udo.testing import Case, Package
 
@@ -171,6 +173,15 @@ def test_what_does_not_fit_the_definition_is_refused(
         kernels.operation(affine(**changes)).run([np.ones((1, 1, 1, 2), np.float32), None])
 
 
+@pytest.mark.parametrize(
+    ("shift", "message"),
+    [(-98, "FAILED: an exception of unknown type"), (-99, "OUT_OF_MEMORY: not enough memory")],
+)
+def test_no_exception_leaves_the_library(kernels: Any, shift: int, message: str) -> None:
+    with pytest.raises(BackendError, match=message):
+        kernels.operation(affine(params={"shift": i32(shift)})).run([np.ones((1, 1, 1, 2), np.float32), None])
+
+
 def test_an_enumerator_out_of_range_is_refused(kernels: Any) -> None:
     graph = Graph("g")
     x, y = graph.add_input(Tensor("x", (2,), FLOAT32)), graph.add_tensor(Tensor("y", (2,), FLOAT32))
@@ -230,3 +241,61 @@ def test_a_network_gives_the_same_with_the_library_and_the_numpy_kernels(
     ]
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_allclose(found[0], wanted, atol=0.02)
+
+
+OK, UNKNOWN_OP, INVALID, UNSUPPORTED, STATE = 0, 1, 2, 3, 5
+
+
+def tensor_of(name: bytes, array: Any, *, has_data: bool = True) -> structs.Tensor:
+    dims = (ctypes.c_uint32 * array.ndim)(*array.shape)
+    data = array.ctypes.data if has_data else None
+    return structs.Tensor(name, 0, FLOAT32.code, 0, array.ndim, dims, 0.0, 0, array.nbytes, data)
+
+
+def test_the_life_cycle_is_kept(filled: Path) -> None:
+    library = ctypes.CDLL(str(filled / LIBS / "libUdoTwoOpsImplCpu.so"))
+    library.xdlc_udo_get_implementation.restype = ctypes.c_void_p
+    table = structs.Implementation.from_address(library.xdlc_udo_get_implementation())
+    factory, operation, time = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()
+    x, y = np.arange(6, dtype=np.float32), np.zeros(6, np.float32)
+
+    def create(core: int = structs.CPU, type: bytes = b"Blend") -> int:
+        status: int = table.create_factory(core, type, 0, None, ctypes.byref(factory))
+        return status
+
+    def said() -> str:
+        return ctypes.string_at(table.last_message()).decode()
+
+    def io(**options: bool) -> tuple[Any, ...]:
+        pair = tensor_of(b"x", x, **options), tensor_of(b"y", y, **options)
+        return 1, ctypes.byref(pair[0]), 1, ctypes.byref(pair[1])
+
+    assert (create(), said()) == (STATE, "the library is not initialized")
+    assert table.initialize(None) == OK
+    assert create(core=2) == UNSUPPORTED
+    assert (create(type=b"Other"), said()) == (UNKNOWN_OP, "package TwoOps has no operation Other on the CPU")
+    assert create() == OK
+    empty = io(has_data=False)
+    assert table.create_operation(factory, *empty, ctypes.byref(operation)) == OK
+    assert (table.execute(operation, 0, None, None), said()) == (STATE, "x has no data: call set_io")
+    assert table.profile(operation, ctypes.byref(time)) == STATE
+    bound = io()
+    assert table.set_io(operation, 1, bound[1], 0, None) == INVALID
+    assert (table.execute(operation, 0, None, None), said()) == (
+        STATE,
+        "the operation has no inputs and outputs: call set_io",
+    )
+    assert table.set_io(operation, *bound) == OK
+    told: list[tuple[int, int]] = []
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_int32)
+    notify = kind(lambda _, number, status: told.append((number, status)))
+    assert table.execute(operation, 7, ctypes.cast(notify, ctypes.c_void_p), None) == OK
+    assert told == [(7, OK)]
+    assert y.tolist() == (x * 1.5).tolist()
+    assert table.profile(operation, ctypes.byref(time)) == OK
+    assert (table.release_factory(factory), said()) == (STATE, "the factory still has operations")
+    assert table.release_operation(operation) == OK
+    assert table.release_factory(factory) == OK
+    assert table.release_factory(None) == INVALID
+    assert table.terminate() == OK
+    assert table.terminate() == STATE

@@ -77,6 +77,8 @@ std::size_t scratch_bytes(const Inputs&, const Outputs& out, const Params&) {
 AFFINE = """
 xdlc_udo_status execute(const Inputs& in, const Outputs& out, const Params& params, udo::Scratch) {
   const std::size_t channels = in.x.dim(-1);
+  if (params.shift == -98) throw 1;
+  if (params.shift == -99) throw std::bad_alloc();
   const float add = params.shift.has_value() ? static_cast<float>(*params.shift) : 0.0f;
   const udo::Input<float>& table = *params.table;
   const float last = table[table.size() - 1] + static_cast<float>(table.dim(0));

@@ -31,8 +31,10 @@ def _facts(place: Place, core: CoreView | None) -> Iterator[str]:
         yield "data of the model"
     if place.repeated:
         yield "any number of them"
-    if not place.mandatory:
-        yield "optional" if place.default is None else f"default {place.default}"
+    if place.default is not None:
+        yield f"default {place.default}" + ("" if place.kind == "param" else ", for the kernel to fill in")
+    elif not place.mandatory:
+        yield "optional"
 
 
 def _shape(place: Place) -> str:
