@@ -15,8 +15,8 @@ from xdlc.container import udo
 from xdlc.converter.onnx import convert
 from xdlc.errors import ConstraintError, ProblemList, UnsupportedOp, XdlcError
 from xdlc.ir import AxisScaleOffset, Role, ScaleOffset
-from xdlc.ir.dtype import FLOAT32, INT32, SFIXED8, UFIXED8, UINT8, UINT16, UINT32
-from xdlc.opdefs.custom import CustomOps
+from xdlc.ir.dtype import FLOAT32, INT32, SFIXED8, UFIXED8, UINT8, UINT16, UINT32, UNDEFINED, DType
+from xdlc.opdefs.custom import CustomOps, OpView, TensorSpec
 from xdlc.opdefs.model import Collection, Constraint, SupplementOp, SupplementTable, SupplementTensor
 
 F32 = np.float32
@@ -122,6 +122,37 @@ def test_the_text_of_a_definition_tells_the_shape(tmp_path: Path, dtypes: Any) -
         UnsupportedOp, match=r"\[1, 8, 10, 7\] for the definition, but \[1, 8, 11, 7\] for the"
     ):
         converted(tmp_path, wrong, op)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    ("dtypes", "told"), [([UFIXED8], UFIXED8), ([UFIXED8, SFIXED8], None), ([FLOAT32, UFIXED8], UFIXED8)]
+)
+def test_types_of_a_quantized_model_stand_for_reals(
+    tmp_path: Path, dtypes: Any, told: DType | None, known: bool
+) -> None:
+    def shape(op: OpView) -> list[TensorSpec]:
+        return [TensorSpec((2, 3), told or UNDEFINED)]
+
+    op = custom("Scale", [place("x", [INT32])], [place("y", dtypes)], param("factor", FLOAT32))
+    nodes = [my_node("Scale", ["x"], ["m"], factor=1.0), helper.make_node("Relu", ["m"], ["y"])]
+    if known:
+        nodes = [my_node("Scale", ["x"], ["y"], factor=1.0)]
+    given = onnx_model(nodes, {"x": (np.int32, [2, 3])}, {"y": (F32, [2, 3])})
+    made = custom_op(converted(tmp_path, given, op, shapes={("Pkg", "Scale"): shape}))
+    assert made.outputs[0].dtype is FLOAT32
+
+
+def test_plain_integers_stand_for_reals_where_a_definition_has_nothing_else(tmp_path: Path) -> None:
+    def shape(op: OpView) -> list[TensorSpec]:
+        return [TensorSpec((2, 3), UINT8)]
+
+    shapes = {("Pkg", "Scale"): shape}
+    quantized = custom("Scale", [place("x", [UINT8])], [place("y", [UINT8])], param("factor", FLOAT32))
+    made = custom_op(converted(tmp_path, scale_model(factor=1.0), quantized, shapes=shapes))
+    assert made.outputs[0].dtype is FLOAT32
+    with pytest.raises(UnsupportedOp, match="is uint8 for the shape function, but float32"):
+        converted(tmp_path, scale_model(factor=1.0), SCALE, shapes=shapes)
 
 
 def test_rules_of_a_definition_are_enforced(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from xdlc.converter.custom.issues import Issue
-from xdlc.converter.custom.types import converted, is_allowed
+from xdlc.converter.custom.types import converted, is_allowed, stands_for_reals
 from xdlc.converter.values import Extents, Order
 from xdlc.errors import XdlcError
 from xdlc.ir import DType
-from xdlc.ir.dtype import UNDEFINED
+from xdlc.ir.dtype import FLOAT32, UNDEFINED
 from xdlc.opdefs import shape_text
 from xdlc.opdefs.custom import CustomOp, OpView, ShapeFunction, TensorSpec
 from xdlc.opdefs.layouts import order_of
@@ -222,7 +222,9 @@ def _result(
     shape, clash = _merged(shapes)
     if clash:
         return Issue(f"{name} is {clash}", "correct one of them")
-    stated = [(by, known.dtype) for by, known in claims if known.dtype is not None]
+    stated = [
+        (by, known.dtype) for by, known in claims if known.dtype and not _quantized(known.dtype, place, said)
+    ]
     dtype = stated[0][1] if stated else _usual(place, said, view)
     clash = _clash(place, said, dtype, stated)
     if dtype is None or clash:
@@ -247,6 +249,11 @@ def _text(shape: Extents) -> str:
     return f"[{', '.join('?' if extent is None else str(extent) for extent in shape)}]"
 
 
+def _quantized(dtype: DType, place: TensorDef, said: Declared) -> bool:
+    """Return whether a type only says how a quantizer is going to store the reals that an output is here."""
+    return dtype.is_fixed or (said.dtype is FLOAT32 and stands_for_reals(place.dtypes))
+
+
 def _usual(place: TensorDef, said: Declared, view: OpView) -> DType | None:
     """Return the type of an output of which only the source and the definition speak."""
     if said.dtype is not None:
@@ -255,6 +262,8 @@ def _usual(place: TensorDef, said: Declared, view: OpView) -> DType | None:
     first = next((spec.dtype for spec in view.inputs if spec is not None), None)
     if first is not None and is_allowed(first, place.dtypes):
         return first
+    if place.dtypes and all(dtype.is_fixed or dtype is FLOAT32 for dtype in place.dtypes):
+        return FLOAT32
     return place.dtypes[0] if len(place.dtypes) == 1 else None
 
 
