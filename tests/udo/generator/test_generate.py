@@ -211,6 +211,38 @@ def test_a_package_is_not_overwritten(config: Path, tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "out") == ["Small"]
 
 
+def test_a_cpu_gets_quantized_activations_as_reals(tmp_path: Path) -> None:
+    config = tmp_path / "c.xml"
+    static = "<IsStaticTensor>true</IsStaticTensor>"
+    mixed = op(
+        "Mixed",
+        operand("Input", "x", "UINT_8,UINT_16,FLOAT_32"),
+        operand("Input", "labels", "UINT_8"),
+        operand("Input", "weight", "FLOAT_32,UINT_8", more=static),
+        operand("Output", "y", "UFIXED_POINT_8,UINT_8"),
+        backends=("CPU", "DSP_V66"),
+    )
+    config.write_text(package("Small", mixed))
+    (folder,) = generate([read_valid(config)], tmp_path / "out")
+    header = (folder / "jni/src/CPU/include/ops/Mixed.hpp").read_text()
+    fields = [
+        line.split(";")[0].strip() for line in header.splitlines() if " udo::" in line and ";  //" in line
+    ]
+    assert fields == [
+        "udo::Input<float> x",
+        "udo::Input<std::uint8_t> labels",
+        "udo::AnyInput weight",
+        "udo::Output<float> y",
+    ]
+    listed = (folder / "jni/src/utils/SmallDefinitions.cpp").read_text()
+    assert "types_1_input_0_Mixed[] = {XDLC_UDO_FLOAT_32};" in listed
+    assert "types_2_input_0_Mixed[] = {XDLC_UDO_UINT_8, XDLC_UDO_UINT_16, XDLC_UDO_FLOAT_32};" in listed
+    told = (folder / "jni/src/reg/SmallRegLib.cpp").read_text()
+    assert '{"x", XDLC_UDO_CPU, 1, type_list<XDLC_UDO_FLOAT_32>}' in told
+    cases = (folder / "tests/cycle_cases.h").read_text()
+    assert '"x", .flags = 0, .data_type = XDLC_UDO_FLOAT_32' in cases
+
+
 def test_names_that_would_be_alike_get_numbers(tmp_path: Path) -> None:
     config = tmp_path / "c.xml"
     inputs = [operand("Input", name) for name in ("in[0]", "in_0", "class")]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.udo.generator.configs import op, operand, package
 from xdlc.errors import BackendError, ConstraintError
-from xdlc.ir.dtype import FLOAT32
+from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, UFIXED8, UINT8, UINT16, DType
 from xdlc.opdefs import Collection, read_valid
 from xdlc.opdefs.custom import OpView, TensorSpec
 from xdlc.opdefs.shape_text import infer
@@ -60,11 +60,24 @@ ENDS = op(
     operand("Output", "all", more="<Constraint Type='Shape'>shape = x</Constraint>"),
 )
 
+TYPES = {
+    "Quantized": ("UFIXED_POINT_8,UFIXED_POINT_16", "CPU"),
+    "Bytes": ("UINT_8,UINT_16", "DSP_V66"),
+    "Either": ("INT_32,FLOAT_32", "CPU"),
+    "Plain": ("INT_32", "CPU"),
+}
+
+
+def typed(name: str, types: str, backend: str) -> str:
+    x = operand("Input", "x", "FLOAT_32,INT_32,BOOL_8" if backend == "CPU" else "UINT_8", text="[n]")
+    return op(name, x, operand("Output", "y", types, text="[n]"), backends=(backend,))
+
 
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
     config = tmp_path_factory.mktemp("config") / "c.xml"
     ops = [an_op(name, text) for name, text in {**TOLD, **UNTOLD}.items()]
+    ops += [typed(name, *types) for name, types in TYPES.items()]
     config.write_text(package("Shapes", *ops, ENDS))
     return read_valid(config)
 
@@ -89,7 +102,7 @@ def view(type: str, *shapes: tuple[int | None, ...], outputs: int = 1, **params:
 
 def test_texts_that_a_library_tells(collection: Collection) -> None:
     told = {op.type for op in package_view(collection).ops if op.shapes is not None}
-    assert told == {*TOLD, "Ends"}
+    assert told == {*TOLD, *TYPES, "Ends"}
 
 
 @needs_make
@@ -120,6 +133,28 @@ def test_any_number_of_axes(collection: Collection, kernels: Any) -> None:
 @pytest.mark.parametrize("type", UNTOLD)
 def test_what_is_not_told_is_left_to_the_user(kernels: Any, type: str) -> None:
     assert kernels.infer(view(type, (2, 7, 6, 5), (5,), k=3)) is None
+
+
+@needs_make
+@pytest.mark.parametrize(
+    ("type", "first", "stated", "told"),
+    [
+        ("Quantized", FLOAT32, None, FLOAT32),
+        ("Quantized", BOOL8, None, UFIXED8),
+        ("Quantized", INT32, FLOAT32, FLOAT32),
+        ("Bytes", FLOAT32, None, FLOAT32),
+        ("Bytes", UINT8, None, UINT8),
+        ("Bytes", FLOAT32, UINT16, UINT16),
+        ("Either", FLOAT32, None, FLOAT32),
+        ("Either", BOOL8, None, INT32),
+        ("Either", INT32, FLOAT32, FLOAT32),
+        ("Plain", FLOAT32, FLOAT32, INT32),
+    ],
+)
+def test_types_of_outputs(kernels: Any, type: str, first: DType, stated: DType | None, told: DType) -> None:
+    output = None if stated is None else TensorSpec((3,), stated)
+    asked = OpView("Shapes", type, "op", (TensorSpec((3,), first),), (output,), {})
+    assert [(spec.shape, spec.dtype) for spec in kernels.infer(asked)] == [((3,), told)]
 
 
 @needs_make

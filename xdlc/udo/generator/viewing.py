@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from xdlc.errors import ModelError
-from xdlc.ir.dtype import DType
+from xdlc.ir.dtype import UINT8, UINT16, DType
 from xdlc.opdefs.backends import chain
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, ParamDef, SupplementTensor, TensorDef
@@ -190,6 +190,8 @@ def _types(
     found = {}
     for core in cores:
         found[core.name] = _allowed(collection, opdef, tensor, kind, core)
+        if core.name == CPU and kind != "param" and not tensor.is_static:
+            found[CPU] = _without_quantized(found[CPU])
         if not found[core.name]:
             raise ModelError(
                 f"the {kind} {tensor.name!r} has no data type for {core.name}",
@@ -197,6 +199,16 @@ def _types(
                 fix=f"give it one in a SupplementalOpDefList of {core.name}",
             )
     return found
+
+
+def _without_quantized(dtypes: tuple[DType, ...]) -> tuple[DType, ...]:
+    """Types of an activation on a CPU, which gets reals for what is quantized: UINT_8 and UINT_16 in SNPE.
+
+    Where there is no type of reals, these are plain integers.
+    """
+    if not any(dtype.is_float or dtype.is_fixed for dtype in dtypes):
+        return dtypes
+    return tuple(dtype for dtype in dtypes if dtype not in (UINT8, UINT16))
 
 
 def _allowed(

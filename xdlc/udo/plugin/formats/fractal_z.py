@@ -1,7 +1,7 @@
 """FRACTAL_Z: weights in squares of 16 output channels by C0 input channels.
 
 ``N, C, H, W`` (N output channels) becomes ``C1 * H * W, N1, 16, C0`` with ``C1 = ceil(C / C0)`` and
-``N1 = ceil(N / 16)``; what lies beyond C and N is zero (udo-and-plugins.md §6).
+``N1 = ceil(N / 16)``; what lies beyond C and N is zero, as in Ascend's offline models.
 """
 
 from __future__ import annotations

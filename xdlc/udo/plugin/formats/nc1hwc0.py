@@ -1,7 +1,7 @@
 """NC1HWC0: channels in blocks of C0, the channels of a block beside each other.
 
 ``N, C, H, W`` becomes ``N, C1, H, W, C0`` with ``C1 = ceil(C / C0)``; the channels beyond C are zero.  C0 is
-32 for elements of one byte and 16 for those of two or four (udo-and-plugins.md §6).
+32 for elements of one byte and 16 for those of two or four, as in Ascend's offline models.
 """
 
 from __future__ import annotations
