@@ -647,3 +647,12 @@ def test_all_problems_come_in_one_run(tmp_path: Path) -> None:
     text = GOOD.replace('"INT_32"', '"INT32"').replace('"v66"', '"v6"').replace('"static"', '"statics"')
     found = problems(tmp_path / "filters.json", text)
     assert [str(one.where).rpartition(":")[2] for one in found] == ["10", "16", "23"]
+
+
+@pytest.mark.parametrize("order", ['[""]', "[1]", '["radius"]'])
+def test_an_order_of_no_parameters(order: str, tmp_path: Path) -> None:
+    start, end = GOOD.index('        "scalar_params"'), GOOD.index('        "core_types"')
+    text = f'{GOOD[:start]}        "xdlc_order": {order},\n{GOOD[end:]}'
+    (found,) = problems(tmp_path / "filters.json", text)
+    assert str(found.where).endswith("filters.json:15")
+    assert "orders parameters, and there are none" in found.problem

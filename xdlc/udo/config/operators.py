@@ -124,9 +124,12 @@ def _params(parts: Mapping[str, tuple[Part, ...]], what: str, scope: Scope) -> d
 
 def _ordered(params: dict[str, ParamDef], fields: Fields) -> dict[str, ParamDef]:
     """Return parameters in the order that is told, or else scalars before tensors."""
-    if "xdlc_order" not in fields:
+    if not params:
+        for node in fields.items("xdlc_order")[:1]:
+            problem = f"xdlc_order of {fields.what} orders parameters, and there are none"
+            fields.scope.report(node.line, problem, "remove the field")
         return params
-    order = fields.words("xdlc_order", tuple(params) or ("",))
+    order = fields.words("xdlc_order", tuple(params))
     return {name: params[name] for name in (*order, *(name for name in params if name not in order))}
 
 
