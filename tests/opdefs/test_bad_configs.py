@@ -31,6 +31,16 @@ BAD = {
             "tion, Mandatory, Constraint, Datatype, Shape, Default, Repeated, IsStaticTensor"
         ),
     ),
+    "tag of another namespace": (
+        "<IsStaticTensor></IsStaticTensor>",
+        '<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="/etc/passwd"/>',
+        "<xi:include",
+        (
+            "op 'Blend': input 'in[0]' has an unknown element <{http://www.w3.org/2001/XInclude}include>, "
+            "expected one of Name, Description, Mandatory, Constraint, Datatype, Shape, Default, Repeated, "
+            "IsStaticTensor"
+        ),
+    ),
     "unknown attribute": (
         '<Constraint id="7"',
         '<Constraint key="7"',

@@ -91,18 +91,25 @@ def schema_problems(root: Element, where: str) -> list[ModelError]:
         root: An lxml element.
         where: File that it comes from.
     """
-    document = root.getroottree()
     schema = _schema()
-    if schema.validate(document):
+    if schema.validate(root.getroottree()):
         return list(_counts(root, where))
     problems: dict[str, ModelError] = {}
     for entry in schema.error_log:
         if entry.path not in problems and len(problems) < MAX_PROBLEMS:
-            found = document.xpath(entry.path) if entry.path else []
-            element = found[0] if found else root
+            element = _at(root, entry.path)
             problem, fix = _words(element, entry.message, entry.type_name)
             problems[entry.path] = ModelError(problem, where=f"{where}:{element.sourceline}", fix=fix)
     return list(problems.values())
+
+
+def _at(root: Element, path: str | None) -> Element:
+    """Return the element at a path of the schema's checker, whose names have the prefixes of the file."""
+    if not path:
+        return root
+    prefixes = {prefix: uri for element in root.iter() for prefix, uri in element.nsmap.items() if prefix}
+    found = root.getroottree().xpath(path, namespaces=prefixes or None)
+    return found[0] if found else root
 
 
 def _words(element: Element, message: str, kind: str) -> tuple[str, str | None]:

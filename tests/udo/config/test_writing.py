@@ -12,6 +12,7 @@ from tests.udo.config.test_reading import TEMPLATE
 from xdlc import opdefs
 from xdlc.errors import ModelError
 from xdlc.opdefs import Collection
+from xdlc.opdefs.defaults import default_value
 from xdlc.udo.config import read, write_json
 
 EVERYTHING = """<OpDefCollection PackageName="Mixed" Domain="com.me" Version="2.5">
@@ -125,6 +126,28 @@ def test_numbers_stay_as_they_are_written(tmp_path: Path) -> None:
     text = write_json([second])
     for entry in [*scalars, tensor]:
         assert entry in text
+
+
+@pytest.mark.parametrize(
+    ("default", "rank", "written"),
+    [("-inf", "SCALAR", "-inf"), ("nan", "SCALAR", "nan"), ("[1, inf]", "1D", [1, "inf"])],
+)
+def test_numbers_that_json_does_not_have(tmp_path: Path, default: str, rank: str, written: object) -> None:
+    text = EVERYTHING.replace("<Datatype>STRING</Datatype>", "<Datatype>FLOAT_32</Datatype>").replace(
+        "<Shape><Rank>SCALAR</Rank></Shape></Parameter>",
+        f"<Shape><Rank>{rank}</Rank></Shape><Default>{default}</Default></Parameter>",
+    )
+    collection = xml(tmp_path / "floor.xml", text)
+    found = write_json([collection], extended=True)
+    params = json.loads(found)["UdoPackage_0"]["Operators"][0]
+    (param,) = [
+        each for each in (*params["scalar_params"], *params["tensor_params"]) if each["name"] == "path"
+    ]
+    assert param["default"] == written
+    (tmp_path / "floor.json").write_text(found)
+    (back,) = read(tmp_path / "floor.json")
+    assert default_value(back.opdefs[0].params["path"]) is not None
+    assert write_json([back], extended=True) == found
 
 
 def test_fields_of_ours_keep_everything(tmp_path: Path) -> None:

@@ -8,6 +8,9 @@ from xdlc.ir.dtype import DType
 from xdlc.udo.config.fields import kind_of
 from xdlc.udo.config.json_text import Node
 
+WORDS = ("inf", "+inf", "-inf", "nan")
+"""What JSON has no numbers for: strings, as OpDef XML writes them."""
+
 _EXPECTED = {"string": "a string", "bool": "true or false", "name": "a name of its enumeration"}
 
 
@@ -29,6 +32,8 @@ def text_of(node: Node, dtypes: Sequence[DType], names: tuple[str, ...], is_tens
         '[1, 0.5]'
         >>> text_of(Node(True, 1), [FLOAT32, BOOL8], (), False)
         '1'
+        >>> text_of(Node((Node("-inf", 1), Node(0, 1, "0")), 1), [FLOAT32], (), True)
+        '[-inf, 0]'
         >>> text_of(Node("1", 1), [FLOAT32], (), False)
         Traceback (most recent call last):
             ...
@@ -54,6 +59,8 @@ def _element(node: Node, kind: str) -> str:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind in ("string", "name") and isinstance(value, str):
         return value
+    if kind == "float" and value in WORDS:
+        return str(value)
     if kind == "bool" and (isinstance(value, bool) or node.text in ("0", "1")):
         return "1" if value else "0"
     if kind == "name" and isinstance(value, int) and is_number:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -135,8 +136,8 @@ def default_of(tensor: TensorDef, extended: bool) -> Any:
         >>> from xdlc.ir import dtype as dt
         >>> default_of(TensorDef("a", False, (dt.FLOAT32,), None, default="[[1.50], [2]]"), False)
         Raw(text='[[1.50], [2]]')
-        >>> default_of(TensorDef("a", False, (dt.FLOAT32,), None, default="{.5, 1}"), False)
-        [0.5, 1.0]
+        >>> default_of(TensorDef("a", False, (dt.FLOAT32,), None, default="{.5, -inf}"), False)
+        [0.5, '-inf']
     """
     text = tensor.default or ""
     if isinstance(tensor, ParamDef) and tensor.enumeration:
@@ -149,6 +150,13 @@ def default_of(tensor: TensorDef, extended: bool) -> Any:
     if _PLAIN_NUMBERS.fullmatch(plain):
         return Raw(re.sub(r",\s*", ", ", plain))
     try:
-        return default_value(tensor)
+        return _finite(default_value(tensor))
     except ValueError:
         return parse_default(text)
+
+
+def _finite(value: Any) -> Any:
+    """Return numbers with strings for those that JSON cannot write."""
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
