@@ -16,7 +16,7 @@ import json
 import math
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -26,6 +26,7 @@ from xdlc.ir.dtype import BY_NAME, INT64
 from xdlc.ir.graph import is_custom
 from xdlc.opdefs import check_collection, parse_collection, write_collection
 from xdlc.opdefs.custom import Kernel
+from xdlc.opdefs.merge import reduced
 from xdlc.opdefs.model import Collection, OpDef
 
 DEFINITIONS = "xdlc.udo."
@@ -127,27 +128,10 @@ def add_definitions(model: Model, collections: Mapping[str, Collection]) -> None
     for package, types in sorted(used.items()):
         collection = collections.get(package)
         if collection is not None:
-            stored = _reduced(collection, types)
+            stored = reduced(collection, types)
             raise_all(check_collection(stored), where=f"package {package!r}")
             content = write_collection(stored).encode("utf-8")
             model.records[f"{DEFINITIONS}{package}"] = raw_data(content)
-
-
-def _reduced(collection: Collection, types: set[str]) -> Collection:
-    """Return a collection with some of its ops only."""
-    tables = [
-        replace(
-            table,
-            supported=table.supported & types,
-            ops={name: rows for name, rows in table.ops.items() if name in types},
-        )
-        for table in collection.supplements
-    ]
-    return replace(
-        collection,
-        opdefs=tuple(opdef for opdef in collection.opdefs if opdef.name in types),
-        supplements=tuple(table for table in tables if table.supported or table.ops),
-    )
 
 
 # ---------------------------------------------------------------------- kernels

@@ -1,8 +1,8 @@
-"""Joins packages of one name that come from several files."""
+"""Joins packages of one name that come from several files, and takes parts of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 
 from xdlc.errors import ModelError, raise_all
@@ -61,3 +61,20 @@ def _joined(a: Collection, b: Collection) -> Collection:
             table = SupplementTable(table.backend, held.supported | table.supported, held.ops | table.ops)
         tables[table.backend] = table
     return replace(a, opdefs=a.opdefs + b.opdefs, supplements=tuple(tables.values()))
+
+
+def reduced(collection: Collection, types: Set[str]) -> Collection:
+    """Return a collection with some of its ops only, and what supplements them."""
+    tables = [
+        replace(
+            table,
+            supported=table.supported & types,
+            ops={name: rows for name, rows in table.ops.items() if name in types},
+        )
+        for table in collection.supplements
+    ]
+    return replace(
+        collection,
+        opdefs=tuple(opdef for opdef in collection.opdefs if opdef.name in types),
+        supplements=tuple(table for table in tables if table.supported or table.ops),
+    )

@@ -10,11 +10,11 @@ from typing import Any
 from xdlc import ir
 from xdlc.errors import nearest_names
 from xdlc.ir import DType, Scalar
-from xdlc.ir.dtype import BFLOAT16, BOOL8, FLOAT16, FLOAT32, INT32, INT64, STRING, UINT32, UINT64
+from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, INT64, STRING, UINT32, UINT64
+from xdlc.opdefs.defaults import LARGEST
 from xdlc.opdefs.model import ParamDef
 
 _TRUTH = {"true": True, "false": False}
-_LARGEST = {FLOAT16: 65504.0, BFLOAT16: 3.3895313892515355e38, FLOAT32: 3.4028234663852886e38}
 _KINDS = {bool: ("bool",), int: ("int", "uint", "sfixed", "ufixed"), float: ("float",)}
 
 
@@ -114,7 +114,7 @@ def _real(dtype: DType, value: float) -> Scalar | None:
         real = float(value)
     except OverflowError:
         return None
-    if math.isfinite(real) and abs(real) > _LARGEST.get(dtype, math.inf):
+    if math.isfinite(real) and abs(real) > LARGEST.get(dtype, math.inf):
         return None
     held = ir.f32(real) if dtype is FLOAT32 else Scalar(dtype, real)
     exact = not isinstance(value, int) or int(held.value) == value

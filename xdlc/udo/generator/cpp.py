@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from xdlc.errors import ModelError
 from xdlc.ir.dtype import DType
+from xdlc.opdefs.schema_check import spelling
 from xdlc.udo.generator.cores import CPU, core_of
 from xdlc.udo.generator.quoting import Quoted, c_string
 from xdlc.udo.generator.views import Library, PackageView, Place
@@ -21,10 +22,7 @@ def spelled(dtype: DType) -> str:
         >>> spelled(UFIXED8), spelled(BOOL8), spelled(STRING)
         ('UFIXED_POINT_8', 'BOOL_8', 'STRING')
     """
-    stem = dtype.name.rstrip("0123456789")
-    bits = dtype.name.removeprefix(stem)
-    stem = stem.replace("fixed", "fixed_point")
-    return (f"{stem}_{bits}" if bits else stem).upper()
+    return spelling(dtype).removeprefix("QNN_DATATYPE_")
 
 
 def type_code(dtype: DType) -> str:
@@ -169,7 +167,6 @@ def reader(place: Place) -> Quoted:
 
 FILTERS = {
     "reader": reader,
-    "spelled": spelled,
     "type_code": type_code,
     "core_bit": core_bit,
     "core_bits": core_bits,

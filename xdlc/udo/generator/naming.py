@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from xdlc.errors import ModelError
+from xdlc.opdefs.names import KEYWORDS
 
 MAX_LENGTH = 100
 """Names become names of files, with something before and after them, and those have at most 255 bytes."""
@@ -18,17 +19,11 @@ MAX_LENGTH = 100
 _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OTHER = re.compile(r"[^A-Za-z0-9]+")
 
-_CPP = re.compile(
-    "alignas|alignof|and|and_eq|asm|auto|bitand|bitor|bool|break|case|catch|char|char8_t|char16_t|char32_t|"
-    "class|co_await|co_return|co_yield|compl|concept|const|consteval|constexpr|constinit|const_cast|continue|"
-    "decltype|default|delete|do|double|dynamic_cast|else|enum|explicit|export|extern|false|final|float|for|"
-    "friend|goto|if|import|inline|int|long|module|mutable|namespace|new|noexcept|not|not_eq|nullptr|operator|"
-    "or|or_eq|override|private|protected|public|reflexpr|register|reinterpret_cast|requires|restrict|return|"
-    "short|signed|sizeof|static|static_assert|static_cast|struct|switch|synchronized|template|this|"
-    "thread_local|throw|true|try|typedef|typeid|typename|typeof|union|unsigned|using|virtual|void|volatile|"
-    "wchar_t|while|xor|xor_eq|fixed|half|kernel|global|local|constant|vec_step"
-)
-"""Keywords of C, C++ and OpenCL C."""
+_KEYWORDS = KEYWORDS | {
+    "constant", "final", "fixed", "global", "half", "import", "kernel", "local", "module", "override",
+    "reflexpr", "restrict", "synchronized", "typeof", "vec_step",
+}  # fmt: skip
+"""Keywords of C++, and words that C and OpenCL C, or some places of C++, have besides."""
 
 _MACROS = re.compile(
     "NULL|EOF|TRUE|FALSE|NAN|INFINITY|DOMAIN|SING|OVERFLOW|UNDERFLOW|PLOSS|TLOSS|HUGE|HUGE_VAL[A-Z0-9_]*|SNAN[A-Z0-9]*"
@@ -94,8 +89,8 @@ def identifier(name: str) -> str:
     found = _OTHER.sub("_", name).strip("_")[:MAX_LENGTH] or "x"
     if found[0].isdigit():
         found = f"x{found}"
-    known = found in _OURS or keyword.iskeyword(found)
-    reserved = known or any(words.fullmatch(found) for words in (_CPP, _MACROS, _ERRNO))
+    known = found in _OURS or found in _KEYWORDS or keyword.iskeyword(found)
+    reserved = known or any(words.fullmatch(found) for words in (_MACROS, _ERRNO))
     return f"{found}_" if reserved else found
 
 

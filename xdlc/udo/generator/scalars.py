@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from xdlc.ir.dtype import DType
+from xdlc.opdefs.schema_check import spelling
 from xdlc.udo.generator.quoting import Quoted, c_string
 from xdlc.udo.generator.views import CoreView, Place
 
@@ -23,20 +24,6 @@ def scalar_field(dtype: DType) -> str:
         return "bool8Value"
     kind = "int" if dtype.is_signed else "uint"
     return f"{kind}{max(dtype.bits, 8)}Value"
-
-
-def qnn_type(dtype: DType) -> str:
-    """Return QNN's name of a data type.
-
-    Example:
-        >>> from xdlc.ir.dtype import BY_NAME
-        >>> qnn_type(BY_NAME["float32"]), qnn_type(BY_NAME["ufixed8"]), qnn_type(BY_NAME["bool8"])
-        ('QNN_DATATYPE_FLOAT_32', 'QNN_DATATYPE_UFIXED_POINT_8', 'QNN_DATATYPE_BOOL_8')
-    """
-    if dtype.kind == "string":
-        return "QNN_DATATYPE_STRING"
-    kind = {"sfixed": "SFIXED_POINT", "ufixed": "UFIXED_POINT"}.get(dtype.kind, dtype.kind.upper())
-    return f"QNN_DATATYPE_{kind}_{dtype.bits}"
 
 
 def scalar_default(place: Place, core: CoreView) -> Quoted:
@@ -66,4 +53,4 @@ def _whole(value: int, dtype: DType) -> str:
     return f"{value}{'ull' if value >= 1 << 63 else 'll' if abs(value) >> 31 else ''}"
 
 
-FILTERS = {"qnn_type": qnn_type, "scalar_default": scalar_default, "scalar_field": scalar_field}
+FILTERS = {"qnn_type": spelling, "scalar_default": scalar_default, "scalar_field": scalar_field}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from xdlc.errors import UsageError, nearest_names
-from xdlc.opdefs.model import Collection, OpDef, ParamDef, TensorDef
+from xdlc.opdefs.merge import reduced
+from xdlc.opdefs.model import Collection, ParamDef, TensorDef
 from xdlc.udo.config import read
 from xdlc.udo.plugin.kinds import REQUIRED, Bool, Enum, Float, Int, Kind, Str, Tensor
 from xdlc.udo.plugin.ports import Input, Output, Port
@@ -45,22 +45,8 @@ def configured(
         inputs,
         outputs,
         {key: kind_of(param) for key, param in definition.params.items()},
-        alone(held, definition),
+        reduced(held, {name}),
     )
-
-
-def alone(collection: Collection, definition: OpDef) -> Collection:
-    """Return a collection with one of its ops, and what supplements it."""
-    tables = [
-        replace(
-            table,
-            supported=table.supported & {definition.name},
-            ops={name: rows for name, rows in table.ops.items() if name == definition.name},
-        )
-        for table in collection.supplements
-        if definition.name in table.supported or definition.name in table.ops
-    ]
-    return replace(collection, opdefs=(definition,), supplements=tuple(tables))
 
 
 def _port(held: TensorDef) -> dict[str, Any]:
