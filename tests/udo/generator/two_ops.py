@@ -109,17 +109,17 @@ from xdlc.udo import kernel
 def run_Blend(inputs, params, outputs):
     first, *others = inputs
     mask, rest = (others[0], others[1:]) if others else (None, [])
-    join = {"SUM": np.sum, "MAX": np.max}[params.get("mode", "SUM")]
+    join = {"SUM": np.sum, "MAX": np.max}[params["mode"]]
     found = join([first, *rest], axis=0)
     found = found if mask is None else found * mask
-    found = found * np.float32(params.get("coeff", 1.5)) + ("label" in params)
+    found = found * np.float32(params["coeff"]) + ("label" in params)
     return found.astype(np.float32)
 
 
 @kernel("TwoOps", "Affine")
 def run_Affine(inputs, params, outputs):
     x, weight = inputs
-    table = np.array(params.get("table", [[1, 2], [3, 4.5]]), np.float32)
+    table = np.array(params["table"], np.float32)
     last = table.reshape(-1)[-1] + table.shape[0]
     return (x * weight + params["bias"] + params.get("shift", 0) + last).astype(np.float32)
 """

@@ -62,7 +62,7 @@ class Package:
             AssertionError: If they differ.
         """
         prepared = self._prepared(case)
-        expected = prepared.run(self._open(self._kernels))
+        expected = prepared.run(self._open(self._kernels), with_defaults=True)
         found = prepared.run(self._open(self._built()))
         self._same(found, expected, f"{case}: the library against the numpy kernel", rtol, atol)
 

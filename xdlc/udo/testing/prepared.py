@@ -59,13 +59,20 @@ class Prepared:
         if unknown:
             raise UsageError(f"{case.type} has no parameter {', '.join(unknown)}")
 
-    def run(self, kernels: Kernels) -> list[Array]:
+    def run(self, kernels: Kernels, *, with_defaults: bool = False) -> list[Array]:
         """Return what the operation gives by the kernel of a library or a Python file.
+
+        Args:
+            kernels: What has the kernel.
+            with_defaults: Whether parameters that are left out are there with their defaults, as in a
+                converted model; a library has them of its own.
 
         Raises:
             XdlcError: If it fails.
         """
         op = self._built()
+        if with_defaults:
+            op.params = self._defaults() | op.params
         arrays = [
             None if tensor is None or not self._is_fed(index) else tensor.numpy()
             for index, tensor in enumerate(self.inputs)
@@ -111,6 +118,13 @@ class Prepared:
         for tensor in outputs:
             graph.add_output(tensor)
         return op
+
+    def _defaults(self) -> dict[str, Scalar | Tensor]:
+        return {
+            place.name: self._param(place, place.initial)
+            for place in self._op.params
+            if place.default is not None and place.name not in self.params
+        }
 
     def _closed(self, spec: TensorSpec) -> tuple[int, ...]:
         if None in spec.shape:
