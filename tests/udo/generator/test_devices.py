@@ -74,6 +74,24 @@ def test_types_that_a_dsp_does_not_compute_with_are_told(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("backends", "dtype", "told"),
+    [
+        ("CPU DSP_V66", "UINT_8", 1),
+        ("CPU DSP_V66", "FLOAT_32", 0),
+        ("CPU", "UINT_8", 0),
+        ("DSP_V66", "UINT_8", 0),
+    ],
+)
+def test_integers_on_a_cpu_that_a_dsp_may_quantize_are_told(
+    tmp_path: Path, backends: str, dtype: str, told: int
+) -> None:
+    found = generated(collection(simple(backends, dtype=dtype)), tmp_path)
+    assert len(found.notices) == told
+    if told:
+        assert found.notices[0].startswith("Join on CPU: input, output are plain integers there")
+
+
+@pytest.mark.parametrize(
     ("backend", "versions", "cores"),
     [("DSP", "v60 and v68", ["DSP_V60", "DSP_V68"]), ("HTP", "v68", ["DSP_V68"])],
 )

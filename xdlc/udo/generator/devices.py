@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from xdlc.ir.dtype import DType
+from xdlc.ir.dtype import UINT8, UINT16, DType
 from xdlc.opdefs.model import OpDef, TensorDef
-from xdlc.udo.generator.cores import DSP, DSP_LEGACY, Core, cores_of
+from xdlc.udo.generator.cores import CPU, DSP, DSP_LEGACY, Core, cores_of
 
 Allowed = Callable[[OpDef, TensorDef, str, Core], Sequence[DType]]
 """Data types of a place of an operation, of which it is input, output or param, on a core."""
@@ -46,6 +46,25 @@ def op_notices(opdef: OpDef, backends: Sequence[str], allowed: Allowed) -> Itera
         reason = refusal(opdef, core)
         found = [reason] if reason else _core_notices(opdef, core, allowed)
         yield from (f"{opdef.name} on {core.name}: {text}" for text in found)
+    if CPU in groups and groups.keys() & {DSP, DSP_LEGACY}:
+        yield from _plain_integers(opdef, groups[CPU], allowed)
+
+
+def _plain_integers(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]:
+    """Yield a notice if the CPU's types of activations are what SNPE calls quantized ones on a DSP."""
+    sides = (("input", opdef.inputs), ("output", opdef.outputs))
+    names = [
+        tensor.name
+        for kind, tensors in sides
+        for tensor in tensors
+        if not tensor.is_static
+        and all(dtype in (UINT8, UINT16) for dtype in allowed(opdef, tensor, kind, core))
+    ]
+    if names:
+        yield (
+            f"{opdef.name} on {core.name}: {', '.join(names)} are plain integers there; where the DSP's "
+            "integers stand for reals, give the CPU FLOAT_32, with per_core_data_types or a supplement"
+        )
 
 
 def _core_notices(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]:
