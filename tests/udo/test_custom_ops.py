@@ -104,3 +104,34 @@ def test_what_is_good_to_know_of_definitions_is_told(tmp_path: Path) -> None:
     custom_ops(path, tell=told.append)
     assert [line.partition(": op")[0] for line in told] == [f"{path}:3", f"{path}:4"]
     assert all("is Repeated, but DSP cannot have an unknown number of tensors" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("of_input", "rank", "of_output", "expected"),
+    [
+        ("<Layout>NHWC</Layout>", "4D", "", "NHWC"),
+        ("<Layout>NHWC</Layout>", "ND", "", "NHWC"),
+        ("<Layout>NHWC</Layout>", "4D", "<Layout>UNDEFINED</Layout>", "UNDEFINED"),
+        ("<Layout>NHWC</Layout>", "2D", "", ""),
+        ("<Layout>NCHW</Layout>", "4D", "", ""),
+        ("", "4D", "", ""),
+    ],
+)
+def test_outputs_lie_as_the_inputs_where_nothing_is_said(
+    tmp_path: Path, of_input: str, rank: str, of_output: str, expected: str
+) -> None:
+    path = tmp_path / "ops.xml"
+    path.write_text(
+        '<OpDefCollection PackageName="P" Domain="d" Version="1">\n<OpDefList>\n<OpDef><Name>Blur</Name>'
+        "<Input><Name>x</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype>"
+        f"<Shape><Rank>4D</Rank>{of_input}</Shape></Input>"
+        "<Output><Name>y</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype>"
+        f"<Shape><Rank>{rank}</Rank>{of_output}</Shape></Output>"
+        "<SupportedBackend>CPU</SupportedBackend></OpDef></OpDefList></OpDefCollection>"
+    )
+    told: list[str] = []
+    ops = custom_ops(path, tell=told.append)
+    assert ops.ops[0].definition.outputs[0].layout == expected
+    assert ops.collections["P"].opdefs[0].outputs[0].layout == expected
+    words = "op 'Blur': output 'y' has no layout: NHWC, as its inputs; UNDEFINED is the model's order"
+    assert told == ([f"{path}:3: {words}"] if expected == "NHWC" else [])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from xdlc import opdefs
 from xdlc.errors import raise_all
 from xdlc.opdefs.custom import CustomOp, CustomOps
+from xdlc.udo.config.output_layouts import with_output_layouts
 from xdlc.udo.config.packages import settled
 from xdlc.udo.config.reading import Config, clashes, read_config
 
@@ -40,11 +42,27 @@ def custom_ops(
         read_config(path) for path in _distinct((*_listed(udo_config_paths), *_listed(op_package_config)))
     ]
     raise_all(clashes(configs))
+    tell = tell or _log.warning
     for config in configs:
         for notice in config.notices:
-            (tell or _log.warning)(notice)
+            tell(notice)
+    configs = [_laid_out(config, tell) for config in configs]
     collections = opdefs.merge(settled([held for config in configs for held in config.collections]))
     return CustomOps(tuple(op for config in configs for op in _ops(config)), collections)
+
+
+def _laid_out(config: Config, tell: Callable[[str], None]) -> Config:
+    """Return a configuration whose outputs have the layout of the inputs where it says nothing of them."""
+    collections = []
+    for p, collection in enumerate(config.collections):
+        found = []
+        for i, definition in enumerate(collection.opdefs):
+            made, notice = with_output_layouts(definition)
+            if notice:
+                tell(f"{config.places[p, i]}: {notice}")
+            found.append(made)
+        collections.append(replace(collection, opdefs=tuple(found)))
+    return replace(config, collections=tuple(collections))
 
 
 def _ops(config: Config) -> Iterable[CustomOp]:
