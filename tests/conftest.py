@@ -14,6 +14,10 @@ import pytest
 
 CHECK_TIMEOUT = 600
 
+# Hundreds of children are started: each would compile xdlc anew where bytecode is not kept.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

@@ -56,8 +56,10 @@ def test_the_cache_and_the_network_have_the_outputs_asked_for(dlc: Path, tmp_pat
 
 @needs_htp
 def test_float_ports_and_the_default_soc(dlc: Path) -> None:
-    result = invoke("--input_dlc", dlc, "--use_float_io", "--htp_dlbc", "true", "--vtcm_override", 0)
+    flags = ["--htp_dlbc", "true", "--vtcm_override", 0, "--udo_package_path", "lib.so"]
+    result = invoke("--input_dlc", dlc, "--use_float_io", *flags)
     assert "notice: no SoC is named, sm8650 is taken" in result.stderr
+    assert "notice: --udo_package_path changes nothing: " in result.stderr
     _, (graph,) = cached(dlc)
     assert names([*graph["graphInputs"], *graph["graphOutputs"]]) == [
         ("x", "QNN_DATATYPE_FLOAT_32"),
@@ -83,7 +85,6 @@ def test_switches_take_a_value_or_none(dlc: Path, word: str, on: bool) -> None:
         (["--buffer_data_type", "x=float16"], "unknown type 'float16'"),
         (["--input_name", "x"], "--input_name is given 1 times, --input_dimensions 0 times"),
         (["--input_name", "x", "--input_dimensions", "1,x"], "is not a list of extents like 1,3,224,224"),
-        (["--udo_package_path", "lib.so"], "--udo_package_path is not accepted yet"),
     ],
 )
 def test_wrong_flags_are_said_before_anything_is_compiled(dlc: Path, words: list[str], said: str) -> None:

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -169,6 +170,11 @@ static xdlc_udo_status create_operation(xdlc_udo_factory factory, uint32_t num_i
   return set_io(made, num_inputs, inputs, num_outputs, outputs);
 }
 
+static int is_socket(int file) {
+  struct stat found;
+  return fstat(file, &found) == 0 && S_ISSOCK(found.st_mode);
+}
+
 static void be_evil(const char *how, const xdlc_udo_tensor *out) {
   char *data = out->data;
   if (strcmp(how, "segfault") == 0) raise(SIGSEGV);
@@ -183,11 +189,14 @@ static void be_evil(const char *how, const xdlc_udo_tensor *out) {
   }
   if (strcmp(how, "overrun") == 0) data[out->num_bytes + 5] = 1;
   if (strcmp(how, "underrun") == 0) data[-2] = 1;
-  if (strcmp(how, "close the line") == 0)
-    for (int file = 3; file < 64; ++file) close(file);
-  if (strcmp(how, "babble") == 0)
-    for (int file = 3; file < 64; ++file)
-      if (write(file, "xxxxxxxxxxxxxxxx", 16) < 0) continue;
+  if (strcmp(how, "close the line") == 0) {
+    for (int file = 3; file < 1024; ++file)
+      if (is_socket(file)) close(file);
+  }
+  if (strcmp(how, "babble") == 0) {
+    for (int file = 3; file < 1024; ++file)
+      if (is_socket(file) && write(file, "xxxxxxxxxxxxxxxx", 16) < 0) abort();
+  }
 }
 
 static uint64_t now(void) {

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,15 @@ def test_the_end_of_the_program_is_its_end(pids: Path) -> None:
     assert not Path(f"/proc/{out.strip()}").exists()
 
 
+@pytest.fixture
+def control_c() -> Iterator[None]:
+    """Let SIGINT interrupt: a program that is started in the background ignores it from the start."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("control_c")
 def test_control_c_interrupts_a_kernel_and_the_next_run_works(tmp_path: Path) -> None:
     path = tmp_path / "slow.py"
     path.write_text(
