@@ -76,3 +76,13 @@ def test_every_product_of_a_chain_with_biases_is_turned():
     assert matmul_to_fully_connected(graph)
     assert [op.type for op in graph.ops] == ["FullyConnected"] * 3
     np.testing.assert_allclose(CpuSession(graph).run(given)["z2"], before, rtol=1e-5)
+
+
+def test_an_op_of_a_user_is_no_product_whatever_its_name():
+    graph = Graph("g")
+    x = graph.add_input(Tensor("x", (2, 3), FLOAT32))
+    y = Tensor("y", (2, 3), FLOAT32)
+    graph.append(make_op(graph, "MatMul", [x], [y], name="mm", package="Pkg"))
+    graph.add_output(y)
+    assert matmul_to_fully_connected(graph) == {}
+    assert [(op.type, op.package) for op in graph.ops] == [("MatMul", "Pkg")]

@@ -17,16 +17,15 @@ def matmul_to_fully_connected(graph: Graph) -> dict[Tensor, Tensor]:
     moved: dict[Tensor, Tensor] = {}
     # A product may take the op behind it along, from which an iterator would not find on.
     for op in list(graph.ops):
-        if op.type == "MatMul" and _has_static_matrix(graph, op):
+        if op.type == "MatMul" and op.package == NATIVE_PACKAGE and _has_static_matrix(op):
             _turn(graph, op, moved)
     return moved
 
 
-def _has_static_matrix(graph: Graph, op: Op) -> bool:
+def _has_static_matrix(op: Op) -> bool:
     source, weight = op.inputs[0], op.inputs[1]
     return (
-        op.package == NATIVE_PACKAGE
-        and source is not None
+        source is not None
         and weight is not None
         and weight.is_static
         and weight.dtype.is_float

@@ -110,6 +110,16 @@ def test_a_float_port_takes_the_range_of_the_conversion_beside_it() -> None:
     assert forms(edited) == {"t0": ("ufixed8", encoding), "t3": ("ufixed16", ScaleOffset(0.5 / 257, -2570))}
 
 
+def test_ops_of_users_are_no_conversions_whatever_their_names() -> None:
+    model = neurons(dt.FLOAT32, dt.UFIXED8, dt.UFIXED8, dt.FLOAT32, encoding=ScaleOffset(0.5, -10))
+    for op in model.main.ops:
+        op.package = "Pkg"
+    with pytest.raises(ConstraintError, match="nothing in the model states its range"):
+        edit(model, buffer_data_type="t0=fixedPoint8")
+    with pytest.raises(ConstraintError, match="nothing in the model states its range"):
+        edit(model, buffer_data_type="t3=fixedPoint8")
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

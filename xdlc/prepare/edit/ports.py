@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 
 from xdlc.errors import ConstraintError, UsageError, XdlcError, nearest_names, raise_all
-from xdlc.ir import Graph, Model, Op, Origin, Role, ScaleOffset, Tensor, make_op
+from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Origin, Role, ScaleOffset, Tensor, make_op
 from xdlc.ir import dtype as dt
 from xdlc.ir.dtype import DType
 from xdlc.ir.stored import stored_limits
@@ -147,7 +147,7 @@ def _behind_input(graph: Graph, port: Tensor, inner: Tensor, form: _Form, reason
     first = next(graph.ops, None)
     graph.append(made) if first is None else graph.insert_before(first, made)
     for op in readers:
-        if op.type == "Quantize" and _form(op.outputs[0]) == form and not graph.is_output(op.outputs[0]):
+        if _is_native(op, "Quantize") and _form(op.outputs[0]) == form and not graph.is_output(op.outputs[0]):
             graph.replace(op.outputs[0], port)
             graph.remove(op)
     if not graph.consumers(inner):
@@ -164,9 +164,14 @@ def _before_output(graph: Graph, port: Tensor, inner: Tensor, form: _Form, reaso
     for op in readers:
         graph.set_inputs(op, [inner if tensor is port else tensor for tensor in op.inputs])
     graph.append(_conversion(graph, inner, port, reason))
-    source = producer.inputs[0] if producer.type == "Dequantize" else None
+    source = producer.inputs[0] if _is_native(producer, "Dequantize") else None
     if source is not None and _form(source) == form:
         _take_over(graph, source, port)
+
+
+def _is_native(op: Op, *types: str) -> bool:
+    """Return whether an op is one of QNN's; a user's package may use the same names."""
+    return op.package == NATIVE_PACKAGE and op.type in types
 
 
 def _form(tensor: Tensor) -> tuple[DType, object]:
@@ -241,7 +246,7 @@ def _quantized(graph: Graph, port: Tensor) -> Tensor | None:
         forms = {None if held is None else (held.dtype, held.encoding) for held in found}
         return found[0] if len(forms) == 1 else None
     held: Tensor | None = port
-    while held is not None and held.producer is not None and held.producer.type in (*_VIEWS, "Dequantize"):
+    while held is not None and held.producer is not None and _is_native(held.producer, *_VIEWS, "Dequantize"):
         is_end = held.producer.type == "Dequantize"
         held = held.producer.inputs[0]
         if is_end:
@@ -253,7 +258,7 @@ def _quantized_readers(graph: Graph, tensor: Tensor) -> Iterator[Tensor | None]:
     pending = [tensor]
     while pending:
         for op in graph.consumers(pending.pop()):
-            if op.type in _VIEWS:
+            if _is_native(op, *_VIEWS):
                 pending += op.outputs
             else:
-                yield op.outputs[0] if op.type == "Quantize" else None
+                yield op.outputs[0] if _is_native(op, "Quantize") else None
