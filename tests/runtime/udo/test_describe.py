@@ -96,6 +96,23 @@ def test_places_have_the_names_and_layouts_of_the_definition(definition: OpDef) 
     assert OpForm.of(found.words()) == found
 
 
+def test_what_the_end_of_an_op_leaves_out_is_there_with_defaults() -> None:
+    text = XML.replace("<Repeated>true</Repeated>", "")
+    definition = parse_collection(text.encode(), "test.xml").opdefs[0]
+    graph = Graph("graph")
+    a = graph.add_input(Tensor("a", (1, 1, 2, 2), FLOAT32))
+    y = Tensor("y", (1, 1, 2, 2), FLOAT32)
+    graph.append(make_op(graph, "Sum", [a, stored_weight()], [y], package="Math", name="op"))
+    found = form(graph, definition)
+    assert [(tensor.name, tensor.omitted) for tensor in found.inputs] == [
+        ("a", False),
+        ("weight", False),
+        ("more", True),
+    ]
+    (mode,) = found.params
+    assert (mode.dtype, mode.value, mode.enumerator) == (UINT32.code, 0, "SUM")
+
+
 def test_without_a_definition_they_are_numbered() -> None:
     found = form(graph_of(stored_weight()), None)
     assert [tensor.name for tensor in found.inputs] == ["in[0]", "in[1]", "in[2]", "in[3]"]

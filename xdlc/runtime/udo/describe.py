@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from xdlc.errors import BackendError
@@ -25,6 +25,7 @@ from xdlc.ir.dtype import (
 )
 from xdlc.ir.stored import real_data, unpacked
 from xdlc.opdefs.custom import Kernel, OpView, TensorSpec
+from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.runtime.builder import describe
 from xdlc.runtime.udo.forms import OpForm, ParamForm, TensorForm, element, nbytes
@@ -102,16 +103,41 @@ def form_of(op: Op, definition: OpDef | None, *, reals: bool = False) -> tuple[O
         op.package,
         op.type,
         op.name,
-        tuple(
-            TensorForm(name, omitted=True) if tensor is None else _tensor(tensor, name, place, data, reals)
-            for tensor, (name, place) in zip(op.inputs, inputs, strict=True)
+        (
+            *(
+                TensorForm(name, omitted=True)
+                if tensor is None
+                else _tensor(tensor, name, place, data, reals)
+                for tensor, (name, place) in zip(op.inputs, inputs, strict=True)
+            ),
+            *_left_out(definition, len(op.inputs)),
         ),
         tuple(
             _tensor(tensor, name, place, data, reals)
             for tensor, (name, place) in zip(op.outputs, outputs, strict=True)
         ),
-        tuple(_param(name, param, definition, data) for name, param in op.params.items()),
+        (
+            *(_param(name, param, definition, data) for name, param in op.params.items()),
+            *_defaults(definition, op.params, data),
+        ),
     ), data
+
+
+def _left_out(definition: OpDef | None, count: int) -> list[TensorForm]:
+    """Return the places behind the last input of an op: a kernel finds each where the definition has it."""
+    places = definition.inputs[count:] if definition is not None else ()
+    return [TensorForm(place.name, omitted=True) for place in places if not place.repeated]
+
+
+def _defaults(definition: OpDef | None, given: Container[str], data: StaticData) -> list[ParamForm]:
+    """Return the parameters that an op leaves to defaults; xdlc writes them out, others may not."""
+    missing = [param for param in definition.params.values() if param.name not in given] if definition else []
+    values = [(param, default_value(param)) for param in missing]
+    return [
+        _value(param.name, param.enumeration[value] if param.enumeration else value, definition, data)
+        for param, value in values
+        if value is not None
+    ]
 
 
 def _check(op: Op, tensor: Tensor) -> None:
@@ -212,15 +238,21 @@ def form_of_view(view: OpView, definition: OpDef | None) -> tuple[OpForm, Static
         view.package,
         view.type,
         view.name,
-        tuple(
-            TensorForm(name, omitted=True) if spec is None else tensor(spec, name, place)
-            for spec, (name, place) in zip(view.inputs, inputs, strict=True)
+        (
+            *(
+                TensorForm(name, omitted=True) if spec is None else tensor(spec, name, place)
+                for spec, (name, place) in zip(view.inputs, inputs, strict=True)
+            ),
+            *_left_out(definition, len(view.inputs)),
         ),
         tuple(
             TensorForm(name) if spec is None else tensor(spec, name, place)
             for spec, (name, place) in zip(view.outputs, outputs, strict=True)
         ),
-        tuple(_value(name, value, definition, data) for name, value in view.params.items()),
+        (
+            *(_value(name, value, definition, data) for name, value in view.params.items()),
+            *_defaults(definition, view.params, data),
+        ),
     )
     return form, data
 

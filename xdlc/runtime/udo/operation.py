@@ -48,6 +48,7 @@ class Operation:
         self._link, self._form, self._offer = link, form, offer
         self._number, self._shapes, self._is_python = number, shapes, is_python
         self._kernel = kernel
+        self._count = len(op.inputs)
         self._loose = [has_open_rank(tensor) for tensor in op.outputs]
         self._static = data.memory()
         self._generation = -1
@@ -174,8 +175,9 @@ class Operation:
     def _give(self, arrays: Sequence[Array | None], timeout: float) -> list[TensorSpec] | None:
         """Put the inputs where the child reads them; return what it tells of outputs that are open."""
         forms = self._form.inputs
-        if len(arrays) != len(forms):
-            self._fail(f"takes {len(forms)} inputs, got {len(arrays)}")
+        if len(arrays) != self._count:
+            self._fail(f"takes {self._count} inputs, got {len(arrays)}")
+        arrays = [*arrays, *[None] * (len(forms) - self._count)]
         held = [
             self._checked(index, form, array)
             for index, (form, array) in enumerate(zip(forms, arrays, strict=True))

@@ -84,7 +84,7 @@ XDLC_UDO_EXPORT xdlc_udo_status XDLC_OUTER(uint32_t num_inputs, const xdlc_udo_t
   packed_tensor packed[COUNT];
   xdlc_udo_tensor tensors[COUNT];
   xdlc_udo_status status = XDLC_UDO_OK;
-  if (num_inputs != XDLC_NUM_INPUTS || num_outputs != XDLC_NUM_OUTPUTS) return XDLC_UDO_ERROR_INVALID_ARGUMENT;
+  if (num_inputs < XDLC_NUM_INPUTS || num_outputs != XDLC_NUM_OUTPUTS) return XDLC_UDO_ERROR_INVALID_ARGUMENT;
   for (int i = 0; i < COUNT; i++) {
     const xdlc_udo_tensor *given = i < XDLC_NUM_INPUTS ? &inputs[i] : &outputs[i - XDLC_NUM_INPUTS];
     packed[i].data = NULL;
@@ -93,7 +93,7 @@ XDLC_UDO_EXPORT xdlc_udo_status XDLC_OUTER(uint32_t num_inputs, const xdlc_udo_t
     if (status == XDLC_UDO_OK) tensors[i] = packed[i].tensor;
   }
   if (status == XDLC_UDO_OK)
-    status = XDLC_INNER(num_inputs, tensors, num_outputs, tensors + XDLC_NUM_INPUTS, num_arguments, arguments);
+    status = XDLC_INNER(XDLC_NUM_INPUTS, tensors, num_outputs, tensors + XDLC_NUM_INPUTS, num_arguments, arguments);
   for (int i = 0; i < COUNT; i++) {
     if (status == XDLC_UDO_OK && i >= XDLC_NUM_INPUTS) move(&packed[i], &outputs[i - XDLC_NUM_INPUTS], 0);
     free(packed[i].data);
