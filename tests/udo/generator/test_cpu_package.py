@@ -182,6 +182,18 @@ def test_no_exception_leaves_the_library(kernels: Any, shift: int, message: str)
         kernels.operation(affine(params={"shift": i32(shift)})).run([np.ones((1, 1, 1, 2), np.float32), None])
 
 
+def test_an_implementation_library_is_no_registration_library(filled: Path) -> None:
+    with (
+        Kernels([filled / LIBS / "libUdoTwoOpsImplCpu.so"]) as opened,
+        pytest.raises(BackendError, match="does not export") as caught,
+    ):
+        opened.operation(affine())
+    assert (
+        caught.value.fix
+        == "it is an implementation library: give the registration library, libUdo<Package>Reg.so"
+    )
+
+
 def test_an_enumerator_out_of_range_is_refused(kernels: Any) -> None:
     graph = Graph("g")
     x, y = graph.add_input(Tensor("x", (2,), FLOAT32)), graph.add_tensor(Tensor("y", (2,), FLOAT32))

@@ -14,6 +14,7 @@ from xdlc.runtime.udo.forms import specs_in
 from xdlc.runtime.udo.link import Link
 from xdlc.runtime.udo.offers import Offer
 from xdlc.runtime.udo.operation import Operation
+from xdlc.runtime.udo.output_types import typed
 from xdlc.runtime.udo.sources import (
     DEFAULT_TIMEOUT,
     OWN_MACHINE,
@@ -166,7 +167,8 @@ class Kernels:
             if offer is None:
                 return None
             self._used.add(offer.source)
-            form, data = form_of_view(view, definition or self._definition(*key))
+            definition = definition or self._definition(*key)
+            form, data = form_of_view(view, definition)
             memory = data.memory()
             request = {
                 "do": "infer",
@@ -178,7 +180,7 @@ class Kernels:
             answer = self._link.ask(
                 request, [memory.file], place=place, origin=offer.origin, doing="telling its shapes"
             )
-        return specs_in(answer)
+        return typed(specs_in(answer), view, definition)
 
     def close(self) -> None:
         """Release all operations, terminate the libraries, and end the child process.

@@ -17,6 +17,9 @@ from xdlc.runtime.udo.infos import read_implementation, read_registration, table
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.native import Native, check, message_buffer, message_in, utf8
 
+_REGISTRATION = "xdlc_udo_get_registration"
+_IMPLEMENTATION = "xdlc_udo_get_implementation"
+
 
 def open_library(path: str, where: str) -> ctypes.CDLL:
     """Load a shared library by its path.
@@ -41,9 +44,10 @@ def exported(library: ctypes.CDLL, name: str, where: str) -> Any:
     try:
         return getattr(library, name)
     except AttributeError as error:
-        raise BackendError(
-            f"does not export {name}", where=where, fix="build it with xdlc_udo.h, XDLC_UDO_EXPORT included"
-        ) from error
+        fix = "build it with xdlc_udo.h, XDLC_UDO_EXPORT included"
+        if name == _REGISTRATION and hasattr(library, _IMPLEMENTATION):
+            fix = "it is an implementation library: give the registration library, libUdo<Package>Reg.so"
+        raise BackendError(f"does not export {name}", where=where, fix=fix) from error
 
 
 def _table_of(path: Path, kind: type[ctypes.Structure], *optional: str) -> Any:

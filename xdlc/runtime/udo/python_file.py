@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from xdlc.errors import BackendError, XdlcError
-from xdlc.ir.dtype import DType
+from xdlc.ir.dtype import UNDEFINED, DType
 from xdlc.opdefs.custom import OpView, TensorSpec
 from xdlc.runtime.udo.forms import OpForm, TensorForm, dtype_of, element, spec_of, static_array
 from xdlc.runtime.udo.memory import Memory
@@ -113,7 +113,7 @@ class PythonFile:
         found = []
         for index, item in enumerate(items):
             known = view.outputs[index] if index < len(view.outputs) else None
-            spec = _spec_of(item, known.dtype if known else _first_dtype(view))
+            spec = _spec_of(item, known.dtype if known else UNDEFINED)
             if spec is None:
                 raise BackendError(
                     f"the shape function of {mark.package}::{mark.type} gave output {index} as {item!r:.200}",
@@ -128,11 +128,7 @@ def _name(function: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def _first_dtype(view: OpView) -> DType | None:
-    return next((spec.dtype for spec in view.inputs if spec is not None), None)
-
-
-def _spec_of(item: Any, dtype: DType | None) -> TensorSpec | None:
+def _spec_of(item: Any, dtype: DType) -> TensorSpec | None:
     extents = item.shape if isinstance(item, TensorSpec) else item
     stated = item.dtype if isinstance(item, TensorSpec) else dtype
     if not isinstance(stated, DType) or not isinstance(extents, Sequence) or isinstance(extents, str):

@@ -64,7 +64,11 @@ def sources_of(paths: Iterable[PathLike]) -> list[Source]:
             fix = (
                 "give the path of a registration library or of a Python file; libraries are not searched for"
             )
-            problems.append(UsageError("there is no such file", where=str(path), fix=fix))
+            problems.append(
+                UsageError(
+                    "is a folder" if path.is_dir() else "there is no such file", where=str(path), fix=fix
+                )
+            )
         elif path in found:
             problems.append(UsageError("is given twice", where=str(path), fix="give it once"))
         else:
