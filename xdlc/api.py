@@ -126,7 +126,7 @@ def draft_udo_config(
         input_dims: Shapes by input name.
         udo_config_paths: Configurations that there are already.
         form: ``xml`` or ``json``; default: as the target's name ends, or else XML.
-        same_shapes: Whether outputs whose shape the model states nowhere get that of the first input.
+        same_shapes: Whether outputs whose shape the model does not state in full get that of the first input.
 
     Raises:
         UsageError: If every operator is covered.

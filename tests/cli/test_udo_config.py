@@ -231,7 +231,7 @@ def test_shapes_can_be_assumed_to_be_those_of_the_first_input(tmp_path: Path) ->
     nodes = [my_node("Blur", ["x"], ["a"]), my_node("Sharpen", ["a"], ["y"])]
     onnx.save(onnx_model(nodes, {"x": (F32, [2, 5])}, {"y": (F32, [1])}), path)
     told = invoke("from-model", path, "-o", target, "--same_shapes").stderr
-    assert "Blur: out[0]: the model states no shape of 'a': that of the first input is assumed" in told
+    assert "Blur: out[0]: the model states no shape of 'a': the shape of the first input is assumed" in told
     made = xdlc.convert(path, udo_config_paths=target)
     assert [op.outputs[0].shape for op in made.main.ops] == [(2, 5), (1,)]
 

@@ -94,7 +94,7 @@ def validate(configs: tuple[Path, ...]) -> None:
 @click.option(
     "--same_shapes",
     is_flag=True,
-    help="Give outputs whose shape the model states nowhere that of the first input.",
+    help="Give outputs whose shape the model does not state in full that of the first input.",
 )
 def from_model(model: Path, target: Path, form: str | None, **options: Any) -> None:
     """Draft definitions for the operators of a model that nothing covers.

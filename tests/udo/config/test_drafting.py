@@ -54,6 +54,17 @@ def test_one_node() -> None:
     assert words(blur.params["mode"].description) == "Attribute 'mode': 'fast'."
 
 
+def test_open_extents_can_be_assumed_to_be_those_of_the_first_input() -> None:
+    opened = Operand("y", (1, None), FLOAT32)
+    (collection,) = draft([node(outputs=[opened])], "P", "m.onnx").collections
+    assert collection.opdefs[0].outputs[0].text == ""
+    drafted = draft([node(outputs=[opened])], "P", "m.onnx", same_shapes=True)
+    assert drafted.collections[0].opdefs[0].outputs[0].text == "same as in[0]"
+    assert any("leaves open extents of 'y'" in text for text in drafted.notices)
+    stated = draft([node(outputs=[opened]), node()], "P", "m.onnx", same_shapes=True)
+    assert stated.collections[0].opdefs[0].outputs[0].text == ""
+
+
 @pytest.mark.parametrize(
     ("value", "dtype", "rank"),
     [

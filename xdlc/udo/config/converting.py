@@ -109,7 +109,7 @@ def drafted(
         target: File to be written, or a folder for one file a package; ``-`` for standard output.
         package: Name of the package.
         form: ``xml`` or ``json``; default: as the target's name ends, or else XML.
-        same_shapes: Whether outputs whose shape the model states nowhere get that of the first input.
+        same_shapes: Whether outputs whose shape the model does not state in full get that of the first input.
 
     Raises:
         UsageError: If there are no nodes, or one file cannot hold the packages.

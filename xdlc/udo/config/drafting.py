@@ -39,7 +39,7 @@ def draft(nodes: Sequence[UncoveredNode], package: str, model: str, *, same_shap
         nodes: The nodes, in the order of the model.
         package: Name of the package.
         model: Name of the model, for descriptions.
-        same_shapes: Whether outputs whose shape the model states nowhere get that of the first input.
+        same_shapes: Whether outputs whose shape the model does not state in full get that of the first input.
 
     Raises:
         UnsupportedOp: If an operator takes or gives what no definition can say; all such are listed.
@@ -106,22 +106,25 @@ class _Drafting:
             found.append(definition)
             if assumed:
                 self.notices.append(f"{operator}: {definition.name}: {assumed}")
-            if is_output and any(operand.shape is None for operand in place.operands):
+            if is_output:
                 found[-1] = self._shaped(definition, place, operator)
         return found
 
     def _shaped(self, output: TensorDef, place: Place, operator: str) -> TensorDef:
         """Return an output whose shape the model does not always state, with what is to be said of it."""
-        open_ones = [operand.name for operand in place.operands if operand.shape is None]
-        if self._same_shapes and len(open_ones) == len(place.operands):
-            text = f"the model states no shape of {open_ones[0]!r}: that of the first input is assumed"
+        unknown = [operand.name for operand in place.operands if operand.shape is None]
+        open_ones = [one.name for one in place.operands if one.shape is None or None in one.shape]
+        if self._same_shapes and open_ones and len(open_ones) == len(place.operands):
+            states = "states no shape" if open_ones[0] in unknown else "leaves open extents"
+            text = f"the model {states} of {open_ones[0]!r}: the shape of the first input is assumed"
             self.notices.append(f"{operator}: {output.name}: {text}")
             part = DescriptionPart(f"{text[0].upper()}{text[1:]}.")
             return replace(output, text=_SAME_SHAPE, description=(*output.description, part))
-        self.notices.append(
-            f"{operator}: {output.name}: the model states no shape of {open_ones[0]!r}: write it into the "
-            "draft (Shape/Text, xdlc_shape in JSON), or convert with a shape function"
-        )
+        if unknown:
+            self.notices.append(
+                f"{operator}: {output.name}: the model states no shape of {unknown[0]!r}: write it into the "
+                "draft (Shape/Text, xdlc_shape in JSON), or convert with a shape function"
+            )
         return output
 
     def collections(self) -> list[Collection]:
