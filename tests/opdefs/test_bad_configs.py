@@ -7,6 +7,18 @@ from xdlc import opdefs
 from xdlc.errors import ModelError
 
 BAD = {
+    "text of another rank": (
+        "<Text>[C]</Text>",
+        "<Text>[N, C]</Text>",
+        "<Text>[N, C]</Text>",
+        "op 'Blend': input 'scale' is 1D, but its Text has 2 extents",
+    ),
+    "layout of another rank": (
+        "<Layout>UNDEFINED</Layout><Text>[C]</Text>",
+        "<Layout>NHCW</Layout><Text>[C]</Text>",
+        "<Layout>NHCW</Layout>",
+        "op 'Blend': input 'scale' is 1D, but NHCW is an order of 4 axes",
+    ),
     "unknown root": (
         "OpDefCollection",
         "OpDefs",

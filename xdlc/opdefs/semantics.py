@@ -23,6 +23,7 @@ from xdlc.errors import ModelError
 from xdlc.opdefs import backends
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.elements import Key
+from xdlc.opdefs.expression import NotAnExpressionError, parse
 from xdlc.opdefs.loader import all_types
 from xdlc.opdefs.model import Collection, OpDef, ParamDef, TensorDef
 from xdlc.opdefs.names import RESERVED_PACKAGES, identifier_problem, near
@@ -140,6 +141,7 @@ def _tensor(side: str, tensor: TensorDef, key: Key) -> Iterator[Problem]:
         yield Problem("is a tensor of strings, expected numbers", (*key, "Datatype"), fix)
     if side != "param" and tensor.rank == 0:
         yield Problem("is SCALAR, expected rank 1 or more", (*key, "Rank"), "make it a parameter, or 1D")
+    yield from _shape(tensor, key)
     yield from repeated_ids(tensor.constraints, key)
     sound = True
     if isinstance(tensor, ParamDef):
@@ -148,6 +150,28 @@ def _tensor(side: str, tensor: TensorDef, key: Key) -> Iterator[Problem]:
             yield problem
     if tensor.default is not None and sound:
         yield from _default(side, tensor, key)
+
+
+def _shape(tensor: TensorDef, key: Key) -> Iterator[Problem]:
+    extents = tensor.shape
+    if not tensor.rank:
+        return
+    if tensor.layout == "NHCW" and tensor.rank != 4:
+        yield Problem(
+            f"is {tensor.rank}D, but NHCW is an order of 4 axes", (*key, "Layout"), "correct Rank or Layout"
+        )
+    if len(extents) != tensor.rank and extents and all(map(_is_extent, extents)):
+        count = f"{len(extents)} extent{'s' if len(extents) > 1 else ''}"
+        yield Problem(f"is {tensor.rank}D, but its Text has {count}", (*key, "Text"), "correct Rank or Text")
+
+
+def _is_extent(text: str) -> bool:
+    """Return whether a part of a shape is one extent; ``..`` is any number of them."""
+    try:
+        parse(text)
+    except NotAnExpressionError:
+        return False
+    return True
 
 
 def _enumeration(param: ParamDef, key: Key) -> Iterator[Problem]:
