@@ -69,6 +69,12 @@ class Case:
         return sample_extents(self.op)
 
     @cached_property
+    def rank(self) -> int | None:
+        """Number of axes that an activation states: those that take any are most likely of it too."""
+        stated = (place.rank for place in (*self.op.outputs, *self.op.inputs) if not place.static)
+        return next((rank for rank in stated if rank), None)
+
+    @cached_property
     def inputs(self) -> tuple[Sample, ...]:
         """Inputs; one that is left out in the middle is there, as omitted."""
         return self._tensors(self.op.inputs)
@@ -98,13 +104,14 @@ class Case:
             count = (_REPEATS if self.full else int(place.mandatory)) if place.repeated else 1
             for number in range(count):
                 id = f"{place.kind}_{place.index}_{number}"
-                found.append(Sample(place, id, not there, sample_shape(place, self.extents), cpu_type(place)))
+                dims = sample_shape(place, self.extents, self.rank)
+                found.append(Sample(place, id, not there, dims, cpu_type(place)))
         while found and found[-1].omitted:
             found.pop()
         return tuple(found)
 
     def _param(self, place: Place) -> Sample:
-        dims = () if is_plain(place) else sample_shape(place, self.extents)
+        dims = () if is_plain(place) else sample_shape(place, self.extents, None)
         return Sample(place, f"param_{place.index}", False, dims, cpu_type(place), sample_value(place))
 
 
@@ -137,12 +144,12 @@ def sample_extents(op: OpView) -> dict[str, int]:
     return {name: _EXTENTS[number % len(_EXTENTS)] for number, name in enumerate(names)}
 
 
-def sample_shape(place: Place, extents: dict[str, int]) -> tuple[int, ...]:
-    """Return a shape for a tensor."""
+def sample_shape(place: Place, extents: dict[str, int], otherwise: int | None) -> tuple[int, ...]:
+    """Return a shape for a tensor; ``otherwise`` is its number of axes where the place takes any."""
     if place.extents:
         found = (1 if text == ".." else extents.get(text) or _number(text) for text in place.extents)
         return tuple(found)
-    rank = place.rank if place.rank is not None else 4 if place.layout else 2
+    rank = place.rank if place.rank is not None else 4 if place.layout else otherwise or 2
     return _SHAPES[rank] if rank < len(_SHAPES) else (1,) * rank
 
 
