@@ -86,7 +86,10 @@ def convert(
     form = form or _form_of(where) or _other_form(configs)
     _check_target(where, paths)
     notices = [notice for config in configs for notice in config.notices]
+    known = len(notices)
     texts = render(collections, where, form, extended=extended, notices=notices)
+    if form == "json" and not extended and len(notices) > known:
+        notices.append("what cannot be said is kept in fields of xdlc's own with --extended")
     return Converted(texts, tuple(notices))
 
 
