@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xdlc
+from xdlc.errors import UsageError
+
+
+def test_unknown_runtime(models: Any) -> None:
+    with pytest.raises(UsageError, match="'gpu' is not one of cpu, htp, aip"):
+        xdlc.run(xdlc.convert(models.save(models.cnn())), {}, runtime="gpu")
+
+
+def test_unknown_runtime_options(models: Any) -> None:
+    model = xdlc.convert(models.save(models.cnn()))
+    feeds = {"x": np.zeros((1, 3, 16, 16), np.float32)}
+    with pytest.raises(UsageError, match="runtime cpu has no option 'soc'"):
+        xdlc.run(model, feeds, soc="sm8650")
+    with pytest.raises(UsageError, match="runtime htp has no option 'socs'") as caught:
+        xdlc.run(model, feeds, runtime="htp", socs="sm8650")
+    assert "nearest: soc" in str(caught.value)
+    assert xdlc.run(model, feeds, native=True).keys() == {"y"}
+
+
+def test_sections_of_a_model(tmp_path: Path) -> None:
+    from tests.section_models import feeds_of, residual
+    from xdlc.errors import ContainerError
+    from xdlc.prepare import hta
+
+    model = residual()
+    prepared = hta.prepare(model, "13-13").model
+    prepared.save(tmp_path / "m.dlc")
+    feeds = feeds_of(model)
+    expected = xdlc.run(model, feeds, native=True)
+    for source in (prepared, tmp_path / "m.dlc"):
+        found = xdlc.run(source, feeds, "aip", native=True)
+        for name, array in expected.items():
+            np.testing.assert_array_equal(found[name], array)
+    with pytest.raises(UsageError, match="sections has no option 'thread'"):
+        xdlc.run(prepared, feeds, "aip", thread=2)
+    with pytest.raises(ContainerError, match="holds no AIP record"):
+        xdlc.run(model, feeds, "aip")

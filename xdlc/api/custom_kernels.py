@@ -1,0 +1,64 @@
+"""Kernels of user-defined operations, and the options of other verbs that name them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from xdlc.api.models import loaded
+from xdlc.api.options import PathLike
+from xdlc.errors import UsageError
+from xdlc.ir import Model
+
+if TYPE_CHECKING:
+    from xdlc.runtime.udo import Kernels
+
+KERNEL_OPTIONS = ("udo_package_path", "allow_embedded_kernels", "udo_timeout")
+
+
+def kernels(
+    model: Model | PathLike,
+    udo_package_path: PathLike | Sequence[PathLike] | None = None,
+    allow_embedded_kernels: bool = False,
+    udo_timeout: float | None = None,
+) -> Kernels:
+    """Return the kernels of a model's user-defined operations, for any number of sessions.
+
+    They run in a process of their own, which ends when they are closed: use them as a context manager.
+
+    Args:
+        model: The model, or the path of a DLC.
+        udo_package_path: Registration libraries, and Python files with functions that are marked as kernels.
+        allow_embedded_kernels: Load kernels that the DLC carries.
+        udo_timeout: Seconds that each call of a kernel may take; default: 60.
+
+    Raises:
+        UsageError: If a file is not there, the time-out is not valid, or an option has nothing to work on.
+    """
+    from xdlc.runtime.udo.opening import open_kernels
+
+    return open_kernels(loaded(model), udo_package_path, allow_embedded_kernels, udo_timeout)
+
+
+def take_kernels(model: Model, options: dict[str, Any]) -> dict[str, Any]:
+    """Take the options about kernels out of ``options`` and return what stands for them."""
+    given = {name: options.pop(name) for name in KERNEL_OPTIONS if name in options}
+    if not given:
+        return {}
+    if "kernels" in options:
+        raise UsageError(f"kernels= is given beside {', '.join(given)}", fix="give one or the other")
+    return {"kernels": kernels(model, **given)}
+
+
+@contextmanager
+def kernels_for(model: Model, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Give what ``take_kernels`` does, and close it."""
+    taken = take_kernels(model, options)
+    with taken["kernels"] if taken else nullcontext():
+        yield taken
+        for path in taken["kernels"].unused() if taken else ():
+            logging.getLogger(__name__).warning(
+                "nothing of %s is used: the model has no op that it offers", path
+            )

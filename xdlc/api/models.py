@@ -1,0 +1,98 @@
+"""Models in files, and what makes one ready to be executed or compiled."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from xdlc.api.options import PathLike
+from xdlc.errors import raise_all
+from xdlc.ir import Model
+
+
+def load(path: PathLike) -> Model:
+    """Return the model that a DLC holds; weights are read when they are used.
+
+    Raises:
+        StorageError: If the file cannot be read.
+        ContainerError: If it is not a DLC, or a damaged one.
+    """
+    from xdlc.container import load as load_container
+
+    return load_container(path)
+
+
+def save(
+    model: Model, path: PathLike, version: str = "4.1", tell: Callable[[str], None] | None = None
+) -> None:
+    """Write a model as a DLC; an existing file is replaced in one step.
+
+    Args:
+        model: The model.
+        path: The file.
+        version: ``4.1``; ``4.0`` for one that more viewers read, up to 2 GiB; ``3`` or ``3.0`` for layers of
+            SNPE 1, into which QNN operations are translated.
+        tell: Called with each note on what was done: a line of text.
+
+    Raises:
+        UsageError: If the version is another.
+        UnsupportedOp: If format 3 has no form for something; all of it is listed.
+        ContainerError: If something of the model has no form in a DLC of this version.
+        StorageError: If the file cannot be written; an existing file is left as it was.
+    """
+    from xdlc.container.storage import LAYERS
+    from xdlc.converter.snpe import foreign, has_layers, to_layers
+
+    written = model
+    if version in LAYERS and not has_layers(model):
+        written = to_layers(model)
+        unknown = foreign(written)
+        if unknown and tell is not None:
+            types = ", ".join(sorted({op.type for op in unknown}))
+            tell(
+                f"{len(unknown)} of {len(written.main)} layers are none of SNPE 1 and only xdlc reads them: "
+                f"no file of SNPE 1 is known that shows its layer for {types}"
+            )
+        if "aip.metadata0" in written.records and tell is not None:
+            tell(
+                f"HTA sections count layers as format 3 does, which begins with {len(written.main.inputs)} "
+                "Input layer(s): their ids are not those of the operations"
+            )
+    written.save(path, version=version)
+
+
+def loaded(model: Model | PathLike) -> Model:
+    """Return the model, or the one that a DLC holds."""
+    return model if isinstance(model, Model) else load(model)
+
+
+def executable(model: Model | PathLike) -> Model:
+    """Return the model, or the one that a DLC holds, made of ops that something can execute.
+
+    Layers of SNPE 1, as containers of format 3 hold them, are translated into QNN operations.
+
+    Raises:
+        UnsupportedOp: If a layer has no translation; all of them are listed.
+        ConstraintError: If a branch or a loop breaks a rule of control flow.
+        XdlcError: As ``load`` does.
+    """
+    from xdlc.converter.snpe import has_layers, translate
+    from xdlc.opdefs.control_flow import verify_control_flow
+
+    source = loaded(model)
+    where = None if isinstance(model, Model) else os.fspath(model)
+    if has_layers(source):
+        return translate(source, where)
+    raise_all(verify_control_flow(source.graphs), where=where)
+    return source
+
+
+def preparable(model: Model | PathLike) -> Model | PathLike:
+    """Return the model or path as it is given, but layers of SNPE 1 translated as ``executable`` does.
+
+    A path lets compilers read the file itself.
+    """
+    from xdlc.converter.snpe import has_layers
+
+    source = loaded(model)
+    return executable(model) if has_layers(source) else model
