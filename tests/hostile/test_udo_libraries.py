@@ -209,6 +209,12 @@ def test_a_library_without_the_function(libraries: Libraries) -> None:
     assert "does not export xdlc_udo_get_registration" in opened(libraries.kernel()).problem
 
 
+def test_a_library_for_another_runtime(tmp_path: Path) -> None:
+    source = tmp_path / "vendor.c"
+    source.write_text("int SnpeUdo_getVersion(void) { return 0; }\n")
+    assert "it is for SNPE's own runtime" in str(opened(build_library(source, tmp_path / "vendor.so")).fix)
+
+
 def test_a_library_that_crashes_while_it_is_loaded(tmp_path: Path) -> None:
     source = tmp_path / "bomb.c"
     source.write_text("#include <stdlib.h>\n__attribute__((constructor)) static void go(void) { abort(); }\n")

@@ -12,6 +12,11 @@ from xdlc.errors import BackendError, StorageError, UsageError
 
 LARGEST = 1 << 30
 _MACHINES = {3: "i386", 0x28: "arm", 0x3E: "x86_64", 0xA4: "hexagon", 0xB7: "aarch64", 0xF3: "riscv64"}
+_FOREIGN = {
+    b"MZ": "a library or program of Windows",
+    b"\xcf\xfa\xed\xfe": "a library or program of macOS",
+    b"!<arch>": "an archive of object files",
+}
 _OURS = {"amd64": "x86_64", "arm64": "aarch64"}
 _SHARED_OBJECT = 3
 
@@ -36,7 +41,14 @@ def check_content(head: bytes, size: int, where: str) -> None:
     if size > LARGEST:
         _refuse(f"has {size} bytes, more than {LARGEST}", where)
     if len(head) < 64 or head[:4] != b"\x7fELF":
-        _refuse("is no shared library: it does not begin as an ELF file does", where)
+        known = next((words for start, words in _FOREIGN.items() if head.startswith(start)), "")
+        if known:
+            _refuse(f"is {known}, and this machine takes shared libraries of Linux", where)
+        raise BackendError(
+            "is no shared library: it does not begin as an ELF file does",
+            where=where,
+            fix="give a registration library, libUdo<Package>Reg.so, or a Python file, with .py at its end",
+        )
     bits = {1: 32, 2: 64}.get(head[4])
     own = 64 if sys.maxsize > 1 << 32 else 32
     if bits != own:

@@ -17,6 +17,7 @@ from xdlc.runtime.udo.operation import Operation
 from xdlc.runtime.udo.output_types import typed
 from xdlc.runtime.udo.sources import (
     DEFAULT_TIMEOUT,
+    NOT_EMBEDDED,
     OWN_MACHINE,
     Embedded,
     PathLike,
@@ -28,6 +29,9 @@ from xdlc.runtime.udo.sources import (
 
 if TYPE_CHECKING:
     from xdlc.opdefs.model import Collection, OpDef
+
+
+LIBRARY_NEEDED = "give the registration library or Python file that has it with --udo_package_path"
 
 
 class Kernels:
@@ -59,7 +63,6 @@ class Kernels:
         self._sources = sources_of(paths_of(paths))
         self._carried = embedded_in(model)
         self._embedded = [held for held in self._carried if embedded and held.fits]
-        self._is_allowed = embedded
         self._definitions = _definitions(model)
         self._link = Link(self._sources, self._embedded, checked_timeout(timeout))
         self._numbers = 0
@@ -94,26 +97,28 @@ class Kernels:
         """Return the error that says that there is no kernel for an op, and how to give one."""
         return missing(op, self)
 
-    def hint(self, op: Op) -> str:
-        """Return what could be done about an op that has no kernel."""
+    def lacking(self, op: Op) -> tuple[str, str]:
+        """Return what is wrong about an op that has no kernel, and what could be done about it."""
         key, offers = (op.package, op.type), self._link.offers()
-        other = offers.elsewhere(key)
-        carried = next((one for one in self._carried if _is_for(one, op)), None)
-        if carried is not None and self._is_allowed:
-            return (
-                "give a library or a Python kernel with --udo_package_path: "
-                f"{carried.origin} is not for this machine, {OWN_MACHINE}"
-            )
-        if carried is not None:
-            return (
-                f"give --allow_embedded_kernels if you trust the DLC, which carries {carried.origin}, "
+        title, other = f"{op.package}::{op.type}", offers.elsewhere(key)
+        carried = [held for held in self._carried if _is_for(held, op)]
+        problem = f"there is no kernel for {title}"
+        if any(held.fits for held in carried):  # and may not be loaded
+            origin = next(held.origin for held in carried if held.fits)
+            return problem, (
+                f"give --allow_embedded_kernels if you trust the DLC, which carries {origin}, "
                 "or a library with --udo_package_path"
             )
+        if carried:
+            origins = " and ".join(held.origin for held in carried)
+            return (
+                f"there is no kernel for {title} on this machine, {OWN_MACHINE}: there is {origins}",
+                NOT_EMBEDDED,
+            )
         if other is not None:
-            return f"build it for the CPU: {other.origin} has it for {', '.join(other.cores)} only"
-        near = nearest_names(f"{op.package}::{op.type}", offers.types())
-        given = f" ({near})" if near else ""
-        return f"give the registration library or Python file that has it with --udo_package_path{given}"
+            return problem, f"build it for the CPU: {other.origin} has it for {', '.join(other.cores)} only"
+        near = nearest_names(title, offers.types())
+        return problem, LIBRARY_NEEDED + (f" ({near})" if near else "")
 
     def unused(self) -> list[str]:
         """Return the files that nothing has been taken from."""
@@ -239,12 +244,8 @@ def _on_cpu(opdef: OpDef, collection: Collection) -> OpDef:
 
 def missing(op: Op, kernels: Kernels | None) -> UnsupportedOp:
     """Return the error that says that there is no kernel for an op of a user's package."""
-    hint = "give the registration library or Python file that has it with --udo_package_path"
+    unknown = f"there is no kernel for {op.package}::{op.type}", LIBRARY_NEEDED
+    problem, fix = unknown if kernels is None else kernels.lacking(op)
     graph = f"graph {op.graph.name!r}: " if op.graph is not None else ""
-    return UnsupportedOp(
-        f"there is no kernel for {op.package}::{op.type}",
-        where=f"{graph}op {op.name!r} ({op.package}::{op.type})",
-        fix=hint if kernels is None else kernels.hint(op),
-        node=op.name,
-        op=op.type,
-    )
+    where = f"{graph}op {op.name!r} ({op.package}::{op.type})"
+    return UnsupportedOp(problem, where=where, fix=fix, node=op.name, op=op.type)

@@ -47,6 +47,8 @@ def exported(library: ctypes.CDLL, name: str, where: str) -> Any:
         fix = "build it with xdlc_udo.h, XDLC_UDO_EXPORT included"
         if name == _REGISTRATION and hasattr(library, _IMPLEMENTATION):
             fix = "it is an implementation library: give the registration library, libUdo<Package>Reg.so"
+        elif hasattr(library, "SnpeUdo_getVersion"):
+            fix = "it is for SNPE's own runtime: give the one of a package of xdlc-udo-package-generator"
         raise BackendError(f"does not export {name}", where=where, fix=fix) from error
 
 

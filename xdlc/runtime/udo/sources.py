@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xdlc.errors import UsageError, XdlcError, raise_all
+from xdlc.errors import BackendError, UsageError, XdlcError, raise_all
 from xdlc.runtime.udo.elf import check_content, check_file, machine
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ PathLike = str | os.PathLike[str]
 DEFAULT_TIMEOUT = 60.0
 LONGEST_TIMEOUT = 86400.0
 OWN_MACHINE = f"linux-{machine()}"
+NOT_EMBEDDED = (
+    "convert the model again on a machine like this one, or give a library or a Python kernel with "
+    "--udo_package_path"
+)
+_BUILT = "libs/x86-64_linux_clang"  # where make puts the libraries of a generated package
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +43,28 @@ class Source:
 
 
 def paths_of(given: PathLike | Iterable[PathLike] | None) -> list[PathLike]:
-    """Return paths; a text may hold several, with commas between them.
+    """Return paths; a text that names no file may hold several, with commas between them.
+
+    Raises:
+        UsageError: If one is empty.
 
     Example:
-        >>> paths_of("a.so,b.py")
+        >>> paths_of("a.so, b.py")
         ['a.so', 'b.py']
     """
     if given is None:
         return []
+    found: list[PathLike]
     if isinstance(given, str):
-        return [part for part in given.split(",") if part]
-    return [given] if isinstance(given, os.PathLike) else list(given)
+        found = [given] if os.path.isfile(given) else [part.strip() for part in given.split(",")]
+    else:
+        found = [given] if isinstance(given, os.PathLike) else list(given)
+    if "" in found:
+        raise UsageError(
+            f"an empty name stands among the libraries and Python files of users' ops: {given!r}",
+            fix="leave it out, and the comma beside it; an empty variable of a shell script gives one, too",
+        )
+    return found
 
 
 def sources_of(paths: Iterable[PathLike]) -> list[Source]:
@@ -60,21 +77,28 @@ def sources_of(paths: Iterable[PathLike]) -> list[Source]:
     found: dict[Path, Source] = {}
     for given in paths:
         path = Path(given).absolute()
-        if not path.is_file():
-            fix = (
-                "give the path of a registration library or of a Python file; libraries are not searched for"
-            )
-            problems.append(
-                UsageError(
-                    "is a folder" if path.is_dir() else "there is no such file", where=str(path), fix=fix
-                )
-            )
+        if not os.path.isfile(path):
+            problems.append(_no_file(path))
         elif path in found:
             problems.append(UsageError("is given twice", where=str(path), fix="give it once"))
         else:
             found[path] = Source(path, "python" if path.suffix == ".py" else "library")
     raise_all(problems)
     return list(found.values())
+
+
+def _no_file(path: Path) -> UsageError:
+    fix = "give the path of a registration library or of a Python file; libraries are not searched for"
+    try:
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+    except (FileNotFoundError, ValueError):
+        return UsageError("there is no such file", where=str(path), fix=fix)
+    except OSError as error:
+        return UsageError(f"cannot be read: {error.strerror}", where=str(path), fix=fix)
+    if not is_folder:
+        return UsageError("is no plain file", where=str(path), fix=fix)
+    built = sorted(one for part in ("", _BUILT) for one in (path / part).glob("libUdo*Reg.so"))
+    return UsageError("is a folder", where=str(path), fix=f"give {built[0]}" if built else fix)
 
 
 def checked_timeout(seconds: float) -> float:
@@ -156,4 +180,8 @@ def check_sources(sources: Iterable[Source], embedded: Iterable[Embedded]) -> No
 
 def _check_embedded(held: Embedded) -> None:
     binary = held.kernel.binary
-    check_content(binary[:64], len(binary), held.origin)
+    try:
+        check_content(binary[:64], len(binary), held.origin)
+    except BackendError as error:
+        error.fix = NOT_EMBEDDED
+        raise
