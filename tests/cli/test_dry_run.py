@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from onnx import helper
 
 from xdlc.cli import onnx_to_dlc
-from xdlc.cli.common import WIDTH
+from xdlc.cli.text import WIDTH
 from xdlc.runtime.htp import library
 
 LONG = "/encoder/layers.0/attention/self/" + "a_very_long_name_" * 8 + "Odd_17"

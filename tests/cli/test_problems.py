@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from click.testing import CliRunner
 
-from xdlc.cli import common
 from xdlc.cli.problems import SHOWN_NODES, error_lines, problem_table
+from xdlc.cli.text import WIDTH
+from xdlc.cli.tool import tool
 from xdlc.errors import ConstraintError, ModelError, ProblemList, UnsupportedOp, UsageError, XdlcError
 
 LONG = "/encoder/layers.0/attention/self/" + "very_long_" * 9 + "GridSample_12"
@@ -19,7 +20,7 @@ def unsupported(node: str, why: str = "attribute mode='cubic' has no QNN operati
 def test_long_names_are_wrapped_and_nothing_is_lost() -> None:
     lines = list(error_lines(ProblemList([unsupported(LONG, "w" * 300), unsupported("b")], where="m.onnx")))
     assert lines[0] == "m.onnx: 2 problem(s)"
-    assert max(map(len, lines)) <= common.WIDTH
+    assert max(map(len, lines)) <= WIDTH
     node_column = [line[2:28].strip() for line in lines[3:]]
     assert "".join(node_column).startswith(LONG)
 
@@ -51,7 +52,7 @@ def test_one_problem_and_problems_of_no_node_stay_text() -> None:
 
 
 def test_tools_print_the_table() -> None:
-    @common.tool("x")
+    @tool("x")
     def command() -> None:
         raise ProblemList(
             [unsupported("a"), unsupported("b"), UsageError("no", where="m.onnx")], where="m.onnx"

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from xdlc.cli import common
+from xdlc.cli import params
 
 _OWN = ("check", "outputs", "mode", "sdk")
 _WITH = (*_OWN, "source")
@@ -30,13 +30,13 @@ def options(function: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--outputs",
-            callback=common.names,
+            callback=params.names,
             metavar="T1,T2",
             help="With --check: tensors that will be asked for.  [default: the graph's outputs]",
         ),
         click.option(
             "--check",
-            callback=common.names,
+            callback=params.names,
             metavar="SOC,SOC..",
             help="Compile nothing, but tell which of the caches in the DLC are usable on these devices.",
         ),

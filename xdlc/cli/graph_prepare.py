@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
-from xdlc.cli import cache_check, common
+from xdlc.cli import bars, cache_check, params
+from xdlc.cli.output_path import check_target, derived_path
+from xdlc.cli.tool import notice, tool
 
 DEFAULT_SOC = "sm8650"  # of the vendor's tool
 SEPARATE = "Repeat the flag, or separate with commas."
@@ -21,25 +23,25 @@ def _switch(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..
     )
 
 
-@common.tool(
+@tool(
     "xdlc-graph-prepare",
     epilog="Flags that change outputs, types or extents change the network in the result too, so that graph "
     f"and caches agree. {cache_check.EXIT_CODES}",
 )
-@click.option("--input_dlc", "source", type=common.INPUT_FILE, required=True, help="The DLC.")
+@click.option("--input_dlc", "source", type=params.INPUT_FILE, required=True, help="The DLC.")
 @click.option(
-    "--output_dlc", "target", type=common.OUTPUT_FILE, help="The result.  [default: <input>_cached.dlc]"
+    "--output_dlc", "target", type=params.OUTPUT_FILE, help="The result.  [default: <input>_cached.dlc]"
 )
 @click.option(
     "--htp_socs",
     "socs",
-    callback=common.names,
+    callback=params.names,
     metavar="SOC,SOC..",
     help=f"SoCs to compile for, like sm8550,sm8650; one cache each.  [default: {DEFAULT_SOC}]",
 )
 @click.option(
     "--htp_archs",
-    callback=common.names,
+    callback=params.names,
     metavar="ARCH,ARCH..",
     help="Architectures instead of SoCs, like v68,v73; one cache each, which runs on all SoCs of it.",
 )
@@ -88,7 +90,7 @@ def _switch(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..
 )
 @click.option(
     "--input_list",
-    type=common.INPUT_FILE,
+    type=params.INPUT_FILE,
     help="An input list, of which only the lines with names of ops (#) and of tensors (%) are read, as if "
     "given to the two flags above.",
 )
@@ -148,7 +150,7 @@ def main(
         cache_check.show(source, check, outputs, mode, sdk)
         return
     if udo_package_path is not None:
-        common.notice(
+        notice(
             "--udo_package_path changes nothing: libraries that prepare users' ops for HTP are built with "
             "the vendor's SDK and loaded by its tool alone; here such ops stay on the CPU, with --partition"
         )
@@ -158,18 +160,18 @@ def main(
             "each input needs both."
         )
     if memorymapped_buffer_hint:
-        common.notice("--memorymapped_buffer_hint changes nothing: the device decides where its buffers are")
+        notice("--memorymapped_buffer_hint changes nothing: the device decides where its buffers are")
     if not socs and not htp_archs:
-        common.notice(f"no SoC is named, {DEFAULT_SOC} is taken")
+        notice(f"no SoC is named, {DEFAULT_SOC} is taken")
         socs = (DEFAULT_SOC,)
-    dims = common.dims(zip(input_names, extents, strict=True))
-    target = common.check_target(target or common.derived_path(source, "_cached.dlc"))
-    with common.outcomes("compiling", "SoC", len(socs or htp_archs)) as (tell, found):
+    dims = params.dims(zip(input_names, extents, strict=True))
+    target = check_target(target or derived_path(source, "_cached.dlc"))
+    with bars.outcomes("compiling", "SoC", len(socs or htp_archs)) as (tell, found):
         prepared = api.prepare_all(
             source, socs, htp_archs=htp_archs, input_dimensions=dims, tell=tell, **options
         )
     for text in prepared.notices:
-        common.notice(text)
+        notice(text)
     for line in summary(prepared.model, found):
         click.echo(line)
     if prepared.done:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
-from xdlc.cli import common
+from xdlc.cli import params
 from xdlc.cli.text import clean
+from xdlc.cli.tool import tool
 
 
-@common.tool("xdlc-info")
-@click.argument("file", required=False, type=common.INPUT_FILE)
-@click.option("-i", "--input_dlc", type=common.INPUT_FILE, help="The DLC, if not given as an argument.")
+@tool("xdlc-info")
+@click.argument("file", required=False, type=params.INPUT_FILE)
+@click.option("-i", "--input_dlc", type=params.INPUT_FILE, help="The DLC, if not given as an argument.")
 @click.option("-b", "--brief", is_flag=True, help="Leave the table of ops out.")
 @click.option("-d", "--encodings", is_flag=True, help="Show the encoding of every tensor.")
 @click.option("-t", "--trace", is_flag=True, help="Show the source nodes that each op comes from.")
@@ -22,7 +23,7 @@ from xdlc.cli.text import clean
 @click.option(
     "--device",
     "devices",
-    callback=common.names,
+    callback=params.names,
     metavar="SOC,SOC..",
     help="With --caches: SoCs to judge the caches for.  [default: those they were compiled for]",
 )

@@ -10,9 +10,11 @@ from typing import Any
 
 import click
 
-from xdlc.cli import common
+from xdlc.cli import bars, params
 from xdlc.cli.kernel_flags import kernel_flags
+from xdlc.cli.output_path import check_folder, storage_errors
 from xdlc.cli.text import short as shortened
+from xdlc.cli.tool import notice, tool
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Model
 
@@ -27,16 +29,16 @@ _RUNTIME_OF = {
 }
 
 
-@common.tool(
+@tool(
     "xdlc-net-run",
     epilog="Result N of the list goes to OUTPUT_DIR/Result_N/<tensor>.raw, float32 unless native files "
     "are asked for; a slash in a tensor's name makes a folder.",
 )
-@click.option("--container", "source", type=common.INPUT_FILE, required=True, help="The DLC.")
-@click.option("--input_list", type=common.INPUT_FILE, required=True, help="One line per inference.")
+@click.option("--container", "source", type=params.INPUT_FILE, required=True, help="The DLC.")
+@click.option("--input_list", type=params.INPUT_FILE, required=True, help="One line per inference.")
 @click.option(
     "--output_dir",
-    type=common.OUTPUT_FILE,
+    type=params.OUTPUT_FILE,
     default=Path("output"),
     show_default=True,
     help="For the results.",
@@ -84,7 +86,7 @@ _RUNTIME_OF = {
 @click.option(
     "--set_output_tensors",
     "wanted",
-    callback=common.names,
+    callback=params.names,
     metavar="T1,T2",
     help="Tensors to write beside the graph's outputs. Caches give those only that they were compiled for, "
     "sections those between them.",
@@ -127,12 +129,12 @@ def main(
         _session(model, source, runtime, extra, options | {"kernels": kernels}) as session,
     ):
         for unused in kernels.unused():
-            common.notice(f"nothing of {unused} is used: the model has no op that it offers")
-        with common.storage_errors(output_dir):
+            notice(f"nothing of {unused} is used: the model has no op that it offers")
+        with storage_errors(output_dir):
             output_dir.mkdir(parents=True, exist_ok=True)
-        common.check_folder(output_dir, output_dir / "Result_0")
+        check_folder(output_dir, output_dir / "Result_0")
         done = 0
-        with common.progress("running", "inference", len(inputs)) as progress:
+        with bars.progress("running", "inference", len(inputs)) as progress:
             for number, inference in enumerate(inputs.inferences, 1):
                 results = session.run(inference.feeds(), native=native_out)
                 for index in range(inference.results):
@@ -163,7 +165,7 @@ def _session(
             source, outputs=extra, loop_timeout=options["loop_timeout"], kernels=options["kernels"]
         )
         for line in sections.notices:
-            common.notice(line)
+            notice(line)
         click.echo(f"runs: {sections}")
         return nullcontext(sections)
     if runtime == "cpu":
@@ -181,7 +183,7 @@ def _session(
         outputs=extra,
         validate=options["validate_cache"],
         cpu_fallback=options["enable_cpu_fallback"],
-        tell=common.notice,
+        tell=notice,
         name=str(source),
         kernels=options["kernels"],
     )
@@ -259,7 +261,7 @@ def _write(
 def _write_file(target: Path, content: bytes) -> None:
     """Write a file that is there as a whole or not at all."""
     unfinished = target.with_name(f".{os.getpid()}.part")
-    with common.storage_errors(target):
+    with storage_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             unfinished.write_bytes(content)

@@ -7,15 +7,17 @@ from typing import Any
 
 import click
 
-from xdlc.cli import common
+from xdlc.cli import params
+from xdlc.cli.output_path import check_target, derived_path, storage_errors
+from xdlc.cli.tool import notice, tool
 
 
-@common.tool("xconv-onnx-to-dlc")
+@tool("xconv-onnx-to-dlc")
 @click.option(
-    "-i", "--input_network", "source", type=common.INPUT_FILE, required=True, help="The ONNX model."
+    "-i", "--input_network", "source", type=params.INPUT_FILE, required=True, help="The ONNX model."
 )
 @click.option(
-    "-o", "--output_path", "target", type=common.OUTPUT_FILE, help="The DLC.  [default: the model's name.dlc]"
+    "-o", "--output_path", "target", type=params.OUTPUT_FILE, help="The DLC.  [default: the model's name.dlc]"
 )
 @click.option(
     "-d",
@@ -23,16 +25,16 @@ from xdlc.cli import common
     "input_dims",
     type=(str, str),
     multiple=True,
-    callback=common.dims_by_name,
+    callback=params.dims_by_name,
     metavar="NAME D1,D2,..",
     help="Shape of an input; needed where the model leaves it open. Repeatable.",
 )
-@click.option("-b", "--batch", type=common.EXTENT, help="First extent of every input.")
+@click.option("-b", "--batch", type=params.EXTENT, help="First extent of every input.")
 @click.option(
     "-s",
     "--define_symbol",
     "define_symbol",
-    type=(str, common.EXTENT),
+    type=(str, params.EXTENT),
     multiple=True,
     metavar="SYMBOL N",
     help="Value of a symbolic dimension. Repeatable.",
@@ -41,7 +43,7 @@ from xdlc.cli import common
     "--out_name",
     "out_name",
     multiple=True,
-    callback=common.distinct_names,
+    callback=params.distinct_names,
     metavar="NAME",
     help="Tensor at which the graph ends instead of the model's outputs. Repeatable.",
 )
@@ -58,14 +60,14 @@ from xdlc.cli import common
     "-udo",
     "--udo_config_paths",
     "udo_config_paths",
-    cls=common.PathsOption,
+    cls=params.PathsOption,
     help="Configurations of user-defined operations, JSON or OpDef XML. Repeatable.",
 )
 @click.option(
     "-opc",
     "--op_package_config",
     "op_package_config",
-    cls=common.PathsOption,
+    cls=params.PathsOption,
     help="The same under the name that QNN's converters have for it. Repeatable.",
 )
 @click.option(
@@ -79,7 +81,7 @@ from xdlc.cli import common
     "-cpl",
     "--converter_op_package_lib",
     "converter_op_package_lib",
-    cls=common.PathsOption,
+    cls=params.PathsOption,
     help="What tells the outputs of user-defined operations: registration libraries (.so), or shape "
     "functions in Python (.py). Repeatable.",
 )
@@ -92,7 +94,7 @@ from xdlc.cli import common
 )
 @click.option("--no_plugins", is_flag=True, help="Leave out the plugins of installed packages.")
 @click.option("--disable_batchnorm_folding", is_flag=True, help="Keep Batchnorm apart from convolutions.")
-@common.DLC_VERSION
+@params.DLC_VERSION
 @click.option(
     "--dry_run",
     type=click.Choice(["info", "debug"]),
@@ -105,7 +107,7 @@ from xdlc.cli import common
     "--target", "soc", metavar="SOC", help="With --dry_run: ask whether this SoC takes the ops, like sm8650."
 )
 @click.option(
-    "--report", type=common.OUTPUT_FILE, metavar="FILE.json", help="With --dry_run: write the result as JSON."
+    "--report", type=params.OUTPUT_FILE, metavar="FILE.json", help="With --dry_run: write the result as JSON."
 )
 def main(
     source: Path,
@@ -137,9 +139,9 @@ def main(
         return
     if soc or report:
         raise click.UsageError("--target and --report go with --dry_run.")
-    target = common.check_target(target or common.derived_path(source, ".dlc"), keep=source)
-    model = api.convert(source, tell=common.notice, **options)
-    api.save(model, target, dlc_version, tell=common.notice)
+    target = check_target(target or derived_path(source, ".dlc"), keep=source)
+    model = api.convert(source, tell=notice, **options)
+    api.save(model, target, dlc_version, tell=notice)
     for line in (*contract(model), *inserted(model), *host_only(model), *user_defined(model)):
         click.echo(line)
     click.echo(f"written: {target}")
@@ -152,12 +154,12 @@ def _dry_run(
     from xdlc.cli.dry_run import as_json, lines
 
     if target is not None:
-        common.check_target(target, keep=source)
+        check_target(target, keep=source)
     report = api.check(source, soc, **options)
     for line in lines(report, every_node=every_node):
         click.echo(line)
     if target is not None:
-        with common.storage_errors(target):
+        with storage_errors(target):
             target.write_text(as_json(report), encoding="utf-8")
         click.echo(f"written: {target}")
     click.get_current_context().exit(report.exit_code)

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xdlc.cli import common, text
+from xdlc.cli import text
+from xdlc.cli.tool import tool
 
 if TYPE_CHECKING:
     from xdlc.prepare.platform import Machine
     from xdlc.targets import Soc
 
 
-@common.tool(
+@tool(
     "xdlc-platform-check",
     epilog="With --runtime, the exit code says whether all that was asked for works; without, whether the "
     "cpu does, which is all that converting and quantizing need.",

@@ -7,25 +7,27 @@ from typing import Any
 
 import click
 
-from xdlc.cli import common, quant_flow
+from xdlc.cli import params, quant_flow
 from xdlc.cli.kernel_flags import kernel_flags
+from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.quant_options import SAMPLES, quantizer_flags, result_flags, sample_flags
+from xdlc.cli.tool import notice, tool
 
 
-@common.tool("xdlc-quant", epilog=SAMPLES)
-@click.option("--input_dlc", "-i", "source", type=common.INPUT_FILE, required=True, help="The float DLC.")
+@tool("xdlc-quant", epilog=SAMPLES)
+@click.option("--input_dlc", "-i", "source", type=params.INPUT_FILE, required=True, help="The float DLC.")
 @sample_flags
 @click.option(
     "--output_dlc",
     "-o",
     "target_dlc",
-    type=common.OUTPUT_FILE,
+    type=params.OUTPUT_FILE,
     help="The result.  [default: <input>_quantized.dlc]",
 )
 @quantizer_flags
 @kernel_flags
 @result_flags
-@common.DLC_VERSION
+@params.DLC_VERSION
 def main(
     source: Path,
     input_list: Path | None,
@@ -44,10 +46,10 @@ def main(
     """
     from xdlc import api
 
-    target = common.check_target(target_dlc or common.derived_path(source, "_quantized.dlc"))
+    target = check_target(target_dlc or derived_path(source, "_quantized.dlc"))
     request = quant_flow.Request(
         source, input_list, native, report, report_list, export_encodings, encoding_version
     )
     made = quant_flow.quantized(request, flags)
-    api.save(made.model, target, dlc_version, tell=common.notice)
+    api.save(made.model, target, dlc_version, tell=notice)
     quant_flow.finish(request, made, target)

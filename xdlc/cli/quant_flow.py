@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xdlc.cli import common
+from xdlc.cli import bars
+from xdlc.cli.output_path import check_target
 
 if TYPE_CHECKING:
     from xdlc.ir import Model
@@ -75,13 +76,13 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
     options = options_of(flags)
     for path in (request.report, request.export_encodings):
         if path is not None:
-            common.check_target(path, keep=request.source)
+            check_target(path, keep=request.source)
     model = api.executable(request.source)
     samples = from_list(request.input_list, model.main, native=request.native)
     given = request.report_list
     held_out = None if given is None else from_list(given, model.main, native=request.native)
     count = len(samples) if isinstance(samples, Sized) else 0
-    with common.steps() as step:
+    with bars.steps() as step:
         measured = partial(step, "measuring for the report")
         report = request.report
         reporter = None if report is None else Reporter(report, held_out, progress=measured)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from xdlc.cli import common
+from xdlc.cli import params
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -32,7 +32,7 @@ def _float_type(_ctx: click.Context, _param: click.Parameter, value: str | None)
 
 
 def _names(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
-    return None if value is None else common.names(_ctx, _param, value)
+    return None if value is None else params.names(_ctx, _param, value)
 
 
 def _bits_by_name(
@@ -76,7 +76,7 @@ _WIDTHS = (
     ),
     click.option(
         "--weights_block_size",
-        type=common.EXTENT,
+        type=params.EXTENT,
         metavar="N",
         help="Weights that share a scale along the input axis.",
     ),
@@ -161,7 +161,7 @@ _ACCURACY = (
 _OVERRIDES = (
     click.option(
         "--quantization_overrides",
-        type=common.INPUT_FILE,
+        type=params.INPUT_FILE,
         metavar="FILE",
         help="JSON with encodings to be used: the vendor's form, or AIMET's 0.4 to 2.0.",
     ),
@@ -209,20 +209,20 @@ _OLD = (
 _RESULTS = (
     click.option(
         "--report",
-        type=common.OUTPUT_FILE,
+        type=params.OUTPUT_FILE,
         metavar="FILE",
         help="Where accuracy is lost, tensor by tensor: .html, .json or .csv.",
     ),
     click.option(
         "--report_list",
-        type=common.INPUT_FILE,
+        type=params.INPUT_FILE,
         metavar="FILE",
         help="Samples for the report that calibration does not see.  [default: every eighth of those]",
     ),
     click.option(
         "--export_encodings",
         "--dump_encoding_json",
-        type=common.OUTPUT_FILE,
+        type=params.OUTPUT_FILE,
         metavar="FILE",
         help="Write all encodings as JSON.",
     ),
@@ -244,7 +244,7 @@ def sample_flags(function: Callable[..., None]) -> Callable[..., None]:
         is_flag=True,
         help="Raw files hold the inputs' own datatypes instead of float32.",
     )
-    listed = click.option("--input_list", "-l", type=common.INPUT_FILE, help="Calibration samples.")
+    listed = click.option("--input_list", "-l", type=params.INPUT_FILE, help="Calibration samples.")
     return listed(native(function))
 
 

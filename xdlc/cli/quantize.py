@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xdlc.cli import common, quant_flow
+from xdlc.cli import bars, params, quant_flow
 from xdlc.cli.kernel_flags import kernel_flags
+from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.quant_options import SAMPLES, quantizer_flags, result_flags, sample_flags
+from xdlc.cli.tool import notice, tool
 from xdlc.errors import XdlcError, each_problem
 
 if TYPE_CHECKING:
@@ -18,19 +20,19 @@ if TYPE_CHECKING:
     from xdlc.prepare.hta import PreparedHta
 
 
-@common.tool("xdlc-quantize", epilog=SAMPLES)
-@click.option("--input_dlc", "-i", "source", type=common.INPUT_FILE, required=True, help="The DLC.")
+@tool("xdlc-quantize", epilog=SAMPLES)
+@click.option("--input_dlc", "-i", "source", type=params.INPUT_FILE, required=True, help="The DLC.")
 @sample_flags
 @click.option(
     "--output_dlc",
     "-o",
     "target_dlc",
-    type=common.OUTPUT_FILE,
+    type=params.OUTPUT_FILE,
     help="The result.  [default: <input>_quantized.dlc]",
 )
 @click.option("--enable_htp", is_flag=True, help="Add compiled HTP caches, one for each of --htp_socs.")
 @click.option(
-    "--htp_socs", "socs", callback=common.names, metavar="SOC,SOC..", help="SoCs to compile caches for."
+    "--htp_socs", "socs", callback=params.names, metavar="SOC,SOC..", help="SoCs to compile caches for."
 )
 @click.option(
     "--overwrite_cache_records", is_flag=True, help="Compile again what is there already, whoever made it."
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 @quantizer_flags
 @kernel_flags
 @result_flags
-@common.DLC_VERSION
+@params.DLC_VERSION
 def main(
     source: Path,
     input_list: Path | None,
@@ -92,7 +94,7 @@ def main(
         device_soc(soc)
     if partitions is not None:
         parse_ranges(partitions)
-    target = common.check_target(target_dlc or common.derived_path(source, "_quantized.dlc"))
+    target = check_target(target_dlc or derived_path(source, "_quantized.dlc"))
     request = quant_flow.Request(
         source, input_list, native, report, report_list, export_encodings, encoding_version
     )
@@ -108,7 +110,7 @@ def main(
         model, failed, told = _with_sections(model, partitions)
         problems += failed
         lines += told
-    api.save(model, target, dlc_version, tell=common.notice)
+    api.save(model, target, dlc_version, tell=notice)
     quant_flow.finish(request, quant_flow.Quantized(model, tuple(lines)), target)
     raise_all(problems)
 
@@ -121,12 +123,12 @@ def _with_caches(
     from xdlc.cli.cache_inspection import summary
 
     try:
-        with common.outcomes("compiling", "SoC", len(socs)) as (tell, found):
+        with bars.outcomes("compiling", "SoC", len(socs)) as (tell, found):
             prepared = api.prepare_all(model, socs, tell=tell, **options)
     except XdlcError as error:
         return model, each_problem(error), []
     for text in prepared.notices:
-        common.notice(text)
+        notice(text)
     return prepared.model, prepared.problems, summary(prepared.model, found)
 
 
@@ -136,11 +138,11 @@ def _with_sections(model: Model, partitions: str | None) -> tuple[Model, Sequenc
     from xdlc.prepare.hta import without_sections
 
     try:
-        with common.steps() as step:
+        with bars.steps() as step:
             prepared = api.prepare_hta(
                 model,
                 partitions,
-                tell=common.notice,
+                tell=notice,
                 progress=lambda done, total: step("compiling HTA sections", done, total),
             )
     except XdlcError as error:

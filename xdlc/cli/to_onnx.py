@@ -7,16 +7,18 @@ from typing import Any
 
 import click
 
-from xdlc.cli import common
+from xdlc.cli import params
+from xdlc.cli.output_path import check_target, derived_path
+from xdlc.cli.tool import tool
 
 
-@common.tool("xdlc-to-onnx")
-@click.option("-i", "--input_dlc", "source", type=common.INPUT_FILE, required=True, help="The DLC.")
+@tool("xdlc-to-onnx")
+@click.option("-i", "--input_dlc", "source", type=params.INPUT_FILE, required=True, help="The DLC.")
 @click.option(
     "-o",
     "--output_path",
     "target",
-    type=common.OUTPUT_FILE,
+    type=params.OUTPUT_FILE,
     help="The ONNX model.  [default: the DLC's name.onnx]",
 )
 @click.option("--graph", metavar="NAME", help="The graph to write.  [default: the first]")
@@ -41,6 +43,6 @@ def main(source: Path, target: Path | None, **options: Any) -> None:
     """
     from xdlc import api
 
-    target = common.check_target(target or common.derived_path(source, ".onnx"), keep=source)
+    target = check_target(target or derived_path(source, ".onnx"), keep=source)
     for path in api.to_onnx(source, target, **options):
         click.echo(f"written: {path}")

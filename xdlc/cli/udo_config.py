@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xdlc import __version__
-from xdlc.cli import common
+from xdlc.cli import params
+from xdlc.cli.output_path import check_target
 from xdlc.cli.text import WIDTH, clean
+from xdlc.cli.tool import notice, tool
 
 if TYPE_CHECKING:
     from xdlc.udo.config import Converted
@@ -18,7 +20,7 @@ _TARGET = click.option(
     "-o",
     "--output_path",
     "target",
-    type=common.OUTPUT_FILE,
+    type=params.OUTPUT_FILE,
     required=True,
     help="File to write: .xml or .json; a folder gets a file a package; - is standard output.",
 )
@@ -27,8 +29,8 @@ _FORM = click.option(
 )
 
 
-@common.tool("convert")
-@click.argument("configs", metavar="FILE...", nargs=-1, required=True, type=common.INPUT_FILE)
+@tool("convert")
+@click.argument("configs", metavar="FILE...", nargs=-1, required=True, type=params.INPUT_FILE)
 @_TARGET
 @_FORM
 @click.option("--package", metavar="NAME", help="Take this package alone.")
@@ -52,8 +54,8 @@ def convert(
     _write(convert_configs(configs, target, form=form or "", package=package or "", extended=extended))
 
 
-@common.tool("validate")
-@click.argument("configs", metavar="FILE...", nargs=-1, required=True, type=common.INPUT_FILE)
+@tool("validate")
+@click.argument("configs", metavar="FILE...", nargs=-1, required=True, type=params.INPUT_FILE)
 def validate(configs: tuple[Path, ...]) -> None:
     """Check configurations, alone and together: every problem is listed, with file and line."""
     from xdlc.errors import raise_all
@@ -61,14 +63,14 @@ def validate(configs: tuple[Path, ...]) -> None:
 
     found = inspect(configs)
     for text in found.notices:
-        common.notice(text)
+        notice(text)
     for line in found.summary:
         click.echo(clean(line))
     raise_all(found.problems)
 
 
-@common.tool("from-model")
-@click.argument("model", metavar="MODEL.onnx", type=common.INPUT_FILE)
+@tool("from-model")
+@click.argument("model", metavar="MODEL.onnx", type=params.INPUT_FILE)
 @_TARGET
 @_FORM
 @click.option(
@@ -80,7 +82,7 @@ def validate(configs: tuple[Path, ...]) -> None:
     "input_dims",
     type=(str, str),
     multiple=True,
-    callback=common.dims_by_name,
+    callback=params.dims_by_name,
     metavar="NAME D1,D2,..",
     help="Shape of an input. Repeatable.",
 )
@@ -88,7 +90,7 @@ def validate(configs: tuple[Path, ...]) -> None:
     "-udo",
     "--udo_config_paths",
     "udo_config_paths",
-    cls=common.PathsOption,
+    cls=params.PathsOption,
     help="Configurations that there are already: their operators are left out. Repeatable.",
 )
 @click.option(
@@ -109,13 +111,13 @@ def from_model(model: Path, target: Path, form: str | None, **options: Any) -> N
 
 
 def _checked(target: Path) -> Path:
-    return target if str(target) == "-" or target.is_dir() else common.check_target(target)
+    return target if str(target) == "-" or target.is_dir() else check_target(target)
 
 
 def _write(made: Converted) -> None:
     paths = made.write()
     for text in made.notices:
-        common.notice(text)
+        notice(text)
     if "-" in made.texts:
         click.echo(made.texts["-"], nl=False)
     for path in paths:

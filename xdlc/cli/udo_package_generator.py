@@ -7,21 +7,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xdlc.cli import common
+from xdlc.cli import params
 from xdlc.cli.text import clean
+from xdlc.cli.tool import tool
 
 if TYPE_CHECKING:
     from xdlc.udo.generator import Generated
 
 
-@common.tool("xdlc-udo-package-generator")
+@tool("xdlc-udo-package-generator")
 @click.option(
     "-p",
     "--config_path",
     "configs",
     required=True,
     multiple=True,
-    type=common.INPUT_FILE,
+    type=params.INPUT_FILE,
     help="OpDef XML or JSON configuration; repeatable. Packages of one name become one.",
 )
 @click.option(

@@ -1,0 +1,81 @@
+"""Paths of files to be written, and whether they can be."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from xdlc.errors import StorageError, UsageError
+
+
+@contextmanager
+def storage_errors(path: str | os.PathLike[str], verb: str = "written") -> Iterator[None]:
+    """Turn the operating system's refusals into a StorageError that names ``path``."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"cannot be {verb}: {error.strerror or error}",
+            where=str(path),
+            fix="check the path, its permissions and the free space",
+        ) from error
+
+
+def check_target(path: Path, *, keep: Path | None = None) -> Path:
+    """Return the path of a file to be written, after a look at whether it can be.
+
+    Work of minutes should not end in an error that was there from the start.
+
+    Args:
+        path: The file to be written.
+        keep: A file that it must not replace.
+
+    Raises:
+        UsageError: If ``path`` is the file to keep.
+        StorageError: If the folder is missing or not writable, or the path is a folder or a device.
+    """
+    with storage_errors(path):
+        if not path.parent.is_dir():
+            raise StorageError(
+                "cannot be written: its folder does not exist", where=str(path), fix=f"mkdir -p {path.parent}"
+            )
+        if path.is_dir():
+            raise StorageError("cannot be written: it is a folder", where=str(path), fix="name a file")
+        if path.exists() and not path.is_file():
+            raise StorageError("cannot be written: it is no regular file", where=str(path), fix="name a file")
+        if keep is not None and path.exists() and keep.exists() and path.samefile(keep):
+            raise UsageError(
+                "the output would replace the input", where=str(path), fix="choose another output path"
+            )
+    check_folder(path.parent, path)
+    return path
+
+
+def check_folder(folder: Path, path: Path) -> None:
+    """Check that files can be made in a folder.
+
+    Args:
+        folder: The folder.
+        path: What is to be written there, for the message.
+
+    Raises:
+        StorageError: If they cannot.
+    """
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise StorageError(
+            "cannot be written: no permission to write to its folder",
+            where=str(path),
+            fix="choose another output path",
+        )
+
+
+def derived_path(source: Path, suffix: str) -> Path:
+    """Return the default output beside ``source``.
+
+    Example:
+        >>> derived_path(Path("nets/a.onnx"), "_quantized.dlc").as_posix()
+        'nets/a_quantized.dlc'
+    """
+    return source.with_name(source.stem + suffix)

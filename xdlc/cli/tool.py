@@ -1,0 +1,153 @@
+"""The frame of every tool: common options, error reports, notices, logging."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import click
+
+from xdlc import __version__
+from xdlc.cli import stopping
+from xdlc.cli.params import PathsOption
+from xdlc.cli.problems import error_lines
+from xdlc.cli.text import WIDTH, clean
+from xdlc.errors import BackendError, StorageError, XdlcError
+
+EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
+
+
+_DEBUG = "xdlc.debug"
+
+
+_LEVEL = "xdlc.level"
+
+
+class Tool(click.Command):
+    """A command that reports every error the same way, on stderr and without a traceback."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _spread(args, self.params))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        _start_logging(ctx.meta.get(_LEVEL, logging.WARNING))
+        try:
+            with _warnings_for_people(ctx.command_path), stopping.in_order():
+                return super().invoke(ctx)
+        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+            raise
+        except XdlcError as error:
+            _give_up(ctx, "error: " + "\n".join(error_lines(error)), error.exit_code)
+        except KeyboardInterrupt as interrupt:
+            _give_up(ctx, *stopping.report(interrupt))
+        except MemoryError as error:
+            _give_up(ctx, f"error: not enough memory: {error}", BackendError.exit_code)
+        except OSError as error:  # paths have been dealt with: what is left is standard output on a full disk
+            where = error.filename or "standard output"
+            _give_up(ctx, f"error: {where}: {error.strerror or error}", StorageError.exit_code)
+        except Exception as error:  # the outermost edge: whatever arrives here is a bug of ours
+            _give_up(
+                ctx,
+                f"internal error: {type(error).__name__}: {error}\n"
+                f"  fix: this is a bug in xdlc {__version__}; please report it with the output of --debug",
+                EXIT_INTERNAL,
+            )
+
+
+def _spread(args: Sequence[str], params: Sequence[click.Parameter]) -> list[str]:
+    """Return arguments in which an option stands before each of the files that follow it as words."""
+    lists = {word for param in params if isinstance(param, PathsOption) for word in param.opts}
+    found: list[str] = []
+    option = ""
+    for index, arg in enumerate(args):
+        follows = bool(option) and not arg.startswith("-")
+        if follows and args[index - 1] != option:
+            found.append(option)
+        found.append(arg)
+        option = arg if arg in lists else option if follows else ""
+    return found
+
+
+@contextmanager
+def _warnings_for_people(command: str) -> Iterator[None]:
+    """Show Python's warnings as a tool shows errors: without the line of code that they come from."""
+    import warnings
+
+    def show(message: Warning | str, *_: Any, **_names: Any) -> None:
+        lines = f"{command}: warning: {message}".split("\n")
+        click.echo("\n".join(clean(line) for line in lines), err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+def tool(name: str, *, epilog: str | None = None) -> Callable[[Callable[..., None]], Tool]:
+    """Return a decorator that makes a function the tool ``name``, with the options all tools have."""
+
+    def decorate(function: Callable[..., None]) -> Tool:
+        for option in reversed(_common_options()):
+            function = option(function)
+        settings = {"help_option_names": ["-h", "--help"], "max_content_width": WIDTH}
+        command = click.command(name, cls=Tool, context_settings=settings, epilog=epilog)(function)
+        shared = len(_common_options())
+        command.params = [*command.params[shared:], *command.params[:shared]]  # a tool's own options first
+        return command
+
+    return decorate
+
+
+def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None]]]:
+    def remember(key: str, constant: Any) -> Callable[[click.Context, click.Parameter, bool], None]:
+        def callback(ctx: click.Context, _: click.Parameter, given: bool) -> None:
+            if given:
+                ctx.meta[key] = constant
+
+        return callback
+
+    def flag(name: str, key: str, constant: Any, text: str) -> Any:
+        return click.option(
+            name, is_flag=True, expose_value=False, callback=remember(key, constant), help=text
+        )
+
+    return [
+        flag("--verbose", _LEVEL, logging.DEBUG, "Log every step."),
+        flag("--quiet", _LEVEL, logging.ERROR, "Log errors only."),
+        flag("--debug", _DEBUG, True, "Show a traceback with an error."),
+        click.version_option(__version__, message="%(prog)s %(version)s"),
+    ]
+
+
+def is_quiet() -> bool:
+    """Return whether the user asked the running tool for errors only."""
+    return click.get_current_context().meta.get(_LEVEL) == logging.ERROR
+
+
+def notice(text: str) -> None:
+    """Tell the user what is good to know and no error, unless only errors are wanted."""
+    if not is_quiet():
+        click.echo(f"notice: {clean(text)}", err=True)
+
+
+def _give_up(ctx: click.Context, message: str, code: int) -> NoReturn:
+    if ctx.meta.get(_DEBUG):
+        import traceback
+
+        traceback.print_exc()
+    shown = "\n".join(clean(line) for line in message.split("\n"))
+    click.echo(f"{ctx.command_path}: {shown}", err=True)
+    ctx.exit(code)
+
+
+def _start_logging(level: int) -> None:
+    logger = logging.getLogger("xdlc")
+    for handler in logger.handlers[:]:
+        logger.removeHandler(handler)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(level)
+    logger.propagate = False
