@@ -18,7 +18,8 @@ from xdlc.ir.stored import stored_limits, to_real, to_stored
 from xdlc.runtime.bonds import Part, parts_of
 from xdlc.runtime.cpu import CpuSession, feeds_of, result
 from xdlc.runtime.fused import came_quantized
-from xdlc.runtime.hta.form import Buffer, decode
+from xdlc.runtime.hta.form import decode
+from xdlc.runtime.hta.plan import Buffer
 from xdlc.runtime.hta.session import PlanSession
 from xdlc.runtime.lower import check_outputs
 from xdlc.runtime.plan import constant

@@ -12,16 +12,8 @@ from hypothesis import strategies as st
 from tests.hta_models import activated, convolution, operation, rows, transposed
 from xdlc.errors import ContainerError
 from xdlc.prepare.hta.compile import compile_section
-from xdlc.runtime.hta.form import (
-    HEADER,
-    Buffer,
-    Constant,
-    Instruction,
-    Plan,
-    decode,
-    encode,
-    is_plan,
-)
+from xdlc.runtime.hta.form import HEADER, decode, encode, is_plan
+from xdlc.runtime.hta.plan import Buffer, Constant, Instruction, Plan
 from xdlc.runtime.hta.session import PlanSession
 
 COPY = Plan(

@@ -9,7 +9,7 @@ from tests.hta_models import convolution
 from tests.runtime.hta.test_form import COPY
 from xdlc.errors import ContainerError, UsageError
 from xdlc.prepare.hta.compile import compile_section
-from xdlc.runtime.hta.form import Instruction
+from xdlc.runtime.hta.plan import Instruction
 from xdlc.runtime.hta.registry import Budget, Step, kernel
 from xdlc.runtime.hta.session import PlanSession
 

@@ -1,4 +1,4 @@
-"""Plans of HTA sections, and their form as bytes.
+"""The form of a plan as bytes.
 
 ======== ============================================================================================
 Bytes    Content
@@ -18,119 +18,21 @@ import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from xdlc.errors import ContainerError
+from xdlc.runtime.hta.plan import DTYPES, Buffer, Constant, Instruction, Plan
 
 MAGIC = b"XHTA"
 VERSION = 1
 HEADER = struct.Struct("<4sHHII")
 ALIGNMENT = 8
-DTYPES = ("uint8", "int8", "uint16", "int16", "int32", "uint32", "int64", "float32")
-"""Types of buffers and constants; float32 is for what a section gives to the caller only."""
 LARGEST_ARENA = 1 << 32
 LARGEST_CONSTANTS = (1 << 32) - 1
 MAX_RANK = 8
 _LARGEST_SCALE = 1e38
 _LARGEST_ZERO = 1 << 24
-_ITEMS = {"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "int32": 4, "uint32": 4, "int64": 8, "float32": 4}
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """A value and its place in the arena; buffers whose lives do not meet may share a place.
-
-    Attributes:
-        name: Name of the tensor; unique among ports, empty for what is inside an op.
-        shape: Extents, channels last; none is 0.
-        dtype: One of ``DTYPES``.
-        offset: First byte in the arena, a multiple of 8.
-        scale: real = (stored + zero) * scale; 0 for a buffer that is not quantized.
-        zero: Offset of the encoding.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    offset: int
-    scale: float = 0.0
-    zero: int = 0
-
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes."""
-        return math.prod(self.shape) * _ITEMS[self.dtype]
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """Packed weights, multipliers or a table.
-
-    Attributes:
-        shape: Extents.
-        dtype: One of ``DTYPES``, but no float.
-        offset: First byte in the constants of the plan, a multiple of 8.
-    """
-
-    shape: tuple[int, ...]
-    dtype: str
-    offset: int
-
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes."""
-        return math.prod(self.shape) * _ITEMS[self.dtype]
-
-
-@dataclass(frozen=True, slots=True)
-class Instruction:
-    """One step of a plan.
-
-    Attributes:
-        kind: Name of the kernel.
-        op: Name of the op that it stands for.
-        inputs: Positions in the list of buffers.
-        outputs: Positions in the list of buffers.
-        constants: By the names that the kernel knows.
-        settings: Integers, or lists of integers, by the names that the kernel knows.
-    """
-
-    kind: str
-    op: str
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    constants: Mapping[str, Constant]
-    settings: Mapping[str, int | tuple[int, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """An integer-only program for one section.
-
-    Attributes:
-        buffers: All values.
-        inputs: Positions of the buffers that the caller fills.
-        outputs: Positions of those that the caller gets.
-        instructions: Steps in order.
-        arena: Bytes that all buffers together take.
-        constants: What constants refer to.
-    """
-
-    buffers: tuple[Buffer, ...]
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    instructions: tuple[Instruction, ...]
-    arena: int
-    constants: bytes
-
-    def array(self, constant: Constant) -> Any:
-        """Return a constant as an array."""
-        import numpy
-
-        count = math.prod(constant.shape)
-        held = numpy.frombuffer(self.constants, constant.dtype, count, constant.offset)
-        return held.reshape(constant.shape)
 
 
 def is_plan(data: bytes) -> bool:
@@ -257,7 +159,7 @@ class _Reader:
         return shape
 
     def dtype(self, value: Any) -> str:
-        if not isinstance(value, str) or value not in _ITEMS:
+        if not isinstance(value, str) or value not in DTYPES:
             self.fail(f"has the type {value!r}, known are {', '.join(DTYPES)}")
         return value
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xdlc.errors import ContainerError, UsageError
-from xdlc.runtime.hta.form import Buffer, Plan
+from xdlc.runtime.hta.plan import Buffer, Plan
 from xdlc.runtime.hta.registry import Budget, Run, Step, find
 
 Array = Any  # numpy.ndarray

@@ -10,15 +10,8 @@ from typing import Any
 from xdlc.errors import ConstraintError
 from xdlc.ir import Graph, Op, ScaleOffset, Tensor
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.hta.form import (
-    ALIGNMENT,
-    LARGEST_ARENA,
-    LARGEST_CONSTANTS,
-    Buffer,
-    Constant,
-    Instruction,
-    Plan,
-)
+from xdlc.runtime.hta.form import ALIGNMENT, LARGEST_ARENA, LARGEST_CONSTANTS
+from xdlc.runtime.hta.plan import Buffer, Constant, Instruction, Plan
 
 Array = Any  # numpy.ndarray
 _TYPES = {

@@ -6,7 +6,7 @@ from xdlc.errors import ConstraintError, ModelError, XdlcError, each_problem, ra
 from xdlc.ir import NATIVE_PACKAGE, Graph
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.registry import find
-from xdlc.runtime.hta.form import Plan
+from xdlc.runtime.hta.plan import Plan
 
 FIX = "leave the op out of the HTA partition"
 

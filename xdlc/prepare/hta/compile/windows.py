@@ -8,7 +8,7 @@ from typing import Any
 from xdlc.errors import ConstraintError
 from xdlc.ir import Op, Tensor
 from xdlc.runtime import args
-from xdlc.runtime.hta.window import MOST_TAPS
+from xdlc.runtime.hta.pool_window import MOST_TAPS
 
 
 @dataclass(frozen=True, slots=True)

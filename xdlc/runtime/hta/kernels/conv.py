@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdlc.runtime.hta import sliding, weights
+from xdlc.runtime.hta import conv_window, weights
 from xdlc.runtime.hta.registry import PRODUCTS, Run, Step, kernel
 
 Array = Any  # numpy.ndarray
@@ -25,7 +25,7 @@ def conv(step: Step) -> Run:
         step.fail(f"has weights {list(held.values.shape)} in {groups} groups for {list(source.shape)}")
     if channels % groups or target.shape[3] != channels:
         step.fail(f"has {channels} output channels in {groups} groups for {list(target.shape)}")
-    slides = sliding.load(step, (rows, columns), source.shape, target.shape)
+    slides = conv_window.load(step, (rows, columns), source.shape, target.shape)
     zero = step.number("margin", 0, 255 if source.dtype.itemsize == 1 else 65535)
     width = rows * columns * depth * target.shape[2]
     step.takes(work=target.size * rows * columns * depth // PRODUCTS)

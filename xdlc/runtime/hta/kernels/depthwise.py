@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdlc.runtime.hta import sliding, weights
+from xdlc.runtime.hta import conv_window, weights
 from xdlc.runtime.hta.registry import Run, Step, kernel
 
 Array = Any  # numpy.ndarray
@@ -23,7 +23,7 @@ def depthwise(step: Step) -> Run:
     rows, columns, channels = held.values.shape
     if source.ndim != 4 or target.ndim != 4 or target.shape[3] != channels or channels % source.shape[3]:
         step.fail(f"has weights {list(held.values.shape)} from {list(source.shape)} to {list(target.shape)}")
-    slides = sliding.load(step, (rows, columns), source.shape, target.shape)
+    slides = conv_window.load(step, (rows, columns), source.shape, target.shape)
     zero = step.number("margin", 0, 255 if source.dtype.itemsize == 1 else 65535)
     each = channels // source.shape[3]
     width = channels * target.shape[2]

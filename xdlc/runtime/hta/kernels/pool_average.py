@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from xdlc.runtime.hta.pool_window import window_of
 from xdlc.runtime.hta.registry import Run, Step, kernel
 from xdlc.runtime.hta.single import kept
 from xdlc.runtime.hta.stored import LARGEST, bounds, count_of, is_unsigned, place
-from xdlc.runtime.hta.window import window_of
 
 Array = Any  # numpy.ndarray
 

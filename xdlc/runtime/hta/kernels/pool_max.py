@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from xdlc.runtime.hta.pool_window import window_of
 from xdlc.runtime.hta.registry import Run, Step, kernel
 from xdlc.runtime.hta.stored import is_unsigned
-from xdlc.runtime.hta.window import window_of
 
 
 @kernel("pool_max")

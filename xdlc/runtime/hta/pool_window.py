@@ -1,4 +1,4 @@
-"""Windows that slide over images, for kernels of pools."""
+"""Windows of pools."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MOST_TAPS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """The settings of a pool, checked.
+class PoolWindow:
+    """How the window of a pool slides; pairs are of rows and columns.
 
     Attributes:
-        size: Rows and columns.
+        size: Extents of the window.
         stride: Steps from one result to the next.
         start: Padding before the first row and column.
         padded: Rows and columns with all padding that windows reach.
@@ -53,7 +53,7 @@ class Window:
                 ]
 
 
-def window_of(step: Step) -> Window:
+def window_of(step: Step) -> PoolWindow:
     """Return the window that settings ``size``, ``stride`` and ``start`` give.
 
     Raises:
@@ -78,7 +78,7 @@ def window_of(step: Step) -> Window:
     places = size[0] * size[1]
     around = source.shape[0] * padded[0] * padded[1] * source.shape[3]
     step.takes(work=around + places * (target.size + CALL), scratch=8 * around)
-    return Window(
+    return PoolWindow(
         (size[0], size[1]),
         (stride[0], stride[1]),
         (start[0], start[1]),

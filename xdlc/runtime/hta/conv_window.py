@@ -1,4 +1,4 @@
-"""Windows of two axes that slide over an image: their settings, checked, and the image with its margin."""
+"""Windows of convolutions: their settings, checked, and the image with its margin."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """How a window slides; pairs are of rows and columns.
+class ConvWindow:
+    """How the window of a convolution slides; pairs are of rows and columns.
 
     Attributes:
         taps: Extents of the window.
@@ -91,7 +91,7 @@ class Window:
         return part
 
 
-def load(step: Step, taps: tuple[int, int], image: tuple[int, ...], results: tuple[int, ...]) -> Window:
+def load(step: Step, taps: tuple[int, int], image: tuple[int, ...], results: tuple[int, ...]) -> ConvWindow:
     """Return the window of an instruction.
 
     Args:
@@ -106,7 +106,7 @@ def load(step: Step, taps: tuple[int, int], image: tuple[int, ...], results: tup
     """
     stride, dilation = (step.numbers(name, 2, 1, _LARGEST_STEP) for name in ("stride", "dilation"))
     top, bottom, left, right = step.numbers("pads", 4, 0, _LARGEST_STEP)
-    held = Window(taps, _pair(stride), _pair(dilation), (top, left), (bottom, right))
+    held = ConvWindow(taps, _pair(stride), _pair(dilation), (top, left), (bottom, right))
     if image[0] != results[0] or held.results((image[1], image[2])) != results[1:3]:
         step.fail(f"does not make {list(results)} of {list(image)} with windows of {list(held.reach)}")
     row = results[2] * taps[0] * taps[1] * image[3]
