@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import loaded
@@ -58,7 +58,22 @@ def kernels_for(model: Model, options: dict[str, Any]) -> Iterator[dict[str, Any
     taken = take_kernels(model, options)
     with taken["kernels"] if taken else nullcontext():
         yield taken
-        for path in taken["kernels"].unused() if taken else ():
-            logging.getLogger(__name__).warning(
-                "nothing of %s is used: the model has no op that it offers", path
-            )
+        _tell_unused(taken)
+
+
+@contextmanager
+def kernels_to_own(model: Model, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Give what ``take_kernels`` does for a session that closes it; it is closed here if there is none."""
+    with ExitStack() as stack:
+        taken = take_kernels(model, options)
+        for held in taken.values():
+            stack.enter_context(held)
+        yield taken
+        stack.pop_all()
+    _tell_unused(taken)
+
+
+def _tell_unused(taken: Mapping[str, Kernels]) -> None:
+    """Warn of files that nothing has been taken from."""
+    for path in [path for held in taken.values() for path in held.unused()]:
+        logging.getLogger(__name__).warning("nothing of %s is used: the model has no op that it offers", path)

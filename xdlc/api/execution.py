@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from xdlc.api.custom_kernels import KERNEL_OPTIONS, kernels_for, take_kernels
+from xdlc.api.custom_kernels import KERNEL_OPTIONS, kernels_for, kernels_to_own
 from xdlc.api.models import executable, loaded
 from xdlc.api.options import Array, PathLike, by_name, check_options
 from xdlc.errors import ContainerError, raise_all
@@ -48,14 +48,16 @@ def run(
         check_options("runtime htp", htp.run, options)
     elif runtime == "aip":
         native = bool(options.pop("native", False))
-        return sections(model, **options).run(by_name(feeds, "feeds"), native=native)
+        with sections(model, **options) as session:
+            return session.run(by_name(feeds, "feeds"), native=native)
     return run_model(executable(model), by_name(feeds, "feeds"), runtime=runtime, **options)
 
 
 def sections(model: Model | PathLike, **options: Any) -> SectionSession:
     """Return a session that runs a model section by section, as its AIP record divides it.
 
-    Sections on HTA that xdlc has compiled run as compiled, all others on the CPU.
+    Sections on HTA that xdlc has compiled run as compiled, all others on the CPU.  Use it as a context
+    manager, or call ``close``: it closes the kernels that were opened for it.
 
     Args:
         model: The model, or the path of a DLC.
@@ -70,13 +72,15 @@ def sections(model: Model | PathLike, **options: Any) -> SectionSession:
 
     check_options("sections", SectionSession, options, more=KERNEL_OPTIONS)
     whole = executable(model)
-    given = take_kernels(whole, options)
     try:
-        return SectionSession(whole, **{"records": loaded(model).records, **options, **given})
+        with kernels_to_own(whole, options) as given:
+            session = SectionSession(whole, **{"records": loaded(model).records, **options, **given})
+            session.own(*given.values())
     except ContainerError as error:
         if not isinstance(model, Model):
             error.where = ": ".join(filter(None, (os.fspath(model), error.where)))
         raise
+    return session
 
 
 def emulation(
@@ -84,7 +88,8 @@ def emulation(
 ) -> HtpSession:
     """Return a session that runs a model on the vendor's emulation of a SoC, as often as wanted.
 
-    It takes the cache of the model that fits best, or compiles the model.  Use it as a context manager.
+    It takes the cache of the model that fits best, or compiles the model.  Use it as a context
+    manager, or call ``close``.
 
     Args:
         model: The model, or the path of a DLC.
@@ -114,5 +119,7 @@ def emulation(
     if cpu_fallback:
         options["divide"] = divide
     whole = executable(model)
-    given = take_kernels(whole, options)
-    return HtpSession(whole, soc, **options, **given)
+    with kernels_to_own(whole, options) as given:
+        session = HtpSession(whole, soc, **options, **given)
+        session.own(*given.values())
+    return session

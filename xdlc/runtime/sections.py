@@ -8,6 +8,7 @@ integers, which are requantized where its encoding of a value is not the model's
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from xdlc.container.aip import Engine
@@ -51,7 +52,7 @@ class SectionSession:
             section to section.
         threads: Threads of one op on the CPU; default: one per core.
         loop_timeout: Seconds that each loop may take.
-        kernels: Kernels of users' ops; the caller closes them.
+        kernels: Kernels of users' ops; the caller closes them, unless the session comes to own them.
 
     Raises:
         ContainerError: If there is no AIP record, or it is damaged, or does not fit the model.
@@ -87,6 +88,26 @@ class SectionSession:
             elif part.graph.outputs:
                 self._steps.append(_OnCpu(model, part.graph, threads, loop_timeout, kernels))
         self._static = {tensor.name: constant(tensor) for tensor in self.graph.outputs if tensor.is_static}
+        self._owned = ExitStack()
+
+    def __enter__(self) -> SectionSession:
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._owned.__exit__(*raised)
+
+    def close(self) -> None:
+        """Close the kernels that the session owns.
+
+        Raises:
+            BackendError: If a library of theirs fails at it.
+        """
+        self._owned.close()
+
+    def own(self, *kernels: Kernels) -> None:
+        """Take over kernels, which are closed with the session."""
+        for each in kernels:
+            self._owned.push(each)
 
     def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
         """Return the outputs by tensor name.

@@ -13,7 +13,7 @@ from tests.htp_models import needs_htp
 from tests.runtime.udo.udo_graphs import between_relus
 from tests.section_models import on_cpu
 from xdlc import api
-from xdlc.errors import UnsupportedOp
+from xdlc.errors import BackendError, UnsupportedOp
 from xdlc.ir import Model, f32
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.htp.host_only import is_host_only
@@ -61,13 +61,18 @@ def test_what_the_htp_refuses_runs_with_kernels_beside_its_emulation(model: Mode
     with api.emulation(model, "sm8650", **options) as session:
         got = session.run({"x": X})["y"]
         assert session.parts == 2
+        session.close()
+        with pytest.raises(BackendError, match="closed"):
+            session.run({"x": X})
     np.testing.assert_allclose(got, EXPECTED, rtol=1e-3)
     assert any("left to the CPU: 1 Scale ('custom')" in line for line in told)
 
 
 def test_sections_run_with_kernels(model: Model, python_file: Path) -> None:
     held = on_cpu(model, [1, 2])
-    got = api.run(held, {"x": X}, runtime="aip", udo_package_path=python_file)
-    np.testing.assert_array_equal(got["y"], EXPECTED)
+    with api.sections(held, udo_package_path=python_file) as session:
+        np.testing.assert_array_equal(session.run({"x": X})["y"], EXPECTED)
+    with pytest.raises(BackendError, match="have been closed"):
+        session.run({"x": X})
     with pytest.raises(UnsupportedOp, match="there is no kernel for Math::Scale"):
         api.run(held, {"x": X}, runtime="aip")

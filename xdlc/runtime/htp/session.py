@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 from xdlc.container.caches import caches
@@ -56,7 +57,8 @@ class HtpSession:
         timeout: Seconds that loading or compiling may take.
         run_timeout: Seconds that one run may take.
         name: What messages call the model.
-        kernels: Kernels of users' ops, which run on the CPU; the caller closes them.
+        kernels: Kernels of users' ops, which run on the CPU; the caller closes them, unless the session
+            comes to own them.
 
     Attributes:
         choice: What was chosen, and the verdict on each cache.
@@ -108,6 +110,7 @@ class HtpSession:
             runs = self._compiled(name, divide, tell)
         self._runs = runs
         self._served.run_timeout = run_timeout
+        self._owned = ExitStack()
 
     def _of_caches(self, failures: list[str], tell: Callable[[str], None]) -> _Runs | None:
         """Load the best cache that the library takes; add why to ``failures`` for each that it does not."""
@@ -147,12 +150,24 @@ class HtpSession:
     def __enter__(self) -> HtpSession:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, *raised: Any) -> None:
+        try:
+            self._served.close()
+        finally:
+            self._owned.__exit__(*raised)
 
     def close(self) -> None:
-        """End the child process."""
-        self._served.close()
+        """End the child process, and close the kernels that the session owns.
+
+        Raises:
+            BackendError: If a library of theirs fails at it.
+        """
+        self.__exit__(None, None, None)
+
+    def own(self, *kernels: Kernels) -> None:
+        """Take over kernels, which are closed with the session."""
+        for each in kernels:
+            self._owned.push(each)
 
     def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
         """Return the outputs by tensor name.
