@@ -135,6 +135,7 @@ def test_a_kernel_that_takes_too_long(tmp_path: Path, model: Model, python_file:
     assert done.exit_code == 7
     assert "executing it did not end within 1 s" in done.output
     assert str(python_file) in done.output
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_python_interface_takes_the_same_options(model: Model, python_file: Path) -> None:

@@ -12,7 +12,7 @@ import click
 
 from xdlc.cli import bars, params
 from xdlc.cli.kernel_flags import kernel_flags
-from xdlc.cli.output_path import check_folder, storage_errors
+from xdlc.cli.output_path import folder_for, storage_errors
 from xdlc.cli.text import short as shortened
 from xdlc.cli.tool import notice, tool
 from xdlc.errors import UsageError, nearest_names
@@ -130,11 +130,11 @@ def main(
     ):
         for unused in kernels.unused():
             notice(f"nothing of {unused} is used: the model has no op that it offers")
-        with storage_errors(output_dir):
-            output_dir.mkdir(parents=True, exist_ok=True)
-        check_folder(output_dir, output_dir / "Result_0")
-        done = 0
-        with bars.progress("running", "inference", len(inputs)) as progress:
+        with (
+            folder_for(output_dir / "Result_0"),
+            bars.progress("running", "inference", len(inputs)) as progress,
+        ):
+            done = 0
             for number, inference in enumerate(inputs.inferences, 1):
                 results = session.run(inference.feeds(), native=native_out)
                 for index in range(inference.results):
@@ -261,8 +261,7 @@ def _write(
 def _write_file(target: Path, content: bytes) -> None:
     """Write a file that is there as a whole or not at all."""
     unfinished = target.with_name(f".{os.getpid()}.part")
-    with storage_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
+    with folder_for(target), storage_errors(target):
         try:
             unfinished.write_bytes(content)
             unfinished.replace(target)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from xdlc.errors import StorageError, UsageError
@@ -51,6 +51,28 @@ def check_target(path: Path, *, keep: Path | None = None) -> Path:
             )
     check_folder(path.parent, path)
     return path
+
+
+@contextmanager
+def folder_for(path: Path) -> Iterator[None]:
+    """Make a folder, and take it away again if nothing has come into it in the end.
+
+    Args:
+        path: A file that will lie in it.
+
+    Raises:
+        StorageError: If it cannot be made or written to.
+    """
+    new = [folder for folder in path.parents if not os.path.exists(folder)]
+    try:
+        with storage_errors(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        check_folder(path.parent, path)
+        yield
+    finally:
+        for folder in new:
+            with suppress(OSError):  # it is not empty, or was never made
+                folder.rmdir()
 
 
 def check_folder(folder: Path, path: Path) -> None:
