@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from xdlc.container.metadata import read_json
+from xdlc.container.json_record import read_json
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, raw_data
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from xdlc.container import metadata as texts
+from xdlc.container import io_record, metadata
 from xdlc.container.archive import (
     ALIGNMENT,
     CACHE_ALIGNMENT,
@@ -24,6 +24,7 @@ from xdlc.container.archive import (
 from xdlc.container.flatbuffer_encode import Part
 from xdlc.container.read4 import DATA, ENCODINGS, MODEL, PARAMS, PREFIX, read_graphs
 from xdlc.container.text3 import read_text, write_text
+from xdlc.container.trace import TRACE, read_trace, trace_text
 from xdlc.errors import ContainerError, StorageError, UsageError
 from xdlc.ir import MappedData, MappedFile, Model
 from xdlc.ir.dtype import UINT8
@@ -33,7 +34,7 @@ FORMAT = "4.1"
 LAYERS = ("3", "3.0")  # both names of the format
 ALIGNED_RECORDS = ("htp.cache.", "htp.shared.", "htp.metadata.")
 CONTENT = (MODEL, PARAMS, DATA, ENCODINGS)
-DIRECTORY_ORDER = (texts.HISTORY, texts.MAIN, MODEL, PARAMS, DATA, ENCODINGS)
+DIRECTORY_ORDER = (metadata.HISTORY, metadata.MAIN, MODEL, PARAMS, DATA, ENCODINGS)
 BUFFER = 1 << 20
 
 
@@ -70,15 +71,15 @@ def _load(source: MappedFile) -> Model:
     version = _version(source, entries)
     for name, entry in entries.items():
         view, where = source.view(entry.offset, entry.size), f"{source.path}: entry {name!r}"
-        if name == texts.TEXT:
+        if name == metadata.TEXT:
             read_text(view, model.metadata, where)
-        elif texts.is_history(name):
-            texts.read_history(view, model.metadata, where)
-        elif texts.is_main(name):
-            texts.read_main(view, model.metadata, where)
-        elif name == texts.IO:
-            texts.read_io(view, model.metadata, where)
-        elif name not in CONTENT and name != texts.TRACE:
+        elif metadata.is_history(name):
+            metadata.read_history(view, model.metadata, where)
+        elif metadata.is_main(name):
+            metadata.read_main(view, model.metadata, where)
+        elif name == io_record.IO:
+            io_record.read_io(view, model.metadata, where)
+        elif name not in CONTENT and name != TRACE:
             model.records[name] = MappedData(source, entry.offset, (entry.size,), UINT8.numpy)
     if version is None:
         if not model.records:
@@ -93,16 +94,16 @@ def _load(source: MappedFile) -> Model:
         read_layers(source, entries, model)
     else:
         read_graphs(source, entries, version, model)
-    if texts.IO in entries:
-        entry = entries[texts.IO]
+    if io_record.IO in entries:
+        entry = entries[io_record.IO]
         view = source.view(entry.offset, entry.size)
-        texts.read_graph_order(view, model, f"{source.path}: entry {texts.IO!r}")
+        io_record.read_graph_order(view, model, f"{source.path}: entry {io_record.IO!r}")
         if version[0] == 3:
-            texts.read_outputs(view, model, f"{source.path}: entry {texts.IO!r}")
-    if texts.TRACE in entries:
-        entry = entries[texts.TRACE]
+            io_record.read_outputs(view, model, f"{source.path}: entry {io_record.IO!r}")
+    if TRACE in entries:
+        entry = entries[TRACE]
         view = source.view(entry.offset, entry.size)
-        texts.read_trace(view, model, f"{source.path}: entry {texts.TRACE!r}")
+        read_trace(view, model, f"{source.path}: entry {TRACE!r}")
     return model
 
 
@@ -186,17 +187,17 @@ def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT) -
         archive = ArchiveWriter(file)
         if contents.data:
             archive.add(DATA, contents.data)
-        archive.add(texts.HISTORY, [texts.history_text(model)])
-        archive.add(texts.MAIN, [texts.main_text(model)])
+        archive.add(metadata.HISTORY, [metadata.history_text(model)])
+        archive.add(metadata.MAIN, [metadata.main_text(model)])
         archive.add(MODEL, contents.model)
         archive.add(PARAMS, contents.params)
         if contents.encodings:
             archive.add(ENCODINGS, [contents.encodings])
-        trace = texts.trace_text(model)
+        trace = trace_text(model)
         if trace is not None:
-            archive.add(texts.TRACE, [trace])
+            archive.add(TRACE, [trace])
         if model.graphs:
-            archive.add(texts.IO, [texts.io_text(model)])
+            archive.add(io_record.IO, [io_record.io_text(model)])
         for name, data in model.records.items():
             aligned = name.startswith(ALIGNED_RECORDS)
             archive.add(name, [data], CACHE_ALIGNMENT if aligned else ALIGNMENT)
@@ -217,12 +218,12 @@ def _save_layers(model: Model, path: str | os.PathLike[str]) -> None:
     with _collection_paused():
         content, params = make_entries(model)
     entries: list[tuple[str, Sequence[Part]]] = [(MODEL, content), (PARAMS, params)]
-    entries.append((texts.TEXT, [write_text(model)]))
-    trace = texts.trace_text(model)
+    entries.append((metadata.TEXT, [write_text(model)]))
+    trace = trace_text(model)
     if trace is not None:
-        entries.append((texts.TRACE, [trace]))
+        entries.append((TRACE, [trace]))
     if model.metadata.get("layouts") or unread(model.main) != model.main.outputs:
-        entries.append((texts.IO, [texts.io_text(model)]))
+        entries.append((io_record.IO, [io_record.io_text(model)]))
     entries += [(name, [data]) for name, data in model.records.items()]
     replace_file(path, lambda file: write_plain(file, entries))
 

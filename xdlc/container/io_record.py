@@ -1,0 +1,119 @@
+"""The record ``xdlc.io``: what callers must feed and get."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from xdlc.container.json_record import compact, object_of, objects_of, read_json
+from xdlc.container.raw_files import recipes
+from xdlc.errors import ContainerError
+from xdlc.ir import AxisScaleOffset, Model, Role, ScaleOffset, Tensor
+
+IO = "xdlc.io"
+
+
+def io_contract(model: Model) -> dict[str, Any]:
+    """Return what callers must feed and get, as JSON-like values.
+
+    Per graph and per input and output: name, shape, dynamic axes, dtype, encoding, bytes of the raw file
+    (little-endian, row-major) and how to make or read one, and, where known, the meaning of the axes.
+    """
+    layouts = model.metadata.get("layouts", {})
+    return {
+        "version": 1,
+        "graphs": [
+            {
+                "name": graph.name,
+                "inputs": [_port(tensor, layouts, recipes(tensor)) for tensor in graph.inputs],
+                "outputs": [_port(tensor, layouts, recipes(tensor, reads=True)) for tensor in graph.outputs],
+            }
+            for graph in model.graphs.values()
+        ],
+    }
+
+
+def _port(tensor: Tensor, layouts: Mapping[str, str], raw: Mapping[str, str]) -> dict[str, Any]:
+    port: dict[str, Any] = {
+        "name": tensor.name,
+        "shape": list(tensor.shape),
+        "dtype": tensor.dtype.name,
+        "bytes": tensor.nbytes,
+        "raw": dict(raw),
+    }
+    if tensor.dynamic_axes:
+        port["dynamicAxes"] = list(tensor.dynamic_axes)
+    if tensor.name in layouts:
+        port["layout"] = layouts[tensor.name]
+    encoding = tensor.encoding
+    if isinstance(encoding, ScaleOffset):
+        port["encoding"] = {"scale": encoding.scale, "offset": encoding.offset}
+        if encoding.bits is not None:
+            port["encoding"]["bits"] = encoding.bits
+    elif isinstance(encoding, AxisScaleOffset):
+        port["encoding"] = {
+            "axis": encoding.axis,
+            "scales": list(encoding.scales),
+            "offsets": list(encoding.offsets),
+        }
+    return port
+
+
+def io_text(model: Model) -> bytes:
+    """Return the record of the input and output contract."""
+    return compact(io_contract(model))
+
+
+def read_io(data: memoryview, metadata: dict[str, Any], where: str) -> None:
+    """Put the layout notes of an ``xdlc.io`` record into ``metadata["layouts"]``.
+
+    Raises:
+        ContainerError: If the record does not have the form that ``io_text`` writes.
+    """
+    found = object_of(read_json(data, where), where)
+    layouts: dict[str, str] = {}
+    for graph in objects_of(found.get("graphs"), "graphs", where):
+        for side in ("inputs", "outputs"):
+            for port in objects_of(graph.get(side, []), side, where):
+                name, note = port.get("name"), port.get("layout")
+                if isinstance(name, str) and isinstance(note, str):
+                    layouts[name] = note
+    if layouts:
+        metadata["layouts"] = layouts
+
+
+def read_graph_order(data: memoryview, model: Model, where: str) -> None:
+    """Put the graphs of ``model`` in the order of an ``xdlc.io`` record: the main one comes first.
+
+    In the file they stand in the order of their names.
+
+    Raises:
+        ContainerError: If the record does not have the form that ``io_text`` writes.
+    """
+    found = object_of(read_json(data, where), where)
+    listed = [graph.get("name") for graph in objects_of(found.get("graphs"), "graphs", where)]
+    known = [name for name in listed if isinstance(name, str) and name in model.graphs]
+    model.graphs = {name: model.graphs[name] for name in dict.fromkeys((*known, *model.graphs))}
+
+
+def read_outputs(data: memoryview, model: Model, where: str) -> None:
+    """Make what an ``xdlc.io`` record lists the outputs of a model of format 3, which has no list of its own.
+
+    Raises:
+        ContainerError: If the record does not have the form that ``io_text`` writes, or names an output that
+            no op gives.
+    """
+    listed = objects_of(object_of(read_json(data, where), where).get("graphs"), "graphs", where)
+    for entry in listed:
+        graph = model.graphs.get(str(entry.get("name")))
+        if graph is None:
+            continue
+        names = [port.get("name") for port in objects_of(entry.get("outputs", []), "outputs", where)]
+        for tensor in graph.outputs:
+            tensor.role = Role.NATIVE
+        graph.outputs.clear()
+        for name in dict.fromkeys(map(str, names)):
+            held = graph.tensors.get(name)
+            if held is None or held.producer is None:
+                raise ContainerError(f"lists the output {name!r}, which no op gives", where=where)
+            graph.add_output(held)
