@@ -16,7 +16,8 @@ from xdlc.ir.encoding import (
     VectorCode,
     as_float32,
 )
-from xdlc.ir.graph import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Model, Op, Origin, make_op
+from xdlc.ir.graph import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Op, Origin, make_op
+from xdlc.ir.model import Model
 from xdlc.ir.tensor import Param, Role, Scalar, Tensor, b8, f32, i32, static, string, u32, u32s
 from xdlc.ir.text import parse, to_text
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdlc.ir.data import Elided, TensorData
-from xdlc.ir.graph import Graph, Model, Op
+from xdlc.ir.graph import Graph, Op
+from xdlc.ir.model import Model
 from xdlc.ir.tensor import Param, Tensor
 
 

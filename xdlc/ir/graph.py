@@ -1,20 +1,17 @@
-"""Ops, graphs and models.
+"""Ops and graphs.
 
-A graph changes only through its verbs, which keep producers and use lists true.  Ops are held in a
-linked list, so that inserting and removing cost the same in a graph of ten ops and of a million.
+A graph changes only through its verbs, which keep producers and use lists true.  Ops are the links
+of a list, so that inserting and removing cost the same in a graph of ten ops and of a million.
 """
 
 from __future__ import annotations
 
-import copy
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from xdlc.errors import ModelError
-from xdlc.ir.data import TensorData
 from xdlc.ir.tensor import Param, Role, Tensor
 
 NATIVE_PACKAGE = "qti.aisw"
@@ -480,71 +477,6 @@ def _tensor_copy(tensor: Tensor) -> Tensor:
         tensor.role,
         tensor.dynamic_axes,
     )
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class Model:
-    """Everything a container holds.
-
-    Attributes:
-        graphs: Graphs by name.
-        metadata: What the container says about itself and its making, JSON-like.
-        records: Further entries of the container by name (caches, AIP and ``xdlc.*`` records).
-    """
-
-    graphs: dict[str, Graph] = field(default_factory=dict)
-    metadata: dict[str, Any] = field(default_factory=dict)
-    records: dict[str, TensorData] = field(default_factory=dict)
-
-    @property
-    def main(self) -> Graph:
-        """The graph that callers run: the first one.
-
-        Raises:
-            ModelError: If the model holds no graph (a container of caches only).
-        """
-        for graph in self.graphs.values():
-            return graph
-        raise ModelError("the model holds no graph, only records")
-
-    def add_graph(self, graph: Graph) -> Graph:
-        """Take up a graph.
-
-        Raises:
-            ModelError: If another graph has its name.
-        """
-        if self.graphs.setdefault(graph.name, graph) is not graph:
-            raise ModelError(f"two graphs are named {graph.name!r}")
-        return graph
-
-    def __repr__(self) -> str:
-        graphs = ", ".join(f"{graph.name!r} ({len(graph)} ops)" for graph in self.graphs.values())
-        return f"<Model: {graphs or 'no graph'}; {len(self.records)} records>"
-
-    def clone(self) -> Model:
-        """Return a copy with its own graphs; weights and records are shared, not copied."""
-        return Model(
-            {name: graph.clone() for name, graph in self.graphs.items()},
-            copy.deepcopy(self.metadata),
-            dict(self.records),
-        )
-
-    def save(self, path: str | os.PathLike[str], *, version: str = "4.1") -> None:
-        """Write the model as a DLC; an existing file is replaced in one step.
-
-        Args:
-            path: The file.
-            version: Format: ``4.1``, or ``4.0`` for one that more viewers read, up to 2 GiB, or ``3.0`` for a
-                model of layers of SNPE 1; ``xdlc.api.save`` makes such layers of operations.
-
-        Raises:
-            UsageError: If the version is another.
-            ContainerError: If something of the model has no form in a DLC of this version.
-            StorageError: If the file cannot be written; an existing file is left as it was.
-        """
-        from xdlc.container import save  # the one look upwards, see docs/adr/0002
-
-        save(self, path, version=version)
 
 
 def make_op(

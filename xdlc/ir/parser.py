@@ -18,8 +18,9 @@ from xdlc.ir.encoding import (
     ScaleOffset,
     VectorCode,
 )
-from xdlc.ir.graph import NATIVE_PACKAGE, Graph, Model, Op, Origin
+from xdlc.ir.graph import NATIVE_PACKAGE, Graph, Op, Origin
 from xdlc.ir.literals import data_shape, numbers_data, scalar_value
+from xdlc.ir.model import Model
 from xdlc.ir.tensor import Param, Role, Scalar, Tensor
 
 _TOKEN = re.compile(r'\s*(?:(->|[%(){}\[\],=@])|("(?:[^"\\]|\\.)*")|((?:[A-Za-z0-9_.:/+]+|-(?!>))+))')

@@ -29,8 +29,9 @@ from xdlc.ir.encoding import (
     Encoding,
     ScaleOffset,
 )
-from xdlc.ir.graph import NATIVE_PACKAGE, Graph, Model, Op
+from xdlc.ir.graph import NATIVE_PACKAGE, Graph, Op
 from xdlc.ir.literals import INLINE_ELEMENTS, data_shape, float_text, name_text, numbers_text, scalar_text
+from xdlc.ir.model import Model
 from xdlc.ir.parser import parse
 from xdlc.ir.tensor import Role, Tensor
 

@@ -13,7 +13,8 @@ from itertools import islice
 from xdlc.errors import ConstraintError, nearest_names
 from xdlc.ir.data import Elided
 from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16, UINT8, UINT16, UNDEFINED, DType
-from xdlc.ir.graph import Model, Op, is_custom
+from xdlc.ir.graph import Op, is_custom
+from xdlc.ir.model import Model
 from xdlc.ir.tensor import Param, Role, Scalar, Tensor
 from xdlc.opdefs.custom import OpView
 from xdlc.opdefs.expression import Node, NotAnExpressionError, parse
