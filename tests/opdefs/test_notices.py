@@ -14,7 +14,7 @@ def line(text, at):
 
 
 def test_repeated_tensors_of_ops_for_dsps():
-    repeated = "is Repeated, but DSP_V68 cannot have an unknown number of tensors"
+    repeated = "is Repeated, but DSP_V68 cannot have an unknown number of tensors: no library there has it"
     at = line(BLEND, "<Repeated>true")
     other = line(BLEND, "<Shape><Rank>1D</Rank></Shape>") + 1
     assert told(BLEND) == [

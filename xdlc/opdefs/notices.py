@@ -45,7 +45,8 @@ def _of_op(op: OpDef, key: Key, offers: set[str]) -> Iterator[tuple[Key, str]]:
         if tensor.repeated and dsps:
             yield (
                 (*where, "Repeated"),
-                f"{title} is Repeated, but {dsps} cannot have an unknown number of tensors",
+                f"{title} is Repeated, but {dsps} cannot have an unknown number of tensors: no library there "
+                "has it",
             )
         for rule, _, unknown in rules_of(tensor, op):
             if unknown:

@@ -1,4 +1,4 @@
-"""A package of two operations for all accelerators, as it is generated and as a user fills it."""
+"""A package of operations for all accelerators, as it is generated and as a user fills it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WARNINGS = ("-Wall", "-Wextra", "-Werror")
 
 
 def _tensor(kind: str, name: str, dtype: str, rank: str, more: str = "") -> str:
-    mandatory = "false" if kind == "Input" and name == "bias" else "true"
+    mandatory = "false" if name in ("bias", "low", "high", "rest") else "true"
     return (
         f"<{kind}><Name>{name}</Name><Mandatory>{mandatory}</Mandatory><Datatype>{dtype}</Datatype>"
         f"<Shape><Rank>{rank}</Rank></Shape>{more}</{kind}>"
@@ -64,6 +64,18 @@ HALF = (
 )
 """Names that are keywords of OpenCL."""
 
+PICK = (
+    "<OpDef><Name>Pick</Name>"
+    + _tensor("Input", "x", "UINT_8", "4D")
+    + _tensor("Input", "low", "UINT_8", "4D")
+    + _tensor("Input", "high", "UINT_8", "4D")
+    + _tensor("Output", "y", "UINT_8", "4D")
+    + _tensor("Output", "rest", "UINT_8", "4D")
+    + _backends("DSP_V73")
+    + "</OpDef>"
+)
+"""Inputs and outputs of which some may be left out."""
+
 
 def collection(*opdefs: str, supplements: str = "") -> str:
     return (
@@ -72,9 +84,10 @@ def collection(*opdefs: str, supplements: str = "") -> str:
     )
 
 
-TWO_OPS = collection(
+OPS = collection(
     SCALE,
     HALF,
+    PICK,
     supplements="".join(supplement(core, "FLOAT_32") for core in ("CPU", "GPU"))
     + "".join(supplement(core, "UINT_8") for core in ("DSP_V65", "DSP_V66", "DSP_V68", "DSP_V73")),
 )

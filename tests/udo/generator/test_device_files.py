@@ -11,8 +11,8 @@ import pytest
 
 from tests.compilers import needs_cc
 from tests.udo.generator.device_package import (
+    OPS,
     SHIMS,
-    TWO_OPS,
     WARNINGS,
     build,
     fill_dsp,
@@ -27,13 +27,13 @@ SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package as it is generated."""
-    return generated(TWO_OPS, tmp_path_factory.mktemp("devices")).outcome.folder
+    return generated(OPS, tmp_path_factory.mktemp("devices")).outcome.folder
 
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package with kernels in it."""
-    folder = generated(TWO_OPS, tmp_path_factory.mktemp("filled")).outcome.folder
+    folder = generated(OPS, tmp_path_factory.mktemp("filled")).outcome.folder
     fill_gpu(folder)
     fill_dsp(folder)
     return folder
@@ -59,7 +59,7 @@ def test_each_core_has_its_files(package: Path) -> None:
     }
     dsp = {"Makefile", "include/UdoDsp.h", "src/UdoDsp.c", "src/ops/Scale.c", "src/ops/half.c"}
     assert files(package, "DSP_V65") == dsp
-    htp = {"Makefile", "src/EdgeInterface.cpp", "src/ops/Scale.cpp", "src/ops/half.cpp"}
+    htp = {"Makefile", "src/EdgeInterface.cpp", *(f"src/ops/{op}.cpp" for op in ("Pick", "Scale", "half"))}
     assert files(package, "DSP_V68") == htp
 
 
@@ -244,7 +244,7 @@ def htp(package: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 @needs_cc
 def test_texts_of_a_configuration_stay_texts(tmp_path: Path) -> None:
     notes = "end */ #error&#10;#error &quot; ??/ \\</Content><Code>)CLC&quot; */ x</Code></Description>"
-    text = TWO_OPS.replace("<Name>Scale</Name>", f"<Name>Scale</Name><Description><Content>{notes}", 1)
+    text = OPS.replace("<Name>Scale</Name>", f"<Name>Scale</Name><Description><Content>{notes}", 1)
     text = text.replace("<Enum>hard</Enum>", "<Enum>*/ #error</Enum><Enum>a&quot;b\\</Enum><Enum>case</Enum>")
     text = text.replace('a "text" \\ ?', ')CLC" */ \\ ${{x}} %s é').replace(">0.5<", ">-1e-40<")
     root = generated(text, tmp_path).outcome.folder
@@ -265,20 +265,37 @@ def test_an_op_package_is_for_older_sdks_too(package: Path, tmp_path: Path) -> N
 
 @needs_cc
 def test_an_op_package_has_version_and_operations(htp: list[str]) -> None:
-    assert htp[:3] == ["version 1.4", "op Edge::Scale", "op Edge::half"]
+    assert htp[:4] == ["version 1.4", "op Edge::Scale", "op Edge::half", "op Edge::Pick"]
 
 
 @needs_cc
 def test_kernels_are_registered_for_each_type_and_number_of_inputs(htp: list[str]) -> None:
     q, f, h = "QuantUint8Tensor", "PlainFloatTensor", "PlainFloat16Tensor"
     assert [line.removeprefix("kernel ") for line in htp if line.startswith("kernel ")] == [
-        f"Scale (ScaleWith2<{q}, {q}, {f}>)",
-        f"Scale (ScaleWith2<{q}, {q}, {h}>)",
-        f"Scale (ScaleWith3<{q}, {q}, {f}, {f}>)",
-        f"Scale (ScaleWith3<{q}, {q}, {h}, {h}>)",
+        f"Pick (Pick_o{outputs}_i{inputs}<{', '.join([q] * (outputs + inputs).count('1'))}>)"
+        for outputs in ("1", "11", "10")
+        for inputs in ("1", "11", "10", "111", "110", "101", "100")
+    ] + [
+        f"Scale (Scale_o1_i11<{q}, {q}, {f}>)",
+        f"Scale (Scale_o1_i11<{q}, {q}, {h}>)",
+        f"Scale (Scale_o1_i111<{q}, {q}, {f}, {f}>)",
+        f"Scale (Scale_o1_i111<{q}, {q}, {h}, {h}>)",
+        f"Scale (Scale_o1_i110<{q}, {q}, {f}>)",
+        f"Scale (Scale_o1_i110<{q}, {q}, {h}>)",
         f"half (halfImpl<{f}, {f}>)",
         f"half (halfImpl<{h}, {h}>)",
     ]
+
+
+def test_a_tensor_that_is_left_out_of_a_kernel_has_its_place(package: Path) -> None:
+    text = (package / "jni/src/DSP_V68/src/ops/Pick.cpp").read_text()
+    entry = text[text.index("Pick_o10_i101(") :]
+    assert entry.startswith(
+        "Pick_o10_i101(Out0 &out0, Tensor &, const In0 &in0, const Tensor &, const In2 &in2)"
+    )
+    assert "return PickImpl<Out0, Tensor, In0, Tensor, In2>(out0, nullptr, in0, nullptr, &in2);" in entry
+    assert '(Pick_o10_i101<QuantUint8Tensor, QuantUint8Tensor, QuantUint8Tensor>), "Pick", GLACIAL' in text
+    assert '(Pick_o1_i11<QuantUint8Tensor, QuantUint8Tensor, QuantUint8Tensor>), "Pick", SNAIL' in text
 
 
 @needs_cc
@@ -288,13 +305,17 @@ def test_parameters_have_an_order_and_defaults(htp: list[str]) -> None:
 
 @needs_cc
 def test_an_op_package_refuses_what_the_definition_does_not_have(htp: list[str]) -> None:
-    assert htp[-8:] == [
-        "two inputs taken",
-        "three inputs taken",
-        "one input refused",
-        "no table refused",
-        "odd parameter refused",
-        "two outputs refused",
-        "other package refused",
-        "other op refused",
+    assert htp[-12:] == [
+        "taken",
+        "taken",
+        "taken",
+        "taken",
+        "Scale: expected 2 to 3 inputs, found 1",
+        "Scale: input 1 is missing",
+        "Pick: input 0 is missing",
+        "Scale: parameter table is missing",
+        "Scale has no parameter axis",
+        "Scale: expected 1 to 1 outputs, found 3",
+        "expected package Edge, found Other",
+        "package Edge has no operation Twice",
     ]

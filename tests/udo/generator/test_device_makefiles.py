@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.udo.generator.device_package import TWO_OPS, generated, run
+from tests.udo.generator.device_package import OPS, generated, run
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 
@@ -35,7 +35,7 @@ all:;@:
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generated(TWO_OPS, tmp_path_factory.mktemp("makefiles")).outcome.folder
+    return generated(OPS, tmp_path_factory.mktemp("makefiles")).outcome.folder
 
 
 def dry(package: Path, target: str, sdks: dict[str, object], *more: str) -> tuple[int, str, list[str]]:

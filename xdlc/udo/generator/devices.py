@@ -43,9 +43,10 @@ def op_notices(opdef: OpDef, backends: Sequence[str], allowed: Allowed) -> Itera
     for core in sorted(core for name in backends for core in cores_of(name)):
         groups.setdefault(core.group, core)
     for core in groups.values():
-        reason = refusal(opdef, core)
-        found = [reason] if reason else _core_notices(opdef, core, allowed)
-        yield from (f"{opdef.name} on {core.name}: {text}" for text in found)
+        if not refusal(opdef, core):  # of which the notices of definitions tell
+            yield from (
+                f"{opdef.name} on {core.name}: {text}" for text in _core_notices(opdef, core, allowed)
+            )
     if CPU in groups and groups.keys() & {DSP, DSP_LEGACY}:
         yield from _plain_integers(opdef, groups[CPU], allowed)
 
@@ -80,8 +81,6 @@ def _core_notices(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]:
     free = [tensor.name for tensor in tensors if tensor.rank is None and tensor.layout not in _FOUR_AXES]
     if free:
         yield f"tensors have {MAX_RANK} axes at most, also those of any rank: {', '.join(free)}"
-    if not all(tensor.mandatory for tensor in opdef.outputs):
-        yield "all outputs are computed, the optional ones too"
     for param in opdef.params.values():
         text = any(dtype.kind == "string" for dtype in allowed(opdef, param, "param", core))
         if not param.mandatory and (text or not param.is_scalar or param.default is None):

@@ -13,6 +13,7 @@ from xdlc.udo.config.inspecting import inspect
 from xdlc.udo.config.packages import settled
 from xdlc.udo.config.reading import read_config
 from xdlc.udo.config.text import read_bytes
+from xdlc.udo.generator import htp
 from xdlc.udo.generator.rendering import Rendered, render
 from xdlc.udo.generator.store import Outcome, write_packages
 from xdlc.udo.generator.viewing import ignored_backends, notices, package_view
@@ -105,7 +106,12 @@ def _generate(
         packages.append((view.name, sorted([*render(view), *files], key=lambda file: file.path)))
     outcomes = write_packages(folder, packages, force=force)
     return [
-        Generated(view, outcome, ignored_backends(merged[view.name]), notices(merged[view.name]))
+        Generated(
+            view,
+            outcome,
+            ignored_backends(merged[view.name]),
+            (*notices(merged[view.name]), *htp.notices(view)),
+        )
         for view, outcome in zip(views, outcomes, strict=True)
     ]
 

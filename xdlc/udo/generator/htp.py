@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 from xdlc.ir.dtype import DType
+from xdlc.udo.generator.cores import DSP
 from xdlc.udo.generator.quoting import Quoted
-from xdlc.udo.generator.views import CoreView, OpView
+from xdlc.udo.generator.views import CoreView, OpView, PackageView, Place
 
 GENERIC = "Tensor"
 """The class of any tensor; elements are read as float through calls that are not inlined."""
 
 _MOST_FORMS = 32
+_MOST_WITH_GAPS = 128
+_MOST_OPTIONAL = 6
 _CLASSES = {
     "ufixed8": ("QuantUint8Tensor",),
     "uint8": ("QuantUint8Tensor",),
@@ -31,18 +35,51 @@ _CLASSES = {
 }
 """A float32 tensor is one of float16 where the graph runs with that precision."""
 
+There = tuple[bool, ...]
+"""Which of the first inputs or outputs a model has; what is behind them is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A way to call a kernel: with some of its outputs and inputs.
+
+    A tensor that is left out before one that is there has its place: models have one of
+    ``QNN_TENSOR_TYPE_NULL`` in it (QNN's rules of operation definitions).
+
+    Attributes:
+        outputs: Which are there.
+        inputs: Which are there.
+    """
+
+    outputs: There
+    inputs: There
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether a place is empty."""
+        return not (all(self.outputs) and all(self.inputs))
+
+    @property
+    def suffix(self) -> str:
+        """What its function is called, behind the operation's type: ``_o1_i101``."""
+        return f"_o{_digits(self.outputs)}_i{_digits(self.inputs)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Form:
     """One kernel that is registered.
 
     Attributes:
-        inputs: How many inputs it takes; optional ones behind them are left out.
-        classes: Classes of outputs, then of those inputs.
+        entry: The tensors that it takes.
+        classes: Classes of outputs, then of inputs, those that are there only.
     """
 
-    inputs: int
+    entry: Entry
     classes: tuple[str, ...]
+
+
+def _digits(there: There) -> str:
+    return "".join("1" if each else "0" for each in there)
 
 
 def tensor_classes(dtypes: tuple[DType, ...]) -> tuple[str, ...]:
@@ -58,51 +95,143 @@ def tensor_classes(dtypes: tuple[DType, ...]) -> tuple[str, ...]:
 
 
 def forms(op: OpView, core: CoreView) -> tuple[Form, ...]:
-    """Return the kernels to register: for each number of inputs, all combinations of tensor classes.
+    """Return the kernels to register: for each way to call one, all combinations of tensor classes.
 
     Tensors that may have the same types have the same one at a time.  Where there are more combinations
-    than is sensible, one kernel takes tensors of any class.
+    than is sensible, one kernel takes tensors of any class, and what is left out must be at the end.
     """
-    fewest = sum(place.mandatory for place in op.inputs)
-    counts = range(max(fewest, 1), len(op.inputs) + 1)
-    return tuple(form for count in counts for form in _forms(op, core, count))
+    if _tells_empty_places(op, core):
+        found = [_forms(op, core, entry) for entry in _entries(op, gaps=True)]
+        if all(found) and sum(map(len, found)) <= _MOST_WITH_GAPS:
+            return tuple(form for each in found for form in each)
+    found = [_forms(op, core, entry) or [_generic(entry)] for entry in _entries(op, gaps=False)]
+    return tuple(form for each in found for form in each)
 
 
-def _forms(op: OpView, core: CoreView, count: int) -> Iterator[Form]:
-    choices = [tensor_classes(place.types_on(core)) for place in (*op.outputs, *op.inputs[:count])]
+def takes_gaps(op: OpView, core: CoreView) -> bool:
+    """Return whether tensors may be left out before others that are there."""
+    return any(form.entry.has_gaps for form in forms(op, core))
+
+
+def entries(op: OpView, core: CoreView) -> tuple[Entry, ...]:
+    """Return the ways to call a kernel; one only if nothing may be left out."""
+    return tuple(dict.fromkeys(form.entry for form in forms(op, core)))
+
+
+def notices(package: PackageView) -> Iterator[str]:
+    """Yield which operations cannot have tensors left out before others."""
+    for core in package.cores:
+        for op in core.ops if core.group == DSP and core.owner == core.name else ():
+            if _optional(op)[1:] and not takes_gaps(op, core):
+                yield (
+                    f"{op.type} on {core.name}: too many combinations of types or optional tensors: what is "
+                    "left out must be at the end"
+                )
+
+
+def _optional(op: OpView) -> list[Place]:
+    return [place for place in (*op.outputs, *op.inputs) if not place.mandatory]
+
+
+def _tells_empty_places(op: OpView, core: CoreView) -> bool:
+    """Whether an empty place, taken as a tensor of any class, differs from each tensor that may be there."""
+    optional = _optional(op)
+    return len(optional) <= _MOST_OPTIONAL and all(
+        GENERIC not in tensor_classes(place.types_on(core)) for place in optional
+    )
+
+
+def _entries(op: OpView, *, gaps: bool) -> list[Entry]:
+    outputs, inputs = _patterns(op.outputs, gaps=gaps), _patterns(op.inputs, gaps=gaps)
+    return [Entry(some, others) for some in outputs for others in inputs]
+
+
+def fewest(places: Sequence[Place]) -> int:
+    """Return how many inputs or outputs a model has at least."""
+    return max((place.index + 1 for place in places if place.mandatory), default=1)
+
+
+def _patterns(places: Sequence[Place], *, gaps: bool) -> list[There]:
+    choices = [(True, False) if gaps and not place.mandatory else (True,) for place in places]
+    found = (there for count in range(fewest(places), len(places) + 1) for there in product(*choices[:count]))
+    return [there for there in found if any(there)]
+
+
+def _forms(op: OpView, core: CoreView, entry: Entry) -> list[Form]:
+    """All combinations of classes; nothing if there are too many."""
+    present = (*_present(op.outputs, entry.outputs), *_present(op.inputs, entry.inputs))
+    choices = [tensor_classes(place.types_on(core)) for place in present]
     distinct = tuple(dict.fromkeys(choices))
-    number = 1
-    for classes in distinct:
-        number *= len(classes)
-    if number > _MOST_FORMS:
-        yield Form(count, (GENERIC,) * len(choices))
-        return
+    if prod(map(len, distinct)) > _MOST_FORMS:
+        return []
+    found = []
     for chosen in product(*distinct):
         names = dict(zip(distinct, chosen, strict=True))
-        yield Form(count, tuple(names[classes] for classes in choices))
+        found.append(Form(entry, tuple(names[classes] for classes in choices)))
+    return found
 
 
-def template_types(op: OpView, count: int) -> Quoted:
-    """Return the template parameters of a kernel that takes so many inputs."""
-    names = [f"Out{place.index}" for place in op.outputs] + [
-        f"In{place.index}" for place in op.inputs[:count]
-    ]
+def _generic(entry: Entry) -> Form:
+    return Form(entry, (GENERIC,) * (len(entry.outputs) + len(entry.inputs)))
+
+
+def _present(places: Sequence[Place], there: There) -> Iterator[Place]:
+    return (place for place, is_there in zip(places, there, strict=False) if is_there)
+
+
+def template_types(op: OpView, entry: Entry | None = None) -> Quoted:
+    """Return the template parameters of a kernel, or of a way to call it."""
+    outputs, inputs = (op.outputs, op.inputs)
+    if entry is not None:
+        outputs = tuple(_present(op.outputs, entry.outputs))
+        inputs = tuple(_present(op.inputs, entry.inputs))
+    names = [f"Out{place.index}" for place in outputs] + [f"In{place.index}" for place in inputs]
     return joined([f"typename {name}" for name in names])
 
 
-def arguments(op: OpView, given: int, count: int) -> Quoted:
-    """Return the arguments of a kernel: of so many inputs, those that may be left out are pointers."""
-    outputs = [f"Out{place.index} &out{place.index}" for place in op.outputs]
-    inputs = [f"const In{i} {'&' if i < given else '*'}in{i}" for i in range(count)]
-    return joined([*outputs, *inputs, *(f"const Tensor &param{place.index}" for place in op.params)])
+def kernel_arguments(op: OpView) -> Quoted:
+    """Return the arguments of a kernel: tensors that may be left out are pointers."""
+    outputs = [f"Out{place.index} {_mark(place)}out{place.index}" for place in op.outputs]
+    inputs = [f"const In{place.index} {_mark(place)}in{place.index}" for place in op.inputs]
+    return joined([*outputs, *inputs, *_params(op)])
 
 
-def values(op: OpView, given: int, count: int) -> Quoted:
-    """Return what a kernel of all inputs is called with where so many are there."""
-    inputs = [f"in{i}" if i < given else f"&in{i}" for i in range(count)]
-    inputs += ["static_cast<const Tensor *>(nullptr)"] * (len(op.inputs) - count)
-    outputs = [f"out{place.index}" for place in op.outputs]
+def _mark(place: Place) -> str:
+    return "&" if place.mandatory else "*"
+
+
+def _params(op: OpView) -> list[str]:
+    return [f"const Tensor &param{place.index}" for place in op.params]
+
+
+def entry_arguments(op: OpView, entry: Entry) -> Quoted:
+    """Return the arguments of a way to call a kernel; empty places have no name."""
+    outputs = [f"Out{i} &out{i}" if there else "Tensor &" for i, there in enumerate(entry.outputs)]
+    inputs = [f"const In{i} &in{i}" if there else "const Tensor &" for i, there in enumerate(entry.inputs)]
+    return joined([*outputs, *inputs, *_params(op)])
+
+
+def entry_types(op: OpView, entry: Entry) -> Quoted:
+    """Return the template arguments of the kernel that a way to call it calls."""
+    outputs = [f"Out{i}" if there else GENERIC for i, there in enumerate(_all(entry.outputs, op.outputs))]
+    inputs = [f"In{i}" if there else GENERIC for i, there in enumerate(_all(entry.inputs, op.inputs))]
+    return joined([*outputs, *inputs])
+
+
+def entry_values(op: OpView, entry: Entry) -> Quoted:
+    """Return what a way to call a kernel gives it."""
+    outputs = _values(op.outputs, entry.outputs, "out")
+    inputs = _values(op.inputs, entry.inputs, "in")
     return joined([*outputs, *inputs, *(f"param{place.index}" for place in op.params)])
+
+
+def _all(there: There, places: Sequence[Place]) -> There:
+    return there + (False,) * (len(places) - len(there))
+
+
+def _values(places: Sequence[Place], there: There, name: str) -> Iterator[str]:
+    for place, is_there in zip(places, _all(there, places), strict=True):
+        yield f"{'' if place.mandatory else '&'}{name}{place.index}" if is_there else "nullptr"
 
 
 def joined(parts: Sequence[str]) -> Quoted:
@@ -111,9 +240,14 @@ def joined(parts: Sequence[str]) -> Quoted:
 
 
 FILTERS = {
-    "htp_arguments": arguments,
+    "htp_entries": entries,
+    "htp_entry_arguments": entry_arguments,
+    "htp_entry_types": entry_types,
+    "htp_entry_values": entry_values,
+    "htp_fewest": fewest,
     "htp_forms": forms,
+    "htp_kernel_arguments": kernel_arguments,
     "htp_list": joined,
+    "htp_takes_gaps": takes_gaps,
     "htp_types": template_types,
-    "htp_values": values,
 }

@@ -49,8 +49,19 @@ typedef struct {
 
 typedef enum { QNN_PARAMTYPE_SCALAR = 0, QNN_PARAMTYPE_TENSOR = 1, QNN_PARAMTYPE_UNDEFINED = 0x7FFFFFFF } Qnn_ParamType_t;
 
+typedef enum { QNN_TENSOR_TYPE_NATIVE = 3, QNN_TENSOR_TYPE_NULL = 5 } Qnn_TensorType_t;
+
 typedef struct {
-  int unused;
+  uint32_t id;
+  const char *name;
+  Qnn_TensorType_t type;
+} Qnn_TensorV1_t;
+
+typedef struct {
+  uint32_t version;
+  union {
+    Qnn_TensorV1_t v1;
+  };
 } Qnn_Tensor_t;
 
 typedef struct {
