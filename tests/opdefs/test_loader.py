@@ -193,7 +193,7 @@ def test_a_custom_collection_reads_and_keeps_to_the_schema(written):
         ("<Datatype>FLOAT_32</Datatype>", "<Datatype>FLOAT_33</Datatype>", 12, "FLOAT_33"),
         ("<Rank>4D</Rank>", "<Rank>4</Rank>", 14, "'4', expected one of SCALAR"),
         ("<Name>Relu</Name>", "", 5, "has no <Name>"),
-        ('PackageName="ExamplePackage"', "", 3, "has no attribute PackageName"),
+        ('PackageName="ExamplePackage"', "", 1, "has no attribute PackageName"),
         ('Type="Shape"', 'Type="Form"', 15, "Type is 'Form'"),
         (
             "<SupportedBackend>HTP</SupportedBackend>",

@@ -7,7 +7,7 @@ or fetched; size, depth and number of elements are bounded.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from itertools import islice
 from typing import Any
 from xml.parsers import expat
@@ -19,10 +19,13 @@ from xdlc.opdefs.loader import MAX_XML_BYTES, read_content
 from xdlc.opdefs.model import Collection
 from xdlc.opdefs.schema_check import MAX_PROBLEMS, place_of, schema_problems
 from xdlc.opdefs.semantics import check_collection, duplicate
+from xdlc.opdefs.xml_lines import AttributeLines, attribute_lines, settle
 
 MAX_ELEMENTS = 50_000
 """Most elements of a file, some thousand ops: telling of a fault takes time with the number of siblings."""
 MAX_DEPTH = 16
+_UNDEFINED = expat.errors.codes[expat.errors.XML_ERROR_UNDEFINED_ENTITY]
+_INVALID = expat.errors.codes[expat.errors.XML_ERROR_INVALID_TOKEN]
 _OPEN_ELEMENT = [expat.errors.codes[text] for text in ("mismatched tag", "no element found")]
 
 
@@ -66,30 +69,35 @@ def parse_collection(data: bytes, where: str) -> Collection:
 def schema_problems_of(path: str | os.PathLike[str]) -> list[ModelError]:
     """Return what breaks the schema only; definitions of native ops keep other rules than those of users."""
     where = os.fspath(path)
-    root, problems = _parse(read_content(path), where)
-    return problems if root is None else schema_problems(root, where)
+    root, attributes, problems = _parse(read_content(path), where)
+    return problems if root is None else schema_problems(root, where, attributes)
 
 
 def collection_lines(data: bytes, where: str) -> dict[Key, str]:
     """Return ``file:line`` of each part of OpDef XML that ``parse_collection`` has read."""
-    root, problems = _parse(data, where)
+    root, attributes, problems = _parse(data, where)
     raise_all(problems)
-    return {} if root is None else _lines(root, where)
+    return {} if root is None else _lines(root, where, attributes)
 
 
-def _lines(root: Element, where: str) -> dict[Key, str]:
-    return {key: f"{where}:{element.sourceline}" for key, element in elements.keys(root)}
+def _lines(root: Element, where: str, attributes: AttributeLines) -> dict[Key, str]:
+    found: dict[Key, str] = {(name,): f"{where}:{root.sourceline}" for name in root.attrib}
+    for key, element in elements.keys(root):
+        found[key] = f"{where}:{element.sourceline}"
+        for name, line in attributes.get(element, {}).items():
+            found[*key, name] = f"{where}:{line}"
+    return found
 
 
 def _read(data: bytes, where: str) -> tuple[Collection | None, list[ModelError]]:
-    root, problems = _parse(data, where)
+    root, attributes, problems = _parse(data, where)
     if root is None:
         return None, problems
-    if problems := schema_problems(root, where):
+    if problems := schema_problems(root, where, attributes):
         return None, problems
     found = elements.collection(root)
     problems = list(islice(_unheld(root, where), MAX_PROBLEMS))
-    return found, problems or check_collection(found, _lines(root, where))
+    return found, problems or check_collection(found, _lines(root, where, attributes))
 
 
 def _unheld(root: Element, where: str) -> Iterator[ModelError]:
@@ -124,13 +132,13 @@ def _twice(children: Iterable[Element], seen: set[str], title: str, where: str) 
         seen.add(name)
 
 
-def _parse(data: bytes, where: str) -> tuple[Element | None, list[ModelError]]:
+def _parse(data: bytes, where: str) -> tuple[Element | None, AttributeLines, list[ModelError]]:
     from lxml import etree
 
     if len(data) > MAX_XML_BYTES:
-        return None, [ModelError(f"is larger than {MAX_XML_BYTES >> 20} MiB", where=where)]
+        return None, {}, [ModelError(f"is larger than {MAX_XML_BYTES >> 20} MiB", where=where)]
     try:
-        _guard(data, where)
+        lines, attributes = _guard(data, where)
         parser: Any = etree.XMLParser(
             resolve_entities=False,
             no_network=True,
@@ -139,24 +147,30 @@ def _parse(data: bytes, where: str) -> tuple[Element | None, list[ModelError]]:
             remove_comments=True,
             remove_pis=True,
         )
-        return etree.fromstring(data, parser), []
+        root = etree.fromstring(data, parser)
+        return root, settle(root, lines, attributes), []
     except ModelError as error:
-        return None, [error]
+        return None, {}, [error]
     except etree.XMLSyntaxError as error:
-        return None, [_malformed(error.msg or "", f"{where}:{error.lineno or 1}")]
+        return None, {}, [_malformed(error.msg or "", f"{where}:{error.lineno or 1}")]
     except (ValueError, LookupError) as error:  # an encoding that is not known, or not what it says
-        return None, [_malformed(str(error), f"{where}:1")]
+        return None, {}, [_malformed(str(error), f"{where}:1", "save the file as UTF-8")]
 
 
-def _malformed(reason: str, where: str) -> ModelError:
-    return ModelError(f"is not well-formed XML: {reason}", where=where, fix="correct it there or just before")
+def _malformed(reason: str, where: str, fix: str = "correct it there or just before") -> ModelError:
+    return ModelError(f"is not well-formed XML: {reason}", where=where, fix=fix)
 
 
-def _guard(data: bytes, where: str) -> None:
-    """Look once over the document before it is built; raise at a document type or a bound that is passed."""
+def _guard(data: bytes, where: str) -> tuple[list[int], dict[int, dict[str, int]]]:
+    """Look once over the document before it is built; return lines of elements, and of their attributes.
+
+    Raises:
+        ModelError: At a document type or a bound that is passed.
+    """
     parser = expat.ParserCreate()
     opened: list[tuple[str, int]] = []
-    count = 0
+    lines: list[int] = []
+    attributes: dict[int, dict[str, int]] = {}
 
     def refuse(problem: str, fix: str) -> None:
         raise ModelError(problem, where=f"{where}:{parser.CurrentLineNumber}", fix=fix)
@@ -164,13 +178,15 @@ def _guard(data: bytes, where: str) -> None:
     def doctype(name: str, *_: object) -> None:
         refuse(f"document type {name!r} is not allowed", "remove <!DOCTYPE ...> and its entities")
 
-    def start(name: str, _: object) -> None:
-        nonlocal count
-        count += 1
-        opened.append((name, parser.CurrentLineNumber))
+    def start(name: str, given: Sized) -> None:
+        line = parser.CurrentLineNumber
+        if given and (found := attribute_lines(data, parser.CurrentByteIndex, line)):
+            attributes[len(lines)] = found
+        lines.append(line)
+        opened.append((name, line))
         if len(opened) > MAX_DEPTH:
             refuse(f"elements nest deeper than {MAX_DEPTH}: <{name[:40]}>", "nest as OpDef.xsd says")
-        if count > MAX_ELEMENTS:
+        if len(lines) > MAX_ELEMENTS:
             refuse(f"has more than {MAX_ELEMENTS} elements", "split the package into several files")
 
     def end(_: str) -> None:
@@ -185,4 +201,16 @@ def _guard(data: bytes, where: str) -> None:
         reason = f"{expat.ErrorString(error.code)} in column {error.offset + 1}"
         if opened and error.code in _OPEN_ELEMENT:
             reason = f"<{opened[-1][0]}> of line {opened[-1][1]} is not closed"
-        raise _malformed(reason, f"{where}:{error.lineno}") from error
+        fix = _mend(error.code, data[max(0, parser.ErrorByteIndex - 1) : parser.ErrorByteIndex + 1])
+        raise _malformed(reason, f"{where}:{error.lineno}", fix) from error
+    return lines, attributes
+
+
+def _mend(code: int, around: bytes) -> str:
+    """Return what to do about a fault of XML; ``around`` is the byte before it and the one at it."""
+    if code == _UNDEFINED:
+        return "write the character itself: XML knows &amp; &lt; &gt; &quot; &apos; alone"
+    for mark, name in ((b"&", "&amp;"), (b"<", "&lt;")):
+        if code == _INVALID and mark in around:
+            return f"write {mark.decode()} as {name}"
+    return "correct it there or just before"

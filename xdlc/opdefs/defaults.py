@@ -33,10 +33,10 @@ _PAIRS = {"(": ")", "[": "]", "{": "}"}
 _TOKEN = re.compile(r"\s*([()\[\]{},]|[^()\[\]{},]+)")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 _NUMBER = re.compile(r"[+-]?([0-9]{1,40}(\.[0-9]{0,60})?|\.[0-9]{1,60})([eE][+-]?[0-9]{1,5})?")
-_BOOLS = {"0": False, "1": True, "false": False, "true": True, "False": False, "True": True}
+_BOOLS = {"0": False, "1": True, "false": False, "true": True}
 LARGEST = {FLOAT16: 65504.0, BFLOAT16: 3.3895313892515355e38, FLOAT32: 3.4028234663852886e38}
 """The largest finite value of each type that has a smaller one than Python's floats."""
-_WORDS = ("inf", "+inf", "-inf", "nan")
+_NOT_FINITE = re.compile(r"[+-]?inf(inity)?|nan", re.IGNORECASE)
 
 
 def parse_default(text: str) -> Value:
@@ -112,10 +112,10 @@ def _reader(dtype: DType) -> Callable[[str], Value]:
 
     def read(word: str) -> Value:
         if dtype.kind == "bool":
-            if word not in _BOOLS:
+            if word.lower() not in _BOOLS:
                 raise ValueError(f"{_short(word)}, expected 0 or 1 of a bool")
-            return _BOOLS[word]
-        if dtype.is_float and word in _WORDS:
+            return _BOOLS[word.lower()]
+        if dtype.is_float and _NOT_FINITE.fullmatch(word):
             return float(word)
         if not _NUMBER.fullmatch(word) or dtype.kind == "string":
             raise ValueError(f"{_short(word)}, expected a number of {dtype.name}")

@@ -25,6 +25,8 @@ Key = tuple[str | int, ...]
 """Place of a part of a collection: see ``keys``."""
 
 BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
+VERSION = "1.0"
+"""Version of packages that state none."""
 RANKS = {"SCALAR": 0, "1D": 1, "2D": 2, "3D": 3, "4D": 4}
 SIDES = {"Input": "input", "Output": "output", "Parameter": "param"}
 TITLES = {"Input": "input", "Output": "output", "Parameter": "parameter"}
@@ -60,7 +62,7 @@ def collection(root: Element) -> Collection:
     return Collection(
         package,
         root.get("Domain", ""),
-        root.get("Version", ""),
+        root.get("Version", "").strip() or VERSION,
         tuple(_opdef(element, package) for element in root.iterfind("OpDefList/OpDef")),
         tuple(_table(element) for element in root.iterfind("SupplementalOpDefList")),
     )
@@ -84,6 +86,7 @@ def keys(root: Element) -> Iterator[tuple[Key, Element]]:
     ... ``"Constraint"``, an id            the last constraint of that id
     ... ``"Enumeration"``, a name          the last enumerator of that name
     ... ``"SupportedBackend"``, a name     the last mention of that backend
+    any of these, then an attribute        that attribute, where it has a line of its own
     ====================================== ==================================================
     """
     yield (), root
@@ -150,11 +153,14 @@ def _constraints(element: Element) -> tuple[Constraint, ...]:
 
 
 def _description(element: Element) -> tuple[DescriptionPart, ...]:
-    return tuple(
-        DescriptionPart(part.text, part.tag == "Code")
-        for part in element.iterfind("Description/*")
-        if (part.text or "").strip()
-    )
+    """Return the pieces of a description; bare text in it counts as ``Content``."""
+    found: list[DescriptionPart] = []
+    for held in element.iterfind("Description"):
+        found.append(DescriptionPart((held.text or "").strip()))
+        for part in held:
+            found.append(DescriptionPart(part.text or "", part.tag == "Code"))
+            found.append(DescriptionPart((part.tail or "").strip()))
+    return tuple(part for part in found if part.text.strip())
 
 
 def _references(element: Element) -> tuple[Reference, ...]:

@@ -12,6 +12,7 @@ from xdlc.errors import ModelError
 from xdlc.ir.dtype import BY_NAME, UNDEFINED, DType
 from xdlc.opdefs.elements import BACKEND_SPECIFIC, RANKS, TITLES, Element, text_of
 from xdlc.opdefs.names import MAX_NAME, near
+from xdlc.opdefs.xml_lines import AttributeLines
 
 MAX_PROBLEMS = 100
 LAYOUTS = ("NHWC", "NHCW", "NCHW", "UNDEFINED", BACKEND_SPECIFIC)
@@ -84,12 +85,13 @@ def _schema() -> Any:
     return etree.XMLSchema(etree.parse(str(_SCHEMA)))
 
 
-def schema_problems(root: Element, where: str) -> list[ModelError]:
+def schema_problems(root: Element, where: str, attributes: AttributeLines) -> list[ModelError]:
     """Return what breaks the schema, each once, with its line; at most ``MAX_PROBLEMS``.
 
     Args:
         root: An lxml element.
         where: File that it comes from.
+        attributes: Lines of attributes.
     """
     schema = _schema()
     if schema.validate(root.getroottree()):
@@ -98,8 +100,11 @@ def schema_problems(root: Element, where: str) -> list[ModelError]:
     for entry in schema.error_log:
         if entry.path not in problems and len(problems) < MAX_PROBLEMS:
             element = _at(root, entry.path)
-            problem, fix = _words(element, entry.message, entry.type_name)
-            problems[entry.path] = ModelError(problem, where=f"{where}:{element.sourceline}", fix=fix)
+            attribute = re.search(r"attribute '([^']*)'", entry.message)
+            name = attribute[1] if attribute else ""
+            problem, fix = _words(element, entry.message, entry.type_name, name)
+            line = attributes.get(element, {}).get(name, element.sourceline)
+            problems[entry.path] = ModelError(problem, where=f"{where}:{line}", fix=fix)
     return list(problems.values())
 
 
@@ -112,10 +117,11 @@ def _at(root: Element, path: str | None) -> Element:
     return found[0] if found else root
 
 
-def _words(element: Element, message: str, kind: str) -> tuple[str, str | None]:
-    attribute = re.search(r"attribute '([^']*)'", message)
+def _words(element: Element, message: str, kind: str, attribute: str) -> tuple[str, str]:
     if "No matching global declaration" in message:
-        return f"the root is <{element.tag}>, expected <OpDefCollection>", "wrap the definitions in it"
+        named = element.tag.endswith("}OpDefCollection")
+        fix = "remove its namespace, xmlns=..." if named else "wrap the definitions in it"
+        return f"the root is <{element.tag}>, expected <OpDefCollection>", fix
     if "This element is not expected" in message:
         return _unexpected(element)
     if missing := re.search(r"Missing child element\(s\)\. Expected is (?:one of )?\( ([^,\s]+)", message):
@@ -124,29 +130,28 @@ def _words(element: Element, message: str, kind: str) -> tuple[str, str | None]:
         return f"{place_of(element)} holds text between its elements", "remove the text"
     if kind == "SCHEMAV_CVC_TYPE_3_1_2":
         return f"{place_of(element)} holds elements, expected text", "remove the elements in it"
-    if missing := re.search(r"The attribute '([^']*)' is required", message):
-        return f"{place_of(element)} has no attribute {missing[1]}", f'add {missing[1]}="..."'
+    if "is required but missing" in message:
+        return f"{place_of(element)} has no attribute {attribute}", f'add {attribute}="..."'
     if attribute and "is not allowed" in message:
-        known = _ATTRIBUTES.get(element.tag, ())
-        fix = near(attribute[1], known) or "remove it"
-        return f"{place_of(element)} has an unknown attribute {attribute[1]!r}", fix
-    return _bad_value(element, attribute[1] if attribute else None)
+        fix = near(attribute, _ATTRIBUTES.get(element.tag, ())) or "remove it"
+        return f"{place_of(element)} has an unknown attribute {attribute!r}", fix
+    return _bad_value(element, attribute)
 
 
-def _unexpected(element: Element) -> tuple[str, str | None]:
+def _unexpected(element: Element) -> tuple[str, str]:
     parent = element.getparent()
     known = _known_children(parent)
     place = place_of(parent)
     if element.tag in known:
-        if element.tag in _MANY:
-            return f"{place} has <{element.tag}> in a wrong place", f"the order is {', '.join(known)}"
         return f"{place} has a second <{element.tag}>", "keep one of them"
     listed = f"expected one of {', '.join(known)}" if known else "expected text only"
     if element.tag == "Default" and parent.tag == "Output":
         return f"{place} has a default value, which outputs cannot have", "remove <Default>"
     if any(element.tag in tags for tags in _CHILDREN.values()):
         return f"{place} cannot have <{element.tag}>, {listed}", f"remove <{element.tag}>"
-    return f"{place} has an unknown element <{element.tag}>, {listed}", near(element.tag, known) or None
+    return f"{place} has an unknown element <{element.tag}>, {listed}", near(
+        element.tag, known
+    ) or "remove it"
 
 
 def _known_children(parent: Element) -> tuple[str, ...]:
@@ -156,17 +161,16 @@ def _known_children(parent: Element) -> tuple[str, ...]:
     return _CHILDREN.get(parent.tag, ())
 
 
-def _bad_value(element: Element, attribute: str | None) -> tuple[str, str | None]:
-    value = text_of(element) if attribute is None else element.get(attribute, "")
+def _bad_value(element: Element, attribute: str) -> tuple[str, str]:
+    value = element.get(attribute, "") if attribute else text_of(element)
     parent = element.getparent()
-    place = place_of(element if parent is None or attribute is not None else parent)
-    title = f"<{element.tag}>" if attribute is None else f"attribute {attribute}"
+    place = place_of(element if parent is None or attribute else parent)
+    title = f"attribute {attribute}" if attribute else f"<{element.tag}>"
     if not value:
         return f"{place}: {title} is empty", f"give {title} a value"
     if len(value) > MAX_NAME:
         return f"{place}: {title} has {len(value)} characters, expected at most {MAX_NAME}", "shorten it"
     expected: tuple[str, ...] = ()
-    fix = None
     if element.tag in _FLAGS:
         expected = ("true", "false")
     elif element.tag == "Rank":
@@ -186,7 +190,8 @@ def _bad_value(element: Element, attribute: str | None) -> tuple[str, str | None
             )
         return f"{place}: <Datatype> is {value!r}, expected a data type", fix
     wanted = f"one of {', '.join(expected)}" if expected else "another value"
-    return f"{place}: {title} is {value!r}, expected {wanted}", near(value, expected) or None
+    fix = near(value, expected) or (f"write {' or '.join(expected)}" if expected else "correct it")
+    return f"{place}: {title} is {value!r}, expected {wanted}", fix
 
 
 def place_of(element: Element) -> str:

@@ -82,9 +82,11 @@ def _problems(collection: Collection) -> Iterator[Problem]:
 def _naming(collection: Collection) -> Iterator[Problem]:
     package = collection.package
     if package in RESERVED_PACKAGES:
-        yield Problem(f"package name {package!r} is reserved", (), "give the package a name of its own")
+        yield Problem(
+            f"package name {package!r} is reserved", ("PackageName",), "give the package a name of its own"
+        )
     elif reason := identifier_problem(package):
-        yield Problem(f"package name {package!r} {reason}", (), "take a C++ identifier")
+        yield Problem(f"package name {package!r} {reason}", ("PackageName",), "take a C++ identifier")
     if not collection.opdefs:
         yield Problem(f"package {package!r} defines no op", (), "add an <OpDefList> with an <OpDef>")
     seen: set[str] = set()
@@ -108,7 +110,8 @@ def _names(op: OpDef, key: Key) -> Iterator[Problem]:
             yield Problem(f"{kind} name {tensor.name!r} {reason}", (*where, "Name"), "take a C++ identifier")
         first = held.setdefault(tensor.name, where)
         if first is not where:
-            words = f"name {tensor.name!r} is there twice, as {TITLES[str(first[2])]} and as {kind}"
+            kinds = dict.fromkeys((TITLES[str(first[2])], kind))
+            words = f"name {tensor.name!r} is there twice, as {' and as '.join(kinds)}"
             yield Problem(words, (*where, "Name"), "rename one of them")
 
 
@@ -137,7 +140,8 @@ def _op(op: OpDef, key: Key) -> Iterator[Problem]:
 
 def _tensor(side: str, tensor: TensorDef, key: Key) -> Iterator[Problem]:
     if any(dtype.kind == "string" for dtype in tensor.dtypes) and (side != "param" or tensor.rank != 0):
-        fix = "make it a parameter of rank SCALAR" if side != "param" else "set its Rank to SCALAR"
+        scalar = "a scalar: of Rank SCALAR, in JSON one of scalar_params"
+        fix = f"make it {scalar}" if side == "param" else f"make it a parameter, and {scalar}"
         yield Problem("is a tensor of strings, expected numbers", (*key, "Datatype"), fix)
     if side != "param" and tensor.rank == 0:
         yield Problem("is SCALAR, expected rank 1 or more", (*key, "Rank"), "make it a parameter, or 1D")
@@ -180,8 +184,8 @@ def _enumeration(param: ParamDef, key: Key) -> Iterator[Problem]:
     where = (*key, "Enumeration")
     odd = [dtype.name for dtype in param.dtypes if not dtype.is_integer]
     if odd:
-        fix = "use QNN_DATATYPE_UINT_32"
-        yield Problem(f"is an enumeration of {odd[0]}, expected an integer type", where, fix)
+        words = f"is an enumeration of {odd[0]}, expected an integer type"
+        yield Problem(words, (*key, "Datatype"), "use UINT_32")
     elif "" in param.enumeration:
         yield Problem("has an <Enum> without a name", (*where, ""), "name it or remove it")
     else:

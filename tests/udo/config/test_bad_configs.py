@@ -59,7 +59,7 @@ BAD = [
         '{\n"P": []}',
         2,
         "package 'P' has to be an object, found an array",
-        '"name"',
+        '"Operators"',
     ),
     (
         "no braces of a package",
@@ -124,7 +124,7 @@ BAD = [
         '{"P": {"UDO_PACKAGE_NAME": "P",\n"Operators": ["Blur"]}}',
         2,
         "operator 0 of package 'P' has to be an object, found the string 'Blur'",
-        '"name"',
+        '"type"',
     ),
     ("no type", '"type": "Blur",', "", 4, "operator 0 of package 'Filters' has no type", '"type": "MyOp"'),
     ("empty type", '"Blur"', '""', 5, "type of operator 0 of package 'Filters' is empty", "in the model"),
@@ -314,7 +314,7 @@ BAD = [
         '"static": "true"',
         10,
         "has to be true or false",
-        "without quotes",
+        'write "static": true',
     ),
     (
         "static is a number",
@@ -322,7 +322,7 @@ BAD = [
         '"static": 1',
         10,
         "be true or false, found the number 1",
-        "without quotes",
+        'write "static": true',
     ),
     (
         "static output",
@@ -461,8 +461,8 @@ BAD = [
         TAPS,
         '"default": [1, "2"]',
         20,
-        "has to be a number, found an array",
-        "write",
+        "has to be a number, found the string '2'",
+        "without quotes",
     ),
     (
         "unknown way of quantization",

@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, raise_all
 from xdlc.ir.dtype import FLOAT32, DType
 from xdlc.opdefs import check_collection
-from xdlc.opdefs.elements import Key
+from xdlc.opdefs.elements import VERSION, Key
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, TensorDef
 from xdlc.opdefs.uncovered import UncoveredNode
 from xdlc.udo.config.drafting_params import drafted_params
 from xdlc.udo.config.drafting_tensors import Place, drafted_tensor, places_of
 
-VERSION = "1.0"
 _SAME_SHAPE = "same as in[0]"
 _SHOWN = 3
 

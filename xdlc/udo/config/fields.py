@@ -66,9 +66,9 @@ class Fields:
         self.ok = isinstance(node.value, Mapping)
         self._members: dict[str, Member] = dict(node.value) if isinstance(node.value, Mapping) else {}
         if not self.ok:
-            scope.report(
-                node.line, f"{what} has to be an object, found {kind_of(node)}", 'write {"name": ...}'
-            )
+            example = "name" if "name" in known else known[0]
+            problem = f"{what} has to be an object, found {kind_of(node)}"
+            scope.report(node.line, problem, f'write {{"{example}": ...}}')
         self._meant: set[str] = set()
         for name, member in self._members.items():
             if name not in known:
@@ -121,7 +121,7 @@ class Fields:
             return otherwise
         if isinstance(node.value, bool):
             return node.value
-        self.wrong(name, "true or false", node, f'write "{name}": true, without quotes')
+        self.wrong(name, "true or false", node, f'write "{name}": true or "{name}": false')
         return otherwise
 
     def items(self, name: str) -> tuple[Node, ...]:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from xdlc.errors import raise_all
+from xdlc.opdefs.elements import VERSION
 from xdlc.opdefs.model import Collection, SupplementTable
 from xdlc.udo.config import extension
 from xdlc.udo.config.fields import Fields, kind_of
@@ -18,7 +19,7 @@ from xdlc.udo.config.supplements import tables_of
 
 _OWN = ("Operators", "UDO_PACKAGE_NAME", "UDO_PACKAGE_PATH", "SNPE_UDO_ROOT", "quantization_mode")
 FIELDS = (*_OWN, *extension.PACKAGE)
-UNTOLD = ("", "1.0")
+UNTOLD = ("", VERSION)
 """Domain and version of packages whose configuration does not tell them."""
 _OLD = {
     "UDO_PACKAGE_PATH": "packages are written where the generator is told to",

@@ -55,7 +55,10 @@ def read_config(path: str | os.PathLike[str]) -> Config:
         collection = opdefs.parse_collection(content, where)
         lines = opdefs.collection_lines(content, where)
         places = {(0, i): lines["op", i] for i in range(len(collection.opdefs))}
-        return Config((collection,), places, tuple(opdefs.notices(collection, lines)), "xml")
+        notices = opdefs.notices(collection, lines)
+        if ("Version",) not in lines:
+            notices.insert(0, f"{lines[()]}: <OpDefCollection> has no Version: {collection.version} is taken")
+        return Config((collection,), places, tuple(notices), "xml")
     packages, notices = read_packages(content, where)
     raise_all(_check(packages, where), where=where)
     for package in packages:

@@ -13,6 +13,8 @@ from xdlc.udo.config.scope import MAX_PROBLEMS, Stop
 
 MAX_STRING = 1 << 16
 MAX_NUMBER = 64
+LONG_LINE = 120
+"""Behind so many characters of a line the column is told too."""
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _INSIDE = re.compile(r'[^"\\\x00-\x1f]*(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*)*')
@@ -67,19 +69,25 @@ class Lines:
         """Return ``file:line``."""
         return f"{self._where}:{self.line(offset)}"
 
+    def _problem(self, offset: int, problem: str, fix: str) -> ModelError:
+        column = offset - (self._starts[self.line(offset) - 2] if self.line(offset) > 1 else 0) + 1
+        if column > LONG_LINE:
+            problem += f" in column {column}"
+        return ModelError(problem, where=self.place(offset), fix=fix)
+
     def report(self, offset: int, problem: str, fix: str) -> None:
         """Remember a problem that reading can go on behind.
 
         Raises:
             Stop: If there are too many.
         """
-        self.problems.append(ModelError(problem, where=self.place(offset), fix=fix))
+        self.problems.append(self._problem(offset, problem, fix))
         if len(self.problems) >= MAX_PROBLEMS:
             raise Stop
 
     def stop(self, offset: int, problem: str, fix: str) -> NoReturn:
         """Remember a problem that ends the reading."""
-        self.problems.append(ModelError(problem, where=self.place(offset), fix=fix))
+        self.problems.append(self._problem(offset, problem, fix))
         raise Stop
 
 
@@ -90,8 +98,7 @@ def tokens(text: str, lines: Lines) -> Iterator[Token]:
         Stop: If the rest cannot be split; ``lines`` then has the reason.
     """
     offset = 0
-    if text.startswith("\ufeff"):
-        lines.report(0, "begins with a byte order mark", "save the file as UTF-8 without BOM")
+    if text.startswith("\ufeff"):  # editors on Windows write one
         offset = 1
     while True:
         offset = _after_space(text, offset, lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from xdlc.opdefs.model import Collection, OpDef, TensorDef
@@ -66,7 +67,7 @@ def _operator(op: OpDef, collection: Collection, extended: bool) -> dict[str, An
     types = Types(op.name, cores or ["CPU"], tables, extended)
     entry: dict[str, Any] = {
         "type": op.name,
-        "inputs": _entries(op.inputs, "inputs", types),
+        "inputs": _entries(op.inputs if extended else _without_gaps(op.inputs), "inputs", types),
         "outputs": _entries(op.outputs, "outputs", types),
         "scalar_params": _entries(
             [param for param in op.params.values() if param.is_scalar], "params", types
@@ -89,6 +90,15 @@ def _operator(op: OpDef, collection: Collection, extended: bool) -> dict[str, An
     if extended and op.backends != backends_of(types.cores, archs):
         entry["xdlc_backends"] = list(op.backends)
     return entry
+
+
+def _without_gaps(inputs: Sequence[TensorDef]) -> list[TensorDef]:
+    """Return inputs without the defaults that stand before one that plain JSON makes mandatory.
+
+    Without fields of ours an input is optional only by its default.
+    """
+    last = max((i for i, entry in enumerate(inputs) if entry.default is None), default=-1)
+    return [replace(entry, default=None) if i < last else entry for i, entry in enumerate(inputs)]
 
 
 def _entries(parts: Sequence[TensorDef], side: str, types: Types) -> list[dict[str, Any]]:
