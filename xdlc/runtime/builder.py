@@ -13,21 +13,18 @@ onnxruntime converts where it must.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdlc.errors import ModelError, UnsupportedOp
-from xdlc.ir import ArrayData, AxisScaleOffset, DType, Graph, Op, Tensor, TensorData, packed
+from xdlc.ir import AxisScaleOffset, DType, Graph, Op, Tensor, TensorData
 from xdlc.ir.stored import encoding_of, real_data, unpacked
 from xdlc.opdefs.model import OpDef
 from xdlc.runtime import qdq
-from xdlc.runtime.host_kernels import HOST_OPSET
+from xdlc.runtime.onnx_emitter import OnnxEmitter
 
 Array = Any  # numpy.ndarray
 Perm = tuple[int, ...]
-
-EMBED_LIMIT = 1024
-"""Initializers above this many bytes stay outside of the protobuf."""
 
 
 def compute_dtype(dtype: DType) -> Any:
@@ -53,8 +50,8 @@ def channels_first(rank: int) -> Perm:
     return (0, rank - 1, *range(1, rank - 1))
 
 
-class Builder:
-    """Collects ONNX nodes while ops are lowered.
+class Builder(OnnxEmitter):
+    """Collects ONNX nodes while ops are lowered, and knows which values hold the graph's tensors.
 
     Args:
         graph: The graph to lower.
@@ -63,6 +60,13 @@ class Builder:
             computed too; ops read integers in the type that they are computed in.
         graphs: The graphs that ops may run, by name.
         stated: Whether every fixed-point tensor is rounded, also where HTP would not.
+        outer: The builder of the graph around this one.
+        nodes: Where nodes go; see ``OnnxEmitter``.
+
+    Attributes:
+        inner_graphs: What the graphs in attributes of a node were made by, by node and attribute.
+        adjusted: Names of the inputs for scale and zero point by tensor; None where these are constants.
+        customs: Definitions of users' ops by package and type; None without kernels of these.
     """
 
     def __init__(
@@ -73,33 +77,23 @@ class Builder:
         native: bool = False,
         graphs: Mapping[str, Graph] | None = None,
         stated: bool = False,
+        outer: Builder | None = None,
+        nodes: list[Any] | None = None,
     ) -> None:
+        super().__init__(outer, nodes)
         self.graph = graph
+        self.quantized = quantized
+        self.native = native
+        self.graphs = graphs or {}
+        self.inner_graphs: dict[str, dict[str, Builder]] = outer.inner_graphs if outer else {}
+        self.stated = stated
         self.adjusted: dict[Tensor, tuple[str, str]] | None = None
         self.customs: Mapping[tuple[str, str], OpDef] | None = None
-        self.stated = stated
-        self.native = native
-        self.quantized = quantized
-        self.graphs = graphs or {}
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-        self.initializers: dict[str, TensorData] = {}
-        self.op: Op | None = None
-        self._taken: set[str] = set()
-        self._counts: dict[str, int] = {}
-        self._reserved: set[str] = set()
-        self.node_ops: dict[str, Op | None] = {}
-        self._node_counts: dict[str, int] = {}
         self._real: dict[Tensor, dict[Perm, str]] = {}
         self._stored: dict[Tensor, dict[Perm, str]] = {}
         self._unrounded: dict[Tensor, tuple[Perm, str]] = {}
         self._views: set[Tensor] = set()
         self._converted: dict[tuple[Tensor, Perm, str], str] = {}
-        self._shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
-        self._is_inner = False
-        self._owner: Op | None = None
-        self.opsets: dict[str, int] = {"": HOST_OPSET}
-        self.inner_graphs: dict[str, dict[str, Builder]] = {}
 
     def inner(self, graph: Graph, nodes: list[Any] | None = None) -> Builder:
         """Return a builder for a graph that the current op runs.
@@ -111,155 +105,31 @@ class Builder:
             nodes: Where its nodes go, which then belong to the current op; default: a list of their own.
         """
         made = Builder(
-            graph, quantized=self.quantized, native=self.native, graphs=self.graphs, stated=self.stated
+            graph,
+            quantized=self.quantized,
+            native=self.native,
+            graphs=self.graphs,
+            stated=self.stated,
+            outer=self,
+            nodes=nodes,
         )
         made.customs = self.customs
-        made.nodes = [] if nodes is None else nodes
-        made._owner = None if nodes is None else self.op
-        made.constants, made.initializers, made._shared = self.constants, self.initializers, self._shared
-        made._taken, made._counts, made._reserved = self._taken, self._counts, self._reserved
-        made.node_ops, made._node_counts = self.node_ops, self._node_counts
-        made.opsets, made.inner_graphs = self.opsets, self.inner_graphs
-        made._is_inner = True
         return made
 
-    # ------------------------------------------------------------------ names, nodes, constants
-
-    def name(self, hint: str) -> str:
-        """Return a free ONNX value name like ``hint``."""
-        base = hint or "value"
-        found = base
-        while found in self._taken or found in self._reserved:
-            self._counts[base] = self._counts.get(base, 0) + 1
-            found = f"{base}~{self._counts[base]}"
-        self._taken.add(found)
-        return found
-
-    def reserve(self, names: Iterable[str]) -> None:
-        """Keep the names of the graph's tensors free for the values that hold them."""
-        self._reserved.update(names)
-
-    def release(self) -> None:
-        """Let reserved names be used: all ops are lowered."""
-        self._reserved.clear()
-
-    def input_name(self, name: str) -> str:
-        """Return the ONNX name of a graph input: its own, unless that is empty."""
-        self._reserved.discard(name)
-        return self.name(name)
-
-    def node(self, type: str, inputs: Sequence[str], *, domain: str = "", **attrs: Any) -> str:
-        """Append an ONNX node of one output; return the output's name.
-
-        Attributes that are None are left out; an empty input name leaves out an optional input.
-        """
-        return self.nodes_out(type, inputs, 1, domain=domain, **attrs)[0]
-
-    def note_inner(self, **graphs: Builder) -> None:
-        """Note what the last node's graphs were made by, by the attributes that hold them."""
-        self.inner_graphs[self.nodes[-1].name] = graphs
-
-    def require_opset(self, domain: str, version: int) -> None:
-        """Make the model import at least this version of an operator domain."""
-        self.opsets[domain] = max(version, self.opsets.get(domain, 0))
-
-    def nodes_out(
-        self, type: str, inputs: Sequence[str], count: int | Sequence[bool], *, domain: str = "", **attrs: Any
-    ) -> tuple[str, ...]:
-        """Append an ONNX node; return the names of its outputs.
-
-        Args:
-            type: ONNX operator.
-            inputs: Names of values; an empty one leaves an input out.
-            count: Number of outputs, or for each whether it is wanted; others get the name ``""``.
-            domain: Operator domain.
-            attrs: Attributes; those that are None are left out.
-        """
-        from onnx import helper
-
-        owner = self._owner or self.op
-        base = owner.name if owner else "graph"
-        hint = self.op.outputs[0].name if self.op and self.op.outputs else base
-        wanted = [True] * count if isinstance(count, int) else count
-        outputs = tuple(self.name(f"{hint}~") if one else "" for one in wanted)
-        label = base
-        while label in self.node_ops:
-            self._node_counts[base] = self._node_counts.get(base, 0) + 1
-            label = f"{base}~{self._node_counts[base]}"
-        self.node_ops[label] = owner
-        given = {key: value for key, value in attrs.items() if value is not None}
-        self.nodes.append(helper.make_node(type, list(inputs), outputs, name=label, domain=domain, **given))
-        return outputs
-
-    def constant(self, value: Any, dtype: Any = None) -> str:
-        """Return the name of an initializer that holds ``value``; equal small ones are shared."""
-        import numpy
-
-        array = numpy.asarray(value, dtype)
-        key = (array.dtype.name, array.shape, array.tobytes() if array.nbytes <= EMBED_LIMIT else b"")
-        if array.nbytes > EMBED_LIMIT:
-            return self.initializer("constant", ArrayData(array))
-        if key not in self._shared:
-            self._shared[key] = self.initializer("constant", ArrayData(array))
-        return self._shared[key]
-
-    def ints(self, *values: int) -> str:
-        """Return a constant int64 vector: shapes, axes, pads."""
-        import numpy
-
-        return self.constant(numpy.asarray(values, numpy.int64))
+    def initializer(self, hint: str, data: TensorData) -> str:
+        """Return the name of an initializer that holds ``data``: ``hint`` if it is a static tensor's."""
+        tensor = self.graph.tensors.get(hint)
+        if tensor is not None and tensor.is_static and not self._is_inner:
+            self._reserved.discard(hint)
+        return super().initializer(hint, data)
 
     def like(self, tensor: Tensor, value: float) -> str:
         """Return a scalar constant of the type that ``tensor`` is computed in."""
         return self.constant(value, self.dtype(tensor))
 
-    def initializer(self, hint: str, data: TensorData) -> str:
-        """Return the name of an initializer that holds ``data``: ``hint`` if it is a static tensor's."""
-        import numpy
-        from onnx import TensorProto, helper, numpy_helper
-
-        tensor = self.graph.tensors.get(hint)
-        if tensor is not None and tensor.is_static and not self._is_inner:
-            self._reserved.discard(hint)
-        name = self.name(hint)
-        shape = data.shape
-        if data.nbytes <= EMBED_LIMIT:
-            array = numpy.ascontiguousarray(data.numpy()).reshape(data.shape)
-            self.constants.append(numpy_helper.from_array(array, name))
-            return name
-        element = helper.np_dtype_to_tensor_dtype(data.dtype)
-        if element in (TensorProto.INT4, TensorProto.UINT4):
-            data = packed(data)
-        proto = TensorProto(
-            name=name,
-            data_type=element,
-            dims=shape,
-            data_location=TensorProto.EXTERNAL,
-        )
-        for key, value in (("location", "initializers"), ("offset", "0"), ("length", str(data.nbytes))):
-            proto.external_data.add(key=key, value=value)
-        self.constants.append(proto)
-        self.initializers[name] = data
-        return name
-
-    def cast(self, value: str, dtype: Any) -> str:
-        """Return ``value`` converted to a numpy dtype."""
-        import numpy
-        from onnx import helper
-
-        return self.node("Cast", [value], to=helper.np_dtype_to_tensor_dtype(numpy.dtype(dtype)))
-
-    def transpose(self, value: str, perm: Sequence[int]) -> str:
-        """Return ``value`` with its axes permuted; nothing is added for the identity."""
-        if tuple(perm) == tuple(range(len(perm))):
-            return value
-        return self.node("Transpose", [value], perm=list(perm))
-
-    def reshape(self, value: str, shape: Sequence[int]) -> str:
-        """Return ``value`` under another shape."""
-        return self.node("Reshape", [value, self.ints(*shape)], allowzero=1 if 0 in shape else None)
-
-    # ------------------------------------------------------------------ values of the IR
+    def note_inner(self, **graphs: Builder) -> None:
+        """Note what the last node's graphs were made by, by the attributes that hold them."""
+        self.inner_graphs[self.nodes[-1].name] = graphs
 
     def dtype(self, tensor: Tensor) -> Any:
         """Return the numpy dtype that ``tensor`` is computed in."""
@@ -494,8 +364,6 @@ class Builder:
         """Give the outputs of an op that cannot be lowered a value, so that the rest is still checked."""
         for tensor in op.outputs:
             self._real[tensor] = {tuple(range(tensor.rank)): self.name("missing")}
-
-    # ------------------------------------------------------------------ errors
 
     def unsupported(self, problem: str, fix: str | None = None) -> UnsupportedOp:
         """Return the error that says what of the current op cannot be lowered."""
