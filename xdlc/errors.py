@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 
@@ -122,6 +121,8 @@ def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> str:
         'nearest: sm8650, sm8550'
     """
     lowered = {candidate.lower(): candidate for candidate in known}
+    import difflib
+
     found = difflib.get_close_matches(name.lower(), lowered, n=most, cutoff=0.5)
     return f"nearest: {', '.join(lowered[match] for match in found)}" if found else ""
 

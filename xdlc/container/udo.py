@@ -26,7 +26,7 @@ from xdlc.ir.dtype import BY_NAME, INT64
 from xdlc.ir.graph import is_custom
 from xdlc.opdefs import check_collection, parse_collection, write_collection
 from xdlc.opdefs.custom import Kernel
-from xdlc.opdefs.merge import reduced
+from xdlc.opdefs.merging import reduced
 from xdlc.opdefs.model import Collection, OpDef
 
 DEFINITIONS = "xdlc.udo."

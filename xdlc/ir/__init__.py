@@ -3,23 +3,38 @@
 Graphs of QNN operations, channel-last, with encodings; weights stay where they are until used.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from xdlc.ir import dtype
-from xdlc.ir.data import ArrayData, Elided, MappedData, MappedFile, TensorData, Transform, packed, raw_data
-from xdlc.ir.dequantized import Dequantized
-from xdlc.ir.dtype import DType
-from xdlc.ir.encoding import (
-    AxisScaleOffset,
-    BlockScaleOffset,
-    BlockwiseExpansion,
-    Encoding,
-    ScaleOffset,
-    VectorCode,
-    as_float32,
-)
-from xdlc.ir.graph import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Op, Origin, make_op
-from xdlc.ir.model import Model
-from xdlc.ir.tensor import Param, Role, Scalar, Tensor, b8, f32, i32, static, string, u32, u32s
-from xdlc.ir.text import parse, to_text
+
+if TYPE_CHECKING:
+    from xdlc.ir.data import (
+        ArrayData,
+        Elided,
+        MappedData,
+        MappedFile,
+        TensorData,
+        Transform,
+        packed,
+        raw_data,
+    )
+    from xdlc.ir.dequantized import Dequantized
+    from xdlc.ir.dtype import DType
+    from xdlc.ir.encoding import (
+        AxisScaleOffset,
+        BlockScaleOffset,
+        BlockwiseExpansion,
+        Encoding,
+        ScaleOffset,
+        VectorCode,
+        as_float32,
+    )
+    from xdlc.ir.graph import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Op, Origin, make_op
+    from xdlc.ir.model import Model
+    from xdlc.ir.tensor import Param, Role, Scalar, Tensor, b8, f32, i32, static, string, u32, u32s
+    from xdlc.ir.text import parse, to_text
 
 __all__ = [
     "HOST_PACKAGE",
@@ -61,3 +76,53 @@ __all__ = [
     "u32",
     "u32s",
 ]
+
+_HOMES = {
+    "ArrayData": "data",
+    "Elided": "data",
+    "MappedData": "data",
+    "MappedFile": "data",
+    "TensorData": "data",
+    "Transform": "data",
+    "packed": "data",
+    "raw_data": "data",
+    "Dequantized": "dequantized",
+    "DType": "dtype",
+    "AxisScaleOffset": "encoding",
+    "BlockScaleOffset": "encoding",
+    "BlockwiseExpansion": "encoding",
+    "Encoding": "encoding",
+    "ScaleOffset": "encoding",
+    "VectorCode": "encoding",
+    "as_float32": "encoding",
+    "HOST_PACKAGE": "graph",
+    "NATIVE_PACKAGE": "graph",
+    "Graph": "graph",
+    "Model": "model",
+    "Op": "graph",
+    "Origin": "graph",
+    "make_op": "graph",
+    "Param": "tensor",
+    "Role": "tensor",
+    "Scalar": "tensor",
+    "Tensor": "tensor",
+    "b8": "tensor",
+    "f32": "tensor",
+    "i32": "tensor",
+    "static": "tensor",
+    "string": "tensor",
+    "u32": "tensor",
+    "u32s": "tensor",
+    "parse": "text",
+    "to_text": "text",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found

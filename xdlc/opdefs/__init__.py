@@ -1,29 +1,34 @@
 """Definitions of operations, and the check that a graph keeps to them."""
 
-from xdlc.opdefs.checked import collection_lines, parse_collection, read_valid, validate_xml
-from xdlc.opdefs.custom_verify import verify_custom, verify_custom_ops
-from xdlc.opdefs.defaults import default_value, parse_default
-from xdlc.opdefs.extents import verify_extents
-from xdlc.opdefs.loader import all_types, find, read_collection, supplement
-from xdlc.opdefs.merge import merge
-from xdlc.opdefs.model import (
-    Collection,
-    Constraint,
-    DescriptionPart,
-    OpDef,
-    ParamDef,
-    Reference,
-    Supplement,
-    SupplementOp,
-    SupplementTable,
-    SupplementTensor,
-    TensorDef,
-)
-from xdlc.opdefs.notices import notices
-from xdlc.opdefs.resolve import only_default, resolve
-from xdlc.opdefs.semantics import check_collection, duplicate
-from xdlc.opdefs.verify import verify_graph, verify_op
-from xdlc.opdefs.writer import write_collection
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xdlc.opdefs.checked import collection_lines, parse_collection, read_valid, validate_xml
+    from xdlc.opdefs.custom_verify import verify_custom, verify_custom_ops
+    from xdlc.opdefs.defaults import default_value, parse_default
+    from xdlc.opdefs.extents import verify_extents
+    from xdlc.opdefs.loader import all_types, find, read_collection, supplement
+    from xdlc.opdefs.merging import merge
+    from xdlc.opdefs.model import (
+        Collection,
+        Constraint,
+        DescriptionPart,
+        OpDef,
+        ParamDef,
+        Reference,
+        Supplement,
+        SupplementOp,
+        SupplementTable,
+        SupplementTensor,
+        TensorDef,
+    )
+    from xdlc.opdefs.noticing import notices
+    from xdlc.opdefs.resolving import only_default, resolve
+    from xdlc.opdefs.semantics import check_collection, duplicate
+    from xdlc.opdefs.verify import verify_graph, verify_op
+    from xdlc.opdefs.writer import write_collection
 
 __all__ = [
     "Collection",
@@ -60,3 +65,49 @@ __all__ = [
     "verify_op",
     "write_collection",
 ]
+
+_HOMES = {
+    "collection_lines": "checked",
+    "parse_collection": "checked",
+    "read_valid": "checked",
+    "validate_xml": "checked",
+    "verify_custom": "custom_verify",
+    "verify_custom_ops": "custom_verify",
+    "default_value": "defaults",
+    "parse_default": "defaults",
+    "verify_extents": "extents",
+    "all_types": "loader",
+    "find": "loader",
+    "read_collection": "loader",
+    "supplement": "loader",
+    "merge": "merging",
+    "Collection": "model",
+    "Constraint": "model",
+    "DescriptionPart": "model",
+    "OpDef": "model",
+    "ParamDef": "model",
+    "Reference": "model",
+    "Supplement": "model",
+    "SupplementOp": "model",
+    "SupplementTable": "model",
+    "SupplementTensor": "model",
+    "TensorDef": "model",
+    "notices": "noticing",
+    "only_default": "resolving",
+    "resolve": "resolving",
+    "check_collection": "semantics",
+    "duplicate": "semantics",
+    "verify_graph": "verify",
+    "verify_op": "verify",
+    "write_collection": "writer",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found

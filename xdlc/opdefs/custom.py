@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xdlc.errors import UsageError
 from xdlc.ir.data import TensorData
 from xdlc.ir.dtype import DType
-from xdlc.opdefs.model import Collection, OpDef
+
+if TYPE_CHECKING:
+    from xdlc.opdefs.model import Collection, OpDef
 
 Value = Any
 """A plain value of a parameter: int, float, bool, str, numpy.ndarray, or a list of one of the first four."""

@@ -7,7 +7,7 @@ a mandatory one needs at least one tensor, and hence no optional input before it
 stand anywhere.
 
 Other choices: a **Repeated** input or output of an op for HTP or DSP is a notice, not an error (see
-``xdlc.opdefs.notices``): those backends take such an op once the number is known, which it is in a model.
+``xdlc.opdefs.noticing``): those backends take such an op once the number is known, which it is in a model.
 The default of an **input** may be one number, which stands for every element, as in QNN's own
 definitions; that of a parameter has the parameter's rank.  A **string** is a scalar parameter.  Names of
 **enumerators** may be any words, as source models spell them.

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import UsageError, nearest_names
-from xdlc.ir import Graph, Model
 
 if TYPE_CHECKING:
+    from xdlc.ir import Graph, Model
     from xdlc.runtime.cpu import CpuSession as CpuSession
     from xdlc.runtime.lower import Lowered as Lowered
 
@@ -66,6 +66,8 @@ def run(
 
 
 def _whole(model: Model | Graph) -> Model:
+    from xdlc.ir import Model
+
     return model if isinstance(model, Model) else Model({model.name: model})
 
 

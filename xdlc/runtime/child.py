@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +30,8 @@ def temporary_files() -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        import tempfile
+
         raise StorageError(
             f"a temporary file cannot be written: {error.strerror or error}",
             where=tempfile.gettempdir(),

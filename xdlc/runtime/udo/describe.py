@@ -199,7 +199,7 @@ def _static(tensor: Tensor, name: str, layout: str, allowed: Sequence[DType], da
         held = real_data(tensor) if dtype is FLOAT32 else unpacked(tensor)
         return held.numpy().astype(kind, copy=False).reshape(shape)
 
-    place = data.add(nbytes(shape, kind), elements)
+    place = data.add(nbytes(shape, kind.itemsize), elements)
     return TensorForm(name, dtype.code, shape, layout, scale, offset, place)
 
 

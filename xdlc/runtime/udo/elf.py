@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import stat
 import sys
 from pathlib import Path
@@ -23,7 +22,7 @@ _SHARED_OBJECT = 3
 
 def machine() -> str:
     """Return what this process runs on, as ELF files call it."""
-    name = platform.machine().lower()
+    name = os.uname().machine.lower()
     return _OURS.get(name, name)
 
 

@@ -5,10 +5,10 @@ It has no name in any file system, and its size cannot be changed once it is mad
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import mmap
 import os
-import tempfile
 from collections.abc import Iterable
 from typing import Any
 
@@ -80,9 +80,7 @@ class Memory:
     @property
     def address(self) -> int:
         """Where it begins."""
-        import numpy
-
-        return int(numpy.frombuffer(self._map, numpy.uint8).ctypes.data)
+        return _address(self._map)
 
     def array(self, place: int, shape: tuple[int, ...], dtype: Any) -> Array:
         """Return the elements at a place."""
@@ -108,6 +106,33 @@ class Memory:
                 changed = next(at for at in range(GUARD) if found[at] != fence[at])
                 return start + changed - place
         return None
+
+
+class _Buffer(ctypes.Structure):
+    """Python's ``Py_buffer``, which gives the address of memory that may only be read too."""
+
+    _fields_ = (
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.c_void_p),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_void_p),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("suboffsets", ctypes.c_void_p),
+        ("internal", ctypes.c_void_p),
+    )
+
+
+def _address(held: mmap.mmap) -> int:
+    view = _Buffer()
+    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(held), ctypes.byref(view), 0)
+    try:
+        return int(view.buf)
+    finally:
+        ctypes.pythonapi.PyBuffer_Release(ctypes.byref(view))
 
 
 def _new_file(size: int) -> int:
@@ -136,5 +161,7 @@ def _new_file(size: int) -> int:
 def _unnamed() -> int:
     if hasattr(os, "memfd_create"):
         return os.memfd_create("xdlc-udo", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    import tempfile
+
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())

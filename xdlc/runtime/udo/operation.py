@@ -231,7 +231,8 @@ class Operation:
     def _bind_outputs(self, dims: Sequence[Dims], timeout: float) -> None:
         shapes = [tuple(extent or 0 for extent in one) for one in dims]
         sizes = [
-            nbytes(shape, element(form.dtype)) for shape, form in zip(shapes, self._form.outputs, strict=True)
+            nbytes(shape, element(form.dtype).itemsize)
+            for shape, form in zip(shapes, self._form.outputs, strict=True)
         ]
         places, size = layout(sizes, guarded=True)
         bound = (shapes, places, sizes)

@@ -6,7 +6,6 @@ import importlib.util
 import operator
 import sys
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,8 @@ Array = Any  # numpy.ndarray
 
 def raised(error: BaseException, path: str, what: str) -> BackendError:
     """Return the error that tells what the code of a file raised, and where in it."""
+    import traceback
+
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename == path] or list(frames)
     words = traceback.format_exception_only(error)[-1].strip()
