@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import shutil
 import signal
@@ -14,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from onnx import TensorProto, helper
 
 import xdlc
@@ -31,7 +34,15 @@ MODULES = {
 }
 
 
-def call(tool: str, *words: object, **options: Any) -> subprocess.CompletedProcess[str]:
+def call(tool: str, *words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a tool, in this process: to start one takes longer than most tools need."""
+    main = importlib.import_module(f"xdlc.cli.{MODULES[tool]}").main
+    with contextlib.chdir(cwd or os.getcwd()):
+        done = CliRunner().invoke(main, list(map(str, words)), prog_name=tool)
+    return subprocess.CompletedProcess([], done.exit_code, done.stdout, done.stderr)
+
+
+def call_process(tool: str, *words: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a tool in a process of its own."""
     code = f"from xdlc.cli.{MODULES[tool]} import main; main(prog_name={tool!r})"
     return subprocess.run(
@@ -313,7 +324,7 @@ def test_results_are_whole_or_absent(models: Any) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8))
 
     folder, words = run_words(models, "y")
-    refused(call("xdlc-net-run", *words, preexec_fn=limit), "y.raw: cannot be written", code=8)
+    refused(call_process("xdlc-net-run", *words, preexec_fn=limit), "y.raw: cannot be written", code=8)
     only(folder / "out" / "Result_0")
 
 
@@ -405,7 +416,7 @@ def test_file_size_limit(models: Any) -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 
-    done = call("xconv-onnx-to-dlc", "-i", model, preexec_fn=limit)
+    done = call_process("xconv-onnx-to-dlc", "-i", model, preexec_fn=limit)
     refused(done, "big.dlc: cannot be written: File too large", code=8)
     only(models.folder, "big.onnx")
 
