@@ -1,4 +1,4 @@
-"""The one way from an importer to the graph: emits ops and keeps track of axis orders.
+"""The one way from an importer to the graph: keeps track of axis orders.
 
 Importers see values in the source's axis order and never insert a transpose.  The builder does,
 at the edges between ops that want channels last and ops that want the source's order, and only
@@ -7,21 +7,16 @@ for tensors whose elements would really move.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from xdlc import ir
+from xdlc.converter.emitter import Emitter
 from xdlc.converter.values import (
-    FILLS_LIMIT,
-    TABLES_LIMIT,
     Order,
     Value,
     broadcast,
     channel_last,
-    check_shape,
-    check_table,
     grouped_order,
     identity,
     inverse,
@@ -29,57 +24,22 @@ from xdlc.converter.values import (
     same_bytes,
 )
 from xdlc.errors import UnsupportedOp
-from xdlc.ir import DType, Graph, Origin, Param, Tensor, TensorData
+from xdlc.ir import DType, Graph, Param, Tensor, TensorData
 from xdlc.ir.data import Array
 
-_CONVERSIONS = ("Cast", "Quantize", "Dequantize", "Reinterpret")
 _NARROW = {f"{kind}{bits}": bits for kind in ("int", "uint") for bits in (2, 4)}
 
 
-class Noted(NamedTuple):
-    """What the source notes of an op.
+class Builder(Emitter):
+    """An emitter that gives ops their operands in the axis order that they want.
 
     Attributes:
-        name: Its name.
-        type: Its type.
-        statics: Names of its static operands in order; empty if they are not noted.
-    """
-
-    name: str
-    type: str
-    statics: tuple[str, ...] = ()
-
-
-class Builder:
-    """Adds ops to a graph on behalf of one source node at a time.
-
-    Attributes:
-        graph: The graph under construction.
-        wants_channel_last: Whether its result reaches a channel-last op through ops of any order.
-        noted: What the source notes of the op of that node, until an op has the name; None otherwise.
-        base: What names of its other ops begin with, if not with its own name.
-        stem: What names of its constants begin with.
+        wants_channel_last: Whether the node's result reaches a channel-last op through ops of any order.
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.node = ""
+        super().__init__(graph)
         self.wants_channel_last = False
-        self._laid_out = 0
-        self._filled = 0
-
-    @property
-    def node(self) -> str:
-        """Name of the source node being imported."""
-        return self._node
-
-    @node.setter
-    def node(self, name: str) -> None:
-        self._node = self.stem = name
-        self.noted: Noted | None = None
-        self.base: str | None = None
-
-    # ------------------------------------------------------------------ values
 
     def const(self, array: Array | TensorData, name: str | None = None) -> Value:
         """Return a static value; integers of 2 and 4 bits are kept in 8."""
@@ -173,24 +133,6 @@ class Builder:
         made = value.scalar
         return None if made is None or self._is_retracted(made) else made
 
-    def attempt(self) -> Callable[[], None]:
-        """Return a function that takes back what has been added since now."""
-        graph, mark = self.graph, self.graph.mark()
-        noted, base = self.noted, self.base
-
-        def retract() -> None:
-            graph.retract(mark)
-            self.noted, self.base = noted, base
-
-        return retract
-
-    def _linked(self, tensor: Tensor) -> Tensor:
-        """Give a static tensor a free name before its first use."""
-        if self.graph.tensors.get(tensor.name) is not tensor:
-            tensor.name = self.graph.unique_name(tensor.name)
-            self.graph.add_tensor(tensor)
-        return tensor
-
     def _static_form(self, value: Value, data: TensorData, encoding: ir.Encoding | None) -> Tensor:
         held = value.tensor
         return self._linked(Tensor(held.name, data.shape, held.dtype, encoding, data, ir.Role.STATIC))
@@ -207,143 +149,6 @@ class Builder:
         return self.emit(
             "Transpose", [tensor], shape, tensor.dtype, params, encoding=tensor.encoding, why=why
         )
-
-    def check_table(self, *extents: int) -> None:
-        """Refuse to lay out a table that a few bytes of the model ask for, once all of them are large.
-
-        Raises:
-            UnsupportedOp: If it is too large; the host may compute it when the graph runs.
-        """
-        check_table(*extents)
-        self._laid_out = self._within(TABLES_LIMIT, self._laid_out, extents)
-
-    def check_fill(self, *extents: int) -> None:
-        """Refuse to take up equal elements that a few bytes of the model ask for, once all are too many.
-
-        They are made when they are written, and not held together: weights of test models are such.
-
-        Raises:
-            UnsupportedOp: If there are too many; the host may make them when the graph runs.
-        """
-        self._filled = self._within(FILLS_LIMIT, self._filled, extents)
-
-    def _within(self, limit: int, before: int, extents: Sequence[int]) -> int:
-        count = math.prod(extents)
-        if before + count > limit:
-            raise UnsupportedOp(f"takes a table of {count} elements, after others of {before} in all")
-        return before + count
-
-    # ------------------------------------------------------------------ ops
-
-    def emit(
-        self,
-        type: str,
-        inputs: Sequence[Tensor | None],
-        shape: Sequence[int],
-        dtype: DType,
-        params: Mapping[str, Param] | None = None,
-        *,
-        encoding: ir.Encoding | None = None,
-        package: str = ir.NATIVE_PACKAGE,
-        why: str | None = None,
-    ) -> Tensor:
-        """Append an op with one output and return the output.
-
-        Args:
-            type: QNN operation name.
-            inputs: Tensors by position; None leaves an optional one out.
-            shape: Shape of the output.
-            dtype: Data type of the output.
-            params: Parameters by name.
-            encoding: Encoding of a quantized output.
-            package: Op package.
-            why: Reason, for an op that the source model does not have.
-        """
-        return self.emit_many(
-            type, inputs, [(shape, dtype)], params, encodings=[encoding], package=package, why=why
-        )[0]
-
-    def emit_many(
-        self,
-        type: str,
-        inputs: Sequence[Tensor | None],
-        outputs: Sequence[tuple[Sequence[int], DType]],
-        params: Mapping[str, Param] | None = None,
-        *,
-        encodings: Sequence[ir.Encoding | None] | None = None,
-        package: str = ir.NATIVE_PACKAGE,
-        why: str | None = None,
-    ) -> list[Tensor]:
-        """Append an op with several outputs, given as (shape, dtype), and return them."""
-        for tensor in inputs:
-            if tensor is not None and tensor.is_static:
-                self._linked(tensor)
-        for shape, dtype in outputs:
-            check_shape(self.node, shape, dtype)
-        noted = self.noted
-        name = self.new_op_name(type, inserted=why is not None)
-        if noted is not None and noted.name == name:
-            self._name_statics(inputs, noted.statics)
-        made = [
-            Tensor(
-                self.graph.unique_name(f"{name}_out{index}" if len(outputs) > 1 else f"{name}_out"),
-                tuple(shape),
-                dtype,
-                encodings[index] if encodings else None,
-            )
-            for index, (shape, dtype) in enumerate(outputs)
-        ]
-        origin = Origin((self.node,) if self.node else (), why)
-        self.graph.append(
-            ir.make_op(self.graph, type, inputs, made, params, name=name, package=package, origin=origin)
-        )
-        return made
-
-    def _name_statics(self, operands: Sequence[Tensor | None], names: Sequence[str]) -> None:
-        """Give static operands names, as far as these are free."""
-        statics = [tensor for tensor in operands if tensor is not None and tensor.is_static]
-        for tensor, name in zip(statics, names, strict=False):
-            if name not in self.graph.tensors:
-                self.graph.rename(tensor, name)
-
-    def new_op_name(self, type: str, *, inserted: bool = False) -> str:
-        """Return the name of the next op: what the source notes for it if that is free, else the node's."""
-        base = self.base or self.node or type
-        if inserted or self.noted is None:
-            return self.graph.unique_name(base)
-        name, kind, _ = self.noted
-        if type != kind:  # an op beside it
-            return self.graph.unique_name(
-                f"{name}~" if type in _CONVERSIONS and kind not in _CONVERSIONS else base
-            )
-        self.noted, self.base = None, f"{name}~"
-        return name if self.graph.unique_name(name) == name else self.graph.unique_name(base)
-
-    def adopt(self, value: Value, name: str) -> None:
-        """Give the op of a result the name that the source notes, if no op of the node has that type.
-
-        It may also be an inserted op of an earlier node, which has computed the result already.
-
-        Args:
-            value: The result of the node.
-            name: What the source calls it.
-        """
-        op, graph, noted = value.tensor.producer, self.graph, self.noted
-        if (
-            noted is None
-            or op is None
-            or op.graph is not graph
-            or graph.unique_name(noted.name) != noted.name
-        ):
-            return
-        if op.is_inserted and op.type == noted.type and name not in graph.tensors:
-            graph.rename(value.tensor, name)
-        elif op.is_inserted or op.origin.nodes[-1:] != (self.node,) or op.type in _CONVERSIONS:
-            return
-        graph.rename_op(op, noted.name)
-        self.noted = None
-
-    # ------------------------------------------------------------------ views
 
     def moved(self, value: Value, perm: Sequence[int], why: str | None) -> Value:
         """Return ``value`` with its source axes permuted in a tensor that lies so: a Transpose of its own."""
@@ -391,8 +196,6 @@ class Builder:
     def with_rank(self, value: Value, rank: int) -> Value:
         """Return ``value`` with axes of extent 1 put in front until it has ``rank`` axes."""
         return self.reshape(value, (1,) * (rank - value.rank) + value.shape)
-
-    # ------------------------------------------------------------------ common forms
 
     def aligned(self, values: Sequence[Value]) -> tuple[list[Tensor], Order]:
         """Return tensors of values that are combined element by element, in one axis order.

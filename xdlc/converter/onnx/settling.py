@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from xdlc import ir
-from xdlc.converter.builder import Noted
+from xdlc.converter.emitter import Noted
 from xdlc.converter.onnx import control_flow, functions, host_only, sequences, upgrades
 from xdlc.converter.onnx.control_flow.interface import Importer
 from xdlc.converter.onnx.custom_nodes import CustomNodes
