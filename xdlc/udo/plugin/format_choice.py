@@ -18,6 +18,12 @@ def weight_formats(plugin: Plugin, inputs: Sequence[Port]) -> dict[str, Format]:
 
     Raises:
         UsageError: If there is no such format or input, or their numbers differ.
+
+    Example:
+        >>> class Fast(Plugin):
+        ...     formats, weight_formats = (["NC1HWC0"], ["NC1HWC0"]), ["FRACTAL_Z", "NC1HWC0"]
+        >>> [(name, held.name) for name, held in weight_formats(Fast(), [Port("X"), Port("W"), Port("B")]).items()]
+        [('W', 'FRACTAL_Z'), ('B', 'NC1HWC0')]
     """
     given: Any = plugin.weight_formats
     names = [port.name for port in inputs]
@@ -31,14 +37,25 @@ def weight_formats(plugin: Plugin, inputs: Sequence[Port]) -> dict[str, Format]:
         return {name: find_format(held) for name, held in given.items()}
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise UsageError(f"weight_formats is {given!r}", fix="give a list of formats, or formats by input")
-    static = [port.name for port in inputs if port.static]
+    static = [port.name for port in inputs if port.static] or _behind_activations(plugin, names)[: len(given)]
     if given and len(given) != len(static):
         told = ", ".join(static) or "none"
         raise UsageError(
             f"weight_formats holds {len(given)} formats, and the static inputs are {len(static)}: {told}",
-            fix="name one format for each; encodings of quantized weights need none",
+            fix=f"name one format for each, or tell them by input: weight_formats = {{{names[-1]!r}: ...}}"
+            if names
+            else "leave them out",
         )
     return {name: find_format(held) for name, held in zip(static, given, strict=False)}
+
+
+def _behind_activations(plugin: Plugin, names: Sequence[str]) -> Sequence[str]:
+    """Return the inputs behind those of which ``formats`` tells, which are weights if none is declared static."""
+    try:
+        activations = len(plugin.formats[0])
+    except (TypeError, LookupError):  # all_formats tells it
+        activations = 0
+    return names[activations:] if activations else []
 
 
 def all_formats(
