@@ -78,6 +78,16 @@ def test_each_soc_has_its_own_table() -> None:
     ]
 
 
+def test_ops_of_one_graph_share_a_table() -> None:
+    errors = [
+        UnsupportedOp("no", where=f"graph 'g': op {op!r} (P::T)", fix="do", node=op, op="T") for op in "ab"
+    ]
+    assert [line.split() for line in error_lines(ProblemList(errors))][3:] == [
+        ["a", "T", "no", "do"],
+        ["b"],
+    ]
+
+
 def test_problems_of_a_list_in_a_list_are_listed_one_by_one() -> None:
     inner = [ModelError("is bad", where="m.dlc: sm8650", node=name, op="Add") for name in ("a", "b")]
     error = ProblemList([ProblemList(inner, where="m.dlc: sm8650"), ModelError("is odd", where="m.dlc")])

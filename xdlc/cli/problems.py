@@ -53,7 +53,7 @@ def error_lines(error: XdlcError) -> Iterator[str]:
 def _context(problem: XdlcError) -> str:
     """Return where the graph is that has the problem: the file, and the SoC if there is one."""
     where = problem.where or ""
-    for mark in (": graph ", ": in ", ": node ", ": tensor "):
+    for mark in (": graph ", ": in ", ": node ", ": op ", ": tensor "):
         where = where.partition(mark)[0]
     return where
 

@@ -129,7 +129,7 @@ def is_quiet() -> bool:
 def notice(text: str) -> None:
     """Tell the user what is good to know and no error, unless only errors are wanted."""
     if not is_quiet():
-        click.echo(f"notice: {clean(text)}", err=True)
+        click.echo("\n    ".join(clean(line) for line in f"notice: {text}".split("\n")), err=True)
 
 
 def _give_up(ctx: click.Context, message: str, code: int) -> NoReturn:

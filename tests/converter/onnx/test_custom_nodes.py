@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,21 @@ def test_without_a_definition_the_fix_names_the_tool_that_drafts_one(tmp_path: P
     with pytest.raises(UnsupportedOp, match=r"my\.domain::Scale") as caught:
         converted(tmp_path, scale_model(factor=2))
     assert "xdlc-udo-config from-model" in str(caught.value.fix)
+
+
+@pytest.mark.parametrize(
+    ("framework", "fix"),
+    [
+        ("onnx", "change domain of plugin P (p.py:1) from 'other' to 'my.domain'; or describe"),
+        ("caffe", "add 'onnx' to framework of plugin P (p.py:1); or describe"),
+    ],
+)
+def test_a_plugin_for_another_domain_or_framework_is_named(tmp_path: Path, framework: str, fix: str) -> None:
+    plugin: Any = object()
+    other = replace(SCALE, frameworks=(framework,), domain="other", hooks=plugin, source="plugin P (p.py:1)")
+    with pytest.raises(UnsupportedOp, match="has no mapping") as caught:
+        converted(tmp_path, scale_model(), other)
+    assert str(caught.value.fix).startswith(fix)
 
 
 def test_all_misfits_of_a_node_are_listed_each_with_its_place(tmp_path: Path) -> None:

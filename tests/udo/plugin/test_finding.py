@@ -49,6 +49,14 @@ def test_a_module_and_a_class(tmp_path, monkeypatch):
     del sys.modules["my_ops"]
 
 
+def test_a_name_that_is_nearly_that_of_a_hook_is_told(tmp_path):
+    path, told = written(tmp_path, plugin_text(more="def infer_shapes_and_type(self, op): ...")), []
+    plugin_ops([str(path)], False, told.append)
+    assert told == [
+        "plugin Mine has 'infer_shapes_and_type', which nothing uses: is it 'infer_shape_and_type'?"
+    ]
+
+
 def test_the_same_plugin_named_twice_counts_once(tmp_path):
     path = written(tmp_path, plugin_text())
     assert len(plugin_ops([f"{path}:Mine", str(path)], False).ops) == 1

@@ -212,6 +212,7 @@ def test_accepts_must_answer_yes_or_no(tmp_path):
         ("op_type = []", r"op_type is \[\]"),
         ("op_type = 3", "op_type is 3"),
         ("framework = 'onyx'", "there is no framework 'onyx'"),
+        ("domain = ['a', 'b']", r"domain is \['a', 'b'\]"),
         ("package = ''", "package is ''"),
         ("package = 'a b'", "package is 'a b'"),
         ("package = 'qti.aisw'", "package 'qti.aisw' holds built-in operations"),

@@ -58,6 +58,7 @@ class Result:
 
 Speaker = Callable[[OpView], Sequence[TensorSpec | None] | None]
 """Says what an op gives, as far as it knows."""
+_HOOK_FIX = "return it from infer_shape_and_type of the plugin, or let the model state it as value_info"
 
 
 class Known(NamedTuple):
@@ -112,7 +113,10 @@ def results(
         _result(index, entry, said, view, [(by, outputs[index]) for by, outputs in claims])
         for index, (entry, said) in enumerate(places)
     ]
-    issues += [each for each in found if isinstance(each, Issue)]
+    problems = [each for each in found if isinstance(each, Issue)]
+    if custom.hooks is not None:
+        problems = [each._replace(fix=_HOOK_FIX) if each.fix == _SHAPE_FIX else each for each in problems]
+    issues += problems
     return [each for each in found if isinstance(each, Result)], issues
 
 
@@ -168,7 +172,8 @@ def _asked(by: str, function: Speaker, view: OpView, count: int, issues: list[Is
         if isinstance(error, XdlcError):
             text = ": ".join(filter(None, (error.where, error.problem)))
         fix = error.fix if isinstance(error, XdlcError) else None
-        issues.append(Issue(f"{by} fails: {text}", fix or "correct it"))
+        whose = "" if isinstance(error, XdlcError) and error.where else f"{by} fails: "
+        issues.append(Issue(f"{whose}{text}", fix or "correct it"))
         return None
     if said is None:
         return None

@@ -70,6 +70,16 @@ class CustomNodes:
         """Return whether a definition stands for a node for sure: no object has to be asked about it."""
         return any(custom.hooks is None for custom in self.candidates(proto))
 
+    def elsewhere(self, domain: str, type: str) -> str:
+        """Return what to change in a plugin that has an operator of this name, if there is one."""
+        for custom in self._custom.ops:
+            if type in custom.source_types and custom.hooks is not None:
+                if FRAMEWORK not in custom.frameworks:
+                    return f"add {FRAMEWORK!r} to framework of {custom.source}"
+                if custom.domain not in (None, domain):
+                    return f"change domain of {custom.source} from {custom.domain!r} to {domain!r}"
+        return ""
+
     def import_node(self, proto: Any, node: Node, where: str) -> bool:
         """Give the outputs of a node values by the definition that stands for it; return whether one does.
 

@@ -205,7 +205,10 @@ class NodeImport:
         """Return the refusal of an operator, or version of one, that has no importer."""
         if not load_all().get((domain, proto.op_type)):
             self._state.findings.uncovered.append(self._custom.describe(proto, where))
-        return _unsupported(domain, proto.op_type, opset, where)
+        refusal = _unsupported(domain, proto.op_type, opset, where)
+        elsewhere = self._custom.elsewhere(domain, proto.op_type)
+        refusal.fix = f"{elsewhere}; or {refusal.fix}" if elsewhere else refusal.fix
+        return refusal
 
     def _check_offered(self, proto: Any, node: Node, count: int) -> None:
         """Refuse an importer's results if something reads an output that is not among them."""

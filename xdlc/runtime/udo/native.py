@@ -119,4 +119,9 @@ def check(status: int, doing: str, message: str, where: str) -> None:
         name = structs.STATUS.get(status, f"the unknown status {status}")
         words = " ".join(message.split())
         said = f": {words}" if words else ""
-        raise BackendError(f"{doing} gave {name}{said}", where=where)
+        known = status in structs.STATUS
+        raise BackendError(
+            f"{doing} gave {name}{said}",
+            where=where,
+            fix=None if known else "return one of the values of xdlc_udo_status that xdlc_udo.h names",
+        )

@@ -71,6 +71,8 @@ def compile_c(
     """
     if not entry.isidentifier() or not entry.isascii():
         raise UsageError(f"{entry!r} is no name of a C function", fix="give the name of your kernel function")
+    if isinstance(flags, str):
+        raise UsageError(f"flags is the string {flags!r}", fix=f"write flags=({flags!r},)")
     if timeout <= 0:
         raise UsageError(f"timeout is {timeout:g} s", fix="give a time above 0")
     letters, row = flattened(arguments, values)

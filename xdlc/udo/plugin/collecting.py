@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from xdlc import opdefs
@@ -76,6 +77,9 @@ def plugin_hooks(
         made = found()
     with user_code(found.__name__, "declaration", place):
         declaration = declare(made, place.rpartition(":")[0])
+    if tell is not None:
+        for name, meant in _mistyped(found):
+            tell(f"plugin {found.__name__} has {name!r}, which nothing uses: is it {meant!r}?")
     hooks = PluginHooks(made, declaration, place, tell)
     line = f"{Path(place.rpartition(':')[0]).name}:{place.rpartition(':')[2]}"
     op = CustomOp(
@@ -87,6 +91,15 @@ def plugin_hooks(
         f"plugin {found.__name__} ({line})",
     )
     return op, hooks
+
+
+def _mistyped(found: type[Plugin]) -> Iterator[tuple[str, str]]:
+    """Yield names of a plugin that are nearly those of a hook or an attribute, and these."""
+    known = [name for name in dir(Plugin) if not name.startswith("_")] + ["compute"]
+    for name in dir(found):
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.85)
+        if near and name not in known and not name.startswith("_"):
+            yield name, near[0]
 
 
 def _is_choosy(op: CustomOp) -> bool:

@@ -131,7 +131,8 @@ def compile_library(
             warned += _step(compiler, step, folder, timeout, f"compiling {file}", flags)
             objects.append(target)
         step = [*LINK, f"-Wl,--require-defined={entry}", *objects, "-o", "kernel.so", *flags, "-lm"]
-        warned += _step(compiler, step, folder, timeout, f"linking {entry}", flags)
+        missing = f"define what is missing: the kernel is a function {entry!r} that is not static"
+        warned += _step(compiler, step, folder, timeout, f"linking {entry}", flags, missing)
         library = folder / "kernel.so"
         if library.stat().st_size > MAX_BINARY:
             raise UsageError(
@@ -148,6 +149,7 @@ def _step(
     timeout: float,
     what: str,
     flags: Sequence[str],
+    fix: str = "correct the C source",
 ) -> str:
     code, text = _run((*compiler.command, *arguments), folder, timeout)
     text = text.replace(f"{folder}{os.sep}", "").strip()
@@ -159,7 +161,8 @@ def _step(
     if code:
         told = _without_noise(text) or f"exit code {code}"
         shown = f" with {' '.join(flags)}" if flags else ""
-        raise UsageError(f"{what}{shown} failed ({compiler.tool}):\n{told}", fix="correct the C source")
+        fix += " or the flags" if flags else ""
+        raise UsageError(f"{what}{shown} failed ({compiler.tool}):\n{told}", fix=fix)
     return f"{text}\n" if text else ""
 
 

@@ -31,7 +31,8 @@ def functions_of_plugin(plugin: type[Plugin]) -> list[tuple[Mark, Callable[..., 
     if overrides(hooks.plugin, "infer_shape_and_type"):
 
         def outputs(op: OpView) -> Any:
-            return hooks.plugin.infer_shape_and_type(hooks.seen(op))
+            with user_code(hooks.name, "infer_shape_and_type", hooks.place):
+                return hooks.plugin.infer_shape_and_type(hooks.seen(op))
 
         outputs.__name__ = f"{plugin.__name__}.infer_shape_and_type"
         found.append((Mark("shape_function", package, type), outputs))
@@ -47,7 +48,8 @@ def computed_by(hooks: PluginHooks) -> Callable[..., Any]:
     ) -> Any:
         given = [_packed(hooks, place, array) for place, array in enumerate(hooks.padded(inputs))]
         specs = [_packed_spec(hooks, place, spec) for place, spec in enumerate(outputs)]
-        result = plugin.compute(given, hooks.read_params(params), specs)
+        with user_code(hooks.name, "compute", hooks.place):
+            result = plugin.compute(given, hooks.read_params(params), specs)
         several = isinstance(result, (list, tuple))
         arrays = list(result) if several else [result]
         if len(arrays) == len(outputs):

@@ -78,6 +78,11 @@ def declare(plugin: Plugin, file: str = "") -> Declaration:
             raise UsageError(
                 f"there is no framework {framework!r}", fix=near or f"use one of {', '.join(FRAMEWORKS)}"
             )
+    if plugin.domain is not None and not isinstance(plugin.domain, str):
+        raise UsageError(
+            f"domain is {plugin.domain!r}",
+            fix="set domain to one name, or to None for operators of any domain",
+        )
     name, package = _op_name(plugin, types), _package(plugin)
     builtin = find_builtin(frameworks[0], types[0], "" if plugin.domain == "ai.onnx" else plugin.domain)
     inputs, outputs, kinds, held = _signature(plugin, builtin, name, package, file)

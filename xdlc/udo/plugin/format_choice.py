@@ -22,8 +22,9 @@ def weight_formats(plugin: Plugin, inputs: Sequence[Port]) -> dict[str, Format]:
     Example:
         >>> class Fast(Plugin):
         ...     formats, weight_formats = (["NC1HWC0"], ["NC1HWC0"]), ["FRACTAL_Z", "NC1HWC0"]
-        >>> [(name, held.name) for name, held in weight_formats(Fast(), [Port("X"), Port("W"), Port("B")]).items()]
-        [('W', 'FRACTAL_Z'), ('B', 'NC1HWC0')]
+        >>> found = weight_formats(Fast(), [Port("X"), Port("W"), Port("B")])
+        >>> {name: held.name for name, held in found.items()}
+        {'W': 'FRACTAL_Z', 'B': 'NC1HWC0'}
     """
     given: Any = plugin.weight_formats
     names = [port.name for port in inputs]
@@ -50,7 +51,7 @@ def weight_formats(plugin: Plugin, inputs: Sequence[Port]) -> dict[str, Format]:
 
 
 def _behind_activations(plugin: Plugin, names: Sequence[str]) -> Sequence[str]:
-    """Return the inputs behind those of which ``formats`` tells, which are weights if none is declared static."""
+    """Return the inputs behind those that ``formats`` names: weights, where no input is declared static."""
     try:
         activations = len(plugin.formats[0])
     except (TypeError, LookupError):  # all_formats tells it

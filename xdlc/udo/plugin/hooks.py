@@ -109,6 +109,7 @@ class PluginHooks:
                     values[name] = kind.check(given[name])
                 except UsageError as error:
                     error.where = f"parameter {name!r}"
+                    error.fix = error.fix or "correct the node, or give the parameter another kind"
                     raise
             elif kind.default is REQUIRED:
                 raise UsageError(

@@ -47,7 +47,12 @@ class Kind(ABC):
                 fix=f"use a type of kind {' or '.join(self.allowed)}",
             )
         if default is not REQUIRED and default is not None:
-            self.default = self.check(default)
+            try:
+                self.default = self.check(default)
+            except UsageError as error:
+                error.where = "default"
+                error.fix = error.fix or f"give a default that is {self.text}, or another kind"
+                raise
 
     @abstractmethod
     def check(self, value: Any) -> Any:
