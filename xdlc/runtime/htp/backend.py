@@ -17,35 +17,11 @@ from xdlc.errors import BackendError
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
 from xdlc.runtime.htp import structs as st
 from xdlc.runtime.htp.configs import context_options, device_option, graph_options
-from xdlc.runtime.htp.library import LogCallback, load_htp, load_system
+from xdlc.runtime.htp.library import load_htp, load_system
 from xdlc.runtime.htp.lower import Lowering
 from xdlc.runtime.htp.op_facts import OpFacts
 from xdlc.runtime.htp.options import CompileOptions
-
-_LOG_ERROR = 1
-_HARMLESS = ("unexpected GraphHtpSettings option",)  # an error line of runs that succeed, too
-
-
-class VendorLog:
-    """Collects what the library logs; give ``callback`` to logCreate."""
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-        self.callback = LogCallback(self._receive)
-        self._format = ctypes.CDLL(None).vsnprintf
-
-    def _receive(self, template: bytes, level: int, _time: int, arguments: int) -> None:
-        if level > _LOG_ERROR:
-            return
-        buffer = ctypes.create_string_buffer(8192)
-        self._format(buffer, c_uint64(len(buffer)), c_char_p(template), c_void_p(arguments))
-        self._lines.append(buffer.value.decode(errors="replace").strip())
-
-    def take(self) -> list[str]:
-        """Return the error lines since the last call, each once."""
-        lines = [line.removeprefix("<E>").strip() for line in self._lines]
-        self._lines.clear()
-        return list(dict.fromkeys(line for line in lines if line and not line.startswith(_HARMLESS)))
+from xdlc.runtime.htp.vendor_log import LOG_ERROR, VendorLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +71,7 @@ class Htp:
         self.log = VendorLog()
         self._log, self._backend, self._device, self._context = (c_void_p() for _ in range(4))
         self._keep: list[object] = []
-        self._call("logCreate", self.log.callback, _LOG_ERROR, byref(self._log), doing="opening a log")
+        self._call("logCreate", self.log.callback, LOG_ERROR, byref(self._log), doing="opening a log")
         self._call("backendCreate", self._log, None, byref(self._backend), doing="starting the backend")
         configs, keep = st.config_list([device_option(soc_id, arch)])
         self._keep.extend((configs, keep))
