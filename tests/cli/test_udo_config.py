@@ -191,12 +191,21 @@ def test_what_is_defined_already_is_not_drafted(model: Path, tmp_path: Path) -> 
     assert not (tmp_path / "more.xml").exists()
 
 
-def test_strings_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
-    path = tmp_path / "model.onnx"
-    onnx.save(onnx_model([my_node("Lower", ["s"], ["t"])], {"s": (str, [2])}, {"t": (F32, [2])}), path)
-    result = invoke("from-model", path, "-o", tmp_path / "draft.xml", code=4)
+def test_strings_are_refused_and_the_rest_is_written(tmp_path: Path) -> None:
+    path, target = tmp_path / "model.onnx", tmp_path / "draft.xml"
+    lower, blur = my_node("Lower", ["s"], ["t"]), my_node("Blur", ["x"], ["y"])
+    onnx.save(onnx_model([lower], {"s": (str, [2])}, {"t": (F32, [2])}), path)
+    result = invoke("from-model", path, "-o", target, code=4)
     assert "input 0 ('s') of my.domain::Lower is strings" in result.stderr
-    assert not (tmp_path / "draft.xml").exists()
+    assert not target.exists()
+    both = onnx_model([lower, blur], {"s": (str, [2]), "x": (F32, [2])}, {"t": (F32, [2]), "y": (F32, [2])})
+    onnx.save(both, path)
+    result = invoke("from-model", path, "-o", target, "--datatypes", "FLOAT_32", code=4)
+    assert "input 0 ('s') of my.domain::Lower is strings" in result.stderr
+    (collection,) = read(target)
+    assert [(op.name, [one.name for one in op.inputs[0].dtypes]) for op in collection.opdefs] == [
+        ("Blur", ["float32"])
+    ]
 
 
 def test_other_problems_and_assumptions_are_told(tmp_path: Path) -> None:
@@ -205,7 +214,7 @@ def test_other_problems_and_assumptions_are_told(tmp_path: Path) -> None:
     bad = helper.make_node("Reshape", ["x", "missing"], ["z"])
     onnx.save(onnx_model([*nodes, bad], {"x": (F32, [2])}, {"y": (F32, [2]), "z": (F32, [2])}), path)
     told = invoke("from-model", path, "-o", tmp_path / "draft.xml").stderr
-    assert "has 1 other problem(s): xconv-onnx-to-dlc --dry_run lists them" in told
+    assert "has 1 other problem(s), which no definition mends: " in told
     assert "my.domain::Blur: out[0]: the model states no shape of 'a'" in told
 
 

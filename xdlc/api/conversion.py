@@ -101,8 +101,11 @@ def draft_udo_config(
     udo_config_paths: Sequence[PathLike] = (),
     form: str = "",
     same_shapes: bool = False,
+    datatypes: Sequence[str] = (),
 ) -> Converted:
     """Return a draft of definitions for the operators of a model that nothing covers; nothing is written.
+
+    Operators that no definition can stand for are left out; ``problems`` of the result tells why.
 
     Args:
         path: An ONNX file.
@@ -112,11 +115,13 @@ def draft_udo_config(
         udo_config_paths: Configurations that there are already.
         form: ``xml`` or ``json``; default: as the target's name ends, or else XML.
         same_shapes: Whether outputs whose shape the model does not state in full get that of the first input.
+        datatypes: Data types that inputs and outputs of reals may have, beside their own; default:
+            ``FLOAT_32``, ``FIXED_8`` and ``FIXED_16``, so that a quantizer may store them.
 
     Raises:
-        UsageError: If every operator is covered.
-        UnsupportedOp: If an operator takes or gives what no definition can say; all of them are listed.
-        ModelError: If the file is not a valid model, or a name cannot stand in a definition.
+        UsageError: If every operator is covered, or a data type is none of reals.
+        UnsupportedOp: If no definition can stand for any of the operators; all reasons are listed.
+        ModelError: If the file is not a valid model, or the package's name cannot stand in a definition.
         StorageError: If the file cannot be read.
     """
     from xdlc.converter.onnx.uncovered import uncovered
@@ -125,4 +130,13 @@ def draft_udo_config(
 
     known = custom_ops(udo_config_paths)
     nodes, others = uncovered(path, input_dims=checked_dims(input_dims), custom=known)
-    return drafted(nodes, others, path, target, package=package_name, form=form, same_shapes=same_shapes)
+    return drafted(
+        nodes,
+        others,
+        path,
+        target,
+        package=package_name,
+        form=form,
+        same_shapes=same_shapes,
+        datatypes=datatypes,
+    )

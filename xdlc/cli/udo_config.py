@@ -98,16 +98,31 @@ def validate(configs: tuple[Path, ...]) -> None:
     is_flag=True,
     help="Give outputs whose shape the model does not state in full that of the first input.",
 )
+@click.option(
+    "--datatypes",
+    "datatypes",
+    multiple=True,
+    callback=params.distinct_names,
+    metavar="TYPE,..",
+    help="Data types that inputs and outputs of reals may have, beside their own. FLOAT_32 alone keeps them"
+    " float in quantized models.  [default: FLOAT_32,FIXED_8,FIXED_16]",
+)
 def from_model(model: Path, target: Path, form: str | None, **options: Any) -> None:
     """Draft definitions for the operators of a model that nothing covers.
 
     Inputs, outputs and parameters are those of the model's nodes, and descriptions tell where each comes
     from. JSON gets fields of xdlc's own, xdlc_..., for what the vendor's form cannot say.
+
+    Operators that no definition can stand for are left out: what could be drafted is written, each of them
+    is told, and the exit code is 4. Nothing is written if none could be drafted.
     """
     from xdlc import api
+    from xdlc.errors import raise_all
 
     target = _checked(target)
-    _write(api.draft_udo_config(model, target, form=form or "", **options))
+    made = api.draft_udo_config(model, target, form=form or "", **options)
+    _write(made)
+    raise_all(made.problems, where=str(model))
 
 
 def _checked(target: Path) -> Path:

@@ -29,7 +29,8 @@ def found(folder: Path, model: Any, **options: Any) -> list[UncoveredNode]:
 def found_with_others(folder: Path, model: Any, **options: Any) -> tuple[list[UncoveredNode], int]:
     path = folder / "model.onnx"
     onnx.save(model, path)
-    return uncovered(path, **options)
+    nodes, others = uncovered(path, **options)
+    return nodes, len(others)
 
 
 def test_operands_and_attributes_of_a_node(tmp_path: Path) -> None:
@@ -115,6 +116,13 @@ def test_what_no_tensor_holds_is_told(tmp_path: Path) -> None:
     (lower,), others = found_with_others(tmp_path, model)
     assert [one.odd for one in (*lower.inputs, *lower.outputs) if one] == ["strings", "strings", "strings"]
     assert others == 2
+
+
+def test_attributes_that_no_one_can_read_keep_nothing_from_being_found(tmp_path: Path) -> None:
+    words = helper.make_tensor("v", TensorProto.STRING, [1], [b"a"])
+    nodes = [my_node("Spell", ["x"], ["a"], words=words), my_node("Blur", ["a"], ["y"])]
+    found_ones, others = found_with_others(tmp_path, onnx_model(nodes, LIKE, {"y": (F32, [1, 3])}))
+    assert ([one.type for one in found_ones], others) == (["Spell", "Blur"], 0)
 
 
 def test_versions_of_known_operators_are_no_matter_of_definitions(tmp_path: Path) -> None:

@@ -7,15 +7,30 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xdlc.errors import ModelError, ProblemList, UnsupportedOp
+from xdlc.errors import ModelError, ProblemList, UnsupportedOp, UsageError
 from xdlc.ir.data import ArrayData
-from xdlc.ir.dtype import BOOL8, FLOAT32, FLOAT64, INT32, INT64, STRING, UINT8, UINT32, DType
+from xdlc.ir.dtype import (
+    BOOL8,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    STRING,
+    UFIXED8,
+    UFIXED16,
+    UINT8,
+    UINT32,
+    DType,
+)
 from xdlc.opdefs import OpDef, check_collection
 from xdlc.opdefs.uncovered import Operand, UncoveredNode
 from xdlc.udo.config import draft
+from xdlc.udo.config.converting import drafted
 
 X = Operand("x", (1, 4), FLOAT32)
 Y = Operand("y", (1, 4), FLOAT32)
+REALS = (FLOAT32, UFIXED8, UFIXED16)
 
 
 def node(inputs: Any = (X,), outputs: Any = (Y,), type: str = "Blur", **more: Any) -> UncoveredNode:
@@ -41,10 +56,10 @@ def test_one_node() -> None:
     (blur,) = collection.opdefs
     assert (blur.name, blur.package, blur.backends) == ("Blur", "P", ("CPU",))
     assert [(one.name, one.mandatory, one.dtypes, one.rank, one.is_static) for one in blur.inputs] == [
-        ("in[0]", True, (FLOAT32,), 2, False),
+        ("in[0]", True, REALS, 2, False),
         ("in[1]", True, (INT32,), 1, True),
     ]
-    assert [(one.name, one.dtypes, one.rank) for one in blur.outputs] == [("out[0]", (FLOAT32,), 2)]
+    assert [(one.name, one.dtypes, one.rank) for one in blur.outputs] == [("out[0]", REALS, 2)]
     assert [(one.name, one.mandatory, one.dtypes, one.rank) for one in blur.params.values()] == [
         ("mode", True, (STRING,), 0),
         ("radius", True, (INT32,), 0),
@@ -104,22 +119,56 @@ def test_an_empty_list_everywhere() -> None:
     assert (param.mandatory, param.dtypes, param.rank) == (False, (INT32,), 1)
 
 
-@pytest.mark.parametrize("value", [[object()], object(), [[1]]])
+@pytest.mark.parametrize(
+    "value", [[object()], object(), [[1]], ["a", 1], ArrayData(np.array([b"a"], object))], ids=repr
+)
 def test_attributes_that_are_no_parameters(value: Any) -> None:
     with pytest.raises(UnsupportedOp, match=r"attribute 'p' of my\.domain::Blur is a graph") as caught:
         draft([node(p=value)], "P", "m.onnx")
     assert caught.value.where == "m.onnx: node 'n_Blur'"
 
 
-def test_attributes_of_two_forms() -> None:
-    with pytest.raises(UnsupportedOp, match="one value on some nodes and several on others"):
-        draft([node(p=1), node(p=[1, 2])], "P", "m.onnx")
+@pytest.mark.parametrize(
+    ("values", "dtypes", "rank"),
+    [
+        ((1, [1, 2]), (INT32,), 1),
+        ((1.5, [1, 2]), (FLOAT32,), 1),
+        (("a", ["b", "c"]), (STRING,), 0),
+        (("a", 1), (INT32, STRING), 0),
+        ((1, ArrayData(np.zeros((2, 2), np.uint8))), (UINT8, INT32), None),
+    ],
+)
+def test_attributes_of_two_forms(values: Any, dtypes: tuple[DType, ...], rank: int | None) -> None:
+    param = only(*(node(p=value) for value in values)).params["p"]
+    assert (param.dtypes, param.rank) == (dtypes, rank)
+
+
+def test_text_beside_lists_of_numbers_is_no_parameter() -> None:
+    with pytest.raises(UnsupportedOp, match="is text on some nodes and several numbers on others"):
+        draft([node(p="a"), node(p=[1, 2])], "P", "m.onnx")
+
+
+def test_reals_may_be_stored_by_a_quantizer_unless_the_user_says_otherwise() -> None:
+    half, number = Operand("h", (1,), FLOAT16), Operand("i", (1,), INT32)
+    blur = only(node([half, number, Operand("w", (3,), FLOAT32, is_static=True)]))
+    assert [one.dtypes for one in blur.inputs] == [(FLOAT16, *REALS), (INT32,), (FLOAT32,)]
+
+    def told(*names: str) -> str:
+        made = drafted([node()], [], "m.onnx", "-", package="P", form="json", datatypes=names)
+        return made.texts["-"]
+
+    assert "xdlc_data_types" not in told("FLOAT_32")
+    assert '"xdlc_data_types": ["FLOAT_32", "UINT_8"]' in told("FLOAT_32", "UINT_8")
+    with pytest.raises(UsageError, match="'INT_32' is no data type of reals"):
+        told("INT_32")
 
 
 def test_types_and_ranks_of_several_nodes() -> None:
     other = Operand("z", (4,), INT64)
     blur = only(node(), node([other], [other]))
-    assert [(one.dtypes, one.rank) for one in (*blur.inputs, *blur.outputs)] == [((FLOAT32, INT32), None)] * 2
+    assert [(one.dtypes, one.rank) for one in (*blur.inputs, *blur.outputs)] == [
+        ((FLOAT32, INT32, UFIXED8, UFIXED16), None)
+    ] * 2
     assert only(node([Operand("x", (), FLOAT64)])).inputs[0].rank is None
     assert only(node([Operand("x", (1,) * 5, FLOAT64)])).inputs[0].rank is None
 
@@ -131,10 +180,15 @@ def test_different_numbers_of_one_kind_are_repeated() -> None:
     pick = only(node([index, X]), node([index, X, X]))
     assert [(one.dtypes, one.mandatory, one.repeated) for one in pick.inputs] == [
         ((INT32,), True, False),
-        ((FLOAT32,), True, True),
+        (REALS, True, True),
     ]
     split = only(node(outputs=[X]), node(outputs=[X, X]))
     assert [(one.mandatory, one.repeated) for one in split.outputs] == [(True, True)]
+
+
+def test_types_that_nothing_states_do_not_make_other_kinds() -> None:
+    join = only(node([X, Y]), node([X, Operand("a"), Operand("b")]))
+    assert [(one.dtypes, one.repeated) for one in join.inputs] == [(REALS, True)]
 
 
 def test_different_numbers_of_other_kinds_are_optional() -> None:
@@ -164,7 +218,7 @@ def test_what_is_not_stated_is_assumed_and_told() -> None:
     assert (one.outputs[0].dtypes, two.inputs[0].dtypes, three.inputs[0].dtypes) == (
         (UINT8,),
         (UINT8,),
-        (FLOAT32,),
+        REALS,
     )
     assert "No data type is stated: that of the first input is assumed" in words(one.outputs[0].description)
     assert [text.partition(": ")[2].partition(":")[0] for text in made.notices] == [
@@ -188,27 +242,31 @@ def test_operators_of_one_name_in_several_domains() -> None:
     assert both.domain == ""
 
 
-def test_strings_are_refused_one_by_one() -> None:
+def test_what_cannot_be_drafted_is_told_beside_what_can() -> None:
     strings = Operand("s", odd="strings")
-    with pytest.raises(ProblemList) as caught:
-        draft([node([X, strings], [strings]), node(type="Fine")], "P", "m.onnx")
-    assert [one.problem.partition(", but")[0] for one in caught.value.problems] == [
+    fine, odd = node(type="Fine"), node([X, strings], [strings])
+    made = draft([odd, fine, node(type="My-Op"), node(type="Kept", int=1)], "P", "m.onnx")
+    assert [op.name for op in made.collections[0].opdefs] == ["Fine"]
+    assert [problem.problem.partition(", ")[0] for problem in made.problems] == [
         "input 1 ('s') of my.domain::Blur is strings",
         "output 0 ('s') of my.domain::Blur is strings",
+        "op name 'My-Op' has '-'",
+        "op 'Kept': parameter name 'int' is a keyword of C++",
     ]
+    assert [problem.where for problem in made.problems[2:]] == [
+        "m.onnx: node 'n_My-Op'",
+        "m.onnx: node 'n_Kept'",
+    ]
+    with pytest.raises(ProblemList, match="2 problem"):
+        draft([odd], "P", "m.onnx")
 
 
-@pytest.mark.parametrize(
-    ("bad", "package", "problem"),
-    [
-        (node(type="My-Op"), "P", "'My-Op'"),
-        (node(int=1), "P", "'int'"),
-        (node(), "not a name", "'not a name'"),
-        (node([]), "P", "no input"),
-    ],
-)
-def test_names_that_no_definition_can_have(bad: UncoveredNode, package: str, problem: str) -> None:
-    with pytest.raises(ModelError) as caught:
-        draft([bad], package, "m.onnx")
-    assert problem in caught.value.problem
-    assert (caught.value.where is None) == (package != "P")
+def test_a_name_that_no_package_can_have() -> None:
+    with pytest.raises(ModelError, match="package name 'not a name' has ' '") as caught:
+        draft([node()], "not a name", "m.onnx")
+    assert caught.value.where is None
+
+
+def test_an_operator_without_inputs_has_no_definition() -> None:
+    with pytest.raises(UnsupportedOp, match="no input"):
+        draft([node([])], "P", "m.onnx")

@@ -70,7 +70,7 @@ class NodeImport:
         if static and foldable(proto) and not self._custom.candidates(proto) and self._fold(proto, where):
             return
         try:
-            self._settle(proto, self._node(proto, domain, opset), where)
+            self._settle(proto, self._node_or_refusal(proto, domain, opset, where), where)
         except Unsettled:
             state.poisoned.update(proto.output)
         except XdlcError as found:
@@ -126,6 +126,20 @@ class NodeImport:
             if name and array is not None:
                 state.values[name] = state.builder.const(array, name)
         return True
+
+    def _node_or_refusal(self, proto: Any, domain: str, opset: int, where: str) -> Node:
+        """Return a node as importers see it.
+
+        Raises:
+            UnsupportedOp: If its operator is not known, whatever its attributes are.
+            XdlcError: If an attribute cannot be read.
+        """
+        try:
+            return self._node(proto, domain, opset)
+        except XdlcError:
+            if self._is_known(proto, domain, opset):
+                raise
+            raise self._no_mapping(proto, domain, opset, where) from None
 
     def _node(self, proto: Any, domain: str, opset: int) -> Node:
         """Return a node as importers see it, and let the builder work for it."""

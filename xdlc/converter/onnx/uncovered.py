@@ -12,6 +12,7 @@ from xdlc.converter.onnx.importing import import_model
 from xdlc.converter.onnx.inference import Inference, Spec
 from xdlc.converter.onnx.shapes import input_shapes
 from xdlc.converter.onnx.source import OnnxFile
+from xdlc.errors import XdlcError
 from xdlc.opdefs.custom import CustomOps
 from xdlc.opdefs.uncovered import Operand, UncoveredNode
 
@@ -25,8 +26,8 @@ def uncovered(
     define_symbol: Mapping[str, int] | None = None,
     batch: int | None = None,
     custom: CustomOps = _NO_CUSTOM_OPS,
-) -> tuple[list[UncoveredNode], int]:
-    """Return the nodes whose operators have no mapping, and the number of other problems that there are.
+) -> tuple[list[UncoveredNode], list[XdlcError]]:
+    """Return the nodes whose operators have no mapping, and the other problems that there are.
 
     Args:
         path: The ``.onnx`` file.
@@ -49,7 +50,8 @@ def uncovered(
     if nodes:
         specs = Inference(file, shapes).of_model()
         nodes = [_completed(node, specs) for node in nodes]
-    return nodes, len(findings.problems) - len({node.where for node in nodes})
+    told = {node.where for node in nodes}
+    return nodes, [problem for problem in findings.problems if problem.where not in told]
 
 
 def _distinct(nodes: Sequence[UncoveredNode]) -> list[UncoveredNode]:

@@ -11,17 +11,22 @@ from typing import IO
 
 from xdlc import opdefs
 from xdlc.container.storage import replace_file
-from xdlc.errors import UsageError, nearest_names, raise_all
+from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
+from xdlc.ir.dtype import UINT8, UINT16, DType
 from xdlc.opdefs.model import Collection
 from xdlc.opdefs.uncovered import UncoveredNode
 from xdlc.udo.config.comparing import differences
-from xdlc.udo.config.drafting import draft
+from xdlc.udo.config.drafting import REALS, draft
+from xdlc.udo.config.names import TYPES
 from xdlc.udo.config.packages import settled
 from xdlc.udo.config.reading import Config, clashes, read_config
+from xdlc.udo.config.scope import choice
 from xdlc.udo.config.writing import write_json
 
 FORMS = ("xml", "json")
 STDOUT = "-"
+QUANTIZED = (UINT8, UINT16)
+"""What SNPE calls quantized activations of a DSP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +36,12 @@ class Converted:
     Attributes:
         texts: The text of each file, by its path; under ``-`` what goes to standard output.
         notices: What the user should know, such as what the form cannot say.
+        problems: Why parts are left out: operators of a model that no definition can stand for.
     """
 
     texts: dict[str, str]
     notices: tuple[str, ...]
+    problems: tuple[XdlcError, ...] = ()
 
     def write(self) -> list[Path]:
         """Write the files, each whole or not at all, and return their paths.
@@ -95,44 +102,84 @@ def convert(
 
 def drafted(
     nodes: Sequence[UncoveredNode],
-    others: int,
+    others: Sequence[XdlcError],
     model: str | os.PathLike[str],
     target: str | os.PathLike[str],
     *,
     package: str,
     form: str = "",
     same_shapes: bool = False,
+    datatypes: Sequence[str] = (),
 ) -> Converted:
     """Return definitions for operators that nothing covers; nothing is written.
 
+    Operators that no definition can stand for are left out, and told as problems.
+
     Args:
         nodes: Their nodes.
-        others: Number of other problems that the model has.
+        others: Other problems that the model has.
         model: The model.
         target: File to be written, or a folder for one file a package; ``-`` for standard output.
         package: Name of the package.
         form: ``xml`` or ``json``; default: as the target's name ends, or else XML.
         same_shapes: Whether outputs whose shape the model does not state in full get that of the first input.
+        datatypes: Names of the data types that inputs and outputs of reals may have; default: float32 and
+            those in which a quantizer stores them.
 
     Raises:
-        UsageError: If there are no nodes, or one file cannot hold the packages.
-        UnsupportedOp: If an operator takes or gives what no definition can say.
-        ModelError: If a name cannot stand in a definition.
+        UsageError: If there are no nodes, a data type is none of reals, or one file cannot hold the packages.
+        UnsupportedOp: If no operator can have a definition.
+        ModelError: If the package's name cannot stand in a definition.
     """
+    reals = _reals(datatypes) if datatypes else REALS
     if not nodes:
-        raise UsageError(
-            "every operator of the model is covered", where=os.fspath(model), fix="convert it as it is"
-        )
-    made = draft(nodes, package, os.path.basename(os.fspath(model)), same_shapes=same_shapes)
+        fix = "convert it as it is"
+        if others:
+            fix = f"mend its {len(others)} other problem(s), which no definition does: {_first(others)}"
+        raise UsageError("every operator of the model is covered", where=os.fspath(model), fix=fix)
+    name = os.path.basename(os.fspath(model))
+    made = draft(nodes, package, name, same_shapes=same_shapes, reals=reals)
     notices = list(made.notices)
     if others:
-        notices.append(
-            f"{os.fspath(model)} has {others} other problem(s): xconv-onnx-to-dlc --dry_run lists them"
-        )
+        count = f"{os.fspath(model)} has {len(others)} other problem(s), which no definition mends"
+        notices.append(f"{count}: {_first(others)}")
     where = os.fspath(target)
     _check_target(where, [model])
+    if (
+        len(made.collections) > 1
+        and form != "json"
+        and _form_of(where) != "json"
+        and not os.path.isdir(where)
+    ):
+        held = ", ".join(held.package for held in made.collections)
+        raise UsageError(
+            f"operators of several domains have one name, so that there are the packages {held}; "
+            "an OpDef XML file holds one",
+            where=where,
+            fix="name a folder that exists for a file each, or a .json file for all",
+        )
     texts = render(made.collections, where, form or _form_of(where) or "xml", extended=True, notices=notices)
-    return Converted(texts, tuple(notices))
+    return Converted(texts, tuple(notices), made.problems)
+
+
+def _first(problems: Sequence[XdlcError]) -> str:
+    """Return the first of several problems, and how the others are found."""
+    first = problems[0]
+    text = f"{first.where}: {first.problem}" if first.where else first.problem
+    return f"{text}; xconv-onnx-to-dlc --dry_run lists all" if len(problems) > 1 else text
+
+
+def _reals(names: Sequence[str]) -> list[DType]:
+    found = []
+    for name in names:
+        dtype = TYPES.get(name)
+        if dtype is None or not (dtype.is_float or dtype.is_fixed or dtype in QUANTIZED):
+            raise UsageError(
+                f"{name!r} is no data type of reals",
+                fix=choice(name, ("FLOAT_32", "FLOAT_16", "FIXED_8", "FIXED_16", "UINT_8", "UINT_16")),
+            )
+        found.append(dtype)
+    return found
 
 
 def render(

@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, raise_all
-from xdlc.ir.dtype import FLOAT32, DType
+from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16, DType
 from xdlc.opdefs import check_collection
-from xdlc.opdefs.elements import VERSION, Key
+from xdlc.opdefs.elements import VERSION
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, TensorDef
 from xdlc.opdefs.uncovered import UncoveredNode
 from xdlc.udo.config.drafting_params import drafted_params
 from xdlc.udo.config.drafting_tensors import Place, drafted_tensor, places_of
 
+REALS = (FLOAT32, UFIXED8, UFIXED16)
+"""What inputs and outputs of reals may be stored as: as they are, or as a quantizer stores them."""
 _SAME_SHAPE = "same as in[0]"
 _SHOWN = 3
 
@@ -25,60 +27,69 @@ class Draft:
     Attributes:
         collections: The packages: one, unless operators of several domains have one name.
         notices: What had to be assumed, and what is still to be said.
+        problems: Why operators are left out.
     """
 
     collections: tuple[Collection, ...]
     notices: tuple[str, ...]
+    problems: tuple[XdlcError, ...] = ()
 
 
-def draft(nodes: Sequence[UncoveredNode], package: str, model: str, *, same_shapes: bool = False) -> Draft:
-    """Return a definition for each operator, put together from all its nodes.
+def draft(
+    nodes: Sequence[UncoveredNode],
+    package: str,
+    model: str,
+    *,
+    same_shapes: bool = False,
+    reals: Sequence[DType] = REALS,
+) -> Draft:
+    """Return a definition for each operator that can have one, put together from all its nodes.
 
     Args:
         nodes: The nodes, in the order of the model.
         package: Name of the package.
         model: Name of the model, for descriptions.
         same_shapes: Whether outputs whose shape the model does not state in full get that of the first input.
+        reals: Data types of inputs and outputs that are reals in the model; none: those of the model.
 
     Raises:
-        UnsupportedOp: If an operator takes or gives what no definition can say; all such are listed.
-        ModelError: If a name is not one that a definition can have.
+        UnsupportedOp: If no operator can have a definition; all reasons are listed.
+        ModelError: If the package's name cannot stand in a definition.
     """
+    raise_all(_misnamed_package(package))
     groups: dict[tuple[str, str], list[UncoveredNode]] = {}
     for node in nodes:
         groups.setdefault((node.domain, node.type), []).append(node)
-    drafting = _Drafting(package, model, same_shapes)
-    problems: list[XdlcError] = [problem for node in nodes for problem in _odd(node)]
+    drafting = _Drafting(package, model, same_shapes, tuple(reals))
+    problems: list[XdlcError] = []
     for group in groups.values():
-        try:
-            drafting.add(group)
-        except UnsupportedOp as problem:
-            problems.append(problem)
-    raise_all(problems, where=model)
-    collections = drafting.collections()
-    raise_all([problem for held in collections for problem in _misnamed(held, nodes)], where=model)
-    return Draft(tuple(collections), tuple(drafting.notices))
+        reasons: list[XdlcError] = [problem for node in group for problem in _odd(node)]
+        problems += reasons or drafting.add(group)
+    if not drafting.opdefs:
+        raise_all(problems, where=model)
+    return Draft(tuple(drafting.collections()), tuple(drafting.notices), tuple(problems))
 
 
 class _Drafting:
-    def __init__(self, package: str, model: str, same_shapes: bool) -> None:
+    def __init__(self, package: str, model: str, same_shapes: bool, reals: tuple[DType, ...]) -> None:
         self._package = package
         self._model = model
         self._same_shapes = same_shapes
+        self._reals = reals
         self._made: dict[str, tuple[DType, ...]] = {}
-        self._opdefs: list[tuple[str, OpDef]] = []
+        self.opdefs: list[tuple[str, OpDef]] = []
         self.notices: list[str] = []
 
-    def add(self, nodes: Sequence[UncoveredNode]) -> None:
-        """Draft the operator that some nodes have in common."""
-        first = nodes[0]
+    def add(self, nodes: Sequence[UncoveredNode]) -> list[XdlcError]:
+        """Draft the operator that some nodes have in common; return why that cannot be."""
+        first, told = nodes[0], len(self.notices)
+        try:
+            params = drafted_params(nodes)
+        except UnsupportedOp as problem:
+            return [problem]
         inputs = self._tensors(nodes, "in", (FLOAT32,), "float32 is assumed")
         like = inputs[0].dtypes if inputs else (FLOAT32,)
         outputs = self._tensors(nodes, "out", like, "that of the first input is assumed")
-        for node in nodes:
-            for place, operand in enumerate(node.outputs):
-                if operand is not None:
-                    self._made[operand.name] = outputs[min(place, len(outputs) - 1)].dtypes
         names = ", ".join(repr(node.name) for node in nodes[:_SHOWN])
         names += f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
         words = f"Drafted from {self._model}: {first.operator}, node{'s' * (len(nodes) > 1)} {names}."
@@ -86,13 +97,27 @@ class _Drafting:
         definition = OpDef(
             first.type,
             self._package,
-            tuple(inputs),
-            tuple(outputs),
-            drafted_params(nodes),
+            tuple(map(self._storable, inputs)),
+            tuple(map(self._storable, outputs)),
+            params,
             (DescriptionPart(words), DescriptionPart(order)),
             backends=("CPU",),
         )
-        self._opdefs.append((first.domain, definition))
+        if problems := _misnamed(definition, first):
+            del self.notices[told:]
+            return problems
+        for node in nodes:
+            for place, operand in enumerate(node.outputs):
+                if operand is not None:
+                    self._made[operand.name] = outputs[min(place, len(outputs) - 1)].dtypes
+        self.opdefs.append((first.domain, definition))
+        return []
+
+    def _storable(self, tensor: TensorDef) -> TensorDef:
+        """Return an activation of reals with all types that such ones shall have."""
+        if tensor.is_static or not any(dtype.is_float for dtype in tensor.dtypes):
+            return tensor
+        return replace(tensor, dtypes=tuple(dict.fromkeys((*tensor.dtypes, *self._reals))))
 
     def _tensors(
         self, nodes: Sequence[UncoveredNode], stem: str, otherwise: tuple[DType, ...], why: str
@@ -128,13 +153,13 @@ class _Drafting:
 
     def collections(self) -> list[Collection]:
         """Return one package, or one for each domain if operators of several have one name."""
-        names = [definition.name for _, definition in self._opdefs]
+        names = [definition.name for _, definition in self.opdefs]
         if len(set(names)) == len(names):
-            domains = list(dict.fromkeys(domain for domain, _ in self._opdefs))
-            opdefs = [definition for _, definition in self._opdefs]
+            domains = list(dict.fromkeys(domain for domain, _ in self.opdefs))
+            opdefs = [definition for _, definition in self.opdefs]
             return [self._collection(opdefs, domains[0] if len(domains) == 1 else "", 0)]
         shares: dict[str, list[OpDef]] = {}
-        for domain, definition in self._opdefs:
+        for domain, definition in self.opdefs:
             shares.setdefault(domain, []).append(definition)
         return [self._collection(share, domain, i) for i, (domain, share) in enumerate(shares.items())]
 
@@ -153,17 +178,28 @@ def _odd(node: UncoveredNode) -> Iterator[UnsupportedOp]:
                     f"{side} {place} ({operand.name!r}) of {node.operator} is {operand.odd}, "
                     "but definitions are of tensors of numbers",
                     where=node.where,
-                    fix="keep this operator out of the part that is converted",
+                    fix="keep this operator out of the part of the model that is converted",
                 )
 
 
-def _misnamed(collection: Collection, nodes: Sequence[UncoveredNode]) -> Iterator[ModelError]:
-    """Yield what breaks the rules of definitions; names are all that can."""
-    firsts = {node.type: node.where for node in reversed(nodes)}
-    places: dict[Key, str] = {("op", i): firsts[op.name] for i, op in enumerate(collection.opdefs)}
-    for problem in check_collection(collection, places):
-        yield ModelError(
-            f"{problem.problem}, so that no definition can stand for it",
-            where=problem.where,
-            fix="rename it in the model" if problem.where else "give another --package_name",
+def _misnamed(definition: OpDef, node: UncoveredNode) -> list[XdlcError]:
+    """Return what breaks the rules of definitions; names are all that can."""
+    alone = Collection(definition.package, node.domain, VERSION, (definition,), ())
+    return [
+        UnsupportedOp(
+            f"{problem.problem}, so that no definition can stand for {node.operator}",
+            where=node.where,
+            fix="rename it in the model, or define the operator by a plugin",
         )
+        for problem in check_collection(alone)
+    ]
+
+
+def _misnamed_package(package: str) -> list[ModelError]:
+    """Return why a package cannot have a name."""
+    nothing = Collection(package, "", VERSION, (), ())
+    return [
+        ModelError(problem.problem, fix="give another --package_name")
+        for problem in check_collection(nothing, {("PackageName",): "name"})
+        if problem.where
+    ]

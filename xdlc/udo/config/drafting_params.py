@@ -43,30 +43,30 @@ def drafted_params(nodes: Sequence[UncoveredNode]) -> dict[str, ParamDef]:
 def _param(name: str, nodes: Sequence[UncoveredNode]) -> ParamDef:
     given = [(node, node.attributes[name]) for node in nodes if not _is_left_out(node, name)]
     kinds = {_kind(value): node for node, value in given}
-    for kind, node in kinds.items():
-        if not kind:
-            raise UnsupportedOp(
-                f"attribute {name!r} of {node.operator} is a graph, a list of tensors or the like",
-                where=node.where,
-                fix="leave it out of the model: parameters are numbers, strings and tensors of numbers",
-            )
-    if "one" in kinds and len(kinds) > 1:
-        node = kinds["list" if "list" in kinds else "tensor"]
+    if "" in kinds:
         raise UnsupportedOp(
-            f"attribute {name!r} of {node.operator} is one value on some nodes and several on others",
-            where=node.where,
+            f"attribute {name!r} of {nodes[0].operator} is a graph, strings in a tensor, several tensors or "
+            "the like",
+            where=kinds[""].where,
+            fix="leave it out of the model, or define the operator by a plugin: parameters are numbers, "
+            "strings and tensors of numbers",
+        )
+    if "text" in kinds and len(kinds.keys() - {"text", "one"}):
+        raise UnsupportedOp(
+            f"attribute {name!r} of {nodes[0].operator} is text on some nodes and several numbers on others",
+            where=kinds["text"].where,
             fix="give it the same form on all nodes",
         )
     values = [value for _, value in given]
-    dtype = _dtype(values)
+    dtypes = _dtypes(values)
     words = f"Attribute {name!r}: {_values(values)}"
     if len(given) < len(nodes):
         words += f"; {len(given)} of {len(nodes)} nodes have it"
     return ParamDef(
         name,
         mandatory=len(given) == len(nodes),
-        dtypes=(dtype,),
-        rank=0 if dtype is STRING else _rank(values),
+        dtypes=dtypes,
+        rank=0 if STRING in dtypes else _rank(values),
         description=(DescriptionPart(f"{words}."),),
     )
 
@@ -76,25 +76,40 @@ def _is_left_out(node: UncoveredNode, name: str) -> bool:
 
 
 def _kind(value: Any) -> str:
-    """Return ``one``, ``list`` or ``tensor``; empty for what no parameter can be."""
-    if isinstance(value, int | float | str):
+    """Return ``one``, ``list``, ``text`` or ``tensor``; empty for what no parameter can be."""
+    if isinstance(value, int | float):
         return "one"
     if isinstance(value, TensorData):
-        return "tensor"
-    plain = isinstance(value, list) and all(isinstance(item, int | float | str) for item in value)
-    return "list" if plain else ""
+        return "tensor" if _tensor_type(value) is not None else ""
+    items = value if isinstance(value, list) else [value]
+    if all(isinstance(item, str) for item in items):
+        return "text"
+    return "list" if all(isinstance(item, int | float) for item in items) else ""
 
 
-def _dtype(values: Sequence[Any]) -> DType:
-    tensors = [value for value in values if isinstance(value, TensorData)]
-    if tensors:
-        return stored(from_numpy(tensors[0].dtype))
-    elements = [item for value in values for item in (value if isinstance(value, list) else [value])]
-    if any(isinstance(item, str) for item in elements):
-        return STRING
-    if any(isinstance(item, float) for item in elements):
+def _tensor_type(value: TensorData) -> DType | None:
+    try:
+        return stored(from_numpy(value.dtype))
+    except TypeError:
+        return None
+
+
+def _dtypes(values: Sequence[Any]) -> tuple[DType, ...]:
+    tensors = [dtype for value in values if isinstance(value, TensorData) and (dtype := _tensor_type(value))]
+    plain = [value for value in values if not isinstance(value, TensorData)]
+    elements = [item for value in plain for item in (value if isinstance(value, list) else [value])]
+    numbers = [item for item in elements if not isinstance(item, str)]
+    found = (STRING,) if len(numbers) < len(elements) else ()
+    if numbers or not (found or tensors):
+        found = (_number_type(numbers), *found)
+    return tuple(dict.fromkeys((*tensors, *found)))
+
+
+def _number_type(numbers: Sequence[int | float]) -> DType:
+    """Return the type that holds all numbers; that of none is the usual one."""
+    if any(isinstance(item, float) for item in numbers):
         return FLOAT32
-    fitting = (dtype for dtype in (INT32, UINT32) if all(_fits(item, dtype) for item in elements))
+    fitting = (dtype for dtype in (INT32, UINT32) if all(_fits(int(item), dtype) for item in numbers))
     return next(fitting, INT64)
 
 
@@ -104,11 +119,15 @@ def _fits(number: int, dtype: DType) -> bool:
 
 
 def _rank(values: Sequence[Any]) -> int | None:
-    """Return the number of axes that all values have; None if it differs, or is more than 4."""
+    """Return the number of axes that all values have; None if it differs, or is more than 4.
+
+    A number stands for a list of one.
+    """
     ranks = {
         len(value.shape) if isinstance(value, TensorData) else int(isinstance(value, list))
         for value in values
     }
+    ranks -= {0} if ranks == {0, 1} else set()
     rank = ranks.pop() if len(ranks) == 1 else None
     return rank if rank is not None and rank <= 4 else (1 if not values else None)
 

@@ -71,8 +71,10 @@ def _first_repeated(rows: Sequence[Sequence[Operand | None]]) -> int | None:
     least = min(map(len, rows))
     for first in range(least + 1):
         rest = [operand for row in rows for operand in row[first:]]
-        kinds = {(stored(one.dtype) if one.dtype else None, one.is_static) for one in rest if one is not None}
-        if None not in rest and (len(kinds) == 1 or not rest):
+        held = [operand for operand in rest if operand is not None]
+        types = {stored(operand.dtype) for operand in held if operand.dtype is not None}
+        alike = len(types) < 2 and len({operand.is_static for operand in held}) < 2
+        if None not in rest and alike:
             return first
     return None
 
