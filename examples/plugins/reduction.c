@@ -1,5 +1,5 @@
 /* Caffe's Reduction: one number for all that lies behind an axis.
-   Arguments: axis (i), operation (s), coeff (f). */
+   Arguments: axis (i), not negative; operation (s), coeff (f). */
 #include <math.h>
 #include <string.h>
 
@@ -10,12 +10,14 @@ xdlc_udo_status reduction(uint32_t num_inputs, const xdlc_udo_tensor *inputs, ui
                           const xdlc_udo_argument *arguments) {
   if (num_inputs != 1 || num_outputs != 1 || num_arguments != 3) return XDLC_UDO_ERROR_INVALID_ARGUMENT;
   if (inputs[0].data_type != XDLC_UDO_FLOAT_32) return XDLC_UDO_ERROR_UNSUPPORTED;
+  const int64_t behind = arguments[0].integer;
+  if (behind < 0 || behind > inputs[0].rank) return XDLC_UDO_ERROR_INVALID_ARGUMENT;
   const float *data = inputs[0].data;
   float *result = outputs[0].data;
   const char *operation = arguments[1].string;
   size_t rows = 1, columns = 1;
   for (uint32_t axis = 0; axis < inputs[0].rank; axis++) {
-    if (axis < (uint64_t)arguments[0].integer) rows *= inputs[0].dims[axis];
+    if (axis < behind) rows *= inputs[0].dims[axis];
     else columns *= inputs[0].dims[axis];
   }
   for (size_t row = 0; row < rows; row++) {
