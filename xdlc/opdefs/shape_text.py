@@ -86,16 +86,16 @@ def named_extents(
     for title, entry, tensor in stated:
         pairs = _matched(entry.shape, tensor.shape, bound)
         if pairs is None:
-            conflicts.append(f"{title} has shape {_text(tensor.shape)}, but its definition says {entry.text}")
+            conflicts.append(f"{title} has shape {shown(tensor.shape)}, but its definition says {entry.text}")
             continue
         for word, extent in pairs:
             if not word.isidentifier() or word in definition.params or word == ANY:
                 later.append((title, tensor, word, extent))
             elif bound.get(word) is None:
                 bound[word] = extent
-                givers[word] = f"{title} {_text(tensor.shape)}"
+                givers[word] = f"{title} {shown(tensor.shape)}"
             elif extent is not None and bound[word] != extent:
-                here = f"{extent} by {title} {_text(tensor.shape)}"
+                here = f"{extent} by {title} {shown(tensor.shape)}"
                 conflicts.append(f"extent {word} is {bound[word]} by {givers[word]}, but {here}")
     scope = OpScope(definition, replace(view, outputs=tuple(outputs)), None, bound)
     for title, tensor, word, extent in later:
@@ -105,7 +105,7 @@ def named_extents(
             continue
         if wanted is not None and extent is not None and wanted != extent:
             words = f"{wanted} is expected" if word.isdigit() else f"{word} is {wanted}"
-            conflicts.append(f"{title} has shape {_text(tensor.shape)}, but {words}, not {extent}")
+            conflicts.append(f"{title} has shape {shown(tensor.shape)}, but {words}, not {extent}")
     return bound, conflicts
 
 
@@ -169,9 +169,9 @@ def _output_shape(entry: TensorDef, scope: OpScope) -> Extents | None:
         return None
     title = f"output {entry.name!r} of op {scope.view.name!r} ({scope.definition.name})"
     if entry.rank is not None and len(shape) != entry.rank:
-        raise ConstraintError(f"{title} is of rank {entry.rank}, but its text gives {_text(shape)}")
+        raise ConstraintError(f"{title} is of rank {entry.rank}, but its text gives {shown(shape)}")
     if any(extent is not None and extent < 0 for extent in shape):
-        raise ConstraintError(f"{title} has a negative extent by its text: {_text(shape)}")
+        raise ConstraintError(f"{title} has a negative extent by its text: {shown(shape)}")
     return shape
 
 
@@ -276,5 +276,11 @@ def _whole_number(value: Value) -> int | None:
     return math.floor(value) if math.isfinite(value) else None
 
 
-def _text(shape: Sequence[int | None]) -> str:
+def shown(shape: Sequence[int | None]) -> str:
+    """Return a shape for a message.
+
+    Example:
+        >>> shown([1, None])
+        '[1, ?]'
+    """
     return f"[{', '.join('?' if extent is None else str(extent) for extent in shape)}]"

@@ -487,3 +487,22 @@ def test_values_that_no_dlc_holds_are_refused(tmp_path: Path) -> None:
     given = onnx_model([my_node("Scale", ["x"], ["y"], factor=1.0)], {"x": (F32, [2])}, {"y": (str, [2])})
     with pytest.raises(UnsupportedOp, match="'y' is strings"):
         converted(tmp_path, given, SCALE)
+
+
+def test_shapes_that_a_model_states_for_other_inputs_are_not_those_of_the_op(tmp_path: Path) -> None:
+    proto = scale_model(factor=2)
+    with pytest.raises(UnsupportedOp, match="the model states for inputs of other shapes"):
+        converted(tmp_path, proto, SCALE, batch=4)
+    shapes = {("Pkg", "Scale"): like_first}
+    assert converted(tmp_path, proto, SCALE, batch=4, shapes=shapes).main.outputs[0].shape == (4, 3)
+
+
+def test_what_follows_from_an_op_and_is_not_as_the_model_states_is_told(tmp_path: Path) -> None:
+    nodes = [my_node("Scale", ["x"], ["y"], factor=2.0), helper.make_node("Relu", ["y"], ["z"])]
+    proto = onnx_model(nodes, {"x": (F32, [2, 3])}, {"z": (F32, [3, 2])})
+    told: list[str] = []
+    converted(tmp_path, proto, SCALE, shapes={("Pkg", "Scale"): like_first}, tell=told.append)
+    assert told == [
+        "the model states [3, 2] for 'z', and it comes out as [2, 3]: check what tells the outputs of your "
+        "operations"
+    ]

@@ -32,11 +32,13 @@ class Declared:
         shape: Extents in the source's axis order, None for an open one; None if even the rank is open.
         dtype: Data type, None if it is not stated.
         read: Whether something reads the value; False for an output that is left out.
+        is_outdated: Whether the source states a shape that goes with inputs of other shapes than they have.
     """
 
     shape: Extents | None = None
     dtype: DType | None = None
     read: bool = True
+    is_outdated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +221,8 @@ def _result(
     shapes = [(by, known.shape) for by, known in claims if known.shape is not None]
     if said.shape is None and not shapes:
         left = "" if said.read else ", which the model leaves out,"
+        if said.is_outdated:
+            left = ", which the model states for inputs of other shapes,"
         return Issue(f"the shape of {name}{left} is not known", _SHAPE_FIX)
     try:
         order = order_of(place.layout, len(shapes[0][1] if said.shape is None else said.shape))
@@ -245,13 +249,9 @@ def _merged(claims: Sequence[tuple[str, Extents]]) -> tuple[Extents, str]:
             a is None or b is None or a == b for a, b in zip(shape, other, strict=False)
         )
         if not fits:
-            return shape, f"{_text(shape)} for {first}, but {_text(other)} for {by}"
+            return shape, f"{shape_text.shown(shape)} for {first}, but {shape_text.shown(other)} for {by}"
         shape = tuple(a if a is not None else b for a, b in zip(shape, other, strict=True))
     return shape, ""
-
-
-def _text(shape: Extents) -> str:
-    return f"[{', '.join('?' if extent is None else str(extent) for extent in shape)}]"
 
 
 def _quantized(dtype: DType, place: TensorDef, said: Declared) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from xdlc.converter.onnx.registry import Node, load_all
 from xdlc.converter.onnx.state import State
 from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import UnsupportedOp, XdlcError
+from xdlc.opdefs import shape_text
 from xdlc.opdefs.custom import CustomOp, CustomOps, SourceNode, TensorSpec
 from xdlc.opdefs.uncovered import UncoveredNode
 
@@ -107,6 +108,22 @@ class CustomNodes:
             self._tell_passed_over(custom, node)
         self._state.accept(proto, results, where)
         return True
+
+    def contradictions(self) -> Iterator[str]:
+        """Yield what follows from what users' ops give and is not what the model states."""
+        if not self._state.findings.used:
+            return
+        values = ((name, value) for name, value in self._state.values.items() if isinstance(value, Value))
+        shapes = {name: shape for name, value in values if (shape := extents(value)) is not None}
+        found = list(self._declared.contradicted(shapes))
+        if found:
+            name, stated, shape = found[0]
+            more = f", and {len(found) - 1} more are not as stated" if len(found) > 1 else ""
+            said, came = shape_text.shown(stated), shape_text.shown(shape)
+            yield (
+                f"the model states {said} for {name!r}, and it comes out as {came}{more}: check "
+                "what tells the outputs of your operations"
+            )
 
     def _tell_spared(self, node: Node) -> None:
         """Tell that a definition leaves a node alone, as the model has another operator of that name."""

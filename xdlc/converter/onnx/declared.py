@@ -18,7 +18,8 @@ _UNDEFINED = 0
 class DeclaredTypes:
     """Types of values by name, as ``value_info`` and the outputs of graphs state them.
 
-    A name that two graphs state in different ways is taken as not stated.
+    A name that two graphs state in different ways is taken as not stated, and so are all shapes if an
+    input has other extents than the model states.
 
     Args:
         graph: The main ``GraphProto``.
@@ -27,6 +28,7 @@ class DeclaredTypes:
 
     def __init__(self, graph: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> None:
         self._symbols = _symbols(graph, input_shapes)
+        self._is_outdated = _changes(graph, input_shapes)
         self._types: dict[str, Any] = {}
         strings = protobuf.messages().TypeProto()
         strings.tensor_type.elem_type = protobuf.STRING
@@ -59,7 +61,20 @@ class DeclaredTypes:
             )
         tensor = kind.tensor_type
         shape = tuple(map(self._extent, tensor.shape.dim)) if tensor.HasField("shape") else None
-        return Declared(shape, _dtype(tensor.elem_type))
+        dtype = _dtype(tensor.elem_type)
+        if shape is not None and self._is_outdated:
+            return Declared(None, dtype, is_outdated=True)
+        return Declared(shape, dtype)
+
+    def contradicted(self, found: Mapping[str, Extents]) -> Iterator[tuple[str, Extents, Extents]]:
+        """Yield values that have another shape than the model states: name, stated extents, those found."""
+        for name, shape in found.items():
+            kind = self._types.get(name)
+            if kind is None or self._is_outdated or _oddity(kind):
+                continue
+            stated = self.find(name).shape
+            if stated is not None and not _agree(stated, shape):
+                yield name, stated, shape
 
     def oddity(self, name: str) -> str:
         """Return what a value is that no DLC holds, like ``strings``; empty for tensors of numbers."""
@@ -70,6 +85,23 @@ class DeclaredTypes:
         if dim.HasField("dim_value") and dim.dim_value >= 0:
             return int(dim.dim_value)
         return self._symbols.get(dim.dim_param)
+
+
+def _agree(one: Extents, other: Extents) -> bool:
+    return len(one) == len(other) and all(
+        a is None or b is None or a == b for a, b in zip(one, other, strict=True)
+    )
+
+
+def _changes(graph: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> bool:
+    """Return whether an input has other extents than the model states."""
+    for entry in graph.input:
+        dims = entry.type.tensor_type.shape.dim
+        stated = tuple(int(dim.dim_value) if dim.HasField("dim_value") else None for dim in dims)
+        given = tuple(input_shapes.get(entry.name, stated))
+        if not _agree(stated, given):
+            return True
+    return False
 
 
 def _oddity(kind: Any) -> str:

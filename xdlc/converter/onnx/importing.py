@@ -56,6 +56,7 @@ def import_model(
     importer = NodeImport(state, expansion, input_shapes, customs, read, unroll_loops)
     for node in nodes:
         importer.import_node(node)
+    findings.notices += customs.contradictions()
     check_outputs(state, ends, nodes)
     note_nodes(state, ends, nodes)
     add_outputs(state, ends)
