@@ -125,6 +125,17 @@ def test_a_thousand_cycles_under_the_address_sanitizer(filled: Path, tmp_path: P
     assert "250 cycles of 5 cases in each of 4 threads" in make(filled, "asan")
 
 
+def test_the_cycles_take_the_operands_of_the_tests(filled: Path) -> None:
+    given = Case("Affine", [(1, 1, 2, 2), [0.5, -1]], {"bias": (2,), "shift": 3}, name="its own */")
+    package = Package(filled)
+    package.cycles([given], cycles=1, threads=1)
+    package.close()
+    header = filled / "obj/tests/cycle_cases.h"
+    assert "input_1_data_Affine_0[] = {0, 0, 0, 63, 0, 0, 128, 191};" in header.read_text()
+    assert "1 cycles of 1 cases" in make(filled, "check", "CYCLES=1", "THREADS=1")
+    header.unlink()
+
+
 def affine(**changes: Any) -> Op:
     """An Affine of a model; ``changes`` replace operands."""
     graph = Graph("g")

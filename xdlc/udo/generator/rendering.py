@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,6 +12,7 @@ from xdlc.udo.generator import cpp, gpu, htp, literals, samples, scalars
 from xdlc.udo.generator.files import FILES, FileRule
 from xdlc.udo.generator.place_text import place_text
 from xdlc.udo.generator.quoting import FILTERS, finalize
+from xdlc.udo.generator.samples import Operands
 from xdlc.udo.generator.views import CoreView, OpView, PackageView
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -63,8 +64,23 @@ def _each(rule: FileRule, package: PackageView) -> Iterator[tuple[CoreView | Non
 
 def _file(rule: FileRule, package: PackageView, core: CoreView | None, op: OpView | None) -> Rendered:
     path = rule.target.format(package=package.name, core=core.name if core else "", op=op.type if op else "")
-    text = _environment().get_template(f"{rule.template}.j2").render(package=package, core=core, op=op)
-    return Rendered(path, text.encode(), rule.user)
+    return Rendered(path, _text(rule.template, package=package, core=core, op=op), rule.user)
+
+
+def render_cases(package: PackageView, cases: Sequence[Operands]) -> bytes:
+    """Return the operands that ``cycle.c`` takes, as its header.
+
+    Args:
+        package: A package with a part for the CPU.
+        cases: One or more; their ids differ.
+    """
+    return _text("tests/cycle_cases.h", package=package, core=None, op=None, cases=cases)
+
+
+def _text(template: str, **values: Any) -> bytes:
+    values.setdefault("cases", ())
+    text: str = _environment().get_template(f"{template}.j2").render(values)
+    return text.encode()
 
 
 @cache

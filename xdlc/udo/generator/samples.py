@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 from xdlc.ir.dtype import FLOAT32, DType
 from xdlc.udo.generator.cores import CPU
@@ -29,6 +31,7 @@ class Sample:
         dims: Extents.
         dtype: Data type on the CPU.
         value: Value of a scalar or a string.
+        data: Bytes of a tensor; None for any.
     """
 
     place: Place
@@ -37,11 +40,40 @@ class Sample:
     dims: tuple[int, ...]
     dtype: DType
     value: int | float | str = 0
+    data: bytes | None = None
+
+
+class Operands(Protocol):
+    """An operation with operands, as ``cycle_cases.h`` has them.
+
+    ``what`` is any text, ``id`` an identifier, and ``told`` whether the extents of the outputs are right.
+    """
+
+    @property
+    def op(self) -> OpView: ...
+    @property
+    def what(self) -> str: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def told(self) -> bool: ...
+    @property
+    def inputs(self) -> tuple[Sample, ...]: ...
+    @property
+    def outputs(self) -> tuple[Sample, ...]: ...
+    @property
+    def params(self) -> tuple[Sample, ...]: ...
+
+
+def tensors(case: Operands) -> tuple[Sample, ...]:
+    """Return all tensors of a case that are there."""
+    found = (*case.inputs, *case.outputs, *(one for one in case.params if not is_plain(one.place)))
+    return tuple(one for one in found if not one.omitted)
 
 
 @dataclass(frozen=True)
 class Case:
-    """An operation with operands.
+    """An operation with operands that are guesses from its definition.
 
     Attributes:
         op: The operation.
@@ -52,6 +84,7 @@ class Case:
     op: OpView
     what: str
     number: int
+    told: bool = False
 
     @property
     def id(self) -> str:
@@ -90,12 +123,6 @@ class Case:
         places = [place for place in self.op.params if self.full or is_demanded(place)]
         return tuple(self._param(place) for place in places)
 
-    @property
-    def tensors(self) -> tuple[Sample, ...]:
-        """All tensors that are there."""
-        found = (*self.inputs, *self.outputs, *(one for one in self.params if not is_plain(one.place)))
-        return tuple(one for one in found if not one.omitted)
-
     def _tensors(self, places: tuple[Place, ...]) -> tuple[Sample, ...]:
         found: list[Sample] = []
         for place in places:
@@ -130,9 +157,9 @@ def _titles(op: OpView) -> tuple[str, ...]:
     return (EVERYTHING, LEAST, GAP) if has_gap else (EVERYTHING, LEAST)
 
 
-def most_places(core: CoreView) -> int:
+def most_places(cases: Iterable[Operands]) -> int:
     """Return how many operands of one kind a case has at most."""
-    found = (len(each) for case in cases(core) for each in (case.inputs, case.outputs, case.params))
+    found = (len(each) for case in cases for each in (case.inputs, case.outputs, case.params))
     return max(found, default=1) or 1
 
 
@@ -174,18 +201,19 @@ def sample_value(place: Place) -> int | float | str:
     return default_number(place) if place.default is not None else 1
 
 
-def tensor_literal(sample: Sample, case: Case) -> Quoted:
-    """Return a tensor as an initialiser of C, without data."""
+def tensor_literal(sample: Sample, case: Operands) -> Quoted:
+    """Return a tensor as an initialiser of C."""
     dims = f"{sample.id}_dims_{case.id}" if sample.dims else "0"
     layout = f"XDLC_UDO_{sample.place.layout}" if sample.place.layout else "XDLC_UDO_LAYOUT_NONE"
+    data = f", .data = (void *){sample.id}_data_{case.id}" if sample.data else ""
     flags = "XDLC_UDO_STATIC" if sample.place.static or sample.place.kind == "param" else "0"
     return Quoted(
         f"{{.name = {c_string(sample.place.name)}, .flags = {flags}, .data_type = {type_code(sample.dtype)}, "
-        f".layout = {layout}, .rank = {len(sample.dims)}, .dims = {dims}}}"
+        f".layout = {layout}, .rank = {len(sample.dims)}, .dims = {dims}{data}}}"
     )
 
 
-def param_literal(sample: Sample, case: Case) -> Quoted:
+def param_literal(sample: Sample, case: Operands) -> Quoted:
     """Return a parameter as an initialiser of C."""
     name = f".name = {c_string(sample.place.name)}, .data_type = {type_code(sample.dtype)}"
     if sample.place.is_string:
@@ -220,6 +248,7 @@ def param_value(sample: Sample) -> Quoted:
 FILTERS = {
     "param_value": param_value,
     "cases": cases,
+    "tensors": tensors,
     "most_places": most_places,
     "tensor_literal": tensor_literal,
     "param_literal": param_literal,

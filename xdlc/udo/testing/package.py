@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, Op
 from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.udo.generator.rendering import render_cases
+from xdlc.udo.generator.viewing import package_view
 from xdlc.udo.testing.case import Case
+from xdlc.udo.testing.given import GivenCase
 from xdlc.udo.testing.prepared import Prepared
 
 if TYPE_CHECKING:
@@ -35,7 +38,6 @@ class Package:
 
     def __init__(self, folder: Path) -> None:
         from xdlc.opdefs import read_valid
-        from xdlc.udo.generator.viewing import package_view
 
         self.folder = folder
         configs = sorted((folder / "config").glob("*OpDef.xml"))
@@ -46,7 +48,8 @@ class Package:
             )
         self.collection: Collection = read_valid(known[0])
         self.name = self.collection.package
-        self._ops = {op.type: op for op in package_view(self.collection).ops}
+        self._view = package_view(self.collection)
+        self._ops = {op.type: op for op in self._view.ops}
         self.library = folder / "libs" / "x86-64_linux_clang" / f"libUdo{self.name}Reg.so"
         self._kernels = folder / "python" / self.name / "kernels.py"
         self._shapes = folder / "python" / self.name / "shapes.py"
@@ -97,12 +100,23 @@ class Package:
                 for case, found, expected in zip(cases, results, alone, strict=True):
                     self._same(found, expected, f"{case}: in a thread against alone", 0.0, 0.0)
 
-    def cycles(self, *, cycles: int, threads: int) -> None:
+    def cycles(self, cases: Sequence[Case] = (), *, cycles: int, threads: int) -> None:
         """Create, execute and release the operations many times, in several threads of one process.
 
+        Args:
+            cases: The operands, which `make check` and `make asan` take from now on too; none: as they are.
+            cycles: How many times.
+            threads: In how many threads.
+
         Raises:
+            XdlcError: If nothing tells the shapes of outputs.
             AssertionError: If one of them fails.
         """
+        if cases:
+            given = [GivenCase.of(self._prepared(case), number) for number, case in enumerate(cases)]
+            header = self.folder / "obj" / "tests" / "cycle_cases.h"
+            header.parent.mkdir(parents=True, exist_ok=True)
+            header.write_bytes(render_cases(self._view, given))
         command = ["make", "--no-print-directory", "check", f"CYCLES={cycles}", f"THREADS={threads}"]
         done = subprocess.run(
             command, cwd=self.folder, capture_output=True, text=True, timeout=_SECONDS, check=False

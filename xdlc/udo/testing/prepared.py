@@ -32,6 +32,12 @@ class Prepared:
         op: Its definition.
         case: The operands.
         told: Gives the outputs.
+
+    Attributes:
+        definition: Its definition.
+        case: The operands as the test states them.
+        inputs: The operands, by position.
+        params: Those that are given.
     """
 
     def __init__(
@@ -43,7 +49,7 @@ class Prepared:
     ) -> None:
         import numpy
 
-        self._collection, self._op, self._case, self._told = collection, op, case, told
+        self._collection, self.definition, self.case, self._told = collection, op, case, told
         self._rng = numpy.random.default_rng((case.seed, zlib.crc32(str(case).encode())))
         places = [op.inputs[min(index, len(op.inputs) - 1)] for index in range(len(case.inputs))]
         self.inputs = [
@@ -82,7 +88,7 @@ class Prepared:
     @cached_property
     def outputs(self) -> list[TensorSpec]:
         """What the operation gives, as far as is known before it runs."""
-        definition = next(each for each in self._collection.opdefs if each.name == self._op.type)
+        opdef = next(each for each in self._collection.opdefs if each.name == self.definition.type)
         inputs = tuple(
             None
             if tensor is None
@@ -91,13 +97,13 @@ class Prepared:
         )
         view = OpView(
             self._collection.package,
-            self._op.type,
+            self.definition.type,
             "tested",
             inputs,
-            (None,) * self._case.outputs,
-            {place.name: self._plain(place) for place in self._op.params if place.name in self.params},
+            (None,) * self.case.outputs,
+            {place.name: self._plain(place) for place in self.definition.params if place.name in self.params},
         )
-        return self._told(view, definition)
+        return self._told(view, opdef)
 
     def _built(self) -> Op:
         graph = Graph("tested")
@@ -110,10 +116,17 @@ class Prepared:
             else:
                 inputs.append(graph.add_tensor(tensor))
         outputs = [
-            graph.add_tensor(Tensor(f"output_{index}", self._closed(spec), spec.dtype))
+            graph.add_tensor(Tensor(f"output_{index}", self.closed(spec), spec.dtype))
             for index, spec in enumerate(self.outputs)
         ]
-        op = Op(self._op.type, inputs, outputs, self.params, name="tested", package=self._collection.package)
+        op = Op(
+            self.definition.type,
+            inputs,
+            outputs,
+            self.params,
+            name="tested",
+            package=self._collection.package,
+        )
         graph.append(op)
         for tensor in outputs:
             graph.add_output(tensor)
@@ -122,14 +135,19 @@ class Prepared:
     def _defaults(self) -> dict[str, Scalar | Tensor]:
         return {
             place.name: self._param(place, place.initial)
-            for place in self._op.params
+            for place in self.definition.params
             if place.default is not None and place.name not in self.params
         }
 
-    def _closed(self, spec: TensorSpec) -> tuple[int, ...]:
+    def closed(self, spec: TensorSpec) -> tuple[int, ...]:
+        """Return the extents of an output.
+
+        Raises:
+            UsageError: If one is open.
+        """
         if None in spec.shape:
             raise UsageError(
-                f"an output of {self._op.type} has the open shape {spec.shape}",
+                f"an output of {self.definition.type} has the open shape {spec.shape}",
                 fix="let its shape function tell all extents where those of the inputs are known",
             )
         return tuple(extent or 0 for extent in spec.shape)
@@ -138,7 +156,7 @@ class Prepared:
 
     def _is_fed(self, index: int) -> bool:
         """Whether an input is an activation."""
-        return not self._op.inputs[min(index, len(self._op.inputs) - 1)].static
+        return not self.definition.inputs[min(index, len(self.definition.inputs) - 1)].static
 
     def _tensor(self, place: Place, given: Any, name: str) -> Tensor:
         from xdlc.udo.generator.samples import cpu_type
