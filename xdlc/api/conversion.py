@@ -76,9 +76,9 @@ def _custom_ops(
     verb: str, converter: Callable[..., Any], options: dict[str, Any]
 ) -> AbstractContextManager[CustomOps]:
     """Take the options that name operations of users out of ``options``, and return these operations."""
-    from xdlc.udo.sources import opened
+    from xdlc.udo.custom_ops import custom_ops
 
-    own = keywords(opened)
+    own = keywords(custom_ops)
     if "custom" in options:
         raise UsageError(
             f"{verb} has no option 'custom'", fix="name configurations by udo_config_paths, plugins by plugin"
@@ -89,7 +89,7 @@ def _custom_ops(
     for name in own:
         if name not in shared:
             options.pop(name, None)
-    return opened(**given)
+    return custom_ops(**given)
 
 
 def draft_udo_config(
@@ -126,9 +126,9 @@ def draft_udo_config(
     """
     from xdlc.converter.onnx.uncovered import uncovered
     from xdlc.udo.config.converting import drafted
-    from xdlc.udo.custom_ops import custom_ops
+    from xdlc.udo.configured_ops import configured_ops
 
-    known = custom_ops(udo_config_paths)
+    known = configured_ops(udo_config_paths)
     nodes, others = uncovered(path, input_dims=checked_dims(input_dims), custom=known)
     return drafted(
         nodes,

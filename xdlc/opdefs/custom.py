@@ -6,7 +6,7 @@ models to one definition.  Where they come from, a configuration or a plugin, it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -208,15 +208,3 @@ class CustomOps:
                         fix="leave UseDefaultTranslation to one of them",
                     )
         return found
-
-
-def merged(parts: Iterable[CustomOps]) -> CustomOps:
-    """Return what several hold together; packages of one name must have been merged before."""
-    ops: tuple[CustomOp, ...] = ()
-    collections: dict[str, Collection] = {}
-    shapes: dict[tuple[str, str], ShapeFunction] = {}
-    for part in parts:
-        ops += part.ops
-        collections |= part.collections
-        shapes |= part.shapes
-    return CustomOps(ops, collections, shapes)

@@ -52,7 +52,7 @@ class KernelSource:
             UsageError: If there is no such file, the time-out is not valid, or an option has nothing to work
                 on.
         """
-        ops = custom_ops(model)
+        ops = _custom_ops(model)
         if not ops or not needed:
             yield None
             return
@@ -70,10 +70,10 @@ class KernelSource:
             ]
         if not self.paths and not self.embedded:
             return []
-        why = "nothing had to run" if custom_ops(model) else "the model has no users' ops"
+        why = "nothing had to run" if _custom_ops(model) else "the model has no users' ops"
         return [f"no kernel was opened: {why}"]
 
 
-def custom_ops(model: Model) -> list[Op]:
+def _custom_ops(model: Model) -> list[Op]:
     """Return the users' ops that running a model may execute."""
     return [op for graph in reachable(model.main, model.graphs) for op in graph.ops if is_custom(op)]

@@ -1,88 +1,96 @@
-"""From configuration files to the operations that a conversion knows."""
+"""From what a user names on the command line to the operations that a conversion knows."""
 
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from xdlc import opdefs
-from xdlc.errors import raise_all
-from xdlc.opdefs.custom import CustomOp, CustomOps
-from xdlc.udo.config.output_layouts import with_output_layouts
+from xdlc.errors import UsageError
+from xdlc.opdefs.custom import CustomOps, OpView, ShapeFunction, TensorSpec
+from xdlc.opdefs.model import OpDef
 from xdlc.udo.config.packages import settled
-from xdlc.udo.config.reading import Config, clashes, read_config
+from xdlc.udo.configured_ops import Paths, configured_ops
+
+if TYPE_CHECKING:
+    from xdlc.runtime.udo import Kernels
+    from xdlc.udo.plugin import Plugin
 
 _log = logging.getLogger(__name__)
-Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
 
 
+@contextmanager
 def custom_ops(
+    *,
     udo_config_paths: Paths = None,
     op_package_config: Paths = None,
+    package_name: str | None = None,
+    converter_op_package_lib: Paths = None,
+    plugin: Sequence[str | type[Plugin]] = (),
+    no_plugins: bool = False,
     tell: Callable[[str], None] | None = None,
-) -> CustomOps:
-    """Return the operations that configurations define.
-
-    Packages of one name are merged; a file that is named twice counts once.  An operation stands for the
-    operator of its name, in any domain of the source model.
+) -> Iterator[CustomOps]:
+    """Return the operations that configurations and plugins define, while the context is open.
 
     Args:
         udo_config_paths: JSON UDO configurations or OpDef XML; a path or several.
         op_package_config: The same, under the name that QNN's converters use.
-        tell: Is given what the user should know; default: the log.
+        package_name: Op package of all native operations, which goes without ``op_package_config``.
+        converter_op_package_lib: Registration libraries, or Python files with shape functions, that tell what
+            ops give; a path or several.
+        plugin: Names of plugins: ``module:Class``, or ``path/to/file.py``; or their classes.
+        no_plugins: Whether plugins of installed packages are left out.
+        tell: Called with each line that the user should read; default: the log.
 
     Raises:
-        StorageError: If a file cannot be read.
-        ModelError: If one breaks a rule; a ProblemList of all problems if there are several.
+        UsageError: If options exclude each other, or a plugin cannot be loaded or clashes with another.
+        XdlcError: If a configuration cannot be read.
     """
-    configs = [
-        read_config(path) for path in _distinct((*_listed(udo_config_paths), *_listed(op_package_config)))
+    if package_name is not None and op_package_config:
+        raise UsageError(
+            "package_name and op_package_config exclude each other",
+            fix="name the packages in the configuration alone",
+        )
+    configured = configured_ops(udo_config_paths, op_package_config, tell)
+    plugged = _plugged(plugin, not no_plugins, tell)
+    ops = (*configured.ops, *plugged.ops)
+    packages = [
+        (name, package) for part in (configured, plugged) for name, package in part.collections.items()
     ]
-    raise_all(clashes(configs))
-    tell = tell or _log.warning
-    for config in configs:
-        for notice in config.notices:
-            tell(notice)
-    configs = [_laid_out(config, tell) for config in configs]
-    collections = opdefs.merge(settled([held for config in configs for held in config.collections]))
-    return CustomOps(tuple(op for config in configs for op in _ops(config)), collections)
+    collections = opdefs.merge(
+        settled([package for _, package in packages]), [f"package {name!r}" for name, _ in packages]
+    )
+    if not converter_op_package_lib:
+        yield CustomOps(ops, collections)
+        return
+    from xdlc.runtime.udo import Kernels
+
+    with Kernels(converter_op_package_lib) as kernels:
+        shapes = {
+            (op.definition.package, op.definition.name): _shape_function(kernels, op.definition) for op in ops
+        }
+        yield CustomOps(ops, collections, shapes)
+        for path in kernels.unused():
+            (tell or _log.warning)(f"{path} told of no op of the model what it gives")
 
 
-def _laid_out(config: Config, tell: Callable[[str], None]) -> Config:
-    """Return a configuration whose outputs have the layout of the inputs where it says nothing of them."""
-    collections = []
-    for p, collection in enumerate(config.collections):
-        found = []
-        for i, definition in enumerate(collection.opdefs):
-            made, notice = with_output_layouts(definition)
-            if notice:
-                tell(f"{config.places[p, i]}: {notice}")
-            found.append(made)
-        collections.append(replace(collection, opdefs=tuple(found)))
-    return replace(config, collections=tuple(collections))
+def _shape_function(kernels: Kernels, definition: OpDef) -> ShapeFunction:
+    def infer(op: OpView) -> Sequence[TensorSpec] | None:
+        return kernels.infer(op, definition)
+
+    return infer
 
 
-def _ops(config: Config) -> Iterable[CustomOp]:
-    for p, collection in enumerate(config.collections):
-        for i, definition in enumerate(collection.opdefs):
-            yield CustomOp(definition, source=config.places[p, i])
+def _plugged(
+    names: Sequence[str | type[Plugin]], entry_points: bool, tell: Callable[[str], None] | None
+) -> CustomOps:
+    """Return the ops of plugins; without any, plugins are not even imported."""
+    from importlib.metadata import entry_points as installed
 
+    if not names and not (entry_points and installed(group="xdlc.plugins")):
+        return CustomOps()
+    from xdlc.udo.plugin import plugin_ops
 
-def _listed(paths: Paths) -> tuple[str | os.PathLike[str], ...]:
-    if paths is None:
-        return ()
-    return (paths,) if isinstance(paths, str | os.PathLike) else tuple(paths)
-
-
-def _distinct(paths: Sequence[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:
-    seen: set[Path] = set()
-    found = []
-    for path in paths:
-        real = Path(os.path.realpath(path))
-        if real not in seen:
-            found.append(path)
-        seen.add(real)
-    return found
+    return plugin_ops(names, entry_points, tell)

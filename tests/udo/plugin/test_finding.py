@@ -11,8 +11,8 @@ from onnx import helper
 from tests.udo.plugin.plugins import node, spec, written
 from xdlc import api
 from xdlc.errors import ProblemList, StorageError, UsageError, XdlcError
+from xdlc.udo.custom_ops import custom_ops
 from xdlc.udo.plugin import Plugin, finding, plugin_ops
-from xdlc.udo.sources import opened
 
 TEXT = """class Base(Plugin):
     package = "Pack"
@@ -304,10 +304,10 @@ def test_a_package_that_a_configuration_tells_of_too(tmp_path):
         "outputs": [{"name": "y", "data_type": "FLOAT_32"}],
         "core_types": ["CPU"]}]}}"""
     )
-    with opened(udo_config_paths=config, plugin=[str(path)]) as found:
+    with custom_ops(udo_config_paths=config, plugin=[str(path)]) as found:
         assert sorted(op.name for op in found.collections["Pack"].opdefs) == ["Mine", "Other"]
     config.write_text(config.read_text().replace("Other", "Mine"))
-    with pytest.raises(XdlcError, match="'Mine'"), opened(udo_config_paths=config, plugin=[str(path)]):
+    with pytest.raises(XdlcError, match="'Mine'"), custom_ops(udo_config_paths=config, plugin=[str(path)]):
         pass
 
 

@@ -10,8 +10,6 @@ from xdlc.opdefs import backends
 CORES = ("CPU", "GPU", "DSP")
 ARCHS = ("v60", "v65", "v66", "v68", "v69", "v73", "v75", "v79", "v81")
 LAYOUTS = ("NHWC", "NCHW", "NHCW", "UNDEFINED", "BACKEND_SPECIFIC")
-COMMON_LAYOUTS = ("NHWC", "NCHW")
-"""The layouts that the vendor's description of the form has."""
 
 _WORDS = {"float": "FLOAT", "int": "INT", "uint": "UINT", "ufixed": "FIXED", "sfixed": "SFIXED_POINT"}
 _ODD = {"bfloat16": "BFLOAT_16", "bool8": "BOOL_8", "string": "STRING"}

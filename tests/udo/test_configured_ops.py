@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from xdlc.errors import ModelError, ProblemList
-from xdlc.udo.custom_ops import custom_ops
+from xdlc.udo.configured_ops import configured_ops
 
 BLUR = (
     '"inputs": [{"data_type": "FLOAT_32"}],\n "outputs": [{"data_type": "FLOAT_32"}], "core_types": ["CPU"]'
@@ -22,14 +22,14 @@ def write(path: Path, package: str, *types: str, more: str = "") -> Path:
 
 
 def test_nothing_named_is_nothing_known() -> None:
-    known = custom_ops()
+    known = configured_ops()
     assert (known.ops, dict(known.collections)) == ((), {})
 
 
 def test_ops_know_where_they_come_from(tmp_path: Path) -> None:
     a = write(tmp_path / "a.json", "A", "Blur", "Sharpen")
     b = write(tmp_path / "b.json", "B", "Blur")
-    known = custom_ops([a], str(b))
+    known = configured_ops([a], str(b))
     assert [(op.definition.package, op.definition.name, op.source) for op in known.ops] == [
         ("A", "Blur", f"{a}:3"),
         ("A", "Sharpen", f"{a}:5"),
@@ -42,7 +42,7 @@ def test_ops_know_where_they_come_from(tmp_path: Path) -> None:
 def test_packages_of_one_name_are_merged(tmp_path: Path) -> None:
     a = write(tmp_path / "a.json", "A", "Blur")
     b = write(tmp_path / "b.json", "A", "Sharpen", more=', "xdlc_domain": "d", "xdlc_version": "3"')
-    known = custom_ops([a, b])
+    known = configured_ops([a, b])
     merged = known.collections["A"]
     assert ([op.name for op in merged.opdefs], merged.domain, merged.version) == (
         ["Blur", "Sharpen"],
@@ -55,7 +55,7 @@ def test_an_operator_stands_once_in_a_package(tmp_path: Path) -> None:
     a = write(tmp_path / "a.json", "A", "Blur", "Sharpen")
     b = write(tmp_path / "b.json", "A", "Sharpen", "Blur")
     with pytest.raises(ProblemList) as caught:
-        custom_ops([a, b])
+        configured_ops([a, b])
     assert [(one.where, one.problem) for one in caught.value.problems] == [
         (f"{b}:3", f"package A has operator Sharpen twice; first at {a}:5"),
         (f"{b}:5", f"package A has operator Blur twice; first at {a}:3"),
@@ -65,24 +65,24 @@ def test_an_operator_stands_once_in_a_package(tmp_path: Path) -> None:
 def test_a_file_that_is_named_twice_counts_once(tmp_path: Path) -> None:
     a = write(tmp_path / "a.json", "A", "Blur")
     os.symlink(a, tmp_path / "b.json")
-    assert len(custom_ops([a, tmp_path / "b.json"], a).ops) == 1
+    assert len(configured_ops([a, tmp_path / "b.json"], a).ops) == 1
 
 
 def test_domains_of_one_package_agree(tmp_path: Path) -> None:
     a = write(tmp_path / "a.json", "A", "Blur", more=', "xdlc_domain": "d"')
     b = write(tmp_path / "b.json", "A", "Sharpen", more=', "xdlc_domain": "e"')
     with pytest.raises(ModelError, match="Domain 'e', but 'd'"):
-        custom_ops([a, b])
+        configured_ops([a, b])
 
 
 def test_notices_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     a = write(tmp_path / "a.json", "A", "Blur", more=', "UDO_PACKAGE_PATH": "here"')
     told: list[str] = []
-    custom_ops([a], tell=told.append)
+    configured_ops([a], tell=told.append)
     assert len(told) == 1
     assert "UDO_PACKAGE_PATH of package 'P' changes nothing" in told[0]
     assert not caplog.records
-    custom_ops([a])
+    configured_ops([a])
     assert [record.message for record in caplog.records] == told
 
 
@@ -91,7 +91,7 @@ def test_packages_of_one_name_on_one_line(tmp_path: Path) -> None:
     package = f'{{"UDO_PACKAGE_NAME": "A", "Operators": [{{"type": "Blur", {BLUR}}}]}}'.replace("\n", " ")
     path.write_text(f'{{"P": {package}, "Q": {package}}}')
     with pytest.raises(ModelError, match=f"package A has operator Blur twice; first at {path}:1"):
-        custom_ops(path)
+        configured_ops(path)
 
 
 def test_what_is_good_to_know_of_definitions_is_told(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_what_is_good_to_know_of_definitions_is_told(tmp_path: Path) -> None:
         text.replace('{"data_type"', '{"repeated": true, "data_type"').replace('["CPU"]', '["DSP"]')
     )
     told: list[str] = []
-    custom_ops(path, tell=told.append)
+    configured_ops(path, tell=told.append)
     assert [line.partition(": op")[0] for line in told] == [f"{path}:3", f"{path}:4"]
     assert all("is Repeated, but DSP cannot have an unknown number of tensors" in line for line in told)
 
@@ -130,7 +130,7 @@ def test_outputs_lie_as_the_inputs_where_nothing_is_said(
         "<SupportedBackend>CPU</SupportedBackend></OpDef></OpDefList></OpDefCollection>"
     )
     told: list[str] = []
-    ops = custom_ops(path, tell=told.append)
+    ops = configured_ops(path, tell=told.append)
     assert ops.ops[0].definition.outputs[0].layout == expected
     assert ops.collections["P"].opdefs[0].outputs[0].layout == expected
     words = "op 'Blur': output 'y' has no layout: NHWC, as its inputs; UNDEFINED is the model's order"
