@@ -22,21 +22,21 @@ def apply(graph: Graph, placement: Placement, decision: Decision) -> None:
     # Readers by width, before edits of the graph make other tensors of what they read.
     others = {tensor: placement.converted(graph, tensor) for tensor in decision.activations}
     same = {
-        tensor: placement.readers(graph, tensor).get(placement.bits_of(graph, tensor), [])
+        tensor: placement.readers(graph, tensor).get(placement.type_of(graph, tensor), [])
         for tensor in floats
     }
     for tensor in floats:
         form = decision.activations[tensor]
         _enter(graph, placement, tensor, form, same[tensor])
-        for bits, readers in others[tensor].items():
+        for dtype, readers in others[tensor].items():
             if tensor.dtype.is_fixed:
-                _convert(graph, tensor, bits, decision.converted[tensor, bits], readers)
+                _convert(graph, tensor, decision, dtype, readers)
             else:
-                _enter(graph, placement, tensor, decision.converted[tensor, bits], readers)
+                _enter(graph, placement, tensor, decision.converted[tensor, dtype], readers)
     for tensor in fixed:
         _leave(graph, placement, tensor)
-        for bits, readers in others[tensor].items():
-            _convert(graph, tensor, bits, decision.converted[tensor, bits], readers)
+        for dtype, readers in others[tensor].items():
+            _convert(graph, tensor, decision, dtype, readers)
         tensor.dtype, tensor.encoding = decision.activations[tensor]
     by_tensor: dict[Tensor, dict[Use, Form]] = {}
     for (op, index), form in decision.statics.items():
@@ -85,13 +85,16 @@ def _leave(graph: Graph, placement: Placement, tensor: Tensor) -> None:
     _reroute(graph, readers, real)
 
 
-def _convert(graph: Graph, tensor: Tensor, bits: int, form: Form, readers: list[Use]) -> None:
-    """Give the readers of another width the tensor in that width."""
-    name = graph.unique_name(f"{tensor.name}_{bits}_bits")
+def _convert(graph: Graph, tensor: Tensor, decision: Decision, dtype: DType, readers: list[Use]) -> None:
+    """Give the readers of another type the tensor in that type."""
+    by_bits = decision.activations[tensor][0].bits != dtype.bits
+    name = graph.unique_name(f"{tensor.name}_{f'{dtype.bits}_bits' if by_bits else dtype}")
+    form = decision.converted[tensor, dtype]
     other = Tensor(name, tensor.shape, *form, dynamic_axes=tensor.dynamic_axes)
     first, _ = readers[0]
     nodes = tensor.producer.origin.nodes if tensor.producer is not None else first.origin.nodes
-    origin = Origin(nodes, f"{first.name!r} computes with {bits} bits")
+    does = f"computes with {dtype.bits} bits" if by_bits and not dtype.is_signed else f"reads {dtype}"
+    origin = Origin(nodes, f"{first.name!r} {does}")
     op = make_op(graph, "Convert", [tensor], [other], name=f"{name}_op", origin=origin)
     if tensor.producer is not None:
         graph.insert_after(tensor.producer, op)

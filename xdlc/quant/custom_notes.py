@@ -48,10 +48,12 @@ def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
     read = zip(op.inputs, ports.inputs, customs.inputs(op), strict=True)
     written = zip(op.outputs, ports.outputs, customs.outputs(op), strict=True)
     for verb, side in (("reads", read), ("writes", written)):
-        for tensor, bits, place in side:
-            if tensor is None or tensor.is_static or not is_real(tensor) or bits == wanted:
+        for tensor, dtype, place in side:
+            if tensor is None or tensor.is_static or not is_real(tensor):
                 continue
-            how = "as floats" if bits is None else f"with {bits} bits, not {wanted}"
+            if dtype is not None and dtype.bits == wanted:
+                continue
+            how = "as floats" if dtype is None else f"with {dtype.bits} bits, not {wanted}"
             yield f"{verb} {place.name!r} {how}: its definition takes {place}"
 
 

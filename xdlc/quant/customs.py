@@ -6,7 +6,7 @@ their types count; an operation that runs on none of them is asked for its types
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -24,17 +24,20 @@ from xdlc.quant.rules import is_real
 _FIXED, _FLOAT = ("LPAI", "AIC"), "HTP_FP16"
 """Backends of fixed point beside DSPs, and the DSP that computes with floats."""
 
-_ACTIVATIONS = {8: {dt.UFIXED8, dt.UINT8}, 16: {dt.UFIXED16, dt.UINT16}}
-"""What a definition names activations of so many bits; configurations of SNPE write UINT_8 for them."""
+_WRITTEN = {
+    dt.UFIXED8: dt.UINT8,
+    dt.UFIXED16: dt.UINT16,
+    dt.SFIXED8: dt.INT8,
+    dt.SFIXED16: dt.INT16,
+    dt.SFIXED32: dt.INT32,
+}
+"""Plain integers that definitions write for fixed point, as configurations of SNPE do."""
 
-_STATICS = (
-    (8, dt.SFIXED8, {dt.SFIXED8, dt.INT8}),
-    (8, dt.UFIXED8, {dt.UFIXED8, dt.UINT8}),
-    (16, dt.SFIXED16, {dt.SFIXED16, dt.INT16}),
-    (16, dt.UFIXED16, {dt.UFIXED16, dt.UINT16}),
-    (32, dt.SFIXED32, {dt.SFIXED32, dt.INT32}),
-)
-"""Bits, stored type, and what a definition names it; the first that fits is taken."""
+_ACTIVATIONS = (dt.UFIXED8, dt.UFIXED16, dt.SFIXED8, dt.SFIXED16)
+"""Types of activations; the first that fits is taken: what surrounds an op is unsigned."""
+
+_STATICS = (dt.SFIXED8, dt.UFIXED8, dt.SFIXED16, dt.UFIXED16, dt.SFIXED32, dt.SFIXED4, dt.UFIXED4)
+"""Types of static data; the first that fits is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +52,36 @@ class Place:
     name: str
     dtypes: frozenset[DType]
 
-    def bits(self, wanted: int) -> int | None:
-        """Return the bits of an activation, those wanted if they are allowed; None: floats only."""
-        allowed = [bits for bits, names in _ACTIVATIONS.items() if names & self.dtypes]
-        return wanted if wanted in allowed else next(iter(allowed), None)
+    @property
+    def has_floats(self) -> bool:
+        """Whether it may be of floats."""
+        return any(dtype.is_float for dtype in self.dtypes)
+
+    def activation(self, wanted: int) -> DType | None:
+        """Return the type of an activation, of the bits wanted if they are allowed; None: floats only.
+
+        Plain signed integers beside floats are what a kernel for integers takes.
+        """
+        plain = {dt.INT8, dt.INT16} if self.has_floats else set()
+        allowed = [dtype for dtype in _ACTIVATIONS if self._takes(dtype, but=plain)]
+        return next((dtype for dtype in allowed if dtype.bits == wanted), next(iter(allowed), None))
 
     def static_types(self) -> list[DType]:
         """Return the fixed-point types that static data may have, the best first."""
-        return [stored for _, stored, names in _STATICS if names & self.dtypes]
+        return [dtype for dtype in _STATICS if self._takes(dtype)]
+
+    def static(self, wanted: int) -> DType | None:
+        """Return the type of static data, of the bits wanted if they are allowed; None: floats.
+
+        Four bits are not chosen unasked where there is anything wider.
+        """
+        types = self.static_types()
+        fits = next((dtype for dtype in types if dtype.bits == wanted), next(iter(types), None))
+        lossy = fits is not None and fits.bits < min(wanted, 8)
+        return None if lossy and self.has_floats else fits
+
+    def _takes(self, dtype: DType, but: Set[DType] = frozenset()) -> bool:
+        return not self.dtypes.isdisjoint({dtype, _WRITTEN.get(dtype)}.difference(but))
 
     def __str__(self) -> str:
         """Say what is allowed."""
@@ -68,22 +93,28 @@ class Ports:
     """How an op of a user is read and written.
 
     Attributes:
-        inputs: Bits of each input that is an activation of fixed point; None: as it is.
-        outputs: Bits of each output of fixed point.
+        inputs: Type of each input that is an activation of fixed point; None: as it is.
+        outputs: Type of each output of fixed point.
     """
 
-    inputs: tuple[int | None, ...]
-    outputs: tuple[int | None, ...]
+    inputs: tuple[DType | None, ...]
+    outputs: tuple[DType | None, ...]
 
     @property
     def bits(self) -> int | None:
         """The most bits of all; None: nothing is of fixed point."""
-        return max((bits for bits in chain(self.inputs, self.outputs) if bits is not None), default=None)
+        return max((held.bits for held in chain(self.inputs, self.outputs) if held is not None), default=None)
 
-    def of(self, op: Op, tensor: Tensor) -> int | None:
-        """Return the most bits in which the op reads or writes a tensor; None: only as it is."""
+    def of(self, op: Op, tensor: Tensor) -> DType | None:
+        """Return the widest type in which the op reads or writes a tensor; None: only as it is."""
         pairs = chain(zip(op.inputs, self.inputs, strict=True), zip(op.outputs, self.outputs, strict=True))
-        return max((bits for held, bits in pairs if held is tensor and bits is not None), default=None)
+        return widest(held for read, held in pairs if read is tensor)
+
+
+def widest(dtypes: Iterable[DType | None]) -> DType | None:
+    """Return the type of most bits, of two with as many the unsigned one; None if there is none."""
+    known = (dtype for dtype in dtypes if dtype is not None)
+    return max(known, key=lambda dtype: (dtype.bits, not dtype.is_signed), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +122,7 @@ class _Places:
     inputs: tuple[Place, ...]
     outputs: tuple[Place, ...]
     repeated: tuple[bool, bool]
+    params: Mapping[str, Place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +165,28 @@ class Customs:
         found = self.places.get((op.package, op.type))
         return _spread(found.outputs, len(op.outputs), found.repeated[1]) if found else _unknown(op.outputs)
 
+    def params(self, op: Op) -> list[tuple[str, Tensor, Place]]:
+        """Return the parameters of an op that are tensors of reals, and what is allowed for each."""
+        found = self.places.get((op.package, op.type))
+        return [
+            (name, param, found.params[name])
+            for name, param in op.params.items()
+            if found is not None
+            and name in found.params
+            and isinstance(param, Tensor)
+            and param.dtype.is_float
+        ]
+
     def ports(self, op: Op, wanted: int) -> Ports:
-        """Return how an op is read and written where activations are to have ``wanted`` bits."""
+        """Return how an op is read and written where activations are to have ``wanted`` bits.
+
+        A result whose encoding is given has the bits of that.
+        """
         inputs = zip(op.inputs, self.inputs(op), strict=True)
         outputs = zip(op.outputs, self.outputs(op), strict=True)
         return Ports(
-            tuple(_bits(tensor, place, wanted) for tensor, place in inputs),
-            tuple(_bits(tensor, place, wanted) for tensor, place in outputs),
+            tuple(_port(tensor, place, wanted) for tensor, place in inputs),
+            tuple(_port(tensor, place, given_bits(tensor) or wanted) for tensor, place in outputs),
         )
 
     def why_float(self, op: Op) -> str:
@@ -152,29 +199,29 @@ class Customs:
             for tensor, place in zip(tensors, places, strict=True)
             if tensor is not None and is_real(tensor)
         ]
-        signed = any(dtype.is_fixed and dtype.is_signed for place in places for dtype in place.dtypes)
-        but = "; activations of fixed point are stored unsigned" if signed else ""
-        return f"its definition takes {'; '.join(dict.fromkeys(named))}{but}"
+        return f"its definition takes {'; '.join(dict.fromkeys(named))}"
 
     def conflicts(self, op: Op) -> Iterator[ConstraintError]:
         """Yield an error for each encoding that a result of an op has and its definition does not take."""
         for tensor, place in zip(op.outputs, self.outputs(op), strict=True):
             stated = given_bits(tensor)
-            taken = None if stated is None else place.bits(stated)
-            if taken is not None and taken != stated:
+            taken = None if stated is None else place.activation(stated)
+            if taken is not None and taken.bits != stated:
                 yield ConstraintError(
                     f"{tensor.name!r} has an encoding of {stated} bits; the definition takes {place}",
                     where=f"op {op.name!r} ({op.package}::{op.type})",
-                    fix=f"give it {taken} bits, or widen the definition in the configuration",
+                    fix=f"give it {taken.bits} bits, or widen the definition in the configuration",
                     node=op.name,
                     op=op.type,
                 )
 
 
-def _bits(tensor: Tensor | None, place: Place, wanted: int) -> int | None:
+def _port(tensor: Tensor | None, place: Place, wanted: int) -> DType | None:
     if tensor is None or tensor.is_static or not is_real(tensor):
         return None
-    return place.bits(wanted)
+    found = place.activation(wanted)
+    has_own = found is not None and found.bits == tensor.dtype.bits and tensor.dtype in place.dtypes
+    return tensor.dtype if has_own and tensor.dtype.is_fixed else found
 
 
 def _spread(places: Sequence[Place], count: int, repeated: bool) -> list[Place]:
@@ -195,7 +242,8 @@ def _places(opdef: OpDef, collection: Collection, arch: int | None) -> _Places:
         return tuple(_place(row[0].name, [tensor.dtypes for tensor in row]) for row in rows)
 
     last = [bool(held) and held[-1].repeated for held in (opdef.inputs, opdef.outputs)]
-    return _Places(side("inputs"), side("outputs"), (last[0], last[1]))
+    params = {name: _place(name, [form.params[name].dtypes for form in forms]) for name in opdef.params}
+    return _Places(side("inputs"), side("outputs"), (last[0], last[1]), params)
 
 
 def _forms(opdef: OpDef, collection: Collection, arch: int | None) -> Iterator[OpDef]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from xdlc.ir import Graph, ScaleOffset, Tensor
 from xdlc.ir.dtype import DType
 from xdlc.quant.calibrate import Calibration
@@ -11,10 +13,12 @@ from xdlc.quant.grid import (
     activation_type,
     asymmetric,
     centred,
+    in_type,
     representable,
     second_factor,
     softmax_top,
     stored_form,
+    symmetric,
     unit_encoding,
 )
 from xdlc.quant.headroom import with_headroom
@@ -26,6 +30,7 @@ from xdlc.quant.ranges import NOTHING, Range
 from xdlc.quant.rules import rule_of, single_name
 from xdlc.quant.saturation import useful_range
 from xdlc.quant.sharing import Sharing
+from xdlc.quant.signed import is_signed
 from xdlc.quant.statics import Statics
 from xdlc.quant.statistics import Statistics
 
@@ -49,6 +54,15 @@ def _is_softmax(tensor: Tensor) -> bool:
 def _unit_low(tensor: Tensor) -> int | None:
     rule = rule_of(tensor.producer) if tensor.producer is not None else None
     return rule.unit_low if rule is not None else None
+
+
+def _given_form(form: Form, dtype: DType, *, is_own: bool) -> Form:
+    """Return a given form in the type of its tensor, or in that of what is read in its place."""
+    held, given = form
+    stays = is_own and (held.is_signed or not dtype.is_signed)
+    if stays or held is dtype or not isinstance(given, ScaleOffset):
+        return form
+    return stored_form(dtype, in_type(given, held, dtype))
 
 
 class Decider:
@@ -83,6 +97,7 @@ class Decider:
         self._choice = choice or Choice("min-max")
         self._statics = Statics(graph, placement, options, precision, self._group_range, self._activation)
         self._groups: dict[tuple[Tensor, int], Range] = {}
+        self._signed: dict[Tensor, bool] = {}
         self._padding: dict[Tensor, Range] = {}
         for tensor, values in sharing.padding:
             self._padding[tensor] = self._padding.get(tensor, NOTHING).merge(values)
@@ -99,20 +114,37 @@ class Decider:
 
     def activations(self) -> Decision:
         """Return the stored form of activations alone."""
-        self.sharing.join_gathered(self._group_range, lambda _: self._groups.clear())
+        self.sharing.join_gathered(self._group_range, lambda _: self._forget())
         decision = Decision()
         for tensor in self.graph.tensors.values():
             if self.placement.is_read_fixed(self.graph, tensor):
                 decision.activations[tensor] = self._activation(tensor)
                 decision.sources[tensor] = self._source(tensor)
-                for bits in self.placement.converted(self.graph, tensor):
-                    decision.converted[tensor, bits] = self._activation(tensor, bits)
+                for dtype in self.placement.converted(self.graph, tensor):
+                    decision.converted[tensor, dtype] = self._activation(tensor, dtype)
         return decision
 
     # ------------------------------------------------------------------ activations
 
+    def _forget(self) -> None:
+        self._groups.clear()
+        self._signed.clear()
+
+    def _type(self, tensor: Tensor) -> DType:
+        found = self.placement.type_of(self.graph, tensor)
+        return found or activation_type(self.options.act_bitwidth)
+
     def _bits(self, tensor: Tensor) -> int:
-        return self.placement.bits_of(self.graph, tensor) or self.options.act_bitwidth
+        return self._type(tensor).bits
+
+    def _is_signed(self, tensor: Tensor) -> bool:
+        """Return whether the range of a tensor's group is symmetric for the sake of signed integers."""
+        root = self.sharing.find(tensor)
+        if root not in self._signed:
+            members = self.sharing.members(root)
+            free = all(_unit_low(member) is None for member in members)
+            self._signed[root] = free and is_signed(self.graph, self.placement, members)
+        return self._signed[root]
 
     def _group_range(self, tensor: Tensor, bits: int | None = None) -> Range:
         root = self.sharing.find(tensor)
@@ -124,6 +156,8 @@ class Decider:
                 found = representable(form[1], form[0])
             for member in self.sharing.members(root) if form is None else ():
                 found = found.merge(self._own_range(member, key[1]))
+            if form is None and self._is_signed(root):
+                found = found.merge(Range(-found.high, -found.low))
             self._groups[key] = found
         return found
 
@@ -153,23 +187,24 @@ class Decider:
         # LayerNorm among them, have no signed 16-bit kernel, and the reals are the same.
         return self.options.act_quantizer_schema != "asymmetric"
 
-    def _activation(self, tensor: Tensor, bits: int | None = None) -> Form:
-        """Return the form of a tensor, or the one that ops of ``bits`` read in its place."""
-        own = self._bits(tensor)
-        dtype = activation_type(bits or own)
+    def _activation(self, tensor: Tensor, wanted: DType | None = None) -> Form:
+        """Return the form of a tensor, or the one that ops read in its place which want another type."""
+        own = self._type(tensor)
+        dtype = wanted or own
         form = self._given(tensor)
         if form is not None:
-            held, given = form
-            if dtype.bits == own or not isinstance(given, ScaleOffset):
-                return form
-            return dtype, asymmetric(representable(given, held), dtype.bits)
+            return _given_form(form, dtype, is_own=wanted is None)
         # What was rounded to fewer bits before has no values beyond the range of those.
-        values, _ = self._useful(tensor, min(dtype, activation_type(own), key=lambda held: held.bits))
+        values, _ = self._useful(tensor, min(dtype, own, key=lambda held: held.bits))
+        if dtype.is_signed:
+            return dtype, symmetric(values, dtype.bits)
         low = self._fixed_low(tensor, values)
         if low is not None:
             return dtype, unit_encoding(low, dtype.bits, softmax_top(values.high, dtype.bits))
         if dtype.bits == 16 and self._is_read_centred(tensor):
             return dtype, second_factor(values)
+        if dtype.bits == own.bits and self._is_signed(tensor):
+            return dtype, replace(symmetric(values, dtype.bits), offset=-(1 << (dtype.bits - 1)))
         return dtype, (centred if self._symmetric else asymmetric)(values, dtype.bits)
 
     def _is_read_centred(self, tensor: Tensor) -> bool:

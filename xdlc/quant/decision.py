@@ -22,21 +22,21 @@ class Decision:
 
     Attributes:
         activations: By tensor; those that float ops write and quantized ones read are among them.
-        converted: By tensor and bits: what ops of another width read in its place.
+        converted: By tensor and type: what ops that read another type do in its place.
         statics: By use, for one static tensor may be a weight here and a factor there.
         sources: Where the encoding of each activation came from, in a few words for people.
         notes: Where a form is not the one that was asked for, and why; one line each, for people.
     """
 
     activations: dict[Tensor, Form] = field(default_factory=dict)
-    converted: dict[tuple[Tensor, int], Form] = field(default_factory=dict)
+    converted: dict[tuple[Tensor, DType], Form] = field(default_factory=dict)
     statics: dict[Use, Form] = field(default_factory=dict)
     sources: dict[Tensor, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def read(self, tensor: Tensor, bits: int) -> Form | None:
-        """Return the form in which ops of ``bits`` read an activation, or None if it has none."""
-        return self.converted.get((tensor, bits), self.activations.get(tensor))
+    def read(self, tensor: Tensor, dtype: DType) -> Form | None:
+        """Return the form in which ops of a type read an activation, or None if it has none."""
+        return self.converted.get((tensor, dtype), self.activations.get(tensor))
 
     def moved(self, ops: Mapping[Op, Op], tensors: Mapping[str, Tensor], *, statics: bool = True) -> Decision:
         """Return the same decision about a copy of the graph.
@@ -48,6 +48,6 @@ class Decision:
         """
         return Decision(
             {tensors[tensor.name]: form for tensor, form in self.activations.items()},
-            {(tensors[tensor.name], bits): form for (tensor, bits), form in self.converted.items()},
+            {(tensors[tensor.name], dtype): form for (tensor, dtype), form in self.converted.items()},
             {(ops[op], index): form for (op, index), form in self.statics.items() if statics},
         )

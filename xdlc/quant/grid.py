@@ -81,6 +81,34 @@ def second_factor(values: Range) -> ScaleOffset:
     return centred(Range(min(values.low, 0.0), max(values.high, 0.0) * 0x7FFF / 0x7F7F), 16)
 
 
+def symmetric(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> ScaleOffset:
+    """Return the signed encoding of offset 0 that covers a range.
+
+    Args:
+        values: Finite range; an empty one counts as [0, 0].
+        bits: Bits of a stored integer.
+        min_width: Smallest width of what it covers.
+    """
+    largest = 0.0 if values.is_empty else max(-values.low, values.high)
+    return ScaleOffset(symmetric_scale(max(largest, min_width / 2), bits))
+
+
+def in_type(encoding: ScaleOffset, held: DType, dtype: DType) -> ScaleOffset:
+    """Return the encoding of another type: for as many bits the same reals, else one that covers them.
+
+    Args:
+        encoding: The encoding.
+        held: The type that it is for.
+        dtype: The type wanted.
+    """
+    if held.bits == dtype.bits:
+        # The middle of unsigned integers is the zero of signed ones.
+        shift = (dtype.is_signed - held.is_signed) << (dtype.bits - 1)
+        return replace(encoding, offset=encoding.offset + shift)
+    values = representable(encoding, held)
+    return (symmetric if dtype.is_signed else asymmetric)(values, dtype.bits)
+
+
 def symmetric_scale(largest: float, bits: int) -> float:
     """Return the scale of a signed encoding with offset 0 for values of magnitude up to ``largest``."""
     return as_float32(max(largest / ((1 << (bits - 1)) - 1), MIN_SCALE))

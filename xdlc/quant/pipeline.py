@@ -73,7 +73,7 @@ def quantize(
     stays float.  Compiled caches in the model are left out, for they belong to the float graph.
 
     Users' ops are run by the kernels that are given, and quantized as far as their definitions take fixed
-    point; what a definition has as floats only, stays float.
+    point: activations are signed where it has them only so, and what it has as floats only, stays float.
 
     Args:
         model: A float model; it is not changed, its weights are shared.

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from xdlc.ir import Graph, Op, ScaleOffset, Tensor
+from xdlc.ir.dtype import DType
 from xdlc.ir.graph import is_custom
-from xdlc.quant.customs import Ports
+from xdlc.quant.customs import Ports, widest
 from xdlc.quant.decision import Use
 from xdlc.quant.given import given_bits
+from xdlc.quant.grid import activation_type
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import range_of
 from xdlc.quant.rules import float_tensors, is_real, rule_of, single_name, why_float
@@ -32,23 +34,36 @@ class Placement:
     ports: dict[Op, Ports] = field(default_factory=dict)
 
     def bits_of(self, graph: Graph, tensor: Tensor) -> int | None:
-        """Return the bits of an activation, None if it is float only.
+        """Return the bits of an activation, None if it is float only."""
+        dtype = self.type_of(graph, tensor)
+        return None if dtype is None else dtype.bits
 
-        They are those of its encoding in the model, else of the op that writes it; for what the graph
-        is given, or is written as floats, those of the widest op that reads it.
+    def type_of(self, graph: Graph, tensor: Tensor) -> DType | None:
+        """Return the type of an activation, None if it is float only.
+
+        It is that of its encoding in the model, else of the op that writes it; for what the graph
+        is given, or is written as floats, that of the widest op that reads it.
         """
-        held = given_bits(tensor)
-        if held is None and tensor.producer is not None:
-            held = self.port_bits(tensor.producer, tensor)
-        if held is not None:
+        given = given_bits(tensor)
+        if given is not None and tensor.dtype.is_fixed:
+            return tensor.dtype
+        held = self._port_type(tensor.producer, tensor) if tensor.producer is not None else None
+        if held is None:
+            held = widest(self._port_type(op, tensor) for op in graph.consumers(tensor))
+        if given is None or (held is not None and held.bits == given):
             return held
-        read = (self.port_bits(op, tensor) for op in graph.consumers(tensor))
-        return max((bits for bits in read if bits is not None), default=None)
+        return activation_type(given)
 
     def port_bits(self, op: Op, tensor: Tensor) -> int | None:
         """Return the bits in which an op writes or reads a tensor, None for floats."""
-        ports = self.ports.get(op)
-        return self.fixed.get(op) if ports is None else ports.of(op, tensor)
+        dtype = self._port_type(op, tensor)
+        return None if dtype is None else dtype.bits
+
+    def _port_type(self, op: Op, tensor: Tensor) -> DType | None:
+        ports, bits = self.ports.get(op), self.fixed.get(op)
+        if ports is not None:
+            return ports.of(op, tensor)
+        return None if bits is None else activation_type(bits)
 
     def read_bits(self, graph: Graph, op: Op, index: int) -> int | None:
         """Return the bits in which an op reads the activation at ``index``, None for floats.
@@ -57,7 +72,8 @@ class Placement:
         """
         ports = self.ports.get(op)
         if ports is not None:
-            return ports.inputs[index]
+            dtype = ports.inputs[index]
+            return None if dtype is None else dtype.bits
         tensor = op.inputs[index]
         if (
             index == 1
@@ -69,20 +85,32 @@ class Placement:
             return 8
         return self.fixed.get(op)
 
-    def readers(self, graph: Graph, tensor: Tensor) -> dict[int | None, list[Use]]:
-        """Return what reads an activation, by the bits in which it does; None stands for floats."""
-        found: dict[int | None, list[Use]] = {}
+    def _read_type(self, graph: Graph, op: Op, index: int) -> DType | None:
+        """Return the type in which an op reads the activation at ``index``, None for floats."""
+        ports, tensor = self.ports.get(op), op.inputs[index]
+        if ports is not None:
+            return ports.inputs[index]
+        bits = self.read_bits(graph, op, index)
+        if bits is None or tensor is None:
+            return None
+        # What the model states to be signed is read as it is.
+        has_own = tensor.dtype.is_fixed and tensor.dtype.bits == bits
+        return tensor.dtype if has_own else activation_type(bits)
+
+    def readers(self, graph: Graph, tensor: Tensor) -> dict[DType | None, list[Use]]:
+        """Return what reads an activation, by the type in which it does; None stands for floats."""
+        found: dict[DType | None, list[Use]] = {}
         for op in graph.consumers(tensor):
             for index, read in enumerate(op.inputs):
                 if read is tensor:
-                    found.setdefault(self.read_bits(graph, op, index), []).append((op, index))
+                    found.setdefault(self._read_type(graph, op, index), []).append((op, index))
         return found
 
-    def converted(self, graph: Graph, tensor: Tensor) -> dict[int, list[Use]]:
-        """Return what reads an activation with other bits than it has, by bits."""
-        own = self.bits_of(graph, tensor)
+    def converted(self, graph: Graph, tensor: Tensor) -> dict[DType, list[Use]]:
+        """Return what reads an activation in another type than it has, by type."""
+        own = self.type_of(graph, tensor)
         readers = self.readers(graph, tensor)
-        return {bits: uses for bits, uses in readers.items() if bits is not None and bits != own}
+        return {dtype: uses for dtype, uses in readers.items() if dtype is not None and dtype is not own}
 
     def is_written_fixed(self, tensor: Tensor) -> bool:
         """Return whether an op writes the activation in fixed point."""

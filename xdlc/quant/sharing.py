@@ -59,21 +59,29 @@ class Sharing:
         root = self.find(tensor)
         return self._given.get(root, root.encoding)
 
-    def join(self, first: Tensor, second: Tensor) -> bool:
-        """Join two groups; return whether they are one now: not if given encodings or bits are unequal."""
+    def join(self, first: Tensor, second: Tensor, *, signs: bool = False) -> bool:
+        """Join two groups; return whether they are one now: not if given encodings or types are unequal.
+
+        Args:
+            first: A tensor of one group.
+            second: A tensor of the other.
+            signs: Whether one may be signed and the other not: the reals are the same then.
+        """
         one, two = self.find(first), self.find(second)
         if one is two:
             return True
-        if self._placement.bits_of(self._graph, first) != self._placement.bits_of(self._graph, second):
+        signs = signs or first.dtype.is_fixed or second.dtype.is_fixed  # as the model states them
+        mine, other = (self._placement.type_of(self._graph, tensor) for tensor in (first, second))
+        if mine is not other and not (signs and mine and other and mine.bits == other.bits):
             return False
-        mine, other = self.given(one), self.given(two)
-        if mine is not None and other is not None and mine != other:
+        held, given = self.given(one), self.given(two)
+        if held is not None and given is not None and held != given:
             return False
         members = self.members(one) + self.members(two)
         self._parent[two] = one
         self._members.pop(two, None)
         self._members[one] = members
-        held = mine if mine is not None else other
+        held = held if held is not None else given
         if held is not None:
             self._given[one] = held
         return True
@@ -84,7 +92,7 @@ class Sharing:
             return
         if rule.selects or op.type == "Cast":
             for result in op.outputs:
-                if is_real(result) and self.join(source, result):
+                if is_real(result) and self.join(source, result, signs=True):
                     self.derived.add(result)
             if op.type == "Pad" and pad_value(op):
                 self.padding.append((source, Range(pad_value(op), pad_value(op))))

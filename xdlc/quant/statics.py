@@ -139,8 +139,8 @@ class Statics:
         source = op.inputs[0]
         if source is None:
             return None
-        bits = self.placement.fixed[op]
-        form = decision.statics.get((op, 0)) if source.is_static else decision.read(source, bits)
+        dtype = activation_type(self.placement.fixed[op])
+        form = decision.statics.get((op, 0)) if source.is_static else decision.read(source, dtype)
         encoding = form[1] if form is not None else source.encoding
         return encoding.scale if isinstance(encoding, ScaleOffset) else None
 
@@ -167,7 +167,7 @@ class Statics:
         held = form[1] if form is not None else (weight.encoding if weight is not None else None)
         if held is None and weight is not None:
             bits = self.placement.read_bits(self.graph, op, 1)
-            form = decision.read(weight, bits) if bits is not None else None
+            form = decision.read(weight, activation_type(bits)) if bits is not None else None
             held = form[1] if form is not None else None
         if self.options.bias_bitwidth == 8 and not isinstance(held, AxisScaleOffset | BlockwiseExpansion):
             return UFIXED8, asymmetric(values.whole, 8, min_width=0.0)

@@ -55,7 +55,7 @@ def graph_cost(graph: Graph, placement: Placement, precision: Precision, float_b
             continue
         own = placement.bits_of(graph, tensor)
         writer_is_float = tensor.producer is not None and not placement.is_written_fixed(tensor)
-        for bits in placement.converted(graph, tensor):
+        for bits in (dtype.bits for dtype in placement.converted(graph, tensor)):
             total += Cost(bytes=tensor.size * ((float_bits if writer_is_float else own or bits) + bits) / 8)
         if own is not None:
             mixed = writer_is_float or None in placement.readers(graph, tensor)
