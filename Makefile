@@ -32,7 +32,7 @@ lint: $(VENV)/.dev ## style, types and the import rules
 	$(BIN)/lint-imports --no-cache
 
 test: lint ## lint, then all tests that need nothing from outside
-	$(BIN)/python -m pytest -rs -n auto --dist loadfile -m 'not corpus and not vendor'
+	$(BIN)/python -m pytest -rs -n auto --dist worksteal -m 'not corpus and not vendor'
 
 MODELS ?= $(wildcard .demo/*.onnx)
 bench: $(VENV)/.dev ## time the converter: make bench MODELS="a.onnx b.onnx"

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--no-skips", action="store_true", help="a skipped test is a failed one (for continuous integration)"
     )
+
+
+@pytest.fixture(autouse=True, scope="session")
+def disk() -> Iterator[None]:
+    """Do not wait until thousands of small files are on the disk, which no test can see."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Have more workers than processors: a third of the time they wait for children, pipes and time-outs."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return (count * 3 + 1) // 2
 
 
 @pytest.fixture(autouse=True)

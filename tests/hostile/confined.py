@@ -6,12 +6,16 @@ its own, as if it had started from nothing.
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import io
 import json
 import os
 import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,21 +73,22 @@ def serve() -> None:
     """Answer calls, a JSON list a line, until there are no more."""
     import importlib
 
-    _warm_up()
+    os.fsync = lambda _: None  # no test can see what is on the disk
     tools = {name: importlib.import_module(f"xdlc.cli.{module}").main for name, module in MODULES.items()}
+    _warm_up(tools)
+    gc.collect()
+    gc.freeze()  # a collection in a child would touch, and so copy, every page
     for line in sys.stdin:
         tool, *words = json.loads(line)
         print(json.dumps(_forked(tools[tool], tool, words)), flush=True)
 
 
-def _warm_up() -> None:
-    """Convert a small model, so that everything that a conversion imports is there."""
+def _warm_up(tools: Mapping[str, Any]) -> None:
+    """Use each tool once, so that everything that it imports is there."""
     import numpy as np
     import onnx.reference
     import onnxruntime  # noqa: F401
     from onnx import TensorProto, helper, numpy_helper
-
-    import xdlc
 
     nodes = [
         helper.make_node("Add", ["one", "one"], ["two"]),
@@ -98,9 +103,20 @@ def _warm_up() -> None:
         [numpy_helper.from_array(np.ones(1, np.float32), "one")],
     )
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model.onnx")
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
-        xdlc.convert(path).save(path + ".dlc")
+        source, dlc = os.path.join(folder, "model.onnx"), os.path.join(folder, "model.dlc")
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+        onnx.save(made, source)
+        np.ones(4, np.float32).tofile(os.path.join(folder, "x.raw"))
+        with open(os.path.join(folder, "list.txt"), "w") as listing:
+            listing.write(os.path.join(folder, "x.raw"))
+        for tool, *words in (
+            ("xconv-onnx-to-dlc", "-i", source, "-o", dlc),
+            ("xdlc-info", dlc),
+            ("xdlc-net-run", "--container", dlc, "--input_list", listing.name, "--output_dir", folder),
+            ("xdlc-to-onnx", "--input_dlc", dlc, "--output_path", source),
+        ):
+            with contextlib.redirect_stdout(io.StringIO()):
+                tools[tool](words, prog_name=tool, standalone_mode=False)
 
 
 def _forked(main: Any, name: str, words: list[str]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +39,6 @@ TYPES = [
     "Reinterpret",
 ]
 TYPES += sorted(set().union(*HOST_KERNELS.values()))
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    held = Server()
-    yield held
-    held.close()
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,6 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.hostile.confined import MEGABYTES, SECONDS, End, Server
 
 BIG = (1 << 63) - 1
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    held = Server()
-    yield held
-    held.close()
 
 
 def value(name: str, shape: Sequence[Any] | None, type: int = TensorProto.FLOAT) -> Any:
