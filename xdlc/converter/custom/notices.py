@@ -20,8 +20,8 @@ def notices(model: Model, custom: CustomOps, used: Collection[CustomOp]) -> Iter
         custom: All definitions.
         used: Those that stand for something.
     """
-    held = {id(op) for op in used}
-    unused = [full_name(op) for op in custom.ops if id(op) not in held]
+    used_ids = {id(op) for op in used}
+    unused = [full_name(op) for op in custom.ops if id(op) not in used_ids]
     if unused:
         more = f" and {len(unused) - _SHOWN} more" if len(unused) > _SHOWN else ""
         yield f"no op of the model is {', '.join(unused[:_SHOWN])}{more}"

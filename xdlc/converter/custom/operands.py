@@ -170,29 +170,29 @@ def lying(builder: Builder, value: Value, order: Order, why: str) -> Tensor:
     """Return the tensor that holds a computed value in an axis order; open extents move along."""
     if not value.is_dynamic or value.order == order:
         return builder.physical(value, order, why=why)
-    held = value.tensor
+    tensor = value.tensor
     perm = [value.order.index(axis) for axis in order]
-    shape = [held.shape[axis] for axis in perm]
-    made = builder.emit("Transpose", [held], shape, held.dtype, {"perm": ir.u32s(perm)}, why=why)
-    made.dynamic_axes = tuple(axis for axis, source in enumerate(perm) if source in held.dynamic_axes)
+    shape = [tensor.shape[axis] for axis in perm]
+    made = builder.emit("Transpose", [tensor], shape, tensor.dtype, {"perm": ir.u32s(perm)}, why=why)
+    made.dynamic_axes = tuple(axis for axis, source in enumerate(perm) if source in tensor.dynamic_axes)
     return made
 
 
 def _static(definition: TensorDef, value: Value) -> Tensor:
     """Return static data as a place wants them: integers with their encoding, if it takes them."""
-    held, data = value.tensor, value.tensor.data
+    tensor, data = value.tensor, value.tensor.data
     assert data is not None  # the value is static
     data = data.transpose(order_of(definition.layout, value.rank)) if value.rank else data.reshape((1,))
     fixed = stored_type(data, definition)
     if isinstance(data, ir.Dequantized) and fixed is not None:
-        return Tensor(held.name, data.shape, fixed, data.encoding, data.stored, Role.STATIC)
-    dtype = _type_for(held, definition)
-    if data is held.data and dtype is held.dtype:
-        return held
+        return Tensor(tensor.name, data.shape, fixed, data.encoding, data.stored, Role.STATIC)
+    dtype = _type_for(tensor, definition)
+    if data is tensor.data and dtype is tensor.dtype:
+        return tensor
     key = (-dtype.code, *order_of(definition.layout, value.rank))
     if key not in value.forms:
         converted_data = data.cast(dtype.numpy)
-        made = Tensor(held.name, data.shape, dtype, held.encoding, converted_data, Role.STATIC)
+        made = Tensor(tensor.name, data.shape, dtype, tensor.encoding, converted_data, Role.STATIC)
         value.forms[key] = made
     return value.forms[key]
 

@@ -86,13 +86,13 @@ def _stored(
     if custom.hooks is None:
         return inputs
     for index, data in custom.hooks.stored_inputs(make_view(custom.definition, name, inputs, params)).items():
-        held = inputs[index]
-        assert held is not None  # forms are of inputs that are there
-        if not isinstance(held.encoding, ScaleOffset | None):
-            why = f"input {index} ({held.name!r}) has more than one scale, and its format moves its axes"
+        tensor = inputs[index]
+        assert tensor is not None  # forms are of inputs that are there
+        if not isinstance(tensor.encoding, ScaleOffset | None):
+            why = f"input {index} ({tensor.name!r}) has more than one scale, and its format moves its axes"
             fix = "let its place take float types only, or give the weight one scale in the model"
             raise_issues(custom, [Issue(why, fix)])
-        inputs[index] = Tensor(held.name, data.shape, held.dtype, held.encoding, data, Role.STATIC)
+        inputs[index] = Tensor(tensor.name, data.shape, tensor.dtype, tensor.encoding, data, Role.STATIC)
     return inputs
 
 

@@ -38,9 +38,9 @@ def scalar(param: ParamDef, value: Any) -> Scalar:
     if not isinstance(value, bool | int | float | str):
         raise ValueError(f"{kind_of(value)}, but the parameter is a scalar")
     for dtype in _ordered(param.dtypes or _own(value), value):
-        held = as_type(dtype, value)
-        if held is not None:
-            return held
+        made = as_type(dtype, value)
+        if made is not None:
+            return made
     raise ValueError(f"{value!r}, but the parameter is {types_text(param.dtypes)}")
 
 
@@ -116,9 +116,9 @@ def _real(dtype: DType, value: float) -> Scalar | None:
         return None
     if math.isfinite(real) and abs(real) > LARGEST.get(dtype, math.inf):
         return None
-    held = ir.f32(real) if dtype is FLOAT32 else Scalar(dtype, real)
-    exact = not isinstance(value, int) or int(held.value) == value
-    return held if exact else None
+    made = ir.f32(real) if dtype is FLOAT32 else Scalar(dtype, real)
+    exact = not isinstance(value, int) or int(made.value) == value
+    return made if exact else None
 
 
 def _whole(value: Any) -> int | None:

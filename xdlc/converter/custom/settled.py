@@ -48,12 +48,12 @@ def definitions(custom: CustomOps) -> dict[tuple[str, str], OpDef]:
 
 def _of(rows: Iterable[SupplementOp], side: str, name: str) -> list[SupplementTensor]:
     sides: Iterable[Mapping[str, SupplementTensor]] = (getattr(row, side) for row in rows)
-    return [held[name] for held in sides if name in held]
+    return [tensors[name] for tensors in sides if name in tensors]
 
 
-def _tensor(entry: D, held: list[SupplementTensor]) -> D:
-    dtypes = entry.dtypes or tuple(dict.fromkeys(dtype for each in held for dtype in each.dtypes))
-    layouts = {each.layout for each in held if each.layout}
+def _tensor(entry: D, supplements: list[SupplementTensor]) -> D:
+    dtypes = entry.dtypes or tuple(dict.fromkeys(dtype for each in supplements for dtype in each.dtypes))
+    layouts = {each.layout for each in supplements if each.layout}
     layout = entry.layout
     if layout == BACKEND_SPECIFIC:
         layout = layouts.pop() if len(layouts) == 1 else ""

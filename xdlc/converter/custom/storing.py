@@ -22,9 +22,9 @@ def _completed(ops: Sequence[CustomOp], collections: Mapping[str, Collection]) -
     found = dict(collections)
     for op in ops:
         package = op.definition.package
-        held = found.get(package, Collection(package, package, "1.0", (), ()))
-        if all(opdef.name != op.definition.name for opdef in held.opdefs):
-            found[package] = replace(held, opdefs=(*held.opdefs, op.definition))
+        collection = found.get(package, Collection(package, package, "1.0", (), ()))
+        if all(opdef.name != op.definition.name for opdef in collection.opdefs):
+            found[package] = replace(collection, opdefs=(*collection.opdefs, op.definition))
     return found
 
 

@@ -98,10 +98,10 @@ def _holds(dtype: DType, array: Array) -> bool:
         return False
     if dtype.is_float:
         with numpy.errstate(over="ignore"):
-            held = array.astype(dtype.numpy)
+            stored = array.astype(dtype.numpy)
         if array.dtype.kind == "f":
-            return bool((numpy.isfinite(held.astype(numpy.float64)) == numpy.isfinite(array)).all())
-        return bool((held.astype(numpy.float64) == array).all())
+            return bool((numpy.isfinite(stored.astype(numpy.float64)) == numpy.isfinite(array)).all())
+        return bool((stored.astype(numpy.float64) == array).all())
     if array.dtype.kind == "f" and not (numpy.isfinite(array).all() and (numpy.floor(array) == array).all()):
         return False
     low, high = (0, 1) if dtype.kind == "bool" else dtype.limits

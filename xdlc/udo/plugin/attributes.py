@@ -12,7 +12,7 @@ class Attributes(Mapping[str, Any]):
     """The attributes of a node, as ``parse_params`` sees them.
 
     Args:
-        held: The attributes.
+        attributes: The attributes.
 
     Example:
         >>> attributes = Attributes({"axis": 1, "keepdims": 0})
@@ -20,27 +20,27 @@ class Attributes(Mapping[str, Any]):
         (1, (), ('keepdims',))
     """
 
-    def __init__(self, held: Mapping[str, Any]) -> None:
-        self._held = dict(held)
+    def __init__(self, attributes: Mapping[str, Any]) -> None:
+        self._values = dict(attributes)
         self._read: set[str] = set()
 
     @property
     def unread(self) -> tuple[str, ...]:
         """Names of the attributes that nothing has asked for."""
-        return tuple(name for name in self._held if name not in self._read)
+        return tuple(name for name in self._values if name not in self._read)
 
     def __getitem__(self, name: str) -> Any:
         self._read.add(name)
-        return self._held[name]
+        return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._held)
+        return iter(self._values)
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._values)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._held
+        return name in self._values
 
     def need(self, name: str) -> Any:
         """Return an attribute that must be there.
@@ -48,8 +48,9 @@ class Attributes(Mapping[str, Any]):
         Raises:
             UsageError: If the node does not have it.
         """
-        if name not in self._held:
+        if name not in self._values:
             raise UsageError(
-                f"attribute {name!r} is missing", fix=nearest_names(name, self._held) or "set it in the model"
+                f"attribute {name!r} is missing",
+                fix=nearest_names(name, self._values) or "set it in the model",
             )
         return self[name]

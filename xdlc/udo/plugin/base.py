@@ -30,7 +30,7 @@ class Plugin:
         inputs: Inputs in their order: names, or ``Input(...)``.
         outputs: Outputs in their order: names, or ``Output(...)``.
         params: Kinds of the parameters by name.
-        config: File that holds the definition instead of the last three, beside the plugin's: XML or JSON.
+        config: File beside the plugin's that holds the definition, XML or JSON, instead of the last three.
         formats: Formats of the inputs that are no weights, and of the outputs.
         weight_formats: Formats of the static inputs in their order, or by name.
     """

@@ -74,7 +74,7 @@ def _port(schema: Any, entry: Any) -> dict[str, Any]:
 
 def _dtypes(schema: Any, entry: Any) -> Iterator[str]:
     """Yield the types of an input that tensors of a model can have."""
-    allowed = {held.type_param_str: held.allowed_type_strs for held in schema.type_constraints}
+    allowed = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
     for text in sorted(allowed.get(entry.type_str, [entry.type_str])):
         name = text.removeprefix("tensor(").rstrip(")")
         name = _TYPES.get(name, name)

@@ -34,8 +34,8 @@ def user_code(plugin: str, hook: str, place: str, subject: str = "") -> Iterator
     try:
         yield
     except XdlcError as error:
-        held = f": {error.where}" if error.where else ""
-        error.where = f"{_placed(error, place)}{told}{held}"
+        within = f": {error.where}" if error.where else ""
+        error.where = f"{_placed(error, place)}{told}{within}"
         raise
     except (Exception, SystemExit) as error:
         raise UsageError(

@@ -138,5 +138,5 @@ def _clash(one: CustomOp, other: CustomOp) -> str:
 
 def _collections(ops: Sequence[CustomOp]) -> dict[str, Collection]:
     ordered = sorted(ops, key=lambda op: (op.definition.package, op.definition.name))
-    held = [op.hooks.declaration.collection for op in ordered if isinstance(op.hooks, PluginHooks)]
-    return opdefs.merge(settled(held), [op.source for op in ordered])
+    packages = [op.hooks.declaration.collection for op in ordered if isinstance(op.hooks, PluginHooks)]
+    return opdefs.merge(settled(packages), [op.source for op in ordered])

@@ -61,26 +61,26 @@ def computed_by(hooks: PluginHooks) -> Callable[..., Any]:
 
 
 def _packed(hooks: PluginHooks, place: int, array: Array | None) -> Array | None:
-    port, held = hooks.input_at(place)
-    return array if array is None or port.static or not held.is_packed else held.pack(array)
+    port, format = hooks.input_at(place)
+    return array if array is None or port.static or not format.is_packed else format.pack(array)
 
 
 def _packed_spec(hooks: PluginHooks, place: int, spec: TensorSpec) -> TensorSpec:
-    held = hooks.output_at(place)
-    if not held.is_packed:
+    format = hooks.output_at(place)
+    if not format.is_packed:
         return spec
     shape = tuple(extent for extent in spec.shape if extent is not None)
     if len(shape) != len(spec.shape):
-        raise open_output(place, held)
+        raise open_output(place, format)
     is_real = spec.dtype.is_fixed or spec.dtype.bits == 16
     itemsize = REAL_BYTES if is_real else spec.dtype.numpy.itemsize
-    return replace(spec, shape=held.packed_shape(shape, itemsize), layout="")
+    return replace(spec, shape=format.packed_shape(shape, itemsize), layout="")
 
 
 def _unpacked(hooks: PluginHooks, place: int, array: Any, spec: TensorSpec) -> Any:
     """Return a result as the op gives it; what is no array is refused by who asked for it."""
-    held = hooks.output_at(place)
-    if not held.is_packed or not hasattr(array, "dtype"):
+    format = hooks.output_at(place)
+    if not format.is_packed or not hasattr(array, "dtype"):
         return array
     with user_code(hooks.name, "compute", hooks.place, f"output {place}"):
-        return held.unpack(array, tuple(int(extent or 0) for extent in spec.shape))
+        return format.unpack(array, tuple(int(extent or 0) for extent in spec.shape))

@@ -30,34 +30,38 @@ def configured(
     Raises:
         XdlcError: If the file cannot be read, breaks its rules, or has no such op.
     """
-    ops = {(held.package, op.name): (held, op) for held in read(path) for op in held.opdefs}
+    ops = {
+        (collection.package, op.name): (collection, op)
+        for collection in read(path)
+        for op in collection.opdefs
+    }
     if (package, name) not in ops:
-        names = [f"{held}::{op}" for held, op in ops]
+        names = [f"{owner}::{op}" for owner, op in ops]
         raise UsageError(
             f"has no {package}::{name}",
             where=str(path),
             fix=nearest_names(f"{package}::{name}", names) or f"it has {', '.join(names) or 'no ops'}",
         )
-    held, definition = ops[package, name]
+    collection, definition = ops[package, name]
     inputs = tuple(Input(**_port(port)) for port in definition.inputs)
     outputs = tuple(Output(**_port(port)) for port in definition.outputs)
     return (
         inputs,
         outputs,
         {key: kind_of(param) for key, param in definition.params.items()},
-        reduced(held, {name}),
+        reduced(collection, {name}),
     )
 
 
-def _port(held: TensorDef) -> dict[str, Any]:
+def _port(tensor: TensorDef) -> dict[str, Any]:
     return {
-        "name": held.name,
-        "dtypes": tuple(dtype.name for dtype in held.dtypes),
-        "rank": held.rank,
-        "optional": not held.mandatory,
-        "static": held.is_static,
-        "repeated": held.repeated,
-        "layout": held.layout,
+        "name": tensor.name,
+        "dtypes": tuple(dtype.name for dtype in tensor.dtypes),
+        "rank": tensor.rank,
+        "optional": not tensor.mandatory,
+        "static": tensor.is_static,
+        "repeated": tensor.repeated,
+        "layout": tensor.layout,
     }
 
 

@@ -85,7 +85,7 @@ def declare(plugin: Plugin, file: str = "") -> Declaration:
         )
     name, package = _op_name(plugin, types), _package(plugin)
     builtin = find_builtin(frameworks[0], types[0], "" if plugin.domain == "ai.onnx" else plugin.domain)
-    inputs, outputs, kinds, held = _signature(plugin, builtin, name, package, file)
+    inputs, outputs, kinds, configuration = _signature(plugin, builtin, name, package, file)
     weights = weight_formats(plugin, inputs)
     inputs = tuple(replace(port, static=port.static or port.name in weights) for port in inputs)
     formats = all_formats(plugin, inputs, outputs, weights)
@@ -93,8 +93,8 @@ def declare(plugin: Plugin, file: str = "") -> Declaration:
         tuple(map(_laid, ports, chosen)) for ports, chosen in zip((inputs, outputs), formats, strict=True)
     )
     moved = [port for port, chosen in weights.items() if chosen.moves]
-    definition = _definition(plugin, name, package, inputs, outputs, kinds, moved, held)
-    collection = _collection(plugin, definition, held)
+    definition = _definition(plugin, name, package, inputs, outputs, kinds, moved, configuration)
+    collection = _collection(plugin, definition, configuration)
     raise_all(check_collection(collection))
     return Declaration(
         definition,
@@ -207,11 +207,11 @@ def _kinds(given: object) -> dict[str, Kind]:
     return dict(given)
 
 
-def _collection(plugin: Plugin, definition: OpDef, held: Collection | None) -> Collection:
+def _collection(plugin: Plugin, definition: OpDef, configuration: Collection | None) -> Collection:
     if not isinstance(plugin.version, str):
         raise UsageError(f"version is {plugin.version!r}", fix="give a string, like '1.0'")
-    if held is not None:
-        return replace(held, opdefs=(definition,))
+    if configuration is not None:
+        return replace(configuration, opdefs=(definition,))
     domain, version = UNTOLD
     return Collection(definition.package, domain, plugin.version or version, (definition,), ())
 
@@ -224,13 +224,13 @@ def _definition(
     outputs: Sequence[Port],
     kinds: Mapping[str, Kind],
     moved: Sequence[str],
-    held: Collection | None,
+    configuration: Collection | None,
 ) -> OpDef:
     """Return the definition; of a configuration's only what formats say is changed.
 
     ``moved`` names the weights that are stored in another order.
     """
-    base = held.opdefs[0] if held is not None else None
+    base = configuration.opdefs[0] if configuration is not None else None
     params = dict(base.params) if base is not None else {}
     params |= {key: kind.definition(key) for key, kind in kinds.items() if key not in params}
     for added in (param for port in moved for param in weight_params(port)):
@@ -255,5 +255,5 @@ def _definition(
     )
 
 
-def _as_stated(held: TensorDef, port: Port) -> TensorDef:
-    return replace(held, layout=port.layout, is_static=port.static)
+def _as_stated(tensor: TensorDef, port: Port) -> TensorDef:
+    return replace(tensor, layout=port.layout, is_static=port.static)

@@ -47,7 +47,7 @@ def named_plugins(name: str) -> list[type[Plugin]]:
     if not attribute:
         return _all(module, name)
     if not hasattr(module, attribute):
-        near = nearest_names(attribute, [held.__name__ for held in _defined(module)])
+        near = nearest_names(attribute, [plugin.__name__ for plugin in _defined(module)])
         raise UsageError(f"there is no {attribute!r} in {place}", fix=near or None)
     return [checked_plugin(getattr(module, attribute), name)]
 
@@ -145,8 +145,8 @@ def _all(module: ModuleType, name: str) -> list[type[Plugin]]:
 
 def _defined(module: ModuleType) -> list[type[Plugin]]:
     """Return the plugins that a module defines itself, in its order; those without an operator are bases."""
-    held = dict.fromkeys(value for value in vars(module).values() if is_plugin(value))
-    return [value for value in held if value.op_type and value.__module__ == module.__name__]
+    plugins = dict.fromkeys(value for value in vars(module).values() if is_plugin(value))
+    return [value for value in plugins if value.op_type and value.__module__ == module.__name__]
 
 
 def is_plugin(value: Any) -> bool:

@@ -23,7 +23,7 @@ def weight_formats(plugin: Plugin, inputs: Sequence[Port]) -> dict[str, Format]:
         >>> class Fast(Plugin):
         ...     formats, weight_formats = (["NC1HWC0"], ["NC1HWC0"]), ["FRACTAL_Z", "NC1HWC0"]
         >>> found = weight_formats(Fast(), [Port("X"), Port("W"), Port("B")])
-        >>> {name: held.name for name, held in found.items()}
+        >>> {name: format.name for name, format in found.items()}
         {'W': 'FRACTAL_Z', 'B': 'NC1HWC0'}
     """
     given: Any = plugin.weight_formats
@@ -35,7 +35,7 @@ def weight_formats(plugin: Plugin, inputs: Sequence[Port]) -> dict[str, Format]:
                     f"weight_formats tells of {name!r}, which is no input",
                     fix=nearest_names(str(name), names) or f"use names out of {', '.join(names)}",
                 )
-        return {name: find_format(held) for name, held in given.items()}
+        return {name: find_format(format_name) for name, format_name in given.items()}
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise UsageError(f"weight_formats is {given!r}", fix="give a list of formats, or formats by input")
     static = [port.name for port in inputs if port.static] or _behind_activations(plugin, names)[: len(given)]
@@ -47,7 +47,7 @@ def weight_formats(plugin: Plugin, inputs: Sequence[Port]) -> dict[str, Format]:
             if names
             else "leave them out",
         )
-    return {name: find_format(held) for name, held in zip(static, given, strict=False)}
+    return {name: find_format(format_name) for name, format_name in zip(static, given, strict=False)}
 
 
 def _behind_activations(plugin: Plugin, names: Sequence[str]) -> Sequence[str]:
@@ -88,9 +88,9 @@ def _formats_by_name(given: Any, names: Sequence[str], what: str) -> dict[str, F
             fix="name one format for each; those of weights belong into weight_formats",
         )
     found = [find_format(name) for name in given or ["ND"] * len(names)]
-    for held in found:
-        if held.for_weights_only:
-            raise UsageError(f"{held.name} is no format of {what}", fix="name it in weight_formats")
+    for format in found:
+        if format.for_weights_only:
+            raise UsageError(f"{format.name} is no format of {what}", fix="name it in weight_formats")
     return dict(zip(names, found, strict=True))
 
 

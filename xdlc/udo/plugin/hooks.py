@@ -178,8 +178,8 @@ class PluginHooks:
             seen.outputs,
             seen.params,
             input_formats=tuple(
-                "ND" if port.static else held.name
-                for port, held in (self.input_at(place) for place in range(len(op.inputs)))
+                "ND" if port.static else format.name
+                for port, format in (self.input_at(place) for place in range(len(op.inputs)))
             ),
             output_formats=tuple(self.output_at(place).name for place in range(len(op.outputs))),
             tell=None if self._tell is None else partial(self._warn, op.name),
@@ -206,27 +206,27 @@ class PluginHooks:
         """
         found: dict[int, TensorData] = {}
         for place, spec in enumerate(op.inputs):
-            port, held = self.input_at(place)
-            if port.static and spec is not None and spec.data is not None and held.moves:
+            port, format = self.input_at(place)
+            if port.static and spec is not None and spec.data is not None and format.moves:
                 data = spec.data
                 with self._calling("weight_formats", f"op {op.name!r}, input {port.name!r}"):
-                    shape = held.packed_shape(data.shape, data.dtype.itemsize)
-                found[place] = data.transform(held.pack, shape=shape)
+                    shape = format.packed_shape(data.shape, data.dtype.itemsize)
+                found[place] = data.transform(format.pack, shape=shape)
         return found
 
     def _weight_params(self, node: SourceNode) -> Values:
         values: Values = {}
         for place, port in enumerate(self.declaration.inputs):
-            held = self.declaration.input_formats[place]
+            format = self.declaration.input_formats[place]
             spec = node.inputs[place] if place < len(node.inputs) else None
             if f"{port.name}_format" not in self.declaration.definition.params or spec is None:
                 continue
             if spec.data is None:
                 raise UsageError(
-                    f"input {port.name!r} has weight format {held.name} and is computed by the model",
+                    f"input {port.name!r} has weight format {format.name} and is computed by the model",
                     fix="leave it out of weight_formats, or return False in accepts for such nodes",
                 )
-            values[f"{port.name}_format"] = held.name
+            values[f"{port.name}_format"] = format.name
             values[f"{port.name}_shape"] = [int(extent) for extent in spec.data.shape]
         return values
 
@@ -271,10 +271,10 @@ class PluginHooks:
         return tuple(inputs)
 
 
-def open_output(place: int, held: Format) -> UsageError:
+def open_output(place: int, format: Format) -> UsageError:
     """Return the error of an output that has a format and an open shape."""
     return UsageError(
-        f"output {place} has open extents, and format {held.name} needs them all",
+        f"output {place} has open extents, and format {format.name} needs them all",
         fix="bind the open extents of the model's inputs, or use format ND",
     )
 
