@@ -11,6 +11,7 @@ from tests.compilers import needs_cc
 from xdlc.container import udo
 from xdlc.errors import BackendError
 from xdlc.ir import AxisScaleOffset, Graph, Model, ScaleOffset, Tensor, b8, f32, make_op, static, u32
+from xdlc.ir.data import ArrayData
 from xdlc.ir.dtype import (
     BFLOAT16,
     FLOAT16,
@@ -25,6 +26,7 @@ from xdlc.ir.dtype import (
     UFIXED16,
     UINT8,
     UINT32,
+    DType,
 )
 from xdlc.opdefs import parse_collection
 from xdlc.opdefs.custom import Kernel, OpView, TensorSpec
@@ -232,6 +234,18 @@ def test_views_of_converters(definition: OpDef) -> None:
     assert values["mode"] == "MEAN"
     assert (values["flag"], values["real"], values["list"].tolist()) == (True, 0.5, [1, 2])
     np.testing.assert_array_equal(values["array"], np.eye(2, dtype=np.float32))
+
+
+@pytest.mark.parametrize(("dtype", "stored"), [(SFIXED8, [-2, 3]), (SFIXED4, [0xD1])])
+def test_views_have_quantized_data_as_it_is_stored(
+    definition: OpDef, dtype: DType, stored: list[int]
+) -> None:
+    data = ArrayData(np.array(stored, dtype.numpy))
+    inputs = (TensorSpec((1, 2), FLOAT32), TensorSpec((2,), dtype, data=data))
+    form, memory = form_of_view(OpView("Math", "Sum", "op", inputs, (None,), {}), definition)
+    assert form.inputs[1].dtype == dtype.code
+    expected = [-2, 3] if dtype is SFIXED8 else [1, -3]
+    assert static_array(form.inputs[1], memory.memory()).tolist() == expected
 
 
 def test_arguments_of_compiled_kernels() -> None:

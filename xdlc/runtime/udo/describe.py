@@ -230,7 +230,7 @@ def form_of_view(view: OpView, definition: OpDef | None) -> tuple[OpForm, Static
         layout = spec.layout or _layout(place)
         if spec.data is None:
             return TensorForm(name, kernel_dtype(spec.dtype).code, spec.shape, layout)
-        return _static(_static_of(spec), name, layout, () if place is None else place.dtypes, data)
+        return _static_of_view(spec, name, layout, () if place is None else place.dtypes, data)
 
     inputs = _places(definition.inputs if definition else (), len(view.inputs), "in")
     outputs = _places(definition.outputs if definition else (), len(view.outputs), "out")
@@ -257,10 +257,16 @@ def form_of_view(view: OpView, definition: OpDef | None) -> tuple[OpForm, Static
     return form, data
 
 
-def _static_of(spec: TensorSpec) -> Tensor:
+def _static_of_view(
+    spec: TensorSpec, name: str, layout: str, allowed: Sequence[DType], data: StaticData
+) -> TensorForm:
     shape = tuple(extent or 0 for extent in spec.shape)
-    dtype = spec.dtype if not spec.dtype.is_fixed or spec.data is None else from_numpy(spec.data.dtype)
-    return Tensor(spec.name, shape, dtype, data=spec.data)
+    tensor = Tensor(spec.name, shape, spec.dtype, data=spec.data)
+    if not spec.dtype.is_fixed:
+        return _static(tensor, name, layout, allowed, data)
+    kind = element(spec.dtype.code)  # a view knows no encoding: as it is stored
+    place = data.add(nbytes(shape, kind), lambda: unpacked(tensor).numpy().astype(kind, copy=False))
+    return TensorForm(name, spec.dtype.code, shape, layout, place=place)
 
 
 def _value(name: str, value: Any, definition: OpDef | None, data: StaticData) -> ParamForm:
