@@ -53,3 +53,12 @@ def test_every_conflict_is_told():
         "package 'Pkg' has Version '2', but '1' where it was read before",
         "package 'Pkg' supplements op 'A' for HTP a second time",
     ]
+
+
+def test_a_package_that_tells_no_domain_and_version_has_those_that_it_has_elsewhere():
+    for parts in (
+        [package("A", domain="", version="1.0"), package("B")],
+        [package("B"), package("A", domain="", version="1.0")],
+    ):
+        merged = merge(parts)["Pkg"]
+        assert (merged.domain, merged.version) == ("d", "1")

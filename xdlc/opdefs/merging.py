@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
 from xdlc.errors import ModelError, raise_all
+from xdlc.opdefs.elements import VERSION
 from xdlc.opdefs.model import Collection, SupplementTable
+
+UNTOLD = ("", VERSION)
+"""Domain and version of packages whose definitions do not tell them: JSON, plugins."""
 
 
 def merge(collections: Sequence[Collection], sources: Sequence[str] = ()) -> dict[str, Collection]:
     """Return collections by package, those of one package as one; op names stay unique.
+
+    A package that tells no domain and version has those that it has elsewhere.
 
     Args:
         collections: The collections, in the order in which their ops shall stand.
@@ -22,15 +28,28 @@ def merge(collections: Sequence[Collection], sources: Sequence[str] = ()) -> dic
     """
     packages: dict[str, Collection] = {}
     problems: list[ModelError] = []
-    for index, collection in enumerate(collections):
-        held = packages.get(collection.package)
-        if held is not None:
+    for index, collection in enumerate(_with_versions(collections)):
+        earlier = packages.get(collection.package)
+        if earlier is not None:
             where = sources[index] if index < len(sources) else None
-            problems += (ModelError(text, where=where, fix=fix) for text, fix in _conflicts(held, collection))
-            collection = _joined(held, collection)
+            conflicts = _conflicts(earlier, collection)
+            problems += (ModelError(text, where=where, fix=fix) for text, fix in conflicts)
+            collection = _joined(earlier, collection)
         packages[collection.package] = collection
     raise_all(problems)
     return packages
+
+
+def _with_versions(collections: Sequence[Collection]) -> Iterable[Collection]:
+    told: dict[str, Collection] = {}
+    for collection in collections:
+        if (collection.domain, collection.version) != UNTOLD:
+            told.setdefault(collection.package, collection)
+    for collection in collections:
+        other = told.get(collection.package)
+        if other is not None and (collection.domain, collection.version) == UNTOLD:
+            collection = replace(collection, domain=other.domain, version=other.version)
+        yield collection
 
 
 def _conflicts(a: Collection, b: Collection) -> Iterator[tuple[str, str]]:

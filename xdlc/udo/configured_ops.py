@@ -12,7 +12,6 @@ from xdlc import opdefs
 from xdlc.errors import raise_all
 from xdlc.opdefs.custom import CustomOp, CustomOps
 from xdlc.udo.config.output_layouts import with_output_layouts
-from xdlc.udo.config.packages import settled
 from xdlc.udo.config.reading import Config, clashes, read_config
 
 _log = logging.getLogger(__name__)
@@ -48,7 +47,7 @@ def configured_ops(
         for notice in config.notices:
             tell(notice)
     configs = [_laid_out(config, tell) for config in configs]
-    collections = opdefs.merge(settled([package for config in configs for package in config.collections]))
+    collections = opdefs.merge([package for config in configs for package in config.collections])
     return CustomOps(tuple(op for config in configs for op in _ops(config)), collections)
 
 

@@ -11,7 +11,6 @@ from xdlc import opdefs
 from xdlc.errors import UsageError
 from xdlc.opdefs.custom import CustomOps, OpView, ShapeFunction, TensorSpec
 from xdlc.opdefs.model import OpDef
-from xdlc.udo.config.packages import settled
 from xdlc.udo.configured_ops import Paths, configured_ops
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def custom_ops(
         (name, package) for part in (configured, plugged) for name, package in part.collections.items()
     ]
     collections = opdefs.merge(
-        settled([package for _, package in packages]), [f"package {name!r}" for name, _ in packages]
+        [package for _, package in packages], [f"package {name!r}" for name, _ in packages]
     )
     if not converter_op_package_lib:
         yield CustomOps(ops, collections)

@@ -18,7 +18,6 @@ from xdlc.opdefs.uncovered import UncoveredNode
 from xdlc.udo.config.comparing import differences
 from xdlc.udo.config.drafting import REALS, draft
 from xdlc.udo.config.names import TYPES
-from xdlc.udo.config.packages import settled
 from xdlc.udo.config.reading import Config, clashes, read_config
 from xdlc.udo.config.scope import choice
 from xdlc.udo.config.writing import write_json
@@ -85,8 +84,8 @@ def convert(
     """
     configs = [read_config(path) for path in paths]
     raise_all(clashes(configs))
-    held = settled([collection for config in configs for collection in config.collections])
-    collections = list(opdefs.merge(held).values())
+    merged = opdefs.merge([collection for config in configs for collection in config.collections])
+    collections = list(merged.values())
     if package:
         collections = [_chosen(collections, package)]
     where = os.fspath(target)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from xdlc import opdefs
 from xdlc.errors import XdlcError, each_problem
-from xdlc.udo.config.packages import settled
 from xdlc.udo.config.reading import Config, clashes, read_config
 
 
@@ -39,9 +38,9 @@ def inspect(paths: Sequence[str | os.PathLike[str]]) -> Inspected:
             problems += each_problem(error)
             continue
         configs.append(config)
-        for held in config.collections:
-            names = ", ".join(op.name for op in held.opdefs)
-            summary.append(f"{os.fspath(path)}: package {held.package}: {names}")
+        for collection in config.collections:
+            names = ", ".join(op.name for op in collection.opdefs)
+            summary.append(f"{os.fspath(path)}: package {collection.package}: {names}")
     problems += clashes(configs) or _conflicts(configs)
     return Inspected(
         tuple(problems), tuple(text for config in configs for text in config.notices), tuple(summary)
@@ -51,7 +50,7 @@ def inspect(paths: Sequence[str | os.PathLike[str]]) -> Inspected:
 def _conflicts(configs: Sequence[Config]) -> tuple[XdlcError, ...]:
     """Return what keeps packages of one name from becoming one."""
     try:
-        opdefs.merge(settled([held for config in configs for held in config.collections]))
+        opdefs.merge([collection for config in configs for collection in config.collections])
     except XdlcError as error:
         return each_problem(error)
     return ()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xdlc.errors import raise_all
-from xdlc.opdefs.elements import VERSION
+from xdlc.opdefs.merging import UNTOLD
 from xdlc.opdefs.model import Collection, SupplementTable
 from xdlc.udo.config import extension
 from xdlc.udo.config.fields import Fields, kind_of
@@ -19,8 +19,6 @@ from xdlc.udo.config.supplements import tables_of
 
 _OWN = ("Operators", "UDO_PACKAGE_NAME", "UDO_PACKAGE_PATH", "SNPE_UDO_ROOT", "quantization_mode")
 FIELDS = (*_OWN, *extension.PACKAGE)
-UNTOLD = ("", VERSION)
-"""Domain and version of packages whose configuration does not tell them."""
 _OLD = {
     "UDO_PACKAGE_PATH": "packages are written where the generator is told to",
     "SNPE_UDO_ROOT": "packages need no header of the SDK",
@@ -62,18 +60,6 @@ def read_packages(content: bytes, where: str) -> tuple[list[Package], list[str]]
         packages = _packages(root, scope)
     raise_all(scope.problems, where=where)
     return packages, scope.notices
-
-
-def settled(collections: Sequence[Collection]) -> list[Collection]:
-    """Give packages that tell no domain and version (JSON, plugins) those that they have elsewhere."""
-    told = {held.package: held for held in reversed(collections) if (held.domain, held.version) != UNTOLD}
-    found = []
-    for held in collections:
-        other = told.get(held.package)
-        if other is not None and (held.domain, held.version) == UNTOLD:
-            held = replace(held, domain=other.domain, version=other.version)
-        found.append(held)
-    return found
 
 
 def _packages(root: Node, scope: Scope) -> list[Package]:

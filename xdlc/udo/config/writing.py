@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from xdlc.opdefs.merging import UNTOLD
 from xdlc.opdefs.model import Collection, OpDef, TensorDef
 from xdlc.udo.config.comparing import differences
 from xdlc.udo.config.json_layout import laid_out
 from xdlc.udo.config.names import backends_of, cores_of
-from xdlc.udo.config.packages import UNTOLD, read_packages
+from xdlc.udo.config.packages import read_packages
 from xdlc.udo.config.writing_extension import described, referenced, supplements
 from xdlc.udo.config.writing_tensors import Types, entry_of, types_of
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from xdlc.errors import raise_all
 from xdlc.opdefs import Collection, merge, write_collection
 from xdlc.udo.config.inspecting import inspect
-from xdlc.udo.config.packages import settled
 from xdlc.udo.config.reading import read_config
 from xdlc.udo.config.text import read_bytes
 from xdlc.udo.generator import htp
@@ -89,7 +88,7 @@ def generate_files(
         for package in {collection.package: None for collection in config.collections}:
             files = sources.setdefault(package, {})
             files[_free_name(path.name, package, files)] = read_bytes(path)
-    first, *others = _generate(settled(collections), sources, Path(folder), force)
+    first, *others = _generate(collections, sources, Path(folder), force)
     return [replace(first, notices=(*said, *first.notices)), *others]
 
 

@@ -11,7 +11,6 @@ from xdlc import opdefs
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.opdefs.custom import CustomOp, CustomOps
 from xdlc.opdefs.model import Collection
-from xdlc.udo.config.packages import settled
 from xdlc.udo.plugin.base import Plugin, overrides
 from xdlc.udo.plugin.calling import user_code
 from xdlc.udo.plugin.declaration import declare
@@ -139,4 +138,4 @@ def _clash(one: CustomOp, other: CustomOp) -> str:
 def _collections(ops: Sequence[CustomOp]) -> dict[str, Collection]:
     ordered = sorted(ops, key=lambda op: (op.definition.package, op.definition.name))
     packages = [op.hooks.declaration.collection for op in ordered if isinstance(op.hooks, PluginHooks)]
-    return opdefs.merge(settled(packages), [op.source for op in ordered])
+    return opdefs.merge(packages, [op.source for op in ordered])

@@ -11,8 +11,8 @@ from pathlib import Path
 from xdlc.errors import UsageError, nearest_names, raise_all
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE
 from xdlc.opdefs import check_collection
+from xdlc.opdefs.merging import UNTOLD
 from xdlc.opdefs.model import Collection, OpDef, TensorDef
-from xdlc.udo.config.packages import UNTOLD
 from xdlc.udo.plugin.base import Plugin
 from xdlc.udo.plugin.builtin import Builtin, find_builtin
 from xdlc.udo.plugin.configured import configured
