@@ -1,4 +1,4 @@
-"""What a DLC tells of users' operations: definitions and kernels, also in files of strangers."""
+"""What a DLC tells of kernels of users, also in files of strangers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ import pytest
 from tests.custom_ops import custom, param, place
 from xdlc import ir
 from xdlc.container import load, udo
-from xdlc.errors import ContainerError, ModelError
+from xdlc.errors import ContainerError
 from xdlc.ir import Graph, Model, Tensor, make_op, raw_data
 from xdlc.ir.dtype import FLOAT32
-from xdlc.opdefs import Collection
 from xdlc.opdefs.custom import Kernel
 
 SCALE = custom("Scale", [place("x")], [place("y")], param("factor", FLOAT32)).definition
-UNUSED = custom("Unused", [place("x")], [place("y")]).definition
 KERNEL = Kernel("scale", "scale_run", "ifs", (1, 0.5, "a"), "linux-x86_64", "gcc 12", b"\x7fELF...")
 
 
@@ -34,63 +32,6 @@ def model() -> Model:
     made = Model()
     made.add_graph(graph)
     return made
-
-
-def test_definitions_of_used_ops_are_stored_and_read_again(tmp_path: Path) -> None:
-    made = model()
-    other = Collection("Other", "d", "1.0", (UNUSED,), ())
-    udo.add_definitions(made, {"Pkg": Collection("Pkg", "d", "1.0", (SCALE, UNUSED), ()), "Other": other})
-    assert list(made.records) == ["xdlc.udo.Pkg"]
-    made.save(tmp_path / "m.dlc")
-    held = load(tmp_path / "m.dlc")
-    assert udo.definitions(held) == {"Pkg": Collection("Pkg", "d", "1.0", (SCALE,), ())}
-    assert udo.definition(held, next(held.main.ops)) == SCALE
-
-
-def test_definitions_that_break_a_rule_are_not_stored() -> None:
-    wrong = custom("Scale", [place("x")], [place("x")]).definition
-    made = model()
-    with pytest.raises(ModelError, match="name 'x' is there twice"):
-        udo.add_definitions(made, {"Pkg": Collection("Pkg", "d", "1.0", (wrong,), ())})
-    assert made.records == {}
-
-
-def test_all_that_is_wrong_with_damaged_definitions_is_told() -> None:
-    made = model()
-    udo.add_definitions(made, {"Pkg": Collection("Pkg", "d", "1.0", (SCALE,), ())})
-    text = made.records["xdlc.udo.Pkg"].numpy().tobytes().replace(b"<Name>y<", b"<Name>x<")
-    made.records["xdlc.udo.Pkg"] = raw_data(text.replace(b"<Name>factor<", b"<Name>x<"))
-    with pytest.raises(ContainerError, match=r"as input and as output.*; .*as input and as parameter"):
-        udo.definitions(made)
-
-
-def test_ops_without_a_record_have_no_definition() -> None:
-    made = model()
-    assert udo.definition(made, next(made.main.ops)) is None
-    assert udo.definitions(made) == {}
-
-
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        (b"", "holds no valid definitions"),
-        (b"<!DOCTYPE a [<!ENTITY b 'c'>]><OpDefCollection/>", "document type"),
-        (b"<OpDefCollection Domain='d' Version='1'/>", "holds no valid definitions"),
-    ],
-)
-def test_damaged_definitions_are_refused(content: bytes, text: str) -> None:
-    made = model()
-    made.records["xdlc.udo.Pkg"] = raw_data(content)
-    with pytest.raises(ContainerError, match=text):
-        udo.definitions(made)
-
-
-def test_definitions_of_another_package_are_refused() -> None:
-    made = model()
-    udo.add_definitions(made, {"Pkg": Collection("Pkg", "d", "1.0", (SCALE,), ())})
-    made.records["xdlc.udo.Pkh"] = made.records.pop("xdlc.udo.Pkg")
-    with pytest.raises(ContainerError, match="tells of package 'Pkg'"):
-        udo.definitions(made)
 
 
 def test_kernels_are_stored_and_read_again(tmp_path: Path) -> None:

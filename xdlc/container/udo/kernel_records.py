@@ -1,12 +1,9 @@
-"""Records of a DLC about operations that users define: their definitions, and kernels for them.
+"""Records ``xdlc.kernel.<package>.<type>.<n>``: compiled kernels for ops of users.
 
-``xdlc.udo.<package>`` is OpDef XML of the ops of a package that the model has.
-``xdlc.kernel.<package>.<type>.<n>`` is a compiled kernel: ``XUDK``, the length of a JSON text in 4 bytes
-(little endian), the text, and the binary up to the end of the record.  The text tells package and type,
-the ops by name that the kernel is for, and the fields of :class:`xdlc.opdefs.custom.Kernel`; arrays are
-objects of their type, shape and elements (base64, little endian).
-
-A file may come from anyone: everything is checked when it is read, and nothing of it is executed here.
+A record is ``XUDK``, the length of a JSON text in 4 bytes (little endian), the text, and the binary up to the
+end.  The text tells package and type, the ops by name that the kernel is for, and the fields of
+:class:`xdlc.opdefs.custom.Kernel`; arrays are objects of their type, shape and elements (base64, little
+endian).
 """
 
 from __future__ import annotations
@@ -17,19 +14,13 @@ import math
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from xdlc.errors import ContainerError, XdlcError, each_problem, raise_all
-from xdlc.ir import Model, Op, raw_data
+from xdlc.errors import ContainerError
+from xdlc.ir import Model, raw_data
 from xdlc.ir.dtype import BY_NAME, INT64
-from xdlc.ir.graph import is_custom
-from xdlc.opdefs import check_collection, parse_collection, write_collection
 from xdlc.opdefs.custom import Kernel
-from xdlc.opdefs.merging import reduced
-from xdlc.opdefs.model import Collection, OpDef
 
-DEFINITIONS = "xdlc.udo."
 KERNELS = "xdlc.kernel."
 _MAGIC = b"XUDK"
 _HEAD = struct.Struct("<4sI")
@@ -38,6 +29,7 @@ _LARGEST_TEXT = 1 << 24
 _MOST_AXES = 16
 _LETTERS = frozenset("isfo")
 _TEXTS = ("package", "type", "name", "entry", "arguments", "machine", "tool")
+_FIX = "convert the source model again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,84 +49,6 @@ class StoredKernel:
     ops: tuple[str, ...]
     kernel: Kernel
     record: str
-
-
-def is_about_udo(name: str) -> bool:
-    """Return whether a record is one of those that this module reads and writes."""
-    return name.startswith((DEFINITIONS, KERNELS))
-
-
-# ---------------------------------------------------------------------- definitions
-
-
-def definitions(model: Model) -> dict[str, Collection]:
-    """Return the packages that a model tells of, by name.
-
-    Raises:
-        ContainerError: If a record is damaged, or tells of another package than its name says.
-    """
-    found: dict[str, Collection] = {}
-    for record, data in model.records.items():
-        if record.startswith(DEFINITIONS):
-            package = record.removeprefix(DEFINITIONS)
-            found[package] = _definitions(data.numpy().tobytes(), record, package)
-    return found
-
-
-@lru_cache(maxsize=64)
-def _definitions(content: bytes, record: str, package: str) -> Collection:
-    where = f"record {record!r}"
-    try:
-        collection = parse_collection(content, where)
-    except XdlcError as error:
-        problems = [f"{each.where}: {each.problem}".removeprefix(where) for each in each_problem(error)]
-        raise ContainerError(
-            f"holds no valid definitions: {'; '.join(problems).lstrip(': ')}",
-            where=where,
-            fix="convert the source model again",
-        ) from error
-    if collection.package != package:
-        raise ContainerError(f"tells of package {collection.package!r}", where=where)
-    return collection
-
-
-def definition(model: Model, op: Op) -> OpDef | None:
-    """Return the definition of a user's op that a model carries, or None.
-
-    Raises:
-        ContainerError: If the record of its package is damaged.
-    """
-    record = f"{DEFINITIONS}{op.package}"
-    data = model.records.get(record)
-    if data is None or not is_custom(op):
-        return None
-    collection = _definitions(data.numpy().tobytes(), record, op.package)
-    return next((entry for entry in collection.opdefs if entry.name == op.type), None)
-
-
-def add_definitions(model: Model, collections: Mapping[str, Collection]) -> None:
-    """Store the definitions of the ops of users that a model has, and no others.
-
-    Packages and ops that the model does not use are left out; a package that is stored already is replaced.
-
-    Raises:
-        ModelError: If definitions break a rule, so that nobody would read them again; a ProblemList of all.
-    """
-    used: dict[str, set[str]] = {}
-    for graph in model.graphs.values():
-        for op in graph.ops:
-            if is_custom(op):
-                used.setdefault(op.package, set()).add(op.type)
-    for package, types in sorted(used.items()):
-        collection = collections.get(package)
-        if collection is not None:
-            stored = reduced(collection, types)
-            raise_all(check_collection(stored), where=f"package {package!r}")
-            content = write_collection(stored).encode("utf-8")
-            model.records[f"{DEFINITIONS}{package}"] = raw_data(content)
-
-
-# ---------------------------------------------------------------------- kernels
 
 
 def add_kernel(model: Model, package: str, type: str, ops: Iterable[str], kernel: Kernel) -> str:
@@ -238,7 +152,7 @@ def _parsed(content: bytes, record: str) -> StoredKernel:
 
     def require(holds: bool, problem: str) -> None:
         if not holds:
-            raise ContainerError(problem, where=where, fix="convert the source model again")
+            raise ContainerError(problem, where=where, fix=_FIX)
 
     require(len(content) >= _HEAD.size, f"has {len(content)} bytes, a kernel has at least {_HEAD.size}")
     magic, length = _HEAD.unpack_from(content)
@@ -248,7 +162,7 @@ def _parsed(content: bytes, record: str) -> StoredKernel:
     try:
         head = json.loads(content[_HEAD.size : _HEAD.size + length].decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ContainerError(f"its text is no JSON: {error}", where=where) from error
+        raise ContainerError(f"its text is no JSON: {error}", where=where, fix=_FIX) from error
     require(isinstance(head, dict), "its text is no JSON object")
     require(head.get("format") == _FORMAT, f"is of format {head.get('format')!r}, {_FORMAT} is known")
     for key in _TEXTS:
@@ -264,7 +178,7 @@ def _parsed(content: bytes, record: str) -> StoredKernel:
     try:
         arguments = tuple(map(_value, values))
     except ValueError as error:
-        raise ContainerError(f"has an argument that is none: {error}", where=where) from error
+        raise ContainerError(f"has an argument that is none: {error}", where=where, fix=_FIX) from error
     binary = content[_HEAD.size + length :]
     require(bool(binary), "holds no binary")
     texts = (head["name"], head["entry"], letters, arguments, head["machine"], head["tool"])

@@ -1,0 +1,83 @@
+"""Records ``xdlc.udo.<package>``: OpDef XML of the ops of a package that the model has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from xdlc.errors import ContainerError, XdlcError, each_problem, raise_all
+from xdlc.ir import Model, Op, raw_data
+from xdlc.ir.graph import is_custom
+from xdlc.opdefs import check_collection, parse_collection, write_collection
+from xdlc.opdefs.merging import reduced
+from xdlc.opdefs.model import Collection, OpDef
+
+DEFINITIONS = "xdlc.udo."
+_FIX = "convert the source model again"
+
+
+def definitions(model: Model) -> dict[str, Collection]:
+    """Return the packages that a model tells of, by name.
+
+    Raises:
+        ContainerError: If a record is damaged, or tells of another package than its name says.
+    """
+    found: dict[str, Collection] = {}
+    for record, data in model.records.items():
+        if record.startswith(DEFINITIONS):
+            package = record.removeprefix(DEFINITIONS)
+            found[package] = _definitions(data.numpy().tobytes(), record, package)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _definitions(content: bytes, record: str, package: str) -> Collection:
+    where = f"record {record!r}"
+    try:
+        collection = parse_collection(content, where)
+    except XdlcError as error:
+        problems = [f"{each.where}: {each.problem}".removeprefix(where) for each in each_problem(error)]
+        raise ContainerError(
+            f"holds no valid definitions: {'; '.join(problems).lstrip(': ')}",
+            where=where,
+            fix=_FIX,
+        ) from error
+    if collection.package != package:
+        raise ContainerError(f"tells of package {collection.package!r}", where=where, fix=_FIX)
+    return collection
+
+
+def definition(model: Model, op: Op) -> OpDef | None:
+    """Return the definition of a user's op that a model carries, or None.
+
+    Raises:
+        ContainerError: If the record of its package is damaged.
+    """
+    record = f"{DEFINITIONS}{op.package}"
+    data = model.records.get(record)
+    if data is None or not is_custom(op):
+        return None
+    collection = _definitions(data.numpy().tobytes(), record, op.package)
+    return next((entry for entry in collection.opdefs if entry.name == op.type), None)
+
+
+def add_definitions(model: Model, collections: Mapping[str, Collection]) -> None:
+    """Store the definitions of the ops of users that a model has, and no others.
+
+    Packages and ops that the model does not use are left out; a package that is stored already is replaced.
+
+    Raises:
+        ModelError: If definitions break a rule, so that nobody would read them again; a ProblemList of all.
+    """
+    used: dict[str, set[str]] = {}
+    for graph in model.graphs.values():
+        for op in graph.ops:
+            if is_custom(op):
+                used.setdefault(op.package, set()).add(op.type)
+    for package, types in sorted(used.items()):
+        collection = collections.get(package)
+        if collection is not None:
+            stored = reduced(collection, types)
+            raise_all(check_collection(stored), where=f"package {package!r}")
+            content = write_collection(stored).encode("utf-8")
+            model.records[f"{DEFINITIONS}{package}"] = raw_data(content)
