@@ -94,7 +94,7 @@ def test_packages_tell_their_ops_types_cores_and_layouts(tmp_path: Path) -> None
 def test_text_shows_a_table_and_values_by_name(tmp_path: Path) -> None:
     text = show(interp_model(), tmp_path)
     assert "Pkg::Interp" in text
-    assert "gains=[0.5,0.25]  label=blue  mode=1 (LINEAR)" in text
+    assert "gains=[[0.5,0.25]]  label=blue  mode=1 (LINEAR)" in text
     assert "3: Pkg::Interp 2, their.pkg::Vendor 1" in text
     assert "user-defined operations of package Pkg  (domain my.domain, version 1.2)" in text
     assert "none in this DLC: give --udo_package_path" in text

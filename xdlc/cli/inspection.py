@@ -159,6 +159,13 @@ def _number(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)  # JSON has no NaN
 
 
+def _numbers(values: Any) -> Any:
+    """Return nested lists of numbers as JSON holds them."""
+    if isinstance(values, list):
+        return [_numbers(value) for value in values]
+    return _number(values) if isinstance(values, float) else values
+
+
 def _op(index: int, op: Op, definitions: Definitions) -> dict[str, Any]:
     found: dict[str, Any] = {
         "id": op.param("layer_id", index),  # of format 3, where HTA sections refer to it
@@ -202,7 +209,5 @@ def _param(param: Param) -> Any:
         return _number(param.value) if isinstance(param.value, float) else param.value
     if param.size <= SHOWN_VALUES and param.is_static:
         values = param.numpy()
-        if values.dtype.kind == "f":
-            return [_number(float(value)) for value in values.reshape(-1)]
-        return values.tolist()
+        return _numbers(values.tolist())
     return {"dtype": param.dtype.name, "shape": list(param.shape)}
