@@ -68,7 +68,7 @@ def test_it_is_built_and_run(tmp_path: Path) -> None:
         cwd=folder, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert "not filled yet: fill execute of" in done.stderr, done.stdout + done.stderr
-    assert "4 cycles of 10 cases in each of 2 threads" in done.stdout
+    assert "4 cycles of 8 cases in each of 2 threads" in done.stdout
     assert not any(path.name == "evil" for path in tmp_path.rglob("*"))
     for script in folder.rglob("*.py"):
         compile(script.read_text(), str(script), "exec")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.udo.generator.configs import op, operand, package
 from xdlc.opdefs import parse_collection
-from xdlc.udo.generator.samples import Case
+from xdlc.udo.generator.samples import Case, cases
 from xdlc.udo.generator.viewing import package_view
 
 
@@ -25,3 +25,19 @@ def test_a_place_of_any_rank_gets_the_one_that_other_activations_state(stated: s
     (flat,) = package_view(parse_collection(text.encode(), "test.xml")).ops
     case = Case(flat, "everything", 0)
     assert [len(sample.dims) for sample in (*case.inputs, *case.outputs)] == ranks
+
+
+def test_an_optional_input_states_no_rank_for_others_and_equal_cases_are_one() -> None:
+    operands = [
+        operand("Input", "x"),
+        operand("Input", "gain", rank="1D", optional=True),
+        operand("Output", "y"),
+    ]
+    text = package("Math", op("Scale", *operands), op("Plain", operands[0], operands[2]))
+    view = package_view(parse_collection(text.encode(), "test.xml")).core("CPU")
+    assert view is not None
+    assert [(case.op.type, [len(sample.dims) for sample in case.inputs]) for case in cases(view)] == [
+        ("Scale", [2, 1]),
+        ("Scale", [2]),
+        ("Plain", [2]),
+    ]

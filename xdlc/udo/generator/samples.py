@@ -104,7 +104,8 @@ class Case:
     @cached_property
     def rank(self) -> int | None:
         """Number of axes that an activation states: those that take any are most likely of it too."""
-        stated = (place.rank for place in (*self.op.outputs, *self.op.inputs) if not place.static)
+        places = (*self.op.outputs, *self.op.inputs)
+        stated = (place.rank for place in places if place.mandatory and not place.static)
         return next((rank for rank in stated if rank), None)
 
     @cached_property
@@ -149,7 +150,17 @@ def is_plain(place: Place) -> bool:
 
 def cases(core: CoreView) -> tuple[Case, ...]:
     """Return the cases of the operations of a core: with everything, and with the least that there can be."""
-    return tuple(Case(op, what, number) for op in core.ops for number, what in enumerate(_titles(op)))
+    found: list[Case] = []
+    for op in core.ops:
+        for what in _titles(op):
+            case = Case(op, what, sum(other.op is op for other in found))
+            if not any(_alike(case, other) for other in found):
+                found.append(case)
+    return tuple(found)
+
+
+def _alike(one: Case, other: Case) -> bool:
+    return all(getattr(one, part) == getattr(other, part) for part in ("op", "inputs", "outputs", "params"))
 
 
 def _titles(op: OpView) -> tuple[str, ...]:
