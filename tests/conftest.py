@@ -33,6 +33,26 @@ def disk() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def threads() -> Iterator[None]:
+    """Give each session of onnxruntime one thread where workers share the processors: more would spin."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    import onnxruntime
+
+    whole = onnxruntime.SessionOptions
+
+    def options() -> Any:
+        made = whole()
+        made.intra_op_num_threads = 1
+        return made
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(onnxruntime, "SessionOptions", options)
+        yield
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Have more workers than processors: a third of the time they wait for children, pipes and time-outs."""

@@ -12,6 +12,7 @@ from xdlc.errors import UsageError
 from xdlc.opdefs.custom import CustomOps, OpView, ShapeFunction, TensorSpec
 from xdlc.opdefs.model import OpDef
 from xdlc.udo.configured_ops import Paths, configured_ops
+from xdlc.udo.entries import plugin_entries
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo import Kernels
@@ -86,9 +87,7 @@ def _plugged(
     names: Sequence[str | type[Plugin]], entry_points: bool, tell: Callable[[str], None] | None
 ) -> CustomOps:
     """Return the ops of plugins; without any, plugins are not even imported."""
-    from importlib.metadata import entry_points as installed
-
-    if not names and not (entry_points and installed(group="xdlc.plugins")):
+    if not names and not (entry_points and plugin_entries()):
         return CustomOps()
     from xdlc.udo.plugin import plugin_ops
 

@@ -12,6 +12,7 @@ from tests.udo.plugin.plugins import node, spec, written
 from xdlc import api
 from xdlc.errors import ProblemList, StorageError, UsageError, XdlcError
 from xdlc.udo.custom_ops import custom_ops
+from xdlc.udo.entries import GROUP
 from xdlc.udo.plugin import Plugin, finding, plugin_ops
 
 TEXT = """class Base(Plugin):
@@ -228,10 +229,10 @@ class Distribution:
 
 
 def installed(monkeypatch, *values):
-    entries = [EntryPoint(f"entry{place}", value, finding.GROUP) for place, value in enumerate(values)]
+    entries = [EntryPoint(f"entry{place}", value, GROUP) for place, value in enumerate(values)]
     for entry in entries:
         vars(entry).update(dist=Distribution)
-    monkeypatch.setattr(finding, "installed", lambda group: entries if group == finding.GROUP else [])
+    monkeypatch.setattr(finding, "plugin_entries", lambda: entries)
 
 
 def test_installed_plugins_are_used_and_told_of(tmp_path, monkeypatch):

@@ -9,16 +9,15 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import entry_points as installed
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from xdlc.errors import StorageError, UsageError, nearest_names
+from xdlc.udo.entries import plugin_entries
 from xdlc.udo.plugin.base import Plugin
 from xdlc.udo.plugin.calling import user_code
 
-GROUP = "xdlc.plugins"
 MAX_FILE = 8 << 20
 Tell = Callable[[str], None]
 
@@ -59,7 +58,7 @@ def entry_plugins(tell: Tell | None) -> list[type[Plugin]]:
         UsageError: If one cannot be loaded, or is no plugin.
     """
     found = []
-    for entry in sorted(installed(group=GROUP), key=lambda entry: (entry.name, entry.value)):
+    for entry in plugin_entries():
         owner = f" of {entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
         with user_code(entry.name, "import", _origin(entry.module), f"entry point {entry.name!r}{owner}"):
             loaded = entry.load()
