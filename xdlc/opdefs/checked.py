@@ -136,7 +136,15 @@ def _parse(data: bytes, where: str) -> tuple[Element | None, AttributeLines, lis
     from lxml import etree
 
     if len(data) > MAX_XML_BYTES:
-        return None, {}, [ModelError(f"is larger than {MAX_XML_BYTES >> 20} MiB", where=where)]
+        return (
+            None,
+            {},
+            [
+                ModelError(
+                    f"is larger than {MAX_XML_BYTES >> 20} MiB", where=where, fix="name a file of definitions"
+                )
+            ],
+        )
     try:
         lines, attributes = _guard(data, where)
         parser: Any = etree.XMLParser(

@@ -34,6 +34,7 @@ from xdlc.opdefs.scope import OpScope
 
 ELLIPSIS = ("..", "...")
 ANY = "_"
+_FIX = "correct the text of the shape in the definition, or the model"
 _WHOLE = re.compile(r"(?:the )?(?:shape (?:=|==|is) )?(?:the )?(?:same (?:shape )?as )?(.+)", re.IGNORECASE)
 Extents = list[int | None]
 
@@ -51,7 +52,7 @@ def infer(definition: OpDef, view: OpView, count: int | None = None) -> list[Ten
     """
     bound, conflicts = named_extents(definition, view)
     if conflicts:
-        raise ConstraintError(conflicts[0], where=f"op {view.name!r} ({definition.name})")
+        raise ConstraintError(conflicts[0], where=f"op {view.name!r} ({definition.name})", fix=_FIX)
     scope = OpScope(definition, view, None, bound)
     outputs = definition.outputs
     number = count if count is not None else len(view.outputs) or len(outputs)
@@ -169,9 +170,9 @@ def _output_shape(entry: TensorDef, scope: OpScope) -> Extents | None:
         return None
     title = f"output {entry.name!r} of op {scope.view.name!r} ({scope.definition.name})"
     if entry.rank is not None and len(shape) != entry.rank:
-        raise ConstraintError(f"{title} is of rank {entry.rank}, but its text gives {shown(shape)}")
+        raise ConstraintError(f"{title} is of rank {entry.rank}, but its text gives {shown(shape)}", fix=_FIX)
     if any(extent is not None and extent < 0 for extent in shape):
-        raise ConstraintError(f"{title} has a negative extent by its text: {shown(shape)}")
+        raise ConstraintError(f"{title} has a negative extent by its text: {shown(shape)}", fix=_FIX)
     return shape
 
 

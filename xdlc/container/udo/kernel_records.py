@@ -103,7 +103,11 @@ def _json(fields: Mapping[str, Any], kernel: Kernel) -> bytes:
     try:
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     except (TypeError, ValueError) as error:
-        raise ContainerError(f"has no form as JSON: {error}", where=f"kernel {kernel.name!r}") from error
+        raise ContainerError(
+            f"has no form as JSON: {error}",
+            where=f"kernel {kernel.name!r}",
+            fix="give numbers, strings and arrays as arguments",
+        ) from error
 
 
 def _stored_value(value: Any) -> Any:

@@ -33,7 +33,10 @@ def finalize(value: Any) -> Any:
         ModelError: If it is text that no filter has quoted and that could mean something in code.
     """
     if isinstance(value, str) and not isinstance(value, Quoted) and not _HARMLESS.fullmatch(value):
-        raise ModelError(f"the text {value!r} cannot stand in generated code as it is")
+        raise ModelError(
+            f"the text {value!r} cannot stand in generated code as it is",
+            fix="use letters, digits and underscores",
+        )
     return value
 
 

@@ -181,7 +181,9 @@ def _initial(tensor: TensorDef, types: Mapping[str, tuple[DType, ...]]) -> Any:
     try:
         return default_value(replace(tensor, dtypes=dtypes))
     except ValueError as error:
-        raise ModelError(f"parameter {tensor.name!r}: its default is {error}") from error
+        raise ModelError(
+            f"parameter {tensor.name!r}: its default is {error}", fix="correct the default"
+        ) from error
 
 
 def _types(

@@ -96,12 +96,17 @@ def _row(pattern: Pattern) -> list[str]:
 
 def _matched(pattern: Pattern, values: Sequence[Any], what: str) -> list[Any]:
     if len(pattern) != len(values):
-        raise UsageError(f"{what} are {len(pattern)}, and {len(values)} values are given")
+        raise UsageError(
+            f"{what} are {len(pattern)}, and {len(values)} values are given",
+            fix="give one value for each letter",
+        )
     row: list[Any] = []
     for place, (item, value) in enumerate(zip(pattern, values, strict=True)):
         if isinstance(item, list):
             if not isinstance(value, (tuple, list)):
-                raise UsageError(f"argument {place} is a group of {len(item)}, the value is {value!r}")
+                raise UsageError(
+                    f"argument {place} is a group of {len(item)}, the value is {value!r}", fix="give a tuple"
+                )
             row += _matched(item, value, f"the items of argument {place}")
         else:
             row.append(value)

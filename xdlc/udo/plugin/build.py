@@ -104,7 +104,7 @@ def _source(source: str | Path) -> tuple[str, bytes, Path | None]:
         return "kernel.c", source.encode(), None
     try:
         if source.stat().st_size > MAX_SOURCE:
-            raise UsageError(f"is larger than {MAX_SOURCE >> 20} MiB", where=str(source))
+            raise UsageError(f"is larger than {MAX_SOURCE >> 20} MiB", where=str(source), fix="name a C file")
         text = source.read_bytes()
     except OSError as error:
         raise StorageError(

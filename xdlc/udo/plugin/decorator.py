@@ -37,7 +37,9 @@ def plugin(**declared: Any) -> Callable[[Any], type[Plugin]]:
         if isinstance(target, type):
             return _made(target, (target,) if issubclass(target, Plugin) else (target, Plugin), declared)
         if not callable(target):
-            raise UsageError(f"plugin(...) decorates a class or a function, not {target!r}")
+            raise UsageError(
+                f"plugin(...) decorates a class or a function, not {target!r}", fix="put it above one"
+            )
         if "compute" in declared:
             raise UsageError("compute is both given and decorated", fix="leave one of them out")
         hooks = {name: staticmethod(declared[name]) for name in HOOKS if name in declared}

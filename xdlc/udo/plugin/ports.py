@@ -100,7 +100,10 @@ def tensor_def(port: Port) -> TensorDef:
     """
     dtypes = tuple(data_type(name) for name in port.dtypes)
     if any(dtype.kind == "string" for dtype in dtypes):
-        raise UsageError(f"{port.name} is a tensor of strings, which models do not hold")
+        raise UsageError(
+            f"{port.name} is a tensor of strings, which models do not hold",
+            fix="make it a parameter of kind Strs",
+        )
     return TensorDef(
         port.name,
         not port.optional,

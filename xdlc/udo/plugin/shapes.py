@@ -61,7 +61,9 @@ def _common(extents: Sequence[Extent], specs: Sequence[TensorSpec]) -> Extent:
     wide = {extent for extent in extents if extent not in (1, None)}
     if len(wide) > 1:
         shapes = " and ".join(str(list(spec.shape)) for spec in specs)
-        raise UsageError(f"shapes {shapes} cannot be broadcast")
+        raise UsageError(
+            f"shapes {shapes} cannot be broadcast", fix="correct the model, or what infer_shape_and_type does"
+        )
     if wide:
         return wide.pop()
     return None if None in extents else 1

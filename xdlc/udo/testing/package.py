@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xdlc.errors import UsageError
+from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Model, Op
 from xdlc.opdefs.custom import OpView, TensorSpec
 from xdlc.udo.generator.rendering import render_cases
@@ -182,7 +182,10 @@ class Package:
 
     def _prepared(self, case: Case) -> Prepared:
         if case.type not in self._ops:
-            raise UsageError(f"package {self.name} has no operation {case.type}")
+            raise UsageError(
+                f"package {self.name} has no operation {case.type}",
+                fix=nearest_names(case.type, self._ops) or f"use one of {', '.join(self._ops)}",
+            )
         return Prepared(self.collection, self._ops[case.type], case, self._told)
 
     def _told(self, view: OpView, definition: OpDef) -> list[TensorSpec]:

@@ -63,7 +63,9 @@ class Prepared:
         }
         unknown = sorted(case.params.keys() - {place.name for place in op.params})
         if unknown:
-            raise UsageError(f"{case.type} has no parameter {', '.join(unknown)}")
+            raise UsageError(
+                f"{case.type} has no parameter {', '.join(unknown)}", fix="correct params of the case"
+            )
 
     def run(self, kernels: Kernels, *, with_defaults: bool = False) -> list[Array]:
         """Return what the operation gives by the kernel of a library or a Python file.
@@ -195,7 +197,9 @@ class Prepared:
         names = {value.name: value.value for value in place.values}
         number = names.get(given, given)
         if number not in names.values():
-            raise UsageError(f"{place.name} is one of {', '.join(names)}, not {given!r}")
+            raise UsageError(
+                f"{place.name} is one of {', '.join(names)}, not {given!r}", fix="correct params of the case"
+            )
         return int(number)
 
     def _plain(self, place: Place) -> Any:

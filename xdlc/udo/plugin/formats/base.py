@@ -68,7 +68,8 @@ class Format(ABC):
         if tuple(array.shape) != expected:
             raise UsageError(
                 f"a tensor of shape {list(plain)} is {list(expected)} in format {self.name}, "
-                f"not {list(array.shape)}"
+                f"not {list(array.shape)}",
+                fix="give the array that pack made, and the shape before",
             )
         return plain
 
