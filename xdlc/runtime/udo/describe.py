@@ -265,7 +265,7 @@ def _static_of_view(
     if not spec.dtype.is_fixed:
         return _static(tensor, name, layout, allowed, data)
     kind = element(spec.dtype.code)  # a view knows no encoding: as it is stored
-    place = data.add(nbytes(shape, kind), lambda: unpacked(tensor).numpy().astype(kind, copy=False))
+    place = data.add(nbytes(shape, kind.itemsize), lambda: unpacked(tensor).numpy().astype(kind, copy=False))
     return TensorForm(name, spec.dtype.code, shape, layout, place=place)
 
 
