@@ -3,18 +3,23 @@
 import numpy as np
 import pytest
 
+from tests.custom_ops import param, place
 from tests.quant.custom_models import (
     SAMPLES,
+    defined,
+    gain,
     op,
     results,
     sandwich,
     sqnr,
     types,
 )
+from xdlc.container import load, udo
 from xdlc.errors import ConstraintError
 from xdlc.ir import AxisScaleOffset, ScaleOffset, static
-from xdlc.ir.dtype import FLOAT32, SFIXED8, SFIXED32, UFIXED8
+from xdlc.ir.dtype import BY_NAME, FLOAT32, SFIXED4, SFIXED8, SFIXED32, UFIXED4, UFIXED8
 from xdlc.ir.stored import real_data
+from xdlc.opdefs.model import Collection, OpDef
 
 
 @pytest.mark.parametrize(
@@ -47,6 +52,103 @@ def test_static_inputs_of_one_type_on_all_cores_are_reals_to_python(net, kernels
     made, _ = quantized(model, SAMPLES)
     assert types(made, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
     assert sqnr(results(kernels, model, SAMPLES), results(kernels, made, SAMPLES), "out") > 25
+
+
+@pytest.mark.parametrize(
+    ("allowed", "bits", "dtype", "note"),
+    [
+        ("sfixed4", 8, SFIXED4, "stores 'w' with 4 bits, not 8: its definition takes 'w' as sfixed4"),
+        ("ufixed4", 4, UFIXED4, ""),
+        ("sfixed8|sfixed4", 8, SFIXED8, ""),
+        ("sfixed8|sfixed4", 4, SFIXED4, ""),
+        ("float32|sfixed4", 4, SFIXED4, ""),
+        ("float32|sfixed4", 8, FLOAT32, "keeps 'w' float, 4 bits have to be asked for"),
+        ("sfixed8", 4, SFIXED8, "stores 'w' with 8 bits, not 4: its definition takes 'w' as sfixed8"),
+    ],
+)
+def test_four_bits_where_nothing_else_is_taken_or_they_are_asked_for(
+    net, quantized, allowed, bits, dtype, note
+):
+    model = sandwich(net, x="uint8", w=allowed, y="uint8")
+    made, notes = quantized(model, SAMPLES, weights_bitwidth=bits)
+    assert op(made, "g_op").inputs[1].dtype is dtype
+    found = [text for text in notes if text.startswith("Pkg::Gain")]
+    assert [text.startswith(f"Pkg::Gain {note}") for text in found] == ([True] if note else [])
+
+
+def test_integers_of_four_bits_lie_two_a_byte_and_are_reals_to_python(net, kernels, quantized, tmp_path):
+    n = net(1, 6, 6, 5)
+    model = defined(n.done(gain(n, n.x, "g")), x="uint16", w="sfixed4", y="uint16")
+    samples = n.samples(4)
+    made, _ = quantized(model, samples, act_bitwidth=16, param_quantizer_calibration="min-max")
+    made.save(tmp_path / "q.dlc")
+    w, real = op(load(tmp_path / "q.dlc"), "g_op").inputs[1], model.main.tensors["g_w"].numpy()
+    step = np.float32(w.encoding.scale)
+    assert (w.dtype, w.data.nbytes, w.encoding.offset) == (SFIXED4, 3, 0)
+    assert float(step) in (np.float32(np.abs(real).max() / 7), np.float32(np.abs(real).max() / 8))
+    rounded = np.clip(np.rint(real / step), -8, 7)
+    packed = np.append(rounded, 0).astype(np.int8).view(np.uint8) & 15
+    assert np.array_equal(w.numpy().reshape(-1).view(np.uint8), packed[::2] | packed[1::2] << 4)
+    x, y = (tensor.encoding for tensor in (made.main.inputs[0], made.main.outputs[0]))
+    for sample, found in zip(samples, results(kernels, made, samples), strict=True):
+        product = (np.rint(sample["x"] / np.float32(x.scale)) * np.float32(x.scale)) * (rounded * step)
+        wanted = np.rint(product / np.float32(y.scale)) * np.float32(y.scale)
+        assert np.abs(found["g"] - wanted).max() <= 1.01 * y.scale
+
+
+def test_four_bits_come_from_overrides_and_go_out_again(net, quantized):
+    from xdlc.quant.overrides import export_encodings
+
+    model = sandwich(net, x="uint8", w="ufixed4|sfixed8", y="uint8")
+    entry = {"bitwidth": 4, "dtype": "int", "is_symmetric": "False", "scale": 0.5, "offset": -8}
+    given = {"version": "0.6.1", "activation_encodings": {}, "param_encodings": {"g_w": [entry]}}
+    made, _ = quantized(model, SAMPLES, quantization_overrides=given)
+    w = op(made, "g_op").inputs[1]
+    assert (w.dtype, w.encoding) == (UFIXED4, ScaleOffset(0.5, -8))
+    again, _ = quantized(model, SAMPLES, quantization_overrides=export_encodings(made, "1.0.0"))
+    assert (op(again, "g_op").inputs[1].dtype, op(again, "g_op").inputs[1].encoding) == (w.dtype, w.encoding)
+
+
+def test_one_scale_is_told_once_where_scales_per_channel_are_asked_for(net, quantized):
+    model = sandwich(net, x="uint8", w="sfixed8", y="uint8")
+    _, silent = quantized(model, SAMPLES)
+    _, notes = quantized(model, SAMPLES, use_per_channel_quantization=True)
+    (told,) = set(notes) - set(silent)
+    assert told == (
+        "static data of users' ops have one scale, for no definition tells which axis has channels; "
+        "quantization_overrides can give them one per channel (Pkg::Gain 'w')"
+    )
+
+
+@pytest.mark.parametrize(
+    ("allowed", "dtype"), [("ufixed8", UFIXED8), ("sfixed4", SFIXED4), ("float32", FLOAT32)]
+)
+def test_tensor_parameters_have_a_type_of_the_definition(net, tmp_path, quantized, allowed, dtype):
+    path = tmp_path / "shift.py"
+    path.write_text(
+        "from xdlc.udo import kernel\n"
+        "@kernel('Pkg', 'Shift')\n"
+        "def shift(inputs, params, outputs):\n"
+        "    assert params['by'].dtype == 'float32'\n"
+        "    return inputs[0] + params['by']\n"
+    )
+    by = np.float32([0.5, -0.25, 2.0, 1.0])
+    n = net(1, 6, 6, 4)
+    model = n.done(n.op("Shift", [n.x], n.x.shape, "y", package="Pkg", by=static("by", by)))
+    by_type = param("by", BY_NAME[allowed], rank=1)
+    sides = (place("x", (UFIXED8,)),), (place("y", (UFIXED8,)),)
+    opdef = OpDef("Shift", "Pkg", *sides, {"by": by_type}, backends=("DSP",))
+    udo.add_definitions(model, {"Pkg": Collection("Pkg", "d", "1", (opdef,), ())})
+    made, _ = quantized(model, SAMPLES, udo_package_path=path)
+    made.save(tmp_path / "q.dlc")
+    loaded = load(tmp_path / "q.dlc")
+    held = op(loaded, "y_op").params["by"]
+    assert held.dtype is dtype
+    step = 0.0 if dtype is FLOAT32 else held.encoding.scale
+    assert np.abs(real_data(held).numpy().reshape(-1) - by).max() <= 0.51 * step
+    wanted = SAMPLES[0]["x"] + real_data(held).numpy().reshape(-1)
+    scales = [tensor.encoding.scale for tensor in (loaded.main.inputs[0], loaded.main.outputs[0])]
+    assert np.abs(results(path, loaded, SAMPLES[:1])[0]["y"] - wanted).max() <= 0.51 * sum(scales)
 
 
 def _channels(model):

@@ -120,6 +120,9 @@ SFIXED4, SFIXED8, SFIXED16, SFIXED32 = (BY_NAME[f"sfixed{n}"] for n in (4, 8, 16
 UFIXED4, UFIXED8, UFIXED16, UFIXED32 = (BY_NAME[f"ufixed{n}"] for n in (4, 8, 16, 32))
 BOOL8, STRING, UNDEFINED = BY_NAME["bool8"], BY_NAME["string"], BY_NAME["undefined"]
 
+PLAIN = {UFIXED8: UINT8, UFIXED16: UINT16, UFIXED32: UINT32, SFIXED8: INT8, SFIXED16: INT16, SFIXED32: INT32}
+"""Integers that definitions of users' ops write for fixed point, as configurations of SNPE do."""
+
 
 def from_numpy(dtype: np.dtype[Any] | type) -> DType:
     """Return the plain (never fixed-point) type of a numpy dtype.

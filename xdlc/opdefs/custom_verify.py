@@ -12,7 +12,7 @@ from itertools import islice
 
 from xdlc.errors import ConstraintError, nearest_names
 from xdlc.ir.data import Elided
-from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16, UINT8, UINT16, UNDEFINED, DType
+from xdlc.ir.dtype import FLOAT32, PLAIN, UINT8, UINT16, UNDEFINED, DType
 from xdlc.ir.graph import Op, is_custom
 from xdlc.ir.model import Model
 from xdlc.ir.tensor import Param, Role, Scalar, Tensor
@@ -28,7 +28,6 @@ from xdlc.opdefs.supplement_rules import tensors_of
 MAX_PROBLEMS = 20
 """Most problems that are told of one op."""
 _SUBJECTS = {"Value": "value", "Number": "number", "Datatype": "datatype"}
-_WRITTEN_FOR = {UFIXED8: UINT8, UFIXED16: UINT16}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +157,7 @@ def _takes(allowed: Sequence[DType], dtype: DType) -> bool:
         return True
     if dtype is FLOAT32:
         return all(one.is_fixed or one in (UINT8, UINT16) for one in allowed)
-    return _WRITTEN_FOR.get(dtype) in allowed
+    return PLAIN.get(dtype) in allowed
 
 
 def _names(dtypes: Sequence[DType]) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
-from xdlc.ir import Encoding, Graph, Origin, Tensor, VectorCode, make_op
+from xdlc.ir import Encoding, Graph, Origin, Tensor, VectorCode, make_op, packed
 from xdlc.ir.dtype import DType
 from xdlc.ir.tensor import Role
 from xdlc.quant.decision import Decision, Form, Use
@@ -45,6 +46,11 @@ def apply(graph: Graph, placement: Placement, decision: Decision) -> None:
             by_tensor.setdefault(static, {})[op, index] = form
     for tensor, uses in by_tensor.items():
         _store(graph, tensor, uses)
+    for (op, name), form in decision.params.items():
+        held = op.params[name]
+        if isinstance(held, Tensor):
+            op.params[name] = param = replace(held)
+            _quantize(param, *form)
 
 
 def entered(tensor: Tensor) -> str:
@@ -139,5 +145,6 @@ def _quantize(tensor: Tensor, dtype: DType, encoding: Encoding) -> None:
     if tensor.data is None or isinstance(encoding, VectorCode):
         raise ValueError(f"tensor {tensor.name!r} cannot be stored under {encoding!r}")
     function = partial(to_stored, encoding=encoding, dtype=dtype)
-    tensor.data = tensor.data.transform(function, dtype=dtype.numpy)
+    stored = tensor.data.transform(function, dtype=dtype.numpy)
+    tensor.data = packed(stored) if dtype.bits == 4 else stored
     tensor.dtype, tensor.encoding = dtype, encoding

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from xdlc.errors import raise_all
-from xdlc.ir import Graph, Op
+from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.graph import is_custom
+from xdlc.quant.customs import Place
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
 from xdlc.quant.rules import is_real
@@ -37,6 +38,39 @@ def check_customs(graph: Graph, placement: Placement, precision: Precision) -> l
     return [f"{text} ({_listed(names)})" for text, names in found.items()]
 
 
+def one_scale_notes(parts: Iterable[tuple[Placement, Precision]]) -> list[str]:
+    """Return which static data get one scale where one per channel was asked for.
+
+    Args:
+        parts: Graphs that are quantized, by what is known of their ops.
+    """
+    names = [
+        f"{op.package}::{op.type} {place.name!r}"
+        for placement, precision in parts
+        for op in placement.ports
+        for tensor, place in _statics(op, precision)
+        if place.static(precision.weight_bits_of(op)) is not None and tensor.size > 1
+    ]
+    if not names:
+        return []
+    return [
+        "static data of users' ops have one scale, for no definition tells which axis has channels; "
+        "quantization_overrides can give them one per channel "
+        f"({_listed(list(dict.fromkeys(names)))})"
+    ]
+
+
+def _statics(op: Op, precision: Precision) -> list[tuple[Tensor, Place]]:
+    """Return the static data of an op whose form is not given, and what its definition takes."""
+    inputs = zip(op.inputs, precision.customs.inputs(op), strict=True)
+    params = ((param, place) for _, param, place in precision.customs.params(op))
+    return [
+        (tensor, place)
+        for tensor, place in (*inputs, *params)
+        if tensor is not None and tensor.is_static and tensor.dtype.is_float and tensor.encoding is None
+    ]
+
+
 def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
     ports = placement.ports.get(op)
     if ports is None:
@@ -55,6 +89,18 @@ def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
                 continue
             how = "as floats" if dtype is None else f"with {dtype.bits} bits, not {wanted}"
             yield f"{verb} {place.name!r} {how}: its definition takes {place}"
+    yield from _static_notes(op, precision)
+
+
+def _static_notes(op: Op, precision: Precision) -> Iterator[str]:
+    """Yield what becomes of static data that have other bits than weights were asked to have."""
+    wanted = precision.weight_bits_of(op)
+    for _, place in _statics(op, precision):
+        dtype = place.static(wanted)
+        if dtype is None and place.static_types():
+            yield f"keeps {place.name!r} float, 4 bits have to be asked for: its definition takes {place}"
+        elif dtype is not None and dtype.bits not in (wanted, 32):
+            yield f"stores {place.name!r} with {dtype.bits} bits, not {wanted}: its definition takes {place}"
 
 
 def _listed(names: list[str]) -> str:

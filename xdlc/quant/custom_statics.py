@@ -5,14 +5,12 @@ Which axis has channels, a definition does not say; scales per channel are taken
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from xdlc.errors import ConstraintError
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED32, DType
 from xdlc.quant.customs import Place
 from xdlc.quant.decision import Form
-from xdlc.quant.grid import asymmetric, stored_form, used_bits
+from xdlc.quant.grid import asymmetric, in_type, stored_form, used_bits
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.precision import Precision
 from xdlc.quant.weight_forms import symmetric_method
@@ -23,7 +21,7 @@ from xdlc.quant.weights import bias_encoding, channel_ranges, channel_scales, we
 def custom_static_form(
     op: Op, tensor: Tensor, place: Place, precision: Precision, options: QuantOptions
 ) -> Form | None:
-    """Return the stored form of a static input, or None if it stays float.
+    """Return the stored form of a static input or parameter, or None if it stays float.
 
     Args:
         op: A quantized op of a user.
@@ -36,20 +34,18 @@ def custom_static_form(
         ConstraintError: If the definition does not take an encoding that is given.
         ModelError: If the data hold NaN or infinite values.
     """
-    types = place.static_types()
-    if not types:
-        return None
-    if tensor.encoding is not None:
+    if tensor.encoding is not None and place.static_types():
         return _given(op, tensor, tensor.encoding, precision.statics.get(tensor.name), place)
-    wanted = precision.weight_bits_of(op)
-    stored = next((held for held in types if held.bits == wanted), types[0])
+    stored = place.static(precision.weight_bits_of(op))
+    if stored is None:
+        return None
     if stored is SFIXED32:
         return stored, bias_encoding(channel_ranges(tensor, None), tensor.size, None, None)
     if not stored.is_signed:
         return stored, asymmetric(channel_ranges(tensor, None).whole, stored.bits, min_width=0.0)
     steps = weight_steps(stored.bits, options)
     fit = find_weight_method(symmetric_method(options, stored.bits), stored.bits)
-    return stored, weight_encoding(channel_scales(tensor, None, steps, fit), None, stored.bits)
+    return stored_form(stored, weight_encoding(channel_scales(tensor, None, steps, fit), None, stored.bits))
 
 
 def _given(op: Op, tensor: Tensor, encoding: Encoding, stated: DType | None, place: Place) -> Form:
@@ -62,9 +58,7 @@ def _given(op: Op, tensor: Tensor, encoding: Encoding, stated: DType | None, pla
         for held in fits:
             if stated is None or held.is_signed is stated.is_signed:
                 return stored_form(held, encoding)
-            # The same reals: the middle of unsigned integers is the zero of signed ones.
-            middle = (1 << (bits - 1)) * (1 if held.is_signed else -1)
-            return held, replace(encoding, offset=encoding.offset + middle, bits=None)
+            return stored_form(held, in_type(encoding, stated, held))
     elif isinstance(encoding, AxisScaleOffset | BlockScaleOffset | BlockwiseExpansion):
         signed = not any(encoding.offsets)
         for held in fits:

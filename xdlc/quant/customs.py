@@ -24,15 +24,6 @@ from xdlc.quant.rules import is_real
 _FIXED, _FLOAT = ("LPAI", "AIC"), "HTP_FP16"
 """Backends of fixed point beside DSPs, and the DSP that computes with floats."""
 
-_WRITTEN = {
-    dt.UFIXED8: dt.UINT8,
-    dt.UFIXED16: dt.UINT16,
-    dt.SFIXED8: dt.INT8,
-    dt.SFIXED16: dt.INT16,
-    dt.SFIXED32: dt.INT32,
-}
-"""Plain integers that definitions write for fixed point, as configurations of SNPE do."""
-
 _ACTIVATIONS = (dt.UFIXED8, dt.UFIXED16, dt.SFIXED8, dt.SFIXED16)
 """Types of activations; the first that fits is taken: what surrounds an op is unsigned."""
 
@@ -81,7 +72,7 @@ class Place:
         return None if lossy and self.has_floats else fits
 
     def _takes(self, dtype: DType, but: Set[DType] = frozenset()) -> bool:
-        return not self.dtypes.isdisjoint({dtype, _WRITTEN.get(dtype)}.difference(but))
+        return not self.dtypes.isdisjoint({dtype, dt.PLAIN.get(dtype)}.difference(but))
 
     def __str__(self) -> str:
         """Say what is allowed."""

@@ -24,6 +24,7 @@ class Decision:
         activations: By tensor; those that float ops write and quantized ones read are among them.
         converted: By tensor and type: what ops that read another type do in its place.
         statics: By use, for one static tensor may be a weight here and a factor there.
+        params: By op and name: parameters of users' ops that are tensors of reals.
         sources: Where the encoding of each activation came from, in a few words for people.
         notes: Where a form is not the one that was asked for, and why; one line each, for people.
     """
@@ -31,6 +32,7 @@ class Decision:
     activations: dict[Tensor, Form] = field(default_factory=dict)
     converted: dict[tuple[Tensor, DType], Form] = field(default_factory=dict)
     statics: dict[Use, Form] = field(default_factory=dict)
+    params: dict[tuple[Op, str], Form] = field(default_factory=dict)
     sources: dict[Tensor, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -50,4 +52,5 @@ class Decision:
             {tensors[tensor.name]: form for tensor, form in self.activations.items()},
             {(tensors[tensor.name], dtype): form for (tensor, dtype), form in self.converted.items()},
             {(ops[op], index): form for (op, index), form in self.statics.items() if statics},
+            {(ops[op], name): form for (op, name), form in self.params.items() if statics},
         )

@@ -180,7 +180,7 @@ def to_stored(array: Array, encoding: Encoding, dtype: DType) -> Array:
     Args:
         array: Finite reals of any float type.
         encoding: Per tensor, per axis or per block.
-        dtype: Fixed-point type of 8 bits or more.
+        dtype: Fixed-point type; integers of four bits take a byte each.
 
     Raises:
         ModelError: If the encoding does not fit the array's shape.
@@ -204,7 +204,8 @@ def to_stored(array: Array, encoding: Encoding, dtype: DType) -> Array:
         steps -= (offset[0] if single else offset).astype(kind)
     low, high = stored_limits(dtype, used_bits(encoding))
     np.clip(steps, low, high, out=steps)
-    return steps.astype(dtype.numpy).reshape(array.shape)
+    element = {"sfixed": np.int8, "ufixed": np.uint8}[dtype.kind] if dtype.bits == 4 else dtype.numpy
+    return steps.astype(element).reshape(array.shape)
 
 
 def stored_form(dtype: DType, encoding: Encoding) -> tuple[DType, Encoding]:

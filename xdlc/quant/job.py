@@ -61,6 +61,7 @@ class Job:
         reference: The float model before the first algorithm touched static data; None: none has.
         step: Called by what takes long with its name, the number of steps done, and that of all.
         choice: The range method that ``auto`` stands for where activations have 8 bits, once it is chosen.
+        per_channel: Whether scales per channel were asked for, which are the default.
         kernels: Kernels of users' ops; None: the model has no such ops, or need not run.
         kernel_source: Where other processes get them from.
     """
@@ -81,6 +82,7 @@ class Job:
     reference: Model | None = None
     step: Step | None = None
     choice: Choice | None = None
+    per_channel: bool = False
     kernels: Kernels | None = None
     kernel_source: KernelSource = field(default_factory=KernelSource)
     _spread: Spread | None = None

@@ -11,7 +11,7 @@ from xdlc.ir import Graph, Model
 from xdlc.passes import DequantizeWeights
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.capabilities import check_ops, check_options, find_target
-from xdlc.quant.custom_notes import check_customs
+from xdlc.quant.custom_notes import check_customs, one_scale_notes
 from xdlc.quant.customs import Customs
 from xdlc.quant.fallback import spread_encodings
 from xdlc.quant.inner import Inner, inner_graphs
@@ -135,6 +135,7 @@ def quantize(
         used = kept if reporter is None else reporter.calibrating(kept, model.main)
         job = Job(model.clone(), asked, used, precision, progress=progress, tried=tried, step=step)
         job.kernels, job.kernel_source = kernels, source
+        job.per_channel = bool(options.get("use_per_channel_quantization"))
         if evaluate is not None and min_score is not None:
             job.evaluate, job.min_score = evaluate, min_score
         moved = _quantize(job, algorithms, reporter, importing)
@@ -177,11 +178,15 @@ def _quantize(
     check_ops(job.graph, job.placement, job.precision, job.options)
     if not job.options.enable_float_fallback:
         job.inner = inner_graphs(job.model, job.options, job.precision.customs)
+        for inner in job.inner:
+            job.notes += check_customs(inner.graph, inner.placement, inner.precision)
         job.calibrate()
     _run(job, algorithms, Stage.PRECISION)
     job.choose()
     job.decide()
     parts: list[Job | Inner] = [job, *job.inner]
+    if job.per_channel:
+        job.notes += one_scale_notes((part.placement, part.precision) for part in parts)
     for part in parts:
         job.notes += check_ops(part.graph, part.placement, part.precision, job.options)
     importing.conclude(job)

@@ -111,6 +111,10 @@ class Statics:
             form = custom_static_form(op, tensor, place, self.precision, self.options)
             if form is not None:
                 decision.statics[op, index] = form
+        for name, tensor, place in customs.params(op):
+            form = custom_static_form(op, tensor, place, self.precision, self.options)
+            if form is not None:
+                decision.params[op, name] = form
 
     def _constant(self, tensor: Tensor, dtype: DType, *, centred_16: bool) -> Form:
         """Return the form of a constant that is no weight: as wide as activations, where HTP has that."""

@@ -18,6 +18,7 @@ from xdlc.ir.dtype import (
     INT32,
     INT64,
     STRING,
+    UFIXED8,
     UINT8,
     UINT16,
     UINT32,
@@ -128,6 +129,8 @@ def test_the_nearest_enumerator_is_named() -> None:
         ([1, 2**40], [], 1, {}, INT64, [1, 2**40]),
         (ArrayData(np.array([1, 2], np.int64)), [INT32], 1, {}, INT32, [1, 2]),
         (np.array([[1.5]]), [FLOAT32], 2, {}, FLOAT32, [[1.5]]),
+        ([1, 2], [UFIXED8], 1, {}, FLOAT32, [1.0, 2.0]),
+        ([1, 2], [UFIXED8, FLOAT32], 1, {}, FLOAT32, [1.0, 2.0]),
     ],
 )
 def test_tensors(value: Any, dtypes: Any, rank: Any, more: Any, dtype: DType, held: Any) -> None:

@@ -79,6 +79,8 @@ def _dtype(param: ParamDef, data: TensorData) -> DType:
         own = from_numpy(data.dtype)
     except TypeError as error:
         raise ValueError(f"{kind_of(data)}, whose type a DLC does not have") from error
+    if param.dtypes and all(dtype.is_fixed for dtype in param.dtypes):
+        return FLOAT32  # reals that the quantizer is going to store
     allowed: Sequence[DType] = param.dtypes or _SHRUNK.get(own, (FLOAT32,) if own.bits == 64 else (own,))
     if own in param.dtypes or allowed == (own,):
         return own
@@ -94,7 +96,7 @@ def _holds(dtype: DType, array: Array) -> bool:
     """Return whether a type holds all elements: integers exactly, reals rounded but not overflowing."""
     import numpy
 
-    if dtype.bits not in (8, 16, 32, 64):
+    if dtype.is_fixed or dtype.bits not in (8, 16, 32, 64):
         return False
     if dtype.is_float:
         with numpy.errstate(over="ignore"):

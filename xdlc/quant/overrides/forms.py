@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from xdlc.errors import UsageError
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset, Tensor
-from xdlc.ir.dtype import SFIXED8, SFIXED16, SFIXED32, UFIXED8, UFIXED16
+from xdlc.ir.dtype import SFIXED4, SFIXED8, SFIXED16, SFIXED32, UFIXED4, UFIXED8, UFIXED16
 from xdlc.quant.blocks import why_no_blocks
 from xdlc.quant.decision import Form
 from xdlc.quant.grid import activation_type, weight_type
@@ -188,17 +188,18 @@ def custom_form(override: Override, tensor: Tensor) -> Form:
         UsageError: If it has scales per block, bits that no type has, or no axis has as many channels.
     """
     bits = override.bits
-    if bits not in (8, 16, 32) or (bits == 32 and not override.symmetric):
+    if bits not in (4, 8, 16, 32) or (bits == 32 and not override.symmetric):
         raise UsageError(
-            f"has {bits} bits; static data of users' ops have 8 or 16, or 32 and are symmetric",
+            f"has {bits} bits; static data of users' ops have 4, 8 or 16, or 32 and are symmetric",
             where=override.where,
             fix="use one of these, or leave the entry out",
         )
-    signed = {8: SFIXED8, 16: SFIXED16, 32: SFIXED32}[bits]
+    signed = {4: SFIXED4, 8: SFIXED8, 16: SFIXED16, 32: SFIXED32}[bits]
     if override.grain is Grain.TENSOR:
         if override.symmetric:
             return signed, ScaleOffset(override.scales[0])
-        return activation_type(bits), ScaleOffset(override.scales[0], override.offsets[0])
+        unsigned = UFIXED4 if bits == 4 else activation_type(bits)
+        return unsigned, ScaleOffset(override.scales[0], override.offsets[0])
     if override.grain is not Grain.CHANNEL or not override.symmetric:
         raise UsageError(
             "has scales per block, or per channel with offsets; static data of users' ops have neither",

@@ -13,12 +13,8 @@ from xdlc.ir.dtype import (
     FLOAT64,
     INT32,
     INT64,
+    PLAIN,
     STRING,
-    UFIXED8,
-    UFIXED16,
-    UFIXED32,
-    UINT8,
-    UINT16,
     UINT32,
     DType,
     from_numpy,
@@ -33,7 +29,6 @@ from xdlc.runtime.udo.memory import ALIGNMENT, Memory
 from xdlc.runtime.udo.structs import LAYOUTS, MAX_RANK
 
 Array = Any  # numpy.ndarray
-_UNSIGNED = {UFIXED8: UINT8, UFIXED16: UINT16, UFIXED32: UINT32}  # SNPE's names for stored integers
 
 
 class StaticData:
@@ -117,7 +112,7 @@ def form_of(op: Op, definition: OpDef | None, *, reals: bool = False) -> tuple[O
             for tensor, (name, place) in zip(op.outputs, outputs, strict=True)
         ),
         (
-            *(_param(name, param, definition, data) for name, param in op.params.items()),
+            *(_param(name, param, definition, data, reals) for name, param in op.params.items()),
             *_defaults(definition, op.params, data),
         ),
     ), data
@@ -188,7 +183,7 @@ def _static(tensor: Tensor, name: str, layout: str, allowed: Sequence[DType], da
     dtype, encoding, shape = tensor.dtype, tensor.encoding, tensor.shape
     scale, offset = 0.0, 0
     if dtype.is_fixed or (dtype.is_float and allowed and dtype not in allowed) or dtype.name == "bfloat16":
-        stored = {dtype, _UNSIGNED.get(dtype)} & set(allowed)
+        stored = {dtype, PLAIN.get(dtype)} & set(allowed)
         if isinstance(encoding, ScaleOffset) and stored and FLOAT32 not in allowed:
             scale, offset = float(encoding.scale), int(encoding.offset)
         else:
@@ -203,11 +198,14 @@ def _static(tensor: Tensor, name: str, layout: str, allowed: Sequence[DType], da
     return TensorForm(name, dtype.code, shape, layout, scale, offset, place)
 
 
-def _param(name: str, param: Scalar | Tensor, definition: OpDef | None, data: StaticData) -> ParamForm:
+def _param(
+    name: str, param: Scalar | Tensor, definition: OpDef | None, data: StaticData, reals: bool
+) -> ParamForm:
     known = definition.params.get(name) if definition is not None else None
     if isinstance(param, Tensor):
         layout = _layout(known)
-        tensor = _static(param, name, layout, () if known is None else known.dtypes, data)
+        allowed = () if known is None or (reals and param.dtype.is_fixed) else known.dtypes
+        tensor = _static(param, name, layout, allowed, data)
         return ParamForm(name, tensor.dtype, tensor=tensor)
     value = param.value
     names = known.enumeration if known is not None else ()
