@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from tests.custom_ops import custom, param, place
@@ -159,6 +160,12 @@ def test_tensors(value: Any, dtypes: Any, rank: Any, more: Any, dtype: DType, he
 )
 def test_tensors_that_have_no_form(value: Any, dtypes: Any, rank: int, text: str) -> None:
     assert text in given(value, *dtypes, rank=rank)
+
+
+def test_graphs_are_told_to_have_no_form() -> None:
+    graph: Any = onnx.GraphProto()
+    _, (issue,) = parameters(custom("Op", [place("x")], [place("y")]).definition, {"body": graph})
+    assert issue.text == "attribute 'body' is a graph, or a list of tensors, which no parameter holds"
 
 
 def test_defaults_are_written_out_and_what_is_optional_stays_away() -> None:

@@ -17,6 +17,7 @@ from xdlc.opdefs.model import OpDef, ParamDef
 
 _GIVEN = "correct the model, or the parameter in the definition"
 _DEFAULT = "correct the default in the definition"
+_NO_VALUE = "a graph, or a list of tensors, which no parameter holds"
 
 
 def parameters(definition: OpDef, given: Mapping[str, Any]) -> tuple[dict[str, Param], list[Issue]]:
@@ -26,7 +27,7 @@ def parameters(definition: OpDef, given: Mapping[str, Any]) -> tuple[dict[str, P
         definition: The op.
         given: Values by name: int, float, bool, str, lists of them, arrays or ``TensorData``.
     """
-    issues = [_unknown(definition, name) for name in given if name not in definition.params]
+    issues = [_unknown(definition, *item) for item in given.items() if item[0] not in definition.params]
     found: dict[str, Param] = {}
     for name, param in definition.params.items():
         is_given = _is_given(param, given)
@@ -64,8 +65,8 @@ def _param(param: ParamDef, value: Any) -> Param:
     Raises:
         ValueError: If it has no such form.
     """
-    if hasattr(value, "node") or hasattr(value, "data_location"):
-        raise ValueError("a graph, or a list of tensors, which no parameter holds")
+    if _has_no_form(value):
+        raise ValueError(_NO_VALUE)
     if hasattr(value, "shape") and (param.is_scalar or not value.shape) and _is_single(value):
         array = value.numpy() if isinstance(value, TensorData) else value
         value = array.reshape(()).item()
@@ -78,7 +79,13 @@ def _is_single(value: Any) -> bool:
     return tuple(value.shape) in ((), (1,))
 
 
-def _unknown(definition: OpDef, name: str) -> Issue:
+def _has_no_form(value: Any) -> bool:
+    return hasattr(value, "node") or hasattr(value, "data_location")
+
+
+def _unknown(definition: OpDef, name: str, value: Any) -> Issue:
+    if _has_no_form(value):
+        return Issue(f"attribute {name!r} is {_NO_VALUE}", "rewrite the node without it: make tensors inputs")
     if any(entry.name == name for entry in definition.inputs):
         return Issue(
             f"attribute {name!r} is an input in the definition",
