@@ -35,8 +35,17 @@ def _row(held: Mapping[str, Any]) -> tuple[str, ...]:
     cores = ", ".join(map(text.clean, held.get("cores", ())))
     if held.get("dsp_archs"):
         cores += f"\n{', '.join(held['dsp_archs'])}"
-    kernels = [f"{text.clean(kernel['name'])}, {text.clean(kernel['machine'])}" for kernel in held["kernels"]]
-    return text.clean(held["type"]), str(held["count"]), cores or "?", "\n".join(kernels) or NO_KERNEL
+    return text.clean(held["type"]), str(held["count"]), cores or "?", "\n".join(_kernels(held)) or NO_KERNEL
+
+
+def _kernels(held: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of a type's kernels, each with the number of its ops where it has not all."""
+    ops: dict[str, int] = {}
+    for kernel in held["kernels"]:
+        name = f"{text.clean(kernel['name'])}, {text.clean(kernel['machine'])}"
+        ops[name] = ops.get(name, 0) + len(kernel["ops"])
+    for name, count in ops.items():
+        yield name if count == held["count"] else f"{name} ({count} of {held['count']} ops)"
 
 
 def _type(held: Mapping[str, Any]) -> Iterator[str]:
