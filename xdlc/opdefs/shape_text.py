@@ -110,6 +110,11 @@ def named_extents(
     return bound, conflicts
 
 
+def input_shape(definition: OpDef, view: OpView, entry: TensorDef) -> Extents | None:
+    """Return what the text of an input tells of its shape, as far as the inputs that are there tell it."""
+    return _from_text(entry, OpScope(definition, view, None, named_extents(definition, view)[0]))
+
+
 def stated_names(definition: OpDef) -> list[str]:
     """Return the names of extents that the texts of a definition use."""
     words = [word for entry in (*definition.inputs, *definition.outputs) for word in entry.shape]

@@ -222,8 +222,12 @@ def test_a_cpu_gets_quantized_activations_as_reals(tmp_path: Path) -> None:
         operand("Output", "y", "UFIXED_POINT_8,UINT_8"),
         backends=("CPU", "DSP_V66"),
     )
-    config.write_text(package("Small", mixed))
+    x, y = operand("Input", "x", "UINT_8,FLOAT_32"), operand("Output", "y", "FLOAT_32,UINT_8")
+    config.write_text(package("Small", mixed, op("Bytes", x, y, backends=("CPU",))))
     (folder,) = generate([read_valid(config)], tmp_path / "out")
+    no_dsp = (folder / "jni/src/CPU/include/ops/Bytes.hpp").read_text()
+    assert "udo::AnyInput x;" in no_dsp
+    assert "udo::AnyOutput y;" in no_dsp
     header = (folder / "jni/src/CPU/include/ops/Mixed.hpp").read_text()
     fields = [
         line.split(";")[0].strip() for line in header.splitlines() if " udo::" in line and ";  //" in line

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdlc.converter.builder import Builder
+from xdlc.converter.custom.filling import filled
 from xdlc.converter.custom.issues import Issue, full_name, raise_issues
 from xdlc.converter.custom.operands import bound, laid, lying
 from xdlc.converter.custom.params import parameters
@@ -44,6 +45,8 @@ def place(
     slots, misfits = bound(definition, values, node.attributes)
     raise_issues(custom, [*issues, *misfits])
     inputs = _stored(custom, builder.node, laid(builder, custom, slots), params)
+    inputs, issues = filled(definition, builder.node, inputs, params)
+    raise_issues(custom, issues)
     view = make_view(definition, builder.node, inputs, params)
     found, issues = results(custom, view, declared, shapes)
     raise_issues(custom, issues)

@@ -8,10 +8,11 @@ from typing import Any
 
 from xdlc import opdefs
 from xdlc.container.opnames import NARROW
+from xdlc.converter.custom.filling import filled
 from xdlc.converter.custom.issues import Issue, full_name
 from xdlc.converter.custom.params import parameters
 from xdlc.errors import UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
-from xdlc.ir import NATIVE_PACKAGE, Model, Op, Param, Scalar, Tensor
+from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Param, Scalar, Tensor
 from xdlc.opdefs.custom import CustomOp, CustomOps, SourceNode
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import OpDef, TensorDef
@@ -61,6 +62,7 @@ def replace_native(model: Model, custom: CustomOps) -> tuple[list[CustomOp], lis
                 continue
             used.append(found)
             params, issues = _fitted(op, found)
+            inputs, wrong = filled(found.definition, op.name, op.inputs, params)
             problems += [
                 UnsupportedOp(
                     f"{full_name(found)} cannot replace it: {text}",
@@ -69,11 +71,12 @@ def replace_native(model: Model, custom: CustomOps) -> tuple[list[CustomOp], lis
                     node=op.name,
                     op=op.type,
                 )
-                for text, fix in issues
+                for text, fix in [*issues, *wrong]
             ]
-            if not issues:
+            if not issues and not wrong:
                 op.type, op.package, op.params = found.definition.name, found.definition.package, params
                 _rename(op)
+                _take(graph, op, inputs)
     return used, problems
 
 
@@ -154,6 +157,14 @@ def _sides(what: str, places: tuple[TensorDef, ...], tensors: tuple[Tensor | Non
             yield Issue(
                 f"{what} {index} ({place.name!r}) is computed", "take IsStaticTensor out of the definition"
             )
+
+
+def _take(graph: Graph, op: Op, inputs: list[Tensor | None]) -> None:
+    for tensor in inputs:
+        if tensor is not None and graph.tensors.get(tensor.name) is not tensor:
+            tensor.name = graph.unique_name(tensor.name)
+            graph.add_tensor(tensor)
+    graph.set_inputs(op, inputs)
 
 
 def _rename(op: Op) -> None:

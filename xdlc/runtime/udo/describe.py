@@ -2,73 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from xdlc.errors import BackendError
-from xdlc.ir import Op, Scalar, ScaleOffset, Tensor
-from xdlc.ir.dtype import (
-    BOOL8,
-    FLOAT32,
-    FLOAT64,
-    INT32,
-    INT64,
-    PLAIN,
-    STRING,
-    UINT32,
-    DType,
-    from_numpy,
-)
-from xdlc.ir.stored import real_data, unpacked
+from xdlc.ir import Op, Scalar, Tensor
+from xdlc.ir.dtype import BOOL8, FLOAT32, FLOAT64, INT32, INT64, STRING, UINT32, DType
+from xdlc.ir.stored import unpacked
 from xdlc.opdefs.custom import Kernel, OpView, TensorSpec
 from xdlc.opdefs.defaults import default_value
+from xdlc.opdefs.input_defaults import default_inputs
 from xdlc.opdefs.model import OpDef, TensorDef
-from xdlc.runtime.builder import describe
-from xdlc.runtime.udo.forms import OpForm, ParamForm, TensorForm, element, nbytes
-from xdlc.runtime.udo.memory import ALIGNMENT, Memory
+from xdlc.opdefs.op_view import view_of
+from xdlc.runtime.udo.activations import check_types, kernel_dtype, place_of
+from xdlc.runtime.udo.forms import OpForm, ParamForm, TensorForm
+from xdlc.runtime.udo.static_data import StaticData, array_form, static_form
 from xdlc.runtime.udo.structs import LAYOUTS, MAX_RANK
 
 Array = Any  # numpy.ndarray
-
-
-class StaticData:
-    """Static data of an operation, which goes into one memory."""
-
-    def __init__(self) -> None:
-        self._pieces: list[tuple[int, Callable[[], Array]]] = []
-        self._size = 0
-
-    def add(self, size: int, array: Callable[[], Array]) -> int:
-        """Take up data and return where it will lie.
-
-        Args:
-            size: Bytes.
-            array: Gives the elements.
-        """
-        place = self._size
-        self._pieces.append((place, array))
-        self._size += size
-        self._size += -self._size % ALIGNMENT
-        return place
-
-    def memory(self) -> Memory:
-        """Return a memory that holds it.
-
-        Raises:
-            StorageError: If there is not so much.
-        """
-        made = Memory(self._size)
-        for place, give in self._pieces:
-            array = give()
-            made.array(place, array.shape, array.dtype)[...] = array
-        return made
-
-
-def kernel_dtype(dtype: DType) -> DType:
-    """Return the type in which kernels take and give activations."""
-    if dtype.is_fixed or (dtype.is_float and dtype is not FLOAT64):
-        return FLOAT32
-    return dtype
 
 
 def form_of(op: Op, definition: OpDef | None, *, reals: bool = False) -> tuple[OpForm, StaticData]:
@@ -87,41 +39,34 @@ def form_of(op: Op, definition: OpDef | None, *, reals: bool = False) -> tuple[O
         if isinstance(operand, Tensor):
             _check(op, operand)
     data = StaticData()
-    inputs, outputs = (
-        _places(sides, count, word)
-        for sides, count, word in (
-            (definition.inputs if definition else (), len(op.inputs), "in"),
-            (definition.outputs if definition else (), len(op.outputs), "out"),
-        )
-    )
-    return OpForm(
-        op.package,
-        op.type,
-        op.name,
-        (
-            *(
-                TensorForm(name, omitted=True)
-                if tensor is None
-                else _tensor(tensor, name, place, data, reals)
-                for tensor, (name, place) in zip(op.inputs, inputs, strict=True)
-            ),
-            *_left_out(definition, len(op.inputs)),
-        ),
-        tuple(
-            _tensor(tensor, name, place, data, reals)
-            for tensor, (name, place) in zip(op.outputs, outputs, strict=True)
-        ),
-        (
-            *(_param(name, param, definition, data, reals) for name, param in op.params.items()),
-            *_defaults(definition, op.params, data),
-        ),
-    ), data
+    inputs = [
+        TensorForm(name, omitted=True) if tensor is None else _tensor(tensor, name, place, data, reals)
+        for tensor, (name, place) in _operands(op.inputs, definition, partial(view_of, op))
+    ]
+    outputs = [
+        _tensor(tensor, name, place, data, reals)
+        for tensor, (name, place) in zip(op.outputs, _places("out", len(op.outputs), definition), strict=True)
+    ]
+    params = [_param(name, param, definition, data, reals) for name, param in op.params.items()]
+    params += _defaults(definition, op.params, data)
+    form = OpForm(op.package, op.type, op.name, tuple(inputs), tuple(outputs), tuple(params))
+    if definition is not None:
+        check_types(op, form, definition)
+    return form, data
 
 
-def _left_out(definition: OpDef | None, count: int) -> list[TensorForm]:
-    """Return the places behind the last input of an op: a kernel finds each where the definition has it."""
-    places = definition.inputs[count:] if definition is not None else ()
-    return [TensorForm(place.name, omitted=True) for place in places if not place.repeated]
+def _operands(
+    given: Sequence[Any], definition: OpDef | None, view: Callable[[OpDef], OpView]
+) -> Iterator[tuple[Any, tuple[str, TensorDef | None]]]:
+    """Yield the inputs of an op with their places: all that the definition has, with defaults filled in."""
+    count, filled = len(given), dict[int, Tensor]()
+    if definition is not None:
+        count = max(count, sum(not place.repeated for place in definition.inputs))
+        if any(place.default is not None for place in definition.inputs):
+            filled = default_inputs(definition, view(definition))
+    held = [*given, *[None] * (count - len(given))]
+    operands = [filled.get(at, tensor) for at, tensor in enumerate(held)]
+    yield from zip(operands, _places("in", count, definition), strict=True)
 
 
 def _defaults(definition: OpDef | None, given: Container[str], data: StaticData) -> list[ParamForm]:
@@ -136,7 +81,7 @@ def _defaults(definition: OpDef | None, given: Container[str], data: StaticData)
 
 
 def _check(op: Op, tensor: Tensor) -> None:
-    where = describe(op.graph, op) if op.graph else op.name
+    where = place_of(op)
     if tensor.rank > MAX_RANK:
         raise BackendError(
             f"{tensor.name!r} has {tensor.rank} axes, kernels take {MAX_RANK}",
@@ -151,8 +96,11 @@ def _check(op: Op, tensor: Tensor) -> None:
         )
 
 
-def _places(known: Sequence[TensorDef], count: int, word: str) -> list[tuple[str, TensorDef | None]]:
+def _places(word: str, count: int, definition: OpDef | None) -> list[tuple[str, TensorDef | None]]:
     """Return name and definition of each operand; a repeated one stands for all that follow."""
+    known: Sequence[TensorDef] = ()
+    if definition is not None:
+        known = definition.inputs if word == "in" else definition.outputs
     found: list[tuple[str, TensorDef | None]] = []
     for index in range(count):
         place = known[min(index, len(known) - 1)] if known else None
@@ -176,26 +124,7 @@ def _tensor(tensor: Tensor, name: str, place: TensorDef | None, data: StaticData
     allowed = () if place is None or (reals and tensor.dtype.is_fixed) else place.dtypes
     if place is not None and not place.is_static:  # a constant comes as the activation that it stands for
         allowed = (kernel_dtype(tensor.dtype),)
-    return _static(tensor, name, layout, allowed, data)
-
-
-def _static(tensor: Tensor, name: str, layout: str, allowed: Sequence[DType], data: StaticData) -> TensorForm:
-    dtype, encoding, shape = tensor.dtype, tensor.encoding, tensor.shape
-    scale, offset = 0.0, 0
-    if dtype.is_fixed or (dtype.is_float and allowed and dtype not in allowed) or dtype.name == "bfloat16":
-        stored = {dtype, PLAIN.get(dtype)} & set(allowed)
-        if isinstance(encoding, ScaleOffset) and stored and FLOAT32 not in allowed:
-            scale, offset = float(encoding.scale), int(encoding.offset)
-        else:
-            dtype = FLOAT32
-    kind = element(dtype.code)
-
-    def elements() -> Array:
-        held = real_data(tensor) if dtype is FLOAT32 else unpacked(tensor)
-        return held.numpy().astype(kind, copy=False).reshape(shape)
-
-    place = data.add(nbytes(shape, kind.itemsize), elements)
-    return TensorForm(name, dtype.code, shape, layout, scale, offset, place)
+    return static_form(tensor, name, layout, allowed, data)
 
 
 def _param(
@@ -205,7 +134,7 @@ def _param(
     if isinstance(param, Tensor):
         layout = _layout(known)
         allowed = () if known is None or (reals and param.dtype.is_fixed) else known.dtypes
-        tensor = _static(param, name, layout, allowed, data)
+        tensor = static_form(param, name, layout, allowed, data)
         return ParamForm(name, tensor.dtype, tensor=tensor)
     value = param.value
     names = known.enumeration if known is not None else ()
@@ -222,37 +151,27 @@ def form_of_view(view: OpView, definition: OpDef | None) -> tuple[OpForm, Static
     """
     data = StaticData()
 
-    def tensor(spec: TensorSpec | None, name: str, place: TensorDef | None) -> TensorForm:
-        if spec is None:
-            return TensorForm(name, omitted=place is not None and not place.mandatory)
+    def tensor(spec: TensorSpec | Tensor, name: str, place: TensorDef | None) -> TensorForm:
+        if isinstance(spec, Tensor):
+            return _tensor(spec, name, place, data, reals=False)
         layout = spec.layout or _layout(place)
         if spec.data is None:
             return TensorForm(name, kernel_dtype(spec.dtype).code, spec.shape, layout)
         return _static_of_view(spec, name, layout, () if place is None else place.dtypes, data)
 
-    inputs = _places(definition.inputs if definition else (), len(view.inputs), "in")
-    outputs = _places(definition.outputs if definition else (), len(view.outputs), "out")
-    form = OpForm(
-        view.package,
-        view.type,
-        view.name,
-        (
-            *(
-                TensorForm(name, omitted=True) if spec is None else tensor(spec, name, place)
-                for spec, (name, place) in zip(view.inputs, inputs, strict=True)
-            ),
-            *_left_out(definition, len(view.inputs)),
-        ),
-        tuple(
-            TensorForm(name) if spec is None else tensor(spec, name, place)
-            for spec, (name, place) in zip(view.outputs, outputs, strict=True)
-        ),
-        (
-            *(_value(name, value, definition, data) for name, value in view.params.items()),
-            *_defaults(definition, view.params, data),
-        ),
-    )
-    return form, data
+    inputs = [
+        TensorForm(name, omitted=True) if spec is None else tensor(spec, name, place)
+        for spec, (name, place) in _operands(view.inputs, definition, lambda _: view)
+    ]
+    outputs = [
+        TensorForm(name) if spec is None else tensor(spec, name, place)
+        for spec, (name, place) in zip(
+            view.outputs, _places("out", len(view.outputs), definition), strict=True
+        )
+    ]
+    params = [_value(name, value, definition, data) for name, value in view.params.items()]
+    params += _defaults(definition, view.params, data)
+    return OpForm(view.package, view.type, view.name, tuple(inputs), tuple(outputs), tuple(params)), data
 
 
 def _static_of_view(
@@ -260,11 +179,9 @@ def _static_of_view(
 ) -> TensorForm:
     shape = tuple(extent or 0 for extent in spec.shape)
     tensor = Tensor(spec.name, shape, spec.dtype, data=spec.data)
-    if not spec.dtype.is_fixed:
-        return _static(tensor, name, layout, allowed, data)
-    kind = element(spec.dtype.code)  # a view knows no encoding: as it is stored
-    place = data.add(nbytes(shape, kind.itemsize), lambda: unpacked(tensor).numpy().astype(kind, copy=False))
-    return TensorForm(name, spec.dtype.code, shape, layout, place=place)
+    if spec.dtype.is_fixed:  # a view knows no encoding: as it is stored
+        return array_form(unpacked(tensor).numpy(), name, layout, data, spec.dtype)
+    return static_form(tensor, name, layout, allowed, data)
 
 
 def _value(name: str, value: Any, definition: OpDef | None, data: StaticData) -> ParamForm:
@@ -288,8 +205,7 @@ def _value(name: str, value: Any, definition: OpDef | None, data: StaticData) ->
 
 
 def _array(name: str, array: Array, layout: str, data: StaticData) -> ParamForm:
-    place = data.add(array.nbytes, lambda: array)
-    form = TensorForm(name, from_numpy(array.dtype).code, array.shape, layout, place=place)
+    form = array_form(array, name, layout, data)
     return ParamForm(name, form.dtype, tensor=form)
 
 

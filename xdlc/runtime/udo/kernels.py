@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from xdlc.errors import BackendError, ModelError, UnsupportedOp, XdlcError, nearest_names
+from xdlc.errors import BackendError, UnsupportedOp, XdlcError, nearest_names
 from xdlc.ir import Model, Op
-from xdlc.opdefs import resolve
+from xdlc.opdefs.cpu_types import on_cpu
 from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.runtime.udo.activations import place_of
 from xdlc.runtime.udo.describe import form_of, form_of_view
 from xdlc.runtime.udo.forms import specs_in
 from xdlc.runtime.udo.link import Link
@@ -28,7 +29,7 @@ from xdlc.runtime.udo.sources import (
 )
 
 if TYPE_CHECKING:
-    from xdlc.opdefs.model import Collection, OpDef
+    from xdlc.opdefs.model import OpDef
 
 
 LIBRARY_NEEDED = "give the registration library or Python file that has it with --udo_package_path"
@@ -228,24 +229,14 @@ def _definitions(model: Model | None) -> dict[tuple[str, str], OpDef]:
     from xdlc.container import udo
 
     return {
-        (package, opdef.name): _on_cpu(opdef, collection)
+        (package, opdef.name): on_cpu(opdef, collection) or opdef
         for package, collection in udo.definitions(model).items()
         for opdef in collection.opdefs
     }
-
-
-def _on_cpu(opdef: OpDef, collection: Collection) -> OpDef:
-    """Return a definition as it is for the CPU; one that is not offered there as it stands."""
-    try:
-        return resolve(opdef, collection, "CPU")
-    except ModelError:
-        return opdef
 
 
 def missing(op: Op, kernels: Kernels | None) -> UnsupportedOp:
     """Return the error that says that there is no kernel for an op of a user's package."""
     unknown = f"there is no kernel for {op.package}::{op.type}", LIBRARY_NEEDED
     problem, fix = unknown if kernels is None else kernels.lacking(op)
-    graph = f"graph {op.graph.name!r}: " if op.graph is not None else ""
-    where = f"{graph}op {op.name!r} ({op.package}::{op.type})"
-    return UnsupportedOp(problem, where=where, fix=fix, node=op.name, op=op.type)
+    return UnsupportedOp(problem, where=place_of(op), fix=fix, node=op.name, op=op.type)

@@ -11,11 +11,13 @@ from xdlc.ir import Op
 from xdlc.ir.dtype import BY_CODE
 from xdlc.opdefs.control_flow import has_open_rank
 from xdlc.opdefs.custom import Kernel, TensorSpec
-from xdlc.runtime.udo.describe import StaticData, arguments_of
+from xdlc.runtime.udo.activations import place_of
+from xdlc.runtime.udo.describe import arguments_of
 from xdlc.runtime.udo.forms import Dims, OpForm, TensorForm, element, nbytes, specs_in
 from xdlc.runtime.udo.link import Link
 from xdlc.runtime.udo.memory import Memory, layout
 from xdlc.runtime.udo.offers import Offer
+from xdlc.runtime.udo.static_data import StaticData
 
 Array = Any  # numpy.ndarray
 
@@ -42,8 +44,7 @@ class Operation:
         kernel: Kernel | None,
         is_python: bool,
     ) -> None:
-        graph = f"graph {op.graph.name!r}: " if op.graph is not None else ""
-        self.where = f"{graph}op {op.name!r} ({op.package}::{op.type})"
+        self.where = place_of(op)
         self.origin = offer.origin
         self._link, self._form, self._offer = link, form, offer
         self._number, self._shapes, self._is_python = number, shapes, is_python

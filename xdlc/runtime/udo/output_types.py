@@ -7,7 +7,7 @@ from dataclasses import replace
 from xdlc.ir.dtype import FLOAT32, UINT8, UINT16, UNDEFINED
 from xdlc.opdefs.custom import OpView, TensorSpec
 from xdlc.opdefs.model import OpDef
-from xdlc.runtime.udo.describe import kernel_dtype
+from xdlc.runtime.udo.activations import kernel_dtype
 
 
 def typed(specs: list[TensorSpec] | None, view: OpView, definition: OpDef | None) -> list[TensorSpec] | None:

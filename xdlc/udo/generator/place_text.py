@@ -32,7 +32,9 @@ def _facts(place: Place, core: CoreView | None) -> Iterator[str]:
     if place.repeated:
         yield "any number of them"
     if place.default is not None:
-        yield f"default {place.default}" + ("" if place.kind == "param" else ", for the kernel to fill in")
+        yield f"default {place.default}" + (
+            "" if place.kind == "param" else ", filled in where it is left out"
+        )
     elif not place.mandatory:
         yield "optional"
 

@@ -128,7 +128,8 @@ class Case:
         found: list[Sample] = []
         for place in places:
             is_gap = self.what == GAP and place.kind == "input" and place.index < len(self.op.inputs) - 1
-            there = place.mandatory or (self.full and not is_gap)
+            is_filled = place.default is not None and not place.repeated
+            there = place.mandatory or is_filled or (self.full and not is_gap)
             count = (_REPEATS if self.full else int(place.mandatory)) if place.repeated else 1
             for number in range(count):
                 id = f"{place.kind}_{place.index}_{number}"

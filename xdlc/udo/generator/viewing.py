@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from xdlc.errors import ModelError
-from xdlc.ir.dtype import UINT8, UINT16, DType
+from xdlc.ir.dtype import DType
 from xdlc.opdefs.backends import chain
+from xdlc.opdefs.cpu_types import activation_types
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, ParamDef, SupplementTensor, TensorDef
 from xdlc.udo.generator.cores import CPU, Core, core_of, cores_of
@@ -193,7 +194,9 @@ def _types(
     for core in cores:
         found[core.name] = _allowed(collection, opdef, tensor, kind, core)
         if core.name == CPU and kind != "param" and not tensor.is_static:
-            found[CPU] = _without_quantized(found[CPU])
+            stated = bool(_supplement(opdef.name, tensor.name, kind, collection, core))
+            backends = _backends(opdef, collection)
+            found[CPU] = activation_types(found[CPU], stated=stated, backends=backends)
         if not found[core.name]:
             raise ModelError(
                 f"the {kind} {tensor.name!r} has no data type for {core.name}",
@@ -201,16 +204,6 @@ def _types(
                 fix=f"give it one in a SupplementalOpDefList of {core.name}",
             )
     return found
-
-
-def _without_quantized(dtypes: tuple[DType, ...]) -> tuple[DType, ...]:
-    """Types of an activation on a CPU, which gets reals for what is quantized: UINT_8 and UINT_16 in SNPE.
-
-    Where there is no type of reals, these are plain integers.
-    """
-    if not any(dtype.is_float or dtype.is_fixed for dtype in dtypes):
-        return dtypes
-    return tuple(dtype for dtype in dtypes if dtype not in (UINT8, UINT16))
 
 
 def _allowed(

@@ -127,8 +127,9 @@ typedef struct {
 } xdlc_udo_param;
 
 /* One operation of a model.  Inputs and outputs are in the order of the configuration; an optional input
-   that is left out is there as a tensor with XDLC_UDO_OMITTED, or, at the end, not at all.  A parameter that
-   a model leaves out has the default of the configuration, or is not there if that has none. */
+   that is left out has the default of the configuration, as a static tensor; if that has none, it is there as
+   a tensor with XDLC_UDO_OMITTED, or, at the end, not at all.  A parameter that a model leaves out has the
+   default of the configuration, or is not there if that has none. */
 typedef struct {
   const char *package;
   const char *type;

@@ -1,0 +1,94 @@
+"""Inputs that an op leaves out and whose definition has a default: static tensors of that default."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xdlc.errors import ModelError
+from xdlc.ir.data import ArrayData
+from xdlc.ir.dtype import FLOAT32, UINT8, UINT16, DType
+from xdlc.ir.tensor import Role, Tensor
+from xdlc.opdefs.custom import OpView
+from xdlc.opdefs.defaults import default_value
+from xdlc.opdefs.model import OpDef, TensorDef
+from xdlc.opdefs.shape_text import input_shape
+
+MOST = 1 << 22
+"""Elements of a tensor for which one number stands."""
+
+
+def default_inputs(definition: OpDef, view: OpView) -> dict[int, Tensor]:
+    """Return a static tensor for each input that is left out and has a default, by position.
+
+    It has the type of the first input if its place takes that, or else the first that it takes; integers that
+    stand for reals are float32.  One number stands for every element of the shape that the place's text
+    tells, of which unknown extents are 1; such a tensor has one axis if its rank is open.
+
+    Args:
+        definition: The op's definition.
+        view: The op.
+
+    Raises:
+        ModelError: If a default has no such form.
+
+    Example:
+        >>> from xdlc.opdefs.custom import TensorSpec
+        >>> x = TensorDef("x", True, (), 2, "[n, c]")
+        >>> bias = TensorDef("bias", False, (), 1, "[c]", default="0.5")
+        >>> view = OpView("P", "A", "a", (TensorSpec((2, 3), FLOAT32),), (None,))
+        >>> default_inputs(OpDef("A", "P", (x, bias), (), {}), view)[1].numpy()
+        array([0.5, 0.5, 0.5], dtype=float32)
+    """
+    found = {}
+    for index, place in enumerate(definition.inputs):
+        is_there = index < len(view.inputs) and view.inputs[index] is not None
+        if not is_there and place.default is not None and not place.repeated:
+            found[index] = _tensor(definition, view, place)
+    return found
+
+
+def _tensor(definition: OpDef, view: OpView, place: TensorDef) -> Tensor:
+    import numpy
+
+    first = next((spec.dtype for spec in view.inputs if spec is not None), FLOAT32)
+    reason: ValueError | None = None
+    for dtype in _types(first, place.dtypes):
+        try:
+            value = default_value(replace(place, dtypes=(dtype,)))
+            shape = _shape(definition, view, place) if not isinstance(value, list) else None
+        except ValueError as error:
+            reason = reason or error
+            continue
+        array = numpy.asarray(value, dtype.numpy)
+        data = array if shape is None else numpy.full(shape, array)
+        return Tensor(place.name, data.shape, dtype, data=ArrayData(data), role=Role.STATIC)
+    raise ModelError(
+        f"the default of input {place.name!r} is {reason}",
+        where=f"op {view.name!r} ({view.package}::{view.type})",
+        fix="correct the default in the definition",
+    )
+
+
+def _types(first: DType, allowed: Sequence[DType]) -> Iterator[DType]:
+    """Yield the types that a default may have, the best first."""
+    first = FLOAT32 if first.is_fixed else first
+    if first in allowed or not allowed or (first is FLOAT32 and _take_reals(allowed)):
+        yield first
+    for dtype in allowed or (FLOAT32,):
+        yield FLOAT32 if dtype.is_fixed else dtype
+
+
+def _take_reals(allowed: Sequence[DType]) -> bool:
+    kinds = [dtype.is_fixed or dtype in (UINT8, UINT16) for dtype in allowed]
+    return all(kinds) or any(dtype.is_fixed for dtype in allowed)
+
+
+def _shape(definition: OpDef, view: OpView, place: TensorDef) -> tuple[int, ...]:
+    told: Sequence[Any] = input_shape(definition, view, place) or [1] * (place.rank or 1)
+    shape = tuple(1 if extent is None else int(extent) for extent in told)
+    if math.prod(shape) > MOST or min(shape) < 1:
+        raise ValueError(f"one number for the shape {list(shape)}, expected 1 to {MOST} elements")
+    return shape
