@@ -281,15 +281,23 @@ def test_the_time_out_of_a_loop_ends_a_kernel_inside(tmp_path: Path) -> None:
             session.run({"x": x, "n": np.int32([5]), "f": x})
 
 
-def test_string_parameters_reach_python(tmp_path: Path) -> None:
+def test_string_parameters_reach_python_and_what_it_prints_is_shown(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "kernels.py"
     path.write_text(
         "import numpy as np\nfrom xdlc.udo import kernel\n"
         "@kernel('Math', 'Text')\ndef f(inputs, params, outputs):\n"
         "    assert params['flag'] is True and params['count'] == 5, params\n"
+        "    print('a\\x1bb\\n' + 'c' * 5000)\n"
         "    return np.full(outputs[0].shape, len(params['text']), np.float32)\n"
     )
     params = {"text": string("äö"), "flag": b8(True), "count": u32(5)}
     with Kernels(path) as kernels:
         got = CpuSession(custom_graph("Text", params), kernels=kernels).run({"x0": real(2, 3)})
     np.testing.assert_array_equal(got["y"], 2)
+    where, first = caplog.messages[0].split(": printed: ")
+    assert "(Math::Text)" in where
+    assert where.endswith("kernels.py")
+    assert first == "a?b"
+    assert caplog.messages[-1].endswith("printed: and 909 bytes more")

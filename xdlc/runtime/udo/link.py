@@ -114,6 +114,7 @@ class Link:
         except BaseException:
             self._process = None
             raise
+        _tell(process, ": ".join(filter(None, (place, origin))))
         problems = _errors(answer)
         for problem in problems:
             problem.where = ": ".join(filter(None, (place, problem.where or origin)))
@@ -211,6 +212,7 @@ class Link:
             answer = process.ask(request, files, timeout=max(self.timeout, LOADING))
         except DiedError as error:
             raise self._died("loading it", error, "", where) from error
+        _tell(process, where)
         raise_all(_errors(answer))
         return answer
 
@@ -243,6 +245,12 @@ class Link:
     def _names(self) -> str:
         files = [str(source.path) for source in self._sources]
         return ", ".join([*files, *(held.origin for held in self._embedded)])
+
+
+def _tell(process: Process, where: str) -> None:
+    """Show what a kernel has printed."""
+    for line in process.printed():
+        _log.warning("%s: printed: %s", where, line)
 
 
 def _errors(answer: Mapping[str, Any]) -> list[XdlcError]:

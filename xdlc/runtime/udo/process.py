@@ -22,6 +22,7 @@ from xdlc.runtime.udo.answers import check_answer
 
 _TAIL = 400
 _MOST_LOG = 1 << 20
+_MOST_TOLD = 4096
 _LOOK = 0.5
 _PATIENCE = 5.0
 """Seconds that a child has to end in order."""
@@ -69,6 +70,7 @@ class Process:
         finally:
             far_end.close()
         self._process = process
+        self._told = 0  # bytes of the log
         self._finalizer = weakref.finalize(self, _end, process, self._line, self._log, self.owner)
 
     def ask(self, request: Mapping[str, Any], files: Sequence[int] = (), *, timeout: float) -> dict[str, Any]:
@@ -105,8 +107,6 @@ class Process:
             raise DiedError(self._death()) from error
         except (ValueError, RecursionError) as error:
             raise DiedError(f"wrote into the line that answers go through{self._said()}") from error
-        if os.fstat(self._log.fileno()).st_size > _MOST_LOG:
-            self._log.truncate(0)
         return answer
 
     def _wait(self, deadline: float) -> None:
@@ -133,8 +133,21 @@ class Process:
 
     def _said(self) -> str:
         size = os.fstat(self._log.fileno()).st_size
-        tail = os.pread(self._log.fileno(), _TAIL, max(size - _TAIL, 0)).decode("utf-8", "replace").strip()
-        return f"; it printed {tail!r}" if tail else ""
+        tail = os.pread(self._log.fileno(), _TAIL, max(size - _TAIL, self._told)).decode("utf-8", "replace")
+        return f"; it printed {tail.strip()!r}" if tail.strip() else ""
+
+    def printed(self) -> list[str]:
+        """Return the lines that it has printed since this was called last; of many the first ones."""
+        size = os.fstat(self._log.fileno()).st_size
+        found = os.pread(self._log.fileno(), _MOST_TOLD, self._told) if size > self._told else b""
+        left_off = size - self._told - len(found)
+        self._told = size
+        if size > _MOST_LOG:
+            self._log.truncate(0)
+            self._told = 0
+        text = found.decode("utf-8", "replace")
+        lines = ["".join(one if one.isprintable() else "?" for one in line) for line in text.splitlines()]
+        return [*lines, f"and {left_off} bytes more"] if left_off else lines
 
     @property
     def is_alive(self) -> bool:

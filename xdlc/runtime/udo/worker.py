@@ -6,6 +6,8 @@ of the parent.  It ends when the parent closes the line or is no more.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import signal
 import socket
@@ -33,12 +35,14 @@ Request = dict[str, Any]
 Files = list[int]
 Answer = dict[str, Any]
 _LOOK = 0.5  # seconds
+_LINE_BUFFERED = 1  # _IOLBF of the C library
 
 
 def main(line: socket.socket, parent: int) -> None:
     """Answer requests until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     threading.Thread(target=_outlive_not, args=(parent,), daemon=True).start()
+    _print_at_once()
     worker = _Worker()
     while True:
         try:
@@ -49,6 +53,17 @@ def main(line: socket.socket, parent: int) -> None:
         wire.send(line, answer)
         if request["do"] == "close":
             os._exit(0)  # what libraries do at exit is of no use here
+
+
+def _print_at_once() -> None:
+    """Let each line that kernels print go out when it ends, as a crash loses what is kept back."""
+    import ctypes
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
+    with contextlib.suppress(AttributeError, ValueError):
+        system = ctypes.CDLL(None)
+        system.setvbuf(ctypes.c_void_p.in_dll(system, "stdout"), None, _LINE_BUFFERED, 0)
 
 
 def _outlive_not(parent: int) -> None:
