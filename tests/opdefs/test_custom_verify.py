@@ -151,6 +151,31 @@ HOLD = [
     ("weight", "Value", "value <= 11"),
     ("bias", "Shape", "rank == 7"),  # left out: nothing to be said
     ("y", "Shape", "not rank == 3"),
+    ("x", "Shape", "Rank must be 2"),
+    ("x", "Shape", "len(shape(x)) == 2 and x.dims[0] == 2 and x.rank() == 2;"),
+    ("x", "Shape", "K must be a multiple of 3"),
+    ("x", "Shape", "rank in (1, 2, 3)"),
+    ("y", "Shape", "rank of y must equal rank of x."),
+    ("y", "Shape", "must have the same rank as in[0]"),
+    ("y", "Datatype", "same data type as in[0]"),
+    ("y", "Datatype", "in[0] must have the same type as out[0]"),
+    ("axis", "Value", "axis in [-rank(in[0]), rank(in[0]))"),
+    ("axis", "Value", "is in range (-2, 0]"),
+    ("axis", "Value", "must not be 0"),
+    ("axis", "Value", "must be at least -1"),
+    ("axis", "Value", "axis ∈ {-1, 1}"),
+    ("pads", "Value", "values are non-negative"),
+    ("pads", "Value", "sum(pads) == 6 and len(pads) == 4"),
+    ("rest", "Number", "len(rest) == 1"),
+    ("mode", "Value", "one of ADD, SUB"),
+    ("gain", "Value", "alpha between 0 and 1"),
+    ("gain", "Value", "between 0 and 1"),
+    ("flag", "Value", "flag == true"),
+    ("x", "Shape", "must be at least 7"),  # axes, or extents?
+    ("gain", "Value", "gain in (0.6, 1)"),  # two values, or what lies between?
+    ("gain", "Value", "must be large"),
+    ("gain", "Value", "only values that are positive"),
+    ("gain", "Value", "must be positive unless flag is set"),
     ("y", "Shape", "shape(y)[5] == 1"),
     ("y", "Description", "rank == 7"),
     ("y", "Shape", "must be of rank 7"),
@@ -187,6 +212,16 @@ BROKEN = [
     ("label", "Value", "label == 'b'", "label is a"),
     ("weight", "Value", "> 0", "value is [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]"),
     ("y", "Shape", "not rank == 2", "rank == 2 holds"),
+    ("x", "Shape", "rank must be > 3", "rank is 2"),
+    ("x", "Shape", "K is divisible by 2", "K % 2 is 1"),
+    ("y", "Shape", "same shape as in[0]", "shape is [2, 4] and in[0] is [2, 3]"),
+    ("axis", "Value", "value must be positive", "value is -1"),
+    ("axis", "Value", "axis in (-1, 1]", "axis is -1"),
+    ("axis", "Value", "one of {0, 1}", "value is -1"),
+    ("pads", "Value", "must be even", "value % 2 is [0, 1, 0, 1]"),
+    ("pads", "Value", "prod(pads) > 0", "prod(pads) is 0"),
+    ("gain", "Value", "greater than or equal to 1", "value is 0.5"),
+    ("flag", "Value", "flag == False", "flag is True and False is False"),
 ]
 
 
@@ -231,6 +266,11 @@ def test_rules_say_which_are_words_and_which_name_something_unknown():
         (False, ""),
         (False, "depth"),
     ]
+
+
+def test_places_beyond_the_definition_mean_nothing():
+    held = definition([("Shape", "rank(out[1]) == 2"), ("Shape", "rank(in[7]) == 2")])
+    assert [unknown for _, _, unknown in rules_of(held.inputs[0], held)] == ["out[1]", ""]
 
 
 def test_scalars_of_each_kind_are_compared():

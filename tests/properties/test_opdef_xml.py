@@ -93,7 +93,7 @@ COLLECTION = st.builds(
     Collection,
     st.just("Pkg"),
     ATTRIBUTE,
-    ATTRIBUTE,
+    ATTRIBUTE.filter(str.strip),  # a blank version is that of who states none
     st.lists(OP, min_size=1, max_size=2).map(tuple),
     st.lists(TABLE, max_size=2).map(tuple),
 )

@@ -57,7 +57,10 @@ def convert(
 @tool("validate")
 @click.argument("configs", metavar="FILE...", nargs=-1, required=True, type=params.INPUT_FILE)
 def validate(configs: tuple[Path, ...]) -> None:
-    """Check configurations, alone and together: every problem is listed, with file and line."""
+    """Check configurations, alone and together: every problem is listed, with file and line.
+
+    Of each constraint it is told whether it is enforced or kept as text.
+    """
     from xdlc.errors import raise_all
     from xdlc.udo.config import inspect
 

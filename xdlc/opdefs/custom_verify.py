@@ -27,7 +27,7 @@ from xdlc.opdefs.supplement_rules import tensors_of
 
 MAX_PROBLEMS = 20
 """Most problems that are told of one op."""
-_SUBJECTS = {"Value": "value", "Number": "number", "Datatype": "datatype"}
+_SUBJECTS = {"Value": "value", "Number": "number", "Datatype": "datatype", "Shape": "shape"}
 
 
 @dataclass(frozen=True, slots=True)

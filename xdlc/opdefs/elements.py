@@ -58,11 +58,11 @@ def collection(root: Element) -> Collection:
     Raises:
         ValueError: If a data type is unknown.
     """
-    package = root.get("PackageName", "")
+    package, version = root.get("PackageName", ""), root.get("Version", "")
     return Collection(
         package,
         root.get("Domain", ""),
-        root.get("Version", "").strip() or VERSION,
+        version if version.strip() else VERSION,
         tuple(_opdef(element, package) for element in root.iterfind("OpDefList/OpDef")),
         tuple(_table(element) for element in root.iterfind("SupplementalOpDefList")),
     )

@@ -74,7 +74,7 @@ def evaluate(node: Node, scope: Scope) -> Value:
         return node.value
     if node.kind == "name":
         return scope.lookup(str(node.value))
-    if node.kind in ("list", "set"):
+    if node.kind in ("list", "set", "range"):
         return [evaluate(part, scope) for part in node.parts]
     if node.kind == "index":
         return _index(node, scope)
@@ -152,6 +152,8 @@ def _call(node: Node, scope: Scope) -> Value:
         if not items or not all(isinstance(item, int | float | Fraction) for item in items):
             raise UnknownError
         return min(items) if name == "min" else max(items)
+    if name in ("sum", "prod", "len"):
+        return _over(name, node.parts, scope)
     if name in ("abs", "floor", "ceil"):
         functions: dict[str, Callable[..., Value]] = {"abs": abs, "floor": math.floor, "ceil": math.ceil}
         function = functions[name]
@@ -165,6 +167,25 @@ def _call(node: Node, scope: Scope) -> Value:
     if len(node.parts) != 1:
         raise UnknownError
     return _about(name, node.parts[0], scope)
+
+
+def _over(name: str, operands: Sequence[Node], scope: Scope) -> Value:
+    """Return sum, product or length of a list, and the length of a Repeated input or output."""
+    (value, *others) = [evaluate(part, scope) for part in operands] or [None]
+    if name == "len" and isinstance(value, Place) and value.repeated and not others:
+        return about("number", value)
+    if (
+        not isinstance(value, list)
+        or others
+        or (name != "len" and any(isinstance(one, list) for one in value))
+    ):
+        raise UnknownError
+    if name == "len":
+        return len(value)
+    total: Value = 0 if name == "sum" else 1
+    for item in value:
+        total = _spread(operator.add if name == "sum" else operator.mul, total, item)
+    return total
 
 
 def _about(what: str, operand: Node, scope: Scope) -> Value:

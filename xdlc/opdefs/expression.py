@@ -3,12 +3,14 @@
 The grammar, where ``x`` is an input, output or parameter by name, or ``in[0]``, ``out[1]`` by position::
 
     rule       = part { ("and" | "or") part }       "and" binds closer; "not part", "( rule )"
-    part       = [value] relation value { relation value }
-    relation   = "=" "==" "!=" "<" "<=" ">" ">=" | "in" | "like"
-    value      = numbers and values joined by + - * / // %, in round brackets where needed
+    part       = [value] relation value { relation value } | [value] phrase (see ``xdlc.opdefs.phrases``)
+    relation   = "=" "==" "!=" "<" "<=" ">" ">=" | "like"
+               | "in" "[low, high]" "[low, high)" "(low, high]" | "in" "{a, b}" "(a, b, c)"
+    value      = numbers and values joined by + - * / // % mod, in round brackets where needed
                | x | x[i] | x.rank | x.shape | x.dim[i] | x.size | x.datatype
                | rank(x) | shape(x) | shape(x)[i] | dim(x, i) | extent(i) | size(x) | datatype(x)
                | min(...) | max(...) | abs(v) | floor(v) | ceil(v) | broadcast(x, y, ...)
+               | sum(list) | prod(list) | len(list)
                | "rank of x", "number of inputs" and the like, instead of the brackets
                | "[v, v, ...]", "{v, v, ...}", a text in quotes
 
@@ -17,57 +19,26 @@ Nothing is ever handed to Python's own parser.  Length, depth and numbers are bo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
+
+from xdlc.opdefs.phrases import phrase
+from xdlc.opdefs.words import Cursor, Node, NotAnExpressionError
+
+__all__ = ["ATTRIBUTES", "FUNCTIONS", "Node", "NotAnExpressionError", "parse"]
 
 MAX_LENGTH = 1000
 MAX_DEPTH = 16
 MAX_CHAIN = 16
 FUNCTIONS = (
     "rank", "shape", "dim", "extent", "size", "datatype", "number", "min", "max", "abs", "floor", "ceil",
-    "broadcast",
+    "broadcast", "len", "sum", "prod",
 )  # fmt: skip
-ATTRIBUTES = ("rank", "shape", "dim", "size", "datatype", "dtype")
-_ALIASES = {"dtype": "datatype", "dims": "shape", "count": "number", "elements": "size"}
-_SYMBOLS = {"≤": "<=", "≥": ">=", "≠": "!=", "=": "==", "&&": "and", "||": "or"}
+ATTRIBUTES = ("rank", "shape", "dim", "dims", "ndim", "size", "datatype", "dtype")
+_ALIASES = {"dtype": "datatype", "dims": "shape", "ndim": "rank", "count": "number", "elements": "size"}
+_CALLS = {"type": "datatype", "num_elements": "size", "numel": "size", "ndims": "rank"}
+"""Other names of functions, where a bracket tells that they are meant."""
 _RELATIONS = ("==", "!=", "<=", ">=", "<", ">", "in", "like")
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>[0-9]{1,18}(?:\.[0-9]{1,18})?(?:[eE][+-]?[0-9]{1,3})?(?![A-Za-z_0-9]))"
-    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<text>\"[^\"]*\"|'[^']*')"
-    r"|(?P<symbol>//|==|!=|<=|>=|&&|\|\||[-+*/%<>=()\[\]{},.≤≥≠]))"
-)
-
-
-class NotAnExpressionError(ValueError):
-    """A text that is no rule or shape of the grammar, but words."""
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A part of an expression.
-
-    Attributes:
-        kind: ``number``, ``text``, ``name``, ``call``, ``index``, ``sign``, ``sum`` (any arithmetic),
-            ``compare``, ``and``, ``or``, ``not``, ``list``, ``set``.
-        value: Number, text or name; operator of arithmetic; relations of a comparison.
-        parts: Operands.
-        source: The text that it was read from.
-    """
-
-    kind: str
-    value: object = None
-    parts: tuple[Node, ...] = ()
-    source: str = ""
-
-    @property
-    def is_rule(self) -> bool:
-        """Whether it is true or false."""
-        if self.kind in ("and", "or", "not"):
-            return all(part.is_rule for part in self.parts)
-        return self.kind == "compare"
 
 
 @lru_cache(maxsize=4096)
@@ -86,10 +57,10 @@ def parse(text: str, subject: str = "") -> Node:
         ('<=', '<')
         >>> parse("rank of in[0] + 1").kind, parse("> 0", "value").parts[0].value
         ('sum', 'value')
-        >>> parse("all values are positive")
+        >>> parse("each value counts")
         Traceback (most recent call last):
         ...
-        xdlc.opdefs.expression.NotAnExpressionError: 'values' after 'all'
+        xdlc.opdefs.words.NotAnExpressionError: 'value' after 'each'
     """
     if len(text) > MAX_LENGTH:
         raise NotAnExpressionError(f"{len(text)} characters, at most {MAX_LENGTH} are read")
@@ -100,40 +71,21 @@ class _Parser:
     """Recursive descent over the tokens, at most ``MAX_DEPTH`` deep."""
 
     def __init__(self, text: str, subject: str) -> None:
-        self._text = text
+        self._cursor = Cursor(text.rstrip().rstrip(".;"))
         self._subject = subject
         self._depth = 0
-        self._position = 0
-        self._tokens = _tokens(text)
+        self._peek = self._cursor.peek
+        self._accept = self._cursor.accept
+        self._expect = self._cursor.expect
+        self._node = self._cursor.node
 
     def whole(self) -> Node:
         node = self._rule()
         kind, word, start, _ = self._peek()
         if kind:
-            before = self._text[:start].split()
+            before = self._cursor.text[:start].split()
             raise NotAnExpressionError(f"{word!r} after {before[-1] if before else ''!r}")
         return node
-
-    def _peek(self, ahead: int = 0) -> tuple[str, str, int, int]:
-        index = self._position + ahead
-        return (
-            self._tokens[index] if index < len(self._tokens) else ("", "", len(self._text), len(self._text))
-        )
-
-    def _accept(self, *words: str) -> str | None:
-        kind, word, _, _ = self._peek()
-        if kind != "text" and word in words:
-            self._position += 1
-            return word
-        return None
-
-    def _expect(self, word: str) -> None:
-        if self._accept(word) is None:
-            raise NotAnExpressionError(f"{word!r} is missing")
-
-    def _node(self, start: int, kind: str, value: object = None, parts: tuple[Node, ...] = ()) -> Node:
-        end = self._tokens[self._position - 1][3] if self._position else 0
-        return Node(kind, value, parts, self._text[start:end].strip())
 
     def _rule(self) -> Node:
         start = self._peek()[2]
@@ -158,16 +110,46 @@ class _Parser:
         return self._node(start, "not", None, (node,)) if count % 2 else node
 
     def _comparison(self) -> Node:
-        start, word = self._peek()[2], self._peek()[1]
-        if self._subject and word in _RELATIONS and not (word == "in" and self._is_place()):
+        start = self._peek()[2]
+        said = phrase(self._cursor, self._subject, self._sum, self._range)
+        if said is not None:
+            return said
+        word = self._peek()[1]
+        related = word in _RELATIONS and not (word == "in" and self._is_place())
+        if related and self._subject not in ("", "shape"):  # "> 1" of a shape may mean rank or extents
             parts = [Node("name", self._subject, (), self._subject)]
         else:
             parts = [self._sum()]
+            said = phrase(self._cursor, "", self._sum, self._range, start, parts[0])
+            if said is not None:
+                return said
         relations = []
         while relation := self._accept(*_RELATIONS):
             relations.append(relation)
-            parts.append(self._sum())
+            parts.append(self._range() if relation == "in" else self._sum())
         return self._node(start, "compare", tuple(relations), tuple(parts)) if relations else parts[0]
+
+    def _range(self) -> Node:
+        """Return what a value lies in; ``(0, 1)`` is left to people, as it may mean a range or two values."""
+        start = self._peek()[2]
+        if self._peek()[1] not in ("[", "("):
+            return self._sum()
+        before = self._cursor.position
+        opening = self._accept("[", "(") or ""
+        items = [self._sum()]
+        while self._accept(","):
+            items.append(self._sum())
+        closing = self._accept("]", ")") or ""
+        if not closing:
+            raise NotAnExpressionError("']' or ')' is missing")
+        if opening == "[" and closing == "]":
+            self._cursor.position = before
+            return self._sum()
+        if opening == "(" and closing == ")" and len(items) > 2:
+            return self._node(start, "set", None, tuple(items))
+        if len(items) != 2 or opening + closing == "()":
+            raise NotAnExpressionError(f"{opening}...{closing} of {len(items)}")
+        return self._node(start, "range", opening + closing, tuple(items))
 
     def _is_place(self) -> bool:
         """Return whether ``in`` begins ``in[0]`` here, not a range."""
@@ -177,13 +159,14 @@ class _Parser:
         return self._arithmetic(("+", "-"), self._product)
 
     def _product(self) -> Node:
-        return self._arithmetic(("*", "/", "//", "%"), self._signed)
+        return self._arithmetic(("*", "/", "//", "%", "mod"), self._signed)
 
     def _arithmetic(self, operators: tuple[str, ...], operand: Callable[[], Node]) -> Node:
         start = self._peek()[2]
         node = operand()
         count = 0
         while operator := self._accept(*operators):
+            operator = "%" if operator == "mod" else operator
             right = operand()
             count += 1
             if count > MAX_CHAIN:
@@ -224,13 +207,15 @@ class _Parser:
         kind, word, _, _ = self._peek()
         if kind != "name" or word not in ATTRIBUTES:
             raise NotAnExpressionError(f"{word!r} after a dot")
-        self._position += 1
+        self._cursor.position += 1
+        if self._peek()[1] == "(" and self._peek(1)[1] == ")":
+            self._cursor.position += 2
         word = _ALIASES.get(word, word)
         return "shape" if word == "dim" else word
 
     def _atom(self) -> Node:
         kind, word, start, _ = self._peek()
-        self._position += 1
+        self._cursor.position += 1
         if kind == "number":
             number = float(word) if any(char in word for char in ".eE") else int(word)
             return self._node(start, "number", number)
@@ -253,8 +238,10 @@ class _Parser:
         if word in ("and", "or", "not", "like"):
             raise NotAnExpressionError(f"{word!r} where a value is expected")
         if lowered == "data" and self._peek()[1].lower() == "type":
-            self._position += 1
+            self._cursor.position += 1
             word = lowered = "datatype"
+        if self._peek()[1] == "(":
+            lowered = _CALLS.get(lowered, lowered)
         if lowered in FUNCTIONS and self._accept("of"):
             operand = self._postfix()
             return self._node(start, "call", lowered, (operand,))
@@ -270,19 +257,3 @@ class _Parser:
                 self._expect(",")
             items.append(self._sum())
         return tuple(items)
-
-
-def _tokens(text: str) -> list[tuple[str, str, int, int]]:
-    """Return kind, word, start and end of each token."""
-    found = []
-    position = 0
-    end = len(text.rstrip())
-    while position < end:
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise NotAnExpressionError(f"{text[position : position + 10]!r} is none of the grammar")
-        kind = str(match.lastgroup)
-        word = match[kind]
-        found.append((kind, _SYMBOLS.get(word, word), match.start(kind), match.end()))
-        position = match.end()
-    return found

@@ -75,7 +75,7 @@ def _found(left: Node, right: Node, scope: Scope) -> str:
     words = [
         f"{node.source} is {shown(value)}"
         for node, value in zip((left, right), pair, strict=True)
-        if node.kind not in ("number", "text", "list", "set")
+        if node.kind not in ("number", "text", "list", "set", "range")
     ]
     return " and ".join(dict.fromkeys(words)) or f"{left.source} and {right.source}"
 
@@ -95,8 +95,12 @@ def shown(value: Value) -> str:
 def _holds(relation: str, left: Node, right: Node, scope: Scope) -> bool | None:
     """Return whether two values stand in a relation, None if that is not known."""
     one = evaluate(left, scope)
-    if relation == "in" and right.kind in ("list", "set"):
+    if relation == "in" and right.kind in ("list", "set", "range"):
         bounds = [evaluate(part, scope) for part in right.parts]
+        if right.kind == "range":
+            low, high = (sign if sign in "[]" else "" for sign in str(right.value))
+            above = _related(">=" if low else ">", one, bounds[0])
+            return _both(above, _related("<=" if high else "<", one, bounds[1]))
         if right.kind == "list" and len(bounds) == 2:
             return _both(_related(">=", one, bounds[0]), _related("<=", one, bounds[1]))
         return _member(one, bounds)

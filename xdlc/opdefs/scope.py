@@ -19,6 +19,8 @@ OWN = ("rank", "shape", "size", "datatype", "value", "number")
 """Words that alone mean the tensor or parameter that a rule is about."""
 SIDES = {"in": "input", "out": "output"}
 ALL = {"inputs": "input", "outputs": "output"}
+_OWN = {word: word for word in OWN} | {"values": "value", "elements": "value"}
+_TRUTH = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,12 @@ class OpScope:
             return Place(self._side(ALL[name]), repeated=True)
         if name in self.extents:
             return self.extents[name]
-        if name in OWN and self.own is not None:
-            return self._of_own(name, self.own)
+        if name.lower() in _OWN and self.own is not None:
+            return self._of_own(_OWN[name.lower()], self.own)
         if self._is_enumerator(name):
             return name
+        if name.lower() in _TRUTH:
+            return _TRUTH[name.lower()]
         dtype = _dtype(name)
         if dtype is None:
             raise UnknownError
@@ -82,12 +86,22 @@ class OpScope:
         if node.kind == "name":
             name = str(node.value)
             known = name in ALL or name in SIDES or name in self.extents or name in self.definition.params
-            known = known or (name in OWN and self.own is not None) or self.tensors(name) is not None
-            known = known or self._is_enumerator(name)
+            known = known or (name.lower() in _OWN and self.own is not None) or self.tensors(name) is not None
+            known = known or self._is_enumerator(name) or name.lower() in _TRUTH
             return None if known or _dtype(name) is not None else name
         if node.kind == "index" and self.tensors(node.source) is not None:
             return None
+        if node.kind == "index" and self._is_beyond(*node.parts):
+            return node.source
         return next((word for part in node.parts if (word := self.unknown(part)) is not None), None)
+
+    def _is_beyond(self, base: Node, index: Node) -> bool:
+        """Return whether ``in[7]`` is of no tensor that the op can have."""
+        side = SIDES.get(str(base.value)) or ALL.get(str(base.value))
+        if base.kind != "name" or side is None or not isinstance(index.value, int):
+            return False
+        held = self.definition.inputs if side == "input" else self.definition.outputs
+        return index.kind == "number" and index.value >= len(held) and not (held and held[-1].repeated)
 
     def _is_enumerator(self, name: str) -> bool:
         return any(name in param.enumeration for param in self.definition.params.values())

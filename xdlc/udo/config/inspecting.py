@@ -18,7 +18,7 @@ class Inspected:
     Attributes:
         problems: Everything that is wrong.
         notices: What the user should know.
-        summary: A line for each package that is right.
+        summary: A line for each package that is right, and for each of its constraints.
     """
 
     problems: tuple[XdlcError, ...]
@@ -41,6 +41,7 @@ def inspect(paths: Sequence[str | os.PathLike[str]]) -> Inspected:
         for collection in config.collections:
             names = ", ".join(op.name for op in collection.opdefs)
             summary.append(f"{os.fspath(path)}: package {collection.package}: {names}")
+        summary += config.rules
     problems += clashes(configs) or _conflicts(configs)
     return Inspected(
         tuple(problems), tuple(text for config in configs for text in config.notices), tuple(summary)

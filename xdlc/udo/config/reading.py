@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from xdlc import opdefs
 from xdlc.errors import ModelError, raise_all
 from xdlc.opdefs.model import Collection
+from xdlc.opdefs.rule_report import rule_report
 from xdlc.opdefs.semantics import check_collection
 from xdlc.udo.config.packages import Package, read_packages
 from xdlc.udo.config.places import lines_of
@@ -24,12 +25,14 @@ class Config:
         places: File and line of each operation, by position of its package, and its own there.
         notices: What the user should know.
         form: ``json`` or ``xml``.
+        rules: A line for each constraint: whether it is enforced.
     """
 
     collections: tuple[Collection, ...]
     places: Mapping[tuple[int, int], str]
     notices: tuple[str, ...] = ()
     form: str = "json"
+    rules: tuple[str, ...] = ()
 
 
 def read(path: str | os.PathLike[str]) -> list[Collection]:
@@ -58,17 +61,21 @@ def read_config(path: str | os.PathLike[str]) -> Config:
         notices = opdefs.notices(collection, lines)
         if ("Version",) not in lines:
             notices.insert(0, f"{lines[()]}: <OpDefCollection> has no Version: {collection.version} is taken")
-        return Config((collection,), places, tuple(notices), "xml")
+        return Config((collection,), places, tuple(notices), "xml", tuple(rule_report(collection, lines)))
     packages, notices = read_packages(content, where)
     raise_all(_check(packages, where), where=where)
+    rules: list[str] = []
     for package in packages:
-        notices += opdefs.notices(package.collection, lines_of(package, where))
+        lines = lines_of(package, where)
+        notices += opdefs.notices(package.collection, lines)
+        rules += rule_report(package.collection, lines)
     places = {
         (p, i): f"{where}:{operator.line}"
         for p, package in enumerate(packages)
         for i, operator in enumerate(package.operators)
     }
-    return Config(tuple(package.collection for package in packages), places, tuple(notices))
+    collections = tuple(package.collection for package in packages)
+    return Config(collections, places, tuple(notices), "json", tuple(rules))
 
 
 def clashes(configs: Sequence[Config]) -> list[ModelError]:
