@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from xdlc.ir.dtype import FLOAT32, DType
+from xdlc.ir.dtype import DType
 from xdlc.udo.generator.cores import CPU
 from xdlc.udo.generator.cpp import is_demanded, type_code
-from xdlc.udo.generator.literals import default_number
 from xdlc.udo.generator.quoting import Quoted, c_string, python
+from xdlc.udo.generator.variations import (
+    EVEN,
+    EVERYTHING,
+    Sizes,
+    Variation,
+    basic,
+    cpu_type,
+    cpu_types,
+    is_plain,
+    sample_value,
+    variations,
+)
 from xdlc.udo.generator.views import CoreView, OpView, Place
-
-_SHAPES = ((), (3,), (2, 3), (2, 2, 3), (1, 4, 4, 3), (1, 2, 2, 2, 3))
-_EXTENTS = (2, 4, 3, 5)
-_REPEATS = 2
-EVERYTHING, LEAST, GAP = "everything", "the least", "a gap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,36 +83,45 @@ class Case:
 
     Attributes:
         op: The operation.
-        what: ``everything``, ``the least``, or ``a gap``: optional inputs left out before one that is there.
+        variation: What is there, and how large it is.
         number: Number of the case.
     """
 
     op: OpView
-    what: str
+    variation: Variation
     number: int
     told: bool = False
+
+    @property
+    def what(self) -> str:
+        """What is peculiar to it."""
+        return self.variation.what
 
     @property
     def id(self) -> str:
         """Identifier."""
         return f"{self.op.type}_{self.number}"
 
-    @property
-    def full(self) -> bool:
-        """Whether all is there that can be, but for a gap."""
-        return self.what != LEAST
-
     @cached_property
     def extents(self) -> dict[str, int]:
         """Extents by name, the same wherever a text names them."""
-        return sample_extents(self.op)
+        return sample_extents(self.op, self.variation.sizes)
 
     @cached_property
     def rank(self) -> int | None:
         """Number of axes that an activation states: those that take any are most likely of it too."""
+        return next((place.rank for place in self._activations if place.rank), None)
+
+    @cached_property
+    def usual(self) -> tuple[int, ...]:
+        """Shape that the text of an activation tells: others of its rank are most likely of it too."""
+        told = (place for place in self._activations if place.extents)
+        return next((sample_shape(place, self.extents, None) for place in told), ())
+
+    @property
+    def _activations(self) -> Iterator[Place]:
         places = (*self.op.outputs, *self.op.inputs)
-        stated = (place.rank for place in places if place.mandatory and not place.static)
-        return next((rank for rank in stated if rank), None)
+        return (place for place in places if place.mandatory and not place.static)
 
     @cached_property
     def inputs(self) -> tuple[Sample, ...]:
@@ -121,52 +136,66 @@ class Case:
     @cached_property
     def params(self) -> tuple[Sample, ...]:
         """Parameters."""
-        places = [place for place in self.op.params if self.full or is_demanded(place)]
+        places = [place for place in self.op.params if self.variation.full or is_demanded(place)]
         return tuple(self._param(place) for place in places)
 
     def _tensors(self, places: tuple[Place, ...]) -> tuple[Sample, ...]:
         found: list[Sample] = []
         for place in places:
-            is_gap = self.what == GAP and place.kind == "input" and place.index < len(self.op.inputs) - 1
-            is_filled = place.default is not None and not place.repeated
-            there = place.mandatory or is_filled or (self.full and not is_gap)
-            count = (_REPEATS if self.full else int(place.mandatory)) if place.repeated else 1
-            for number in range(count):
+            count = self._count(place)
+            there = bool(count)
+            for number in range(count if place.repeated else 1):
                 id = f"{place.kind}_{place.index}_{number}"
-                dims = sample_shape(place, self.extents, self.rank)
-                found.append(Sample(place, id, not there, dims, cpu_type(place)))
+                dims = sample_shape(place, self.extents, self.rank, self.variation.sizes)
+                if not place.static and not place.extents and len(dims) == len(self.usual):
+                    dims = self.usual
+                found.append(Sample(place, id, not there, dims, self._dtype(place)))
         while found and found[-1].omitted:
             found.pop()
         return tuple(found)
 
+    def _count(self, place: Place) -> int:
+        """How many tensors there are of a place; an input with a default is filled in where it is left out."""
+        if place.default is not None and not place.repeated:
+            return 1
+        full = self.variation.full and (place.kind, place.index) not in self.variation.without
+        if not full:
+            return int(place.mandatory)
+        return self.variation.repeats if place.repeated else 1
+
+    def _dtype(self, place: Place) -> DType:
+        types = cpu_types(place)
+        return self.variation.dtype if self.variation.dtype in types else types[0]
+
     def _param(self, place: Place) -> Sample:
-        dims = () if is_plain(place) else sample_shape(place, self.extents, None)
-        return Sample(place, f"param_{place.index}", False, dims, cpu_type(place), sample_value(place))
-
-
-def is_plain(place: Place) -> bool:
-    """Return whether a parameter is one value."""
-    return place.is_scalar or (place.kind == "param" and place.is_string)
+        sizes = self.variation.sizes
+        dims = () if is_plain(place) else sample_shape(place, self.extents, None, sizes)
+        value = dict(self.variation.values).get(place.index, sample_value(place))
+        return Sample(place, f"param_{place.index}", False, dims, cpu_type(place), value)
 
 
 def cases(core: CoreView) -> tuple[Case, ...]:
-    """Return the cases of the operations of a core: with everything, and with the least that there can be."""
+    """Return the cases that operations of a core live through many times: the first of those for tests."""
+    return tuple(case for op in core.ops for case in _cases(op, basic(op)))
+
+
+def _cases(op: OpView, variations: Sequence[Variation]) -> list[Case]:
+    """One case for each variation that differs from those before."""
     found: list[Case] = []
-    for op in core.ops:
-        for what in _titles(op):
-            case = Case(op, what, sum(other.op is op for other in found))
-            if not any(_alike(case, other) for other in found):
-                found.append(case)
-    return tuple(found)
+    for variation in variations:
+        case = Case(op, variation, len(found))
+        if not any(_alike(case, other) for other in found):
+            found.append(case)
+    return found
 
 
 def _alike(one: Case, other: Case) -> bool:
-    return all(getattr(one, part) == getattr(other, part) for part in ("op", "inputs", "outputs", "params"))
+    return all(getattr(one, part) == getattr(other, part) for part in ("inputs", "outputs", "params"))
 
 
-def _titles(op: OpView) -> tuple[str, ...]:
-    has_gap = any(not place.mandatory for place in op.inputs[:-1]) and not op.inputs[-1].mandatory
-    return (EVERYTHING, LEAST, GAP) if has_gap else (EVERYTHING, LEAST)
+def every_case(core: CoreView) -> tuple[Case, ...]:
+    """Return the cases in which the kernels of a core's operations are compared."""
+    return tuple(case for op in core.ops for case in _cases(op, variations(op)))
 
 
 def most_places(cases: Iterable[Operands]) -> int:
@@ -175,42 +204,27 @@ def most_places(cases: Iterable[Operands]) -> int:
     return max(found, default=1) or 1
 
 
-def sample_extents(op: OpView) -> dict[str, int]:
+def sample_extents(op: OpView, sizes: Sizes = EVEN) -> dict[str, int]:
     """Return an extent for each name in the texts of an operation's operands."""
     names = dict.fromkeys(
         text for place in (*op.inputs, *op.params) for text in place.extents if text.isidentifier()
     )
-    return {name: _EXTENTS[number % len(_EXTENTS)] for number, name in enumerate(names)}
+    return {name: sizes.extents[number % len(sizes.extents)] for number, name in enumerate(names)}
 
 
-def sample_shape(place: Place, extents: dict[str, int], otherwise: int | None) -> tuple[int, ...]:
+def sample_shape(
+    place: Place, extents: dict[str, int], otherwise: int | None, sizes: Sizes = EVEN
+) -> tuple[int, ...]:
     """Return a shape for a tensor; ``otherwise`` is its number of axes where the place takes any."""
     if place.extents:
         found = (1 if text == ".." else extents.get(text) or _number(text) for text in place.extents)
         return tuple(found)
     rank = place.rank if place.rank is not None else 4 if place.layout else otherwise or 2
-    return _SHAPES[rank] if rank < len(_SHAPES) else (1,) * rank
+    return sizes.shapes[rank] if rank < len(sizes.shapes) else (1,) * rank
 
 
 def _number(text: str) -> int:
     return int(text) if text.isdigit() and 0 < int(text) <= 64 else 2
-
-
-def cpu_type(place: Place) -> DType:
-    """Return the type in which the CPU gets a tensor."""
-    dtype = place.types[CPU][0]
-    if place.kind == "param" or place.static or dtype.bits == 64:
-        return dtype
-    return FLOAT32 if dtype.is_float or dtype.is_fixed else dtype
-
-
-def sample_value(place: Place) -> int | float | str:
-    """Return a value for a scalar or a string parameter."""
-    if place.values or not is_plain(place):
-        return default_number(place) if place.default is not None and place.values else 0
-    if place.is_string:
-        return place.default if place.default is not None else "text"
-    return default_number(place) if place.default is not None else 1
 
 
 def tensor_literal(sample: Sample, case: Operands) -> Quoted:
@@ -257,10 +271,29 @@ def param_value(sample: Sample) -> Quoted:
     return python(float(sample.value) if sample.dtype.is_float else sample.value)
 
 
+def changed_params(case: Case) -> tuple[Sample, ...]:
+    """Return the parameters of a case that are not as where everything is there."""
+    usual = {one.place.name: param_value(one) for one in Case(case.op, EVERYTHING, 0).params}
+    return tuple(one for one in case.params if param_value(one) != usual[one.place.name])
+
+
+def input_value(sample: Sample) -> Quoted:
+    """Return what a test in Python gives an input: a shape, and a data type that is not its first one."""
+    if sample.omitted:
+        return Quoted("None")
+    shape = python(sample.dims)
+    if sample.dtype == cpu_type(sample.place):
+        return shape
+    return Quoted(f"Random({shape}, {python(sample.dtype.name)})")
+
+
 FILTERS = {
+    "input_value": input_value,
     "param_value": param_value,
     "cases": cases,
     "tensors": tensors,
+    "changed_params": changed_params,
+    "every_case": every_case,
     "most_places": most_places,
     "tensor_literal": tensor_literal,
     "param_literal": param_literal,

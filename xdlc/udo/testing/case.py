@@ -7,13 +7,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+@dataclass(frozen=True, slots=True)
+class Random:
+    """Random numbers.
+
+    Attributes:
+        shape: Their shape.
+        dtype: Name of their data type, one of those that the configuration allows: ``int8``.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
 @dataclass(frozen=True)
 class Case:
     """An operation with operands.
 
     Attributes:
         type: Operation type.
-        inputs: For each input an array, the shape of a random one, or None if it is left out.
+        inputs: For each input an array, the shape of a random one, ``Random``, or None if it is left out.
         params: Values by name; an enumeration by its name; a tuple is the shape of a random tensor.
         outputs: How many outputs there are.
         name: What is peculiar to it.

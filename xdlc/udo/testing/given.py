@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdlc.ir import Scalar, Tensor
+from xdlc.ir.stored import unpacked
 from xdlc.udo.generator.samples import Sample
+from xdlc.udo.generator.variations import cpu_type
 from xdlc.udo.generator.views import OpView, Place
+from xdlc.udo.testing.case import Random
 from xdlc.udo.testing.prepared import Prepared
 
 
@@ -44,7 +47,10 @@ class GivenCase:
         op, given = prepared.definition, prepared.case
         inputs = tuple(
             _tensor(
-                _place(op.inputs, index), f"input_{index}", tensor, isinstance(given.inputs[index], tuple)
+                _place(op.inputs, index),
+                f"input_{index}",
+                tensor,
+                isinstance(given.inputs[index], tuple | Random),
             )
             for index, tensor in enumerate(prepared.inputs)
         )
@@ -65,17 +71,13 @@ def _place(places: Sequence[Place], index: int) -> Place:
 
 
 def _tensor(place: Place, id: str, tensor: Tensor | None, any_data: bool) -> Sample:
-    from xdlc.udo.generator.samples import cpu_type
-
     if tensor is None:
         return Sample(place, id, True, (), cpu_type(place))
-    data = None if any_data else tensor.numpy().tobytes()
+    data = None if any_data else unpacked(tensor).numpy().tobytes()
     return Sample(place, id, False, tensor.shape, tensor.dtype, data=data)
 
 
 def _param(place: Place, param: Scalar | Tensor, any_data: bool) -> Sample:
-    from xdlc.udo.generator.samples import cpu_type
-
     id = f"param_{place.index}"
     if isinstance(param, Tensor):
         return _tensor(place, id, param, any_data)

@@ -143,7 +143,7 @@ class Package:
     def _by_text(self, view: OpView, definition: OpDef) -> list[TensorSpec] | None:
         """Outputs as the configuration's texts tell them, which may be more than a library can tell."""
         from xdlc.opdefs.shape_text import infer
-        from xdlc.udo.generator.samples import cpu_type
+        from xdlc.udo.generator.variations import cpu_type
 
         places = self._ops[view.type].outputs
         found = []

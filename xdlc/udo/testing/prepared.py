@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Op, Scalar, ScaleOffset, Tensor, string
-from xdlc.ir.data import ArrayData
+from xdlc.ir.data import ArrayData, packed
 from xdlc.ir.dtype import UINT32, DType
 from xdlc.opdefs.custom import OpView, TensorSpec
-from xdlc.udo.testing.case import Case
+from xdlc.udo.testing.case import Case, Random
 
 if TYPE_CHECKING:
     from xdlc.opdefs.model import Collection, OpDef
@@ -161,14 +161,28 @@ class Prepared:
         return not self.definition.inputs[min(index, len(self.definition.inputs) - 1)].static
 
     def _tensor(self, place: Place, given: Any, name: str) -> Tensor:
-        from xdlc.udo.generator.samples import cpu_type
-
-        dtype = cpu_type(place)
+        dtype = self._dtype(place, given)
+        given = given.shape if isinstance(given, Random) else given
         array = self._random(dtype, given) if isinstance(given, tuple) else self._cast(dtype, given)
-        encoding = None
-        if dtype.is_fixed:
-            encoding = ScaleOffset(_SCALE, 0, dtype.bits)
-        return Tensor(name, array.shape, dtype, encoding, data=ArrayData(array))
+        encoding = ScaleOffset(_SCALE, 0, dtype.bits) if dtype.is_fixed else None
+        data = packed(ArrayData(array)) if dtype.bits == 4 else ArrayData(array)
+        return Tensor(name, array.shape, dtype, encoding, data=data)
+
+    def _dtype(self, place: Place, given: Any) -> DType:
+        """The type that a test names or an array has, else the first of the place."""
+        import numpy
+
+        from xdlc.udo.generator.variations import cpu_types
+
+        types = cpu_types(place)
+        if isinstance(given, Random):
+            found = next((dtype for dtype in types if dtype.name == given.dtype), None)
+            if found is None:
+                taken = ", ".join(dtype.name for dtype in types)
+                raise UsageError(f"{place.name} of {self.case.type} is {taken}, not {given.dtype}")
+            return found
+        own = given.dtype if isinstance(given, numpy.ndarray) else None
+        return next((dtype for dtype in types if dtype.numpy == own), types[0])
 
     def _cast(self, dtype: DType, given: Any) -> Array:
         import numpy
@@ -178,11 +192,12 @@ class Prepared:
     def _random(self, dtype: DType, shape: tuple[int, ...]) -> Array:
         if dtype.is_float:
             return self._rng.standard_normal(shape).astype(dtype.numpy)
+        least = -4 if dtype.is_fixed and dtype.is_signed else 0
         most = 2 if dtype.kind == "bool" else 4
-        return self._rng.integers(0, most, shape).astype(dtype.numpy)
+        return self._rng.integers(least, most, shape).astype(dtype.numpy)
 
     def _param(self, place: Place, given: Any) -> Scalar | Tensor:
-        from xdlc.udo.generator.samples import is_plain
+        from xdlc.udo.generator.variations import is_plain
 
         if not is_plain(place):
             return self._tensor(place, given, place.name)
