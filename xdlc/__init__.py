@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import xdlc.prepare as _prepare_package
+from xdlc.lazy import names_of
 from xdlc.version import VERSION
 
 if TYPE_CHECKING:
@@ -57,17 +58,8 @@ __all__ = [
     "verdicts",
 ]
 
-_HOMES = {"Model": "xdlc.ir", "XdlcError": "xdlc.errors"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'xdlc' has no attribute {name!r}")
-    from importlib import import_module
-
-    found = getattr(import_module(_HOMES.get(name, "xdlc.api")), name)
-    globals()[name] = found
-    return found
+_HOMES = dict.fromkeys(__all__, "xdlc.api") | {"Model": "xdlc.ir", "XdlcError": "xdlc.errors"}
+__getattr__ = names_of(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -5,9 +5,10 @@ Graphs of QNN operations, channel-last, with encodings; weights stay where they 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xdlc.ir import dtype
+from xdlc.lazy import names_of
 
 if TYPE_CHECKING:
     from xdlc.ir.data import (
@@ -78,51 +79,42 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ArrayData": "data",
-    "Elided": "data",
-    "MappedData": "data",
-    "MappedFile": "data",
-    "TensorData": "data",
-    "Transform": "data",
-    "packed": "data",
-    "raw_data": "data",
-    "Dequantized": "dequantized",
-    "DType": "dtype",
-    "AxisScaleOffset": "encoding",
-    "BlockScaleOffset": "encoding",
-    "BlockwiseExpansion": "encoding",
-    "Encoding": "encoding",
-    "ScaleOffset": "encoding",
-    "VectorCode": "encoding",
-    "as_float32": "encoding",
-    "HOST_PACKAGE": "graph",
-    "NATIVE_PACKAGE": "graph",
-    "Graph": "graph",
-    "Model": "model",
-    "Op": "graph",
-    "Origin": "graph",
-    "make_op": "graph",
-    "Param": "tensor",
-    "Role": "tensor",
-    "Scalar": "tensor",
-    "Tensor": "tensor",
-    "b8": "tensor",
-    "f32": "tensor",
-    "i32": "tensor",
-    "static": "tensor",
-    "string": "tensor",
-    "u32": "tensor",
-    "u32s": "tensor",
-    "parse": "text",
-    "to_text": "text",
+    "ArrayData": ".data",
+    "Elided": ".data",
+    "MappedData": ".data",
+    "MappedFile": ".data",
+    "TensorData": ".data",
+    "Transform": ".data",
+    "packed": ".data",
+    "raw_data": ".data",
+    "Dequantized": ".dequantized",
+    "DType": ".dtype",
+    "AxisScaleOffset": ".encoding",
+    "BlockScaleOffset": ".encoding",
+    "BlockwiseExpansion": ".encoding",
+    "Encoding": ".encoding",
+    "ScaleOffset": ".encoding",
+    "VectorCode": ".encoding",
+    "as_float32": ".encoding",
+    "HOST_PACKAGE": ".graph",
+    "NATIVE_PACKAGE": ".graph",
+    "Graph": ".graph",
+    "Model": ".model",
+    "Op": ".graph",
+    "Origin": ".graph",
+    "make_op": ".graph",
+    "Param": ".tensor",
+    "Role": ".tensor",
+    "Scalar": ".tensor",
+    "Tensor": ".tensor",
+    "b8": ".tensor",
+    "f32": ".tensor",
+    "i32": ".tensor",
+    "static": ".tensor",
+    "string": ".tensor",
+    "u32": ".tensor",
+    "u32s": ".tensor",
+    "parse": ".text",
+    "to_text": ".text",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = found
-    return found
+__getattr__ = names_of(__name__, _HOMES)

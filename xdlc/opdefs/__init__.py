@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from xdlc.lazy import names_of
 
 if TYPE_CHECKING:
     from xdlc.opdefs.checked import collection_lines, parse_collection, read_valid, validate_xml
@@ -67,47 +69,38 @@ __all__ = [
 ]
 
 _HOMES = {
-    "collection_lines": "checked",
-    "parse_collection": "checked",
-    "read_valid": "checked",
-    "validate_xml": "checked",
-    "verify_custom": "custom_verify",
-    "verify_custom_ops": "custom_verify",
-    "default_value": "defaults",
-    "parse_default": "defaults",
-    "verify_extents": "extents",
-    "all_types": "loader",
-    "find": "loader",
-    "read_collection": "loader",
-    "supplement": "loader",
-    "merge": "merging",
-    "Collection": "model",
-    "Constraint": "model",
-    "DescriptionPart": "model",
-    "OpDef": "model",
-    "ParamDef": "model",
-    "Reference": "model",
-    "Supplement": "model",
-    "SupplementOp": "model",
-    "SupplementTable": "model",
-    "SupplementTensor": "model",
-    "TensorDef": "model",
-    "notices": "noticing",
-    "only_default": "resolving",
-    "resolve": "resolving",
-    "check_collection": "semantics",
-    "duplicate": "semantics",
-    "verify_graph": "verify",
-    "verify_op": "verify",
-    "write_collection": "writer",
+    "collection_lines": ".checked",
+    "parse_collection": ".checked",
+    "read_valid": ".checked",
+    "validate_xml": ".checked",
+    "verify_custom": ".custom_verify",
+    "verify_custom_ops": ".custom_verify",
+    "default_value": ".defaults",
+    "parse_default": ".defaults",
+    "verify_extents": ".extents",
+    "all_types": ".loader",
+    "find": ".loader",
+    "read_collection": ".loader",
+    "supplement": ".loader",
+    "merge": ".merging",
+    "Collection": ".model",
+    "Constraint": ".model",
+    "DescriptionPart": ".model",
+    "OpDef": ".model",
+    "ParamDef": ".model",
+    "Reference": ".model",
+    "Supplement": ".model",
+    "SupplementOp": ".model",
+    "SupplementTable": ".model",
+    "SupplementTensor": ".model",
+    "TensorDef": ".model",
+    "notices": ".noticing",
+    "only_default": ".resolving",
+    "resolve": ".resolving",
+    "check_collection": ".semantics",
+    "duplicate": ".semantics",
+    "verify_graph": ".verify",
+    "verify_op": ".verify",
+    "write_collection": ".writer",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = found
-    return found
+__getattr__ = names_of(__name__, _HOMES)

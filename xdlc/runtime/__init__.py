@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import UsageError, nearest_names
+from xdlc.lazy import names_of
 
 if TYPE_CHECKING:
     from xdlc.ir import Graph, Model
@@ -16,10 +17,10 @@ __all__ = ["CpuSession", "Lowered", "known_types", "lowering", "run"]
 
 RUNTIMES = ("cpu", "htp", "aip")
 _HOMES = {
-    "CpuSession": "cpu",
-    "Lowered": "lower",
-    "known_types": "registry",
-    "lowering": "registry",
+    "CpuSession": ".cpu",
+    "Lowered": ".lower",
+    "known_types": ".registry",
+    "lowering": ".registry",
 }
 
 
@@ -71,9 +72,4 @@ def _whole(model: Model | Graph) -> Model:
     return model if isinstance(model, Model) else Model({model.name: model})
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        import importlib
-
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = names_of(__name__, _HOMES)

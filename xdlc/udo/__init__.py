@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from xdlc.lazy import names_of
 
 if TYPE_CHECKING:
     from xdlc.opdefs.custom import OpView, TensorSpec
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OpView", "Plugin", "TensorSpec", "kernel", "plugin", "shape_function"]
 
-_PLACES = {
+_HOMES = {
     "OpView": "xdlc.opdefs.custom",
     "Plugin": "xdlc.udo.plugin",
     "TensorSpec": "xdlc.opdefs.custom",
@@ -19,12 +21,4 @@ _PLACES = {
     "shape_function": "xdlc.runtime.udo.python",
     "plugin": "xdlc.udo.plugin",
 }
-
-
-def __getattr__(name: str) -> Any:
-    """Return a public name; its module is imported when it is first asked for."""
-    import importlib
-
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_PLACES[name]), name)
+__getattr__ = names_of(__name__, _HOMES)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from xdlc.lazy import names_of
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo.kernels import Kernels as Kernels
@@ -11,12 +13,5 @@ if TYPE_CHECKING:
     from xdlc.runtime.udo.python import shape_function as shape_function
 
 __all__ = ["Kernels", "Operation", "kernel", "shape_function"]
-_HOMES = {"Kernels": "kernels", "Operation": "operation", "kernel": "python", "shape_function": "python"}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        import importlib
-
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+_HOMES = {"Kernels": ".kernels", "Operation": ".operation", "kernel": ".python", "shape_function": ".python"}
+__getattr__ = names_of(__name__, _HOMES)
