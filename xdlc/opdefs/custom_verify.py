@@ -6,7 +6,7 @@ something in the op; ``rules_of`` says which are.  Others, and those of type Des
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -58,8 +58,24 @@ def verify_custom(op: Op, definition: OpDef) -> list[RuleProblem]:
     return list(islice(_problems(op, definition), MAX_PROBLEMS))
 
 
-def verify_custom_ops(model: Model, definitions: Iterable[OpDef]) -> list[ConstraintError]:
-    """Return what is wrong with the ops of users in a model; ops without a definition are passed over."""
+def is_sound(op: Op, definition: OpDef) -> bool:
+    """Return whether constraints can be asked of an op: its tensors are there, of the ranks that are stated."""
+    return not any(problem.rule in ("arity", "mandatory", "rank") for problem in _structure(op, definition))
+
+
+Rules = Callable[[Op, OpDef], "list[RuleProblem] | None"]
+
+
+def verify_custom_ops(
+    model: Model, definitions: Iterable[OpDef], rules: Rules | None = None
+) -> list[ConstraintError]:
+    """Return what is wrong with the ops of users in a model; ops without a definition are passed over.
+
+    Args:
+        model: The model.
+        definitions: The definitions.
+        rules: Gives the broken constraints of ops whose backends have some of their own, None for others.
+    """
     held = {(definition.package, definition.name): definition for definition in definitions}
     return [
         ConstraintError(
@@ -72,7 +88,7 @@ def verify_custom_ops(model: Model, definitions: Iterable[OpDef]) -> list[Constr
         for graph in model.graphs.values()
         for op in graph.ops
         if is_custom(op) and (op.package, op.type) in held
-        for problem in verify_custom(op, held[op.package, op.type])
+        for problem in islice(_problems(op, held[op.package, op.type], rules), MAX_PROBLEMS)
     ]
 
 
@@ -100,13 +116,14 @@ def rules_of(tensor: TensorDef, definition: OpDef) -> list[tuple[Constraint, Nod
     return found
 
 
-def _problems(op: Op, definition: OpDef) -> Iterator[RuleProblem]:
+def _problems(op: Op, definition: OpDef, rules: Rules | None = None) -> Iterator[RuleProblem]:
     sound = True
     for problem in _structure(op, definition):
         sound = sound and problem.rule not in ("arity", "mandatory", "rank")
         yield problem
     if sound:  # rules speak of tensors that are there, with the axes that they should have
-        yield from _rules(op, definition)
+        special = rules(op, definition) if rules is not None else None
+        yield from broken_rules(op, definition) if special is None else special
 
 
 def _structure(op: Op, definition: OpDef) -> Iterator[RuleProblem]:
@@ -194,7 +211,8 @@ def _param(entry: ParamDef, param: Param) -> Iterator[RuleProblem]:
             yield RuleProblem(subject, f"one of {listed}", str(value), "enumeration", "take one of these")
 
 
-def _rules(op: Op, definition: OpDef) -> Iterator[RuleProblem]:
+def broken_rules(op: Op, definition: OpDef) -> Iterator[RuleProblem]:
+    """Yield the constraints and texts of shapes that a sound op breaks."""
     params = {name: param for name, param in op.params.items() if not _is_elided(param)}
     view = make_view(definition, op.name, op.inputs, params, op.outputs)
     extents, conflicts = named_extents(definition, view, view.outputs)

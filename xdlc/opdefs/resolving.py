@@ -64,6 +64,25 @@ def resolve(opdef: OpDef, collection: Collection, backend: str) -> OpDef:
     return found
 
 
+def constrained(opdef: OpDef, collection: Collection, backend: str) -> OpDef:
+    """Return a definition with the constraints that a backend has, and nothing else of what it adds."""
+    rows = Rows(collection).speaking(opdef.name, backend)
+    return replace(
+        opdef,
+        inputs=tuple(_constrained(tensor, "input", rows) for tensor in opdef.inputs),
+        outputs=tuple(_constrained(tensor, "output", rows) for tensor in opdef.outputs),
+        params={name: _constrained(param, "param", rows) for name, param in opdef.params.items()},
+    )
+
+
+def _constrained(tensor: _Tensor, side: str, rows: Sequence[SupplementOp]) -> _Tensor:
+    for row in reversed(rows):
+        added = side_of(row, side).get(tensor.name)
+        if added is not None:
+            tensor = replace(tensor, constraints=_rules(tensor, added))
+    return tensor
+
+
 def only_default(tensor: TensorDef) -> bool:
     """Return whether a definition that ``resolve`` gave takes nothing but its default."""
     return any(rule.id == ONLY_DEFAULT and rule.type == "Description" for rule in tensor.constraints)

@@ -7,13 +7,14 @@ from collections.abc import Collection, Iterator
 from xdlc.converter.custom.issues import full_name
 from xdlc.ir import Model, Op
 from xdlc.ir.graph import is_custom
+from xdlc.opdefs.backend_rules import backend_notices
 from xdlc.opdefs.custom import CustomOp, CustomOps
 
 _SHOWN = 10
 
 
 def notices(model: Model, custom: CustomOps, used: Collection[CustomOp]) -> Iterator[str]:
-    """Yield a line for definitions that nothing of the model came to, and for extents that stay open.
+    """Yield a line for definitions that nothing of the model came to, open extents, backends that refuse.
 
     Args:
         model: The converted model.
@@ -25,10 +26,14 @@ def notices(model: Model, custom: CustomOps, used: Collection[CustomOp]) -> Iter
     if unused:
         more = f" and {len(unused) - _SHOWN} more" if len(unused) > _SHOWN else ""
         yield f"no op of the model is {', '.join(unused[:_SHOWN])}{more}"
+    known = {(one.definition.package, one.definition.name): one.definition for one in custom.ops}
     for graph in model.graphs.values():
         for op in graph.ops:
             if is_custom(op):
                 yield from _open_extents(op)
+                definition = known.get((op.package, op.type))
+                if definition is not None:
+                    yield from backend_notices(op, definition, custom.collections.get(op.package))
 
 
 def _open_extents(op: Op) -> Iterator[str]:

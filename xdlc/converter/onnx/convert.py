@@ -11,6 +11,7 @@ from xdlc import ir, opdefs, passes
 from xdlc.converter.custom.notices import notices
 from xdlc.converter.custom.packages import check_package_name, rename_package
 from xdlc.converter.custom.replacing import check_replacements, replace_native
+from xdlc.converter.custom.rules import broken_rules
 from xdlc.converter.custom.settled import definitions
 from xdlc.converter.custom.storing import store_definitions, store_kernels
 from xdlc.converter.onnx import open_extents
@@ -131,7 +132,7 @@ def _take_up(model: ir.Model, custom: CustomOps, found: Findings) -> None:
     """Let packages of users replace native ops, check users' ops, and store what is known of them."""
     replacing, misfits = replace_native(model, custom)
     found.problems += misfits
-    found.problems += opdefs.verify_custom_ops(model, [op.definition for op in custom.ops])
+    found.problems += broken_rules(model, custom)
     found.notices += notices(model, custom, [*found.used, *replacing])
     if found.problems:
         return
