@@ -59,7 +59,7 @@ def verify_custom(op: Op, definition: OpDef) -> list[RuleProblem]:
 
 
 def is_sound(op: Op, definition: OpDef) -> bool:
-    """Return whether constraints can be asked of an op: its tensors are there, of the ranks that are stated."""
+    """Return whether constraints can be asked of an op: its tensors are there, of the ranks stated."""
     return not any(problem.rule in ("arity", "mandatory", "rank") for problem in _structure(op, definition))
 
 
