@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,7 +82,7 @@ def test_what_a_kernel_does_wrong(wrong: Kernels, number: int) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("import os\nos._exit(0)", "executing it ended its process with status 0"),
+        ("import os\nos._exit(0)", "executing it ended its process with status 0\n  fix: let it return"),
         ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "ended its process with SIGKILL"),
         (
             "print('so far')\nimport sys; sys.stdout.flush()\nimport os; os.abort()",
@@ -140,26 +139,33 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
         kernels.knows(next(iter(custom_graph("Op").ops)))
 
 
-def test_the_folder_of_a_file_is_there_while_it_is_loaded_only_and_nothing_is_written(
+def test_what_lies_beside_a_file_can_be_imported_and_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
-    for each in (folder, elsewhere):
-        each.mkdir()
-    (folder / "helper.py").write_text("FACTOR = 2\n")
-    (folder / "late.py").write_text("FACTOR = 3\n")
-    (folder / "numpy.py").write_text("raise RuntimeError('it hides numpy')\n")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
     (elsewhere / "unnamed.py").write_text("raise RuntimeError('nobody named it')\n")
     monkeypatch.chdir(elsewhere)
-    text = (
-        "import sys\nimport helper\n" + HEAD + "    try:\n        import late\n    except ImportError: pass\n"
-        "    else: raise AssertionError(sys.path)\n"
-        "    try:\n        import unnamed\n    except ImportError: pass\n"
-        "    return inputs[0] * np.float32(helper.FACTOR)\n"
-    )
-    np.testing.assert_array_equal(run(folder / "k.py", text, body=False), X * 2)
-    assert sorted(path.name for path in folder.iterdir()) == ["helper.py", "k.py", "late.py", "numpy.py"]
-    assert str(folder) not in sys.path
+    paths = []
+    for factor, name in enumerate(("one", "other"), 2):
+        folder = tmp_path / name
+        (folder / "package").mkdir(parents=True)
+        (folder / "helper.py").write_text(f"FACTOR = {factor}\n")
+        (folder / "package/late.py").write_text("from helper import FACTOR\n")
+        (folder / "numpy.py").write_text("raise RuntimeError('it hides numpy')\n")
+        paths.append(folder / "kernels.py")
+        paths[-1].write_text(
+            "import sys\nimport helper\n" + HEAD.replace("Op", name) + "    import package.late\n"
+            "    assert package.late.FACTOR == helper.FACTOR\n"
+            "    try:\n        import unnamed\n    except ImportError: pass\n"
+            "    return inputs[0] * np.float32(helper.FACTOR)\n"
+        )
+    with Kernels(paths) as kernels:
+        for factor, name in enumerate(("one", "other"), 2):  # each its own helper
+            got = CpuSession(custom_graph(name), kernels=kernels).run({"x0": X})["y"]
+            np.testing.assert_array_equal(got, X * factor)
+    found = sorted(path.name for path in paths[0].parent.rglob("*"))
+    assert found == ["helper.py", "kernels.py", "late.py", "numpy.py", "package"]
 
 
 SHAPES = [
@@ -225,6 +231,13 @@ def test_shapes_that_are_told_while_it_runs(tmp_path: Path, shape: str, said: st
     with Kernels(path) as kernels, pytest.raises(XdlcError, match=said) as caught:
         CpuSession(graph, kernels=kernels).run({"x0": X})
     assert f"op 'custom' (Math::Op): {path}" in str(caught.value.where)
+
+
+def test_a_scalar_stands_for_one_element(tmp_path: Path) -> None:
+    path = tmp_path / "k.py"
+    path.write_text(f"{HEAD}    return inputs[0].sum()\n")
+    with Kernels(path) as kernels:
+        assert CpuSession(custom_graph("Op", output=(1,)), kernels=kernels).run({"x0": X})["y"] == [21]
 
 
 def test_an_array_has_the_shape_that_nobody_tells(tmp_path: Path) -> None:

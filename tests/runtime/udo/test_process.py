@@ -21,7 +21,7 @@ from tests.runtime.udo.udo_graphs import custom_graph
 from xdlc.errors import BackendError
 from xdlc.ir import f32
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.udo import Kernels, link
+from xdlc.runtime.udo import Kernels, link, process
 from xdlc.runtime.udo.process import Process
 
 X = np.float32([[1, 2, 3], [4, 5, 6]])
@@ -221,3 +221,16 @@ def test_control_c_interrupts_a_kernel_and_the_next_run_works(tmp_path: Path) ->
         timer.join()
         assert time.monotonic() - start < 30
         np.testing.assert_array_equal(session.run({"x0": X * 0})["y"], X * 0)
+
+
+def test_the_childs_end_of_the_line_is_none_of_its_own_descriptors() -> None:
+    kept = os.dup(0)
+    os.close(0)  # as daemons do
+    try:
+        line, far_end = process._pair()
+        assert far_end.fileno() > 2
+        line.close()
+        far_end.close()
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)

@@ -221,11 +221,8 @@ class Link:
     def _died(self, doing: str, error: DiedError, place: str, origin: str) -> BackendError:
         self._process = None
         self._deaths += 1
-        fix = "correct it: a debugger or valgrind shows where it fails; its inputs cannot be written"
-        if error.is_late:
-            fix = "give it more time with --udo_timeout (timeout=), or make it end"
         where = ": ".join(filter(None, (place, origin)))
-        return BackendError(f"{doing} {error.how}", where=where, fix=fix)
+        return BackendError(f"{doing} {error.how}", where=where, fix=error.fix)
 
     def _release(self, process: Process) -> None:
         numbers = []

@@ -22,10 +22,15 @@ from xdlc.runtime.udo.answers import check_answer
 
 _TAIL = 400
 _MOST_LOG = 1 << 20
+_FULL = 1 << 26
 _MOST_TOLD = 4096
 _LOOK = 0.5
 _PATIENCE = 5.0
 """Seconds that a child has to end in order."""
+
+_LATE = "give it more time with --udo_timeout (timeout=), or make it end"
+_EXIT = "let it return, and not end the process that it runs in"
+_WRONG = "correct it: a debugger or valgrind shows where it fails; its inputs cannot be written"
 
 
 class DiedError(Exception):
@@ -33,12 +38,12 @@ class DiedError(Exception):
 
     Attributes:
         how: What happened, as the end of a sentence about what it ran.
-        is_late: Whether it took too long.
+        fix: What to do about it.
     """
 
-    def __init__(self, how: str, *, is_late: bool = False) -> None:
+    def __init__(self, how: str, fix: str) -> None:
         super().__init__(how)
-        self.how, self.is_late = how, is_late
+        self.how, self.fix = how, fix
 
 
 class Process:
@@ -57,7 +62,7 @@ class Process:
             self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _end
         flags = fcntl.fcntl(self._log, fcntl.F_GETFL)
         fcntl.fcntl(self._log, fcntl.F_SETFL, flags | os.O_APPEND)
-        self._line, far_end = socket.socketpair()
+        self._line, far_end = _pair()
         try:
             process = _start(far_end, self._log)
         except OSError as error:
@@ -102,12 +107,18 @@ class Process:
                 os.close(file)
             check_answer(answer)
         except TimeoutError as error:
-            raise DiedError(f"did not end within {timeout:g} s{self._said()}", is_late=True) from error
+            raise DiedError(f"did not end within {timeout:g} s{self._said()}", _LATE) from error
         except wire.ClosedError as error:
-            raise DiedError(self._death()) from error
+            raise self._death() from error
         except (ValueError, RecursionError) as error:
-            raise DiedError(f"wrote into the line that answers go through{self._said()}") from error
+            raise DiedError(f"wrote into the line that answers go through{self._said()}", _WRONG) from error
         return answer
+
+    def _trim(self) -> None:
+        """Keep what the child prints from filling the disk."""
+        if os.fstat(self._log.fileno()).st_size > _FULL:
+            self._log.truncate(0)
+            self._told = 0
 
     def _wait(self, deadline: float) -> None:
         """Wait until there is something to read, or nobody who could write it."""
@@ -123,13 +134,15 @@ class Process:
                 return
             if self._process.poll() is not None and not poll.poll(0):
                 raise wire.ClosedError
+            self._trim()
 
-    def _death(self) -> str:
+    def _death(self) -> DiedError:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_LOOK)
         status = self._process.poll()
         how = "closed its line" if status is None else f"ended its process with {ending(status)}"
-        return how + self._said()
+        is_exit = status is not None and status >= 0
+        return DiedError(how + self._said(), _EXIT if is_exit else _WRONG)
 
     def _said(self) -> str:
         size = os.fstat(self._log.fileno()).st_size
@@ -168,6 +181,13 @@ class Process:
     def end(self) -> None:
         """End it at once, with all processes that it has started."""
         self._finalizer()
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    """Return the ends of a line, the far one not among 0, 1, 2: those are the child's own."""
+    line, end = socket.socketpair()
+    with end:
+        return line, socket.socket(fileno=fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3))
 
 
 def _start(far_end: socket.socket, log: IO[bytes]) -> subprocess.Popen[bytes]:

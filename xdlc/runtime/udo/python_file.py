@@ -13,8 +13,9 @@ from typing import Any
 from xdlc.errors import BackendError, XdlcError
 from xdlc.ir.dtype import UNDEFINED, DType
 from xdlc.opdefs.custom import OpView, TensorSpec
-from xdlc.runtime.udo.forms import OpForm, TensorForm, dtype_of, element, spec_of, static_array
+from xdlc.runtime.udo.forms import OpForm, TensorForm, element, spec_of, static_array
 from xdlc.runtime.udo.memory import Memory
+from xdlc.runtime.udo.neighbours import Neighbours
 from xdlc.runtime.udo.python import Mark, functions_of
 
 Array = Any  # numpy.ndarray
@@ -26,7 +27,7 @@ def raised(error: BaseException, path: str, what: str) -> BackendError:
 
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename == path] or list(frames)
-    words = traceback.format_exception_only(error)[-1].strip()
+    words = " ".join(traceback.format_exception_only(error)[-1].split())
     place, line = (own[-1].filename, own[-1].lineno) if own else (path, None)
     if isinstance(error, SyntaxError) and error.filename == path:
         place, line, words = path, error.lineno, f"{type(error).__name__}: {error.msg}"
@@ -39,51 +40,45 @@ def raised(error: BaseException, path: str, what: str) -> BackendError:
 class PythonFile:
     """A file of kernels and shape functions.
 
-    Its folder can be imported from while the file is loaded, behind all other folders.
-
     Args:
         path: Its path.
         number: Number among all such files.
+        neighbours: What lies beside it.
 
     Attributes:
         functions: What is marked in it.
+        where: Its path.
+        neighbours: What lies beside it.
 
     Raises:
         BackendError: If it cannot be loaded, or marks nothing.
     """
 
-    def __init__(self, path: Path, number: int) -> None:
-        self.where = str(path)
+    def __init__(self, path: Path, number: int, neighbours: Neighbours) -> None:
+        self.where, self.neighbours = str(path), neighbours
         name = f"xdlc_udo_file_{number}"
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
-        folder = str(path.parent)
-        sys.path.append(folder)
-        written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
         try:
-            spec.loader.exec_module(module)
+            with neighbours.importable():
+                spec.loader.exec_module(module)
+                every = {id(held): held for held in vars(module).values()}.values()
+                marked = [one for held in every for one in functions_of(held)]
         except BaseException as error:
             raise raised(error, self.where, "loading it") from error
-        finally:
-            sys.dont_write_bytecode = written
-            if folder in sys.path:
-                sys.path.reverse()
-                sys.path.remove(folder)
-                sys.path.reverse()
         self.functions: dict[Mark, Callable[..., Any]] = {}
-        for held in {id(held): held for held in vars(module).values()}.values():
-            for mark, function in functions_of(held):
-                if mark in self.functions:
-                    raise BackendError(
-                        f"has two functions for {mark.role} of {mark.package}::{mark.type}: "
-                        f"{_name(self.functions[mark])} and {_name(function)}",
-                        where=self.where,
-                        fix="leave one of them out",
-                    )
-                self.functions[mark] = function
+        for mark, function in marked:
+            if mark in self.functions:
+                raise BackendError(
+                    f"has two functions for {mark.role} of {mark.package}::{mark.type}: "
+                    f"{_name(self.functions[mark])} and {_name(function)}",
+                    where=self.where,
+                    fix="leave one of them out",
+                )
+            self.functions[mark] = function
         if not self.functions:
             raise BackendError(
                 "marks no function as a kernel or shape function",
@@ -98,7 +93,8 @@ class PythonFile:
             BackendError: If it fails, or gives no shapes.
         """
         try:
-            given = self.functions[mark](view)
+            with self.neighbours.importable():
+                given = self.functions[mark](view)
         except BaseException as error:
             raise raised(error, self.where, f"the shape function of {mark.package}::{mark.type}") from error
         if given is None:
@@ -177,7 +173,8 @@ class PythonOp:
         """
         start = time.perf_counter_ns()
         try:
-            given = self._function(list(self._inputs), dict(self._params), list(self._outputs))
+            with self._file.neighbours.importable():
+                given = self._function(list(self._inputs), dict(self._params), list(self._outputs))
         except BaseException as error:
             raise raised(error, self._file.where, f"the kernel of {self._title}") from error
         self._elapsed = time.perf_counter_ns() - start
@@ -202,15 +199,18 @@ class PythonOp:
             found = numpy.asarray(array)
             wanted = element(form.dtype)
             if found.dtype != wanted:
-                self._refuse(f"gave output {index} as {found.dtype}, expected {wanted} ({dtype_of(form)})")
+                fix = f"give it that type: .astype(numpy.{wanted})"
+                self._refuse(f"gave output {index} as {found.dtype}, expected {wanted}", fix)
+            if form.shape == (1,) and not found.shape:
+                found = found.reshape(1)  # as a scalar lies in a model
             if not form.is_open and found.shape != form.shape:
                 self._refuse(f"gave output {index} of shape {list(found.shape)}, expected {list(form.shape)}")
             results.append(found)
         return results
 
-    def _refuse(self, problem: str) -> None:
+    def _refuse(self, problem: str, fix: str = "") -> None:
         raise BackendError(
             f"the kernel of {self._title} {problem}",
             where=self._file.where,
-            fix="return one array for each output, of the shape and type that `outputs` states",
+            fix=fix or "return one array for each output, of the shape and type that `outputs` states",
         )

@@ -27,6 +27,7 @@ from xdlc.runtime.udo.forms import OpForm, told
 from xdlc.runtime.udo.library import LibraryOp, Registration
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.native import Native
+from xdlc.runtime.udo.neighbours import Neighbours
 from xdlc.runtime.udo.python import Mark
 from xdlc.runtime.udo.python_file import PythonFile, PythonOp
 from xdlc.runtime.udo.served import Infers, Served
@@ -77,6 +78,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self._sources: list[Registration | PythonFile | Compiled] = []
+        self._neighbours: dict[Path, Neighbours] = {}
         self._ops: dict[int, Served] = {}
         self._commands: dict[str, Callable[[Request, Files], Answer]] = {
             "load": self._load,
@@ -104,7 +106,8 @@ class _Worker:
         path = Path(request["path"])
         source: Registration | PythonFile
         if request["kind"] == "python":
-            source = PythonFile(path, len(self._sources))
+            beside = self._neighbours.setdefault(path.parent, Neighbours(path.parent))
+            source = PythonFile(path, len(self._sources), beside)
             offers = [_offer(mark.package, mark.type, mark.role == "kernel") for mark in source.functions]
         else:
             source = Registration(path)
