@@ -36,6 +36,10 @@ def test_packages_of_several_files(config: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["Other", "Pack"]
 
 
+def test_an_empty_path_is_not_this_folder(config: Path) -> None:
+    assert "the path is empty" in call("-p", config, "-o", "", code=2).stderr
+
+
 def test_force_keeps_what_was_filled_and_says_so(config: Path, tmp_path: Path) -> None:
     call("-p", config, "-o", tmp_path)
     kernel = tmp_path / "Pack/jni/src/CPU/src/ops/A.cpp"

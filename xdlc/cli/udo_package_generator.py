@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--output_path",
     "folder",
     required=True,
-    type=click.Path(path_type=Path),
+    type=params.OUTPUT_FILE,
     help="Folder in which each package gets a folder of its name.",
 )
 @click.option(

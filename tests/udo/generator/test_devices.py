@@ -102,6 +102,12 @@ def test_a_dsp_without_a_version_is_told(
     assert [core.name for core in found.package.cores] == cores
 
 
+def test_what_holds_for_several_operations_is_told_once(tmp_path: Path) -> None:
+    found = generated(collection(*(simple("HTP", name=name) for name in ("A", "B"))), tmp_path)
+    (told,) = found.notices
+    assert told.startswith("A, B: HTP has no version, and is taken as v68")
+
+
 def test_a_version_beside_a_wider_name_is_enough(tmp_path: Path) -> None:
     found = generated(collection(simple("DSP DSP_V73")), tmp_path)
     assert [core.name for core in found.package.cores] == ["DSP_V73"]

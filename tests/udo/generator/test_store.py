@@ -75,6 +75,17 @@ def test_what_is_already_there_counts_as_the_users_if_nothing_tells_otherwise(tm
     assert write(tmp_path, ("A.cpp", "skeleton", True)).kept == ("A.cpp",)
 
 
+@pytest.mark.parametrize(
+    ("folder", "problem"), [("file/x", "is a file, not a folder"), ("link", "is a link to")]
+)
+def test_a_place_that_is_no_folder_is_told(tmp_path: Path, folder: str, problem: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nothing")
+    with pytest.raises(UsageError, match=problem) as caught:
+        write_packages(tmp_path / folder, [("P", [])], force=True)
+    assert caught.value.where == str(tmp_path / folder.split("/")[0])
+
+
 def test_a_hostile_manifest_removes_nothing_outside(tmp_path: Path) -> None:
     outside = tmp_path / "outside.txt"
     outside.write_text("x")
@@ -126,9 +137,3 @@ def test_all_packages_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         "P/.xdlc-udo.json": (tmp_path / "out/P/.xdlc-udo.json").read_text(),
     }
     assert os.listdir(tmp_path / "out") == ["P"]
-
-
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError):
-        write(tmp_path / "file" / "out", ("A.cpp", "one", False))

@@ -31,12 +31,12 @@ def refusal(opdef: OpDef, core: Core) -> str:
 
 
 def op_notices(opdef: OpDef, backends: Sequence[str], allowed: Allowed) -> Iterator[str]:
-    """Yield what users should know of an operation on the accelerators that it names."""
+    """Yield what users should know of an operation on the accelerators that it names, but for its name."""
     for name in backends:
         if name.upper() in ("DSP", "HTP", "HTP_FP16"):
             versions = " and ".join(core.arch for core in cores_of(name))
             yield (
-                f"{opdef.name}: {name} has no version, and is taken as {versions}; name those of your "
+                f": {name} has no version, and is taken as {versions}; name those of your "
                 "phones, like DSP_V73, or dsp_arch_types"
             )
     groups: dict[str, Core] = {}
@@ -44,9 +44,7 @@ def op_notices(opdef: OpDef, backends: Sequence[str], allowed: Allowed) -> Itera
         groups.setdefault(core.group, core)
     for core in groups.values():
         if not refusal(opdef, core):  # of which the notices of definitions tell
-            yield from (
-                f"{opdef.name} on {core.name}: {text}" for text in _core_notices(opdef, core, allowed)
-            )
+            yield from (f" on {core.name}: {text}" for text in _core_notices(opdef, core, allowed))
     if CPU in groups and groups.keys() & {DSP, DSP_LEGACY}:
         yield from _plain_integers(opdef, groups[CPU], allowed)
 
@@ -63,7 +61,7 @@ def _plain_integers(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]
     ]
     if names:
         yield (
-            f"{opdef.name} on {core.name}: {', '.join(names)} are plain integers there; where the DSP's "
+            f" on {core.name}: {', '.join(names)} are plain integers there; where the DSP's "
             "integers stand for reals, give the CPU FLOAT_32, with per_core_data_types or a supplement"
         )
 

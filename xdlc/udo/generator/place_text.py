@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from xdlc.udo.generator.cores import CPU
 from xdlc.udo.generator.quoting import Quoted, c_comment
 from xdlc.udo.generator.views import CoreView, Place
 
@@ -32,11 +33,17 @@ def _facts(place: Place, core: CoreView | None) -> Iterator[str]:
     if place.repeated:
         yield "any number of them"
     if place.default is not None:
-        yield f"default {place.default}" + (
-            "" if place.kind == "param" else ", filled in where it is left out"
-        )
+        yield f"default {place.default}{_filled(place, core)}"
     elif not place.mandatory:
         yield "optional"
+
+
+def _filled(place: Place, core: CoreView | None) -> str:
+    """Who gives an input its default: xdlc those of the CPU, kernels of accelerators themselves."""
+    if place.kind == "param":
+        return ""
+    own = core is not None and core.name != CPU
+    return ", for the kernel to fill in" if own else ", filled in where it is left out"
 
 
 def _shape(place: Place) -> str:

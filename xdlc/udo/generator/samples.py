@@ -155,7 +155,7 @@ class Case:
         return tuple(found)
 
     def _count(self, place: Place) -> int:
-        """How many tensors there are of a place; an input with a default is filled in where it is left out."""
+        """How many tensors there are of a place; inputs with a default are filled in if they are left out."""
         if place.default is not None and not place.repeated:
             return 1
         full = self.variation.full and (place.kind, place.index) not in self.variation.without

@@ -64,7 +64,7 @@ def write_packages(
     """
     targets = [folder / name for name, _ in packages]
     with _storage_errors(folder):
-        raise_all([problem for target in targets for problem in _refusals(target, force)])
+        raise_all([*_blocked(folder), *(one for target in targets for one in _refusals(target, force))])
         with _folder(folder), tempfile.TemporaryDirectory(prefix=".xdlc-udo-", dir=folder) as work:
             outcomes = []
             for target, (name, files) in zip(targets, packages, strict=True):
@@ -98,6 +98,14 @@ def _folder(folder: Path) -> Iterator[None]:
         for path in missing:
             path.rmdir()
         raise
+
+
+def _blocked(folder: Path) -> Iterator[XdlcError]:
+    """Yield an error if the folder, or what it is to lie in, is something else."""
+    there = next((path for path in (folder, *folder.parents) if os.path.lexists(path)), None)
+    if there is not None and not there.is_dir():
+        what = "is a file, not a folder" if there.exists() else "is a link to nothing"
+        yield UsageError(what, where=str(there), fix="name another folder for the packages")
 
 
 def _refusals(target: Path, force: bool) -> Iterator[XdlcError]:

@@ -54,11 +54,12 @@ def ignored_backends(collection: Collection) -> tuple[str, ...]:
 
 def notices(collection: Collection) -> tuple[str, ...]:
     """Return what of a configuration accelerators do not take, or take in another way."""
-    return tuple(
-        text
-        for opdef in collection.opdefs
-        for text in op_notices(opdef, _narrow(opdef, collection), lambda *key: _allowed(collection, *key))
-    )
+    found: dict[str, list[str]] = {}
+    for opdef in collection.opdefs:
+        backends = _narrow(opdef, collection)
+        for text in op_notices(opdef, backends, lambda *key: _allowed(collection, *key)):
+            found.setdefault(text, []).append(opdef.name)
+    return tuple(f"{', '.join(names)}{text}" for text, names in found.items())
 
 
 def _backends(opdef: OpDef, collection: Collection) -> tuple[str, ...]:
