@@ -128,7 +128,11 @@ def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> str:
 
 
 def raise_all(problems: Sequence[XdlcError], *, where: str | None = None) -> None:
-    """Raise the problems found, if any: one as itself, several as a ProblemList."""
+    """Raise the problems found, if any: one as itself, several as a ProblemList.
+
+    Problems that read alike and are of one node count once.
+    """
+    problems = list({(problem.node, str(problem)): problem for problem in problems}.values())
     if len(problems) == 1:
         raise problems[0]
     if problems:

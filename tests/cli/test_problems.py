@@ -1,11 +1,20 @@
 from __future__ import annotations
 
+import pytest
 from click.testing import CliRunner
 
 from xdlc.cli.problems import SHOWN_NODES, error_lines, problem_table
 from xdlc.cli.text import WIDTH
 from xdlc.cli.tool import tool
-from xdlc.errors import ConstraintError, ModelError, ProblemList, UnsupportedOp, UsageError, XdlcError
+from xdlc.errors import (
+    ConstraintError,
+    ModelError,
+    ProblemList,
+    UnsupportedOp,
+    UsageError,
+    XdlcError,
+    raise_all,
+)
 
 LONG = "/encoder/layers.0/attention/self/" + "very_long_" * 9 + "GridSample_12"
 FIX = "rewrite this part of the model, or cut the graph before it with --out_name"
@@ -86,6 +95,13 @@ def test_ops_of_one_graph_share_a_table() -> None:
         ["a", "T", "no", "do"],
         ["b"],
     ]
+
+
+def test_problems_that_read_alike_are_told_once() -> None:
+    errors = [ModelError("is bad", where="a.so", node=node) for node in (None, None, "n", "n")]
+    with pytest.raises(ProblemList) as caught:
+        raise_all(errors)
+    assert [problem.node for problem in caught.value.problems] == [None, "n"]
 
 
 def test_problems_of_a_list_in_a_list_are_listed_one_by_one() -> None:
