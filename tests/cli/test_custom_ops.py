@@ -70,8 +70,9 @@ def test_what_matches_nothing_is_told(source: Path, tmp_path: Path) -> None:
     shapes.write_text(SHAPES)
     unread.write_text(SHAPES.replace('"Scale"', '"Nothing"'))
     words = ["-i", source, "-udo", *files, "-cpl", f"{shapes},{unread}"]
-    result = invoke(*words, "-o", tmp_path / "m.dlc")
+    result = invoke(*words, "-opl", "libOps.so:provider", "-o", tmp_path / "m.dlc")
     assert "notice: no op of the model is My::Other" in result.stderr
+    assert "notice: --op_package_lib changes nothing" in result.stderr
     assert f"notice: {unread} told of no op of the model what it gives" in result.stderr
     result = invoke(*words, "--dry_run")
     assert "notice: no op of the model is My::Other" in result.stdout

@@ -86,6 +86,14 @@ from xdlc.cli.tool import notice, tool
     "functions in Python (.py). Repeatable.",
 )
 @click.option(
+    "-opl",
+    "--op_package_lib",
+    "op_package_lib",
+    multiple=True,
+    metavar="LIBRARY:PROVIDER",
+    help="Accepted; changes nothing: the quantizer takes kernels with --udo_package_path.",
+)
+@click.option(
     "--plugin",
     "plugin",
     multiple=True,
@@ -119,6 +127,7 @@ def main(
     dry_run: str | None,
     soc: str | None,
     report: Path | None,
+    op_package_lib: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Convert an ONNX model into a DLC.
@@ -134,6 +143,11 @@ def main(
         "define_symbol": dict(define_symbol) or None,
         "out_name": out_name or None,
     }
+    if op_package_lib:
+        notice(
+            "--op_package_lib changes nothing, as converting quantizes nothing: give xdlc-quant the "
+            "registration library, or the .py file, with --udo_package_path"
+        )
     if dry_run is not None:
         _dry_run(source, soc, report, every_node=dry_run == "debug", options=options)
         return

@@ -9,7 +9,7 @@ import click
 
 from xdlc.cli import params
 from xdlc.cli.text import clean
-from xdlc.cli.tool import tool
+from xdlc.cli.tool import notice, tool
 
 if TYPE_CHECKING:
     from xdlc.udo.generator import Generated
@@ -41,13 +41,24 @@ if TYPE_CHECKING:
     help="Generate into packages that are there already. Kernels that you have filled are kept; what would "
     "be new in them is beside as .new.",
 )
-def main(configs: tuple[Path, ...], folder: Path, force: bool) -> None:
+@click.option(
+    "-cop",
+    "--converter_op_package",
+    is_flag=True,
+    help="Accepted; changes nothing: the registration library tells converters the shapes of outputs.",
+)
+def main(configs: tuple[Path, ...], folder: Path, force: bool, converter_op_package: bool) -> None:
     """Generate a package of user-defined operations: sources, makefiles and tests.
 
     The part for the CPU builds with make and any C++17 compiler, without an SDK.
     """
     from xdlc.udo.generator import generate_files
 
+    if converter_op_package:
+        notice(
+            "--converter_op_package changes nothing: converters take the registration library, or shapes.py, "
+            "with --converter_op_package_lib"
+        )
     for made in generate_files(configs, folder, force=force):
         _tell(made)
 
