@@ -101,8 +101,9 @@ def test_scalars_that_no_type_holds(value: Any, dtypes: Any, text: str) -> None:
 
 @pytest.mark.parametrize("value", ["MAX", 2, 2.0])
 def test_enumerations_are_given_by_name_and_by_number(value: Any) -> None:
-    found = given(value, UINT32, **MODE)
-    assert (found.dtype, found.value) == (UINT32, 2)
+    for dtype in (UINT32, INT32, UINT8):
+        found = given(value, dtype, **MODE)
+        assert (found.dtype, found.value) == (dtype, 2)
 
 
 @pytest.mark.parametrize("value", ["MIN", 3, -1, 0.5])

@@ -32,7 +32,9 @@ def scalar(param: ParamDef, value: Any) -> Scalar:
         ValueError: If the value has no such form; says what was found and expected.
     """
     if param.enumeration:
-        return ir.u32(number_of(param, value))
+        number = number_of(param, value)
+        made = (as_type(dtype, number) for dtype in param.dtypes)
+        return next((held for held in made if held is not None), ir.u32(number))
     if _is_texts(value) and (not param.dtypes or STRING in param.dtypes):
         return ir.string(json.dumps(value, ensure_ascii=False))
     if not isinstance(value, bool | int | float | str):
