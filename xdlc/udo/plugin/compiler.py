@@ -23,7 +23,8 @@ INCLUDE = Path(runtime_udo.__file__).parent / "include"
 CANDIDATES = ("cc", "gcc", "clang")
 MAX_BINARY = 64 << 20
 SHOWN_LINES = 20
-COMPILE = ("-std=c11", "-O2", "-fPIC", "-g0", "-Wall", "-Wextra", "-ffp-contract=off", "-fno-lto")
+WARN = ("-Wall", "-Wextra", "-Wno-unused-parameter")  # a kernel has all parameters, used or not
+COMPILE = ("-std=c11", "-O2", "-fPIC", "-g0", *WARN, "-ffp-contract=off", "-fno-lto")
 LINK = ("-shared", "-Wl,-s", "-Wl,--build-id=sha1", "-Wl,-z,defs", "-Wl,--version-script=exports.map")
 
 
