@@ -38,6 +38,21 @@ def test_an_op_moves_to_the_package_with_the_values_that_qnn_means(tmp_path: Pat
     assert op.param("beta") == 1.0  # what QNN takes where nothing is set, not the definition's default
 
 
+def test_a_model_with_open_extents_has_nothing_to_replace_and_the_notice_says_why(tmp_path: Path) -> None:
+    node = helper.make_node("Softmax", ["x"], ["y"], axis=1)
+    told: list[str] = []
+    converted(
+        tmp_path,
+        onnx_model([node], {"x": (F32, ["N", 3])}, {"y": (F32, ["N", 3])}),
+        SOFTMAX,
+        tell=told.append,
+    )
+    assert told == [
+        "no op of the model is Pkg::Softmax; nodes with open extents become no operation of QNN: bind "
+        "them with --input_dim"
+    ]
+
+
 def test_older_names_of_an_operation_stand_for_it(tmp_path: Path) -> None:
     relu = custom("Relu", [place("in[0]")], [place("out[0]")], native=True)
     nodes = [helper.make_node("Relu", ["x"], ["m"]), helper.make_node("Sigmoid", ["m"], ["y"])]

@@ -25,7 +25,7 @@ def notices(model: Model, custom: CustomOps, used: Collection[CustomOp]) -> Iter
     unused = [full_name(op) for op in custom.ops if id(op) not in used_ids]
     if unused:
         more = f" and {len(unused) - _SHOWN} more" if len(unused) > _SHOWN else ""
-        yield f"no op of the model is {', '.join(unused[:_SHOWN])}{more}"
+        yield f"no op of the model is {', '.join(unused[:_SHOWN])}{more}{_why(model, custom, used_ids)}"
     known = {(one.definition.package, one.definition.name): one.definition for one in custom.ops}
     for graph in model.graphs.values():
         for op in graph.ops:
@@ -34,6 +34,15 @@ def notices(model: Model, custom: CustomOps, used: Collection[CustomOp]) -> Iter
                 definition = known.get((op.package, op.type))
                 if definition is not None:
                     yield from backend_notices(op, definition, custom.collections.get(op.package))
+
+
+def _why(model: Model, custom: CustomOps, used: Collection[int]) -> str:
+    """Return why definitions that replace operations of QNN may have found none, if that is known."""
+    replacing = any(op.definition.use_default_translation and id(op) not in used for op in custom.ops)
+    inputs = model.main.inputs
+    if not replacing or not any(tensor.dynamic_axes for tensor in inputs):
+        return ""
+    return "; nodes with open extents become no operation of QNN: bind them with --input_dim"
 
 
 def _open_extents(op: Op) -> Iterator[str]:

@@ -78,7 +78,7 @@ def _misfit(slot: Slot) -> Issue | None:
     if definition.is_static and not value.is_static:
         return Issue(
             f"{place} is computed by the graph or given by the caller, but its place is for static data",
-            "take IsStaticTensor out of the definition, or make the value a constant of the model",
+            "take IsStaticTensor (JSON: static) out of the definition, or make it a constant of the model",
         )
     if not value.ranked:
         return Issue(f"the number of axes of {place} is not known", "bind open dimensions with --input_dim")

@@ -155,7 +155,8 @@ def _sides(what: str, places: tuple[TensorDef, ...], tensors: tuple[Tensor | Non
             yield Issue(f"{what} {index} ({place.name!r}) is left out", "make it optional in the definition")
         elif tensor is not None and place.is_static and not tensor.is_static:
             yield Issue(
-                f"{what} {index} ({place.name!r}) is computed", "take IsStaticTensor out of the definition"
+                f"{what} {index} ({place.name!r}) is computed",
+                "take IsStaticTensor (JSON: static) out of the definition",
             )
 
 
