@@ -4,7 +4,7 @@ import pytest
 from tests.control_flow_models import ADD, binary, graph_of, if_model, loop_model, model_of, op, while_params
 from xdlc.ir import Tensor, static, u32
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32
-from xdlc.opdefs.control_flow import verify_control_flow
+from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.quant import quantize
 from xdlc.quant.calibrate import calibrate
 from xdlc.quant.customs import Customs

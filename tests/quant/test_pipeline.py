@@ -6,7 +6,7 @@ from xdlc.errors import ModelError, UsageError, XdlcError
 from xdlc.ir import ArrayData, AxisScaleOffset, Model, ScaleOffset, Tensor, Transform, static, to_text, u32
 from xdlc.ir.dtype import FLOAT32, INT32, SFIXED8, SFIXED16, SFIXED32, UFIXED8, UFIXED16
 from xdlc.ir.stored import real_data
-from xdlc.opdefs.control_flow import verify_control_flow
+from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.quant import quantize
 from xdlc.runtime import run
 from xdlc.runtime.cpu import CpuSession

@@ -77,7 +77,7 @@ def executable(model: Model | PathLike) -> Model:
         XdlcError: As ``load`` does.
     """
     from xdlc.converter.snpe import has_layers, translate
-    from xdlc.opdefs.control_flow import verify_control_flow
+    from xdlc.opdefs.control_flow_rules import verify_control_flow
 
     source = loaded(model)
     where = None if isinstance(model, Model) else os.fspath(model)

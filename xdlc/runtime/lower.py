@@ -19,7 +19,8 @@ from xdlc.ir import NATIVE_PACKAGE, DType, Graph, Op, Tensor, TensorData
 from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.graph import is_custom
 from xdlc.opdefs import OpDef, verify_extents, verify_op
-from xdlc.opdefs.control_flow import called, has_open_rank, reachable, verify_control_flow
+from xdlc.opdefs.control_flow import called, has_open_rank, reachable
+from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder, describe
 from xdlc.runtime.registry import Lowering, find, known_types

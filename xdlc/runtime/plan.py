@@ -14,7 +14,8 @@ from xdlc.errors import XdlcError, each_problem, raise_all
 from xdlc.ir import Graph, Op, Role, Tensor
 from xdlc.ir.graph import is_custom
 from xdlc.ir.stored import real_data, unpacked
-from xdlc.opdefs.control_flow import IF, Loop, called, is_control_flow, verify_control_flow
+from xdlc.opdefs.control_flow import IF, Loop, called, is_control_flow
+from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.runtime.custom_step import Custom
 from xdlc.runtime.engine import Engine, contiguous
 from xdlc.runtime.iteration import accumulators, iteration

@@ -21,7 +21,8 @@ from xdlc.converter.onnx.importing import import_model
 from xdlc.converter.onnx.shapes import input_shapes
 from xdlc.converter.onnx.source import OnnxFile
 from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
-from xdlc.opdefs.control_flow import remove_uncalled, verify_control_flow
+from xdlc.opdefs.control_flow import remove_uncalled
+from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.opdefs.custom import CustomOps
 from xdlc.version import VERSION
 

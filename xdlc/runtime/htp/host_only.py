@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from xdlc.errors import ConstraintError
 from xdlc.ir import HOST_PACKAGE, Graph, Op
 from xdlc.ir.graph import is_custom
-from xdlc.opdefs.control_flow import blockers, is_control_flow
+from xdlc.opdefs.control_flow import is_control_flow
+from xdlc.opdefs.control_flow_blockers import blockers
 
 MOST_BLOCKERS = 8
 
