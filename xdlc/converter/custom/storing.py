@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from xdlc import ir
@@ -42,20 +42,28 @@ def store_kernels(model: ir.Model, custom: CustomOps) -> None:
         return
     found: dict[tuple[object, ...], tuple[Kernel, list[str]]] = {}
     names: set[str] = set()
+    for graph, op, maker in _ops_of(model, makers):
+        kernel = maker.hooks.build_kernel(view_of(op, maker.definition)) if maker.hooks else None
+        if kernel is None:
+            continue
+        if op.name in names:
+            graph.rename_op(op, _free_name(model, op.name))
+        names.add(op.name)
+        key = (op.package, op.type, udo.same_kernel(kernel))
+        found.setdefault(key, (kernel, []))[1].append(op.name)
+    for (package, type, _), (kernel, ops) in found.items():
+        udo.add_kernel(model, str(package), str(type), ops, kernel)
+
+
+def _ops_of(
+    model: ir.Model, makers: Mapping[tuple[str, str], CustomOp]
+) -> Iterator[tuple[ir.Graph, ir.Op, CustomOp]]:
+    """Yield the ops of a model that one of the makers defines, with their graphs and makers."""
     for graph in model.graphs.values():
         for op in graph.ops:
             maker = makers.get((op.package, op.type))
-            if maker is None or maker.hooks is None:
-                continue
-            kernel = maker.hooks.build_kernel(view_of(op, maker.definition))
-            if kernel is not None:
-                if op.name in names:
-                    graph.rename_op(op, _free_name(model, op.name))
-                names.add(op.name)
-                key = (op.package, op.type, udo.same_kernel(kernel))
-                found.setdefault(key, (kernel, []))[1].append(op.name)
-    for (package, type, _), (kernel, ops) in found.items():
-        udo.add_kernel(model, str(package), str(type), ops, kernel)
+            if maker is not None:
+                yield graph, op, maker
 
 
 def _free_name(model: ir.Model, name: str) -> str:

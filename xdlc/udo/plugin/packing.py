@@ -10,6 +10,7 @@ from xdlc.udo.plugin.formats import find_format
 
 SOURCE = Path(__file__).parent / "native" / "packed.c"
 _NUMBERS = {"NC1HWC0": 1}
+"""Packed formats of activations that ``packed.c`` knows; 0 stands for all that move nothing there."""
 
 
 def outer_name(entry: str) -> str:
@@ -37,7 +38,7 @@ def formats_header(entry: str, inputs: Sequence[str], outputs: Sequence[str]) ->
     for name in names:
         if find_format(name).for_weights_only:
             raise UsageError(f"format {name} is for weights", fix="name it in weight_formats")
-    numbers = ", ".join(str(_NUMBERS.get(name, 0)) for name in names)
+    numbers = ", ".join(str(_NUMBERS[name] if find_format(name).is_packed else 0) for name in names)
     return "\n".join(
         (
             *(f"#define XDLC_{name} {number}" for name, number in _NUMBERS.items()),
