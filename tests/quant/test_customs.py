@@ -1,5 +1,7 @@
 """Activations of users' ops have the types that definitions take."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -17,11 +19,16 @@ from tests.quant.custom_models import (
     values_of,
 )
 from xdlc.container import udo
-from xdlc.errors import ConstraintError
+from xdlc.errors import ConstraintError, ModelError
 from xdlc.ir import ScaleOffset
 from xdlc.ir.dtype import BY_NAME, FLOAT32, INT32, UFIXED8, UFIXED16
 from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTable, SupplementTensor
 from xdlc.quant.customs import Customs
+from xdlc.quant.mixed.groups import find_groups
+from xdlc.quant.options import QuantOptions
+from xdlc.quant.placement import place as place_ops
+from xdlc.quant.precision import Precision
+from xdlc.quant.sharing import Sharing
 
 
 def test_two_types_from_end_to_end(net, kernels, quantized):
@@ -278,3 +285,58 @@ def test_what_stays_float_may_have_sixteen_bits(net, kernels, quantized):
     made, _ = quantized(model, SAMPLES, float_bitwidth=16)
     assert types(made, "g_op") == ([FLOAT32, FLOAT32], [FLOAT32])
     assert sqnr(results(kernels, model, SAMPLES), results(kernels, made, SAMPLES), "out") > 25
+
+
+def test_no_type_that_all_dsps_take_is_told(net, quantized):
+    model = sandwich(net)
+    (opdef,) = udo.definitions(model)["Pkg"].opdefs
+    tables = tuple(
+        SupplementTable(core, frozenset({"Gain"}), {"Gain": (SupplementOp("Gain", *_rows(*types), {}),)})
+        for core, types in {
+            "CPU": (FLOAT32, FLOAT32),
+            "DSP_V66": (UFIXED8, UFIXED8),
+            "HTP": (UFIXED16, UFIXED8),
+        }.items()
+    )
+    opdef = replace(opdef, backends=("CPU", "DSP_V66", "HTP"))
+    udo.add_definitions(model, {"Pkg": Collection("Pkg", "d", "1", (opdef,), tables)})
+    note = "Pkg::Gain has no type for 'x', 'y' that is taken by all DSPs it is defined for: name the target"
+    made, notes = quantized(model, SAMPLES)
+    assert types(made, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
+    assert notes == [f"{note} (g_op)"]
+    made, notes = quantized(model, SAMPLES, target="sm8550")
+    assert types(made, "g_op") == ([UFIXED16, UFIXED8], [UFIXED16])
+    assert f"{note} (g_op)" not in notes
+
+
+def _rows(activation, weight):
+    held = {name: SupplementTensor(name, (dtype,)) for name, dtype in (("x", activation), ("w", weight))}
+    return held, {"y": SupplementTensor("y", (activation,))}
+
+
+@pytest.mark.parametrize(("types", "levels"), [("uint8|uint16", ["A8W8", "A16W8"]), ("uint8", [])])
+def test_mixed_precision_raises_what_definitions_have_wider(net, types, levels):
+    model = sandwich(net, x=types, w="ufixed8", y=types)
+    precision = Precision(8, 8, customs=Customs.of(udo.definitions(model)))
+    placement = place_ops(model.main, precision)
+    sharing = Sharing(model.main, placement)
+    groups = find_groups(model.main, placement, sharing, precision, QuantOptions())
+    found = [group for group in groups if group.ops[0].name == "g_op"]
+    assert [str(level) for group in found for level in group.levels] == levels
+    for group in found:
+        group.set(precision, group.levels[-1])
+        assert place_ops(model.main, precision).fixed[group.ops[0]] == 16
+
+
+def test_a_kernel_that_gives_nan_is_named(net, tmp_path, quantized):
+    path = tmp_path / "nan.py"
+    path.write_text(
+        "from xdlc.udo import kernel\n"
+        "@kernel('Pkg', 'Gain')\n"
+        "def gain(inputs, params, outputs):\n"
+        "    return inputs[0] * float('nan')\n"
+    )
+    with pytest.raises(ModelError) as caught:
+        quantized(sandwich(net), SAMPLES, udo_package_path=path)
+    assert caught.value.where == "calibration sample 0, tensor 'g' of op 'g_op' (Pkg::Gain)"
+    assert caught.value.fix.startswith("check the kernel of Pkg::Gain, and that samples")

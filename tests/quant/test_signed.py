@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
+from tests.control_flow_models import ADD, MULTIPLY, binary, graph_of, loop_model, model_of
+from tests.control_flow_models import op as call
 from tests.quant.custom_models import SAMPLES, defined, gain, op, results, sandwich, sqnr, types
-from xdlc.ir import ScaleOffset
-from xdlc.ir.dtype import BY_NAME, SFIXED8, SFIXED16, UFIXED8, UFIXED16
+from xdlc.ir import ScaleOffset, Tensor, static
+from xdlc.ir.dtype import BY_NAME, FLOAT32, SFIXED8, SFIXED16, UFIXED8, UFIXED16
+from xdlc.quant import quantize
 from xdlc.quant.customs import Place
 from xdlc.quant.grid import in_type
 
@@ -121,3 +124,26 @@ def test_one_encoding_in_another_type():
         np.float32(127.5 / 65535).item(), -32896
     )
     assert in_type(held, UFIXED8, SFIXED16).offset == 0
+
+
+def test_bodies_of_loops_have_them_too(kernels):
+    model, shape = loop_model(), (3,)
+    inputs = [(tensor.name, tensor.shape, tensor.dtype) for tensor in model.graphs["main_body"].inputs]
+
+    def body(graph, p, i, n, f):
+        w, one = static("w", np.float32([0.5, 0.7, 0.9])), static("one", np.ones(1, np.int32))
+        call(graph, "Gain", [p, w], [g := Tensor("g", shape, FLOAT32)], name="body_gain", package="Pkg")
+        return [binary(graph, MULTIPLY, g, f, "q"), binary(graph, ADD, i, one, "j")]
+
+    graphs = [model.graphs["main"], model.graphs["main_cond"], graph_of("main_body", inputs, body)]
+    model = defined(model_of(*graphs), x="sfixed8", w="sfixed8", y="sfixed16")
+    rng, notes = np.random.default_rng(0), []
+    samples = [
+        {"x": rng.standard_normal(3).astype("f4"), "n": np.int32([2]), "f": np.float32([0.9, 0.8, 0.7])}
+        for _ in range(4)
+    ]
+    made = quantize(model, samples, udo_package_path=kernels, tell=notes.append)
+    held = next(op for op in made.graphs["main_body"].ops if op.name == "body_gain")
+    assert [tensor.dtype for tensor in (*held.inputs, *held.outputs)] == [SFIXED8, SFIXED8, SFIXED16]
+    assert any(note.endswith("its definition takes 'y' as sfixed16 (body_gain)") for note in notes)
+    assert sqnr(results(kernels, model, samples), results(kernels, made, samples), "y") > 30

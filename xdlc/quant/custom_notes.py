@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from xdlc.errors import raise_all
 from xdlc.ir import Graph, Op, Tensor
@@ -16,40 +17,56 @@ _NAMED = 5
 """Most ops that a note names."""
 
 
-def check_customs(graph: Graph, placement: Placement, precision: Precision) -> list[str]:
-    """Refuse encodings that definitions do not take; return notes on what is not as it was asked for.
+class Part(Protocol):
+    """A graph under quantization.
 
-    Args:
+    Attributes:
         graph: The float graph.
         placement: Which of its ops are quantized.
         precision: The widths that were asked for, and what definitions allow.
+    """
+
+    @property
+    def graph(self) -> Graph: ...
+    @property
+    def placement(self) -> Placement: ...
+    @property
+    def precision(self) -> Precision: ...
+
+
+def check_customs(parts: Sequence[Part]) -> list[str]:
+    """Refuse encodings that definitions do not take; return notes on what is not as it was asked for.
+
+    Args:
+        parts: The graphs.
 
     Raises:
         ConstraintError: For each encoding of a result that the definition of its op does not take.
     """
-    customs = [op for op in graph.ops if is_custom(op)]
+    customs = [(op, part) for part in parts for op in part.graph.ops if is_custom(op)]
     raise_all(
-        [problem for op in customs if op in placement.ports for problem in precision.customs.conflicts(op)]
+        [
+            problem
+            for op, part in customs
+            if op in part.placement.ports
+            for problem in part.precision.customs.conflicts(op)
+        ]
     )
     found: dict[str, list[str]] = {}
-    for op in customs:
-        for what in _notes(op, placement, precision):
+    for op, part in customs:
+        for what in _notes(op, part.placement, part.precision):
             found.setdefault(f"{op.package}::{op.type} {what}", []).append(op.name)
     return [f"{text} ({_listed(names)})" for text, names in found.items()]
 
 
-def one_scale_notes(parts: Iterable[tuple[Placement, Precision]]) -> list[str]:
-    """Return which static data get one scale where one per channel was asked for.
-
-    Args:
-        parts: Graphs that are quantized, by what is known of their ops.
-    """
+def one_scale_notes(parts: Sequence[Part]) -> list[str]:
+    """Return which static data of graphs get one scale where one per channel was asked for."""
     names = [
         f"{op.package}::{op.type} {place.name!r}"
-        for placement, precision in parts
-        for op in placement.ports
-        for tensor, place in _statics(op, precision)
-        if place.static(precision.weight_bits_of(op)) is not None and tensor.size > 1
+        for part in parts
+        for op in part.placement.ports
+        for tensor, place in _statics(op, part.precision)
+        if place.static(part.precision.weight_bits_of(op)) is not None and tensor.size > 1
     ]
     if not names:
         return []
@@ -89,6 +106,10 @@ def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
                 continue
             how = "as floats" if dtype is None else f"with {dtype.bits} bits, not {wanted}"
             yield f"{verb} {place.name!r} {how}: its definition takes {place}"
+    differing = [place.name for place in (*customs.inputs(op), *customs.outputs(op)) if place.differs]
+    if differing:
+        names = ", ".join(map(repr, dict.fromkeys(differing)))
+        yield f"has no type for {names} that is taken by all DSPs it is defined for: name the target"
     yield from _static_notes(op, precision)
 
 

@@ -38,10 +38,12 @@ class Place:
     Attributes:
         name: Its name.
         dtypes: The types that it may have where fixed point runs; empty: they are not known.
+        differs: Whether no type is taken by all that run it, and these are the types of any.
     """
 
     name: str
     dtypes: frozenset[DType]
+    differs: bool = False
 
     @property
     def has_floats(self) -> bool:
@@ -250,7 +252,7 @@ def _place(name: str, types: Sequence[Sequence[DType]]) -> Place:
     """Return what one tensor may be on all cores; on any of them if these have nothing in common."""
     known = [frozenset(held) for held in types if held]
     common = frozenset.intersection(*known) if known else frozenset()
-    return Place(name, common or frozenset().union(*known))
+    return Place(name, common or frozenset().union(*known), differs=bool(known) and not common)
 
 
 def _cores(opdef: OpDef, collection: Collection, arch: int | None) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from xdlc.errors import ModelError, UsageError, XdlcError
 from xdlc.ir import Model, Tensor
 from xdlc.ir.data import Array
+from xdlc.ir.graph import is_custom
 from xdlc.quant.measured import Measured
 from xdlc.quant.ranges import Range, range_of
 from xdlc.quant.reading import Key, Reading, spread, values_each
@@ -198,8 +199,11 @@ def _not_finite(tensor: Tensor, sample: int, low: float, high: float, total: flo
     place = f"calibration sample {sample}, tensor {tensor.name!r}"
     if tensor.producer is None:
         return UsageError(f"holds {what}", where=place, fix="leave the sample out, or mend what makes it")
+    op = tensor.producer
+    kind = f"{op.package}::{op.type}" if is_custom(op) else op.type
+    mend = f"check the kernel of {kind}, and " if is_custom(op) else "check "
     return ModelError(
         f"the float model gives {what}, which no encoding can hold",
-        where=f"{place} of op {tensor.producer.name!r} ({tensor.producer.type})",
-        fix="check that samples are preprocessed as the model expects; leave such samples out",
+        where=f"{place} of op {op.name!r} ({kind})",
+        fix=f"{mend}that samples are preprocessed as the model expects; leave such samples out",
     )

@@ -172,21 +172,20 @@ def _quantize(
     if job.options.enable_float_fallback:
         spread_encodings(job.graph)
     job.place()
-    job.notes += check_customs(job.graph, job.placement, job.precision)
+    if not job.options.enable_float_fallback:
+        job.inner = inner_graphs(job.model, job.options, job.precision.customs)
+    parts: list[Job | Inner] = [job, *job.inner]
+    job.notes += check_customs(parts)
     _refuse_quantized(job.placement, job.graph)
     # Early, for calibration takes time; and again, for algorithms may have changed widths.
     check_ops(job.graph, job.placement, job.precision, job.options)
     if not job.options.enable_float_fallback:
-        job.inner = inner_graphs(job.model, job.options, job.precision.customs)
-        for inner in job.inner:
-            job.notes += check_customs(inner.graph, inner.placement, inner.precision)
         job.calibrate()
     _run(job, algorithms, Stage.PRECISION)
     job.choose()
     job.decide()
-    parts: list[Job | Inner] = [job, *job.inner]
     if job.per_channel:
-        job.notes += one_scale_notes((part.placement, part.precision) for part in parts)
+        job.notes += one_scale_notes(parts)
     for part in parts:
         job.notes += check_ops(part.graph, part.placement, part.precision, job.options)
     importing.conclude(job)

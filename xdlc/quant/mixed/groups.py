@@ -52,7 +52,7 @@ class Group:
         """Give the ops a level's widths; ops without a 16-bit kernel keep 8 bits."""
         for op in self.ops:
             rule = rule_of(op)
-            has = rule is not None and (level.acts is None or level.acts in rule.widths)
+            has = is_custom(op) or (rule is not None and (level.acts is None or level.acts in rule.widths))
             precision.acts[op.name] = level.acts if has else 8
             if level.acts is not None and has_weights(op):
                 precision.weights[op.name] = level.weights
@@ -72,7 +72,8 @@ def find_groups(
 ) -> list[Group]:
     """Return the groups whose widths may be raised, in execution order.
 
-    Ops whose width the user, an encoding of the model or a user's definition settles are not among them.
+    Ops whose width the user, an encoding of the model or a definition of one width settles are not among
+    them; users' ops are not raised to floats.
 
     Args:
         graph: The float graph.
@@ -126,7 +127,14 @@ def _bound(graph: Graph, sharing: Sharing, tensor: Tensor) -> list[tuple[Op, Op]
 
 def _is_settled(op: Op, precision: Precision, options: QuantOptions) -> bool:
     named = bool(options.act_bitwidth_of or options.float_ops) and op.name in precision.acts
-    return named or is_custom(op) or any(given_bits(tensor) is not None for tensor in op.outputs)
+    fixed = is_custom(op) and not _can_widen(op, precision)
+    return named or fixed or any(given_bits(tensor) is not None for tensor in op.outputs)
+
+
+def _can_widen(op: Op, precision: Precision) -> bool:
+    """Return whether the definition of a user's op takes 16 bits beside 8."""
+    narrow, wide = (precision.customs.ports(op, bits) for bits in (8, 16))
+    return narrow != wide
 
 
 def _levels(ops: Sequence[Op], acts: int, precision: Precision, options: QuantOptions) -> tuple[Level, ...]:
@@ -134,7 +142,8 @@ def _levels(ops: Sequence[Op], acts: int, precision: Precision, options: QuantOp
     weighted = [op for op in ops if has_weights(op)]
     asked = precision.weight_bits_of(weighted[0]) if weighted else precision.weight_bits
     soc = find_target(options)
-    wide = any(16 in rule.widths for op in ops if (rule := rule_of(op)) is not None)
+    has_custom = any(is_custom(op) for op in ops)
+    wide = has_custom or any(16 in rule.widths for op in ops if (rule := rule_of(op)) is not None)
     found = [Level(acts, asked)]
     free = (
         weighted
@@ -150,6 +159,6 @@ def _levels(ops: Sequence[Op], acts: int, precision: Precision, options: QuantOp
     )
     if free and takes_16 and found[-1].acts == 16 and found[-1].weights < 16:
         found.append(Level(16, 16))
-    if soc is None or soc.fp16:
+    if (soc is None or soc.fp16) and not has_custom:  # a definition of fixed point has no floats there
         found.append(Level(None, asked))
     return tuple(found)
