@@ -14,12 +14,16 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_is_silent_off_a_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_silent_off_a_terminal(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     @tool("x")
     def command() -> None:
         with bars.progress("running", "item", 3) as progress:
             progress(1)
 
+    command.main([], standalone_mode=False)
+    monkeypatch.setattr(sys, "stderr", None)  # as daemons have it
     command.main([], standalone_mode=False)
     assert capfd.readouterr() == ("", "")
 

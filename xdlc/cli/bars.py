@@ -14,10 +14,15 @@ def _draw_nothing(_done: int) -> None:
     pass
 
 
+def _is_shown() -> bool:
+    """Whether somebody looks; a daemon may have no standard error at all."""
+    return not is_quiet() and sys.stderr is not None and sys.stderr.isatty()
+
+
 @contextmanager
 def progress(title: str, unit: str, total: int) -> Iterator[Callable[[int], None]]:
     """Give a callback for the number of steps done, which draws a bar: on a terminal, after a second."""
-    if is_quiet() or not sys.stderr.isatty():
+    if not _is_shown():
         yield _draw_nothing
         return
     from tqdm import tqdm
@@ -43,7 +48,7 @@ def outcomes(title: str, unit: str, total: int) -> Iterator[tuple[Tell, dict[str
     found: dict[str, str] = {}
     running: dict[str, None] = {}
     bar: Any = None
-    if not is_quiet() and sys.stderr.isatty():
+    if _is_shown():
         from tqdm import tqdm
 
         bar = tqdm(desc=title, unit=unit, total=total, leave=False, file=sys.stderr)
@@ -75,7 +80,7 @@ def _draw_no_steps(_title: str, _done: int, _total: int) -> None:
 @contextmanager
 def steps() -> Iterator[Callable[[str, int, int], None]]:
     """Give a callback for the title of a part of the work, steps done and all steps; draws a bar a part."""
-    if is_quiet() or not sys.stderr.isatty():
+    if not _is_shown():
         yield _draw_no_steps
         return
     from tqdm import tqdm
