@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 from importlib.util import find_spec
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from xdlc.ir import AxisScaleOffset, Graph, Model, Param, ScaleOffset, Tensor, make_op, static, u32
 from xdlc.ir import dtype as dt
+from xdlc.prepare.htp import prepare
 
 needs_htp = pytest.mark.skipif(
     find_spec("onnxruntime_qnn") is None or (platform.system(), platform.machine()) != ("Linux", "x86_64"),
@@ -86,6 +88,16 @@ def cnn(*, quantized: bool) -> Model:
     )
     graph.add_output(y)
     return Model({graph.name: graph})
+
+
+def prepared_cnn(*socs: str, quantized: bool = True) -> Model:
+    """Return ``cnn`` with caches, which are compiled once a process; what a test changes is its own."""
+    return _prepared(socs, quantized).clone()
+
+
+@functools.cache
+def _prepared(socs: tuple[str, ...], quantized: bool) -> Model:
+    return prepare(cnn(quantized=quantized), socs)
 
 
 def cnn_reference(model: Model, x: np.ndarray) -> np.ndarray:

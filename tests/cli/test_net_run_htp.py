@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.htp_models import cnn, needs_htp, partly
+from tests.htp_models import cnn, needs_htp, partly, prepared_cnn
 from xdlc.cli.net_run import main
-from xdlc.prepare.htp import prepare
 from xdlc.runtime.htp import process
 from xdlc.runtime.htp.serving import Served
 
@@ -18,7 +17,7 @@ X = [np.random.default_rng(seed).uniform(-1, 1, (1, 8, 8, 4)).astype("float32") 
 @pytest.fixture(scope="module")
 def dlc(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("net") / "p.dlc"
-    prepare(cnn(quantized=True), ["sm8550", "sm8650"]).save(path)
+    prepared_cnn("sm8550", "sm8650").save(path)
     return path
 
 

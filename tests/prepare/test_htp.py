@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.htp_models import cnn, needs_htp, refused
+from tests.htp_models import cnn, needs_htp, prepared_cnn, refused
 from xdlc.container import cache_facts, load
 from xdlc.errors import BackendError, ConstraintError, ContainerError, UsageError
 from xdlc.ir import Graph, Model, Tensor, make_op, raw_data, static, u32
@@ -70,25 +70,24 @@ def test_damaged_facts_are_replaced_as_their_error_says() -> None:
 
 @needs_htp
 def test_same_input_gives_the_same_file(tmp_path: Path) -> None:
-    for name in ("a.dlc", "b.dlc"):
-        prepare(cnn(quantized=True), SOCS).save(tmp_path / name)
+    prepared_cnn(*SOCS).save(tmp_path / "a.dlc")
+    prepare(cnn(quantized=True), SOCS).save(tmp_path / "b.dlc")
     assert (tmp_path / "a.dlc").read_bytes() == (tmp_path / "b.dlc").read_bytes()
 
 
 @needs_htp
 def test_default_plans_for_all_vtcm_and_override_for_less() -> None:
-    def planned(**options: Any) -> int:
-        model = prepare(cnn(quantized=True), ["sm8650"], **options)
+    def planned(model: Model) -> int:
         return int(model.metadata["cacheList"][0]["graphs"][0]["graphBlobInfo"]["vtcmSize"])
 
-    assert planned() == 8
-    assert planned(vtcm_override=0) == 8
-    assert planned(vtcm_override=2) == 2
+    assert planned(prepared_cnn("sm8650")) == 8
+    assert planned(prepare(cnn(quantized=True), ["sm8650"], vtcm_override=0)) == 8
+    assert planned(prepare(cnn(quantized=True), ["sm8650"], vtcm_override=2)) == 2
 
 
 @needs_htp
 def test_identical_cache_is_kept_and_another_of_ours_is_replaced_with_a_reason() -> None:
-    first = prepare(cnn(quantized=True), ["sm8650"])
+    first = prepared_cnn("sm8650")
     told: list[tuple[str, str]] = []
     second = prepare_all(first, SOCS, jobs=1, tell=lambda soc, state: told.append((soc, state)))
     assert told == [
@@ -113,7 +112,7 @@ def test_identical_cache_is_kept_and_another_of_ours_is_replaced_with_a_reason()
 
 @needs_htp
 def test_cache_of_a_graph_that_changed_or_of_another_build_is_replaced() -> None:
-    first = prepare(cnn(quantized=True), ["sm8650"])
+    first = prepared_cnn("sm8650")
     entry = first.metadata["cacheList"][0]
     build = entry["buildId"]
     entry["buildId"] = "v2.40.0"
@@ -132,7 +131,7 @@ def test_cache_of_a_graph_that_changed_or_of_another_build_is_replaced() -> None
 
 @needs_htp
 def test_told_to_overwrite_an_identical_cache_is_compiled_again() -> None:
-    first = prepare(cnn(quantized=True), ["sm8650"])
+    first = prepared_cnn("sm8650")
     second = prepare_all(first, ["sm8650"], overwrite_cache_records=True)
     assert (second.kept, second.notices) == ((), ())
     name = "htp.cache.sm8650.0"
@@ -142,7 +141,7 @@ def test_told_to_overwrite_an_identical_cache_is_compiled_again() -> None:
 
 @needs_htp
 def test_cache_that_xdlc_did_not_make_is_replaced_only_if_told() -> None:
-    first = prepare(cnn(quantized=True), ["sm8650"])
+    first = prepared_cnn("sm8650")
     del first.records[cache_facts.RECORD]
     alike = prepare_all(first, ["sm8650"])
     assert alike.kept == ("sm8650",)
@@ -177,7 +176,7 @@ def test_architectures_have_caches_of_their_own_that_plan_for_the_smallest_soc()
 @needs_htp
 def test_socs_share_weights_if_told(tmp_path: Path) -> None:
     model = cnn(quantized=True)
-    plain, shared = prepare(model, SOCS), prepare(model, SOCS, share_weights=True)
+    plain, shared = prepared_cnn(*SOCS), prepare(model, SOCS, share_weights=True)
     caches = [f"htp.cache.{soc}.0" for soc in SOCS]
     weights, about = (name for name in shared.records if name.startswith(("htp.shared", "htp.metadata")))
     assert all(shared.records[name].nbytes < plain.records[name].nbytes for name in caches)
@@ -190,8 +189,8 @@ def test_socs_share_weights_if_told(tmp_path: Path) -> None:
     assert not [name for name in again.model.records if "weights" in name]
     with pytest.raises(BackendError, match="loading the cache"):
         htp.run_cache(shared.records[caches[0]], {"x": np.zeros((1, 8, 8, 4), "float32")})
-    for name in ("a.dlc", "b.dlc"):
-        prepare(model, SOCS, share_weights=True).save(tmp_path / name)
+    shared.save(tmp_path / "a.dlc")
+    prepare(model, SOCS, share_weights=True).save(tmp_path / "b.dlc")
     assert (tmp_path / "a.dlc").read_bytes() == (tmp_path / "b.dlc").read_bytes()
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xdlc.api
-from tests.htp_models import cnn, needs_htp, partly, refused
+from tests.htp_models import cnn, needs_htp, partly, prepared_cnn, refused
 from tests.runtime.htp.test_borders import MODELS, NAMES, feeds_of
 from xdlc.container import cache_facts
 from xdlc.errors import BackendError, ConstraintError, XdlcError
@@ -30,7 +30,7 @@ def renamed() -> Model:
 
 @pytest.fixture(scope="module", params=[True, False], ids=["quantized", "float"])
 def prepared(request: pytest.FixtureRequest) -> Model:
-    return prepare(cnn(quantized=request.param), ["sm8550", "sm8650"])
+    return prepared_cnn("sm8550", "sm8650", quantized=request.param)
 
 
 def test_a_cache_gives_what_the_composed_graph_gives_bit_for_bit(prepared: Model) -> None:
@@ -74,7 +74,7 @@ def test_a_caller_can_insist_on_a_cache(prepared: Model) -> None:
 
 
 def test_caches_that_the_library_does_not_take_are_told() -> None:
-    model = prepare(cnn(quantized=True), ["sm8550", "sm8650"])
+    model = prepared_cnn("sm8550", "sm8650")
     wanted = htp.run(model, {"x": X[0]}, soc="sm8650")["y"]
     for soc, is_last in (("sm8650", False), ("sm8550", True)):
         name = f"htp.cache.{soc}.0"
@@ -97,7 +97,7 @@ def test_caches_that_the_library_does_not_take_are_told() -> None:
 
 
 def test_records_that_were_swapped_are_not_run() -> None:
-    model = prepare(cnn(quantized=True), ["sm8550", "sm8650"])
+    model = prepared_cnn("sm8550", "sm8650")
     one, other = "htp.cache.sm8550.0", "htp.cache.sm8650.0"
     model.records[one], model.records[other] = model.records[other], model.records[one]
     foreign = prepare(renamed(), ["sm8450"])
@@ -178,7 +178,7 @@ def test_caches_that_share_weights_are_not_loaded_and_it_is_told() -> None:
 
 
 def test_a_missing_library_is_one_error_and_no_verdict_on_caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = prepare(cnn(quantized=True), ["sm8550"])
+    model = prepared_cnn("sm8550", "sm8650")
     monkeypatch.setattr(library, "find_spec", lambda name: None)
     told: list[str] = []
     with pytest.raises(BackendError, match="onnxruntime-qnn, which is not installed"):
