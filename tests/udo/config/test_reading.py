@@ -141,9 +141,11 @@ def test_defaults_of_tensors(tmp_path: Path) -> None:
     assert params["q"].dtypes == (BOOL8,)
 
 
-def test_an_input_with_a_default_is_optional(tmp_path: Path) -> None:
+@pytest.mark.parametrize("default", ["[0]", "0"])  # a number stands for every element
+def test_an_input_with_a_default_is_optional(default: str, tmp_path: Path) -> None:
     inputs = (
-        '{"name": "x", "data_type": "FIXED_8"}, {"repeated": true, "default": [0], "data_type": "FLOAT_32"}'
+        '{"name": "x", "data_type": "FIXED_8"},'
+        f'{{"repeated": true, "default": {default}, "data_type": "FLOAT_32"}}'
     )
     text = (
         f'{{"UDO_PACKAGE_NAME": "P", "Operators": [{{"type": "Join", "inputs": [{inputs}],'
@@ -152,7 +154,7 @@ def test_an_input_with_a_default_is_optional(tmp_path: Path) -> None:
     definition = only(write(tmp_path / "c.json", text))
     assert definition.inputs == (
         TensorDef("x", True, (UFIXED8,), None),
-        TensorDef("in[1]", False, (FLOAT32,), None, default="[0]", repeated=True),
+        TensorDef("in[1]", False, (FLOAT32,), None, default=default, repeated=True),
     )
     assert definition.outputs[0].repeated
 
@@ -270,6 +272,9 @@ def test_xml_is_told_by_its_content(tmp_path: Path) -> None:
     )
     config = read_config(path)
     assert (config.collections[0].package, config.places) == ("P", {(0, 0): f"{path}:2"})
+    assert config.notices == ()
+    path.write_text(path.read_text().replace(' Domain="d" Version="1.0"', ""))
+    assert read_config(path).notices == (f"{path}:1: <OpDefCollection> has no Version: 1.0 is taken",)
     path.write_text("<OpDefCollection\n")
     with pytest.raises(ModelError, match="well-formed"):
         read(path)

@@ -70,6 +70,9 @@ EVERYTHING = """<OpDefCollection PackageName="Mixed" Domain="com.me" Version="2.
 """
 
 
+RANK = "<Shape><Rank>1D</Rank></Shape>"
+
+
 def through_json(
     path: Path, collections: Sequence[Collection], *, extended: bool = False
 ) -> tuple[list[Collection], list[str]]:
@@ -185,6 +188,16 @@ def test_what_the_form_cannot_say_is_told(tmp_path: Path) -> None:
     assert (written[0]["core_types"], written[0]["dsp_arch_types"]) == (["CPU", "DSP"], ["v66"])
     assert (written[1]["core_types"], written[1]["dsp_arch_types"][0]) == (["DSP"], "v68")
     assert [op.name for op in second.opdefs] == ["Blend", "Relu"]
+
+
+def test_plain_json_has_no_default_before_an_input_that_it_makes_mandatory(tmp_path: Path) -> None:
+    late = "<Default>(1.50, 2)</Default><IsStaticTensor>true</IsStaticTensor></Input>"
+    third = late.replace("<Default>(1.50, 2)</Default>", "").replace("true", "false")
+    third = f"<Input><Name>z</Name><Mandatory>false</Mandatory><Datatype>INT_32</Datatype>{RANK}{third}"
+    collection = xml(tmp_path / "all.xml", EVERYTHING.replace(late, f"{late}{third}"))
+    (again,), told = through_json(tmp_path / "all.json", [collection])
+    assert [(one.mandatory, one.default) for one in again.opdefs[0].inputs] == [(True, None)] * 4
+    assert any(text.startswith("input 'w' of operator 'Blend': Mandatory, ") for text in told)
 
 
 def test_types_of_other_backends_have_no_place(tmp_path: Path) -> None:
