@@ -99,6 +99,12 @@ def test_scalars_that_no_type_holds(value: Any, dtypes: Any, text: str) -> None:
     assert text in given(value, *dtypes)
 
 
+def test_a_name_for_a_number_wants_an_enumeration() -> None:
+    definition = custom("Op", [place("x")], [place("y")], param("mode", UINT32)).definition
+    (issue,) = parameters(definition, {"mode": "MAX"})[1]
+    assert "state the names of its values as Enumeration (xdlc_enumeration in JSON)" in issue.fix
+
+
 @pytest.mark.parametrize("value", ["MAX", 2, 2.0])
 def test_enumerations_are_given_by_name_and_by_number(value: Any) -> None:
     for dtype in (UINT32, INT32, UINT8):

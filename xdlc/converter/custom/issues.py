@@ -8,6 +8,8 @@ from typing import NamedTuple
 from xdlc.errors import UnsupportedOp, raise_all
 from xdlc.opdefs.custom import CustomOp
 
+OPTIONAL = "make it optional in the definition: Mandatory false (xdlc_mandatory in JSON)"
+
 
 class Issue(NamedTuple):
     """Something about a node that does not fit its definition."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.custom.issues import Issue, full_name
+from xdlc.converter.custom.issues import OPTIONAL, Issue, full_name
 from xdlc.converter.custom.types import converted, is_allowed
 from xdlc.converter.values import Order, Value
 from xdlc.ir import DType, Role, Tensor, TensorData
@@ -101,7 +101,7 @@ def _misfit(slot: Slot) -> Issue | None:
 
 
 def _left_out(place: str) -> Issue:
-    return Issue(f"{place} is left out, but it is mandatory", "make it optional in the definition")
+    return Issue(f"{place} is left out, but it is mandatory", OPTIONAL)
 
 
 def _absent(index: int, entry: TensorDef, attributes: Mapping[str, Any]) -> Issue:

@@ -16,6 +16,7 @@ from xdlc.opdefs.layouts import order_of
 from xdlc.opdefs.model import OpDef, ParamDef
 
 _GIVEN = "correct the model, or the parameter in the definition"
+_NAMES = "state the names of its values as Enumeration (xdlc_enumeration in JSON), or make it a STRING"
 _DEFAULT = "correct the default in the definition"
 _NO_VALUE = "a graph, or a list of tensors, which no parameter holds"
 
@@ -40,7 +41,7 @@ def parameters(definition: OpDef, given: Mapping[str, Any]) -> tuple[dict[str, P
                 issues.append(_missing(definition, name))
         except ValueError as error:
             place = f"attribute {name!r}" if is_given else f"the default of parameter {name!r}"
-            issues.append(Issue(f"{place} is {error}", _GIVEN if is_given else _DEFAULT))
+            issues.append(Issue(f"{place} is {error}", _fix(param, value) if is_given else _DEFAULT))
     return found, issues
 
 
@@ -73,6 +74,10 @@ def _param(param: ParamDef, value: Any) -> Param:
     if param.is_scalar or (isinstance(value, str) and STRING in param.dtypes):
         return scalar(param, value)
     return tensor(param, value)
+
+
+def _fix(param: ParamDef, value: Any) -> str:
+    return _NAMES if isinstance(value, str) and param.is_scalar and not param.enumeration else _GIVEN
 
 
 def _is_single(value: Any) -> bool:

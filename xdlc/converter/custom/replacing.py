@@ -9,7 +9,7 @@ from typing import Any
 from xdlc import opdefs
 from xdlc.container.opnames import NARROW
 from xdlc.converter.custom.filling import filled
-from xdlc.converter.custom.issues import Issue, full_name
+from xdlc.converter.custom.issues import OPTIONAL, Issue, full_name
 from xdlc.converter.custom.params import parameters
 from xdlc.errors import UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Param, Scalar, Tensor
@@ -152,7 +152,7 @@ def _sides(what: str, places: tuple[TensorDef, ...], tensors: tuple[Tensor | Non
                 "take the layout out, or set UseDefaultTranslation to false",
             )
         if tensor is None and place.mandatory:
-            yield Issue(f"{what} {index} ({place.name!r}) is left out", "make it optional in the definition")
+            yield Issue(f"{what} {index} ({place.name!r}) is left out", OPTIONAL)
         elif tensor is not None and place.is_static and not tensor.is_static:
             yield Issue(
                 f"{what} {index} ({place.name!r}) is computed",
