@@ -152,7 +152,7 @@ def _signature(title: str, one: Sequence[Tensor], other: Sequence[Tensor]) -> It
         yield title, f"expected {len(one)} of them, found {len(other)}", _AGAIN
         return
     for index, (a, b) in enumerate(zip(one, other, strict=True)):
-        if a.dtype is not b.dtype or a.encoding != b.encoding or not compatible(a, b):
+        if a.dtype is not b.dtype or a.encoding != b.encoding or not _compatible(a, b):
             yield (
                 title,
                 f"number {index}, expected {_type(a)}, found {_type(b)}",
@@ -160,7 +160,7 @@ def _signature(title: str, one: Sequence[Tensor], other: Sequence[Tensor]) -> It
             )
 
 
-def compatible(a: Tensor, b: Tensor) -> bool:
+def _compatible(a: Tensor, b: Tensor) -> bool:
     """Return whether the shapes of two tensors can be the same when the graph runs.
 
     One open axis alone also stands for an open rank.

@@ -46,11 +46,11 @@ _RANGE = re.compile(r"in \[([^,]+), (.+)\]")
 _SET = re.compile(r"in \{([\d, ]+)\}")
 
 
-def rank_value(text: str, lookup: Lookup) -> int | None:
+def _rank_value(text: str, lookup: Lookup) -> int | None:
     """Return the value of a sum of numbers and ``rank(...)``, or None if a tensor is missing.
 
     Example:
-        >>> rank_value("rank(in[0]) - 1", lambda name: None), rank_value("3 + 1", lambda name: None)
+        >>> _rank_value("rank(in[0]) - 1", lambda name: None), _rank_value("3 + 1", lambda name: None)
         (None, 4)
     """
     total, position = 0, 0
@@ -122,7 +122,7 @@ def _inputs(lookup: Lookup) -> Iterator[Tensor]:
 
 
 def _check_rank(relation: str, text: str, tensor: Tensor, lookup: Lookup) -> Finding | None:
-    wanted = rank_value(text, lookup)
+    wanted = _rank_value(text, lookup)
     if wanted is None:
         return None
     holds = {"=": tensor.rank == wanted, ">=": tensor.rank >= wanted, "<=": tensor.rank <= wanted}[relation]
@@ -171,7 +171,7 @@ def check_value(text: str, param: Scalar | Tensor, lookup: Lookup) -> Finding | 
         allowed = [int(word) for word in match[1].split(",")]
         return _first_outside(values, allowed.__contains__, f"one of {', '.join(map(str, allowed))}")
     if match := _RANGE.fullmatch(text):
-        low, high = (rank_value(bound, lookup) for bound in match.groups())
+        low, high = (_rank_value(bound, lookup) for bound in match.groups())
         if low is None or high is None:
             return None
         expected = f"{low}" if low == high else f"{low} to {high}"
@@ -232,5 +232,5 @@ def check_extents(
 
 def _extent(word: str, lookup: Lookup) -> int | None:
     if word.isdigit() or word.startswith("rank("):
-        return rank_value(word, lookup)
+        return _rank_value(word, lookup)
     return None

@@ -85,7 +85,7 @@ def _misfit(slot: Slot) -> Issue | None:
     if value.bits is not None:
         return Issue(f"{place} holds integers of {value.bits} bits", "store them in 8 bits in the model")
     allowed = definition.dtypes
-    if not is_allowed(value.dtype, allowed) and stored_type(value.tensor.data, definition) is None:
+    if not is_allowed(value.dtype, allowed) and _stored_type(value.tensor.data, definition) is None:
         array = value.numpy() if value.is_static and value.dtype.is_integer else None
         if converted(value.dtype, allowed, array) is None:
             names = " or ".join(dtype.name for dtype in allowed)
@@ -183,7 +183,7 @@ def _static(definition: TensorDef, value: Value) -> Tensor:
     tensor, data = value.tensor, value.tensor.data
     assert data is not None  # the value is static
     data = data.transpose(order_of(definition.layout, value.rank)) if value.rank else data.reshape((1,))
-    fixed = stored_type(data, definition)
+    fixed = _stored_type(data, definition)
     if isinstance(data, ir.Dequantized) and fixed is not None:
         return Tensor(tensor.name, data.shape, fixed, data.encoding, data.stored, Role.STATIC)
     dtype = _type_for(tensor, definition)
@@ -205,7 +205,7 @@ def _type_for(tensor: Tensor, definition: TensorDef) -> DType:
     return converted(tensor.dtype, definition.dtypes, array) or tensor.dtype
 
 
-def stored_type(data: TensorData | None, definition: TensorDef) -> DType | None:
+def _stored_type(data: TensorData | None, definition: TensorDef) -> DType | None:
     """Return the type of the integers that static reals are stored as, if the place takes it."""
     if not isinstance(data, ir.Dequantized):
         return None

@@ -33,14 +33,14 @@ def scalar(param: ParamDef, value: Any) -> Scalar:
     """
     if param.enumeration:
         number = number_of(param, value)
-        made = (as_type(dtype, number) for dtype in param.dtypes)
+        made = (_as_type(dtype, number) for dtype in param.dtypes)
         return next((held for held in made if held is not None), ir.u32(number))
     if _is_texts(value) and (not param.dtypes or STRING in param.dtypes):
         return ir.string(json.dumps(value, ensure_ascii=False))
     if not isinstance(value, bool | int | float | str):
         raise ValueError(f"{kind_of(value)}, but the parameter is a scalar")
     for dtype in _ordered(param.dtypes or _own(value), value):
-        made = as_type(dtype, value)
+        made = _as_type(dtype, value)
         if made is not None:
             return made
     raise ValueError(f"{value!r}, but the parameter is {types_text(param.dtypes)}")
@@ -63,12 +63,12 @@ def number_of(param: ParamDef, value: Any) -> int:
     raise ValueError(f"{value!r}, but the values are {listed}{f'; {near}' if near else ''}")
 
 
-def as_type(dtype: DType, value: Any) -> Scalar | None:
+def _as_type(dtype: DType, value: Any) -> Scalar | None:
     """Return a plain value as a scalar of a type, or None if the type does not hold it.
 
     Example:
         >>> from xdlc.ir.dtype import UINT32
-        >>> as_type(UINT32, 7), as_type(UINT32, -1), as_type(BOOL8, "true")
+        >>> _as_type(UINT32, 7), _as_type(UINT32, -1), _as_type(BOOL8, "true")
         (Scalar(dtype=uint32, value=7), None, Scalar(dtype=bool8, value=True))
     """
     if dtype is STRING:

@@ -39,7 +39,7 @@ def kernel(package: str, type: str) -> Callable[[Function], Function]:
         >>> @kernel("Math", "Double")
         ... def double(inputs, params, outputs):
         ...     return inputs[0] * 2
-        >>> marks_of(double)
+        >>> _marks_of(double)
         (Mark(role='kernel', package='Math', type='Double'),)
     """
     return _marked(Mark("kernel", package, type))
@@ -60,13 +60,13 @@ def _marked(mark: Mark) -> Callable[[Function], Function]:
             raise TypeError(f'{mark.role} takes names, as in @{mark.role}("Package", "Type"), not {word!r}')
 
     def note(function: Function) -> Function:
-        setattr(function, _ATTRIBUTE, (*marks_of(function), mark))
+        setattr(function, _ATTRIBUTE, (*_marks_of(function), mark))
         return function
 
     return note
 
 
-def marks_of(function: Any) -> tuple[Mark, ...]:
+def _marks_of(function: Any) -> tuple[Mark, ...]:
     """Return what a function is for; nothing for other objects."""
     found = getattr(function, _ATTRIBUTE, ())
     return found if isinstance(found, tuple) else ()
@@ -78,4 +78,4 @@ def functions_of(held: Any) -> list[tuple[Mark, Callable[..., Any]]]:
     A class brings functions by a class method ``__xdlc_udo_functions__``, which returns what this does.
     """
     brought = getattr(held, _BROUGHT, None) if isinstance(held, type) else None
-    return list(brought()) if brought is not None else [(mark, held) for mark in marks_of(held)]
+    return list(brought()) if brought is not None else [(mark, held) for mark in _marks_of(held)]

@@ -30,8 +30,13 @@ class WrongDefaultError(Exception):
         self.node = node
 
 
-def text_of(
-    node: Node, dtypes: Sequence[DType], names: tuple[str, ...], is_scalar: bool, is_tensor: bool
+def default_text(
+    node: Node,
+    dtypes: Sequence[DType],
+    names: tuple[str, ...] = (),
+    *,
+    is_scalar: bool = False,
+    is_tensor: bool = False,
 ) -> str:
     """Return a default as OpDef XML writes it.
 
@@ -47,13 +52,13 @@ def text_of(
 
     Example:
         >>> from xdlc.ir.dtype import BOOL8, FLOAT32
-        >>> text_of(Node((Node(1, 1, "1"), Node(0.5, 1, "0.5")), 1), [FLOAT32], (), False, True)
+        >>> default_text(Node((Node(1, 1, "1"), Node(0.5, 1, "0.5")), 1), [FLOAT32], is_tensor=True)
         '[1, 0.5]'
-        >>> text_of(Node(True, 1), [FLOAT32, BOOL8], (), True, False)
+        >>> default_text(Node(True, 1), [FLOAT32, BOOL8], is_scalar=True)
         '1'
-        >>> text_of(Node((Node("-inf", 1), Node(0, 1, "0")), 1), [FLOAT32], (), False, True)
+        >>> default_text(Node((Node("-inf", 1), Node(0, 1, "0")), 1), [FLOAT32], is_tensor=True)
         '[-inf, 0]'
-        >>> text_of(Node("1", 1), [FLOAT32], (), True, False)
+        >>> default_text(Node("1", 1), [FLOAT32], is_scalar=True)
         Traceback (most recent call last):
             ...
         xdlc.udo.config.defaults.WrongDefaultError: a number

@@ -10,7 +10,7 @@ from xdlc.ir.dtype import DType
 from xdlc.opdefs.model import ParamDef, TensorDef
 from xdlc.udo.config import extension
 from xdlc.udo.config.data_types import types_of
-from xdlc.udo.config.defaults import WrongDefaultError, text_of, wrong_default
+from xdlc.udo.config.defaults import WrongDefaultError, default_text, wrong_default
 from xdlc.udo.config.fields import Fields, named
 from xdlc.udo.config.json_text import Node
 from xdlc.udo.config.names import LAYOUTS
@@ -143,7 +143,9 @@ def _default(fields: Fields, dtypes: Sequence[DType], names: tuple[str, ...], ro
         fields.scope.notice(node.line, f"default of {fields.what} is empty: read as if it were left out")
         return None
     try:
-        text = text_of(node, dtypes, names, role == "scalar_params", role == "tensor_params")
+        text = default_text(
+            node, dtypes, names, is_scalar=role == "scalar_params", is_tensor=role == "tensor_params"
+        )
     except WrongDefaultError as wrong:
         fields.scope.report(wrong.node.line, *wrong_default(fields.what, node, wrong))
         return None

@@ -103,7 +103,7 @@ def entry_of(tensor: TensorDef, types: dict[str, Any], extended: bool) -> dict[s
     if tensor.repeated:
         entry["repeated"] = True
     if tensor.default is not None:
-        entry["default"] = default_of(tensor, extended)
+        entry["default"] = _default_of(tensor, extended)
     return entry | (_extension(tensor) if extended else {})
 
 
@@ -125,7 +125,7 @@ def _extension(tensor: TensorDef) -> dict[str, Any]:
     return found
 
 
-def default_of(tensor: TensorDef, extended: bool) -> Any:
+def _default_of(tensor: TensorDef, extended: bool) -> Any:
     """Return a default as JSON; numbers as they are written, where JSON writes them the same way.
 
     Args:
@@ -134,9 +134,9 @@ def default_of(tensor: TensorDef, extended: bool) -> Any:
 
     Example:
         >>> from xdlc.ir import dtype as dt
-        >>> default_of(TensorDef("a", False, (dt.FLOAT32,), None, default="[[1.50], [2]]"), False)
+        >>> _default_of(TensorDef("a", False, (dt.FLOAT32,), None, default="[[1.50], [2]]"), False)
         Raw(text='[[1.50], [2]]')
-        >>> default_of(TensorDef("a", False, (dt.FLOAT32,), None, default="{.5, -inf}"), False)
+        >>> _default_of(TensorDef("a", False, (dt.FLOAT32,), None, default="{.5, -inf}"), False)
         [0.5, '-inf']
     """
     text = tensor.default or ""

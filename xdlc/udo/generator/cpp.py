@@ -36,7 +36,7 @@ def type_code(dtype: DType) -> str:
     return f"XDLC_UDO_{spelled(dtype)}"
 
 
-def core_kind(name: str) -> str:
+def _core_kind(name: str) -> str:
     """Return ``CPU``, ``GPU`` or ``DSP`` for the name of a core."""
     core = core_of(name)
     return name if core is None else core.kind
@@ -44,7 +44,7 @@ def core_kind(name: str) -> str:
 
 def core_bit(name: str) -> str:
     """Return the constant of a core's kind."""
-    return f"XDLC_UDO_{core_kind(name)}"
+    return f"XDLC_UDO_{_core_kind(name)}"
 
 
 def core_bits(names: Iterable[str]) -> str:
@@ -68,7 +68,7 @@ def info_types(place: Place) -> list[tuple[str, tuple[DType, ...]]]:
     """Return the data types by kind of core, those of several DSPs together."""
     found: dict[str, dict[DType, None]] = {}
     for name, types in place.types.items():
-        found.setdefault(core_kind(name), {}).update(dict.fromkeys(types))
+        found.setdefault(_core_kind(name), {}).update(dict.fromkeys(types))
     return [(kind, tuple(types)) for kind, types in found.items()]
 
 

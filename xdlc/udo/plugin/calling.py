@@ -61,11 +61,11 @@ def _placed(error: BaseException, place: str) -> str:
     """Return the line that an error comes from, with a colon; empty if nothing is known of it."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno or 1}: "
-    line = user_line(error.__traceback__, place) or place
+    line = _user_line(error.__traceback__, place) or place
     return f"{line}: " if line else ""
 
 
-def user_line(trace: TracebackType | None, place: str = "") -> str:
+def _user_line(trace: TracebackType | None, place: str = "") -> str:
     """Return ``file:line`` of the innermost code that is neither ours nor of a library; may be empty.
 
     Args:

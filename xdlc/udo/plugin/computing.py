@@ -27,7 +27,7 @@ def functions_of_plugin(plugin: type[Plugin]) -> list[tuple[Mark, Callable[..., 
     package, type = op.definition.package, op.definition.name
     found: list[tuple[Mark, Callable[..., Any]]] = []
     if callable(getattr(plugin, "compute", None)):
-        found.append((Mark("kernel", package, type), computed_by(hooks)))
+        found.append((Mark("kernel", package, type), _computed_by(hooks)))
     if overrides(hooks.plugin, "infer_shape_and_type"):
 
         def outputs(op: OpView) -> Any:
@@ -39,7 +39,7 @@ def functions_of_plugin(plugin: type[Plugin]) -> list[tuple[Mark, Callable[..., 
     return found
 
 
-def computed_by(hooks: PluginHooks) -> Callable[..., Any]:
+def _computed_by(hooks: PluginHooks) -> Callable[..., Any]:
     """Return a plugin's kernel in Python, with inputs brought into their formats and outputs back."""
     plugin: Any = hooks.plugin
 

@@ -36,7 +36,7 @@ def named_plugins(name: str) -> list[type[Plugin]]:
     if name.endswith(".py") or not place:
         place, attribute = name, ""
     if place.endswith(".py"):
-        module = load_file(Path(place))
+        module = _load_file(Path(place))
     elif attribute:
         module = _import(place, name)
     else:
@@ -75,7 +75,7 @@ def _origin(module: str) -> str:
     return f"{spec.origin}:1" if spec is not None and spec.origin else ""
 
 
-def load_file(path: Path) -> ModuleType:
+def _load_file(path: Path) -> ModuleType:
     """Return the module of a Python file; nothing is written beside it.
 
     Its folder can be imported from meanwhile, behind all other folders.
@@ -144,11 +144,11 @@ def _all(module: ModuleType, name: str) -> list[type[Plugin]]:
 
 def _defined(module: ModuleType) -> list[type[Plugin]]:
     """Return the plugins that a module defines itself, in its order; those without an operator are bases."""
-    plugins = dict.fromkeys(value for value in vars(module).values() if is_plugin(value))
+    plugins = dict.fromkeys(value for value in vars(module).values() if _is_plugin(value))
     return [value for value in plugins if value.op_type and value.__module__ == module.__name__]
 
 
-def is_plugin(value: Any) -> bool:
+def _is_plugin(value: Any) -> bool:
     """Return whether a value is a plugin's class."""
     return isinstance(value, type) and issubclass(value, Plugin) and value is not Plugin
 
@@ -159,7 +159,7 @@ def checked_plugin(value: Any, name: str) -> type[Plugin]:
     Raises:
         UsageError: If it is something else.
     """
-    if not is_plugin(value):
+    if not _is_plugin(value):
         raise UsageError(
             f"{name} is {_told(value)}, no plugin",
             fix="name a class that is derived from xdlc.udo.Plugin or decorated with xdlc.udo.plugin",
