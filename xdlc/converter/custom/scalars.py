@@ -33,8 +33,8 @@ def scalar(param: ParamDef, value: Any) -> Scalar:
     """
     if param.enumeration:
         number = number_of(param, value)
-        made = (_as_type(dtype, number) for dtype in param.dtypes)
-        return next((held for held in made if held is not None), ir.u32(number))
+        fitting = (_as_type(dtype, number) for dtype in param.dtypes)
+        return next((one for one in fitting if one is not None), ir.u32(number))
     if _is_texts(value) and (not param.dtypes or STRING in param.dtypes):
         return ir.string(json.dumps(value, ensure_ascii=False))
     if not isinstance(value, bool | int | float | str):
