@@ -132,6 +132,13 @@ def results(kernels: Path, model: Model, samples: Sequence[Sample]) -> list[Samp
         return [session.run(sample) for sample in samples]
 
 
+def quality(kernels: Path, model: Model, made: Model, samples: Sequence[Sample], name: str) -> float:
+    """Return the SQNR in dB of an output of a quantized model; one process runs both models."""
+    with Kernels(kernels, model=made) as held:
+        wanted, found = (CpuSession(one, kernels=held) for one in (model, made))
+        return sqnr([wanted.run(one) for one in samples], [found.run(one) for one in samples], name)
+
+
 def sqnr(wanted: Sequence[Sample], found: Sequence[Sample], name: str) -> float:
     """Return the SQNR of an output in dB, pooled over samples."""
     signal = sum(float((one[name].astype("f8") ** 2).sum()) for one in wanted)

@@ -9,9 +9,9 @@ from tests.quant.custom_models import (
     defined,
     gain,
     op,
+    quality,
     results,
     sandwich,
-    sqnr,
     types,
 )
 from xdlc.container import load, udo
@@ -51,7 +51,7 @@ def test_static_inputs_of_one_type_on_all_cores_are_reals_to_python(net, kernels
     model = sandwich(net, x="=float32|ufixed8", w=allowed, y="=float32|ufixed8")
     made, _ = quantized(model, SAMPLES)
     assert types(made, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
-    assert sqnr(results(kernels, model, SAMPLES), results(kernels, made, SAMPLES), "out") > 25
+    assert quality(kernels, model, made, SAMPLES, "out") > 25
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_static_weights_take_scales_per_channel_that_are_given(net, kernels, qua
     assert (w.dtype, type(w.encoding), w.encoding.axis) == (SFIXED8, AxisScaleOffset, 0)
     assert np.allclose(real_data(w).numpy(), model.main.tensors["g_w"].numpy(), rtol=1e-5)
     assert any(note.startswith("overrides: 1 matched") for note in notes)
-    assert sqnr(results(kernels, model, SAMPLES), results(kernels, made, SAMPLES), "out") > 25
+    assert quality(kernels, model, made, SAMPLES, "out") > 25
 
 
 def test_scales_per_channel_want_a_type_of_the_definition(net, quantized):
@@ -192,4 +192,4 @@ def test_weights_that_come_with_scales_per_channel_keep_them(net, kernels, quant
     made, _ = quantized(model, SAMPLES)
     found = op(made, "g_op").inputs[1]
     assert (found.dtype, found.encoding) == (SFIXED8, encoding)
-    assert sqnr(results(kernels, model, SAMPLES), results(kernels, made, SAMPLES), "out") > 25
+    assert quality(kernels, model, made, SAMPLES, "out") > 25

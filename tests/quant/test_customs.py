@@ -11,6 +11,7 @@ from tests.quant.custom_models import (
     defined,
     gain,
     op,
+    quality,
     results,
     sandwich,
     sqnr,
@@ -65,7 +66,7 @@ def test_bytes_stay_bytes_where_a_definition_has_nothing_else(net, kernels, quan
     ]  # fmt: skip
     assert "Pkg::Gain reads 'x' with 8 bits, not 16: its definition takes 'x' as uint8 (g_op)" in notes
     assert "Pkg::Gain writes 'y' with 8 bits, not 16: its definition takes 'y' as uint8 (g_op)" in notes
-    assert sqnr(results(kernels, model, SAMPLES), results(kernels, made, SAMPLES), "out") > 25
+    assert quality(kernels, model, made, SAMPLES, "out") > 25
 
 
 def test_only_sixteen_bits(net, quantized):
@@ -89,7 +90,7 @@ def test_floats_alone_stay_between_dequantize_and_quantize(net, kernels, quantiz
         "'g_op' stays float: its definition takes 'x' as float32"
         in made.main.tensors["g_quantized"].producer.origin.reason
     )
-    assert sqnr(results(kernels, model, SAMPLES), results(kernels, made, SAMPLES), "out") > 25
+    assert quality(kernels, model, made, SAMPLES, "out") > 25
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_each_side_is_as_the_definition_has_it(net, kernels, quantized, x, y, be
         [UFIXED8 if x == "uint8" else FLOAT32, FLOAT32],
         [UFIXED8 if y == "uint8" else FLOAT32],
     )
-    assert sqnr(results(kernels, model, SAMPLES), results(kernels, made, SAMPLES), "out") > 25
+    assert quality(kernels, model, made, SAMPLES, "out") > 25
 
 
 def test_floats_at_the_borders_of_the_graph(net, kernels, quantized):
@@ -121,7 +122,7 @@ def test_floats_at_the_borders_of_the_graph(net, kernels, quantized):
     made, _ = quantized(model, SAMPLES)
     assert types(made, "g_op") == ([FLOAT32, FLOAT32], [FLOAT32])
     assert [t.dtype for t in made.main.outputs] == [FLOAT32, FLOAT32]
-    assert sqnr(results(kernels, model, SAMPLES), results(kernels, made, SAMPLES), "h") > 25
+    assert quality(kernels, model, made, SAMPLES, "h") > 25
 
 
 def _activation(name, bits, scale=0.05, offset=-100):
@@ -284,7 +285,7 @@ def test_what_stays_float_may_have_sixteen_bits(net, kernels, quantized):
     model = sandwich(net, x="float32", w="float32", y="float32")
     made, _ = quantized(model, SAMPLES, float_bitwidth=16)
     assert types(made, "g_op") == ([FLOAT32, FLOAT32], [FLOAT32])
-    assert sqnr(results(kernels, model, SAMPLES), results(kernels, made, SAMPLES), "out") > 25
+    assert quality(kernels, model, made, SAMPLES, "out") > 25
 
 
 def test_no_type_that_all_dsps_take_is_told(net, quantized):

@@ -9,9 +9,8 @@ from tests.quant.custom_models import (
     defined,
     gain,
     op,
-    results,
+    quality,
     sandwich,
-    sqnr,
     top,
     types,
 )
@@ -80,7 +79,7 @@ def test_algorithms_run_around_it(net, kernels, quantized, algorithm, type):
         np.abs(real_data(op(made, "g_op").inputs[1]).numpy() - model.main.tensors["g_w"].numpy()).max() < 0.02
     )
     assert any(note.startswith((algorithm, algorithm.replace("_", " "))) for note in notes)
-    assert sqnr(results(kernels, model, SAMPLES), results(kernels, made, SAMPLES), "out") > 10
+    assert quality(kernels, model, made, SAMPLES, "out") > 10
 
 
 def test_nothing_is_equalized_through_it(net, quantized):
@@ -164,7 +163,7 @@ def test_branches_and_what_only_they_read(kernels, quantized):
     )
     assert one.dtype is UFIXED8
     assert abs((255 + one.encoding.offset) * one.encoding.scale - highest) < 2 * one.encoding.scale
-    assert sqnr(results(kernels, model, samples), results(kernels, made, samples), "y") > 25
+    assert quality(kernels, model, made, samples, "y") > 25
 
 
 @needs_cc

@@ -5,7 +5,7 @@ import pytest
 
 from tests.control_flow_models import ADD, MULTIPLY, binary, graph_of, loop_model, model_of
 from tests.control_flow_models import op as call
-from tests.quant.custom_models import SAMPLES, defined, gain, op, results, sandwich, sqnr, types
+from tests.quant.custom_models import SAMPLES, defined, gain, op, quality, results, sandwich, sqnr, types
 from xdlc.ir import ScaleOffset, Tensor, static
 from xdlc.ir.dtype import BY_NAME, FLOAT32, SFIXED8, SFIXED16, UFIXED8, UFIXED16
 from xdlc.quant import quantize
@@ -57,7 +57,7 @@ def test_neighbours_differ_in_type_alone(net, kernels, quantized):
         assert tensors[unsigned].encoding.offset == -128
     assert tensors["a_sfixed8"].producer.origin.reason == "'g_op' reads sfixed8"
     assert tensors["g_ufixed8"].producer.origin.reason == "'flat_op' reads ufixed8"
-    assert sqnr(results(kernels, model, SAMPLES), results(kernels, made, SAMPLES), "out") > 30
+    assert quality(kernels, model, made, SAMPLES, "out") > 30
 
 
 def test_what_others_read_too_keeps_its_own_range(net, kernels, quantized):
@@ -82,7 +82,7 @@ def test_other_widths_meet_by_one_conversion(net, kernels, quantized):
     assert [o.type for o in made.main.ops].count("Convert") == 2
     assert op(made, "out_op").inputs[0].dtype is UFIXED8
     assert any("with 16 bits, not 8: its definition takes 'x' as sfixed16" in note for note in notes)
-    assert sqnr(results(kernels, model, SAMPLES), results(kernels, made, SAMPLES), "out") > 30
+    assert quality(kernels, model, made, SAMPLES, "out") > 30
 
 
 def test_encodings_that_are_given_stay_the_same_reals(net, quantized):
@@ -146,4 +146,4 @@ def test_bodies_of_loops_have_them_too(kernels):
     held = next(op for op in made.graphs["main_body"].ops if op.name == "body_gain")
     assert [tensor.dtype for tensor in (*held.inputs, *held.outputs)] == [SFIXED8, SFIXED8, SFIXED16]
     assert any(note.endswith("its definition takes 'y' as sfixed16 (body_gain)") for note in notes)
-    assert sqnr(results(kernels, model, samples), results(kernels, made, samples), "y") > 30
+    assert quality(kernels, model, made, samples, "y") > 30
