@@ -126,7 +126,7 @@ MODEL = cached()
 PLACES = places(MODEL.metadata["cacheList"])[1:]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(place=st.sampled_from(PLACES), value=JSON)
 def test_hostile_descriptions_are_shown(place: list[Any], value: Any) -> None:
     model = MODEL.clone()

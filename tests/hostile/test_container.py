@@ -411,7 +411,7 @@ def test_model_without_its_data(tmp_path):
 
 
 @given(st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(1, 255)), min_size=1, max_size=6))
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 def test_flipped_bytes(good, tmp_path_factory, flips):
     content = bytearray(good)
     for place, change in flips:
@@ -423,7 +423,7 @@ def test_flipped_bytes(good, tmp_path_factory, flips):
 
 
 @given(st.sampled_from(["model", "model.params"]), st.data())
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 def test_flipped_words_of_the_graphs(good, tmp_path_factory, name, data):
     path = tmp_path_factory.mktemp("flip") / "m.dlc"
     path.write_bytes(good)

@@ -135,7 +135,7 @@ def rules(draw):
     return " ".join(words)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(rules(), st.sampled_from(("x", "rest", "pads", "axis")))
 def test_any_expression_holds_or_fails_or_is_not_known(text, own):
     try:

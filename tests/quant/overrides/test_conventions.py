@@ -21,7 +21,7 @@ def span(bits, scale, offset):
     return offset * scale, (offset + (1 << bits) - 1) * scale
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(BITS, SCALES, st.data())
 def test_asymmetric_conventions_agree(bits, scale, data):
     half = 1 << (bits - 1)
@@ -44,7 +44,7 @@ def test_asymmetric_conventions_agree(bits, scale, data):
     assert abs(of_range.offset - offset) <= max(1, abs(offset) * 1e-6)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(BITS, SCALES)
 def test_symmetric_conventions_agree(bits, scale):
     half = 1 << (bits - 1)

@@ -171,7 +171,7 @@ FILES = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(FILES), st.data())
 def test_any_value_anywhere_is_read_or_refused(content, data):
     content = json.loads(json.dumps(content))

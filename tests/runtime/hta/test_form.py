@@ -158,7 +158,7 @@ def test_constants_are_arrays():
     assert plan.array(Constant((2,), "int16", 0)).tolist() == [1, 2]
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(data=st.data())
 def test_damaged_plans_are_refused_or_run(data):
     """Bytes changed anywhere, most of all in the description, where numbers become others."""
