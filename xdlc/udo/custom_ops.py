@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from xdlc import opdefs
-from xdlc.errors import UsageError
+from xdlc.errors import UsageError, raise_all
 from xdlc.opdefs.custom import CustomOps, OpView, ShapeFunction, TensorSpec
 from xdlc.opdefs.model import OpDef
 from xdlc.udo.configured_ops import Paths, configured_ops
@@ -55,6 +55,7 @@ def custom_ops(
         )
     configured = configured_ops(udo_config_paths, op_package_config, tell)
     plugged = _plugged(plugin, not no_plugins, tell)
+    raise_all(_clashes(configured, plugged))
     ops = (*configured.ops, *plugged.ops)
     packages = [
         (name, package) for part in (configured, plugged) for name, package in part.collections.items()
@@ -74,6 +75,21 @@ def custom_ops(
         yield CustomOps(ops, collections, shapes)
         for path in kernels.unused():
             (tell or _log.warning)(f"{path} told of no op of the model what it gives")
+
+
+def _clashes(configured: CustomOps, plugged: CustomOps) -> list[UsageError]:
+    """Return the errors of ops that a configuration and a plugin both define."""
+    told = {(op.definition.package, op.definition.name): op.source for op in configured.ops}
+    both = [
+        (op.source, key) for op in plugged.ops if (key := (op.definition.package, op.definition.name)) in told
+    ]
+    return [
+        UsageError(
+            f"{source} and {told[key]} both define {'::'.join(key)}",
+            fix="leave one of them out; what a plugin names as its config is read without being given",
+        )
+        for source, key in both
+    ]
 
 
 def _shape_function(kernels: Kernels, definition: OpDef) -> ShapeFunction:

@@ -308,7 +308,8 @@ def test_a_package_that_a_configuration_tells_of_too(tmp_path):
     with custom_ops(udo_config_paths=config, plugin=[str(path)]) as found:
         assert sorted(op.name for op in found.collections["Pack"].opdefs) == ["Mine", "Other"]
     config.write_text(config.read_text().replace("Other", "Mine"))
-    with pytest.raises(XdlcError, match="'Mine'"), custom_ops(udo_config_paths=config, plugin=[str(path)]):
+    told = r"^plugin Mine \(mine.py:8\) and .*other.json:1 both define Pack::Mine"
+    with pytest.raises(UsageError, match=told), custom_ops(udo_config_paths=config, plugin=[str(path)]):
         pass
 
 
