@@ -102,6 +102,7 @@ def draft_udo_config(
     form: str = "",
     same_shapes: bool = False,
     datatypes: Sequence[str] = (),
+    backends: Sequence[str] = (),
 ) -> Converted:
     """Return a draft of definitions for the operators of a model that nothing covers; nothing is written.
 
@@ -117,9 +118,10 @@ def draft_udo_config(
         same_shapes: Whether outputs whose shape the model does not state in full get that of the first input.
         datatypes: Data types that inputs and outputs of reals may have, beside their own; default:
             ``FLOAT_32``, ``FIXED_8`` and ``FIXED_16``, so that a quantizer may store them.
+        backends: Backends that the package is for; default: ``CPU``.
 
     Raises:
-        UsageError: If every operator is covered, or a data type is none of reals.
+        UsageError: If every operator is covered, a data type is none of reals, or there is no such backend.
         UnsupportedOp: If no definition can stand for any of the operators; all reasons are listed.
         ModelError: If the file is not a valid model, or the package's name cannot stand in a definition.
         StorageError: If the file cannot be read.
@@ -139,4 +141,5 @@ def draft_udo_config(
         form=form,
         same_shapes=same_shapes,
         datatypes=datatypes,
+        backends=backends,
     )

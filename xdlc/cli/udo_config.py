@@ -110,6 +110,14 @@ def validate(configs: tuple[Path, ...]) -> None:
     help="Data types that inputs and outputs of reals may have, beside their own. FLOAT_32 alone keeps them"
     " float in quantized models.  [default: FLOAT_32,FIXED_8,FIXED_16]",
 )
+@click.option(
+    "--backends",
+    "backends",
+    multiple=True,
+    callback=params.distinct_names,
+    metavar="NAME,..",
+    help="Backends that the package is for: CPU, GPU, HTP, DSP_V66...  [default: CPU]",
+)
 def from_model(model: Path, target: Path, form: str | None, **options: Any) -> None:
     """Draft definitions for the operators of a model that nothing covers.
 

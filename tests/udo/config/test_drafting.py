@@ -163,6 +163,13 @@ def test_reals_may_be_stored_by_a_quantizer_unless_the_user_says_otherwise() -> 
         told("INT_32")
 
 
+def test_a_draft_is_for_the_backends_that_the_user_names() -> None:
+    made = drafted([node()], [], "m.onnx", "-", package="P", form="json", backends=["CPU", "DSP_V66"])
+    assert '"core_types": ["CPU", "DSP"],\n                "dsp_arch_types": ["v66"]' in made.texts["-"]
+    with pytest.raises(UsageError, match="unknown backend 'HTPP'"):
+        drafted([node()], [], "m.onnx", "-", package="P", backends=["HTPP"])
+
+
 def test_types_and_ranks_of_several_nodes() -> None:
     other = Operand("z", (4,), INT64)
     blur = only(node(), node([other], [other]))

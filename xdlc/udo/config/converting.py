@@ -13,10 +13,11 @@ from xdlc import opdefs
 from xdlc.container.storage import replace_file
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir.dtype import UINT8, UINT16, DType
+from xdlc.opdefs.backends import unknown as unknown_backends
 from xdlc.opdefs.model import Collection
 from xdlc.opdefs.uncovered import UncoveredNode
 from xdlc.udo.config.comparing import differences
-from xdlc.udo.config.drafting import REALS, draft
+from xdlc.udo.config.drafting import BACKENDS, REALS, draft
 from xdlc.udo.config.names import TYPES
 from xdlc.udo.config.reading import Config, clashes, read_config
 from xdlc.udo.config.scope import choice
@@ -109,6 +110,7 @@ def drafted(
     form: str = "",
     same_shapes: bool = False,
     datatypes: Sequence[str] = (),
+    backends: Sequence[str] = (),
 ) -> Converted:
     """Return definitions for operators that nothing covers; nothing is written.
 
@@ -124,20 +126,24 @@ def drafted(
         same_shapes: Whether outputs whose shape the model does not state in full get that of the first input.
         datatypes: Names of the data types that inputs and outputs of reals may have; default: float32 and
             those in which a quantizer stores them.
+        backends: Backends that the package is for; default: the CPU.
 
     Raises:
-        UsageError: If there are no nodes, a data type is none of reals, or one file cannot hold the packages.
+        UsageError: If there are no nodes, a data type is none of reals, there is no such backend, or one file
+            cannot hold the packages.
         UnsupportedOp: If no operator can have a definition.
         ModelError: If the package's name cannot stand in a definition.
     """
     reals = _reals(datatypes) if datatypes else REALS
+    for backend, fix in unknown_backends(backends):
+        raise UsageError(f"unknown backend {backend!r}", fix=fix)
     if not nodes:
         fix = "convert it as it is"
         if others:
             fix = f"mend its {len(others)} other problem(s), which no definition does: {_first(others)}"
         raise UsageError("every operator of the model is covered", where=os.fspath(model), fix=fix)
     name = os.path.basename(os.fspath(model))
-    made = draft(nodes, package, name, same_shapes=same_shapes, reals=reals)
+    made = draft(nodes, package, name, same_shapes=same_shapes, reals=reals, backends=backends or BACKENDS)
     notices = list(made.notices)
     if others:
         count = f"{os.fspath(model)} has {len(others)} other problem(s), which no definition mends"

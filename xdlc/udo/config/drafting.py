@@ -16,6 +16,8 @@ from xdlc.udo.config.drafting_tensors import Place, drafted_tensor, places_of
 
 REALS = (FLOAT32, UFIXED8, UFIXED16)
 """What inputs and outputs of reals may be stored as: as they are, or as a quantizer stores them."""
+BACKENDS = ("CPU",)
+"""The backends of a draft if nothing else is said."""
 _SAME_SHAPE = "same as in[0]"
 _SHOWN = 3
 
@@ -42,6 +44,7 @@ def draft(
     *,
     same_shapes: bool = False,
     reals: Sequence[DType] = REALS,
+    backends: Sequence[str] = BACKENDS,
 ) -> Draft:
     """Return a definition for each operator that can have one, put together from all its nodes.
 
@@ -51,6 +54,7 @@ def draft(
         model: Name of the model, for descriptions.
         same_shapes: Whether outputs whose shape the model does not state in full get that of the first input.
         reals: Data types of inputs and outputs that are reals in the model; none: those of the model.
+        backends: Backends that the package is for.
 
     Raises:
         UnsupportedOp: If no operator can have a definition; all reasons are listed.
@@ -60,7 +64,7 @@ def draft(
     groups: dict[tuple[str, str], list[UncoveredNode]] = {}
     for node in nodes:
         groups.setdefault((node.domain, node.type), []).append(node)
-    drafting = _Drafting(package, model, same_shapes, tuple(reals))
+    drafting = _Drafting(package, model, same_shapes, tuple(reals), tuple(backends))
     problems: list[XdlcError] = []
     for group in groups.values():
         reasons: list[XdlcError] = [problem for node in group for problem in _odd(node)]
@@ -71,11 +75,14 @@ def draft(
 
 
 class _Drafting:
-    def __init__(self, package: str, model: str, same_shapes: bool, reals: tuple[DType, ...]) -> None:
+    def __init__(
+        self, package: str, model: str, same_shapes: bool, reals: tuple[DType, ...], backends: tuple[str, ...]
+    ) -> None:
         self._package = package
         self._model = model
         self._same_shapes = same_shapes
         self._reals = reals
+        self._backends = backends
         self._made: dict[str, tuple[DType, ...]] = {}
         self.opdefs: list[tuple[str, OpDef]] = []
         self.notices: list[str] = []
@@ -101,7 +108,7 @@ class _Drafting:
             tuple(map(self._storable, outputs)),
             params,
             (DescriptionPart(words), DescriptionPart(order)),
-            backends=("CPU",),
+            backends=self._backends,
         )
         if problems := _misnamed(definition, first):
             del self.notices[told:]
