@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.udo.generator.configs import op, operand, package, unary
-from xdlc.errors import ModelError, UsageError, XdlcError
+from xdlc.errors import ModelError, UsageError, XdlcError, each_problem
 from xdlc.opdefs import read_collection, read_valid
 from xdlc.udo.generator import generate, generate_files
 
@@ -256,3 +256,15 @@ def test_names_that_would_be_alike_get_numbers(tmp_path: Path) -> None:
     assert "in_0;  // in[0]" in header
     assert "in_0_2;  // in_0" in header
     assert "class_;  // class" in header
+
+
+def test_what_libraries_cannot_have_is_told_with_file_and_line(tmp_path: Path) -> None:
+    config = tmp_path / "wide.xml"
+    wide = op("Wide", operand("Input", "x", "QNN_DATATYPE_BFLOAT_16"), operand("Output", "y"))
+    config.write_text(package("Odd", unary("A"), "\n" + unary("L" * 101), "\n" + wide))
+    with pytest.raises(XdlcError) as caught:
+        generate_files([config], tmp_path / "out")
+    first, second = each_problem(caught.value)
+    assert str(first).startswith(f"{config}:2: the operation 'LLLLLLLLLLLLLLLLLLLL'... has 101")
+    assert str(second).startswith(f"{config}:3: operation Wide: libraries cannot have data type bfloat16")
+    assert not (tmp_path / "out").exists()

@@ -9,7 +9,7 @@ from xdlc.ir.dtype import DType
 from xdlc.opdefs.schema_check import spelling
 from xdlc.udo.generator.cores import CPU, core_of
 from xdlc.udo.generator.quoting import Quoted, c_string
-from xdlc.udo.generator.views import Library, PackageView, Place
+from xdlc.udo.generator.views import Library, OpView, PackageView, Place
 
 _NO_CODE = ("bfloat16", "undefined")
 
@@ -34,6 +34,19 @@ def type_code(dtype: DType) -> str:
     if dtype.name in _NO_CODE:
         raise ModelError(f"libraries cannot have data type {dtype.name}", fix="use FLOAT_16 or FLOAT_32")
     return f"XDLC_UDO_{spelled(dtype)}"
+
+
+def check_types(op: OpView) -> None:
+    """Check that libraries can have the data types of an operation.
+
+    Raises:
+        ModelError: If they cannot.
+    """
+    for place in op.places:
+        for dtype in (dtype for types in place.types.values() for dtype in types):
+            type_code(dtype)
+        if CPU in place.types and definition_kind(place) == "tensor":
+            element(place)
 
 
 def _core_kind(name: str) -> str:

@@ -55,7 +55,7 @@ def generate(
         UsageError: If a package is there already, and ``force`` is not set.
         StorageError: If something cannot be written; nothing has changed then.
     """
-    return [made.outcome.folder for made in _generate(collections, {}, Path(folder), force)]
+    return [made.outcome.folder for made in _generate(collections, {}, {}, Path(folder), force)]
 
 
 def generate_files(
@@ -80,23 +80,31 @@ def generate_files(
     raise_all(inspect(unique).problems)
     collections: list[Collection] = []
     sources: dict[str, dict[str, bytes]] = {}
+    places: dict[str, dict[str, str]] = {}
     said: list[str] = []
     for path in unique:
         config = read_config(path)
         collections += config.collections
         said += config.notices
-        for package in {collection.package: None for collection in config.collections}:
-            files = sources.setdefault(package, {})
-            files[_free_name(path.name, package, files)] = read_bytes(path)
-    first, *others = _generate(collections, sources, Path(folder), force)
+        for (package, op), place in config.places.items():
+            held = config.collections[package]
+            places.setdefault(held.package, {})[held.opdefs[op].name] = place
+        for name in {collection.package: None for collection in config.collections}:
+            files = sources.setdefault(name, {})
+            files[_free_name(path.name, name, files)] = read_bytes(path)
+    first, *others = _generate(collections, sources, places, Path(folder), force)
     return [replace(first, notices=(*said, *first.notices)), *others]
 
 
 def _generate(
-    collections: Iterable[Collection], sources: Mapping[str, Mapping[str, bytes]], folder: Path, force: bool
+    collections: Iterable[Collection],
+    sources: Mapping[str, Mapping[str, bytes]],
+    places: Mapping[str, Mapping[str, str]],
+    folder: Path,
+    force: bool,
 ) -> list[Generated]:
     merged = merge(list(collections))
-    views = [package_view(collection) for collection in merged.values()]
+    views = [package_view(held, places.get(name)) for name, held in merged.items()]
     packages = []
     for view in views:
         configs = dict(sources.get(view.name, {}))

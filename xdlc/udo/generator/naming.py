@@ -59,7 +59,7 @@ _ERRNO = re.compile(
 _OURS = frozenset(("udo", "std", "Inputs", "Outputs", "Params", "Binding", "Storage"))
 
 
-def check_name(name: str, what: str, where: str) -> None:
+def check_name(name: str, what: str, where: str | None = None) -> None:
     """Check a name that files and symbols are called by.
 
     Raises:

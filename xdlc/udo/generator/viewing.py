@@ -6,15 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdlc.errors import ModelError
+from xdlc.errors import ModelError, XdlcError, raise_all
 from xdlc.ir.dtype import DType
 from xdlc.opdefs.backends import chain
 from xdlc.opdefs.cpu_types import activation_types
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, ParamDef, SupplementTensor, TensorDef
 from xdlc.udo.generator.cores import CPU, Core, core_of, cores_of
+from xdlc.udo.generator.cpp import check_types
 from xdlc.udo.generator.devices import op_notices, refusal
-from xdlc.udo.generator.naming import camel, check_name, identifiers
+from xdlc.udo.generator.naming import MAX_LENGTH, camel, check_name, identifiers
 from xdlc.udo.generator.shape_rules import shape_rules
 from xdlc.udo.generator.views import CoreView, Enumerator, Library, OpView, PackageView, Place
 
@@ -22,19 +23,34 @@ _ALSO = {"HTP": ("HTP", "HTP_FP16")}
 """Tables of one processor: that of its float operations is one of its own."""
 
 
-def package_view(collection: Collection) -> PackageView:
+def package_view(collection: Collection, places: Mapping[str, str] | None = None) -> PackageView:
     """Return a package as templates see it.
 
+    Args:
+        collection: The package.
+        places: File and line of operations, by name.
+
     Raises:
-        ModelError: If a name cannot be one of generated code, or an op has no data type on a core.
+        ModelError: If a name cannot be one of generated code, an op has no data type on a core, or one that
+            libraries do not have; a ProblemList of all problems if there are several.
     """
     where = f"package {collection.package}"
     check_name(collection.package, "package name", where)
     if not collection.opdefs:
         raise ModelError("has no operations", where=where, fix="define at least one")
+    problems: list[XdlcError] = []
+    found: list[OpView] = []
     for opdef in collection.opdefs:
-        check_name(opdef.name, "operation", where)
-    ops = tuple(_op(opdef, collection) for opdef in collection.opdefs)
+        try:
+            check_name(opdef.name, "operation")
+            found.append(_op(opdef, collection))
+            check_types(found[-1])
+        except ModelError as error:
+            place = (places or {}).get(opdef.name, where)
+            named = place if len(opdef.name) > MAX_LENGTH else f"{place}: operation {opdef.name}"
+            problems.append(ModelError(error.problem, where=named, fix=error.fix))
+    raise_all(problems)
+    ops = tuple(found)
     return PackageView(
         collection.package,
         f"udo_{collection.package}",
@@ -86,7 +102,6 @@ def _cores_of(opdef: OpDef, collection: Collection) -> tuple[Core, ...]:
         reason = refusal(opdef, known[0]) if known else f"it names {', '.join(names)} only"
         raise ModelError(
             f"no library can have it: {reason}",
-            where=f"package {collection.package}: operation {opdef.name}",
             fix="let the CPU or the GPU execute it" + (", or list its operands one by one" if known else ""),
         )
     return found
@@ -201,7 +216,6 @@ def _types(
         if not found[core.name]:
             raise ModelError(
                 f"the {kind} {tensor.name!r} has no data type for {core.name}",
-                where=f"package {collection.package}: operation {opdef.name}",
                 fix=f"give it one in a SupplementalOpDefList of {core.name}",
             )
     return found
