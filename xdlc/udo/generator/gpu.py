@@ -6,7 +6,7 @@ from xdlc.ir.dtype import DType
 from xdlc.udo.generator.naming import identifiers
 from xdlc.udo.generator.quoting import Quoted
 from xdlc.udo.generator.scalars import scalar_default
-from xdlc.udo.generator.views import CoreView, OpView, Place
+from xdlc.udo.generator.views import CoreView, OperationView, Place
 
 _SIZES = ("", "2", "3", "4", "8", "16")
 _TAKEN = frozenset(
@@ -52,7 +52,7 @@ _BY_KIND = {
 }
 
 
-def kernel_places(op: OpView) -> tuple[tuple[Place, str], ...]:
+def kernel_places(op: OperationView) -> tuple[tuple[Place, str], ...]:
     """Return inputs, outputs and parameters, each with its name in the kernel."""
     names = identifiers([place.id for place in op.places], _TAKEN)
     return tuple(zip(op.places, names, strict=True))

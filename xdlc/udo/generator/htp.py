@@ -10,7 +10,7 @@ from math import prod
 from xdlc.ir.dtype import DType
 from xdlc.udo.generator.cores import DSP
 from xdlc.udo.generator.quoting import Quoted
-from xdlc.udo.generator.views import CoreView, OpView, PackageView, Place
+from xdlc.udo.generator.views import CoreView, OperationView, PackageView, Place
 
 GENERIC = "Tensor"
 """The class of any tensor; elements are read as float through calls that are not inlined."""
@@ -94,7 +94,7 @@ def tensor_classes(dtypes: tuple[DType, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def forms(op: OpView, core: CoreView) -> tuple[Form, ...]:
+def forms(op: OperationView, core: CoreView) -> tuple[Form, ...]:
     """Return the kernels to register: for each way to call one, all combinations of tensor classes.
 
     Tensors that may have the same types have the same one at a time.  Where there are more combinations
@@ -108,12 +108,12 @@ def forms(op: OpView, core: CoreView) -> tuple[Form, ...]:
     return tuple(form for each in found for form in each)
 
 
-def takes_gaps(op: OpView, core: CoreView) -> bool:
+def takes_gaps(op: OperationView, core: CoreView) -> bool:
     """Return whether tensors may be left out before others that are there."""
     return any(form.entry.has_gaps for form in forms(op, core))
 
 
-def entries(op: OpView, core: CoreView) -> tuple[Entry, ...]:
+def entries(op: OperationView, core: CoreView) -> tuple[Entry, ...]:
     """Return the ways to call a kernel; one only if nothing may be left out."""
     return tuple(dict.fromkeys(form.entry for form in forms(op, core)))
 
@@ -129,11 +129,11 @@ def notices(package: PackageView) -> Iterator[str]:
                 )
 
 
-def _optional(op: OpView) -> list[Place]:
+def _optional(op: OperationView) -> list[Place]:
     return [place for place in (*op.outputs, *op.inputs) if not place.mandatory]
 
 
-def _tells_empty_places(op: OpView, core: CoreView) -> bool:
+def _tells_empty_places(op: OperationView, core: CoreView) -> bool:
     """Whether an empty place, taken as a tensor of any class, differs from each tensor that may be there."""
     optional = _optional(op)
     return len(optional) <= _MOST_OPTIONAL and all(
@@ -141,7 +141,7 @@ def _tells_empty_places(op: OpView, core: CoreView) -> bool:
     )
 
 
-def _entries(op: OpView, *, gaps: bool) -> list[Entry]:
+def _entries(op: OperationView, *, gaps: bool) -> list[Entry]:
     outputs, inputs = _patterns(op.outputs, gaps=gaps), _patterns(op.inputs, gaps=gaps)
     return [Entry(some, others) for some in outputs for others in inputs]
 
@@ -157,7 +157,7 @@ def _patterns(places: Sequence[Place], *, gaps: bool) -> list[There]:
     return [there for there in found if any(there)]
 
 
-def _forms(op: OpView, core: CoreView, entry: Entry) -> list[Form]:
+def _forms(op: OperationView, core: CoreView, entry: Entry) -> list[Form]:
     """All combinations of classes; nothing if there are too many."""
     present = (*_present(op.outputs, entry.outputs), *_present(op.inputs, entry.inputs))
     choices = [tensor_classes(place.types_on(core)) for place in present]
@@ -179,7 +179,7 @@ def _present(places: Sequence[Place], there: There) -> Iterator[Place]:
     return (place for place, is_there in zip(places, there, strict=False) if is_there)
 
 
-def template_types(op: OpView, entry: Entry | None = None) -> Quoted:
+def template_types(op: OperationView, entry: Entry | None = None) -> Quoted:
     """Return the template parameters of a kernel, or of a way to call it."""
     outputs, inputs = (op.outputs, op.inputs)
     if entry is not None:
@@ -189,7 +189,7 @@ def template_types(op: OpView, entry: Entry | None = None) -> Quoted:
     return joined([f"typename {name}" for name in names])
 
 
-def kernel_arguments(op: OpView) -> Quoted:
+def kernel_arguments(op: OperationView) -> Quoted:
     """Return the arguments of a kernel: tensors that may be left out are pointers."""
     outputs = [f"Out{place.index} {_mark(place)}out{place.index}" for place in op.outputs]
     inputs = [f"const In{place.index} {_mark(place)}in{place.index}" for place in op.inputs]
@@ -200,25 +200,25 @@ def _mark(place: Place) -> str:
     return "&" if place.mandatory else "*"
 
 
-def _params(op: OpView) -> list[str]:
+def _params(op: OperationView) -> list[str]:
     return [f"const Tensor &param{place.index}" for place in op.params]
 
 
-def entry_arguments(op: OpView, entry: Entry) -> Quoted:
+def entry_arguments(op: OperationView, entry: Entry) -> Quoted:
     """Return the arguments of a way to call a kernel; empty places have no name."""
     outputs = [f"Out{i} &out{i}" if there else "Tensor &" for i, there in enumerate(entry.outputs)]
     inputs = [f"const In{i} &in{i}" if there else "const Tensor &" for i, there in enumerate(entry.inputs)]
     return joined([*outputs, *inputs, *_params(op)])
 
 
-def entry_types(op: OpView, entry: Entry) -> Quoted:
+def entry_types(op: OperationView, entry: Entry) -> Quoted:
     """Return the template arguments of the kernel that a way to call it calls."""
     outputs = [f"Out{i}" if there else GENERIC for i, there in enumerate(_all(entry.outputs, op.outputs))]
     inputs = [f"In{i}" if there else GENERIC for i, there in enumerate(_all(entry.inputs, op.inputs))]
     return joined([*outputs, *inputs])
 
 
-def entry_values(op: OpView, entry: Entry) -> Quoted:
+def entry_values(op: OperationView, entry: Entry) -> Quoted:
     """Return what a way to call a kernel gives it."""
     outputs = _values(op.outputs, entry.outputs, "out")
     inputs = _values(op.inputs, entry.inputs, "in")

@@ -13,7 +13,7 @@ from xdlc.udo.generator.files import FILES, FileRule
 from xdlc.udo.generator.place_text import place_text
 from xdlc.udo.generator.quoting import FILTERS, finalize
 from xdlc.udo.generator.samples import Operands
-from xdlc.udo.generator.views import CoreView, OpView, PackageView
+from xdlc.udo.generator.views import CoreView, OperationView, PackageView
 
 TEMPLATES = Path(__file__).parent / "templates"
 HEADER = Path(__file__).parents[2] / "runtime" / "udo" / "include" / "xdlc_udo.h"
@@ -42,7 +42,7 @@ def render(package: PackageView) -> list[Rendered]:
     return sorted(found, key=lambda file: file.path)
 
 
-def _each(rule: FileRule, package: PackageView) -> Iterator[tuple[CoreView | None, OpView | None]]:
+def _each(rule: FileRule, package: PackageView) -> Iterator[tuple[CoreView | None, OperationView | None]]:
     """What a rule makes files for."""
     cores: list[CoreView | None] = [core for core in package.cores if core.group == rule.group]
     if not rule.group:
@@ -62,7 +62,7 @@ def _each(rule: FileRule, package: PackageView) -> Iterator[tuple[CoreView | Non
                 yield core, op
 
 
-def _file(rule: FileRule, package: PackageView, core: CoreView | None, op: OpView | None) -> Rendered:
+def _file(rule: FileRule, package: PackageView, core: CoreView | None, op: OperationView | None) -> Rendered:
     path = rule.target.format(package=package.name, core=core.name if core else "", op=op.type if op else "")
     return Rendered(path, _text(rule.template, package=package, core=core, op=op), rule.user)
 

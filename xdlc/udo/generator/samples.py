@@ -23,7 +23,7 @@ from xdlc.udo.generator.variations import (
     sample_value,
     variations,
 )
-from xdlc.udo.generator.views import CoreView, OpView, Place
+from xdlc.udo.generator.views import CoreView, OperationView, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Operands(Protocol):
     """
 
     @property
-    def op(self) -> OpView: ...
+    def op(self) -> OperationView: ...
     @property
     def what(self) -> str: ...
     @property
@@ -87,7 +87,7 @@ class Case:
         number: Number of the case.
     """
 
-    op: OpView
+    op: OperationView
     variation: Variation
     number: int
     told: bool = False
@@ -179,7 +179,7 @@ def cases(core: CoreView) -> tuple[Case, ...]:
     return tuple(case for op in core.ops for case in _cases(op, basic(op)))
 
 
-def _cases(op: OpView, variations: Sequence[Variation]) -> list[Case]:
+def _cases(op: OperationView, variations: Sequence[Variation]) -> list[Case]:
     """One case for each variation that differs from those before."""
     found: list[Case] = []
     for variation in variations:
@@ -204,7 +204,7 @@ def most_places(cases: Iterable[Operands]) -> int:
     return max(found, default=1) or 1
 
 
-def sample_extents(op: OpView, sizes: Sizes = EVEN) -> dict[str, int]:
+def sample_extents(op: OperationView, sizes: Sizes = EVEN) -> dict[str, int]:
     """Return an extent for each name in the texts of an operation's operands."""
     names = dict.fromkeys(
         text for place in (*op.inputs, *op.params) for text in place.extents if text.isidentifier()

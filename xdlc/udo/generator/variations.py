@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from xdlc.ir.dtype import FLOAT32, DType
 from xdlc.udo.generator.cores import CPU
 from xdlc.udo.generator.literals import default_number
-from xdlc.udo.generator.views import OpView, Place
+from xdlc.udo.generator.views import OperationView, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Variation:
 EVERYTHING, LEAST = Variation("everything"), Variation("the least", full=False)
 
 
-def basic(op: OpView) -> tuple[Variation, ...]:
+def basic(op: OperationView) -> tuple[Variation, ...]:
     """Return everything, the least that there can be, and a gap if there can be one among the inputs."""
     gap = frozenset(("input", place.index) for place in op.inputs[:-1] if not place.mandatory)
     if gap and not op.inputs[-1].mandatory:
@@ -63,12 +63,12 @@ def basic(op: OpView) -> tuple[Variation, ...]:
     return EVERYTHING, LEAST
 
 
-def variations(op: OpView) -> tuple[Variation, ...]:
+def variations(op: OperationView) -> tuple[Variation, ...]:
     """Return the basic ones; each optional tensor left out; other numbers, values, types and sizes."""
     return (*basic(op), *_without(op), *_repeats(op), *_values(op), *_types(op), *_sizes(op))
 
 
-def _without(op: OpView) -> Iterator[Variation]:
+def _without(op: OperationView) -> Iterator[Variation]:
     optional = [place for place in (*op.inputs, *op.outputs) if not place.mandatory]
     gaps = {variation.without for variation in basic(op)}
     for place in optional if len(optional) > 1 else ():
@@ -77,14 +77,14 @@ def _without(op: OpView) -> Iterator[Variation]:
             yield Variation(f"without {place.name}", without=without)
 
 
-def _repeats(op: OpView) -> Iterator[Variation]:
+def _repeats(op: OperationView) -> Iterator[Variation]:
     """One and three tensors for what is repeated; two are everything."""
     if any(place.repeated for place in (*op.inputs, *op.outputs)):
         yield Variation("one repeated", repeats=1)
         yield Variation("three repeated", repeats=3)
 
 
-def _values(op: OpView) -> Iterator[Variation]:
+def _values(op: OperationView) -> Iterator[Variation]:
     """Each enumerator and each truth value but that of everything."""
     for place in op.params:
         values = [(value.name, value.value) for value in place.values]
@@ -95,13 +95,13 @@ def _values(op: OpView) -> Iterator[Variation]:
                 yield Variation(f"{place.name} {name}", values=((place.index, value),))
 
 
-def _types(op: OpView) -> Iterator[Variation]:
+def _types(op: OperationView) -> Iterator[Variation]:
     """Each data type that an input can have beside its first."""
     found = dict.fromkeys(dtype for place in op.inputs for dtype in cpu_types(place)[1:])
     yield from (Variation(f"as {dtype.name}", dtype=dtype) for dtype in found)
 
 
-def _sizes(op: OpView) -> Iterator[Variation]:
+def _sizes(op: OperationView) -> Iterator[Variation]:
     """Odd extents; and all extents 1, if outputs have none that is computed and might be 0 then."""
     yield replace(EVERYTHING, what="odd extents", sizes=ODD)
     extents = (text for place in op.outputs for text in place.extents)

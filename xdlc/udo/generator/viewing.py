@@ -17,7 +17,7 @@ from xdlc.udo.generator.cpp import check_types
 from xdlc.udo.generator.devices import op_notices, refusal
 from xdlc.udo.generator.naming import MAX_LENGTH, camel, check_name, identifiers
 from xdlc.udo.generator.shape_rules import shape_rules
-from xdlc.udo.generator.views import CoreView, Enumerator, Library, OpView, PackageView, Place
+from xdlc.udo.generator.views import CoreView, Enumerator, Library, OperationView, PackageView, Place
 
 _ALSO = {"HTP": ("HTP", "HTP_FP16")}
 """Tables of one processor: that of its float operations is one of its own."""
@@ -107,7 +107,7 @@ def _cores_of(opdef: OpDef, collection: Collection) -> tuple[Core, ...]:
     return found
 
 
-def _cores(collection: Collection, ops: Sequence[OpView]) -> Iterable[CoreView]:
+def _cores(collection: Collection, ops: Sequence[OperationView]) -> Iterable[CoreView]:
     cores = sorted({core for opdef in collection.opdefs for core in _cores_of(opdef, collection)})
     for core in cores:
         alike = tuple(other.name for other in cores if other.group == core.group)
@@ -117,19 +117,19 @@ def _cores(collection: Collection, ops: Sequence[OpView]) -> Iterable[CoreView]:
         yield CoreView(core, f"{collection.package}{core.suffix}", own, libraries, alike[0], stands_for)
 
 
-def _libraries(package: str, core: Core, ops: Sequence[OpView]) -> tuple[Library, ...]:
+def _libraries(package: str, core: Core, ops: Sequence[OperationView]) -> tuple[Library, ...]:
     types = tuple(op.type for op in ops)
     if core.one_op_a_library:
         return tuple(Library(f"libUdo{package}{type}Impl{core.suffix}.so", (type,)) for type in types)
     return (Library(f"libUdo{package}Impl{core.suffix}.so", types),)
 
 
-def _op(opdef: OpDef, collection: Collection) -> OpView:
+def _op(opdef: OpDef, collection: Collection) -> OperationView:
     cores = _cores_of(opdef, collection)
     inputs = _places("input", opdef, opdef.inputs, collection, cores)
     outputs = _places("output", opdef, opdef.outputs, collection, cores)
     params = _places("param", opdef, tuple(opdef.params.values()), collection, cores)
-    return OpView(
+    return OperationView(
         opdef.name,
         f"op_{opdef.name}",
         inputs,

@@ -79,7 +79,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class OpView:
+class OperationView:
     """An operation.
 
     Attributes:
@@ -131,7 +131,7 @@ class CoreView:
 
     core: Core
     package: str
-    ops: tuple[OpView, ...]
+    ops: tuple[OperationView, ...]
     libraries: tuple[Library, ...]
     owner: str
     stands_for: tuple[str, ...]
@@ -171,7 +171,7 @@ class PackageView:
     namespace: str
     domain: str
     version: str
-    ops: tuple[OpView, ...]
+    ops: tuple[OperationView, ...]
     cores: tuple[CoreView, ...]
     config: str
 

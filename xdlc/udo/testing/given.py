@@ -10,7 +10,7 @@ from xdlc.ir import Scalar, Tensor
 from xdlc.ir.stored import unpacked
 from xdlc.udo.generator.samples import Sample
 from xdlc.udo.generator.variations import cpu_type
-from xdlc.udo.generator.views import OpView, Place
+from xdlc.udo.generator.views import OperationView, Place
 from xdlc.udo.testing.case import Random
 from xdlc.udo.testing.prepared import Prepared
 
@@ -29,7 +29,7 @@ class GivenCase:
         told: Always, as the extents of the outputs are known.
     """
 
-    op: OpView
+    op: OperationView
     what: str
     id: str
     inputs: tuple[Sample, ...]

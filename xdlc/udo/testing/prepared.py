@@ -17,8 +17,7 @@ from xdlc.udo.testing.case import Case, Random
 if TYPE_CHECKING:
     from xdlc.opdefs.model import Collection, OpDef
     from xdlc.runtime.udo.kernels import Kernels
-    from xdlc.udo.generator.views import OpView as Definition
-    from xdlc.udo.generator.views import Place
+    from xdlc.udo.generator.views import OperationView, Place
 
 Array = Any  # numpy.ndarray
 _SCALE = 1 / 64
@@ -43,7 +42,7 @@ class Prepared:
     def __init__(
         self,
         collection: Collection,
-        op: Definition,
+        op: OperationView,
         case: Case,
         told: Callable[[OpView, OpDef], list[TensorSpec]],
     ) -> None:
