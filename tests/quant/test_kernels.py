@@ -98,13 +98,15 @@ def test_a_report_measures_around_it(net, quantized, tmp_path):
     import json
 
     path = tmp_path / "r.json"
-    quantized(sandwich(net), [*SAMPLES, *SAMPLES], report=path)
+    model = sandwich(net, x="uint16", w="sfixed4", y="uint16")
+    quantized(model, [*SAMPLES, *SAMPLES], report=path, act_bitwidth=16)
     found = json.loads(path.read_text())
     tensors = {entry["name"]: entry for entry in found["tensors"]}
     assert {"r", "g", "out", "g_w"} <= tensors.keys()
-    assert tensors["g"]["isolated"] > 20
-    assert tensors["g"]["sensitivity"] > 20
-    assert found["outputs"][0]["sqnr"] > 20
+    assert tensors["g"]["sensitivity"] > 60  # its result alone
+    ops = {entry["name"]: entry for entry in found["ops"]}
+    assert ops["g_op"]["sensitivity"] < 30 < ops["a_op"]["sensitivity"]  # its weights of four bits too
+    assert found["outputs"][0]["sqnr"] == pytest.approx(ops["g_op"]["sensitivity"], abs=3)
 
 
 def test_processes_have_kernels_of_their_own(net, quantized):

@@ -9,6 +9,7 @@ from functools import cached_property
 from xdlc.errors import XdlcError
 from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.data import Array
+from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.graph import is_custom
 from xdlc.ir.stored import real_data
 from xdlc.quant.decision import Form, Use
@@ -85,12 +86,15 @@ class Subject:
     @cached_property
     def stored_statics(self) -> dict[tuple[str, int], Tensor]:
         """Static tensors of the quantized model by op and input."""
-        ops = {op.name: op for op in self.trial.main.ops}
         return {
             (op.name, index): tensor
             for op, index in self.statics
-            if (tensor := ops[op.name].inputs[index]) is not None
+            if (tensor := self._trial_ops[op.name].inputs[index]) is not None
         }
+
+    @cached_property
+    def _trial_ops(self) -> dict[str, Op]:
+        return {op.name: op for op in self.trial.main.ops}
 
     def form(self, tensor: Tensor) -> Form | None:
         """Return the stored form of an activation, None if it stays float."""
@@ -123,8 +127,17 @@ class Subject:
         return readers[0].name if all(_takes_unrounded(op, stored) for op in readers) else None
 
     def weighted(self) -> list[Op]:
-        """Return the ops of QNN that have quantized static data."""
-        return list(dict.fromkeys(op for op, _ in self.statics if not is_custom(op)))
+        """Return the ops that have quantized static data, and may run under another name too."""
+        ops = set(self.graph.ops)
+        params = (op for op, _ in self.job.decision.params if op in ops)
+        return [op for op in dict.fromkeys((*(op for op, _ in self.statics), *params)) if self._has_twin(op)]
+
+    def _has_twin(self, op: Op) -> bool:
+        """Return whether an op can run twice; kernels that a model carries are for ops of certain names."""
+        if not is_custom(op):
+            return True
+        kernels = self.job.kernels
+        return kernels is not None and kernels.knows(op.twin(lambda tensor: tensor, name=_twin_name(op)))
 
     def with_stored_weights(self, ops: Sequence[Op]) -> tuple[Model, dict[str, str]]:
         """Return the float model with a second op beside some, which has the stored static data.
@@ -163,9 +176,17 @@ class Subject:
                 made.data = real_data(stored[tensor]).cast(tensor.dtype.numpy)
                 return graph.add_tensor(made)
 
-            second = original.twin(twin, name=f"{original.name}~stored")
+            second = original.twin(twin, name=_twin_name(original))
+            for name, param in self._trial_ops[op.name].params.items() if is_custom(op) else ():
+                if isinstance(param, Tensor) and param.dtype.is_fixed:
+                    second.params[name] = real = Tensor(param.name, param.shape, FLOAT32, role=param.role)
+                    real.data = real_data(param)
             graph.insert_after(original, second)
         return model, names
+
+
+def _twin_name(op: Op) -> str:
+    return f"{op.name}~stored"
 
 
 def _takes_unrounded(op: Op, source: Tensor) -> bool:
