@@ -9,7 +9,7 @@ from xdlc.ir.dtype import DType
 from xdlc.opdefs.schema_check import spelling
 from xdlc.udo.generator.cores import CPU, core_of
 from xdlc.udo.generator.quoting import Quoted, c_string
-from xdlc.udo.generator.views import Library, OpView, PackageView, Place
+from xdlc.udo.generator.views import Library, OperationView, PackageView, Place
 
 _NO_CODE = ("bfloat16", "undefined")
 
@@ -36,7 +36,7 @@ def type_code(dtype: DType) -> str:
     return f"XDLC_UDO_{spelled(dtype)}"
 
 
-def check_types(op: OpView) -> None:
+def check_types(op: OperationView) -> None:
     """Check that libraries can have the data types of an operation.
 
     Raises:

@@ -39,7 +39,7 @@ def package_view(collection: Collection, places: Mapping[str, str] | None = None
     if not collection.opdefs:
         raise ModelError("has no operations", where=where, fix="define at least one")
     problems: list[XdlcError] = []
-    found: list[OpView] = []
+    found: list[OperationView] = []
     for opdef in collection.opdefs:
         try:
             check_name(opdef.name, "operation")
