@@ -11,6 +11,7 @@ from xdlc import opdefs
 from xdlc.errors import UsageError, raise_all
 from xdlc.opdefs.custom import CustomOps, OpView, ShapeFunction, TensorSpec
 from xdlc.opdefs.model import OpDef
+from xdlc.runtime.udo.sources import paths_of
 from xdlc.udo.configured_ops import Paths, configured_ops
 from xdlc.udo.entries import plugin_entries
 
@@ -63,7 +64,7 @@ def custom_ops(
     collections = opdefs.merge(
         [package for _, package in packages], [f"package {name!r}" for name, _ in packages]
     )
-    if not converter_op_package_lib:
+    if not paths_of(converter_op_package_lib):
         yield CustomOps(ops, collections)
         return
     from xdlc.runtime.udo import Kernels

@@ -39,8 +39,9 @@ class Kernels:
     """Libraries, Python files and embedded kernels, in a child process of their own.
 
     The process is started when something is first asked of it.  One that dies is replaced, a few times.
-    Any number of sessions and threads may use the same object; one operation runs at a time.  Use as a
-    context manager, or call ``close``.
+    Any number of sessions and threads may use the same object.  One operation runs at a time, so that a crash
+    is that of one operation; kernels that are to run at once want an object each.  Use as a context manager,
+    or call ``close``.
 
     Args:
         paths: Registration libraries, and Python files with kernels or shape functions.
