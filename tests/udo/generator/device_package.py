@@ -131,14 +131,14 @@ def fill_gpu(package: Path) -> None:
 
 
 DSP_TODO = "  /* >>> FILL: Scale_executeOp", "}\n\nconst udo_dsp_op"
-DSP_CODE = """  const xdlc_udo_param *table = udo_dsp_param(io, "table");
-  const size_t elements = udo_dsp_elements(out0);
+DSP_CODE = """  const size_t elements = udo_dsp_elements(out0);
   float *reals = (float *)scratch;
   size_t i;
-  if (table == NULL || scratch == NULL || ((uintptr_t)scratch & 127u) != 0) return XDLC_UDO_ERROR_FAILED;
+  if (scratch == NULL || ((uintptr_t)scratch & 127u) != 0) return XDLC_UDO_ERROR_FAILED;
   for (i = 0; i < elements; ++i) reals[i] = udo_dsp_read(in0, i) * udo_dsp_read(in1, 0) * (float)param1;
+  for (i = 0; i < elements && in2 != NULL; ++i) reals[i] += udo_dsp_read(in2, 0);
   for (i = 0; i < elements; ++i) {
-    udo_dsp_write(out0, i, reals[i] + udo_dsp_read(&table->tensor, 3) + (param0 == Scale_mode_soft));
+    udo_dsp_write(out0, i, reals[i] + udo_dsp_read(param3, 3) + (param0 == Scale_mode_soft));
   }
   return XDLC_UDO_OK;
 """
