@@ -154,6 +154,15 @@ def test_parse_params_of_its_own(tmp_path):
     assert caught.value.fix == "read it in parse_params"
 
 
+def test_parse_params_may_begin_with_what_is_read_by_names():
+    class Renaming(Everything):
+        def parse_params(self, node):
+            return {**super().parse_params(node), "axis": node.attributes["dim"] + 1}
+
+    found = of_class(Renaming).hooks.parse_params(node(dim=1, coeff=2.0, mode="A"))
+    assert (found["axis"], found["scale"], found["mode"]) == (2, 2.0, "A")
+
+
 @pytest.mark.parametrize(
     ("hook", "body", "problem", "line"),
     [

@@ -49,6 +49,8 @@ class Plugin:
     formats: ClassVar[tuple[Sequence[str], Sequence[str]]] = ((), ())
     weight_formats: ClassVar[Sequence[str] | Mapping[str, str]] = ()
 
+    _kinds: Mapping[str, Kind] = {}  # of all parameters, also those of a config or of a built-in operator
+
     def accepts(self, node: SourceNode) -> bool:
         """Return whether the plugin stands for a node; what it does not take goes its usual way."""
         return True
@@ -57,9 +59,11 @@ class Plugin:
         """Return the parameters of a node by name, as values of their kinds.
 
         What is left out gets its default.  Attributes that were not read are an error.  By default each
-        parameter is read from the attribute of its name.
+        parameter is read from the attribute of its name, or of the ``source`` that its kind names.
         """
-        raise NotImplementedError  # stands for "by the declaration", which the caller knows
+        sources = {name: kind.source or name for name, kind in self._kinds.items()}
+        found = node.attributes
+        return {name: found[source] for name, source in sources.items() if source in found}
 
     def infer_shape_and_type(self, op: OpView) -> TensorSpec | Sequence[TensorSpec] | None:
         """Return the outputs; None where they are not known.

@@ -43,6 +43,7 @@ class PluginHooks:
         tell: Callable[[str], None] | None = None,
     ) -> None:
         self.plugin = plugin
+        self.plugin._kinds = declaration.kinds
         self.declaration = declaration
         self.place = place
         self._tell = tell
@@ -77,22 +78,12 @@ class PluginHooks:
         """
         attributes = Attributes(node.attributes)
         with self._calling("parse_params", f"node {node.name!r}"):
-            if overrides(self.plugin, "parse_params"):
-                given = self.plugin.parse_params(replace(node, attributes=attributes))
-                if not isinstance(given, Mapping):
-                    raise UsageError(
-                        f"gave {type(given).__name__}", fix="return a mapping of parameters by name"
-                    )
-            else:
-                given = self._read(attributes)
+            given = self.plugin.parse_params(replace(node, attributes=attributes))
+            if not isinstance(given, Mapping):
+                raise UsageError(f"gave {type(given).__name__}", fix="return a mapping of parameters by name")
             values = self._settled(given)
             self._check_unread(attributes)
             return {**values, **self._weight_params(node)}
-
-    def _read(self, attributes: Attributes) -> Values:
-        kinds = self.declaration.kinds
-        sources = {name: kind.source or name for name, kind in kinds.items()}
-        return {name: attributes[source] for name, source in sources.items() if source in attributes}
 
     def _settled(self, given: Mapping[str, Any]) -> Values:
         kinds = self.declaration.kinds
