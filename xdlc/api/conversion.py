@@ -103,6 +103,7 @@ def draft_udo_config(
     same_shapes: bool = False,
     datatypes: Sequence[str] = (),
     backends: Sequence[str] = (),
+    operators: Sequence[str] = (),
 ) -> Converted:
     """Return a draft of definitions for the operators of a model that nothing covers; nothing is written.
 
@@ -119,6 +120,7 @@ def draft_udo_config(
         datatypes: Data types that inputs and outputs of reals may have, beside their own; default:
             ``FLOAT_32``, ``FIXED_8`` and ``FIXED_16``, so that a quantizer may store them.
         backends: Backends that the package is for; default: ``CPU``.
+        operators: Operators to draft too, although they have a mapping.
 
     Raises:
         UsageError: If every operator is covered, a data type is none of reals, or there is no such backend.
@@ -131,7 +133,7 @@ def draft_udo_config(
     from xdlc.udo.configured_ops import configured_ops
 
     known = configured_ops(udo_config_paths)
-    nodes, others = uncovered(path, input_dims=checked_dims(input_dims), custom=known)
+    nodes, others = uncovered(path, input_dims=checked_dims(input_dims), custom=known, operators=operators)
     return drafted(
         nodes,
         others,

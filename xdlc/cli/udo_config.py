@@ -111,6 +111,14 @@ def validate(configs: tuple[Path, ...]) -> None:
     " float in quantized models.  [default: FLOAT_32,FIXED_8,FIXED_16]",
 )
 @click.option(
+    "--operators",
+    "operators",
+    multiple=True,
+    callback=params.distinct_names,
+    metavar="TYPE,..",
+    help="Draft these operators too, though xdlc maps them: for forms of them that QNN does not have.",
+)
+@click.option(
     "--backends",
     "backends",
     multiple=True,

@@ -125,6 +125,18 @@ def test_attributes_that_no_one_can_read_keep_nothing_from_being_found(tmp_path:
     assert ([one.type for one in found_ones], others) == (["Spell", "Blur"], 0)
 
 
+def test_operators_that_have_a_mapping_can_be_asked_for(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Abs", ["a"], ["y"])]
+    model = onnx_model(nodes, LIKE, {"y": (F32, [1, 3])})
+    relu, absolute = found(tmp_path, model, operators=["Abs", "Relu"])
+    assert (relu.type, absolute.type) == ("Relu", "Abs")
+    assert absolute.inputs == (Operand("a", (1, 3), FLOAT32),)
+    known = CustomOps((custom("Relu", [place("x")], [place("y")]),))
+    assert [node.type for node in found(tmp_path, model, operators=["Abs"], custom=known)] == ["Abs"]
+    with pytest.raises(UsageError, match="no node of the model is a Reluu that nothing defines"):
+        found(tmp_path, model, operators=["Reluu"])
+
+
 def test_versions_of_known_operators_are_no_matter_of_definitions(tmp_path: Path) -> None:
     model = onnx_model(
         [helper.make_node("HardSwish", ["x"], ["y"])], LIKE, {"y": (F32, [1, 3])}, imports=(("", 13),)

@@ -60,6 +60,7 @@ class Findings:
         notices: What is good to know and no problem.
         used: Definitions of users that stand for a node, once for each.
         uncovered: Nodes whose operators have no mapping; some may have been settled in another way since.
+        asked: Operators whose nodes count as uncovered even if they have a mapping.
     """
 
     problems: list[XdlcError] = field(default_factory=list)
@@ -70,6 +71,7 @@ class Findings:
     notices: list[str] = field(default_factory=list)
     used: list[CustomOp] = field(default_factory=list)
     uncovered: list[UncoveredNode] = field(default_factory=list)
+    asked: frozenset[str] = frozenset()
 
     def note_values(self, values: Mapping[str, object]) -> None:
         """Keep what the names of the main graph stand for, before the passes; reals only."""

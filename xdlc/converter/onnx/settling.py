@@ -64,6 +64,10 @@ class NodeImport:
         state, domain = self._state, domain_of(proto)
         opset = state.opsets.get(domain, 1)
         where = state.place(proto, opset)
+        if proto.op_type in state.findings.asked and not self._custom.candidates(proto):
+            state.findings.uncovered.append(self._custom.describe(proto, where))
+            state.poison(proto, UnsupportedOp(f"{proto.op_type} is asked for", where=where))
+            return
         if not self._inputs_known(proto, domain, opset, where):
             return
         static = all(state.values[name].is_static for name in proto.input if name)

@@ -10,9 +10,10 @@ from xdlc import ir
 from xdlc.converter.onnx.findings import Findings
 from xdlc.converter.onnx.importing import import_model
 from xdlc.converter.onnx.inference import Inference, Spec
+from xdlc.converter.onnx.nodes import all_nodes
 from xdlc.converter.onnx.shapes import input_shapes
 from xdlc.converter.onnx.source import OnnxFile
-from xdlc.errors import XdlcError
+from xdlc.errors import UsageError, XdlcError, nearest_names
 from xdlc.opdefs.custom import CustomOps
 from xdlc.opdefs.uncovered import Operand, UncoveredNode
 
@@ -26,6 +27,7 @@ def uncovered(
     define_symbol: Mapping[str, int] | None = None,
     batch: int | None = None,
     custom: CustomOps = _NO_CUSTOM_OPS,
+    operators: Sequence[str] = (),
 ) -> tuple[list[UncoveredNode], list[XdlcError]]:
     """Return the nodes whose operators have no mapping, and the other problems that there are.
 
@@ -35,6 +37,7 @@ def uncovered(
         define_symbol: Values of symbolic dimensions by name.
         batch: First dimension of every input.
         custom: Operations that the user has defined already.
+        operators: Operators whose nodes count as uncovered even if they have a mapping.
 
     Raises:
         XdlcError: If there is nothing to look at: no such file, no valid model, a wrong option.
@@ -43,15 +46,32 @@ def uncovered(
     shapes = input_shapes(
         file.proto.graph, str(path), input_dims=input_dims or {}, symbols=define_symbol or {}, batch=batch
     )
-    findings = Findings()
+    findings = Findings(asked=frozenset(operators))
     import_model(file, shapes, None, findings, 0, custom)
     places = {problem.where for problem in findings.problems}
     nodes = _distinct([node for node in findings.uncovered if node.where in places])
+    _check_asked(operators, nodes, file)
     if nodes:
         specs = Inference(file, shapes).of_model()
         nodes = [_completed(node, specs) for node in nodes]
     told = {node.where for node in nodes}
     return nodes, [problem for problem in findings.problems if problem.where not in told]
+
+
+def _check_asked(operators: Sequence[str], nodes: Sequence[UncoveredNode], file: OnnxFile) -> None:
+    found = {node.type for node in nodes}
+    for name in operators:
+        if name not in found:
+            held = {
+                node.op_type
+                for graph in (file.proto.graph, *file.proto.functions)
+                for node in all_nodes(graph)
+            }
+            raise UsageError(
+                f"no node of the model is a {name} that nothing defines",
+                where=str(file.path),
+                fix=nearest_names(name, sorted(held)) or "leave it out",
+            )
 
 
 def _distinct(nodes: Sequence[UncoveredNode]) -> list[UncoveredNode]:

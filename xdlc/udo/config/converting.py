@@ -140,13 +140,16 @@ def drafted(
     if not nodes:
         fix = "convert it as it is"
         if others:
-            fix = f"mend its {len(others)} other problem(s), which no definition does: {_first(others)}"
+            fix = (
+                f"look at its {len(others)} other problem(s), or draft operators that xdlc maps with "
+                f"--operators: {_first(others)}"
+            )
         raise UsageError("every operator of the model is covered", where=os.fspath(model), fix=fix)
     name = os.path.basename(os.fspath(model))
     made = draft(nodes, package, name, same_shapes=same_shapes, reals=reals, backends=backends or BACKENDS)
     notices = list(made.notices)
     if others:
-        count = f"{os.fspath(model)} has {len(others)} other problem(s), which no definition mends"
+        count = f"{os.fspath(model)} has {len(others)} other problem(s)"
         notices.append(f"{count}: {_first(others)}")
     where = os.fspath(target)
     _check_target(where, [model])
