@@ -36,8 +36,13 @@ def read_samples(source: Source, graph: Graph) -> Iterable[Sample]:
         UsageError: If the source or a file does not fit the inputs; several problems make a ProblemList.
 
     Example:
-        >>> list(read_samples([np.ones(2)], graph))
-        [{'x': array([1., 1.])}]
+        >>> import numpy as np
+        >>> from xdlc.ir import Tensor
+        >>> from xdlc.ir.dtype import FLOAT32
+        >>> graph = Graph("g")
+        >>> _ = graph.add_input(Tensor("x", (2,), FLOAT32))
+        >>> [sample["x"].tolist() for sample in read_samples([np.ones(2)], graph)]
+        [[1.0, 1.0]]
     """
     if isinstance(source, str | os.PathLike):
         return from_list(Path(source), graph)

@@ -50,6 +50,7 @@ class Histogram:
             ValueError: If one is NaN or infinite.
 
         Example:
+            >>> import numpy as np
             >>> Histogram.of(np.float32([0.0, 1.0, 1.0])).total
             3
         """
