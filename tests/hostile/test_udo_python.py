@@ -178,6 +178,13 @@ SHAPES = [
     ("'text'", "gave output 0 as 'text'"),
     ("(1.5,)", r"gave output 0 as \(1\.5,\)"),
     ("7", "gave output 0 as 7"),
+    ("np.int64(7)", "gave output 0 as 7"),
+    ("np.array([2, 3])", [TensorSpec((2, 3), FLOAT32)]),
+    ("[np.array([2]), (1,)]", [TensorSpec((2,), FLOAT32), TensorSpec((1,), FLOAT32)]),
+    ("(2 - 3, 3)", r"gave output 0 as \(-1, 3\)"),
+    ("[(2**32 - 1,)]", r"gave output 0 as \(4294967295,\)"),
+    ("[1] * 17", r"gave output 0 as \[1, 1,"),
+    ("[(1,)] * 5000", "gave more than 4096 outputs"),
     ("TensorSpec('ab', op.inputs[0].dtype)", "gave output 0 as"),
     ("TensorSpec((1,), 'float32')", "gave output 0 as"),
 ]

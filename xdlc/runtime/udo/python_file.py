@@ -17,7 +17,9 @@ from xdlc.runtime.udo.forms import OpForm, TensorForm, element, spec_of, static_
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.neighbours import Neighbours
 from xdlc.runtime.udo.python import Mark, functions_of
+from xdlc.runtime.udo.structs import MAX_RANK, OPEN_EXTENT
 
+MOST_OUTPUTS = 4096
 Array = Any  # numpy.ndarray
 
 
@@ -99,26 +101,44 @@ class PythonFile:
             raise raised(error, self.where, f"the shape function of {mark.package}::{mark.type}") from error
         if given is None:
             return None
-        return self._specs(mark, view, given)
+        found = self._specs(mark, view, given)
+        if len(found) > MOST_OUTPUTS:
+            raise BackendError(
+                f"the shape function of {mark.package}::{mark.type} gave more than {MOST_OUTPUTS} outputs",
+                where=self.where,
+                fix=f"return one for each of the {len(view.outputs)} outputs",
+            )
+        return found
 
     def _specs(self, mark: Mark, view: OpView, given: Any) -> list[TensorSpec]:
-        several = isinstance(given, Sequence) and any(
-            isinstance(one, TensorSpec | Sequence) and not isinstance(one, str) for one in given
-        )
-        single = not several and not (given == [] and not view.outputs)
-        items = [given] if single else list(given)
         found = []
-        for index, item in enumerate(items):
+        for index, item in enumerate(_items(given, len(view.outputs))):
             known = view.outputs[index] if index < len(view.outputs) else None
             spec = _spec_of(item, known.dtype if known else UNDEFINED)
             if spec is None:
                 raise BackendError(
                     f"the shape function of {mark.package}::{mark.type} gave output {index} as {item!r:.200}",
                     where=self.where,
-                    fix="return a TensorSpec, or a tuple of extents, for each output",
+                    fix="return a TensorSpec, or a tuple of extents, for each output: at most "
+                    f"{MAX_RANK} of them, from 0 to {OPEN_EXTENT - 1}, None for one that is open",
                 )
             found.append(spec)
         return found
+
+
+def _items(given: Any, count: int) -> list[Any]:
+    """Return what a function gave for each output; a shape by itself is that of the only one."""
+    given = _plain(given)
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        return [given]
+    items = [_plain(item) for item in given[: MOST_OUTPUTS + 1]]
+    several = any(isinstance(one, TensorSpec | Sequence) and not isinstance(one, str) for one in items)
+    return items if several or (not items and not count) else [given]
+
+
+def _plain(item: Any) -> Any:
+    """Return an array as lists."""
+    return item.tolist() if type(item).__module__ == "numpy" and hasattr(item, "tolist") else item
 
 
 def _name(function: Any) -> str:
@@ -133,6 +153,8 @@ def _spec_of(item: Any, dtype: DType) -> TensorSpec | None:
     try:
         shape = tuple(None if extent is None else operator.index(extent) for extent in extents)
     except TypeError:
+        return None
+    if len(shape) > MAX_RANK or any(extent is not None and not 0 <= extent < OPEN_EXTENT for extent in shape):
         return None
     named = item if isinstance(item, TensorSpec) else TensorSpec((), stated)
     return TensorSpec(shape, stated, str(named.name), str(named.layout))
