@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from xdlc.converter.custom.claims import Declared, Known, claims_of
 from xdlc.converter.custom.issues import Issue
 from xdlc.converter.custom.types import converted, is_allowed, stands_for_reals
 from xdlc.converter.values import Extents, Order
-from xdlc.errors import XdlcError
 from xdlc.ir import DType
-from xdlc.ir.dtype import FLOAT32, UNDEFINED
+from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs import shape_text
-from xdlc.opdefs.custom import CustomOp, OpView, ShapeFunction, TensorSpec
+from xdlc.opdefs.custom import CustomOp, OpView, ShapeFunction
 from xdlc.opdefs.layouts import order_of
 from xdlc.opdefs.model import OpDef, TensorDef
 
@@ -22,23 +21,7 @@ _SHAPE_FIX = (
     "--converter_op_package_lib FILE.py (xdlc-udo-package-generator writes a skeleton of one), or let the "
     "model state it as value_info"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """What a source model states of a value.
-
-    Attributes:
-        shape: Extents in the source's axis order, None for an open one; None if even the rank is open.
-        dtype: Data type, None if it is not stated.
-        read: Whether something reads the value; False for an output that is left out.
-        is_outdated: Whether the source states a shape that goes with inputs of other shapes than they have.
-    """
-
-    shape: Extents | None = None
-    dtype: DType | None = None
-    read: bool = True
-    is_outdated: bool = False
+_HOOK_FIX = "return it from infer_shape_and_type of the plugin, or let the model state it as value_info"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +41,6 @@ class Result:
     order: Order
 
 
-Speaker = Callable[[OpView], Sequence[TensorSpec | None] | None]
-"""Says what an op gives, as far as it knows."""
-_HOOK_FIX = "return it from infer_shape_and_type of the plugin, or let the model state it as value_info"
-
-
-class Known(NamedTuple):
-    """What is said of an output as the tensor lies; None for what is not."""
-
-    shape: Extents | None
-    dtype: DType | None
-
-
-class Claim(NamedTuple):
-    """What one source says of the outputs."""
-
-    by: str
-    outputs: Sequence[Known]
-
-
 def results(
     custom: CustomOp,
     view: OpView,
@@ -85,7 +49,7 @@ def results(
 ) -> tuple[list[Result], list[Issue]]:
     """Return the outputs of an op, and what is not known or contradictory.
 
-    A shape function that was given for the op speaks first, then the object that defines it, then its
+    A shape function that was given for the op goes first, then the object that defines it, then its
     definition, then the model; each adds what those before leave open, and must not contradict them.
 
     A data type that none of them states is the only one that the definition allows, or that of the first
@@ -102,23 +66,15 @@ def results(
     definition = custom.definition
     issues: list[Issue] = []
     places = _places(definition, declared, issues)
-    view = replace(view, outputs=tuple(_expected(entry, said) for entry, said in places))
-    claims = [Claim("the model", [_lying(entry, said) for entry, said in places])]
-    before = len(issues)
-    for by, function in _speakers(custom, shapes, len(places)):
-        claim = _asked(by, function, view, len(places), issues)
-        if claim is not None:
-            claims.insert(len(claims) - 1, claim)
-    if len(issues) > before:  # what is missing now is what they would have told
-        return [], issues
+    claims, failures = claims_of(custom, view, places, shapes)
+    if failures:  # what is missing now is what these would have told
+        return [], [*issues, *failures]
+    shape_fix = _SHAPE_FIX if custom.hooks is None else _HOOK_FIX
     found = [
-        _result(index, entry, said, view, [(by, outputs[index]) for by, outputs in claims])
+        _result(index, entry, said, view, [(by, outputs[index]) for by, outputs in claims], shape_fix)
         for index, (entry, said) in enumerate(places)
     ]
-    problems = [each for each in found if isinstance(each, Issue)]
-    if custom.hooks is not None:
-        problems = [each._replace(fix=_HOOK_FIX) if each.fix == _SHAPE_FIX else each for each in problems]
-    issues += problems
+    issues += [each for each in found if isinstance(each, Issue)]
     return [each for each in found if isinstance(each, Result)], issues
 
 
@@ -144,77 +100,13 @@ def _places(
     return [(outputs[min(index, len(outputs) - 1)], said) for index, said in enumerate(given[:most])]
 
 
-def _speakers(
-    custom: CustomOp, shapes: Mapping[tuple[str, str], ShapeFunction], count: int
-) -> list[tuple[str, Speaker]]:
-    """Return who speaks of the outputs beside the model, the most explicit first."""
-    definition = custom.definition
-    found: list[tuple[str, Speaker]] = []
-    own = shapes.get((definition.package, definition.name))
-    if own is not None:
-        found.append(("the shape function", own))
-    if custom.hooks is not None:
-        found.append((custom.source or "the plugin", custom.hooks.infer_shape_and_type))
-
-    def by_text(op: OpView) -> Sequence[TensorSpec | None] | None:
-        told = shape_text.infer(definition, op, count)
-        # which types are allowed is looked at later: one that is alone may be that of a quantized model
-        return told and [spec and replace(spec, dtype=UNDEFINED) for spec in told]
-
-    found.append(("the definition", by_text))
-    return found
-
-
-def _asked(by: str, function: Speaker, view: OpView, count: int, issues: list[Issue]) -> Claim | None:
-    """Return what a speaker says; what goes wrong there is an issue."""
-    try:
-        said = function(view)
-    except (XdlcError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
-        text = f"{type(error).__name__}: {error}"
-        if isinstance(error, XdlcError):
-            text = ": ".join(filter(None, (error.where, error.problem)))
-        fix = error.fix if isinstance(error, XdlcError) else None
-        whose = "" if isinstance(error, XdlcError) and error.where else f"{by} fails: "
-        issues.append(Issue(f"{whose}{text}", fix or "correct it"))
-        return None
-    if said is None:
-        return None
-    if not all(spec is None or isinstance(spec, TensorSpec) for spec in said):
-        issues.append(Issue(f"{by} gives {said!r}", "return a TensorSpec for each output, or None"))
-        return None
-    if len(said) != count:
-        issues.append(Issue(f"{by} tells of {len(said)} outputs, the op has {count}", "correct it"))
-        return None
-    return Claim(by, [_known(spec) for spec in said])
-
-
-def _known(spec: TensorSpec | None) -> Known:
-    if spec is None:
-        return Known(None, None)
-    return Known(tuple(spec.shape), None if spec.dtype is UNDEFINED else spec.dtype)
-
-
-def _expected(place: TensorDef, said: Declared) -> TensorSpec | None:
-    """Return what the source states of an output, as shape functions see it; None if that is not all."""
-    shape = _lying(place, said).shape
-    if shape is None or said.dtype is None:
-        return None
-    return TensorSpec(shape, said.dtype, place.name, place.layout)
-
-
-def _lying(place: TensorDef, said: Declared) -> Known:
-    """Return what the source states of an output as the tensor lies."""
-    shape = said.shape
-    if shape is not None:
-        try:
-            shape = tuple(shape[axis] for axis in order_of(place.layout, len(shape))) or (1,)
-        except ValueError:  # reported with the output
-            shape = None
-    return Known(shape, None)
-
-
 def _result(
-    index: int, place: TensorDef, said: Declared, view: OpView, claims: Sequence[tuple[str, Known]]
+    index: int,
+    place: TensorDef,
+    said: Declared,
+    view: OpView,
+    claims: Sequence[tuple[str, Known]],
+    shape_fix: str,
 ) -> Result | Issue:
     """Return an output, or what is missing or wrong of it."""
     name = f"output {index} ({place.name!r})"
@@ -223,7 +115,7 @@ def _result(
         left = "" if said.read else ", which the model leaves out,"
         if said.is_outdated:
             left = ", which the model states for inputs of other shapes,"
-        return Issue(f"the shape of {name}{left} is not known", _SHAPE_FIX)
+        return Issue(f"the shape of {name}{left} is not known", shape_fix)
     try:
         order = order_of(place.layout, len(shapes[0][1] if said.shape is None else said.shape))
     except ValueError as error:

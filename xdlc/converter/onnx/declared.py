@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xdlc import ir
-from xdlc.converter.custom.results import Declared
+from xdlc.converter.custom.claims import Declared
 from xdlc.converter.onnx import protobuf
 from xdlc.converter.onnx.nodes import inner_graphs
 from xdlc.converter.values import Extents
