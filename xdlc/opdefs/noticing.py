@@ -9,6 +9,7 @@ from xdlc.opdefs.custom_verify import rules_of
 from xdlc.opdefs.elements import Key
 from xdlc.opdefs.model import Collection, OpDef
 from xdlc.opdefs.semantics import TITLES, place
+from xdlc.opdefs.shape_text import is_extent
 from xdlc.opdefs.supplement_rules import offered, tensors_of
 
 MAX_NOTICES = 100
@@ -18,8 +19,9 @@ def notices(collection: Collection, lines: Mapping[Key, str] | None = None) -> l
     """Return what is good to know, each with its line; at most ``MAX_NOTICES``.
 
     That an op with a Repeated input or output runs on DSP and HTP only with a number of tensors that is
-    known when its package is built; that an op names no backend; and that a constraint which reads like a
-    rule is not enforced, because a name in it means nothing.
+    known when its package is built; that an op names no backend; that a text of a shape begins like a list
+    of extents and is none; and that a constraint which reads like a rule is not enforced, because a name in
+    it means nothing.
 
     Args:
         collection: The definitions.
@@ -48,6 +50,9 @@ def _of_op(op: OpDef, key: Key, offers: set[str]) -> Iterator[tuple[Key, str]]:
                 f"{title} is Repeated, but {dsps} cannot have an unknown number of tensors: no library there "
                 "has it",
             )
+        if tensor.text.startswith("[") and not (tensor.shape and all(map(is_extent, tensor.shape))):
+            words = f"shape {tensor.text[:60]!r} of {title} is kept as text: a list is like [N, H / 2, in[0].dim[1]]"
+            yield (*where, "Text"), words
         for rule, _, unknown in rules_of(tensor, op):
             if unknown:
                 words = f"constraint {rule.text!r} of {title} is not enforced: {unknown!r} means nothing here"

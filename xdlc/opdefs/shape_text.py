@@ -128,18 +128,19 @@ def _stated(
     for index, tensor in enumerate(tensors):
         if tensor is not None and definitions:
             entry = definitions[min(index, len(definitions) - 1)]
-            if entry.shape and all(_is_extent(word) for word in entry.shape):
+            if entry.shape and all(is_extent(word) for word in entry.shape):
                 yield f"{side} {entry.name!r}", entry, tensor
 
 
 def _stated_params(definition: OpDef, view: OpView) -> Iterator[tuple[str, TensorDef, TensorSpec]]:
     for name, entry in definition.params.items():
         shape = getattr(view.params.get(name), "shape", None)
-        if shape is not None and entry.shape and all(map(_is_extent, entry.shape)):
+        if shape is not None and entry.shape and all(map(is_extent, entry.shape)):
             yield f"parameter {name!r}", entry, TensorSpec(tuple(shape), UNDEFINED)
 
 
-def _is_extent(word: str) -> bool:
+def is_extent(word: str) -> bool:
+    """Return whether a part of a list is an extent, or ``..``, which stands for several."""
     if word in ELLIPSIS:
         return True
     try:
