@@ -22,6 +22,7 @@ from xdlc.ir.dtype import FLOAT32, SFIXED8, UFIXED8
 from xdlc.ir.stored import real_data
 from xdlc.opdefs.custom import Kernel
 from xdlc.quant import quantize
+from xdlc.quant.options import QuantOptions
 from xdlc.runtime.udo.elf import machine
 
 
@@ -114,6 +115,7 @@ def test_processes_have_kernels_of_their_own(net, quantized):
     two, _ = quantized(sandwich(net), SAMPLES * 3, jobs=2)
     assert one.main.tensors["g"].encoding == two.main.tensors["g"].encoding
     assert one.main.tensors["out"].encoding == two.main.tensors["out"].encoding
+    assert QuantOptions(jobs=2).stated() == QuantOptions().stated()
 
 
 def test_branches_and_what_only_they_read(kernels, quantized):

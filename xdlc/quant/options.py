@@ -155,4 +155,5 @@ class QuantOptions:
             field.name: ",".join(value) if field.name in _LISTS else str(value)
             for field in fields(self)
             if (value := getattr(self, field.name)) not in (field.default, {}) or field.name in always
+            if field.name != "jobs"  # the result does not depend on it
         }
