@@ -1,6 +1,7 @@
 """Activations of users' ops have the types that definitions take."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from xdlc.errors import ConstraintError, ModelError
 from xdlc.ir import ScaleOffset
 from xdlc.ir.dtype import BY_NAME, FLOAT32, INT32, UFIXED8, UFIXED16
 from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTable, SupplementTensor
+from xdlc.quant.custom_notes import check_customs
 from xdlc.quant.customs import Customs
 from xdlc.quant.mixed.groups import find_groups
 from xdlc.quant.options import QuantOptions
@@ -308,6 +310,20 @@ def test_no_type_that_all_dsps_take_is_told(net, quantized):
     made, notes = quantized(model, SAMPLES, target="sm8550")
     assert types(made, "g_op") == ([UFIXED16, UFIXED8], [UFIXED16])
     assert f"{note} (g_op)" not in notes
+
+
+def test_an_op_that_is_not_for_the_target_is_told(net):
+    model = sandwich(net)
+    collection = udo.definitions(model)["Pkg"]
+    opdefs = tuple(replace(each, backends=("CPU", "DSP_V66")) for each in collection.opdefs)
+    tables = tuple(replace(table, supported=frozenset()) for table in collection.supplements)
+    narrow = {"Pkg": replace(collection, opdefs=opdefs, supplements=tables)}
+    precision = Precision(8, 8, customs=Customs.of(narrow, 73))
+    placed = place_ops(model.main, precision)
+    (note, *_) = check_customs([SimpleNamespace(graph=model.main, placement=placed, precision=precision)])
+    text = "Pkg::Gain is not for the DSP of the target: its definition names CPU, DSP_V66 (g_op)"
+    assert note == text
+    assert Customs.of(narrow).elsewhere == {}
 
 
 def _rows(activation, weight):

@@ -89,6 +89,9 @@ def _statics(op: Op, precision: Precision) -> list[tuple[Tensor, Place]]:
 
 
 def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
+    others = precision.customs.elsewhere.get((op.package, op.type))
+    if others:
+        yield f"is not for the DSP of the target: its definition names {', '.join(others)}"
     ports = placement.ports.get(op)
     if ports is None:
         if op in placement.reasons:

@@ -124,9 +124,11 @@ class Customs:
 
     Attributes:
         places: Inputs and outputs of each operation, by package and type.
+        elsewhere: Backends of the operations that have none of the DSP that is quantized for.
     """
 
     places: Mapping[tuple[str, str], _Places] = field(default_factory=dict)
+    elsewhere: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, collections: Mapping[str, Collection], arch: int | None = None) -> Customs:
@@ -136,12 +138,23 @@ class Customs:
             collections: The packages by name.
             arch: Generation of the DSP that is quantized for, like 73; None: any that a definition names.
         """
+        defined = [
+            (package, opdef, collection)
+            for package, collection in collections.items()
+            for opdef in collection.opdefs
+        ]
         return cls(
             {
                 (package, opdef.name): _places(opdef, collection, arch)
-                for package, collection in collections.items()
-                for opdef in collection.opdefs
-            }
+                for package, opdef, collection in defined
+            },
+            {
+                (package, opdef.name): sorted(offers)
+                for package, opdef, collection in defined
+                if f"DSP_V{arch}" in backends.NAMES
+                and (offers := offered(collection)[opdef.name])
+                and not any(backends.overlap(f"DSP_V{arch}", name) for name in offers)
+            },
         )
 
     def is_known(self, op: Op) -> bool:
