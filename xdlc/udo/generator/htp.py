@@ -15,6 +15,7 @@ from xdlc.udo.generator.views import CoreView, OperationView, PackageView, Place
 GENERIC = "Tensor"
 """The class of any tensor; elements are read as float through calls that are not inlined."""
 
+_LONGEST = 70
 _MOST_FORMS = 32
 _MOST_WITH_GAPS = 128
 _MOST_OPTIONAL = 6
@@ -235,8 +236,18 @@ def _values(places: Sequence[Place], there: There, name: str) -> Iterator[str]:
 
 
 def joined(parts: Sequence[str]) -> Quoted:
-    """Return identifiers and the like as a list of C++."""
-    return Quoted(", ".join(parts))
+    """Return identifiers and the like as a list of C++, in lines that are not too long.
+
+    Example:
+        >>> print(joined(["const In0 &in0", "const In1 *in1"]))
+        const In0 &in0, const In1 *in1
+    """
+    lines = [""]
+    for part in parts:
+        if len(lines[-1]) + len(part) > _LONGEST:
+            lines.append("")
+        lines[-1] += f"{part}, "
+    return Quoted("\n    ".join(line.rstrip() for line in lines).removesuffix(","))
 
 
 FILTERS = {
