@@ -36,8 +36,8 @@ def test_ops_without_a_backend_and_rules_that_are_not_enforced():
 def test_lists_of_extents_that_are_none():
     text = BLEND.replace("<Text>[N, H, W, C]</Text>", "<Text>[N, H W, C]</Text>", 1)
     assert told(text)[0] == (
-        f"f.xml:{line(text, '[N, H W')}: op 'Blend': shape '[N, H W, C]' of input 'in[0]' is kept as text: a list "
-        "is like [N, H / 2, in[0].dim[1]]"
+        f"f.xml:{line(text, '[N, H W')}: op 'Blend': shape '[N, H W, C]' of input 'in[0]' is kept as text: "
+        "a list is like [N, H / 2, in[0].dim[1]]"
     )
 
 

@@ -51,8 +51,8 @@ def _of_op(op: OpDef, key: Key, offers: set[str]) -> Iterator[tuple[Key, str]]:
                 "has it",
             )
         if tensor.text.startswith("[") and not (tensor.shape and all(map(is_extent, tensor.shape))):
-            words = f"shape {tensor.text[:60]!r} of {title} is kept as text: a list is like [N, H / 2, in[0].dim[1]]"
-            yield (*where, "Text"), words
+            like = "a list is like [N, H / 2, in[0].dim[1]]"
+            yield (*where, "Text"), f"shape {tensor.text[:60]!r} of {title} is kept as text: {like}"
         for rule, _, unknown in rules_of(tensor, op):
             if unknown:
                 words = f"constraint {rule.text!r} of {title} is not enforced: {unknown!r} means nothing here"
