@@ -131,8 +131,11 @@ def test_any_number_of_axes(collection: Collection, kernels: Any) -> None:
 
 @needs_make
 @pytest.mark.parametrize("type", UNTOLD)
-def test_what_is_not_told_is_left_to_the_user(kernels: Any, type: str) -> None:
+def test_what_is_not_told_is_left_to_the_user(
+    kernels: Any, type: str, caplog: pytest.LogCaptureFixture
+) -> None:
     assert kernels.infer(view(type, (2, 7, 6, 5), (5,), k=3)) is None
+    assert f"printed: fill infer_{type} in jni/src/reg/shapes/{type}.cpp" in caplog.text
 
 
 @needs_make

@@ -97,8 +97,13 @@ class Registration:
         status = self._table.validate(ctypes.byref(op), said, len(said))
         check(status, "validate", message_in(said), self.where)
 
-    def infer(self, op: structs.Op, count: int) -> list[TensorSpec] | None:
+    def infer(self, op: structs.Op, count: int, *, aloud: bool = False) -> list[TensorSpec] | None:
         """Return the outputs of an operation; None if the library cannot tell them.
+
+        Args:
+            op: The operation.
+            count: How many outputs it has.
+            aloud: Whether to print what the library says why it cannot, which its caller shows.
 
         Raises:
             BackendError: If it fails, or gives what is no shape.
@@ -108,6 +113,8 @@ class Registration:
         shapes, said = (structs.Shape * max(count, 1))(), message_buffer()
         status = self._table.infer_outputs(ctypes.byref(op), shapes, said, len(said))
         if status == structs.UNSUPPORTED:
+            if aloud and message_in(said):
+                print(message_in(said), file=sys.stderr)
             return None
         check(status, "infer_outputs", message_in(said), self.where)
         return [self._spec(shape, index) for index, shape in enumerate(shapes[:count])]

@@ -142,12 +142,12 @@ class _Worker:
         self._ops[request["op"]] = Served(form, memory, code, infer)
         return {"outputs": told(infer(form, {}))}
 
-    def _inference(self, number: int | None, memory: Memory) -> Infers:
+    def _inference(self, number: int | None, memory: Memory, *, aloud: bool = False) -> Infers:
         source = None if number is None else self._sources[number]
 
         def infer(form: OpForm, addresses: dict[int, int]) -> list[TensorSpec] | None:
             if isinstance(source, Registration):
-                return source.infer(Native().op(form, memory, addresses), len(form.outputs))
+                return source.infer(Native().op(form, memory, addresses), len(form.outputs), aloud=aloud)
             if isinstance(source, PythonFile):
                 return source.infer(Mark("shape_function", form.package, form.type), form.view(memory))
             return None
@@ -156,7 +156,7 @@ class _Worker:
 
     def _infer(self, request: Request, files: Files) -> Answer:
         form, memory = _described(request, files)
-        return {"outputs": told(self._inference(request["shapes"], memory)(form, {}))}
+        return {"outputs": told(self._inference(request["shapes"], memory, aloud=True)(form, {}))}
 
     def _bind_inputs(self, request: Request, files: Files) -> Answer:
         op = self._ops[request["op"]]
