@@ -50,12 +50,14 @@ def test_force_keeps_what_was_filled_and_says_so(config: Path, tmp_path: Path) -
     assert f"{tmp_path}/Pack: exists" in said
     assert "--force-generation" in said
     said = call("-p", config, "-o", tmp_path, "--force-generation").stdout
-    assert (
-        "kept: jni/src/CPU/src/ops/A.cpp was changed by hand; the new one is jni/src/CPU/src/ops/A.cpp.new"
-        in said
-    )
+    assert "kept: jni/src/CPU/src/ops/A.cpp was changed by hand\n" in said
     assert "replaced: Makefile was changed by hand; what it was is Makefile.old" in said
+    assert not kernel.with_name("A.cpp.new").exists()
+    config.write_text(config.read_text().replace("<Name>x</Name>", "<Name>image</Name>"))
+    said = call("-p", config, "-o", tmp_path, "-f").stdout
+    assert "kept: jni/src/CPU/src/ops/A.cpp was changed by hand; the new one is jni/src" in said
     assert kernel.read_text() == "mine"
+    assert "image" in kernel.with_name("A.cpp.new").read_text()
 
 
 def test_a_bad_configuration_is_told_with_its_line(config: Path, tmp_path: Path) -> None:

@@ -72,7 +72,8 @@ def _tell(made: Generated) -> None:
     for text in made.notices:
         click.echo(clean(f"notice: {text}"))
     for path in outcome.kept:
-        click.echo(clean(f"kept: {path} was changed by hand; the new one is {path}.new"))
+        new = f"; the new one is {path}.new" if path in outcome.beside else ""
+        click.echo(clean(f"kept: {path} was changed by hand{new}"))
     for path in outcome.replaced:
         click.echo(clean(f"replaced: {path} was changed by hand; what it was is {path}.old"))
     for path in outcome.left:

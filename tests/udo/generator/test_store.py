@@ -27,14 +27,14 @@ def test_a_filled_kernel_is_kept_and_the_new_skeleton_is_beside_it(tmp_path: Pat
     write(tmp_path, ("ops/A.cpp", "skeleton", True), ("ops/B.cpp", "skeleton", True))
     (tmp_path / "P/ops/A.cpp").write_text("my work")
     outcome = write(tmp_path, ("ops/A.cpp", "skeleton 2", True), ("ops/B.cpp", "skeleton 2", True))
-    assert outcome.kept == ("ops/A.cpp",)
+    assert outcome.kept == outcome.beside == ("ops/A.cpp",)
     assert texts(tmp_path / "P") == {
         "ops/A.cpp": "my work",
         "ops/A.cpp.new": "skeleton 2",
         "ops/B.cpp": "skeleton 2",
     }
     again = write(tmp_path, ("ops/A.cpp", "skeleton 2", True), ("ops/B.cpp", "skeleton 2", True))
-    assert again.kept == ("ops/A.cpp",)
+    assert (again.kept, again.beside) == (("ops/A.cpp",), ())
     assert texts(tmp_path / "P")["ops/A.cpp"] == "my work"
 
 

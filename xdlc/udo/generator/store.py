@@ -29,7 +29,8 @@ class Outcome:
 
     Attributes:
         folder: Its folder.
-        kept: Files of users that were left as they are; the new skeleton is beside them as ``.new``.
+        kept: Files of users that were left as they are.
+        beside: Those of them whose skeleton is another one now; it is beside them as ``.new``.
         replaced: Other files that were changed by hand; what they were is beside them as ``.old``, or
             ``.old2`` and so on.
         left: Files that no longer belong to the package but were changed by hand; they are now ``.old``.
@@ -37,6 +38,7 @@ class Outcome:
 
     folder: Path
     kept: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
 
@@ -44,8 +46,13 @@ class Outcome:
 @dataclass(slots=True)
 class _Merge:
     kept: list[str] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+
+    def outcome(self, folder: Path) -> Outcome:
+        parts = (self.kept, self.beside, self.replaced, self.left)
+        return Outcome(folder, *map(tuple, parts))
 
 
 def write_packages(
@@ -70,7 +77,7 @@ def write_packages(
             for target, (name, files) in zip(targets, packages, strict=True):
                 fresh = Path(work) / "new" / name
                 merge = _build(target, fresh, files)
-                outcomes.append(Outcome(target, tuple(merge.kept), tuple(merge.replaced), tuple(merge.left)))
+                outcomes.append(merge.outcome(target))
             _swap(Path(work), targets)
     return outcomes
 
@@ -174,6 +181,9 @@ def _write(root: Path, target: Path, file: Rendered, before: str | None, merge: 
         if _digest(current) != before:
             if file.user:
                 merge.kept.append(file.path)
+                if _digest(file.content) == before:
+                    return
+                merge.beside.append(file.path)
                 beside = path.with_name(f"{path.name}.new")
                 beside.unlink(missing_ok=True)
                 beside.write_bytes(file.content)
