@@ -176,6 +176,10 @@ HOLD = [
     ("gain", "Value", "must be large"),
     ("gain", "Value", "only values that are positive"),
     ("gain", "Value", "must be positive unless flag is set"),
+    ("axis", "Value", "positive or zero"),
+    ("axis", "Value", "must be -1 or 2"),
+    ("y", "Datatype", "must be FLOAT_32 or FLOAT_16"),
+    ("y", "Datatype", "datatype in {FIXED_8, FIXED_16}"),  # what is real may be quantized yet
     ("y", "Shape", "shape(y)[5] == 1"),
     ("y", "Description", "rank == 7"),
     ("y", "Shape", "must be of rank 7"),
@@ -220,6 +224,7 @@ BROKEN = [
     ("axis", "Value", "one of {0, 1}", "value is -1"),
     ("pads", "Value", "must be even", "value % 2 is [0, 1, 0, 1]"),
     ("pads", "Value", "prod(pads) > 0", "prod(pads) is 0"),
+    ("y", "Datatype", "must be INT_32 or FLOAT_16", "datatype is float32"),
     ("gain", "Value", "greater than or equal to 1", "value is 0.5"),
     ("flag", "Value", "flag == False", "flag is True and False is False"),
 ]

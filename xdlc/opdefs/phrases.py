@@ -4,7 +4,7 @@
 Words                                              Meaning
 ================================================== ==============================================
 ``must be``, ``must not be``, ``should be``,       stand before any of what follows, or before a
-``shall be``, ``has to be``, ``is``, ``are``       relation; of a value alone: ``==``
+``shall be``, ``has to be``, ``is``, ``are``       relation; of values alone: ``==``, ``in {a, b}``
 ``positive``, ``negative``, ``non-negative``,      ``> 0``, ``< 0``, ``>= 0``, ``!= 0``,
 ``non-zero``, ``odd``, ``even``                    ``% 2 == 1``, ``% 2 == 0``
 ``equal to v``, ``must equal v``, ``equals v``     ``== v``
@@ -21,7 +21,7 @@ A text is read so only as a whole: with one word more it is left to people.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from xdlc.opdefs.words import Cursor, Node, NotAnExpressionError
 
@@ -101,6 +101,12 @@ class _Phrase:
         if same is not None:
             return same
         verb, negated = self._verb()
+        relation = self._adjective()
+        if relation:
+            alone = self._start == 0 and not self._cursor.peek()[0]
+            if not verb and not alone:  # "positive or negative" says nothing
+                raise NotAnExpressionError("an adjective without a verb")
+            return self._compare(left, relation, _number(0), negated)
         found = self._said(left, negated)
         if found is None and verb:
             return self._plain(left, negated)
@@ -120,9 +126,6 @@ class _Phrase:
 
     def _said(self, left: Node, negated: bool) -> Node | None:
         says = self._says
-        relation = self._adjective()
-        if relation:
-            return self._compare(left, relation, _number(0), negated)
         for word, rest in (("odd", 1), ("even", 0)):
             if says(word):
                 return self._compare(self._modulo(left, _number(2)), "==", _number(rest), negated)
@@ -211,7 +214,20 @@ class _Phrase:
         right = self._within() if relation == "in" else self._value()
         if relation is None and right.kind == "name" and not right.source.isupper():
             raise NotAnExpressionError(f"{right.source!r} may be any word")
+        others = [] if relation or negated else list(self._others())
+        if others:
+            held = Node("set", None, (right, *others), right.source)
+            return self._compare(left, "in", held)
         return self._compare(left, relation or "==", right, negated)
+
+    def _others(self) -> Iterator[Node]:
+        """Step over more values that are told: ``or FLOAT_16`` behind ``must be FLOAT_32``."""
+        while self._cursor.peek()[1] == "or" and self._cursor.peek(2)[1] in ("", "or"):
+            kind, word, _, _ = self._cursor.peek(1)
+            if kind not in ("number", "text") and not word.isupper():
+                return
+            self._cursor.accept("or")
+            yield self._value()
 
     def _compare(self, left: Node, relation: str, right: Node, negated: bool = False) -> Node:
         relation = _NEGATED[relation] if negated else relation

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from xdlc.ir.dtype import UNDEFINED, DType
+from xdlc.ir.dtype import FLOAT32, UNDEFINED, DType
 from xdlc.opdefs.evaluate import Enumerator, Place, Scope, UnknownError, Value, about, evaluate
 from xdlc.opdefs.expression import Node
 
@@ -173,12 +173,19 @@ def _related(relation: str, one: Value, other: Value) -> bool | None:
         one = one.number
     if isinstance(other, Enumerator) and isinstance(one, int | float | Fraction):
         other = other.number
+    if isinstance(one, DType) and isinstance(other, DType) and _may_become(one, other):
+        return None
     numbers = [isinstance(value, int | float | Fraction) for value in (one, other)]
     if relation not in ("==", "!=") and not all(numbers):
         raise UnknownError
     if numbers[0] != numbers[1]:
         return relation == "!="
     return _RELATED[relation](one, other)
+
+
+def _may_become(one: DType, other: DType) -> bool:
+    """Return whether one of two types stands for reals that a quantizer may store as the other."""
+    return (one is FLOAT32 and other.is_fixed) or (other is FLOAT32 and one.is_fixed)
 
 
 def _lists(relation: str, one: list[Value], other: list[Value]) -> bool | None:
