@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,10 @@ def temporary_files() -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise StorageError(
+                f"no more files can be opened: {error.strerror}", fix="raise their limit: ulimit -n 65536"
+            ) from error
         import tempfile
 
         raise StorageError(

@@ -103,7 +103,16 @@ def test_it_leaves_no_files_descriptors_or_threads(
             session.run({"x0": X})
             assert list(folder.iterdir()) == []
 
+    def many(count: int) -> int:
+        (op,) = custom_graph("Scale", {"factor": f32(2)}).ops
+        with Kernels(python_file) as kernels:
+            held = [kernels.operation(op) for _ in range(count)]
+            for operation in held:
+                operation.run([X])
+            return len(os.listdir("/proc/self/fd"))
+
     once()
+    assert many(9) - many(4) == 10  # inputs and outputs of each
     gc.collect()
     before = len(os.listdir("/proc/self/fd")), threading.active_count()
     for _ in range(3):

@@ -49,7 +49,8 @@ class Memory:
 
     Args:
         size: Bytes.
-        file: Descriptor of the file that holds it, which is closed later by ``close``; default: a new one.
+        file: Descriptor of the file that holds it, which is closed; default: a new one, which stays open
+            until ``close``, to be handed over.
         writable: Whether this process may write it.
 
     Raises:
@@ -63,10 +64,13 @@ class Memory:
         try:
             if os.fstat(self.file).st_size < self.size:
                 raise StorageError(f"shared memory has {os.fstat(self.file).st_size} bytes, not {self.size}")
-            self._map = mmap.mmap(self.file, self.size, mmap.MAP_SHARED, protection)
+            with temporary_files():
+                self._map = mmap.mmap(self.file, self.size, mmap.MAP_SHARED, protection)
         except BaseException:
             self.close()
             raise
+        if file is not None:
+            self.close()
 
     def __del__(self) -> None:
         self.close()

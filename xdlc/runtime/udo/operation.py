@@ -51,7 +51,7 @@ class Operation:
         self._kernel = kernel
         self._count = len(op.inputs)
         self._loose = [has_open_rank(tensor) for tensor in op.outputs]
-        self._static = data.memory()
+        self._data = data
         self._generation = -1
         self._open()
 
@@ -64,15 +64,16 @@ class Operation:
         self._bound: tuple[Any, ...] = ()
         self._given: list[Dims] = []
         generation = self._link.started()
+        static = self._data.memory()
         request = {
             "do": "open",
             "op": self._number,
             "source": self._offer.source,
             "shapes": self._shapes,
             "form": self._form.words(),
-            "size": self._static.size,
+            "size": static.size,
         }
-        files = [self._static.file]
+        files = [static.file]
         if self._kernel is not None:
             arguments, data = arguments_of(self._kernel)
             more = data.memory()
@@ -207,6 +208,7 @@ class Operation:
             "ask": asks,
         }
         answer = self._ask(request, [self._inputs.file] if fresh else (), "telling its shapes", timeout)
+        self._inputs.close()
         return specs_in(answer)
 
     def _checked(self, index: int, form: TensorForm, array: Array | None) -> Array | None:
@@ -253,6 +255,7 @@ class Operation:
             "size": self._outputs.size,
         }
         self._ask(request, [self._outputs.file] if fresh else (), "binding its buffers", timeout)
+        self._outputs.close()
         self._bound = bound
 
     def _describe_outputs(self, timeout: float) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import resource
 import signal
 import socket
 import sys
@@ -44,6 +45,7 @@ def main(line: socket.socket, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     threading.Thread(target=_outlive_not, args=(parent,), daemon=True).start()
     _print_at_once()
+    _open_many_files()
     worker = _Worker()
     while True:
         try:
@@ -65,6 +67,13 @@ def _print_at_once() -> None:
     with contextlib.suppress(AttributeError, ValueError):
         system = ctypes.CDLL(None)
         system.setvbuf(ctypes.c_void_p.in_dll(system, "stdout"), None, _LINE_BUFFERED, 0)
+
+
+def _open_many_files() -> None:
+    """Let as many operations be open as the system allows: each has memory of its own."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _outlive_not(parent: int) -> None:
