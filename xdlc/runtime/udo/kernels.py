@@ -109,7 +109,7 @@ class Kernels:
             origin = next(held.origin for held in carried if held.fits)
             return problem, (
                 f"give --allow_embedded_kernels if you trust the DLC, which carries {origin}, "
-                "or a library with --udo_package_path"
+                "or a library or Python file with --udo_package_path"
             )
         if carried:
             origins = " and ".join(held.origin for held in carried)

@@ -92,6 +92,9 @@ def _no_file(path: Path) -> UsageError:
     try:
         is_folder = stat.S_ISDIR(path.stat().st_mode)
     except (FileNotFoundError, ValueError):
+        file, colon, _ = str(path).rpartition(".py:")
+        if colon and Path(f"{file}.py").is_file():  # how converters name a plugin
+            fix = f"give the file alone, {Path(file).name}.py: all kernels in it are found"
         return UsageError("there is no such file", where=str(path), fix=fix)
     except OSError as error:
         return UsageError(f"cannot be read: {error.strerror}", where=str(path), fix=fix)
