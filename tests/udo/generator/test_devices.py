@@ -224,5 +224,20 @@ def test_names_in_kernels_are_free(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "type", "setter"),
+    [("INT_64", "long", "longInteger"), ("UINT_32", "int", "integer"), ("FLOAT_32", "float", "real")],
+)
+def test_scalars_of_64_bits_are_long_in_kernels(tmp_path: Path, dtype: str, type: str, setter: str) -> None:
+    param = (
+        f"<Parameter><Name>p</Name><Datatype>{dtype}</Datatype><Shape><Rank>SCALAR</Rank></Shape></Parameter>"
+    )
+    text = simple("GPU").replace("<SupportedBackend>", f"{param}<SupportedBackend>", 1)
+    folder = generated(collection(text), tmp_path).outcome.folder
+    code = (folder / "jni/src/GPU/src/ops/Join.cpp").read_text()
+    assert f"    const {type} p,\n" in code
+    assert f"kernel.{setter}(p_);" in code
+
+
 def test_backends_that_are_no_processor_have_no_core() -> None:
     assert core_of("SAVER") is None

@@ -50,6 +50,8 @@ _BY_KIND = {
     ("uint", 32): "uint",
     ("uint", 64): "ulong",
 }
+_SCALARS = {"real": "float", "integer": "int", "longInteger": "long"}
+"""Types of a kernel's scalars by what of ``KernelInfo`` gives them."""
 
 
 def kernel_places(op: OperationView) -> tuple[tuple[Place, str], ...]:
@@ -67,7 +69,7 @@ def kernel_type(place: Place, core: CoreView) -> Quoted:
     if dtype.kind == "string":
         return Quoted("")
     if place.is_scalar:
-        return Quoted("const float " if dtype.is_float else "const int ")
+        return Quoted(f"const {_SCALARS[_setter(dtype)]} ")
     const = "" if place.kind == "output" else "const "
     return Quoted(f"__global {const}{_element(dtype)} *")
 
@@ -93,6 +95,15 @@ def member_getter(place: Place, core: CoreView) -> str:
     return "text" if dtype.kind == "string" else "real" if dtype.is_float else "integer"
 
 
+def kernel_setter(place: Place, core: CoreView) -> str:
+    """Return what of ``KernelInfo`` gives a scalar parameter to the kernel."""
+    return _setter(place.types_on(core)[0])
+
+
+def _setter(dtype: DType) -> str:
+    return "real" if dtype.is_float else "longInteger" if dtype.bits == 64 else "integer"
+
+
 def member_default(place: Place, core: CoreView) -> Quoted:
     """Return the value of an optional scalar parameter that is not there."""
     return scalar_default(place, core) or Quoted("nullptr" if member_getter(place, core) == "text" else "0")
@@ -100,6 +111,7 @@ def member_default(place: Place, core: CoreView) -> Quoted:
 
 FILTERS = {
     "kernel_places": kernel_places,
+    "kernel_setter": kernel_setter,
     "kernel_type": kernel_type,
     "member_type": member_type,
     "member_getter": member_getter,

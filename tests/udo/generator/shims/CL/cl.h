@@ -10,6 +10,7 @@ extern "C" {
 #endif
 
 typedef int32_t cl_int;
+typedef int64_t cl_long;
 typedef uint32_t cl_uint;
 typedef uint64_t cl_ulong;
 typedef float cl_float;
