@@ -230,7 +230,8 @@ def test_names_in_kernels_are_free(tmp_path: Path) -> None:
 )
 def test_scalars_of_64_bits_are_long_in_kernels(tmp_path: Path, dtype: str, type: str, setter: str) -> None:
     param = (
-        f"<Parameter><Name>p</Name><Datatype>{dtype}</Datatype><Shape><Rank>SCALAR</Rank></Shape></Parameter>"
+        f"<Parameter><Name>p</Name><Mandatory>true</Mandatory><Datatype>{dtype}</Datatype>"
+        "<Shape><Rank>SCALAR</Rank></Shape></Parameter>"
     )
     text = simple("GPU").replace("<SupportedBackend>", f"{param}<SupportedBackend>", 1)
     folder = generated(collection(text), tmp_path).outcome.folder
