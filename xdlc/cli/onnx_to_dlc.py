@@ -19,16 +19,7 @@ from xdlc.cli.tool import notice, tool
 @click.option(
     "-o", "--output_path", "target", type=params.OUTPUT_FILE, help="The DLC.  [default: the model's name.dlc]"
 )
-@click.option(
-    "-d",
-    "--input_dim",
-    "input_dims",
-    type=(str, str),
-    multiple=True,
-    callback=params.dims_by_name,
-    metavar="NAME D1,D2,..",
-    help="Shape of an input; needed where the model leaves it open. Repeatable.",
-)
+@params.INPUT_DIMS
 @click.option("-b", "--batch", type=params.EXTENT, help="First extent of every input.")
 @click.option(
     "-s",

@@ -101,6 +101,16 @@ INPUT_FILE = FilePath(dir_okay=False, path_type=Path)
 OUTPUT_FILE = FilePath(path_type=Path)
 
 
+INPUT_DIMS = click.option(
+    "-d",
+    "--input_dim",
+    "input_dims",
+    type=(str, str),
+    multiple=True,
+    callback=dims_by_name,
+    metavar="NAME D1,D2,..",
+    help="Shape of an input; needed where the model leaves it open. Repeatable.",
+)
 DLC_VERSION = click.option(
     "--dlc_version",
     type=click.Choice(["4.1", "4.0", "3", "3.0"]),

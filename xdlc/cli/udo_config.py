@@ -79,16 +79,7 @@ def validate(configs: tuple[Path, ...]) -> None:
 @click.option(
     "-p", "--package_name", default="MyOps", show_default=True, metavar="NAME", help="Name of the package."
 )
-@click.option(
-    "-d",
-    "--input_dim",
-    "input_dims",
-    type=(str, str),
-    multiple=True,
-    callback=params.dims_by_name,
-    metavar="NAME D1,D2,..",
-    help="Shape of an input. Repeatable.",
-)
+@params.INPUT_DIMS
 @click.option(
     "-udo",
     "--udo_config_paths",
