@@ -134,19 +134,52 @@ def test_static_integers_stay_if_the_definition_has_their_type(definition: OpDef
     assert (kind, array.tolist(), scale, offset) == ("uint8", [0, 1, 2, 3], 0.5, -2)
 
 
-def test_static_integers_are_reals_otherwise(definition: OpDef) -> None:
+@pytest.mark.parametrize(
+    ("word", "kind", "array", "scale", "offset"),
+    [
+        ("UFIXED_POINT_8", "uint8", [0, 102, 204, 255], 2.5 / 255, -102),
+        ("SFIXED_POINT_8", "int8", [-85, 0, 85, 127], 1.5 / 127, 0),
+        ("UFIXED_POINT_4", "uint8", [0, 6, 12, 15], 2.5 / 15, -6),
+        ("SFIXED_POINT_4", "int8", [-5, 0, 5, 7], 1.5 / 7, 0),
+        ("UINT_8", "uint8", [0, 102, 204, 255], 2.5 / 255, -102),
+        ("FLOAT_32", "float32", [-1, 0, 1, 1.5], 0, 0),
+    ],
+)
+def test_reals_come_as_integers_where_a_definition_has_nothing_else(
+    word: str, kind: str, array: list[float], scale: float, offset: int
+) -> None:
+    definition = with_weights_of(word)
+    weight = static("w", np.float32([[[[-1, 0], [1, 1.5]]]]))
+    found = weight_as(weight, definition)
+    assert (found[0], found[1].tolist(), found[3]) == (kind, array, offset)
+    assert found[2] == pytest.approx(scale)
+    (op,) = graph_of(weight).ops
+    to_python = form_of(op, definition, reals=True)[0].inputs[1]
+    assert to_python.dtype == FLOAT32.code
+
+
+def with_weights_of(word: str) -> OpDef:
+    text = XML.replace("QNN_DATATYPE_UFIXED_POINT_8", f"QNN_DATATYPE_{word}")
+    return parse_collection(text.encode(), "test.xml").opdefs[0]
+
+
+def test_static_integers_are_reals_or_those_of_the_definition_otherwise(definition: OpDef) -> None:
     by_axis = AxisScaleOffset(axis=3, scales=(1.0, 2.0), offsets=(0, 0))
     of_channels = static("w", np.uint8([[[[0, 1], [2, 3]]]]), UFIXED8, by_axis)
     signed = static("w", np.int8([[[[0, 1], [2, -3]]]]), SFIXED8, ScaleOffset(0.5, 0))
-    assert weight_as(of_channels, definition)[:2][1].tolist() == [0, 2, 2, 6]
-    assert weight_as(signed, definition)[1].tolist() == [0, 0.5, 1, -1.5]
+    floats = with_weights_of("FLOAT_32")
+    assert weight_as(of_channels, floats)[1].tolist() == [0, 2, 2, 6]
+    assert weight_as(signed, floats)[1].tolist() == [0, 0.5, 1, -1.5]
+    kind, array, scale, offset = weight_as(of_channels, definition)
+    assert (kind, array.tolist(), scale, offset) == ("uint8", [0, 85, 85, 255], pytest.approx(6 / 255), 0)
     kind, array, scale, _ = weight_as(stored_weight(), None)
     assert (kind, array.tolist(), scale) == ("float32", [-1, -0.5, 0, 0.5], 0)
 
 
 def test_static_floats_get_the_type_of_the_definition(definition: OpDef) -> None:
     double = static("w", np.float64([[[[1, 2], [3, 4]]]]))
-    assert weight_as(double, definition)[0] == "float32"
+    assert weight_as(double, with_weights_of("FLOAT_32"))[0] == "float32"
+    assert weight_as(double, definition)[0] == "uint8"
     assert weight_as(double, None)[0] == "float64"
     assert weight_as(static("w", np.int32([[[[1, 2], [3, 4]]]])), definition)[0] == "int32"
 

@@ -121,10 +121,17 @@ def _tensor(tensor: Tensor, name: str, place: TensorDef | None, data: StaticData
     layout = _layout(place)
     if not tensor.is_static:
         return TensorForm(name, kernel_dtype(tensor.dtype).code, dims, layout)
-    allowed = () if place is None or (reals and tensor.dtype.is_fixed) else place.dtypes
+    allowed = _types(tensor, place, reals)
     if place is not None and not place.is_static:  # a constant comes as the activation that it stands for
         allowed = (kernel_dtype(tensor.dtype),)
     return static_form(tensor, name, layout, allowed, data)
+
+
+def _types(tensor: Tensor, place: TensorDef | None, reals: bool) -> tuple[DType, ...]:
+    """Return the types in which a kernel takes static data; none: as they are, or as reals."""
+    if place is None or not reals or not (tensor.dtype.is_float or tensor.dtype.is_fixed):
+        return () if place is None else place.dtypes
+    return () if tensor.dtype.is_fixed else (FLOAT32, FLOAT64)
 
 
 def _param(
@@ -133,8 +140,7 @@ def _param(
     known = definition.params.get(name) if definition is not None else None
     if isinstance(param, Tensor):
         layout = _layout(known)
-        allowed = () if known is None or (reals and param.dtype.is_fixed) else known.dtypes
-        tensor = static_form(param, name, layout, allowed, data)
+        tensor = static_form(param, name, layout, _types(param, known, reals), data)
         return ParamForm(name, tensor.dtype, tensor=tensor)
     value = param.value
     names = known.enumeration if known is not None else ()

@@ -10,6 +10,7 @@ from xdlc.ir.dtype import FLOAT32, PLAIN, DType, from_numpy
 from xdlc.ir.stored import real_data, unpacked
 from xdlc.runtime.udo.forms import TensorForm, element, nbytes
 from xdlc.runtime.udo.memory import ALIGNMENT, Memory
+from xdlc.runtime.udo.rounding import rounded
 
 Array = Any  # numpy.ndarray
 
@@ -57,9 +58,11 @@ def static_form(
         name: Name of its place.
         layout: Layout of its place.
         allowed: Types that its place takes: integers that stand for reals stay such if it takes them, and
-            come as float32 otherwise.
+            come as float32 otherwise, unless it takes other integers alone.
         data: Where its elements go.
     """
+    if (tensor.dtype.is_float or tensor.dtype.is_fixed) and not _is_taken(tensor, allowed):
+        tensor = rounded(tensor, allowed) or tensor
     dtype, encoding, shape = tensor.dtype, tensor.encoding, tensor.shape
     scale, offset = 0.0, 0
     if dtype.is_fixed or (dtype.is_float and allowed and dtype not in allowed) or dtype.name == "bfloat16":
@@ -76,6 +79,14 @@ def static_form(
 
     place = data.add(nbytes(shape, kind.itemsize), elements)
     return TensorForm(name, dtype.code, shape, layout, scale, offset, place)
+
+
+def _is_taken(tensor: Tensor, allowed: Sequence[DType]) -> bool:
+    """Return whether a place takes a tensor as it is stored."""
+    if tensor.dtype.is_float:
+        return tensor.dtype in allowed
+    named = {tensor.dtype, PLAIN.get(tensor.dtype)} & set(allowed)
+    return bool(named) and isinstance(tensor.encoding, ScaleOffset)
 
 
 def array_form(
