@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from xdlc import opdefs
 from xdlc.ir import NATIVE_PACKAGE, Op, Param, ScaleOffset, Tensor
-from xdlc.opdefs import verify_op
 
 _MOST_VALUES = 16
 _MOST_BREACHES = 3
@@ -60,7 +60,7 @@ class OpFacts:
             if tensor is not None
         )
         params = {name: _values(param) for name, param in op.params.items()}
-        breaches = verify_op(op, backend="htp") if op.package == NATIVE_PACKAGE else []
+        breaches = opdefs.verify_op(op, backend="htp") if op.package == NATIVE_PACKAGE else []
         return cls(tuple(tensors), params, tuple(breaches[:_MOST_BREACHES]))
 
     @classmethod

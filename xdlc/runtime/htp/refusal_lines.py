@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from xdlc import opdefs
 from xdlc.ir.dtype import BY_CODE
-from xdlc.opdefs import find
-from xdlc.opdefs.model import ParamDef
 from xdlc.runtime.htp.op_facts import OpFacts
+
+if TYPE_CHECKING:
+    from xdlc.opdefs.model import ParamDef
 
 HIGHEST_RANK = 5
 _ARCHITECTURES = range(68, 100)
@@ -71,7 +73,7 @@ def read(kind: str, lines: Iterable[str], facts: OpFacts) -> Reading | None:
 
 
 def _param_of(kind: str, index: int) -> tuple[str, ParamDef | None]:
-    definition = find(kind)
+    definition = opdefs.find(kind)
     names = list(definition.params) if definition is not None else []
     if definition is None or index >= len(names):
         return f"parameter {index}", None
@@ -80,7 +82,7 @@ def _param_of(kind: str, index: int) -> tuple[str, ParamDef | None]:
 
 def operation(kind: str, facts: OpFacts) -> str:
     """Return the name of the operation that parameter ``operation`` chooses, or nothing."""
-    definition = find(kind)
+    definition = opdefs.find(kind)
     names = (
         definition.params["operation"].enumeration if definition and "operation" in definition.params else ()
     )
@@ -104,7 +106,7 @@ def _rank(line: re.Match[str], op: _Asked) -> Reading:
     found = [str(tensor) for tensor in op.facts.of_rank(rank)]
     which = op.facts.at(line[1].lower(), int(line[2])) if line[1] else " or ".join(found) or "a tensor"
     index = int(line[2]) if line[1] else -1
-    definition = find(op.kind)
+    definition = opdefs.find(op.kind)
     side = () if definition is None else definition.inputs if line[1] == "Input" else definition.outputs
     exact = side[index].rank if 0 <= index < len(side) else None
     taken = f"rank {exact}" if exact is not None else _RANKS.get(rank, _OTHER_RANKS)
@@ -170,7 +172,7 @@ def _missing_param(line: re.Match[str], op: _Asked) -> Reading:
 
 @_reads(r"^Wrong number of Inputs (\d+)")
 def _inputs(line: re.Match[str], op: _Asked) -> Reading:
-    definition = find(op.kind)
+    definition = opdefs.find(op.kind)
     taken = "another number"
     if definition is not None:
         least, most = sum(held.mandatory for held in definition.inputs), len(definition.inputs)
@@ -182,7 +184,7 @@ def _inputs(line: re.Match[str], op: _Asked) -> Reading:
 @_reads(r"^(?:Wrong number of Parameters|\w+ doesn.t support any parameters, found) (\d+)")
 @_reads(r"^Found incorrect number of found Parameters\. Found (\d+) expected \d+")
 def _params(line: re.Match[str], op: _Asked) -> Reading:
-    definition = find(op.kind)
+    definition = opdefs.find(op.kind)
     known = [] if definition is None else list(definition.params)
     odd = [name for name in op.facts.params if name not in known]
     lacks = [] if definition is None else [n for n, p in definition.params.items() if p.mandatory]
@@ -219,7 +221,7 @@ def _operation_type(line: re.Match[str], op: _Asked) -> Reading:
 
 @_reads(r"^(Input|Output)\[(\d+)\] has incorrect Datatype (0x\w+)")
 def _type(line: re.Match[str], op: _Asked) -> Reading:
-    definition = find(op.kind)
+    definition = opdefs.find(op.kind)
     index, sides = (
         int(line[2]),
         (definition.inputs, definition.outputs) if definition is not None else ((), ()),
