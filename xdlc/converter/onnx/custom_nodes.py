@@ -75,7 +75,7 @@ class CustomNodes:
         """Return what to change in a plugin that has an operator of this name, if there is one."""
         for custom in self._custom.ops:
             if type in custom.source_types and custom.hooks is not None:
-                if FRAMEWORK not in custom.frameworks:
+                if custom.frameworks and FRAMEWORK not in custom.frameworks:
                     return f"add {FRAMEWORK!r} to framework of {custom.source}"
                 if custom.domain not in (None, domain):
                     return f"change domain of {custom.source} from {custom.domain!r} to {domain!r}"
