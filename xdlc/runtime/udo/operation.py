@@ -13,10 +13,11 @@ from xdlc.opdefs.control_flow import has_open_rank
 from xdlc.opdefs.custom import Kernel, TensorSpec
 from xdlc.runtime.udo.activations import place_of
 from xdlc.runtime.udo.describe import arguments_of
-from xdlc.runtime.udo.forms import Dims, OpForm, TensorForm, element, nbytes, specs_in
+from xdlc.runtime.udo.forms import Dims, OpForm, TensorForm, element, specs_in
 from xdlc.runtime.udo.link import Link
 from xdlc.runtime.udo.memory import Memory, layout
 from xdlc.runtime.udo.offers import Offer
+from xdlc.runtime.udo.output_buffers import OutputBuffers
 from xdlc.runtime.udo.static_data import StaticData
 
 Array = Any  # numpy.ndarray
@@ -60,8 +61,7 @@ class Operation:
     def _open(self) -> None:
         """Open it in the child that there is now."""
         self._inputs: Memory | None = None
-        self._outputs: Memory | None = None
-        self._bound: tuple[Any, ...] = ()
+        self._buffers = OutputBuffers(self._form.outputs)
         self._given: list[Dims] = []
         generation = self._link.started()
         static = self._data.memory()
@@ -142,7 +142,7 @@ class Operation:
             BackendError: If it has not run yet, or the library does not tell.
         """
         with self._link.held():
-            if not self._bound or self._link.started() != self._generation:
+            if self._buffers.bound is None or self._link.started() != self._generation:
                 self._fail("has not run yet")
             answer = self._ask({"do": "profile", "op": self._number}, (), "profiling it")
             return int(answer.get("nanoseconds", 0))
@@ -172,7 +172,7 @@ class Operation:
                     self._fail(f"gave output {index} of shape {_words(one)}", self._form.outputs[index])
             self._bind_outputs(dims, timeout)
             self._ask({"do": "collect", "op": self._number}, (), "fetching its results", timeout)
-        return self._taken()
+        return self._results()
 
     def _give(self, arrays: Sequence[Array | None], timeout: float) -> list[TensorSpec] | None:
         """Put the inputs where the child reads them; return what it tells of outputs that are open."""
@@ -198,7 +198,7 @@ class Operation:
         asks = self._shapes is not None and any(form.is_open for form in self._form.outputs)
         if not (fresh or asks) and dims == self._given:
             return None
-        self._given, self._bound = dims, ()
+        self._given, self._buffers.bound = dims, None
         request = {
             "do": "inputs",
             "op": self._number,
@@ -232,54 +232,35 @@ class Operation:
         return array
 
     def _bind_outputs(self, dims: Sequence[Dims], timeout: float) -> None:
-        shapes = [tuple(extent or 0 for extent in one) for one in dims]
-        sizes = [
-            nbytes(shape, element(form.dtype).itemsize)
-            for shape, form in zip(shapes, self._form.outputs, strict=True)
-        ]
-        places, size = layout(sizes, guarded=True)
-        bound = (shapes, places, sizes)
-        if bound == self._bound:
+        bound = self._buffers.laid_out(dims)
+        if bound == self._buffers.bound:
             return
-        fresh = self._outputs is None or self._outputs.size < size
-        if fresh:
-            self._outputs = Memory(size)
-        assert self._outputs is not None
-        for place, length in zip(places, sizes, strict=True):
-            self._outputs.guard(place, length)
+        size, files = self._buffers.make_room(bound)
         request = {
             "do": "outputs",
             "op": self._number,
-            "dims": shapes,
-            "places": places,
-            "size": self._outputs.size,
+            "dims": bound.shapes,
+            "places": bound.places,
+            "size": size,
         }
-        self._ask(request, [self._outputs.file] if fresh else (), "binding its buffers", timeout)
-        self._outputs.close()
-        self._bound = bound
+        self._ask(request, files, "binding its buffers", timeout)
+        self._buffers.note(bound)
 
     def _describe_outputs(self, timeout: float) -> None:
         dims = [form.dims for form in self._form.outputs]
         request = {"do": "outputs", "op": self._number, "dims": dims, "places": [None] * len(dims), "size": 0}
         self._ask(request, (), "binding its buffers", timeout)
-        self._bound = ()
+        self._buffers.bound = None
 
-    def _taken(self) -> list[Array]:
-        import numpy
-
-        assert self._outputs is not None
-        for index, (place, size) in enumerate(zip(*self._bound[1:], strict=True)):
-            found = self._outputs.breach(place, size)
-            if found is not None:
-                self._link.give_up()
-                self._fail(
-                    f"wrote byte {found} of output {index}, which has {size} bytes",
-                    fix="correct the kernel: it must stay inside its outputs",
-                )
-        return [
-            numpy.array(self._outputs.array(place, shape, element(form.dtype)))
-            for shape, place, form in zip(self._bound[0], self._bound[1], self._form.outputs, strict=True)
-        ]
+    def _results(self) -> list[Array]:
+        breach = self._buffers.breach()
+        if breach is not None:
+            self._link.give_up()
+            self._fail(
+                f"wrote byte {breach.byte} of output {breach.output}, which has {breach.size} bytes",
+                fix="correct the kernel: it must stay inside its outputs",
+            )
+        return self._buffers.arrays()
 
     # ------------------------------------------------------------------ errors
 
