@@ -116,7 +116,8 @@ def _clashes(ops: Sequence[CustomOp]) -> list[UsageError]:
                     UsageError(
                         problem,
                         where=op.hooks.place,
-                        fix="leave one of the plugins out, or give one an accepts hook and an op of its own",
+                        fix="leave one of the plugins out (installed ones with --no_plugins), or give one an "
+                        "accepts hook and an op of its own",
                     )
                 )
     return problems

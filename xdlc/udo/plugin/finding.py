@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from xdlc.errors import StorageError, UsageError, nearest_names
+from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names
 from xdlc.udo.entries import plugin_entries
 from xdlc.udo.plugin.base import Plugin
 from xdlc.udo.plugin.calling import user_code
@@ -60,8 +60,12 @@ def entry_plugins(tell: Tell | None) -> list[type[Plugin]]:
     found = []
     for entry in plugin_entries():
         owner = f" of {entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
-        with user_code(entry.name, "import", _origin(entry.module), f"entry point {entry.name!r}{owner}"):
-            loaded = entry.load()
+        try:
+            with user_code(entry.name, "import", _origin(entry.module), f"entry point {entry.name!r}{owner}"):
+                loaded = entry.load()
+        except XdlcError as error:
+            error.fix = "correct or uninstall it, or leave out installed plugins with --no_plugins"
+            raise
         found.append(checked_plugin(loaded, f"entry point {entry.name!r}{owner}"))
         if tell is not None:
             tell(f"plugin {found[-1].__name__} is in use: entry point {entry.name!r}{owner}")
