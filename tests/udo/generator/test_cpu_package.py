@@ -98,10 +98,11 @@ def test_its_own_tests_fail_until_it_is_filled_and_pass_then(built: Path, filled
     assert re.search(r"\d+ failed", said)
     assert "passed" not in said
     assert "28 passed" in run(filled, *words)
+    (filled / "obj/tests/cycle_cases.h").unlink()  # tests below run fewer cases, the guessed ones
 
 
 def test_create_execute_release_in_threads(filled: Path) -> None:
-    assert re.search(r"250 cycles of \d+ cases in each of 4 threads", make(filled, "check"))
+    assert "250 cycles of 5 cases in each of 4 threads" in make(filled, "check")
 
 
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs valgrind")
@@ -122,7 +123,7 @@ def test_a_thousand_cycles_under_the_address_sanitizer(filled: Path, tmp_path: P
     )
     if probe.returncode:
         pytest.skip("needs a compiler with AddressSanitizer")
-    assert re.search(r"250 cycles of \d+ cases in each of 4 threads", make(filled, "asan"))
+    assert "250 cycles of 5 cases in each of 4 threads" in make(filled, "asan")
 
 
 def test_the_cycles_take_the_operands_of_the_tests(filled: Path) -> None:
