@@ -7,7 +7,7 @@ import pytest
 from tests.udo.generator.configs import op, operand, package
 from xdlc.opdefs import parse_collection
 from xdlc.udo.generator.samples import Case, cases, changed_params, every_case, input_value, param_value
-from xdlc.udo.generator.variations import EVERYTHING
+from xdlc.udo.generator.variations import EVEN, EVERYTHING, ODD, Sizes
 from xdlc.udo.generator.viewing import package_view
 
 
@@ -83,3 +83,8 @@ def test_tests_vary_what_operands_can_be() -> None:
         "mode c": ["'c'"],
         "flag false": ["False"],
     }
+
+
+@pytest.mark.parametrize("sizes", [EVEN, ODD])
+def test_tensors_of_any_rank_have_as_many_channels(sizes: Sizes) -> None:
+    assert len({shape[-1] for shape in sizes.shapes if shape}) == 1

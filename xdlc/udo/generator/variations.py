@@ -17,7 +17,8 @@ class Sizes:
 
     Attributes:
         extents: Those that texts name, one after the other.
-        shapes: Those of tensors without a text, by rank.
+        shapes: Those of tensors without a text, by rank; the last ones are the same, so that a vector goes
+            with all of them.
     """
 
     extents: tuple[int, ...]
@@ -25,7 +26,7 @@ class Sizes:
 
 
 EVEN = Sizes((2, 4, 3, 5), ((), (3,), (2, 3), (2, 2, 3), (1, 4, 4, 3), (1, 2, 2, 2, 3)))
-ODD = Sizes((3, 7, 5, 1), ((), (5,), (7, 3), (1, 5, 7), (3, 7, 5, 1), (1, 3, 1, 5, 3)))
+ODD = Sizes((3, 7, 5, 1), ((), (5,), (7, 5), (1, 7, 5), (3, 1, 7, 5), (1, 3, 1, 7, 5)))
 ONES = Sizes((1,), tuple((1,) * rank for rank in range(6)))
 
 
