@@ -12,6 +12,7 @@ from typing import Any
 
 from xdlc.errors import BackendError, XdlcError, each_problem, raise_all
 from xdlc.runtime.child import error_of
+from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.offers import Offers
 from xdlc.runtime.udo.process import DiedError, Process
 from xdlc.runtime.udo.sources import Embedded, Source, check_sources
@@ -20,6 +21,8 @@ LOADING = 60.0
 """Seconds at least that the child may take to start and to load a file: the caller's are for calls."""
 RESTARTS = 8
 """How often a child that died is replaced."""
+_SPARE = 1 << 26
+"""Bytes up to which a memory grows faster than it has to."""
 _log = logging.getLogger(__name__)
 
 
@@ -45,6 +48,7 @@ class Link:
         self._owner = os.getpid()
         self._deaths = 0
         self._is_closed = False
+        self._memories: dict[str, Memory] = {}
         self._released: deque[tuple[int, int]] = deque()
 
     @contextmanager
@@ -128,6 +132,24 @@ class Link:
         if process is not None:
             process.end()
 
+    def memory(self, name: str, size: int) -> Memory:
+        """Return the memory of a name that all operations share in turn, as one runs at a time.
+
+        Its file is open until it is handed over to the child.
+
+        Args:
+            name: ``inputs`` or ``outputs``.
+            size: Bytes that it has at least.
+
+        Raises:
+            StorageError: If there is not so much memory.
+        """
+        held = self._memories.get(name)
+        if held is None or held.size < size:
+            least = 0 if held is None else min(2 * held.size, _SPARE)
+            self._memories[name] = held = Memory(max(size, least))
+        return held
+
     def release_later(self, generation: int, number: int) -> None:
         """Note that an operation of a child is not used any more."""
         self._released.append((generation, number))
@@ -165,6 +187,7 @@ class Link:
                 fix="correct the kernels, then open the model again",
             )
         self._process = process = Process()
+        self._memories.clear()
         self.generation += 1
         try:
             self._offers = self._load(process)

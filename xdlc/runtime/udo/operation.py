@@ -185,13 +185,11 @@ class Operation:
             for index, (form, array) in enumerate(zip(forms, arrays, strict=True))
         ]
         places, size = layout(0 if array is None else array.nbytes for array in held)
-        fresh = self._inputs is None or self._inputs.size < size
-        if fresh:
-            self._inputs = Memory(size)
-        assert self._inputs is not None
+        memory = self._link.memory("inputs", size)
+        fresh, self._inputs = memory is not self._inputs, memory
         for place, array in zip(places, held, strict=True):
             if array is not None:
-                self._inputs.array(place, array.shape, array.dtype)[...] = array
+                memory.array(place, array.shape, array.dtype)[...] = array
         dims: list[Dims] = [
             form.dims if array is None else array.shape for form, array in zip(forms, held, strict=True)
         ]
@@ -204,12 +202,10 @@ class Operation:
             "op": self._number,
             "dims": dims,
             "places": [None if array is None else place for place, array in zip(places, held, strict=True)],
-            "size": self._inputs.size,
+            "size": memory.size,
             "ask": asks,
         }
-        answer = self._ask(request, [self._inputs.file] if fresh else (), "telling its shapes", timeout)
-        self._inputs.close()
-        return specs_in(answer)
+        return specs_in(self._hand_over(request, memory, "telling its shapes", timeout))
 
     def _checked(self, index: int, form: TensorForm, array: Array | None) -> Array | None:
         if form.omitted or form.place is not None:
@@ -233,18 +229,26 @@ class Operation:
 
     def _bind_outputs(self, dims: Sequence[Dims], timeout: float) -> None:
         bound = self._buffers.laid_out(dims)
-        if bound == self._buffers.bound:
+        memory = self._link.memory("outputs", bound.total)
+        if not self._buffers.prepare(memory, bound):
             return
-        size, files = self._buffers.make_room(bound)
         request = {
             "do": "outputs",
             "op": self._number,
             "dims": bound.shapes,
             "places": bound.places,
-            "size": size,
+            "size": memory.size,
         }
-        self._ask(request, files, "binding its buffers", timeout)
-        self._buffers.note(bound)
+        self._hand_over(request, memory, "binding its buffers", timeout)
+        self._buffers.bound = bound
+
+    def _hand_over(
+        self, request: dict[str, Any], memory: Memory, doing: str, timeout: float
+    ) -> dict[str, Any]:
+        """Make a request about a memory, with its file if the child does not have it yet."""
+        answer = self._ask(request, [memory.file] if memory.file >= 0 else (), doing, timeout)
+        memory.close()
+        return answer
 
     def _describe_outputs(self, timeout: float) -> None:
         dims = [form.dims for form in self._form.outputs]

@@ -63,27 +63,12 @@ class OutputBuffers:
         places, total = layout(sizes, guarded=True)
         return Bound(shapes, list(places), sizes, total)
 
-    def make_room(self, bound: Bound) -> tuple[int, list[int]]:
-        """Make memory and guards for outputs; return its size, and its file if the child does not have it.
-
-        What follows once the child has been told is ``note``.
-
-        Raises:
-            StorageError: If there is not so much memory.
-        """
-        fresh = self._memory is None or self._memory.size < bound.total
-        if fresh:
-            self._memory = Memory(bound.total)
-        assert self._memory is not None
+    def prepare(self, memory: Memory, bound: Bound) -> bool:
+        """Put guards around outputs in a memory; return whether the child has to be told of it."""
+        is_other, self._memory = memory is not self._memory, memory
         for place, size in zip(bound.places, bound.sizes, strict=True):
-            self._memory.guard(place, size)
-        return self._memory.size, [self._memory.file] if fresh else []
-
-    def note(self, bound: Bound) -> None:
-        """Note that the child has been told, and let go of the file: the child has its own now."""
-        assert self._memory is not None
-        self._memory.close()
-        self.bound = bound
+            memory.guard(place, size)
+        return is_other or bound != self.bound
 
     def breach(self) -> Breach | None:
         """Return a byte that the kernel wrote outside of its outputs, if there is one."""

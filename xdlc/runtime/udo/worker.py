@@ -89,6 +89,8 @@ class _Worker:
         self._sources: list[Registration | PythonFile | Compiled] = []
         self._neighbours: dict[Path, Neighbours] = {}
         self._ops: dict[int, Served] = {}
+        self._inputs: Memory | None = None
+        self._outputs: Memory | None = None
         self._commands: dict[str, Callable[[Request, Files], Answer]] = {
             "load": self._load,
             "embed": self._embed,
@@ -168,15 +170,17 @@ class _Worker:
         return {"outputs": told(self._inference(request["shapes"], memory, aloud=True)(form, {}))}
 
     def _bind_inputs(self, request: Request, files: Files) -> Answer:
+        if files:
+            self._inputs = Memory(request["size"], files[0], writable=False)
         op = self._ops[request["op"]]
-        memory = Memory(request["size"], files[0], writable=False) if files else None
-        op.bind_inputs(list(map(tuple, request["dims"])), request["places"], memory)
+        op.bind_inputs(list(map(tuple, request["dims"])), request["places"], self._inputs)
         return {"outputs": told(op.infer()) if request["ask"] else None}
 
     def _bind_outputs(self, request: Request, files: Files) -> Answer:
-        memory = Memory(request["size"], files[0]) if files else None
+        if files:
+            self._outputs = Memory(request["size"], files[0])
         dims = list(map(tuple, request["dims"]))
-        self._ops[request["op"]].bind_outputs(dims, request["places"], memory)
+        self._ops[request["op"]].bind_outputs(dims, request["places"], self._outputs)
         return {}
 
     def _run(self, request: Request, files: Files) -> Answer:
