@@ -28,6 +28,13 @@ TOOLS = (
 HEAVY = {"numpy", "onnx", "onnxruntime", "tqdm", "lxml", "ml_dtypes", "flatbuffers", "google.protobuf"}
 
 
+def test_python_runs_the_package() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "xdlc", "--version"], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == f"xdlc {__version__}\n"
+
+
 def test_group_lists_and_resolves() -> None:
     listed = CliRunner().invoke(main, ["--help"])
     assert listed.exit_code == 0

@@ -1,0 +1,6 @@
+"""``python -m xdlc``: the tools as sub-commands, where their scripts are not on the path."""
+
+from xdlc.cli.main import main
+
+if __name__ == "__main__":
+    main(prog_name="xdlc")
