@@ -16,7 +16,7 @@ from xdlc.container import udo
 from xdlc.converter.onnx import convert
 from xdlc.errors import ConstraintError, ProblemList, UnsupportedOp, XdlcError
 from xdlc.ir import AxisScaleOffset, Role, ScaleOffset
-from xdlc.ir.dtype import FLOAT32, INT32, SFIXED8, UFIXED8, UINT8, UINT16, UINT32, UNDEFINED, DType
+from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, SFIXED8, UFIXED8, UINT8, UINT16, UINT32, UNDEFINED, DType
 from xdlc.opdefs.custom import CustomOps, OpView, TensorSpec
 from xdlc.opdefs.model import Collection, Constraint, SupplementOp, SupplementTable, SupplementTensor
 
@@ -506,3 +506,21 @@ def test_what_follows_from_an_op_and_is_not_as_the_model_states_is_told(tmp_path
         "the model states [3, 2] for 'z', and it comes out as [2, 3]: check what tells the outputs of your "
         "operations"
     ]
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "guessed"), [([BOOL8, FLOAT32], True), ([FLOAT32, UINT8, SFIXED8], False)]
+)
+def test_a_data_type_that_nothing_states_is_told_once(
+    tmp_path: Path, dtypes: list[DType], guessed: bool
+) -> None:
+    op = custom("Less", [place("x", text="[N, C]")], [place("y", dtypes, text="[N, C]")])
+    nodes = [*(my_node("Less", ["x"], [name]) for name in "ab"), helper.make_node("Add", ["a", "b"], ["y"])]
+    told: list[str] = []
+    model = converted(tmp_path, onnx_model(nodes, {"x": (F32, [2, 3])}, {"y": None}), op, tell=told.append)
+    assert model.main.outputs[0].dtype is FLOAT32
+    notice = (
+        "Pkg::Less: nothing states the data type of output 0 ('y'), which may be bool8 or float32: float32 "
+        "is taken; a value_info of the model or a shape function would tell it"
+    )
+    assert told == [notice] * guessed

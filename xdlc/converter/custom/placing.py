@@ -26,6 +26,7 @@ def place(
     custom: CustomOp,
     declared: Sequence[Declared],
     shapes: Mapping[tuple[str, str], ShapeFunction],
+    notices: list[str],
 ) -> list[Value]:
     """Append the op that stands for a node, and return its results.
 
@@ -36,6 +37,7 @@ def place(
         custom: The op.
         declared: What the source states of each output.
         shapes: Shape functions by package and type.
+        notices: Takes what had to be guessed, once for all nodes of a type.
 
     Raises:
         UnsupportedOp: If the node does not fit the definition; a ProblemList for several misfits.
@@ -51,6 +53,8 @@ def place(
     view = make_view(definition, builder.node, inputs, params)
     found, issues = results(custom, view, declared, shapes)
     raise_issues(custom, issues)
+    guesses = [f"{full_name(custom)}: {result.guess}" for result in found if result.guess]
+    notices += [text for text in guesses if text not in notices]
     made = builder.emit_many(
         definition.name,
         inputs,

@@ -10,7 +10,7 @@ from xdlc.converter.custom.issues import Issue
 from xdlc.converter.custom.types import converted, is_allowed, stands_for_reals
 from xdlc.converter.values import Extents, Order
 from xdlc.ir import DType
-from xdlc.ir.dtype import FLOAT32
+from xdlc.ir.dtype import FLOAT32, UINT8, UINT16
 from xdlc.opdefs import shape_text
 from xdlc.opdefs.custom import CustomOp, OpView, ShapeFunction
 from xdlc.opdefs.layouts import order_of
@@ -33,12 +33,14 @@ class Result:
         dtype: Data type that the op gives.
         wanted: Data type that the source has for it.
         order: Axis i of the tensor is source axis ``order[i]``; empty for a scalar, which lies as [1].
+        guess: What to tell of a data type that nothing states; empty for one that something does.
     """
 
     shape: Extents
     dtype: DType
     wanted: DType
     order: Order
+    guess: str = ""
 
 
 def results(
@@ -53,7 +55,7 @@ def results(
     definition, then the model; each adds what those before leave open, and must not contradict them.
 
     A data type that none of them states is the only one that the definition allows, or that of the first
-    input if the definition allows it or does not say.
+    input if the definition allows it or does not say.  It is a guess if the definition allows others.
 
     Extents may stay open; they are then only known when the graph runs.
 
@@ -130,7 +132,21 @@ def _result(
     clash = _clash(place, said, dtype, stated)
     if dtype is None or clash:
         return Issue(f"{name} {clash}", "correct it, or state the data type in the definition")
-    return Result(shape, dtype, said.dtype or dtype, order)
+    guess = _guess(name, place, dtype) if said.dtype is None and not stated else ""
+    return Result(shape, dtype, said.dtype or dtype, order, guess)
+
+
+def _guess(name: str, place: TensorDef, dtype: DType) -> str:
+    """Return what to tell of a type that was taken although the definition allows others."""
+    kinds = {FLOAT32 if each.is_fixed or each.is_float else each for each in place.dtypes}
+    if FLOAT32 in kinds:  # beside reals, SNPE's names of bytes mean how these are stored
+        kinds -= {UINT8, UINT16}
+    if len(kinds) < 2:
+        return ""
+    return (
+        f"nothing states the data type of {name}, which may be {_one_of(place.dtypes)}: {dtype.name} is "
+        "taken; a value_info of the model or a shape function would tell it"
+    )
 
 
 def _merged(claims: Sequence[tuple[str, Extents]]) -> tuple[Extents, str]:
@@ -166,7 +182,7 @@ def _usual(place: TensorDef, said: Declared, view: OpView) -> DType | None:
 
 def _clash(place: TensorDef, said: Declared, dtype: DType | None, stated: Sequence[tuple[str, DType]]) -> str:
     """Return what is wrong with the type of an output, or an empty text."""
-    names = " or ".join(each.name for each in place.dtypes) or "any"
+    names = _one_of(place.dtypes) or "any"
     if dtype is None:
         found = f"is {said.dtype.name} in the model" if said.dtype else "has no data type in the model"
         return f"{found}, and {names} in the definition"
@@ -178,6 +194,10 @@ def _clash(place: TensorDef, said: Declared, dtype: DType | None, stated: Sequen
     if said.dtype is not None and not _stands_for(dtype, said.dtype):
         return f"is {dtype.name} for {stated[0][0]}, but {said.dtype.name} in the model"
     return ""
+
+
+def _one_of(dtypes: Sequence[DType]) -> str:
+    return " or ".join(each.name for each in dtypes)
 
 
 def _stands_for(dtype: DType, wanted: DType) -> bool:

@@ -102,7 +102,13 @@ class CustomNodes:
         values = _tensors(node)
         declared = [self._declared.find(name) for name in proto.output]
         results: Sequence[AnyValue] = place(
-            self._state.builder, source, values, custom, declared, self._custom.shapes
+            self._state.builder,
+            source,
+            values,
+            custom,
+            declared,
+            self._custom.shapes,
+            self._state.findings.notices,
         )
         if (node.domain, node.type) in load_all():
             self._tell_passed_over(custom, node)
