@@ -140,6 +140,8 @@ class CustomOp:
         domain: Domain of the source operators; None for any.
         hooks: The object that defines it by code, if one does.
         source: Where the definition comes from, for messages: a file and line, or a plugin.
+        installed: What to tell of a plugin that the user has not named, once it stands for an op; empty for
+            what the user named, of which is told too where it stands for nothing.
     """
 
     definition: OpDef
@@ -148,6 +150,7 @@ class CustomOp:
     domain: str | None = None
     hooks: Hooks | None = None
     source: str = ""
+    installed: tuple[str, ...] = ()
 
     @property
     def source_types(self) -> tuple[str, ...]:

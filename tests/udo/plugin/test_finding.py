@@ -235,15 +235,17 @@ def installed(monkeypatch, *values):
     monkeypatch.setattr(finding, "plugin_entries", lambda: entries)
 
 
-def test_installed_plugins_are_used_and_told_of(tmp_path, monkeypatch):
+def test_installed_plugins_are_used_unless_they_are_named(tmp_path, monkeypatch):
     written(tmp_path, plugin_text(), "their_ops.py")
     monkeypatch.syspath_prepend(str(tmp_path))
     installed(monkeypatch, "their_ops:Mine")
     told: list[str] = []
-    assert len(plugin_ops([], True, told.append).ops) == 1
-    assert told == ["plugin Mine is in use: entry point 'entry0' of my-ops 2.1"]
+    (op,) = plugin_ops([], True, told.append).ops
+    assert told == []
+    assert op.installed == ("plugin Mine is in use: entry point 'entry0' of my-ops 2.1",)
     assert plugin_ops([], False).ops == ()
-    assert len(plugin_ops(["their_ops:Mine"], True, told.append).ops) == 1
+    (op,) = plugin_ops(["their_ops:Mine"], True).ops
+    assert not op.installed
 
 
 @pytest.mark.parametrize(
@@ -280,9 +282,12 @@ def test_plugins_of_a_real_installation(tmp_path, monkeypatch, models):
     path = models.save(model)
     told: list[str] = []
     assert [op.package for op in api.convert(path, tell=told.append).main.ops] == ["Pack"]
-    assert "plugin Mine is in use: entry point 'mine' of real-ops 1.2" in told
+    assert "plugin Mine is in use: entry point 'mine' of real-ops 1.2; 1 op is Pack::Mine" in told
     with pytest.raises(XdlcError):
         api.convert(path, no_plugins=True)
+    other = models.save(models.make([helper.make_node("Relu", ["x"], ["y"])], {"x": [2]}, {"y": [2]}))
+    for named, notices in ((), ()), (["real_ops:Mine"], ("no op of the model is Pack::Mine",)):
+        assert api.check(other, plugin=named).notices == notices
 
 
 def test_a_class_may_be_given_itself():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from xdlc.converter.custom.issues import full_name
 from xdlc.ir import Model, Op
@@ -16,16 +16,22 @@ _SHOWN = 10
 def notices(model: Model, custom: CustomOps, used: Collection[CustomOp]) -> Iterator[str]:
     """Yield a line for definitions that nothing of the model came to, open extents, backends that refuse.
 
+    Plugins of installed packages are told of if something came to them, and only then.
+
     Args:
         model: The converted model.
         custom: All definitions.
         used: Those that stand for something.
     """
     used_ids = {id(op) for op in used}
-    unused = [full_name(op) for op in custom.ops if id(op) not in used_ids]
+    unused = [op for op in custom.ops if id(op) not in used_ids and not op.installed]
     if unused:
+        names = ", ".join(map(full_name, unused[:_SHOWN]))
         more = f" and {len(unused) - _SHOWN} more" if len(unused) > _SHOWN else ""
-        yield f"no op of the model is {', '.join(unused[:_SHOWN])}{more}{_why(model, custom, used_ids)}"
+        yield f"no op of the model is {names}{more}{_why(model, unused)}"
+    for one in custom.ops:
+        if one.installed and id(one) in used_ids:
+            yield from _installed(model, one)
     known = {(one.definition.package, one.definition.name): one.definition for one in custom.ops}
     for graph in model.graphs.values():
         for op in graph.ops:
@@ -36,9 +42,18 @@ def notices(model: Model, custom: CustomOps, used: Collection[CustomOp]) -> Iter
                     yield from backend_notices(op, definition, custom.collections.get(op.package))
 
 
-def _why(model: Model, custom: CustomOps, used: Collection[int]) -> str:
+def _installed(model: Model, custom: CustomOp) -> Iterator[str]:
+    key = (custom.definition.package, custom.definition.name)
+    count = sum((op.package, op.type) == key for graph in model.graphs.values() for op in graph.ops)
+    if count:
+        first, *more = custom.installed
+        yield f"{first}; {f'{count} ops are' if count > 1 else '1 op is'} {full_name(custom)}"
+        yield from more
+
+
+def _why(model: Model, unused: Sequence[CustomOp]) -> str:
     """Return why definitions that replace operations of QNN may have found none, if that is known."""
-    replacing = any(op.definition.use_default_translation and id(op) not in used for op in custom.ops)
+    replacing = any(op.definition.use_default_translation for op in unused)
     inputs = model.main.inputs
     if not replacing or not any(tensor.dynamic_axes for tensor in inputs):
         return ""

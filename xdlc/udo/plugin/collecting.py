@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from xdlc import opdefs
@@ -41,12 +42,13 @@ def plugin_ops(
     tell = tell or _log.warning
     if isinstance(names, str):
         raise UsageError(f"plugins are the string {names!r}", fix=f"give a list: [{names!r}]")
-    classes = [found for name in names for found in _classes(name)]
-    classes += entry_plugins(tell) if entry_points else []
+    classes = {found: "" for name in names for found in _classes(name)}
+    for found, origin in (entry_plugins() if entry_points else {}).items():
+        classes.setdefault(found, origin)
     ops, problems = [], []
-    for found in dict.fromkeys(classes):
+    for found, origin in classes.items():
         try:
-            ops.append(plugin_op(found, tell))
+            ops.append(plugin_op(found, tell, origin))
         except XdlcError as error:
             problems.append(error)
     raise_all([*problems, *_clashes(ops)], where="plugins")
@@ -58,13 +60,28 @@ def _classes(name: str | type[Plugin]) -> list[type[Plugin]]:
     return named_plugins(name) if isinstance(name, str) else [checked_plugin(name, "a plugin")]
 
 
-def plugin_op(found: type[Plugin], tell: Callable[[str], None] | None = None) -> CustomOp:
+def plugin_op(found: type[Plugin], tell: Callable[[str], None] | None = None, origin: str = "") -> CustomOp:
     """Return the op of a plugin.
+
+    Args:
+        found: The plugin.
+        tell: Called with each line that the user should read, warnings of the compiler among them.
+        origin: The entry point of an installed plugin that the user has not named.
 
     Raises:
         UsageError: If the plugin cannot be made, or is not complete.
     """
-    return plugin_hooks(found, tell)[0]
+    op, _ = plugin_hooks(found, tell)
+    mistyped = [
+        f"plugin {found.__name__} has {name!r}, which nothing uses: is it {meant!r}?"
+        for name, meant in _mistyped(found)
+    ]
+    if origin:
+        return replace(op, installed=(f"plugin {found.__name__} is in use: {origin}", *mistyped))
+    if tell is not None:
+        for text in mistyped:
+            tell(text)
+    return op
 
 
 def plugin_hooks(
@@ -76,9 +93,6 @@ def plugin_hooks(
         made = found()
     with user_code(found.__name__, "declaration", place):
         declaration = declare(made, place.rpartition(":")[0])
-    if tell is not None:
-        for name, meant in _mistyped(found):
-            tell(f"plugin {found.__name__} has {name!r}, which nothing uses: is it {meant!r}?")
     hooks = PluginHooks(made, declaration, place, tell)
     line = f"{Path(place.rpartition(':')[0]).name}:{place.rpartition(':')[2]}"
     op = CustomOp(

@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +19,6 @@ from xdlc.udo.plugin.base import Plugin
 from xdlc.udo.plugin.calling import user_code
 
 MAX_FILE = 8 << 20
-Tell = Callable[[str], None]
 
 
 def named_plugins(name: str) -> list[type[Plugin]]:
@@ -51,13 +50,13 @@ def named_plugins(name: str) -> list[type[Plugin]]:
     return [checked_plugin(getattr(module, attribute), name)]
 
 
-def entry_plugins(tell: Tell | None) -> list[type[Plugin]]:
-    """Return the plugins of installed packages, in the order of their names; each is told of.
+def entry_plugins() -> dict[type[Plugin], str]:
+    """Return the plugins of installed packages, in the order of their names, with the entry point of each.
 
     Raises:
         UsageError: If one cannot be loaded, or is no plugin.
     """
-    found = []
+    found: dict[type[Plugin], str] = {}
     for entry in plugin_entries():
         owner = f" of {entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
         try:
@@ -66,9 +65,8 @@ def entry_plugins(tell: Tell | None) -> list[type[Plugin]]:
         except XdlcError as error:
             error.fix = "correct or uninstall it, or leave out installed plugins with --no_plugins"
             raise
-        found.append(checked_plugin(loaded, f"entry point {entry.name!r}{owner}"))
-        if tell is not None:
-            tell(f"plugin {found[-1].__name__} is in use: entry point {entry.name!r}{owner}")
+        origin = f"entry point {entry.name!r}{owner}"
+        found.setdefault(checked_plugin(loaded, origin), origin)
     return found
 
 
