@@ -1,5 +1,7 @@
 """An op of a user's package keeps to its definition, constraints that are expressions included."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -269,13 +271,48 @@ def test_rules_say_which_are_words_and_which_name_something_unknown():
     assert [(node is not None, unknown) for _, node, unknown in rules_of(x, held)] == [
         (True, ""),
         (False, ""),
-        (False, "depth"),
+        (False, "'depth' means nothing here"),
     ]
 
 
 def test_places_beyond_the_definition_mean_nothing():
     held = definition([("Shape", "rank(out[1]) == 2"), ("Shape", "rank(in[7]) == 2")])
-    assert [unknown for _, _, unknown in rules_of(held.inputs[0], held)] == ["out[1]", ""]
+    assert [unknown for _, _, unknown in rules_of(held.inputs[0], held)] == [
+        "'out[1]' means nothing here",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("type", "text", "found"),
+    [
+        ("Shape", "weight == 3", "weight is 2"),
+        ("Value", "weight % 2 == 1", "weight % 2 is 0"),
+        ("Value", "weight > K", "weight is 2 and K is 3"),
+        ("Value", "weight == shape(x)[1]", "weight is 2 and shape(x)[1] is 3"),
+        ("Value", "weight in {K, 4}", "weight is 2"),
+        ("Shape", "shape(x) == shape(weight)", "shape(x) is [2, 3] and shape(weight) is [3, 4]"),
+        ("Shape", "weight == [weight, 4]", "weight is [3, 4]"),
+        ("Datatype", "weight == INT_32", "weight is float32 and INT_32 is int32"),
+        ("Value", "weight[0][0] == 5", "weight[0][0] is 0"),
+    ],
+)
+def test_an_extent_and_a_tensor_of_one_name_are_told_apart(type, text, found):
+    held = definition([(type, text)])
+    (problem,) = verify_custom(op(), replace(held, inputs=(rename(held), *held.inputs[1:])))
+    assert problem.found == found
+
+
+def rename(held):
+    return replace(held.inputs[0], text="[weight, K]")
+
+
+def test_what_may_be_an_extent_or_a_tensor_is_told_and_not_enforced():
+    held = definition([("Value", "weight > 0"), ("Value", "weight == y")])
+    held = replace(held, inputs=(rename(held), *held.inputs[1:]))
+    ((_, node, reason), _) = rules_of(held.inputs[0], held)
+    assert node is None
+    assert reason.startswith("'weight' may be the extent or the elements of the tensor of that name")
 
 
 def test_scalars_of_each_kind_are_compared():

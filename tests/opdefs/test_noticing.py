@@ -41,6 +41,16 @@ def test_lists_of_extents_that_are_none():
     )
 
 
+def test_an_extent_of_an_output_that_only_names_a_tensor():
+    at = BLEND.index("[N, H, W, C]", BLEND.index("<Name>out[0]"))
+    text = BLEND[:at] + "[N, H, bias, C]" + BLEND[at + len("[N, H, W, C]") :]
+    assert told(text)[1] == (
+        f"f.xml:{line(text, '[N, H, bias')}: op 'Blend': output 'out[0]' gets no shape from its text: 'bias' "
+        "is the name of a tensor, not of an extent, as no input's Shape/Text has it: write it there, or "
+        "shape(bias)[i] for an extent of that tensor"
+    )
+
+
 def test_without_lines_the_op_is_named():
     found = opdefs.notices(opdefs.parse_collection(BLEND.encode(), "f.xml"))
     assert found[0].startswith("op 'Blend': input 'rest' is Repeated")

@@ -18,11 +18,12 @@ from xdlc.ir.model import Model
 from xdlc.ir.tensor import Param, Role, Scalar, Tensor
 from xdlc.opdefs.custom import OpView
 from xdlc.opdefs.expression import Node, NotAnExpressionError, parse
+from xdlc.opdefs.extent_names import in_rule, stated_names
 from xdlc.opdefs.model import Constraint, OpDef, ParamDef, TensorDef
 from xdlc.opdefs.op_view import make_view
 from xdlc.opdefs.relations import check
 from xdlc.opdefs.scope import OpScope
-from xdlc.opdefs.shape_text import named_extents, stated_names
+from xdlc.opdefs.shape_text import named_extents
 from xdlc.opdefs.supplement_rules import tensors_of
 
 MAX_PROBLEMS = 20
@@ -93,14 +94,17 @@ def verify_custom_ops(
 
 
 def rules_of(tensor: TensorDef, definition: OpDef) -> list[tuple[Constraint, Node | None, str]]:
-    """Return the constraints of a tensor, each with its expression and the name that means nothing.
+    """Return the constraints of a tensor, each with its expression, and why one is not enforced.
 
-    The expression is None for words; a name is given for an expression that cannot be enforced for it.
+    The expression is None for words; a reason is given for what reads like a rule, but has a name that means
+    nothing, or may mean two things.
     """
     if not tensor.constraints:
         return []
     view = OpView(definition.package, definition.name, "", (), ())
-    scope = OpScope(definition, view, tensor, dict.fromkeys(stated_names(definition)))
+    names = dict.fromkeys(stated_names(definition))
+    scope = OpScope(definition, view, tensor, names)
+    tensors = {entry.name for entry in (*definition.inputs, *definition.outputs)}
     found: list[tuple[Constraint, Node | None, str]] = []
     for rule in tensor.constraints:
         node = None
@@ -111,8 +115,18 @@ def rules_of(tensor: TensorDef, definition: OpDef) -> list[tuple[Constraint, Nod
                 node = None
         if node is not None and not node.is_rule:
             node = None
-        unknown = scope.unknown(node) if node is not None else None
-        found.append((rule, None if unknown else node, unknown or ""))
+        reason = ""
+        if node is not None:
+            node, both = in_rule(node, names, tensors, tensor.name, rule.type)
+            unknown = scope.unknown(node)
+            if unknown is not None:
+                reason = f"{unknown!r} means nothing here"
+            elif both:
+                reason = (
+                    f"{both!r} may be the extent or the elements of the tensor of that name: rename one, or "
+                    "write shape(x)[i] for the extent"
+                )
+        found.append((rule, None if reason else node, reason))
     return found
 
 

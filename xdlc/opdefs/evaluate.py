@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
@@ -53,6 +53,10 @@ class Place:
 class Scope(Protocol):
     """Where names find their values."""
 
+    @property
+    def extents(self) -> Mapping[str, Value]:
+        """Named extents that are known."""
+
     def lookup(self, name: str) -> Value:
         """Return the value of a name.
 
@@ -74,6 +78,10 @@ def evaluate(node: Node, scope: Scope) -> Value:
         return node.value
     if node.kind == "name":
         return scope.lookup(str(node.value))
+    if node.kind == "extent":
+        if node.value not in scope.extents:
+            raise UnknownError
+        return scope.extents[str(node.value)]
     if node.kind in ("list", "set", "range"):
         return [evaluate(part, scope) for part in node.parts]
     if node.kind == "index":

@@ -9,6 +9,7 @@ from xdlc.opdefs.custom_verify import rules_of
 from xdlc.opdefs.elements import Key
 from xdlc.opdefs.model import Collection, OpDef
 from xdlc.opdefs.semantics import TITLES, place
+from xdlc.opdefs.shape_reason import untold
 from xdlc.opdefs.shape_text import is_extent
 from xdlc.opdefs.supplement_rules import offered, tensors_of
 
@@ -20,8 +21,8 @@ def notices(collection: Collection, lines: Mapping[Key, str] | None = None) -> l
 
     That an op with a Repeated input or output runs on DSP and HTP only with a number of tensors that is
     known when its package is built; that an op names no backend; that a text of a shape begins like a list
-    of extents and is none; and that a constraint which reads like a rule is not enforced, because a name in
-    it means nothing.
+    of extents and is none, or that of an output has an extent that nothing tells; and that a constraint
+    which reads like a rule is not enforced, because a name in it means nothing, or may mean two things.
 
     Args:
         collection: The definitions.
@@ -42,6 +43,7 @@ def _of_op(op: OpDef, key: Key, offers: set[str]) -> Iterator[tuple[Key, str]]:
     if not offers:
         yield key, "names no backend: packages are generated for those in SupportedBackend or SupportedOps"
     dsps = ", ".join(sorted(name for name in offers if backends.is_dsp(name)))
+    unclear = {tensor.name: reason for tensor, reason in untold(op)}
     for side, tensor, where in tensors_of(op, key):
         title = f"{TITLES[side]} {tensor.name!r}"
         if tensor.repeated and dsps:
@@ -53,7 +55,9 @@ def _of_op(op: OpDef, key: Key, offers: set[str]) -> Iterator[tuple[Key, str]]:
         if tensor.text.startswith("[") and not (tensor.shape and all(map(is_extent, tensor.shape))):
             like = "a list is like [N, H / 2, in[0].dim[1]]"
             yield (*where, "Text"), f"shape {tensor.text[:60]!r} of {title} is kept as text: {like}"
-        for rule, _, unknown in rules_of(tensor, op):
-            if unknown:
-                words = f"constraint {rule.text!r} of {title} is not enforced: {unknown!r} means nothing here"
+        if side == "output" and tensor.name in unclear:
+            yield (*where, "Text"), f"{title} gets no shape from its text: {unclear[tensor.name]}"
+        for rule, _, reason in rules_of(tensor, op):
+            if reason:
+                words = f"constraint {rule.text!r} of {title} is not enforced: {reason}"
                 yield (*where, "Constraint", rule.id), words

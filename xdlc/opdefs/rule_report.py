@@ -45,10 +45,10 @@ def _told(
     op: OpDef, side: str, tensor: TensorDef, key: Key, lines: Mapping[Key, str], backend: str
 ) -> Iterator[str]:
     title = f"op {op.name!r}: {TITLES[side]} {tensor.name!r}{f' for {backend}' if backend else ''}"
-    for rule, node, unknown in rules_of(tensor, op):
+    for rule, node, reason in rules_of(tensor, op):
         where = place(lines, (*key, "Constraint", rule.id))
         verdict = "enforced" if node is not None else "kept as text"
-        if unknown:
-            verdict = f"kept as text, as {unknown!r} means nothing here"
+        if reason:
+            verdict = f"kept as text, as {reason}"
         text = rule.text if len(rule.text) <= MAX_TEXT else f"{rule.text[: MAX_TEXT - 3]}..."
         yield f"{f'{where}: ' if where else ''}{title}: {verdict}: {' '.join(text.split())}"

@@ -89,6 +89,8 @@ class OpScope:
             known = known or (name.lower() in _OWN and self.own is not None) or self.tensors(name) is not None
             known = known or self._is_enumerator(name) or name.lower() in _TRUTH
             return None if known or _dtype(name) is not None else name
+        if node.kind == "extent":
+            return None if node.value in self.extents else str(node.value)
         if node.kind == "index" and self.tensors(node.source) is not None:
             return None
         if node.kind == "index" and self._is_beyond(*node.parts):

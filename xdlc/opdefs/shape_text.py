@@ -12,8 +12,9 @@ Text                                    Meaning
                                         ``same as in[0]`` says it too
 ======================================= =======================================================
 
-Named extents are known from the inputs, whose texts say which axis is which.  Other texts are words
-for people and tell nothing.
+Named extents are known from the inputs, whose texts say which axis is which.  Where a number is meant,
+``w`` is the extent that a text names, even if an input is called ``w`` too.  Other texts are words for
+people and tell nothing.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from xdlc.ir.dtype import UNDEFINED
 from xdlc.opdefs.custom import OpView, TensorSpec
 from xdlc.opdefs.evaluate import Place, UnknownError, Value, evaluate
 from xdlc.opdefs.expression import Node, NotAnExpressionError, parse
+from xdlc.opdefs.extent_names import ANY, stated_names, with_extents
 from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.opdefs.scope import OpScope
 
 ELLIPSIS = ("..", "...")
-ANY = "_"
 _FIX = "correct the text of the shape in the definition, or the model"
 _WHOLE = re.compile(r"(?:the )?(?:shape (?:=|==|is) )?(?:the )?(?:same (?:shape )?as )?(.+)", re.IGNORECASE)
 Extents = list[int | None]
@@ -113,12 +114,6 @@ def named_extents(
 def input_shape(definition: OpDef, view: OpView, entry: TensorDef) -> Extents | None:
     """Return what the text of an input tells of its shape, as far as the inputs that are there tell it."""
     return _from_text(entry, OpScope(definition, view, None, named_extents(definition, view)[0]))
-
-
-def stated_names(definition: OpDef) -> list[str]:
-    """Return the names of extents that the texts of a definition use."""
-    words = [word for entry in (*definition.inputs, *definition.outputs) for word in entry.shape]
-    return [word for word in words if word.isidentifier() and word != ANY and word not in definition.params]
 
 
 def _stated(
@@ -237,6 +232,7 @@ def _whole(text: str, scope: OpScope) -> Extents | None:
 
 
 def _shape_value(node: Node, scope: OpScope) -> Extents | None:
+    node = with_extents(node, stated_names(scope.definition), numeric=False)
     if scope.unknown(node) is not None:
         return None
     try:
@@ -256,6 +252,14 @@ def _shape_value(node: Node, scope: OpScope) -> Extents | None:
     )
 
 
+def word_extent(word: str, scope: OpScope) -> tuple[bool, int | None]:
+    """Return whether a part of a list tells an extent of an op, and which; None for an open one."""
+    try:
+        return True, _extent(word, scope)
+    except UnknownError:
+        return False, None
+
+
 def _extent(word: str, scope: OpScope) -> int | None:
     """Return the extent that a word stands for, None for an open one.
 
@@ -263,7 +267,7 @@ def _extent(word: str, scope: OpScope) -> int | None:
         UnknownError: If it tells none.
     """
     try:
-        node = parse(word)
+        node = with_extents(parse(word), stated_names(scope.definition))
     except NotAnExpressionError:
         raise UnknownError from None
     if scope.unknown(node) is not None:

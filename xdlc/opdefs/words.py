@@ -26,7 +26,8 @@ class Node:
 
     Attributes:
         kind: ``number``, ``text``, ``name``, ``call``, ``index``, ``sign``, ``sum`` (any arithmetic),
-            ``compare``, ``and``, ``or``, ``not``, ``list``, ``set``.
+            ``compare``, ``and``, ``or``, ``not``, ``list``, ``set``, ``range``; ``extent`` is a name that
+            ``xdlc.opdefs.extent_names`` found to be one.
         value: Number, text or name; operator of arithmetic; relations of a comparison.
         parts: Operands.
         source: The text that it was read from.

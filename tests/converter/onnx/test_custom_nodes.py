@@ -115,6 +115,11 @@ def test_an_output_of_no_known_shape_is_told_with_the_ways_to_give_it(tmp_path: 
     with pytest.raises(UnsupportedOp, match=r"the shape of output 0 \('y'\) is not known") as caught:
         converted(tmp_path, given, SCALE)
     assert "--converter_op_package_lib" in str(caught.value.fix)
+    named = custom(
+        "Scale", [place("x", [FLOAT32])], [place("y", [FLOAT32], text="[x]")], param("factor", FLOAT32)
+    )
+    with pytest.raises(UnsupportedOp, match="is not known: 'x' is the name of a tensor, not of an extent"):
+        converted(tmp_path, given, named)
     op = custom_op(converted(tmp_path, given, SCALE, shapes={("Pkg", "Scale"): like_first}))
     assert op.outputs[0].shape == (2,)
 

@@ -60,6 +60,13 @@ ENDS = op(
     operand("Output", "all", more="<Constraint Type='Shape'>shape = x</Constraint>"),
 )
 
+NAMED = op(
+    "Named",
+    operand("Input", "x", text="[n, b, y, count]"),
+    operand("Input", "b", text="[count]"),
+    operand("Output", "y", text="[n, b * 2, y, max(b, y), x.dim[1], shape(b)[0], count]"),
+)
+
 TYPES = {
     "Quantized": ("UFIXED_POINT_8,UFIXED_POINT_16", "CPU"),
     "Bytes": ("UINT_8,UINT_16", "DSP_V66"),
@@ -78,7 +85,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
     config = tmp_path_factory.mktemp("config") / "c.xml"
     ops = [an_op(name, text) for name, text in {**TOLD, **UNTOLD}.items()]
     ops += [typed(name, *types) for name, types in TYPES.items()]
-    config.write_text(package("Shapes", *ops, ENDS))
+    config.write_text(package("Shapes", *ops, ENDS, NAMED))
     return read_valid(config)
 
 
@@ -102,7 +109,7 @@ def view(type: str, *shapes: tuple[int | None, ...], outputs: int = 1, **params:
 
 def test_texts_that_a_library_tells(collection: Collection) -> None:
     told = {op.type for op in package_view(collection).ops if op.shapes is not None}
-    assert told == {*TOLD, *TYPES, "Ends"}
+    assert told == {*TOLD, *TYPES, "Ends", "Named"}
 
 
 @needs_make
@@ -168,6 +175,16 @@ def test_extents_of_one_name_must_be_alike(collection: Collection, kernels: Any)
         infer(definition, asked)
     with pytest.raises(BackendError, match="extent c is 5 in one input and 4 in another"):
         kernels.infer(asked, definition)
+
+
+@needs_make
+def test_an_extent_named_like_a_tensor(collection: Collection, kernels: Any) -> None:
+    definition = next(each for each in collection.opdefs if each.name == "Named")
+    asked = view("Named", (2, 7, 6, 5), (5,))
+    (spec,) = infer(definition, asked) or (None,)
+    assert spec is not None
+    assert spec.shape == (2, 14, 6, 7, 7, 5, 5)
+    assert [each.shape for each in kernels.infer(asked, definition)] == [spec.shape]
 
 
 @needs_make

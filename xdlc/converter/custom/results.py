@@ -15,6 +15,7 @@ from xdlc.opdefs import shape_text
 from xdlc.opdefs.custom import CustomOp, OpView, ShapeFunction
 from xdlc.opdefs.layouts import order_of
 from xdlc.opdefs.model import OpDef, TensorDef
+from xdlc.opdefs.shape_reason import why_unknown
 
 _SHAPE_FIX = (
     "state it as Shape/Text of the output in the definition (xdlc_shape in JSON), give a shape function with "
@@ -71,9 +72,8 @@ def results(
     claims, failures = claims_of(custom, view, places, shapes)
     if failures:  # what is missing now is what these would have told
         return [], [*issues, *failures]
-    shape_fix = _SHAPE_FIX if custom.hooks is None else _HOOK_FIX
     found = [
-        _result(index, entry, said, view, [(by, outputs[index]) for by, outputs in claims], shape_fix)
+        _result(index, entry, said, custom, view, [(by, outputs[index]) for by, outputs in claims])
         for index, (entry, said) in enumerate(places)
     ]
     issues += [each for each in found if isinstance(each, Issue)]
@@ -106,9 +106,9 @@ def _result(
     index: int,
     place: TensorDef,
     said: Declared,
+    custom: CustomOp,
     view: OpView,
     claims: Sequence[tuple[str, Known]],
-    shape_fix: str,
 ) -> Result | Issue:
     """Return an output, or what is missing or wrong of it."""
     name = f"output {index} ({place.name!r})"
@@ -117,7 +117,9 @@ def _result(
         left = "" if said.read else ", which the model leaves out,"
         if said.is_outdated:
             left = ", which the model states for inputs of other shapes,"
-        return Issue(f"the shape of {name}{left} is not known", shape_fix)
+        why = why_unknown(custom.definition, view, place)
+        fix = _SHAPE_FIX if custom.hooks is None else _HOOK_FIX
+        return Issue(f"the shape of {name}{left} is not known{why and f': {why}'}", fix)
     try:
         order = order_of(place.layout, len(shapes[0][1] if said.shape is None else said.shape))
     except ValueError as error:

@@ -21,8 +21,8 @@ class ExtentCode:
 
     Attributes:
         extents: Named extents: input, axis, and how many axes the input has at least.
+        names: Names that mean extents where a number is meant.
         values: Expressions of parameters, by name.
-        hidden: Names of tensors and parameters, which are no extents.
         dots: The input that tells what ``..`` stands for, with the number of axes before and behind.
         ranks: How many axes the inputs must have that were used.
     """
@@ -30,8 +30,8 @@ class ExtentCode:
     def __init__(self, inputs: dict[str, int]) -> None:
         self._inputs = inputs
         self.extents: dict[str, tuple[int, int, int]] = {}
+        self.names: frozenset[str] = frozenset()
         self.values: dict[str, str] = {}
-        self.hidden: set[str] = set()
         self.dots: tuple[int, int, int] | None = None
         self.ranks: dict[int, int] = {}
 
@@ -43,7 +43,9 @@ class ExtentCode:
         """
         if node.kind == "number" and isinstance(node.value, int) and node.value < _LARGEST:
             return f"udo::Extent({node.value})"
-        if node.kind == "name":
+        if node.kind == "name" and node.value in self.values:
+            return self.values[str(node.value)]
+        if node.kind == "extent":
             return self._named(str(node.value))
         if node.kind == "sign":
             return f"(udo::Extent(0) - {self.of(node.parts[0])})"
@@ -82,9 +84,7 @@ class ExtentCode:
         self.ranks[index] = max(self.ranks.get(index, 0), rank)
 
     def _named(self, name: str) -> str:
-        if name in self.values:
-            return self.values[name]
-        if name in self.hidden or name not in self.extents:
+        if name not in self.extents:
             raise UnknownError
         index, axis, rank = self.extents[name]
         self._need(index, rank)

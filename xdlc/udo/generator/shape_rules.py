@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.expression import Node, NotAnExpressionError, parse
+from xdlc.opdefs.extent_names import stated_names, with_extents
 from xdlc.opdefs.model import OpDef, ParamDef, TensorDef
-from xdlc.opdefs.shape_text import ANY, ELLIPSIS, whole_shape
+from xdlc.opdefs.shape_text import ELLIPSIS, whole_shape
 from xdlc.udo.generator.extent_code import ExtentCode, UnknownError
 from xdlc.udo.generator.quoting import c_string
 from xdlc.udo.generator.views import Rule
@@ -36,15 +37,14 @@ def shape_rules(opdef: OpDef) -> Rule | None:
 def _scope(opdef: OpDef) -> ExtentCode:
     """What names mean in the op."""
     code = ExtentCode({entry.name: index for index, entry in enumerate(opdef.inputs) if _is_there(entry)})
-    code.hidden = {entry.name for entry in (*opdef.inputs, *opdef.outputs)}
+    code.names = frozenset(stated_names(opdef))
     for name, param in opdef.params.items():
-        code.hidden.add(name)
         value = _integer(param)
         if value is not None:
             code.values[name] = value
     for index, entry in enumerate(opdef.inputs):
         for word, axis, rank in _words(entry) if _is_there(entry) else ():
-            if word.isidentifier() and word != ANY and word not in code.hidden:
+            if word in code.names:
                 code.extents.setdefault(word, (index, axis, rank))
         if _is_there(entry) and code.dots is None:
             code.dots = _dots(index, entry)
@@ -136,7 +136,9 @@ def _from_words(words: Sequence[str], code: ExtentCode) -> list[str]:
         if word in ELLIPSIS:
             lines.append(code.spliced())
         else:
-            lines.append(f"udo::add_extent(outputs[index], {code.of(parse(word))});")
+            lines.append(
+                f"udo::add_extent(outputs[index], {code.of(with_extents(parse(word), code.names))});"
+            )
     return lines
 
 
