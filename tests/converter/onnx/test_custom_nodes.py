@@ -109,6 +109,17 @@ def test_open_extents_stay_open_or_follow_the_symbols_of_the_inputs(tmp_path: Pa
     assert (output.shape, output.dynamic_axes) == (((4,), ()) if bound else ((1,), (0,)))
 
 
+@pytest.mark.parametrize("open_as", ["-1", "no shape"])
+def test_binding_what_a_model_leaves_open_contradicts_nothing_that_it_states(
+    tmp_path: Path, open_as: str
+) -> None:
+    given = onnx_model([my_node("Scale", ["x"], ["y"], factor=1.0)], {"x": (F32, [-1])}, {"y": (F32, [3])})
+    if open_as == "no shape":
+        given.graph.input[0].type.tensor_type.ClearField("shape")
+    op = custom_op(converted(tmp_path, given, SCALE, input_dims={"x": (3,)}))
+    assert (op.outputs[0].shape, op.outputs[0].dynamic_axes) == ((3,), ())
+
+
 def test_an_output_of_no_known_shape_is_told_with_the_ways_to_give_it(tmp_path: Path) -> None:
     nodes = [my_node("Scale", ["x"], ["m"], factor=1.0), helper.make_node("Relu", ["m"], ["y"])]
     given = onnx_model(nodes, {"x": (F32, [2])}, {"y": (F32, [2])})

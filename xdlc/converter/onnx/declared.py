@@ -82,9 +82,13 @@ class DeclaredTypes:
         return "" if kind is None else _oddity(kind)
 
     def _extent(self, dim: Any) -> int | None:
-        if dim.HasField("dim_value") and dim.dim_value >= 0:
-            return int(dim.dim_value)
-        return self._symbols.get(dim.dim_param)
+        stated = _stated(dim)
+        return self._symbols.get(dim.dim_param) if stated is None else stated
+
+
+def _stated(dim: Any) -> int | None:
+    """Return the extent that a model states, None for an open one: some exporters write -1 for it."""
+    return int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else None
 
 
 def _agree(one: Extents, other: Extents) -> bool:
@@ -96,10 +100,9 @@ def _agree(one: Extents, other: Extents) -> bool:
 def _changes(graph: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> bool:
     """Return whether an input has other extents than the model states."""
     for entry in graph.input:
-        dims = entry.type.tensor_type.shape.dim
-        stated = tuple(int(dim.dim_value) if dim.HasField("dim_value") else None for dim in dims)
-        given = tuple(input_shapes.get(entry.name, stated))
-        if not _agree(stated, given):
+        tensor = entry.type.tensor_type
+        stated = tuple(map(_stated, tensor.shape.dim))
+        if tensor.HasField("shape") and not _agree(stated, tuple(input_shapes.get(entry.name, stated))):
             return True
     return False
 
