@@ -110,6 +110,7 @@ def test_embedded_kernels_are_shown_in_full(tmp_path: Path) -> None:
     values = (3, 0.5, float("nan"), "blue", np.float32([[1, 2]]), np.zeros((9, 9), "i4"))
     kernel = Kernel("interp", "entry", "iffsoo", values, "linux-x86_64", "gcc 12.2", BINARY)
     udo.add_kernel(model, "Pkg", "Interp", ["interp_0"], kernel)
+    udo.add_kernel(model, "Pkg", "Other", ["o"], kernel)
     (held,) = packages(model, tmp_path)["Pkg"]["types"]
     digest = hashlib.sha256(BINARY).hexdigest()
     assert held["kernels"] == [
@@ -124,12 +125,14 @@ def test_embedded_kernels_are_shown_in_full(tmp_path: Path) -> None:
             "tool": "gcc 12.2",
             "bytes": len(BINARY),
             "sha256": digest,
+            "sharing": 2,
         }
     ]
     text = show(model, tmp_path)
     assert "kernel interp, runs with --allow_embedded_kernels only" in text
     assert "i=3  f=0.5  f=nan  s=blue  o=[[1,2]]  o=int32[9x9]" in text
     assert digest in text
+    assert f"({len(BINARY)} bytes), stored once for 2 kernels" in text
     assert "gcc 12.2" in text
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xdlc.container import udo
 from xdlc.container.udo import StoredKernel
-from xdlc.errors import XdlcError
+from xdlc.errors import ContainerError, XdlcError
 from xdlc.ir import Model, Op, TensorData
 from xdlc.ir.graph import is_custom
 from xdlc.opdefs.model import Collection, OpDef, ParamDef, SupplementOp, TensorDef
 
+Kernels = dict[tuple[str, str], list[dict[str, Any]]]
 SHOWN_VALUES = 16
 ANY = "any"
 """The core of types that a definition names for all."""
@@ -34,18 +35,19 @@ def packages(model: Model) -> list[dict[str, Any]]:
         for name, data in model.records.items()
         if name.startswith(udo.DEFINITIONS)
     }
-    kernels, damaged = _kernels(model)
+    damaged: dict[str, ContainerError] = {}
+    kernels = _kernels(udo.kernels(model, damaged))
     found = [_package(name, used.get(name, {}), known.get(name), kernels) for name in sorted({*used, *known})]
     for package in found:
         prefix = f"{udo.KERNELS}{package['name']}."
-        problems = [problem for record, problem in damaged.items() if record.startswith(prefix)]
+        problems = [str(problem) for record, problem in damaged.items() if record.startswith(prefix)]
         if problems:
             package["damaged_kernels"] = problems
     return found
 
 
 def _package(
-    name: str, used: Mapping[str, list[Op]], data: TensorData | None, kernels: list[StoredKernel]
+    name: str, used: Mapping[str, list[Op]], data: TensorData | None, kernels: Kernels
 ) -> dict[str, Any]:
     package: dict[str, Any] = {"name": name, "definition": data is not None}
     collection: Collection | None = None
@@ -64,24 +66,21 @@ def _package(
             "count": len(used.get(kind, ())),
             "ops": [op.name for op in used.get(kind, ())],
             **(_definition(defined[kind], collection) if kind in defined and collection else {}),
-            "kernels": [_kernel(held) for held in kernels if (held.package, held.type) == (name, kind)],
+            "kernels": kernels.get((name, kind), []),
         }
         for kind in sorted({*used, *defined})
     ]
     return package
 
 
-def _kernels(model: Model) -> tuple[list[StoredKernel], dict[str, str]]:
-    """Return the kernels of a model, and by name of its record what is wrong with others."""
-    found: list[StoredKernel] = []
-    damaged: dict[str, str] = {}
-    for record, data in model.records.items():
-        if record.startswith(udo.KERNELS):
-            try:
-                found += udo.kernels(Model(records={record: data}))
-            except XdlcError as error:
-                damaged[record] = str(error)
-    return found, damaged
+def _kernels(held: Sequence[StoredKernel]) -> Kernels:
+    """Return what is shown of kernels, by package and type."""
+    sharing = Counter(kernel.digest for kernel in held)
+    found: Kernels = {}
+    for kernel in held:
+        shown = _kernel(kernel) | {"sharing": sharing[kernel.digest]}
+        found.setdefault((kernel.package, kernel.type), []).append(shown)
+    return found
 
 
 def _kernel(held: StoredKernel) -> dict[str, Any]:
@@ -96,7 +95,7 @@ def _kernel(held: StoredKernel) -> dict[str, Any]:
         "machine": kernel.machine,
         "tool": kernel.tool,
         "bytes": len(kernel.binary),
-        "sha256": hashlib.sha256(kernel.binary).hexdigest(),
+        "sha256": held.digest,
     }
 
 

@@ -90,6 +90,7 @@ def _kernel(kernel: Mapping[str, Any]) -> Iterator[str]:
         f"{letter}={text.param(value)}"
         for letter, value in zip(kernel["arguments"], kernel["values"], strict=True)
     ]
+    shared = f", stored once for {kernel['sharing']} kernels" if kernel["sharing"] > 1 else ""
     yield f"    kernel {text.clean(kernel['name'])}, runs with --allow_embedded_kernels only"
     yield from text.columns(
         [
@@ -98,7 +99,7 @@ def _kernel(kernel: Mapping[str, Any]) -> Iterator[str]:
             ("ops", ", ".join(map(text.clean, kernel["ops"])) or "none"),
             ("machine", text.clean(kernel["machine"])),
             ("tool", text.clean(kernel["tool"])),
-            ("size", f"{text.size(kernel['bytes'])} ({kernel['bytes']} bytes)"),
+            ("size", f"{text.size(kernel['bytes'])} ({kernel['bytes']} bytes){shared}"),
             ("sha256", kernel["sha256"]),
         ],
         " " * 6,

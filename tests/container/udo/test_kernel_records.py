@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,8 @@ def test_kernels_are_stored_and_read_again(tmp_path: Path) -> None:
     first, second = udo.kernels(load(tmp_path / "m.dlc"))
     assert (first.package, first.type, first.ops, first.kernel) == ("Pkg", "Scale", ("s",), KERNEL)
     assert second.ops == ("t", "u")
+    (binary,) = (name for name in made.records if name.startswith(udo.BINARIES))
+    assert binary == udo.BINARIES + first.digest == udo.BINARIES + second.digest
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint64, np.float16, np.float64, np.dtype(">i4")])
@@ -61,9 +63,12 @@ def test_a_kernel_whose_values_have_no_form_is_refused() -> None:
         udo.add_kernel(model(), "Pkg", "Scale", ["s"], wrong)
 
 
+DIGEST = hashlib.sha256(b"binary").hexdigest()
+
+
 def _content(**changes: Any) -> bytes:
     head = {
-        "format": 1,
+        "format": 2,
         "package": "Pkg",
         "type": "Scale",
         "ops": ["s"],
@@ -73,21 +78,19 @@ def _content(**changes: Any) -> bytes:
         "values": [1],
         "machine": "m",
         "tool": "t",
+        "binary": DIGEST,
     }
-    text = json.dumps(head | changes).encode()
-    return b"XUDK" + struct.pack("<I", len(text)) + text + b"binary"
+    return json.dumps(head | changes).encode()
 
 
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        (b"XU", "has 2 bytes"),
-        (b"ELF!" + bytes(8), "should start with"),
-        (b"XUDK" + struct.pack("<I", 1 << 31) + b"{}", "should take 2147483648 bytes"),
-        (b"XUDK" + struct.pack("<I", 4) + b"\xff\xff{}", "is no JSON"),
-        (b"XUDK" + struct.pack("<I", 60000) + b"[" * 60000 + b"x", "is no JSON"),
-        (b"XUDK" + struct.pack("<I", 2) + b"[]x", "no JSON object"),
-        (_content(format=2), "is of format 2"),
+        (b" " * (1 << 24) + b"1", "has 16777217 bytes"),
+        (b"\xff\xff{}", "is no JSON"),
+        (b"[" * 60000, "is no JSON"),
+        (b"[]", "no JSON object"),
+        (_content(format=1), "is of format 1"),
         (_content(entry=3), "'entry' is no text"),
         (_content(package="Other"), "tells of Other::Scale"),
         (_content(ops="s"), "'ops' are no names"),
@@ -104,11 +107,16 @@ def _content(**changes: Any) -> bytes:
         (_content(values=[{"dtype": "int8", "shape": [3], "data": "?"}]), "is none"),
         (_content(values=[1, 2]), "1 arguments, but 2 values"),
         (_content(arguments="z"), "not all of i, s, f and o"),
-        (_content()[:-6], "holds no binary"),
+        (_content(binary=None), "'binary' is no SHA-256"),
+        (_content(binary=f"{DIGEST}\n"), "'binary' is no SHA-256"),
+        (_content(binary="0" * 64), "'xdlc.kernel_binary.0{64}', is missing"),
+        (_content(binary="1" * 64), "'xdlc.kernel_binary.1{64}', has the SHA-256 " + DIGEST),
     ],
 )
 def test_damaged_kernels_are_refused(content: bytes, text: str) -> None:
     made = model()
+    for digest in DIGEST, "1" * 64:
+        made.records[f"xdlc.kernel_binary.{digest}"] = raw_data(b"binary")
     made.records["xdlc.kernel.Pkg.Scale.0"] = raw_data(content)
     with pytest.raises(ContainerError, match=text) as caught:
         udo.kernels(made)

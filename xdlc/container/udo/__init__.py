@@ -6,9 +6,17 @@ A file may come from anyone: everything is checked when it is read, and nothing 
 from __future__ import annotations
 
 from xdlc.container.udo.definition_records import DEFINITIONS, add_definitions, definition, definitions
-from xdlc.container.udo.kernel_records import KERNELS, StoredKernel, add_kernel, kernels, same_kernel
+from xdlc.container.udo.kernel_records import (
+    BINARIES,
+    KERNELS,
+    StoredKernel,
+    add_kernel,
+    kernels,
+    same_kernel,
+)
 
 __all__ = [
+    "BINARIES",
     "DEFINITIONS",
     "KERNELS",
     "StoredKernel",
@@ -24,4 +32,4 @@ __all__ = [
 
 def is_about_udo(name: str) -> bool:
     """Return whether a record is one of those that this package reads and writes."""
-    return name.startswith((DEFINITIONS, KERNELS))
+    return name.startswith((DEFINITIONS, KERNELS, BINARIES))

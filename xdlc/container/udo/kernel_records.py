@@ -1,30 +1,31 @@
 """Records ``xdlc.kernel.<package>.<type>.<n>``: compiled kernels for ops of users.
 
-A record is ``XUDK``, the length of a JSON text in 4 bytes (little endian), the text, and the binary up to the
-end.  The text tells package and type, the ops by name that the kernel is for, and the fields of
+A record is a JSON text.  It tells package and type, the ops by name that the kernel is for, and the fields of
 :class:`xdlc.opdefs.custom.Kernel`; arrays are objects of their type, shape and elements (base64, little
-endian).
+endian).  The binary is a record of its own, ``xdlc.kernel_binary.<SHA-256>``, and told by its SHA-256, so
+that kernels share it that differ in their arguments alone.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import math
-import struct
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from xdlc.errors import ContainerError
-from xdlc.ir import Model, raw_data
+from xdlc.ir import Model, TensorData, raw_data
 from xdlc.ir.dtype import BY_NAME, INT64
 from xdlc.opdefs.custom import Kernel
 
 KERNELS = "xdlc.kernel."
-_MAGIC = b"XUDK"
-_HEAD = struct.Struct("<4sI")
-_FORMAT = 1
+BINARIES = "xdlc.kernel_binary."
+_FORMAT = 2
+_DIGEST = re.compile("[0-9a-f]{64}")
 _LARGEST_TEXT = 1 << 24
 _MOST_AXES = 16
 _LETTERS = frozenset("isfo")
@@ -42,6 +43,7 @@ class StoredKernel:
         ops: Their names.
         kernel: The kernel.
         record: Name of its record.
+        digest: SHA-256 of its binary; kernels that have the same share one record of it.
     """
 
     package: str
@@ -49,10 +51,11 @@ class StoredKernel:
     ops: tuple[str, ...]
     kernel: Kernel
     record: str
+    digest: str
 
 
 def add_kernel(model: Model, package: str, type: str, ops: Iterable[str], kernel: Kernel) -> str:
-    """Store a kernel for ops, and return the name of its record.
+    """Store a kernel for ops, and return the name of its record; a binary that is there is not stored again.
 
     Raises:
         ContainerError: If it has no form as a record.
@@ -62,25 +65,36 @@ def add_kernel(model: Model, package: str, type: str, ops: Iterable[str], kernel
     while f"{prefix}{number}" in model.records:
         number += 1
     record = f"{prefix}{number}"
-    head = {"format": _FORMAT, "package": package, "type": type, "ops": list(ops)}
-    text = _json(head | _fields(kernel), kernel)
-    content = _HEAD.pack(_MAGIC, len(text)) + text + kernel.binary
-    _parsed(content, record)  # what is written can be read
+    digest = hashlib.sha256(kernel.binary).hexdigest()
+    head = {"format": _FORMAT, "package": package, "type": type, "ops": list(ops), "binary": digest}
+    content, binary = _json(head | _fields(kernel), kernel), raw_data(kernel.binary)
+    _parsed(content, record, _Binaries({f"{BINARIES}{digest}": binary}))  # what is written can be read
+    model.records[f"{BINARIES}{digest}"] = binary
     model.records[record] = raw_data(content)
     return record
 
 
-def kernels(model: Model) -> list[StoredKernel]:
+def kernels(model: Model, damaged: dict[str, ContainerError] | None = None) -> list[StoredKernel]:
     """Return the kernels that a model carries, in the order of their records.
+
+    Args:
+        model: The model.
+        damaged: Gets the errors of kernels that cannot be read, by their records; without it they are raised.
 
     Raises:
         ContainerError: If one is damaged.
     """
-    return [
-        _parsed(data.numpy().tobytes(), record)
-        for record, data in model.records.items()
-        if record.startswith(KERNELS)
-    ]
+    found, binaries = [], _Binaries(model.records)
+    for record, data in model.records.items():
+        if not record.startswith(KERNELS):
+            continue
+        try:
+            found.append(_parsed(data.numpy().tobytes(), record, binaries))
+        except ContainerError as error:
+            if damaged is None:
+                raise
+            damaged[record] = error
+    return found
 
 
 def same_kernel(kernel: Kernel) -> tuple[bytes, bytes]:
@@ -151,23 +165,35 @@ def _value(stored: Any) -> Any:
     return numpy.frombuffer(content, dtype.newbyteorder("<")).reshape(shape)
 
 
-def _parsed(content: bytes, record: str) -> StoredKernel:
+class _Binaries:
+    """The binaries of a model; each is read once, however many kernels share it."""
+
+    def __init__(self, records: Mapping[str, TensorData]) -> None:
+        self._records = records
+        self._read: dict[str, tuple[bytes, str]] = {}
+
+    def find(self, digest: str) -> tuple[bytes, str]:
+        """Return the binary that is stored under a digest, and its own digest; nothing if there is none."""
+        if digest not in self._read:
+            data = self._records.get(f"{BINARIES}{digest}")
+            binary = b"" if data is None else data.numpy().tobytes()
+            self._read[digest] = binary, hashlib.sha256(binary).hexdigest()
+        return self._read[digest]
+
+
+def _parsed(content: bytes, record: str, binaries: _Binaries) -> StoredKernel:
     where = f"record {record!r}"
 
     def require(holds: bool, problem: str) -> None:
         if not holds:
             raise ContainerError(problem, where=where, fix=_FIX)
 
-    require(len(content) >= _HEAD.size, f"has {len(content)} bytes, a kernel has at least {_HEAD.size}")
-    magic, length = _HEAD.unpack_from(content)
-    require(magic == _MAGIC, f"should start with {_MAGIC!r}, starts with {magic!r}")
-    most = min(_LARGEST_TEXT, len(content) - _HEAD.size)
-    require(length <= most, f"its text should take {length} bytes, of at most {most}")
+    require(len(content) <= _LARGEST_TEXT, f"has {len(content)} bytes, of at most {_LARGEST_TEXT}")
     try:
-        head = json.loads(content[_HEAD.size : _HEAD.size + length].decode("utf-8"))
+        head = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ContainerError(f"its text is no JSON: {error}", where=where, fix=_FIX) from error
-    require(isinstance(head, dict), "its text is no JSON object")
+        raise ContainerError(f"is no JSON: {error}", where=where, fix=_FIX) from error
+    require(isinstance(head, dict), "is no JSON object")
     require(head.get("format") == _FORMAT, f"is of format {head.get('format')!r}, {_FORMAT} is known")
     for key in _TEXTS:
         require(isinstance(head.get(key), str), f"its {key!r} is no text")
@@ -183,7 +209,11 @@ def _parsed(content: bytes, record: str) -> StoredKernel:
         arguments = tuple(map(_value, values))
     except ValueError as error:
         raise ContainerError(f"has an argument that is none: {error}", where=where, fix=_FIX) from error
-    binary = content[_HEAD.size + length :]
-    require(bool(binary), "holds no binary")
+    digest = head.get("binary")
+    require(isinstance(digest, str) and bool(_DIGEST.fullmatch(digest)), "its 'binary' is no SHA-256")
+    binary, found = binaries.find(digest)
+    held = f"its binary, record {BINARIES + digest!r},"
+    require(bool(binary), f"{held} is missing or empty")
+    require(found == digest, f"{held} has the SHA-256 {found}")
     texts = (head["name"], head["entry"], letters, arguments, head["machine"], head["tool"])
-    return StoredKernel(head["package"], head["type"], tuple(ops), Kernel(*texts, binary), record)
+    return StoredKernel(head["package"], head["type"], tuple(ops), Kernel(*texts, binary), record, digest)
