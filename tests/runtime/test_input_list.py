@@ -90,6 +90,55 @@ def test_npy_is_converted(tmp_path: Path) -> None:
     assert sample["x"].dtype == np.float32
 
 
+@pytest.mark.parametrize(
+    ("shape", "axes", "values", "expected"),
+    [
+        ((1, 3), (0,), 12, (4, 3)),
+        ((1, 3), (0,), 3, (1, 3)),
+        ((2, 1, 3), (1,), 30, (2, 5, 3)),
+        ((8, 3), (0,), 6, (2, 3)),
+        ((1, 1, 3), (0, 1), 3, (1, 1, 3)),
+    ],
+)
+def test_an_open_extent_follows_from_the_size(
+    tmp_path: Path, shape: tuple[int, ...], axes: tuple[int, ...], values: int, expected: tuple[int, ...]
+) -> None:
+    inputs = graph(Tensor("x", shape, FLOAT32, dynamic_axes=axes))
+    files = [write(tmp_path / f"{name}.raw", range(values)) for name in "ab"]
+    found = read_input_list(listing(tmp_path, *files), inputs)
+    assert [inference.results for inference in found.inferences] == [1, 1]
+    assert [sample["x"].shape for sample in found.samples()] == [expected] * 2
+
+
+def test_each_line_and_input_has_open_extents_of_its_own(tmp_path: Path) -> None:
+    inputs = graph(
+        Tensor("x", (1, 2), INT64, dynamic_axes=(0,)), Tensor("y", (1, 1), FLOAT32, dynamic_axes=(0, 1))
+    )
+    lines = []
+    for count in (1, 3):
+        x = write(tmp_path / f"{count}.raw", range(2 * count), "<i8")
+        np.save(tmp_path / f"{count}.npy", np.zeros((count, 5)))
+        lines.append(f"x:={x} y:={tmp_path / f'{count}.npy'}")
+    found = read_input_list(listing(tmp_path, *lines), inputs, native=True)
+    shapes = [(sample["x"].shape, sample["y"].shape) for sample in found.samples()]
+    assert shapes == [((1, 2), (1, 5)), ((3, 2), (3, 5))]
+
+
+def test_files_that_do_not_tell_open_extents(tmp_path: Path) -> None:
+    one, two = (Tensor("x", (1, 1, 3), FLOAT32, dynamic_axes=axes) for axes in ((0,), (0, 1)))
+    odd, none, many = (write(tmp_path / f"{n}.raw", range(n)) for n in (7, 0, 12))
+    np.save(tmp_path / "a.npy", np.zeros((4, 1, 2)))
+    with pytest.raises(ProblemList) as caught:
+        read_input_list(listing(tmp_path, odd, none, tmp_path / "a.npy"), graph(one))
+    text = str(caught.value)
+    for size in (28, 0):
+        assert f"has {size} bytes, input 'x' takes 12 or a multiple of it (?x1x3 of float32)" in text
+    assert "a.npy holds float64 [4, 1, 2], input 'x' takes ?x1x3" in text
+    with pytest.raises(UsageError, match=r"'x' has 2 open extents \(\?x\?x3 of float32\)") as several:
+        read_input_list(listing(tmp_path, many), graph(two))
+    assert "save the array as .npy" in str(several.value.fix)
+
+
 def test_lines_fill_a_batch_and_zeros_the_rest(tmp_path: Path) -> None:
     files = [write(tmp_path / f"{n}.raw", [n, n]) for n in range(1, 6)]
     found = read_input_list(listing(tmp_path, *files), graph(Tensor("x", (3, 2), FLOAT32)))

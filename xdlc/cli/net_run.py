@@ -32,7 +32,9 @@ _RUNTIME_OF = {
 @tool(
     "xdlc-net-run",
     epilog="Result N of the list goes to OUTPUT_DIR/Result_N/<tensor>.raw, float32 unless native files "
-    "are asked for; a slash in a tensor's name makes a folder.",
+    "are asked for; a slash in a tensor's name makes a folder. An extent that is open in the DLC follows "
+    "from the size of the input's raw file; inputs with several open extents take .npy files, which tell "
+    "their shapes.",
 )
 @click.option("--container", "source", type=params.INPUT_FILE, required=True, help="The DLC.")
 @click.option("--input_list", type=params.INPUT_FILE, required=True, help="One line per inference.")

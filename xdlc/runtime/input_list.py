@@ -9,10 +9,14 @@ Relative paths are taken from the current folder.  Raw files are headerless, lit
 of the graph's input; float32 whatever the graph's type, or the graph's own type for native files.
 ``.npy`` files carry their own type and are converted.  For a graph of batch B > 1, files may hold one
 item instead of B: then consecutive lines fill a batch, and the last one is padded with zeros.
+
+An extent that is open in the graph follows from the size of a raw file; where several are, ``.npy`` files
+tell them.
 """
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +25,7 @@ from typing import Any
 
 from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Tensor
+from xdlc.runtime import file_shapes
 
 Array = Any  # numpy.ndarray of any dtype
 FIX_PATH = "correct the path; relative paths start from the current folder"
@@ -34,16 +39,16 @@ class InputFile:
         path: Where it is.
         tensor: The input that it is for.
         native: Whether a raw file holds the tensor's stored type instead of float32.
-        items: Its share of the batch: the tensor's first extent, or 1 for a single item.
+        shape: The tensor's, with open extents as the file has them, or that of a single item of the batch.
     """
 
     path: Path
     tensor: Tensor
     native: bool
-    items: int
+    shape: file_shapes.Shape
 
     def read(self) -> Array:
-        """Return the values in the type that the runtime takes, first axis ``items`` long.
+        """Return the values in the type that the runtime takes.
 
         Raises:
             StorageError: If the file has gone or become shorter since it was checked.
@@ -51,13 +56,12 @@ class InputFile:
         import numpy as np
 
         tensor, real = self.tensor, np.dtype("<f4")
-        shape = (self.items, *tensor.shape[1:]) if tensor.shape else ()
         held = tensor.dtype.numpy
         try:
             if self.path.suffix == ".npy":
-                array = np.load(self.path, allow_pickle=False).reshape(shape)
+                array = np.load(self.path, allow_pickle=False).reshape(self.shape)
             else:
-                array = np.fromfile(self.path, held if self.native else real).reshape(shape)
+                array = np.fromfile(self.path, held if self.native else real).reshape(self.shape)
         except (OSError, ValueError) as error:
             raise StorageError(f"cannot be read: {error}", where=str(self.path), fix=FIX_PATH) from error
         wanted = real if tensor.dtype.is_fixed and not self.native else held
@@ -239,15 +243,15 @@ def _checked(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:
             f"{path} cannot be read: {error.strerror or error}", where=where, fix=FIX_PATH
         ) from error
     kind = tensor.dtype.name if native else "float32"
-    full = tensor.nbytes if native else 4 * tensor.size
-    items = _items(size, full, tensor)
-    if items is None:
-        raise UsageError(
-            f"{path} has {size} bytes, input {tensor.name!r} takes {full} ({_shape(tensor)} of {kind})",
-            where=where,
-            fix="write the file in the type and layout of the input; xdlc-info shows both",
-        )
-    return InputFile(path, tensor, native, items)
+    full, unit = (
+        tensor.dtype.nbytes(shape) if native else 4 * math.prod(shape)
+        for shape in (tensor.shape, file_shapes.unit_shape(tensor))
+    )
+    held = file_shapes.of_size(size, full, unit, tensor)
+    if held is None:
+        problem, fix = file_shapes.size_problem(path, size, unit, tensor, kind)
+        raise UsageError(problem, where=where, fix=fix)
+    return InputFile(path, tensor, native, held)
 
 
 def _checked_npy(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:
@@ -258,31 +262,21 @@ def _checked_npy(path: Path, tensor: Tensor, native: bool, where: str) -> InputF
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise StorageError(f"{path} cannot be read: {reason}", where=where, fix=FIX_PATH) from error
-    items = _items(array.size, tensor.size, tensor)
-    if items is None or array.dtype.kind not in "biuf":
+    held = file_shapes.of_array(array.shape, tensor)
+    if held is None or array.dtype.kind not in "biuf":
         raise UsageError(
-            f"{path} holds {array.dtype} {list(array.shape)}, input {tensor.name!r} takes {_shape(tensor)}",
+            f"{path} holds {array.dtype} {list(array.shape)}, input {tensor.name!r} takes "
+            f"{file_shapes.shown(tensor)}",
             where=where,
             fix="save an array of numbers in the shape of the input",
         )
-    return InputFile(path, tensor, native, items)
-
-
-def _items(found: int, full: int, tensor: Tensor) -> int | None:
-    batch = tensor.shape[0] if tensor.shape else 1
-    if found == full:
-        return batch
-    return 1 if batch > 1 and found * batch == full else None
-
-
-def _shape(tensor: Tensor) -> str:
-    return "x".join(map(str, tensor.shape)) or "a scalar"
+    return InputFile(path, tensor, native, held)
 
 
 def _grouped(lines: Sequence[Mapping[str, InputFile]], graph: Graph, where: str) -> Iterator[Inference]:
     batches = {tensor.shape[0] for tensor in graph.inputs if tensor.shape}
     single = [
-        all(file.items == 1 and file.tensor.shape and file.tensor.shape[0] > 1 for file in line.values())
+        all(not file.tensor.dynamic_axes and file.shape != file.tensor.shape for file in line.values())
         for line in lines
     ]
     if len(batches) == 1 and all(single):
@@ -292,7 +286,7 @@ def _grouped(lines: Sequence[Mapping[str, InputFile]], graph: Graph, where: str)
         return
     for line in lines:
         for file in line.values():
-            if file.tensor.shape and file.items != file.tensor.shape[0]:
+            if not file.tensor.dynamic_axes and file.shape != file.tensor.shape:
                 raise UsageError(
                     f"{file.path} holds one item of a batch of {file.tensor.shape[0]}, other files do not",
                     where=where,

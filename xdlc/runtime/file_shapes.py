@@ -1,0 +1,89 @@
+"""Shapes of the arrays that files hold for an input: what is open in the graph follows from the file.
+
+A raw file has a size only, from which one open extent follows; ``.npy`` files tell their shapes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdlc.ir import Tensor
+
+Shape = tuple[int, ...]
+
+
+def unit_shape(tensor: Tensor) -> Shape:
+    """Return the shape of an input whose open extents are 1."""
+    return tuple(1 if axis in tensor.dynamic_axes else extent for axis, extent in enumerate(tensor.shape))
+
+
+def of_size(found: int, full: int, unit: int, tensor: Tensor) -> Shape | None:
+    """Return the shape of what has a size, None if it does not fit or tells too little.
+
+    Args:
+        found: The size, in elements or bytes.
+        full: Size of the shape that the input states.
+        unit: Size if all open extents are 1.
+        tensor: The input; a single item of its batch fits too if no extent is open.
+
+    Example:
+        >>> from xdlc.ir.dtype import FLOAT32
+        >>> of_size(12, 3, 3, Tensor("x", (1, 3), FLOAT32, dynamic_axes=(0,)))
+        (4, 3)
+    """
+    if found == full:
+        return tensor.shape
+    if not tensor.dynamic_axes:
+        batch = tensor.shape[0] if tensor.shape else 1
+        return (1, *tensor.shape[1:]) if batch > 1 and found * batch == full else None
+    if found == unit:
+        return unit_shape(tensor)
+    if len(tensor.dynamic_axes) > 1 or unit == 0 or found == 0 or found % unit:
+        return None
+    (axis,) = tensor.dynamic_axes
+    return (*tensor.shape[:axis], found // unit, *tensor.shape[axis + 1 :])
+
+
+def of_array(shape: Sequence[int], tensor: Tensor) -> Shape | None:
+    """Return the shape that an array has for an input, None if it does not fit.
+
+    Arrays of another shape but the same size fit where no extent is open.
+    """
+    if not tensor.dynamic_axes:
+        return of_size(math.prod(shape), tensor.size, tensor.size, tensor)
+    fits = len(shape) == tensor.rank and all(
+        extent == wanted or axis in tensor.dynamic_axes
+        for axis, (extent, wanted) in enumerate(zip(shape, tensor.shape, strict=True))
+    )
+    return tuple(shape) if fits else None
+
+
+def size_problem(path: object, found: int, unit: int, tensor: Tensor, kind: str) -> tuple[str, str]:
+    """Return what is wrong with the size of a raw file, and what to do.
+
+    Args:
+        path: The file.
+        found: Its bytes.
+        unit: Bytes that the input takes if all open extents are 1.
+        tensor: The input.
+        kind: Data type of the file.
+    """
+    title = f"{path} has {found} bytes, input {tensor.name!r}"
+    if len(tensor.dynamic_axes) > 1:
+        return (
+            f"{title} has {len(tensor.dynamic_axes)} open extents ({shown(tensor)} of {kind}), which a raw "
+            "file does not tell",
+            "save the array as .npy, which tells its shape, or bind extents with --input_dim at conversion",
+        )
+    multiple = " or a multiple of it" if tensor.dynamic_axes else ""
+    return (
+        f"{title} takes {unit}{multiple} ({shown(tensor)} of {kind})",
+        "write the file in the type and layout of the input; xdlc-info shows both",
+    )
+
+
+def shown(tensor: Tensor) -> str:
+    """Return the shape of an input for a message, ``?`` for an open extent."""
+    extents = ("?" if axis in tensor.dynamic_axes else str(n) for axis, n in enumerate(tensor.shape))
+    return "x".join(extents) or "a scalar"
