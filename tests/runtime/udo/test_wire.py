@@ -42,6 +42,7 @@ def test_messages_and_files_arrive(pair: tuple[socket.socket, socket.socket]) ->
         struct.pack("<I", 3) + b"[1]",
         struct.pack("<I", 3) + b"{{{",
         struct.pack("<I", 2) + b"\xff\xff",
+        struct.pack("<I", 2) + b"{}{",
     ],
 )
 def test_what_is_no_message(pair: tuple[socket.socket, socket.socket], sent: bytes) -> None:

@@ -52,6 +52,7 @@ class Operation:
         self._kernel = kernel
         self._count = len(op.inputs)
         self._loose = [has_open_rank(tensor) for tensor in op.outputs]
+        self._asks = shapes is not None and any(output.is_open for output in form.outputs)
         self._data = data
         self._generation = -1
         self._open()
@@ -60,9 +61,9 @@ class Operation:
 
     def _open(self) -> None:
         """Open it in the child that there is now."""
-        self._inputs: Memory | None = None
         self._buffers = OutputBuffers(self._form.outputs)
         self._given: list[Dims] = []
+        self._is_settled = self._is_known = False
         generation = self._link.started()
         static = self._data.memory()
         request = {
@@ -82,15 +83,12 @@ class Operation:
         answer = self._ask(request, files, "opening it")
         self._generation = generation
         weakref.finalize(self, self._link.release_later, generation, self._number).atexit = False
-        self._check_shapes(answer)
-
-    def _check_shapes(self, answer: dict[str, Any]) -> None:
-        """Check that the model's outputs are those that the kernel gives."""
         told = specs_in(answer)
         if told is not None:
             self._agreed(told)
 
     def _agreed(self, told: Sequence[TensorSpec]) -> list[Dims]:
+        """Return the shapes that the kernel tells; they have to be outputs that the model states."""
         if len(told) != len(self._form.outputs):
             self._fail(f"tells of {len(told)} outputs, the op has {len(self._form.outputs)}")
         dims = []
@@ -148,7 +146,21 @@ class Operation:
             return int(answer.get("nanoseconds", 0))
 
     def _run(self, arrays: Sequence[Array | None], timeout: float) -> list[Array]:
+        answer = None
         told = self._give(arrays, timeout)
+        if self._is_settled:
+            answer = self._execute(timeout, asks=self._asks)
+            if "outputs" in answer:
+                self._is_settled, told, answer = False, specs_in(answer), None
+        if answer is None:
+            self._settle(told, timeout)
+            answer = self._execute(timeout)
+        if not self._is_known and ("dims" in answer or self._buffers.bound is None):
+            self._collect([tuple(one) for one in answer.get("dims") or ()], timeout)
+        return self._results()
+
+    def _settle(self, told: list[TensorSpec] | None, timeout: float) -> None:
+        """Tell the child where outputs go, or that their shapes are known only when it has run."""
         dims: list[Dims] = [form.dims for form in self._form.outputs]
         if any(None in one for one in dims):
             dims = [] if told is None else self._agreed(told)
@@ -157,22 +169,27 @@ class Operation:
                     "does not tell the shapes of outputs that the model leaves open",
                     fix="give the library infer_outputs, or a shape function in a Python file beside it",
                 )
-        known = bool(dims) and all(None not in one for one in dims)
-        if known:
-            self._bind_outputs(dims, timeout)
+        self._is_known = bool(dims) and all(None not in one for one in dims)
+        if self._is_known:
+            self._place("outputs", dims, "binding its buffers", timeout)
         else:
             self._describe_outputs(timeout)
-        answer = self._ask({"do": "run", "op": self._number}, (), "executing it", timeout)
-        if not known:
-            dims = [tuple(one) for one in answer.get("dims") or ()]
-            if len(dims) != len(self._form.outputs):
-                self._fail(f"gave {len(dims)} results, the op has {len(self._form.outputs)} outputs")
-            for index, one in enumerate(dims):
-                if not self._fits(index, one):
-                    self._fail(f"gave output {index} of shape {_words(one)}", self._form.outputs[index])
-            self._bind_outputs(dims, timeout)
-            self._ask({"do": "collect", "op": self._number}, (), "fetching its results", timeout)
-        return self._results()
+        self._is_settled = True
+
+    def _execute(self, timeout: float, *, asks: bool = False) -> dict[str, Any]:
+        if self._buffers.bound is not None:
+            self._buffers.guard(self._memory("outputs", self._buffers.bound.total, timeout))
+        doing = "telling its shapes again, or executing it" if asks else "executing it"
+        return self._ask({"do": "run", "op": self._number, "asks": asks}, (), doing, timeout)
+
+    def _collect(self, dims: Sequence[Dims], timeout: float) -> None:
+        """Fetch results of shapes for which the child has no place yet."""
+        if len(dims) != len(self._form.outputs):
+            self._fail(f"gave {len(dims)} results, the op has {len(self._form.outputs)} outputs")
+        for index, one in enumerate(dims):
+            if not self._fits(index, one):
+                self._fail(f"gave output {index} of shape {_words(one)}", self._form.outputs[index])
+        self._place("collect", dims, "fetching its results", timeout)
 
     def _give(self, arrays: Sequence[Array | None], timeout: float) -> list[TensorSpec] | None:
         """Put the inputs where the child reads them; return what it tells of outputs that are open."""
@@ -185,27 +202,24 @@ class Operation:
             for index, (form, array) in enumerate(zip(forms, arrays, strict=True))
         ]
         places, size = layout(0 if array is None else array.nbytes for array in held)
-        memory = self._link.memory("inputs", size)
-        fresh, self._inputs = memory is not self._inputs, memory
+        memory = self._memory("inputs", size, timeout)
         for place, array in zip(places, held, strict=True):
             if array is not None:
                 memory.array(place, array.shape, array.dtype)[...] = array
         dims: list[Dims] = [
             form.dims if array is None else array.shape for form, array in zip(forms, held, strict=True)
         ]
-        asks = self._shapes is not None and any(form.is_open for form in self._form.outputs)
-        if not (fresh or asks) and dims == self._given:
+        if self._is_settled and dims == self._given:
             return None
-        self._given, self._buffers.bound = dims, None
+        self._given, self._is_settled = dims, False
         request = {
             "do": "inputs",
             "op": self._number,
             "dims": dims,
             "places": [None if array is None else place for place, array in zip(places, held, strict=True)],
-            "size": memory.size,
-            "ask": asks,
+            "ask": self._asks,
         }
-        return specs_in(self._hand_over(request, memory, "telling its shapes", timeout))
+        return specs_in(self._ask(request, (), "telling its shapes", timeout))
 
     def _checked(self, index: int, form: TensorForm, array: Array | None) -> Array | None:
         if form.omitted or form.place is not None:
@@ -227,44 +241,41 @@ class Operation:
             self._fail(f"takes {wanted}{_words(form.dims)} as input {index}, got {got}")
         return array
 
-    def _bind_outputs(self, dims: Sequence[Dims], timeout: float) -> None:
+    def _place(self, command: str, dims: Sequence[Dims], doing: str, timeout: float) -> None:
+        """Tell the child where outputs go."""
         bound = self._buffers.laid_out(dims)
-        memory = self._link.memory("outputs", bound.total)
-        if not self._buffers.prepare(memory, bound):
-            return
-        request = {
-            "do": "outputs",
-            "op": self._number,
-            "dims": bound.shapes,
-            "places": bound.places,
-            "size": memory.size,
-        }
-        self._hand_over(request, memory, "binding its buffers", timeout)
+        memory = self._memory("outputs", bound.total, timeout)
         self._buffers.bound = bound
+        self._buffers.guard(memory)
+        request = {"do": command, "op": self._number, "dims": bound.shapes, "places": bound.places}
+        self._ask(request, (), doing, timeout)
 
-    def _hand_over(
-        self, request: dict[str, Any], memory: Memory, doing: str, timeout: float
-    ) -> dict[str, Any]:
-        """Make a request about a memory, with its file if the child does not have it yet."""
-        answer = self._ask(request, [memory.file] if memory.file >= 0 else (), doing, timeout)
-        memory.close()
-        return answer
+    def _memory(self, name: str, size: int, timeout: float) -> Memory:
+        """Return the memory of inputs or outputs, which the child has too."""
+        memory = self._link.memory(name, size)
+        if memory.file >= 0:
+            request = {"do": "share", "name": name, "size": memory.size}
+            self._ask(request, [memory.file], "sharing memory with it", timeout)
+            memory.close()
+        return memory
 
     def _describe_outputs(self, timeout: float) -> None:
         dims = [form.dims for form in self._form.outputs]
-        request = {"do": "outputs", "op": self._number, "dims": dims, "places": [None] * len(dims), "size": 0}
+        request = {"do": "outputs", "op": self._number, "dims": dims, "places": None}
         self._ask(request, (), "binding its buffers", timeout)
         self._buffers.bound = None
 
     def _results(self) -> list[Array]:
-        breach = self._buffers.breach()
+        assert self._buffers.bound is not None
+        memory = self._link.memory("outputs", self._buffers.bound.total)
+        breach = self._buffers.breach(memory)
         if breach is not None:
             self._link.give_up()
             self._fail(
                 f"wrote byte {breach.byte} of output {breach.output}, which has {breach.size} bytes",
                 fix="correct the kernel: it must stay inside its outputs",
             )
-        return self._buffers.arrays()
+        return self._buffers.arrays(memory)
 
     # ------------------------------------------------------------------ errors
 

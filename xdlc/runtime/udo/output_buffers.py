@@ -45,7 +45,7 @@ class OutputBuffers:
     """The buffers of one operation.
 
     Attributes:
-        bound: What the child has been told of them; None if it has to be told anew.
+        bound: Where they are; None while that is not known.
 
     Args:
         forms: The outputs.
@@ -53,7 +53,6 @@ class OutputBuffers:
 
     def __init__(self, forms: Sequence[TensorForm]) -> None:
         self._dtypes = [element(form.dtype) for form in forms]
-        self._memory: Memory | None = None
         self.bound: Bound | None = None
 
     def laid_out(self, dims: Sequence[Dims]) -> Bound:
@@ -63,28 +62,25 @@ class OutputBuffers:
         places, total = layout(sizes, guarded=True)
         return Bound(shapes, list(places), sizes, total)
 
-    def prepare(self, memory: Memory, bound: Bound) -> bool:
-        """Put guards around outputs in a memory; return whether the child has to be told of it."""
-        is_other, self._memory = memory is not self._memory, memory
-        for place, size in zip(bound.places, bound.sizes, strict=True):
+    def guard(self, memory: Memory) -> None:
+        """Put guards around the outputs in the memory that the next run writes."""
+        assert self.bound is not None
+        for place, size in zip(self.bound.places, self.bound.sizes, strict=True):
             memory.guard(place, size)
-        return is_other or bound != self.bound
 
-    def breach(self) -> Breach | None:
+    def breach(self, memory: Memory) -> Breach | None:
         """Return a byte that the kernel wrote outside of its outputs, if there is one."""
-        assert self._memory is not None
         assert self.bound is not None
         for index, (place, size) in enumerate(zip(self.bound.places, self.bound.sizes, strict=True)):
-            found = self._memory.breach(place, size)
+            found = memory.breach(place, size)
             if found is not None:
                 return Breach(found, index, size)
         return None
 
-    def arrays(self) -> list[Array]:
+    def arrays(self, memory: Memory) -> list[Array]:
         """Return copies of the outputs."""
         import numpy
 
-        assert self._memory is not None
         assert self.bound is not None
         places = zip(self.bound.places, self.bound.shapes, self._dtypes, strict=True)
-        return [numpy.array(self._memory.array(place, shape, dtype)) for place, shape, dtype in places]
+        return [numpy.array(memory.array(place, shape, dtype)) for place, shape, dtype in places]

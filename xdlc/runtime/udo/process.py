@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -99,8 +100,7 @@ class Process:
         self, request: Mapping[str, Any], files: Sequence[int], deadline: float, timeout: float
     ) -> dict[str, Any]:
         try:
-            self._line.settimeout(timeout)
-            wire.send(self._line, request, files)
+            wire.send(self._line, request, files, deadline)
             self._wait(deadline)
             answer, sent = wire.receive(self._line, deadline + _LOOK)  # it had begun before
             for file in sent:
@@ -122,17 +122,13 @@ class Process:
 
     def _wait(self, deadline: float) -> None:
         """Wait until there is something to read, or nobody who could write it."""
-        import select
-
-        poll = select.poll()
-        poll.register(self._line, select.POLLIN)
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError
-            if poll.poll(min(left, _LOOK) * 1000):
+            if wire.wait(self._line, select.POLLIN, min(left, _LOOK)):
                 return
-            if self._process.poll() is not None and not poll.poll(0):
+            if self._process.poll() is not None and not wire.wait(self._line, select.POLLIN, 0):
                 raise wire.ClosedError
             self._trim()
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 from xdlc.opdefs.custom import TensorSpec
-from xdlc.runtime.udo.forms import Dims, OpForm, element
+from xdlc.runtime.udo.forms import Dims, OpForm, element, told
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.native import static_addresses
 from xdlc.runtime.udo.python_file import PythonOp
@@ -46,60 +46,70 @@ class Served:
         memory: Its static data.
         code: What executes it.
         infer: What gives its outputs.
+        shared: The memory of ``inputs`` and ``outputs`` that there is now, which all operations use in turn.
+
+    Attributes:
+        told: The outputs that it has told of last, in words.
     """
 
-    def __init__(self, form: OpForm, memory: Memory, code: NativeOp | PythonOp, infer: Infers) -> None:
-        self._form, self._memory, self._code, self._infer = form, memory, code, infer
-        self._inputs: tuple[Memory, Sequence[int | None]] = (memory, ())
-        self._target, self._places = memory, list[int | None]()
+    def __init__(
+        self,
+        form: OpForm,
+        memory: Memory,
+        code: NativeOp | PythonOp,
+        infer: Infers,
+        shared: Mapping[str, Memory],
+    ) -> None:
+        self._stated = self._form = form
+        self._memory, self._code, self._infer, self._shared = memory, code, infer, shared
+        self._sources: Sequence[int | None] = ()
+        self._room: list[tuple[Dims, int]] | None = None
+        self._bound: tuple[Memory, ...] = ()
         self._results: list[Array] = []
+        self.told: list[dict[str, Any]] | None = None
 
-    def bind_inputs(self, dims: Sequence[Dims], places: Sequence[int | None], memory: Memory | None) -> None:
+    def bind_inputs(self, dims: Sequence[Dims], places: Sequence[int | None]) -> None:
         """Say where the inputs are.
 
         Args:
             dims: Their extents.
-            places: Their places in the memory; None for those left out and static ones.
-            memory: The memory; None for the one of before.
+            places: Their places in the memory of inputs; None for those left out and static ones.
         """
         inputs = zip(self._form.inputs, dims, strict=True)
-        self._form = replace(self._form, inputs=tuple(tensor.at(extents) for tensor, extents in inputs))
-        self._inputs = (self._inputs[0] if memory is None else memory, places)
+        made = tuple(tensor.at(extents) for tensor, extents in inputs)
+        self._stated, self._form = replace(self._stated, inputs=made), replace(self._form, inputs=made)
+        self._sources, self._bound = places, ()
 
-    def infer(self) -> list[TensorSpec] | None:
-        """Return the outputs for the inputs that are bound."""
-        return self._infer(self._form, self._addresses())
+    def infer(self) -> bool:
+        """Tell of the outputs for the inputs that are bound; return whether that is something new."""
+        before, self.told = self.told, told(self._infer(self._stated, self._addresses()))
+        return self.told != before
 
-    def bind_outputs(self, dims: Sequence[Dims], places: Sequence[int | None], memory: Memory | None) -> None:
+    def bind_outputs(self, dims: Sequence[Dims], places: Sequence[int] | None) -> None:
         """Say where the outputs go; see ``bind_inputs``.  Without places they are only described."""
         outputs = zip(self._form.outputs, dims, strict=True)
-        form = self._form = replace(
-            self._form, outputs=tuple(tensor.at(extents) for tensor, extents in outputs)
-        )
-        self._target = target = self._target if memory is None else memory
-        self._places = list(places)
-        if isinstance(self._code, PythonOp):
-            self._code.bind(form, self._arrays())
-        else:
-            addresses = {at: target.address + place for at, place in enumerate(places) if place is not None}
-            self._code.bind(form, {**static_addresses(form, self._memory), **self._addresses()}, addresses)
+        self._form = replace(self._form, outputs=tuple(tensor.at(extents) for tensor, extents in outputs))
+        self._room = None if places is None else list(zip(dims, places, strict=True))
+        self._bind()
 
     def run(self) -> list[Dims] | None:
         """Execute it; return the shapes of results that have no place yet."""
+        if self._bound != self._now():
+            self._bind()
         if not isinstance(self._code, PythonOp):
             self._code.run()
             return None
         self._results = self._code.run(self._form.outputs)
-        if None in self._places:
-            return [tuple(array.shape) for array in self._results]
-        self.collect()
+        shapes = [tuple(array.shape) for array in self._results]
+        if self._room is None or shapes != [dims for dims, _ in self._room]:
+            return list(shapes)
+        self._put(self._room)
         return None
 
-    def collect(self) -> None:
-        """Put the results where the outputs go."""
-        for array, place in zip(self._results, self._places, strict=True):
-            self._target.array(place or 0, array.shape, array.dtype)[...] = array
-        self._results = []
+    def collect(self, dims: Sequence[Dims], places: Sequence[int]) -> None:
+        """Put results where they go; those of later runs that have the same shapes go there at once."""
+        self._room = list(zip(dims, places, strict=True))
+        self._put(self._room)
 
     def profile(self) -> int:
         """Return the nanoseconds of the last execution."""
@@ -110,13 +120,32 @@ class Served:
         if not isinstance(self._code, PythonOp):
             self._code.release()
 
+    def _now(self) -> tuple[Memory, ...]:
+        return tuple(self._shared.values())
+
+    def _bind(self) -> None:
+        if isinstance(self._code, PythonOp):
+            self._code.bind(self._form, self._arrays())
+        else:
+            address = self._shared["outputs"].address
+            outputs = {at: address + place for at, (_, place) in enumerate(self._room or ())}
+            inputs = {**static_addresses(self._form, self._memory), **self._addresses()}
+            self._code.bind(self._form, inputs, outputs)
+        self._bound = self._now()
+
+    def _put(self, room: Sequence[tuple[Dims, int]]) -> None:
+        target = self._shared["outputs"]
+        for array, (_, place) in zip(self._results, room, strict=True):
+            target.array(place, array.shape, array.dtype)[...] = array
+        self._results = []
+
     def _addresses(self) -> dict[int, int]:
-        memory, places = self._inputs
-        return {at: memory.address + place for at, place in enumerate(places) if place is not None}
+        address = self._shared["inputs"].address
+        return {at: address + place for at, place in enumerate(self._sources) if place is not None}
 
     def _arrays(self) -> list[Array | None]:
-        memory, places = self._inputs
+        memory = self._shared["inputs"]
         return [
             None if place is None else memory.array(place, tensor.shape, element(tensor.dtype))
-            for tensor, place in zip(self._form.inputs, places, strict=True)
+            for tensor, place in zip(self._form.inputs, self._sources, strict=True)
         ]

@@ -24,7 +24,7 @@ from xdlc.opdefs.custom import TensorSpec
 from xdlc.runtime.child import words_of
 from xdlc.runtime.udo import wire
 from xdlc.runtime.udo.compiled import Compiled, CompiledOp
-from xdlc.runtime.udo.forms import OpForm, told
+from xdlc.runtime.udo.forms import Dims, OpForm, told
 from xdlc.runtime.udo.library import LibraryOp, Registration
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.native import Native
@@ -89,13 +89,13 @@ class _Worker:
         self._sources: list[Registration | PythonFile | Compiled] = []
         self._neighbours: dict[Path, Neighbours] = {}
         self._ops: dict[int, Served] = {}
-        self._inputs: Memory | None = None
-        self._outputs: Memory | None = None
+        self._shared: dict[str, Memory] = {}
         self._commands: dict[str, Callable[[Request, Files], Answer]] = {
             "load": self._load,
             "embed": self._embed,
             "open": self._open,
             "infer": self._infer,
+            "share": self._share,
             "inputs": self._bind_inputs,
             "outputs": self._bind_outputs,
             "run": self._run,
@@ -150,7 +150,7 @@ class _Worker:
         else:
             arguments = OpForm.of(request["arguments"]).params
             code = CompiledOp(source, arguments, Memory(request["more"], files[1], writable=False))
-        self._ops[request["op"]] = Served(form, memory, code, infer)
+        self._ops[request["op"]] = Served(form, memory, code, infer, self._shared)
         return {"outputs": told(infer(form, {}))}
 
     def _inference(self, number: int | None, memory: Memory, *, aloud: bool = False) -> Infers:
@@ -169,25 +169,31 @@ class _Worker:
         form, memory = _described(request, files)
         return {"outputs": told(self._inference(request["shapes"], memory, aloud=True)(form, {}))}
 
+    def _share(self, request: Request, files: Files) -> Answer:
+        name = request["name"]
+        self._shared[name] = Memory(request["size"], files[0], writable=name == "outputs")
+        return {}
+
     def _bind_inputs(self, request: Request, files: Files) -> Answer:
-        if files:
-            self._inputs = Memory(request["size"], files[0], writable=False)
         op = self._ops[request["op"]]
-        op.bind_inputs(list(map(tuple, request["dims"])), request["places"], self._inputs)
-        return {"outputs": told(op.infer()) if request["ask"] else None}
+        op.bind_inputs(_dims(request), request["places"])
+        if request["ask"]:
+            op.infer()
+        return {"outputs": op.told}
 
     def _bind_outputs(self, request: Request, files: Files) -> Answer:
-        if files:
-            self._outputs = Memory(request["size"], files[0])
-        dims = list(map(tuple, request["dims"]))
-        self._ops[request["op"]].bind_outputs(dims, request["places"], self._outputs)
+        self._ops[request["op"]].bind_outputs(_dims(request), request["places"])
         return {}
 
     def _run(self, request: Request, files: Files) -> Answer:
-        return {"dims": self._ops[request["op"]].run()}
+        op = self._ops[request["op"]]
+        if request["asks"] and op.infer():
+            return {"outputs": op.told}
+        dims = op.run()
+        return {} if dims is None else {"dims": dims}
 
     def _collect(self, request: Request, files: Files) -> Answer:
-        self._ops[request["op"]].collect()
+        self._ops[request["op"]].collect(_dims(request), request["places"])
         return {}
 
     def _profile(self, request: Request, files: Files) -> Answer:
@@ -210,6 +216,10 @@ class _Worker:
 
 def _offer(package: str, type: str, kernel: bool) -> dict[str, Any]:
     return {"package": package, "type": type, "kernel": kernel, "shapes": not kernel, "cores": ["CPU"]}
+
+
+def _dims(request: Request) -> list[Dims]:
+    return list(map(tuple, request["dims"]))
 
 
 def _described(request: Request, files: Files) -> tuple[OpForm, Memory]:
