@@ -103,6 +103,7 @@ def _content(**changes: Any) -> bytes:
         (_content(values=[{"dtype": "string", "shape": [], "data": ""}]), "without type"),
         (_content(values=[{"dtype": "int8", "shape": [1 << 40], "data": ""}]), "of shape"),
         (_content(values=[{"dtype": "int8", "shape": [9] * 99, "data": ""}]), "without type"),
+        (_content(values=[{"dtype": "int8", "shape": [True], "data": "AA=="}]), "of shape"),
         (_content(values=[{"dtype": "int8", "shape": [3], "data": "AA=="}]), "of 1 bytes"),
         (_content(values=[{"dtype": "int8", "shape": [3], "data": "?"}]), "is none"),
         (_content(values=[1, 2]), "1 arguments, but 2 values"),
