@@ -60,3 +60,11 @@ def test_types_and_shapes(found: Found, expected: Found) -> None:
 def test_what_has_no_form(text: str, dtype: DType, said: str) -> None:
     with pytest.raises(ModelError, match=said):
         default(FLOAT32, text, dtype, text="[1000000000 * c]")
+
+
+def test_many_defaults_take_no_more_memory_than_one() -> None:
+    places = [TensorDef(name, False, (INT32,), 1, "[1048576 * 3]", default="0") for name in "ab"]
+    definition = OpDef("A", "P", (TensorDef("x", True, (), 2), *places), (), {})
+    view = OpView("P", "A", "a", (TensorSpec((2, 3), FLOAT32),), ())
+    with pytest.raises(ModelError, match=r"input 'b' is one number .*, expected 1 to 1048576 elements"):
+        default_inputs(definition, view)

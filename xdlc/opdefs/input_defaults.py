@@ -17,7 +17,7 @@ from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.opdefs.shape_text import input_shape
 
 MOST = 1 << 22
-"""Elements of a tensor for which one number stands."""
+"""Elements of the tensors of an op for which one number stands, all together."""
 
 
 def default_inputs(definition: OpDef, view: OpView) -> dict[int, Tensor]:
@@ -42,15 +42,17 @@ def default_inputs(definition: OpDef, view: OpView) -> dict[int, Tensor]:
         >>> default_inputs(OpDef("A", "P", (x, bias), (), {}), view)[1].numpy()
         array([0.5, 0.5, 0.5], dtype=float32)
     """
-    found = {}
+    found: dict[int, Tensor] = {}
+    room = MOST
     for index, place in enumerate(definition.inputs):
         is_there = index < len(view.inputs) and view.inputs[index] is not None
         if not is_there and place.default is not None and not place.repeated:
-            found[index] = _tensor(definition, view, place)
+            found[index] = _tensor(definition, view, place, room)
+            room -= min(room, found[index].size)
     return found
 
 
-def _tensor(definition: OpDef, view: OpView, place: TensorDef) -> Tensor:
+def _tensor(definition: OpDef, view: OpView, place: TensorDef, room: int) -> Tensor:
     import numpy
 
     first = next((spec.dtype for spec in view.inputs if spec is not None), FLOAT32)
@@ -58,7 +60,7 @@ def _tensor(definition: OpDef, view: OpView, place: TensorDef) -> Tensor:
     for dtype in _types(first, place.dtypes):
         try:
             value = default_value(replace(place, dtypes=(dtype,)))
-            shape = _shape(definition, view, place) if not isinstance(value, list) else None
+            shape = _shape(definition, view, place, room) if not isinstance(value, list) else None
         except ValueError as error:
             reason = reason or error
             continue
@@ -86,9 +88,9 @@ def _take_reals(allowed: Sequence[DType]) -> bool:
     return all(kinds) or any(dtype.is_fixed for dtype in allowed)
 
 
-def _shape(definition: OpDef, view: OpView, place: TensorDef) -> tuple[int, ...]:
+def _shape(definition: OpDef, view: OpView, place: TensorDef, room: int) -> tuple[int, ...]:
     told: Sequence[Any] = input_shape(definition, view, place) or [1] * (place.rank or 1)
     shape = tuple(1 if extent is None else int(extent) for extent in told)
-    if math.prod(shape) > MOST or min(shape) < 1:
-        raise ValueError(f"one number for the shape {list(shape)}, expected 1 to {MOST} elements")
+    if math.prod(shape) > room or min(shape) < 1:
+        raise ValueError(f"one number for the shape {list(shape)}, expected 1 to {room} elements")
     return shape
