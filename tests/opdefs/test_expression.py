@@ -123,7 +123,10 @@ def test_the_deepest_expression_that_is_read_can_be_evaluated():
     assert evaluate(parse(text), None) == 1 + 16 * (MAX_DEPTH - 1)
 
 
-@pytest.mark.parametrize("text", ["floor(1e999)", "ceil([1, 1e999])", "1e999 // 1", "-1e999"])
+@pytest.mark.parametrize(
+    "text",
+    ["floor(1e999)", "ceil([1, 1e999])", "1e999 // 1", "-1e999", f"prod([{'1/999999999999999989, ' * 2}1])"],
+)
 def test_numbers_without_bound_are_not_known(text):
     from xdlc.opdefs.evaluate import UnknownError, evaluate
 

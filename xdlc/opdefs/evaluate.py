@@ -112,7 +112,7 @@ def _spread(function: Callable[..., Value], *values: Value) -> Value:
     if not all(isinstance(value, int | float | Fraction) and math.isfinite(value) for value in values):
         raise UnknownError
     result = function(*values)
-    if not -LARGEST < result < LARGEST:
+    if not -LARGEST < result < LARGEST or (isinstance(result, Fraction) and result.denominator > LARGEST):
         raise UnknownError
     return int(result) if isinstance(result, Fraction) and result.denominator == 1 else result
 
