@@ -221,6 +221,7 @@ BROKEN = [
     ("x", "Shape", "rank must be > 3", "rank is 2"),
     ("x", "Shape", "K is divisible by 2", "K % 2 is 1"),
     ("y", "Shape", "same shape as in[0]", "shape is [2, 4] and in[0] is [2, 3]"),
+    ("y", "Shape", "size must be the same as in[0]", "size is 8 and in[0] is 6"),
     ("axis", "Value", "value must be positive", "value is -1"),
     ("axis", "Value", "axis in (-1, 1]", "axis is -1"),
     ("axis", "Value", "one of {0, 1}", "value is -1"),

@@ -41,6 +41,7 @@ _SAME = {
     "dtype": "datatype",
     "value": "value",
 }
+_WHATS = ("rank", "shape", "size", "datatype")
 _MORE = ("greater", "larger", "more", "bigger")
 _LESS = ("less", "smaller", "fewer")
 
@@ -198,6 +199,8 @@ class _Phrase:
             what = next((name for word, name in _SAME.items() if self._says(word)), "")
         self._cursor.expect("as")
         right = self._value()
+        if not what and left.kind == "name" and left.value in _WHATS and right.kind in ("name", "index"):
+            what = str(left.value)  # "rank is the same as in[0]"
         if what and right.kind in ("name", "index"):
             right = Node("call", what, (right,), right.source)
         if what and left.value in _SAME.values() and left.kind == "name":

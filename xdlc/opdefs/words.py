@@ -28,7 +28,7 @@ class Node:
         kind: ``number``, ``text``, ``name``, ``call``, ``index``, ``sign``, ``sum`` (any arithmetic),
             ``compare``, ``and``, ``or``, ``not``, ``list``, ``set``, ``range``; ``extent`` is a name that
             ``xdlc.opdefs.extent_names`` found to be one.
-        value: Number, text or name; operator of arithmetic; relations of a comparison.
+        value: Number, text or name; operator of arithmetic; relations of a comparison; brackets of a range.
         parts: Operands.
         source: The text that it was read from.
     """
