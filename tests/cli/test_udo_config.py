@@ -186,7 +186,7 @@ def test_what_is_defined_already_is_not_drafted(model: Path, tmp_path: Path) -> 
     invoke("from-model", model, "-o", target)
     assert (
         "every operator of the model is covered"
-        in invoke("from-model", model, "-o", tmp_path / "more.xml", "-udo", target, code=2).stderr
+        in invoke("from-model", "-udo", target, model, "-o", tmp_path / "more.xml", code=2).stderr
     )
     assert not (tmp_path / "more.xml").exists()
 

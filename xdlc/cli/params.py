@@ -93,14 +93,8 @@ class FilePath(click.Path):
 
 
 EXTENT = click.IntRange(1, 2**32 - 1)
-
-
 INPUT_FILE = FilePath(dir_okay=False, path_type=Path)
-
-
 OUTPUT_FILE = FilePath(path_type=Path)
-
-
 INPUT_DIMS = click.option(
     "-d",
     "--input_dim",

@@ -18,11 +18,7 @@ from xdlc.cli.text import WIDTH, clean
 from xdlc.errors import BackendError, StorageError, XdlcError
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
-
-
 _DEBUG = "xdlc.debug"
-
-
 _LEVEL = "xdlc.level"
 
 
@@ -30,7 +26,13 @@ class Tool(click.Command):
     """A command that reports every error the same way, on stderr and without a traceback."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _spread(args, self.params))
+        spread = _spread(args, self.params)
+        try:
+            return super().parse_args(ctx, list(spread))
+        except click.MissingParameter as error:
+            if spread == args or not isinstance(error.param, click.Argument):
+                raise
+            return super().parse_args(ctx, args)  # the word behind an option's file is the argument
 
     def invoke(self, ctx: click.Context) -> Any:
         _start_logging(ctx.meta.get(_LEVEL, logging.WARNING))
