@@ -55,8 +55,8 @@ def results(
     A shape function that was given for the op goes first, then the object that defines it, then its
     definition, then the model; each adds what those before leave open, and must not contradict them.
 
-    A data type that none of them states is the only one that the definition allows, or that of the first
-    input if the definition allows it or does not say.  It is a guess if the definition allows others.
+    A data type that none of them states is that of the first input if the definition allows it or does not
+    say, or else the only one that it allows.  It is a guess if the definition allows others.
 
     Extents may stay open; they are then only known when the graph runs.
 
