@@ -178,7 +178,10 @@ class Prepared:
             found = next((dtype for dtype in types if dtype.name == given.dtype), None)
             if found is None:
                 taken = ", ".join(dtype.name for dtype in types)
-                raise UsageError(f"{place.name} of {self.case.type} is {taken}, not {given.dtype}")
+                raise UsageError(
+                    f"{place.name} of {self.case.type} is {taken}, not {given.dtype}",
+                    fix="correct inputs of the case",
+                )
             return found
         own = given.dtype if isinstance(given, numpy.ndarray) else None
         return next((dtype for dtype in types if dtype.numpy == own), types[0])
