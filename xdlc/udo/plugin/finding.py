@@ -59,14 +59,14 @@ def entry_plugins() -> dict[type[Plugin], str]:
     found: dict[type[Plugin], str] = {}
     for entry in plugin_entries():
         owner = f" of {entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
+        origin = f"entry point {entry.name!r}{owner}"
         try:
-            with user_code(entry.name, "import", _origin(entry.module), f"entry point {entry.name!r}{owner}"):
+            with user_code(entry.name, "import", _origin(entry.module), origin):
                 loaded = entry.load()
+            found.setdefault(checked_plugin(loaded, origin), origin)
         except XdlcError as error:
             error.fix = "correct or uninstall it, or leave out installed plugins with --no_plugins"
             raise
-        origin = f"entry point {entry.name!r}{owner}"
-        found.setdefault(checked_plugin(loaded, origin), origin)
     return found
 
 
