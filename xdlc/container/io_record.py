@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from xdlc.container.json_record import compact, object_of, objects_of, read_json
+from xdlc.container.json_record import AGAIN, compact, object_of, objects_of, read_json
 from xdlc.container.raw_files import recipes
 from xdlc.errors import ContainerError
 from xdlc.ir import AxisScaleOffset, Model, Role, ScaleOffset, Tensor
@@ -115,5 +115,5 @@ def read_outputs(data: memoryview, model: Model, where: str) -> None:
         for name in dict.fromkeys(map(str, names)):
             held = graph.tensors.get(name)
             if held is None or held.producer is None:
-                raise ContainerError(f"lists the output {name!r}, which no op gives", where=where)
+                raise ContainerError(f"lists the output {name!r}, which no op gives", where=where, fix=AGAIN)
             graph.add_output(held)

@@ -8,6 +8,9 @@ from typing import Any
 
 from xdlc.errors import ContainerError
 
+AGAIN = "get the file again"
+"""What to do about a file whose records are damaged."""
+
 
 def read_json(data: memoryview, where: str) -> Any:
     """Return the JSON value of an entry.
@@ -18,9 +21,9 @@ def read_json(data: memoryview, where: str) -> Any:
     try:
         return json.loads(bytes(data).decode("utf-8"))
     except (UnicodeDecodeError, ValueError) as error:
-        raise ContainerError(f"is no JSON text: {error}", where=where, fix="get the file again") from error
+        raise ContainerError(f"is no JSON text: {error}", where=where, fix=AGAIN) from error
     except RecursionError as error:
-        raise ContainerError("nests JSON values too deeply", where=where, fix="get the file again") from error
+        raise ContainerError("nests JSON values too deeply", where=where, fix=AGAIN) from error
 
 
 def object_of(value: Any, where: str) -> dict[str, Any]:
@@ -30,7 +33,9 @@ def object_of(value: Any, where: str) -> dict[str, Any]:
         ContainerError: If it is another.
     """
     if not isinstance(value, dict):
-        raise ContainerError(f"should hold a JSON object, holds {type(value).__name__}", where=where)
+        raise ContainerError(
+            f"should hold a JSON object, holds {type(value).__name__}", where=where, fix=AGAIN
+        )
     return value
 
 
@@ -41,7 +46,9 @@ def objects_of(value: Any, key: str, where: str) -> list[dict[str, Any]]:
         ContainerError: If it is another.
     """
     if not isinstance(value, list):
-        raise ContainerError(f"should hold a list at {key!r}, holds {type(value).__name__}", where=where)
+        raise ContainerError(
+            f"should hold a list at {key!r}, holds {type(value).__name__}", where=where, fix=AGAIN
+        )
     return [object_of(item, where) for item in value]
 
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from xdlc.container.json_record import object_of, objects_of, read_json
+from xdlc.container.json_record import AGAIN, object_of, objects_of, read_json
 from xdlc.errors import ContainerError, UsageError
 from xdlc.ir import Model
 from xdlc.version import VERSION
@@ -69,9 +69,11 @@ def read_main(data: memoryview, metadata: dict[str, Any], where: str) -> None:
     for item in metadata.get("relations", ()):
         children = item.get("childRecordNames", [])
         if not isinstance(children, list) or not all(isinstance(name, str) for name in children):
-            raise ContainerError("has a relation whose 'childRecordNames' is no list of names", where=where)
+            raise ContainerError(
+                "has a relation whose 'childRecordNames' is no list of names", where=where, fix=AGAIN
+            )
         if not isinstance(item.get("parentRecordName", ""), str):
-            raise ContainerError("has a relation whose 'parentRecordName' is no name", where=where)
+            raise ContainerError("has a relation whose 'parentRecordName' is no name", where=where, fix=AGAIN)
 
 
 def read_history(data: memoryview, metadata: dict[str, Any], where: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from xdlc.container.json_record import compact, object_of, read_json
+from xdlc.container.json_record import AGAIN, compact, object_of, read_json
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, Origin
 
@@ -64,7 +64,7 @@ def _read_origins(graphs: Mapping[str, Any], model: Model, where: str) -> None:
             if step is None:
                 continue
             if not _is_step(step):
-                raise ContainerError(f"has a malformed origin of op {op.name!r}", where=where)
+                raise ContainerError(f"has a malformed origin of op {op.name!r}", where=where, fix=AGAIN)
             op.origin = Origin(tuple(step[1:]), step[0])
 
 
@@ -72,14 +72,16 @@ def _checked(found: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return the values of ``TRACED``, of the types that they should have."""
     nodes = found.get("nodes", [])
     if not isinstance(nodes, list) or not all(map(_is_node, nodes)):
-        raise ContainerError("has a malformed list of source nodes", where=where)
+        raise ContainerError("has a malformed list of source nodes", where=where, fix=AGAIN)
     tensors = object_of(found.get("tensors", {}), where)
     for names in tensors.values():
         if not all(map(_is_names, object_of(names, where).values())):
-            raise ContainerError("has a malformed list of tensor names", where=where)
+            raise ContainerError("has a malformed list of tensor names", where=where, fix=AGAIN)
     layers = object_of(found.get("layers", {}), where)
     if not all(type(id) is int and 0 <= id <= MAX_LAYER for id in layers.values()):
-        raise ContainerError(f"has a layer id that is no number from 0 to {MAX_LAYER}", where=where)
+        raise ContainerError(
+            f"has a layer id that is no number from 0 to {MAX_LAYER}", where=where, fix=AGAIN
+        )
     return dict(zip(TRACED, (nodes, tensors, layers), strict=True))
 
 
