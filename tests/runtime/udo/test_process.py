@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -18,7 +19,7 @@ import numpy as np
 import pytest
 
 from tests.runtime.udo.udo_graphs import custom_graph
-from xdlc.errors import BackendError
+from xdlc.errors import BackendError, XdlcError
 from xdlc.ir import f32
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.udo import Kernels, link, process
@@ -243,3 +244,17 @@ def test_the_childs_end_of_the_line_is_none_of_its_own_descriptors() -> None:
     finally:
         os.dup2(kept, 0)
         os.close(kept)
+
+
+@pytest.mark.parametrize("call", ["socketpair", "fcntl", "Popen"])
+def test_a_child_that_cannot_be_had_leaves_nothing_open(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    before = sorted(os.listdir("/proc/self/fd"))
+    owner = {"socketpair": process.socket, "fcntl": process.fcntl, "Popen": process.subprocess}[call]
+    monkeypatch.setattr(owner, call, full)
+    with pytest.raises(XdlcError, match="Too many open files") as caught:
+        Process()
+    assert caught.value.fix
+    assert sorted(os.listdir("/proc/self/fd")) == before

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from xdlc.errors import BackendError, XdlcError, each_problem, raise_all
-from xdlc.runtime.child import error_of
+from xdlc.runtime.child import error_of, temporary_files
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.offers import Offers
 from xdlc.runtime.udo.process import DiedError, Process
@@ -219,9 +219,10 @@ class Link:
         offers.add(number, where, words, is_file=source.kind == "python")
 
     def _embed(self, process: Process, held: Embedded) -> None:
-        file = os.memfd_create("xdlc-kernel", os.MFD_CLOEXEC)
+        with temporary_files():
+            file = os.memfd_create("xdlc-kernel", os.MFD_CLOEXEC)
         try:
-            with open(file, "wb", closefd=False) as target:
+            with temporary_files(), open(file, "wb", closefd=False) as target:
                 target.write(held.kernel.binary)
             request = {"do": "embed", "entry": held.kernel.entry, "where": held.origin}
             self._answer(process, request, (file,), held.origin)

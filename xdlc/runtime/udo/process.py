@@ -59,23 +59,15 @@ class Process:
 
     def __init__(self) -> None:
         self.owner = os.getpid()
-        with temporary_files():
-            self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _end
-        flags = fcntl.fcntl(self._log, fcntl.F_GETFL)
-        fcntl.fcntl(self._log, fcntl.F_SETFL, flags | os.O_APPEND)
-        self._line, far_end = _pair()
-        try:
-            process = _start(far_end, self._log)
-        except OSError as error:
-            self._line.close()
-            self._log.close()
-            raise BackendError(
-                f"no process can be started for user-defined operations: {error.strerror or error}",
-                fix="end other processes, or raise the system's limits",
-            ) from error
-        finally:
-            far_end.close()
-        self._process = process
+        with temporary_files(), contextlib.ExitStack() as unless_started:
+            self._log = unless_started.enter_context(tempfile.TemporaryFile())
+            flags = fcntl.fcntl(self._log, fcntl.F_GETFL)
+            fcntl.fcntl(self._log, fcntl.F_SETFL, flags | os.O_APPEND)
+            self._line, far_end = _pair()
+            unless_started.enter_context(self._line)
+            with far_end:
+                self._process = process = _start(far_end, self._log)
+            unless_started.pop_all()  # closed by _end
         self._told = 0  # bytes of the log
         self._finalizer = weakref.finalize(self, _end, process, self._line, self._log, self.owner)
 
@@ -182,21 +174,31 @@ class Process:
 def _pair() -> tuple[socket.socket, socket.socket]:
     """Return the ends of a line, the far one not among 0, 1, 2: those are the child's own."""
     line, end = socket.socketpair()
-    with end:
-        return line, socket.socket(fileno=fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3))
+    try:
+        with end:
+            return line, socket.socket(fileno=fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3))
+    except OSError:
+        line.close()
+        raise
 
 
 def _start(far_end: socket.socket, log: IO[bytes]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-P", "-m", "xdlc.runtime.udo.worker"]
-    return subprocess.Popen(
-        [*command, str(far_end.fileno()), str(os.getpid())],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        env=environment(),
-        pass_fds=[far_end.fileno()],
-        process_group=0,
-    )
+    try:
+        return subprocess.Popen(
+            [*command, str(far_end.fileno()), str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment(),
+            pass_fds=[far_end.fileno()],
+            process_group=0,
+        )
+    except OSError as error:
+        raise BackendError(
+            f"no process can be started for user-defined operations: {error.strerror or error}",
+            fix="end other processes, or raise the system's limits",
+        ) from error
 
 
 def _end(process: subprocess.Popen[bytes], line: socket.socket, log: IO[bytes], owner: int) -> None:
