@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import xdlc
+from xdlc import api
 from xdlc.errors import UsageError
 
 
@@ -34,3 +35,9 @@ def test_arrays_come_by_name(models: Any) -> None:
 def test_input_dims_are_whole_numbers(models: Any, shape: Any) -> None:
     with pytest.raises(UsageError, match="input_dims gives 'x' the shape"):
         xdlc.convert(models.save(models.cnn()), input_dims={"x": shape})
+
+
+def test_a_string_is_no_list_of_names() -> None:
+    with pytest.raises(UsageError, match="operators is the string 'Conv'") as caught:
+        api.draft_udo_config("m.onnx", operators="Conv")
+    assert caught.value.fix == "give a list: operators=['Conv']"

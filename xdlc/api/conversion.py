@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from xdlc.api.options import PathLike, check_options, checked_dims, keywords
+from xdlc.api.options import PathLike, check_lists, check_options, checked_dims, keywords
 from xdlc.errors import UsageError
 from xdlc.ir import Model
 
@@ -132,6 +132,7 @@ def draft_udo_config(
     from xdlc.udo.config.converting import drafted
     from xdlc.udo.configured_ops import configured_ops
 
+    check_lists(datatypes=datatypes, backends=backends, operators=operators)
     known = configured_ops(udo_config_paths)
     nodes, others = uncovered(path, input_dims=checked_dims(input_dims), custom=known, operators=operators)
     return drafted(

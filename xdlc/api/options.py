@@ -40,6 +40,17 @@ def keywords(function: Callable[..., Any]) -> list[str]:
     ]
 
 
+def check_lists(**given: Sequence[str]) -> None:
+    """Refuse a string where a list of names belongs: its letters would be taken for names.
+
+    Raises:
+        UsageError: If there is one.
+    """
+    for name, value in given.items():
+        if isinstance(value, str):
+            raise UsageError(f"{name} is the string {value!r}", fix=f"give a list: {name}=[{value!r}]")
+
+
 def by_name(feeds: Mapping[str, Array], what: str) -> Mapping[str, Array]:
     """Return the arrays or shapes, which have to come by name.
 

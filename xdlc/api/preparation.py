@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import executable, preparable
-from xdlc.api.options import PathLike, check_options, keywords
-from xdlc.errors import UsageError
+from xdlc.api.options import PathLike, check_lists, check_options, keywords
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
@@ -52,8 +51,7 @@ def _to_prepare(model: Model | PathLike, socs: Sequence[str], options: dict[str,
 
     changes = keywords(edit)
     check_options("prepare", prepare_all_htp, options, more=changes)
-    if isinstance(socs, str):
-        raise UsageError(f"socs is the string {socs!r}", fix=f"give a list: socs=[{socs!r}]")
+    check_lists(socs=socs)
     given = {name: options.pop(name) for name in changes if name in options}
     given = {name: value for name, value in given.items() if value}
     return edit(executable(model), **given) if given else preparable(model)
