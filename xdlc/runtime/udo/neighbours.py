@@ -27,7 +27,7 @@ class Neighbours:
     @contextmanager
     def importable(self) -> Iterator[None]:
         """Let modules of the folder be imported."""
-        before = set(sys.modules)
+        before = sys.modules.copy()
         sys.modules.update({name: held for name, held in self._modules.items() if name not in before})
         sys.path.append(self._folder)
         written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
@@ -36,7 +36,8 @@ class Neighbours:
         finally:
             sys.dont_write_bytecode = written
             self._leave_path()
-            self._take_away(sys.modules.keys() - before)
+            if len(sys.modules) != len(before) or next(reversed(sys.modules)) != next(reversed(before)):
+                self._take_away(sys.modules.keys() - before.keys())
 
     def _leave_path(self) -> None:
         if self._folder in sys.path:
