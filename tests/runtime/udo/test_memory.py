@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,6 +42,23 @@ def test_the_other_side_sees_it_and_cannot_write_inputs() -> None:
     assert seen.tolist() == [1, 2]
     assert not seen.flags.writeable
     assert other.address % mmap.PAGESIZE == 0
+
+
+def test_what_is_mapped_keeps_no_file_and_goes_with_the_last_that_refers_to_it() -> None:
+    def maps() -> int:
+        return Path("/proc/self/maps").read_text().count("xdlc-udo")
+
+    maps_before, files = maps(), len(os.listdir("/proc/self/fd"))
+    memory = Memory(100)
+    memory.close()
+    array = memory.array(8, (2,), np.float32)
+    array[:] = 3
+    del memory
+    assert len(os.listdir("/proc/self/fd")) == files
+    assert array.tolist() == [3, 3]
+    assert maps() == maps_before + 1
+    del array
+    assert maps() == maps_before
 
 
 def test_its_size_cannot_be_changed() -> None:

@@ -9,7 +9,9 @@ import ctypes
 import fcntl
 import mmap
 import os
+import weakref
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from xdlc.errors import StorageError
@@ -20,6 +22,7 @@ Array = Any  # numpy.ndarray
 ALIGNMENT = 64
 GUARD = 4096
 """Bytes before and behind each output that nothing may write."""
+_FAILED = ctypes.c_void_p(-1).value
 _PATTERN = bytes(range(1, 250, 3))
 _FENCE = (_PATTERN * (GUARD // len(_PATTERN) + 1))[:GUARD]
 
@@ -53,6 +56,11 @@ class Memory:
             until ``close``, to be handed over.
         writable: Whether this process may write it.
 
+    Attributes:
+        size: Bytes.
+        file: The descriptor while it is open, else -1; none is kept for what is mapped.
+        address: Where it begins.
+
     Raises:
         StorageError: If there is not so much memory.
     """
@@ -60,12 +68,11 @@ class Memory:
     def __init__(self, size: int, file: int | None = None, *, writable: bool = True) -> None:
         self.size, self.file = max(size, 1), -1
         self.file = _new_file(self.size) if file is None else file
-        protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
         try:
             if os.fstat(self.file).st_size < self.size:
                 raise StorageError(f"shared memory has {os.fstat(self.file).st_size} bytes, not {self.size}")
             with temporary_files():
-                self._map = mmap.mmap(self.file, self.size, mmap.MAP_SHARED, protection)
+                self.address, self._map = _mapped(self.file, self.size, writable=writable)
         except BaseException:
             self.close()
             raise
@@ -80,11 +87,6 @@ class Memory:
         if self.file >= 0:
             os.close(self.file)
         self.file = -1
-
-    @property
-    def address(self) -> int:
-        """Where it begins."""
-        return _address(self._map)
 
     def array(self, place: int, shape: tuple[int, ...], dtype: Any) -> Array:
         """Return the elements at a place."""
@@ -105,38 +107,39 @@ class Memory:
     def breach(self, place: int, size: int) -> int | None:
         """Return the number of the first byte, counted from the piece, of its guards that was written."""
         for start, fence in ((place + size, _FENCE), (place - GUARD, _FENCE)):
-            found = self._map[start : start + GUARD]
+            found = bytes(self._map[start : start + GUARD])
             if found != fence:
                 changed = next(at for at in range(GUARD) if found[at] != fence[at])
                 return start + changed - place
         return None
 
 
-class _Buffer(ctypes.Structure):
-    """Python's ``Py_buffer``, which gives the address of memory that may only be read too."""
-
-    _fields_ = (
-        ("buf", ctypes.c_void_p),
-        ("obj", ctypes.c_void_p),
-        ("len", ctypes.c_ssize_t),
-        ("itemsize", ctypes.c_ssize_t),
-        ("readonly", ctypes.c_int),
-        ("ndim", ctypes.c_int),
-        ("format", ctypes.c_void_p),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("suboffsets", ctypes.c_void_p),
-        ("internal", ctypes.c_void_p),
-    )
+@cache
+def _system() -> ctypes.CDLL:
+    system = ctypes.CDLL(None, use_errno=True)
+    system.mmap.restype = ctypes.c_void_p
+    system.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
+    system.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    return system
 
 
-def _address(held: mmap.mmap) -> int:
-    view = _Buffer()
-    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(held), ctypes.byref(view), 0)
-    try:
-        return int(view.buf)
-    finally:
-        ctypes.pythonapi.PyBuffer_Release(ctypes.byref(view))
+def _mapped(file: int, size: int, *, writable: bool) -> tuple[int, memoryview]:
+    """Map a file; return where, and its bytes, which stay as long as something refers to them.
+
+    Python's own ``mmap`` would keep a descriptor for each map.
+
+    Raises:
+        OSError: If the system refuses.
+    """
+    protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+    address = _system().mmap(None, size, protection, mmap.MAP_SHARED, file, 0)
+    if address is None or address == _FAILED:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    held = (ctypes.c_ubyte * size).from_address(address)
+    weakref.finalize(held, _system().munmap, address, size).atexit = False
+    found = memoryview(held).cast("B")
+    return address, found if writable else found.toreadonly()
 
 
 def _new_file(size: int) -> int:

@@ -70,7 +70,7 @@ def _print_at_once() -> None:
 
 
 def _open_many_files() -> None:
-    """Let as many operations be open as the system allows: each has memory of its own."""
+    """Let as many kernels of a DLC be loaded as the system allows: each keeps its file open."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
