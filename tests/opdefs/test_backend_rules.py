@@ -59,8 +59,8 @@ def test_what_no_backend_takes_is_an_error():
         ir.Model({"main": graph}), [base], lambda one, definition: backend_problems(one, definition, held)
     )
     assert [str(problem.problem) for problem in found] == [
-        "input 'x': expected rank == 1 (for CPU), found rank is 2",
-        "input 'x': expected rank == 3 (for HTP), found rank is 2",
+        "input 'x': expected rank == 1 (for CPU), found rank is 2 (constraint '0')",
+        "input 'x': expected rank == 3 (for HTP), found rank is 2 (constraint '0')",
     ]
     assert list(backend_notices(op(), base, held)) == []
 

@@ -259,10 +259,17 @@ def test_ops_of_a_model_are_told_with_their_graph():
     graph.append(made)
     model = ir.Model({"main": graph})
     held = definition([("Value", "axis >= 0")], on="axis")
+    held_key = (held.package, held.name)
     (problem,) = verify_custom_ops(model, [held])
     assert isinstance(problem, ConstraintError)
     assert problem.where == "graph 'main': op 'node' (Mix of Pkg)"
-    assert problem.problem == "parameter 'axis': expected axis >= 0, found axis is -1"
+    assert problem.problem == "parameter 'axis': expected axis >= 0, found axis is -1 (constraint '0')"
+    (problem,) = verify_custom_ops(
+        model,
+        [definition([("Value", "axis >= 0 and axis < 2")], on="axis")],
+        lines={held_key: {(): "ops.xml:3"}},
+    )
+    assert problem.problem.endswith("(constraint '0' 'axis >= 0 and axis < 2' in ops.xml:3)")
     assert verify_custom_ops(model, []) == []
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from xdlc.ir.graph import Op
 from xdlc.ir.tensor import Scalar
@@ -71,7 +72,21 @@ def _refused(op: Op, definition: OpDef, collection: Collection | None) -> Mappin
         return {}
     names = sorted({*offered(collection).get(definition.name, ()), *own})
     forms = {name: constrained(definition, collection, name) for name in names}
-    return {name: [*broken_rules(op, form), *_others(op, form)] for name, form in forms.items()}
+    return {
+        name: list(map(partial(_placed, definition, name), [*broken_rules(op, form), *_others(op, form)]))
+        for name, form in forms.items()
+    }
+
+
+def _placed(definition: OpDef, backend: str, problem: RuleProblem) -> RuleProblem:
+    """Return a problem with its place in the supplement, if the rule is not the definition's own."""
+    for side, entry, key in tensors_of(definition):
+        if key == problem.place[: len(key)]:
+            if any(rule.text == problem.rule for rule in entry.constraints):
+                return problem
+            place = ("table", backend, side, entry.name, *problem.place[len(key) :])
+            return replace(problem, place=place)
+    return problem
 
 
 def _others(op: Op, form: OpDef) -> Iterator[RuleProblem]:

@@ -142,6 +142,8 @@ class CustomOp:
         source: Where the definition comes from, for messages: a file and line, or a plugin.
         installed: What to tell of a plugin that the user has not named, once it stands for an op; empty for
             what the user named, of which is told too where it stands for nothing.
+        lines: ``file:line`` of the parts of its definition, for messages, by the keys of ``elements.keys``
+            from the op on; ``("table", backend, ...)`` goes before those of a supplement.
     """
 
     definition: OpDef
@@ -151,6 +153,7 @@ class CustomOp:
     hooks: Hooks | None = None
     source: str = ""
     installed: tuple[str, ...] = ()
+    lines: Mapping[tuple[str | int, ...], str] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def source_types(self) -> tuple[str, ...]:

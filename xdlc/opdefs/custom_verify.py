@@ -7,7 +7,7 @@ something in the op; ``rules_of`` says which are.  Others, and those of type Des
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from xdlc.errors import ConstraintError, nearest_names
@@ -17,6 +17,7 @@ from xdlc.ir.graph import Op, is_custom
 from xdlc.ir.model import Model
 from xdlc.ir.tensor import Param, Role, Scalar, Tensor
 from xdlc.opdefs.custom import OpView
+from xdlc.opdefs.elements import Key
 from xdlc.opdefs.expression import Node, NotAnExpressionError, parse
 from xdlc.opdefs.extent_names import in_rule, stated_names
 from xdlc.opdefs.model import Constraint, OpDef, ParamDef, TensorDef
@@ -42,6 +43,8 @@ class RuleProblem:
         rule: The text of the constraint, or which other rule it is: ``arity``, ``data type``, ``rank``,
             ``shape``, ``enumeration``, ``mandatory``, ``name``.
         fix: What to do.
+        place: Where the definition says it, as ``elements.keys`` has it, from the op on; empty if no part
+            of the op does alone.
     """
 
     subject: str
@@ -49,9 +52,30 @@ class RuleProblem:
     found: str
     rule: str
     fix: str | None = None
+    place: Key = field(default=(), compare=False)
 
     def __str__(self) -> str:
         return f"{self.subject}: expected {self.expected}, found {self.found}"
+
+    def told(self, lines: Mapping[Key, str] | None = None) -> str:
+        """Return the problem with the constraint that is broken, and with where the definition says it.
+
+        Args:
+            lines: ``file:line`` of the parts of the op's definition, ``()`` for the whole; None if not kept.
+
+        Example:
+            >>> place = ("param", "k", "Constraint", "7")
+            >>> problem = RuleProblem("parameter 'k'", "k > 0", "k is 0", "k > 0", None, place)
+            >>> problem.told({("param", "k"): "ops.xml:4"})
+            "parameter 'k': expected k > 0, found k is 0 (constraint '7' in ops.xml:4)"
+        """
+        words = f"constraint {self.place[-1]!r}" if "Constraint" in self.place else ""
+        if words and not self.expected.startswith(self.rule):
+            words += f" {' '.join(self.rule.split())!r}"
+        lengths = range(len(self.place), -1, -1)
+        line = next((lines[self.place[:n]] for n in lengths if self.place[:n] in lines), "") if lines else ""
+        words = " in ".join(filter(None, (words, line)))
+        return f"{self} ({words})" if words else str(self)
 
 
 def verify_custom(op: Op, definition: OpDef) -> list[RuleProblem]:
@@ -68,7 +92,10 @@ Rules = Callable[[Op, OpDef], "list[RuleProblem] | None"]
 
 
 def verify_custom_ops(
-    model: Model, definitions: Iterable[OpDef], rules: Rules | None = None
+    model: Model,
+    definitions: Iterable[OpDef],
+    rules: Rules | None = None,
+    lines: Mapping[tuple[str, str], Mapping[Key, str]] | None = None,
 ) -> list[ConstraintError]:
     """Return what is wrong with the ops of users in a model; ops without a definition are passed over.
 
@@ -76,11 +103,12 @@ def verify_custom_ops(
         model: The model.
         definitions: The definitions.
         rules: Gives the broken constraints of ops whose backends have some of their own, None for others.
+        lines: ``file:line`` of the parts of definitions, by package and type, where they are kept.
     """
     held = {(definition.package, definition.name): definition for definition in definitions}
     return [
         ConstraintError(
-            str(problem),
+            problem.told((lines or {}).get((op.package, op.type))),
             where=f"graph {graph.name!r}: op {op.name!r} ({op.type} of {op.package})",
             fix=problem.fix,
             node=op.name,
@@ -147,7 +175,8 @@ def _structure(op: Op, definition: OpDef) -> Iterator[RuleProblem]:
     ):
         yield from _arity(side, definitions, tensors)
         for entry, tensor in _placed(definitions, tensors):
-            yield from _tensor(f"{side} {entry.name!r}", entry, tensor)
+            for problem in _tensor(f"{side} {entry.name!r}", entry, tensor):
+                yield replace(problem, place=(side, definitions.index(entry)))
     yield from _params(op.params, definition)
 
 
@@ -203,10 +232,13 @@ def _params(params: Mapping[str, Param], definition: OpDef) -> Iterator[RuleProb
             listed = ", ".join(definition.params) or "no parameter"
             yield RuleProblem(f"parameter {name!r}", listed, "an unknown name", "name", fix)
         else:
-            yield from _param(entry, param)
+            for problem in _param(entry, param):
+                yield replace(problem, place=("param", name))
     for name, entry in definition.params.items():
         if entry.mandatory and name not in params:
-            yield RuleProblem(f"parameter {name!r}", "a value", "nothing", "mandatory", "set it")
+            yield RuleProblem(
+                f"parameter {name!r}", "a value", "nothing", "mandatory", "set it", ("param", name)
+            )
 
 
 def _param(entry: ParamDef, param: Param) -> Iterator[RuleProblem]:
@@ -232,14 +264,16 @@ def broken_rules(op: Op, definition: OpDef) -> Iterator[RuleProblem]:
     extents, conflicts = named_extents(definition, view, view.outputs)
     for text in conflicts:
         yield RuleProblem("shape", "extents as the definition names them", text, "shape", "check the shapes")
-    for side, tensor, _ in tensors_of(definition):
+    for side, tensor, key in tensors_of(definition):
         scope = OpScope(definition, view, tensor, extents)
         for rule, node, _ in rules_of(tensor, definition):
             failure = check(node, scope) if node is not None else None
             if failure is not None:
                 kind = "parameter" if side == "param" else side
                 fix = "change the model, or the constraint in the definition"
-                yield RuleProblem(f"{kind} {tensor.name!r}", failure.expected, failure.found, rule.text, fix)
+                place = (*key, "Constraint", rule.id) if rule.id else key
+                subject = f"{kind} {tensor.name!r}"
+                yield RuleProblem(subject, failure.expected, failure.found, rule.text, fix, place)
 
 
 def _is_elided(param: Param) -> bool:

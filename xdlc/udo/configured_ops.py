@@ -67,8 +67,9 @@ def _laid_out(config: Config, tell: Callable[[str], None]) -> Config:
 
 def _ops(config: Config) -> Iterable[CustomOp]:
     for p, collection in enumerate(config.collections):
+        every = config.op_lines(p)
         for i, definition in enumerate(collection.opdefs):
-            yield CustomOp(definition, source=config.places[p, i])
+            yield CustomOp(definition, source=config.places[p, i], lines=every[i])
 
 
 def _listed(paths: Paths) -> tuple[PathLike, ...]:

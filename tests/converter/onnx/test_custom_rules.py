@@ -6,6 +6,8 @@ from onnx import TensorProto, helper
 
 from xdlc import api
 from xdlc.errors import XdlcError, each_problem
+from xdlc.opdefs import read_valid
+from xdlc.udo.config.writing import write_json
 
 CONFIG = """<OpDefCollection PackageName="Grow" Domain="my" Version="1.0"><OpDefList><OpDef><Name>Grow</Name>
 <Input><Name>x</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype>
@@ -22,7 +24,7 @@ CONFIG = """<OpDefCollection PackageName="Grow" Domain="my" Version="1.0"><OpDef
 <SupportedBackend>CPU</SupportedBackend></OpDef></OpDefList></OpDefCollection>"""
 
 
-def convert(folder, channels=4, **attributes):
+def convert(folder, channels=4, config=None, **attributes):
     """Convert a model whose op leaves out its second input, and whose output has no stated shape."""
     node = helper.make_node("Grow", ["x", "", "bias"], ["y"], domain="my", name="grow0", **attributes)
     bias = helper.make_tensor("bias", TensorProto.FLOAT, [channels], [1.0] * channels)
@@ -31,8 +33,10 @@ def convert(folder, channels=4, **attributes):
     graph = helper.make_graph([node], "g", [x], [y], [bias])
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets), folder / "m.onnx")
-    (folder / "ops.xml").write_text(CONFIG)
-    return api.convert(folder / "m.onnx", udo_config_paths=[folder / "ops.xml"])
+    if config is None:
+        config = folder / "ops.xml"
+        config.write_text(CONFIG)
+    return api.convert(folder / "m.onnx", udo_config_paths=[config])
 
 
 @pytest.mark.parametrize(("attributes", "extents"), [({"factor": 3}, (1, 15, 9, 4)), ({}, (1, 10, 6, 4))])
@@ -56,4 +60,34 @@ def test_what_breaks_the_definition_is_one_error(channels, attributes, message, 
         convert(tmp_path, channels, **attributes)
     (problem,) = each_problem(caught.value)
     assert message in problem.problem
+    assert f"{tmp_path / 'ops.xml'}:" in problem.problem
     assert "grow0" in str(problem)
+
+
+SUPPLEMENT = """</OpDefList><SupplementalOpDefList Backend="CPU">
+<SupportedOps><OpName>Grow</OpName></SupportedOps>
+<SupplementalOpDef><Name>Grow</Name><Parameter><Name>factor</Name>
+<Constraint id="0" Type="Value">value &lt; 4 and value &gt; 0</Constraint></Parameter></SupplementalOpDef>
+</SupplementalOpDefList>"""
+
+
+@pytest.mark.parametrize("form", ["xml", "json"])
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (CONFIG, "(constraint '0' in "),
+        (CONFIG.replace("</OpDefList>", SUPPLEMENT), "(constraint '0' 'value < 4 and value > 0' in "),
+    ],
+)
+def test_a_broken_constraint_is_told_with_its_line(form, text, told, tmp_path):
+    (tmp_path / "ops.xml").write_text(text)
+    config = tmp_path / f"ops.{form}"
+    if form == "json":
+        config.write_text(write_json([read_valid(tmp_path / "ops.xml")], extended=True))
+    with pytest.raises(XdlcError) as caught:
+        convert(tmp_path, config=config, factor=9)
+    (problem,) = each_problem(caught.value)
+    _, _, place = problem.problem.partition(f"{told}{config}:")
+    lines = config.read_text().splitlines()
+    near = "\n".join(lines[int(place[:-1]) - 1 :][:16])
+    assert ("value < 4" if "value < 4" in told else "1 <= value") in near.replace("&lt;", "<")

@@ -23,4 +23,9 @@ def broken_rules(model: Model, custom: CustomOps) -> list[ConstraintError]:
     def of_backends(op: Op, definition: OpDef) -> list[RuleProblem] | None:
         return backend_problems(op, definition, custom.collections.get(definition.package))
 
-    return verify_custom_ops(model, [op.definition for op in custom.ops], of_backends)
+    lines = {
+        (op.definition.package, op.definition.name): {(): op.source, **op.lines}
+        for op in custom.ops
+        if op.source
+    }
+    return verify_custom_ops(model, [op.definition for op in custom.ops], of_backends, lines)

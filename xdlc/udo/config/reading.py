@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from xdlc import opdefs
 from xdlc.errors import ModelError, raise_all
+from xdlc.opdefs.elements import Key
 from xdlc.opdefs.model import Collection
 from xdlc.opdefs.rule_report import rule_report
 from xdlc.opdefs.semantics import check_collection
@@ -26,6 +27,7 @@ class Config:
         notices: What the user should know.
         form: ``json`` or ``xml``.
         rules: A line for each constraint: whether it is enforced.
+        lines: File and line of all parts of each package, by the keys of ``elements.keys``.
     """
 
     collections: tuple[Collection, ...]
@@ -33,6 +35,27 @@ class Config:
     notices: tuple[str, ...] = ()
     form: str = "json"
     rules: tuple[str, ...] = ()
+    lines: tuple[Mapping[Key, str], ...] = ()
+
+    def op_lines(self, package: int) -> list[dict[Key, str]]:
+        """Return file and line of the parts of each operation of a package, as ``CustomOp.lines`` has them.
+
+        Args:
+            package: Position of the package.
+        """
+        collection = self.collections[package]
+        found: list[dict[Key, str]] = [{} for _ in collection.opdefs]
+        of_name = {op.name: lines for op, lines in zip(collection.opdefs, found, strict=True)}
+        for key, line in self.lines[package].items():
+            if key[:1] == ("op",):
+                found[int(key[1])][key[2:]] = line
+            elif key[:1] == ("table",):
+                table = collection.supplements[int(key[1])]
+                names = table.ops if len(key) == 2 else key[3:4] if key[2] == "op" else ()
+                for name in names:
+                    if name in of_name:
+                        of_name[str(name)]["table", table.backend, *key[4:]] = line
+        return found
 
 
 def read(path: str | os.PathLike[str]) -> list[Collection]:
@@ -61,12 +84,14 @@ def read_config(path: str | os.PathLike[str]) -> Config:
         notices = opdefs.notices(collection, lines)
         if ("Version",) not in lines:
             notices.insert(0, f"{lines[()]}: <OpDefCollection> has no Version: {collection.version} is taken")
-        return Config((collection,), places, tuple(notices), "xml", tuple(rule_report(collection, lines)))
+        return Config(
+            (collection,), places, tuple(notices), "xml", tuple(rule_report(collection, lines)), (lines,)
+        )
     packages, notices = read_packages(content, where)
     raise_all(_check(packages, where), where=where)
     rules: list[str] = []
-    for package in packages:
-        lines = lines_of(package, where)
+    every = [lines_of(package, where) for package in packages]
+    for package, lines in zip(packages, every, strict=True):
         notices += opdefs.notices(package.collection, lines)
         rules += rule_report(package.collection, lines)
     places = {
@@ -75,7 +100,7 @@ def read_config(path: str | os.PathLike[str]) -> Config:
         for i, operator in enumerate(package.operators)
     }
     collections = tuple(package.collection for package in packages)
-    return Config(collections, places, tuple(notices), "json", tuple(rules))
+    return Config(collections, places, tuple(notices), "json", tuple(rules), tuple(every))
 
 
 def clashes(configs: Sequence[Config]) -> list[ModelError]:
