@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Role, ScaleOffset, Tensor
-from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16, UINT8, UINT16
-from xdlc.opdefs.model import OpDef
+from xdlc.ir.dtype import FLOAT32, PLAIN, DType
+from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.passes._carriers import carried, clamps, moves, weight_axes
 from xdlc.passes._placing import suits_fixed_point
 from xdlc.passes._stored import Form, stored_constant, stored_weight
 
 BORDERS = ("Quantize", "Dequantize")
-_PLAIN = {UFIXED8: UINT8, UFIXED16: UINT16}
-"""What configurations of SNPE write for activations of fixed point."""
 
 
 def is_border(op: Op) -> bool:
@@ -51,20 +49,22 @@ class Plan:
     Attributes:
         graph: The graph.
         ports: Whether inputs and outputs of the graph may become fixed point.
-        customs: Definitions of users' ops by package and type.
+        customs: Definitions of users' ops by package and type, one for each backend.
         wanted: The form that every reader of a tensor rounds it to.
         forms: Form of each tensor that is stored in fixed point.
         homes: The tensor that holds the stored values of another.
         fixed: The operations that turn into ones on fixed point, with their static operands by position.
+        reals: What such an operation of a user reads and writes as floats all the same.
     """
 
     graph: Graph
     ports: bool
-    customs: Mapping[tuple[str, str], OpDef] = field(default_factory=dict)
+    customs: Mapping[tuple[str, str], Sequence[OpDef]] = field(default_factory=dict)
     wanted: dict[Tensor, Form] = field(default_factory=dict)
     forms: dict[Tensor, Form] = field(default_factory=dict)
     homes: dict[Tensor, Tensor] = field(default_factory=dict)
     fixed: dict[Op, dict[int, Tensor]] = field(default_factory=dict)
+    reals: dict[Op, set[Tensor]] = field(default_factory=dict)
 
     def decide(self) -> None:
         ops = list(self.graph.ops)
@@ -118,22 +118,33 @@ class Plan:
         elif any(tensor in self.forms for tensor in op.inputs if tensor is not None):
             self._move(op)
 
-    def _place_custom(self, op: Op, definition: OpDef) -> None:
-        """Let an op of a user compute in fixed point if its definition has all types for that."""
-        results: dict[Tensor, Form] = {}
+    def _place_custom(self, op: Op, definitions: Sequence[OpDef]) -> None:
+        """Let an op of a user compute in fixed point if one of its definitions has all types for that."""
+        for definition in definitions:
+            held = self._custom_forms(op, definition)
+            if held is not None and any(form is not None for form in held.values()):
+                results = {tensor: form for tensor in op.outputs if (form := held.get(tensor)) is not None}
+                self.forms.update(results)
+                self.fixed[op] = {}
+                self.reals[op] = {tensor for tensor, form in held.items() if form is None}
+                return
+
+    def _custom_forms(self, op: Op, definition: OpDef) -> dict[Tensor, Form | None] | None:
+        """Return how each real of an op is stored, None for floats; None in all if a place does not fit."""
+        found: dict[Tensor, Form | None] = {}
         for side, tensors in ((definition.inputs, op.inputs), (definition.outputs, op.outputs)):
             for index, tensor in enumerate(tensors):
                 if tensor is None or tensor.is_static or tensor.dtype is not FLOAT32:
                     continue
                 form = self._held(tensor) if side is definition.inputs else self.wanted.get(tensor)
                 place = side[min(index, len(side) - 1)]
-                if form is None or not {form[0], _PLAIN.get(form[0])} & set(place.dtypes):
-                    return
-                if side is definition.outputs:
-                    results[tensor] = form
-        if results:
-            self.forms.update(results)
-            self.fixed[op] = {}
+                form = None if _is_floats(place) else form
+                if form is None and not _is_floats(place):
+                    return None
+                if form is not None and not _takes(place, form[0]):
+                    return None
+                found[tensor] = form
+        return found
 
     def _cross(self, op: Op) -> None:
         """Note where values enter or leave fixed point."""
@@ -235,3 +246,18 @@ def _carries(reader: Op, tensor: Tensor) -> bool:
     positions = carried(reader) if tensor.dtype is FLOAT32 else moves(reader)
     uses = [index for index, operand in enumerate(reader.inputs) if operand is tensor]
     return bool(uses) and all(index in positions for index in uses)
+
+
+def _is_floats(place: TensorDef) -> bool:
+    """Return whether a place of a definition takes floats alone."""
+    return bool(place.dtypes) and all(dtype.is_float for dtype in place.dtypes)
+
+
+def _takes(place: TensorDef, dtype: DType) -> bool:
+    """Return whether a place takes a type of fixed point, maybe as the integers that stand for it.
+
+    Plain signed integers beside floats are what a kernel for integers takes.
+    """
+    plain = PLAIN.get(dtype)
+    stands = not dtype.is_signed or not any(one.is_float for one in place.dtypes)
+    return dtype in place.dtypes or (stands and plain in place.dtypes)

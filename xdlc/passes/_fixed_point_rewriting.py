@@ -47,9 +47,12 @@ class Rewriting:
 
     def _fix(self, op: Op, statics: dict[int, Tensor]) -> None:
         """Let an op read and write fixed point."""
+        reals = self.plan.reals.get(op, ())
         inputs = [
             self._static(tensor, statics[index])
             if tensor is not None and index in statics
+            else self._real(tensor)
+            if tensor is not None and tensor in reals
             else self._stored(tensor)
             for index, tensor in enumerate(op.inputs)
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdlc import ir
@@ -28,13 +28,13 @@ class FoldQuantizeDequantize:
         name: Name of the pass.
         ports: Whether inputs and outputs of the graph may become fixed point; not so for a graph that
             another one runs, whose values must be of the same types on both sides.
-        customs: Definitions of users' ops by package and type, which tell whether they take fixed point;
-            others stay on reals.
+        customs: Definitions of users' ops by package and type, one for each backend, which tell what of
+            them is fixed point; others stay on reals.
     """
 
     name: str = "fold_quantize_dequantize"
     ports: bool = True
-    customs: Mapping[tuple[str, str], OpDef] = field(default_factory=dict)
+    customs: Mapping[tuple[str, str], Sequence[OpDef]] = field(default_factory=dict)
 
     def apply(self, graph: Graph) -> bool:
         if not any(is_border(op) or is_reinterpret(op) for op in graph.ops) and not any(

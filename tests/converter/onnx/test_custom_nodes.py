@@ -16,7 +16,20 @@ from xdlc.container import udo
 from xdlc.converter.onnx import convert
 from xdlc.errors import ConstraintError, ProblemList, UnsupportedOp, XdlcError
 from xdlc.ir import AxisScaleOffset, Role, ScaleOffset
-from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, SFIXED8, UFIXED8, UINT8, UINT16, UINT32, UNDEFINED, DType
+from xdlc.ir.dtype import (
+    BOOL8,
+    FLOAT32,
+    INT8,
+    INT16,
+    INT32,
+    SFIXED8,
+    UFIXED8,
+    UINT8,
+    UINT16,
+    UINT32,
+    UNDEFINED,
+    DType,
+)
 from xdlc.opdefs.custom import CustomOps, OpView, TensorSpec
 from xdlc.opdefs.model import Collection, Constraint, SupplementOp, SupplementTable, SupplementTensor
 
@@ -497,6 +510,44 @@ def test_between_roundings_an_op_is_of_fixed_point_if_its_definition_is(
     wanted = (UFIXED8, ScaleOffset(0.5, -3)) if fixed else (FLOAT32, None)
     assert (read.dtype, read.encoding) == wanted
     assert (result.dtype, result.encoding) == wanted
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "forms"),
+    [
+        (INT8, INT8, (SFIXED8, SFIXED8)),
+        (INT8, FLOAT32, (SFIXED8, FLOAT32)),
+        (FLOAT32, INT8, (FLOAT32, SFIXED8)),
+        (INT8, INT16, (FLOAT32, FLOAT32)),
+    ],
+)
+def test_each_side_between_roundings_is_as_one_backend_has_it(
+    tmp_path: Path, x: DType, y: DType, forms: Any
+) -> None:
+    op = custom("Mix", [place("x", []), place("w", [], is_static=True)], [place("y", [])])
+
+    def table(core: str, x: DType, y: DType) -> SupplementTable:
+        inputs = {"x": SupplementTensor("x", (x,)), "w": SupplementTensor("w", (x,))}
+        row = SupplementOp("Mix", inputs, {"y": SupplementTensor("y", (y,))}, {})
+        return SupplementTable(core, frozenset({"Mix"}), {"Mix": (row,)})
+
+    tables = table("CPU", FLOAT32, FLOAT32), table("DSP", x, y)
+    nodes = [
+        *_rounded("a", "x", 0, "int8"),
+        helper.make_node("DequantizeLinear", ["w_q", "s", "z_int8"], ["w"], name="dq_w"),
+        my_node("Mix", ["a", "w"], ["b"]),
+        *_rounded("y", "b", 1, "int8"),
+    ]
+    weights = {"s": np.array(0.5, F32), "z_int8": np.array(0, np.int8), "w_q": np.int8([1, -2])}
+    given = onnx_model(nodes, {"x": (F32, [2])}, {"y": (F32, [2])}, weights, infos={"b": (F32, [2])})
+    onnx.save(given, tmp_path / "m.onnx")
+    packages = {"Pkg": Collection("Pkg", "d", "1.0", (op.definition,), tables)}
+    made = custom_op(convert(tmp_path / "m.onnx", custom=CustomOps((op,), packages)))
+    read, weight = made.inputs
+    assert read is not None
+    assert weight is not None
+    assert (read.dtype, made.outputs[0].dtype) == forms
+    assert weight.dtype is (SFIXED8 if x is INT8 else FLOAT32)
 
 
 def test_values_that_no_dlc_holds_are_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from xdlc.converter.custom.issues import OPTIONAL, Issue, full_name
 from xdlc.converter.custom.types import converted, is_allowed
 from xdlc.converter.values import Order, Value
 from xdlc.ir import DType, Role, Tensor, TensorData
-from xdlc.ir.dtype import UINT8, UINT16
+from xdlc.ir.dtype import PLAIN
 from xdlc.opdefs.custom import CustomOp
 from xdlc.opdefs.layouts import order_of
 from xdlc.opdefs.model import OpDef, TensorDef
@@ -210,5 +210,4 @@ def _stored_type(data: TensorData | None, definition: TensorDef) -> DType | None
     if not isinstance(data, ir.Dequantized):
         return None
     allowed, fixed = definition.dtypes, data.fixed
-    plain = {8: UINT8, 16: UINT16}.get(fixed.bits) if not fixed.is_signed else None
-    return fixed if not allowed or fixed in allowed or plain in allowed else None
+    return fixed if not allowed or fixed in allowed or PLAIN.get(fixed) in allowed else None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+from xdlc.errors import ModelError
 from xdlc.opdefs.custom import CustomOp, CustomOps
 from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTensor, TensorDef
+from xdlc.opdefs.resolving import resolve
 
 BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
 D = TypeVar("D", bound=TensorDef)
@@ -37,13 +40,24 @@ def settled(custom: CustomOp, collection: Collection | None) -> CustomOp:
     return replace(custom, definition=made)
 
 
-def definitions(custom: CustomOps) -> dict[tuple[str, str], OpDef]:
-    """Return the settled definitions by package and type."""
-    found = {}
-    for op in custom.ops:
-        definition = settled(op, custom.collections.get(op.definition.package)).definition
-        found[definition.package, definition.name] = definition
-    return found
+def backend_forms(custom: CustomOps) -> dict[tuple[str, str], list[OpDef]]:
+    """Return the definitions by package and type, each as the backends that have it take it."""
+    return {
+        (op.definition.package, op.definition.name): _forms(
+            op.definition, custom.collections.get(op.definition.package)
+        )
+        for op in custom.ops
+    }
+
+
+def _forms(definition: OpDef, collection: Collection | None) -> list[OpDef]:
+    found: list[OpDef] = []
+    tables = collection.supplements if collection is not None else ()
+    for name in dict.fromkeys(table.backend for table in tables if definition.name in table.ops):
+        assert collection is not None  # it has tables
+        with contextlib.suppress(ModelError):  # narrower backends settle what it leaves open
+            found.append(resolve(definition, collection, name))
+    return found or [definition]
 
 
 def _of(rows: Iterable[SupplementOp], side: str, name: str) -> list[SupplementTensor]:

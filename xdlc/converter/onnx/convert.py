@@ -12,7 +12,7 @@ from xdlc.converter.custom.notices import notices
 from xdlc.converter.custom.packages import check_package_name, rename_package
 from xdlc.converter.custom.replacing import check_replacements, replace_native
 from xdlc.converter.custom.rules import broken_rules
-from xdlc.converter.custom.settled import definitions
+from xdlc.converter.custom.settled import backend_forms
 from xdlc.converter.custom.storing import store_definitions, store_kernels
 from xdlc.converter.onnx import open_extents
 from xdlc.converter.onnx.control_flow.unread import drop_unread
@@ -146,7 +146,7 @@ def _take_up(model: ir.Model, custom: CustomOps, found: Findings) -> None:
 
 def _for_customs(entry: passes.Pass, custom: CustomOps) -> passes.Pass:
     if isinstance(entry, passes.FoldQuantizeDequantize):
-        return replace(entry, customs=definitions(custom))
+        return replace(entry, customs=backend_forms(custom))
     return entry
 
 
