@@ -13,11 +13,14 @@ import pytest
 
 from tests.compilers import COMPILER, needs_cc
 from tests.control_flow_models import MULTIPLY, if_model, loop_model
+from tests.custom_ops import custom, place
 from tests.runtime.udo.conftest import PYTHON
 from tests.runtime.udo.udo_graphs import between_relus, custom_graph
+from xdlc.container.udo import add_definitions
 from xdlc.errors import BackendError, ProblemList, UnsupportedOp
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, b8, f32, make_op, static, string, u32
 from xdlc.ir.dtype import FLOAT16, FLOAT32, INT32, UFIXED8
+from xdlc.opdefs.model import Collection
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.udo import Kernels
 
@@ -37,6 +40,33 @@ def kernels(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 def real(*shape: int) -> Any:
     return RNG.standard_normal(shape).astype(np.float32)
+
+
+@needs_cc
+def test_reals_that_a_library_gets_rounded_are_told_once(
+    library: Path, python_file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    graph = Graph("graph")
+    x = graph.add_input(Tensor("x", (2,), FLOAT32))
+    for name in "ab":
+        y = Tensor(f"y_{name}", (2,), FLOAT32)
+        weight = static(f"w_{name}", np.float32([0.25, 1]))
+        graph.append(make_op(graph, "Sum", [x, weight], [y], name=name, package="Math"))
+        graph.add_output(y)
+    model = Model()
+    model.add_graph(graph)
+    inputs = place("x"), place("w", [UFIXED8], is_static=True)
+    definition = custom("Sum", inputs, [place("y")], package="Math").definition
+    add_definitions(model, {"Math": Collection("Math", "d", "1.0", (definition,), ())})
+    for path, first in ((library, 64 / 255), (python_file, 0.25)):
+        with Kernels(path, model=model) as kernels:
+            got = CpuSession(model, kernels=kernels).run({"x": np.zeros(2, np.float32)})
+        np.testing.assert_allclose(got["y_b"], [first, 1], rtol=1e-6)
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        f"{library}: Math::Sum gets 'w' rounded, as ufixed8 of one scale: its definition takes no reals "
+        "there; Python kernels get them as they are"
+    )
 
 
 @needs_cc

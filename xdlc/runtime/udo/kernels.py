@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -30,8 +31,9 @@ from xdlc.runtime.udo.sources import (
 
 if TYPE_CHECKING:
     from xdlc.opdefs.model import OpDef
+    from xdlc.runtime.udo.static_data import StaticData
 
-
+_log = logging.getLogger(__name__)
 LIBRARY_NEEDED = "give the registration library or Python file that has it with --udo_package_path"
 
 
@@ -69,6 +71,7 @@ class Kernels:
         self._link = Link(self._sources, self._embedded, checked_timeout(timeout))
         self._numbers = 0
         self._used: set[int] = set()
+        self._told: set[tuple[str, str]] = set()
 
     def __enter__(self) -> Kernels:
         return self
@@ -142,6 +145,7 @@ class Kernels:
             # Arrays of Python tell no scale.
             python = self._is_python(offer.source)
             form, data = form_of(op, self._definition(op.package, op.type), reals=python)
+            self._tell_rounded(op, data, offer.origin)
             shapes = self._link.offers().shapes((op.package, op.type))
             self._used.update(one.source for one in (offer, shapes) if one is not None)
             self._numbers += 1
@@ -157,6 +161,20 @@ class Kernels:
                 kernel=self._embedded[number].kernel if number >= 0 else None,
                 is_python=python,
             )
+
+    def _tell_rounded(self, op: Op, data: StaticData, origin: str) -> None:
+        """Tell once for a type of ops that a library gets static reals rounded."""
+        key = (op.package, op.type)
+        if not data.rounded or key in self._told:
+            return
+        self._told.add(key)
+        named = ", ".join(f"{name!r} rounded, as {dtype} of one scale" for name, dtype in data.rounded)
+        _log.warning(
+            "%s: %s::%s gets %s: its definition takes no reals there; Python kernels get them as they are",
+            origin,
+            *key,
+            named,
+        )
 
     def infer(self, view: OpView, definition: OpDef | None = None) -> list[TensorSpec] | None:
         """Return the outputs of an op of a model that is converted; None where nothing tells them.

@@ -16,11 +16,16 @@ Array = Any  # numpy.ndarray
 
 
 class StaticData:
-    """Static data of an operation, which goes into one memory."""
+    """Static data of an operation, which goes into one memory.
+
+    Attributes:
+        rounded: Places whose reals come as integers, and the types of these.
+    """
 
     def __init__(self) -> None:
         self._pieces: list[tuple[int, Callable[[], Array]]] = []
         self._size = 0
+        self.rounded: list[tuple[str, DType]] = []
 
     def add(self, size: int, array: Callable[[], Array]) -> int:
         """Take up data and return where it will lie.
@@ -62,12 +67,15 @@ def static_form(
         data: Where its elements go.
     """
     if (tensor.dtype.is_float or tensor.dtype.is_fixed) and not _is_taken(tensor, allowed):
-        tensor = rounded(tensor, allowed) or tensor
+        stored = rounded(tensor, allowed)
+        if stored is not None:
+            data.rounded.append((name, stored.dtype))
+            tensor = stored
     dtype, encoding, shape = tensor.dtype, tensor.encoding, tensor.shape
     scale, offset = 0.0, 0
     if dtype.is_fixed or (dtype.is_float and allowed and dtype not in allowed) or dtype.name == "bfloat16":
-        stored = {dtype, PLAIN.get(dtype)} & set(allowed)
-        if isinstance(encoding, ScaleOffset) and stored and FLOAT32 not in allowed:
+        named = {dtype, PLAIN.get(dtype)} & set(allowed)
+        if isinstance(encoding, ScaleOffset) and named and FLOAT32 not in allowed:
             scale, offset = float(encoding.scale), int(encoding.offset)
         else:
             dtype = FLOAT32
