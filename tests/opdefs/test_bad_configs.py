@@ -158,6 +158,12 @@ BAD = {
             ", UNDEFINED, BACKEND_SPECIFIC"
         ),
     ),
+    "constraint of elements": (
+        'id="0" Type="Value">',
+        'id="0" Type="Value"><Content/>',
+        "<Content/>",
+        "op 'Blend': parameter 'gain': <Constraint> holds elements, expected text",
+    ),
     "constraint of unknown type": (
         'id="0" Type="Value"',
         'id="0" Type="Values"',

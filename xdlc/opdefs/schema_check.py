@@ -128,8 +128,8 @@ def _words(element: Element, message: str, kind: str, attribute: str) -> tuple[s
         return f"{place_of(element)} has no <{missing[1]}>", f"add <{missing[1]}>"
     if kind == "SCHEMAV_CVC_COMPLEX_TYPE_2_3":
         return f"{place_of(element)} holds text between its elements", "remove the text"
-    if kind == "SCHEMAV_CVC_TYPE_3_1_2":
-        return f"{place_of(element)} holds elements, expected text", "remove the elements in it"
+    if kind in ("SCHEMAV_CVC_TYPE_3_1_2", "SCHEMAV_CVC_COMPLEX_TYPE_2_2"):
+        return f"{place_of(element)} holds elements, expected text", "write its text without elements"
     if "is required but missing" in message:
         return f"{place_of(element)} has no attribute {attribute}", f'add {attribute}="..."'
     if attribute and "is not allowed" in message:
