@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
 import os
 from pathlib import Path
@@ -48,6 +49,7 @@ def test_what_is_mapped_keeps_no_file_and_goes_with_the_last_that_refers_to_it()
     def maps() -> int:
         return Path("/proc/self/maps").read_text().count("xdlc-udo")
 
+    gc.collect()
     maps_before, files = maps(), len(os.listdir("/proc/self/fd"))
     memory = Memory(100)
     memory.close()

@@ -77,8 +77,9 @@ class Link:
             return self._offers
 
     def started(self) -> int:
-        """Start a child if there is none, and return how many there have been."""
-        self.offers()
+        """Start a child if there is none, while it is ``held``, and return how many there have been."""
+        if self._process is None:
+            self.offers()
         if self._process is None:
             self._start()
         return self.generation
