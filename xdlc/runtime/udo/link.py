@@ -7,10 +7,10 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from xdlc.errors import BackendError, XdlcError, each_problem, raise_all
+from xdlc.errors import BackendError, StorageError, XdlcError, each_problem, raise_all
 from xdlc.runtime.child import error_of, temporary_files
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.offers import Offers
@@ -21,8 +21,6 @@ LOADING = 60.0
 """Seconds at least that the child may take to start and to load a file: the caller's are for calls."""
 RESTARTS = 8
 """How often a child that died is replaced."""
-_SPARE = 1 << 26
-"""Bytes up to which a memory grows faster than it has to."""
 _log = logging.getLogger(__name__)
 
 
@@ -147,8 +145,7 @@ class Link:
         """
         held = self._memories.get(name)
         if held is None or held.size < size:
-            least = 0 if held is None else min(2 * held.size, _SPARE)
-            self._memories[name] = held = Memory(max(size, least))
+            self._memories[name] = held = _grown(0 if held is None else held.size, size)
         return held
 
     def release_later(self, generation: int, number: int) -> None:
@@ -267,6 +264,19 @@ class Link:
     def _names(self) -> str:
         files = [str(source.path) for source in self._sources]
         return ", ".join([*files, *(held.origin for held in self._embedded)])
+
+
+def _grown(before: int, size: int) -> Memory:
+    """Return a memory of so many bytes at least, and half as many again as before if there are so many.
+
+    Operations keep those of before until they run again: growing so, these are at most twice the last.
+    What nothing writes takes no place.
+    """
+    more = before * 3 // 2
+    if more > size:
+        with suppress(StorageError):
+            return Memory(more)
+    return Memory(size)
 
 
 def _tell(process: Process, where: str) -> None:
