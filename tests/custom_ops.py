@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from xdlc.converter.onnx import convert
-from xdlc.ir import DType, Model, Op
+from xdlc.ir import DType, Graph, Model, Op, Tensor, f32, make_op
 from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.graph import is_custom
 from xdlc.opdefs.custom import CustomOp, CustomOps, OpView, TensorSpec
@@ -50,6 +50,21 @@ def custom(
         use_default_translation=native,
     )
     return CustomOp(definition, **more)
+
+
+SCALE = custom("Scale", [place("x")], [place("y")], param("factor", FLOAT32)).definition
+
+
+def scale_graph() -> Model:
+    """Return a model of one op, ``Scale`` of ``Pkg``; it holds no definition."""
+    graph = Graph("main")
+    x = graph.add_input(Tensor("x", (2,), FLOAT32))
+    y = Tensor("y", (2,), FLOAT32)
+    graph.append(make_op(graph, "Scale", [x], [y], {"factor": f32(2)}, name="s", package="Pkg"))
+    graph.add_output(y)
+    made = Model()
+    made.add_graph(graph)
+    return made
 
 
 def like_first(op: OpView) -> list[TensorSpec]:

@@ -6,31 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.custom_ops import custom, param, place
-from xdlc import ir
+from tests.custom_ops import SCALE, custom, place, scale_graph
 from xdlc.container import load, udo
 from xdlc.errors import ContainerError, ModelError
-from xdlc.ir import Graph, Model, Tensor, make_op, raw_data
-from xdlc.ir.dtype import FLOAT32
+from xdlc.ir import raw_data
 from xdlc.opdefs import Collection
 
-SCALE = custom("Scale", [place("x")], [place("y")], param("factor", FLOAT32)).definition
 UNUSED = custom("Unused", [place("x")], [place("y")]).definition
 
 
-def model() -> Model:
-    graph = Graph("main")
-    x = graph.add_input(Tensor("x", (2,), FLOAT32))
-    y = Tensor("y", (2,), FLOAT32)
-    graph.append(make_op(graph, "Scale", [x], [y], {"factor": ir.f32(2)}, name="s", package="Pkg"))
-    graph.add_output(y)
-    made = Model()
-    made.add_graph(graph)
-    return made
-
-
 def test_definitions_of_used_ops_are_stored_and_read_again(tmp_path: Path) -> None:
-    made = model()
+    made = scale_graph()
     other = Collection("Other", "d", "1.0", (UNUSED,), ())
     udo.add_definitions(made, {"Pkg": Collection("Pkg", "d", "1.0", (SCALE, UNUSED), ()), "Other": other})
     assert list(made.records) == ["xdlc.udo.Pkg"]
@@ -42,14 +28,14 @@ def test_definitions_of_used_ops_are_stored_and_read_again(tmp_path: Path) -> No
 
 def test_definitions_that_break_a_rule_are_not_stored() -> None:
     wrong = custom("Scale", [place("x")], [place("x")]).definition
-    made = model()
+    made = scale_graph()
     with pytest.raises(ModelError, match="name 'x' is there twice"):
         udo.add_definitions(made, {"Pkg": Collection("Pkg", "d", "1.0", (wrong,), ())})
     assert made.records == {}
 
 
 def test_all_that_is_wrong_with_damaged_definitions_is_told() -> None:
-    made = model()
+    made = scale_graph()
     udo.add_definitions(made, {"Pkg": Collection("Pkg", "d", "1.0", (SCALE,), ())})
     text = made.records["xdlc.udo.Pkg"].numpy().tobytes().replace(b"<Name>y<", b"<Name>x<")
     made.records["xdlc.udo.Pkg"] = raw_data(text.replace(b"<Name>factor<", b"<Name>x<"))
@@ -58,7 +44,7 @@ def test_all_that_is_wrong_with_damaged_definitions_is_told() -> None:
 
 
 def test_ops_without_a_record_have_no_definition() -> None:
-    made = model()
+    made = scale_graph()
     assert udo.definition(made, next(made.main.ops)) is None
     assert udo.definitions(made) == {}
 
@@ -72,14 +58,14 @@ def test_ops_without_a_record_have_no_definition() -> None:
     ],
 )
 def test_damaged_definitions_are_refused(content: bytes, text: str) -> None:
-    made = model()
+    made = scale_graph()
     made.records["xdlc.udo.Pkg"] = raw_data(content)
     with pytest.raises(ContainerError, match=text):
         udo.definitions(made)
 
 
 def test_definitions_of_another_package_are_refused() -> None:
-    made = model()
+    made = scale_graph()
     udo.add_definitions(made, {"Pkg": Collection("Pkg", "d", "1.0", (SCALE,), ())})
     made.records["xdlc.udo.Pkh"] = made.records.pop("xdlc.udo.Pkg")
     with pytest.raises(ContainerError, match="tells of package 'Pkg'"):

@@ -11,31 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.custom_ops import custom, param, place
-from xdlc import ir
+from tests.custom_ops import scale_graph
 from xdlc.container import load, udo
 from xdlc.errors import ContainerError
-from xdlc.ir import Graph, Model, Tensor, make_op, raw_data
-from xdlc.ir.dtype import FLOAT32
+from xdlc.ir import raw_data
 from xdlc.opdefs.custom import Kernel
 
-SCALE = custom("Scale", [place("x")], [place("y")], param("factor", FLOAT32)).definition
 KERNEL = Kernel("scale", "scale_run", "ifs", (1, 0.5, "a"), "linux-x86_64", "gcc 12", b"\x7fELF...")
 
 
-def model() -> Model:
-    graph = Graph("main")
-    x = graph.add_input(Tensor("x", (2,), FLOAT32))
-    y = Tensor("y", (2,), FLOAT32)
-    graph.append(make_op(graph, "Scale", [x], [y], {"factor": ir.f32(2)}, name="s", package="Pkg"))
-    graph.add_output(y)
-    made = Model()
-    made.add_graph(graph)
-    return made
-
-
 def test_kernels_are_stored_and_read_again(tmp_path: Path) -> None:
-    made = model()
+    made = scale_graph()
     assert udo.add_kernel(made, "Pkg", "Scale", ["s"], KERNEL) == "xdlc.kernel.Pkg.Scale.0"
     assert udo.add_kernel(made, "Pkg", "Scale", ["t", "u"], KERNEL) == "xdlc.kernel.Pkg.Scale.1"
     made.save(tmp_path / "m.dlc")
@@ -48,7 +34,7 @@ def test_kernels_are_stored_and_read_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint64, np.float16, np.float64, np.dtype(">i4")])
 def test_arrays_are_arguments_too(dtype: Any) -> None:
-    made, array = model(), np.arange(6).reshape(2, 3).astype(dtype)
+    made, array = scale_graph(), np.arange(6).reshape(2, 3).astype(dtype)
     udo.add_kernel(made, "Pkg", "Scale", ["s"], replace(KERNEL, arguments="oi", values=(array, np.int32(3))))
     (held,) = udo.kernels(made)
     first, second = held.kernel.values
@@ -60,7 +46,7 @@ def test_arrays_are_arguments_too(dtype: Any) -> None:
 def test_a_kernel_whose_values_have_no_form_is_refused() -> None:
     wrong = Kernel("k", "e", "o", (object(),), "m", "t", b"x")
     with pytest.raises(ContainerError, match="no form as JSON"):
-        udo.add_kernel(model(), "Pkg", "Scale", ["s"], wrong)
+        udo.add_kernel(scale_graph(), "Pkg", "Scale", ["s"], wrong)
 
 
 DIGEST = hashlib.sha256(b"binary").hexdigest()
@@ -115,7 +101,7 @@ def _content(**changes: Any) -> bytes:
     ],
 )
 def test_damaged_kernels_are_refused(content: bytes, text: str) -> None:
-    made = model()
+    made = scale_graph()
     for digest in DIGEST, "1" * 64:
         made.records[f"xdlc.kernel_binary.{digest}"] = raw_data(b"binary")
     made.records["xdlc.kernel.Pkg.Scale.0"] = raw_data(content)
