@@ -11,6 +11,7 @@ from xdlc.ir.graph import Op
 from xdlc.ir.tensor import Scalar, Tensor, b8, f32, i32, static, string, u32, u32s
 from xdlc.opdefs import Constraint, OpDef, ParamDef, TensorDef, verify_custom, verify_custom_ops
 from xdlc.opdefs.custom_verify import rules_of
+from xdlc.opdefs.effort import MOST_STEPS, Effort, spend
 
 
 def rules(*pairs):
@@ -327,3 +328,17 @@ def test_scalars_of_each_kind_are_compared():
     held = definition([("Value", "flag == 0")], on="flag")
     (problem,) = verify_custom(op(flag=Scalar(dt.BOOL8, True)), held)
     assert problem.found == "flag is True"
+
+
+def test_rules_that_look_at_too_many_numbers_are_told_and_the_rest_is_not_asked(monkeypatch):
+    monkeypatch.setattr("xdlc.opdefs.custom_verify.Effort", lambda: Effort(50))
+    cheap, dear, wrong = (
+        ("Value", "value < 100"),
+        ("Value", "value < 20 or value in {3, 4}"),
+        ("Value", "value > 99"),
+    )
+    assert told(op(**ALL), definition([cheap], on="weight")) == []
+    assert told(op(**ALL), definition([cheap, dear, wrong], on="weight")) == [
+        f"input 'weight': expected constraints that look at {MOST_STEPS} numbers in all, found more"
+    ]
+    spend(1000)  # outside of rules there is no bound

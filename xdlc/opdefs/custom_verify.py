@@ -17,6 +17,7 @@ from xdlc.ir.graph import Op, is_custom
 from xdlc.ir.model import Model
 from xdlc.ir.tensor import Param, Role, Scalar, Tensor
 from xdlc.opdefs.custom import OpView
+from xdlc.opdefs.effort import MOST_STEPS, Effort, TooMuchError
 from xdlc.opdefs.elements import Key
 from xdlc.opdefs.expression import Node, NotAnExpressionError, parse
 from xdlc.opdefs.extent_names import in_rule, stated_names
@@ -264,15 +265,22 @@ def broken_rules(op: Op, definition: OpDef) -> Iterator[RuleProblem]:
     extents, conflicts = named_extents(definition, view, view.outputs)
     for text in conflicts:
         yield RuleProblem("shape", "extents as the definition names them", text, "shape", "check the shapes")
+    effort = Effort()
     for side, tensor, key in tensors_of(definition):
         scope = OpScope(definition, view, tensor, extents)
         for rule, node, _ in rules_of(tensor, definition):
-            failure = check(node, scope) if node is not None else None
+            subject = f"{'parameter' if side == 'param' else side} {tensor.name!r}"
+            place = (*key, "Constraint", rule.id) if rule.id else key
+            try:
+                with effort.spent():
+                    failure = check(node, scope) if node is not None else None
+            except TooMuchError:
+                expected, found = f"constraints that look at {MOST_STEPS} numbers in all", "more"
+                fix = "take constraints about elements of large tensors out of the definition"
+                yield RuleProblem(subject, expected, found, rule.text, fix, place)
+                return
             if failure is not None:
-                kind = "parameter" if side == "param" else side
                 fix = "change the model, or the constraint in the definition"
-                place = (*key, "Constraint", rule.id) if rule.id else key
-                subject = f"{kind} {tensor.name!r}"
                 yield RuleProblem(subject, failure.expected, failure.found, rule.text, fix, place)
 
 

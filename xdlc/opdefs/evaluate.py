@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from xdlc.opdefs.custom import TensorSpec
+from xdlc.opdefs.effort import spend
 from xdlc.opdefs.expression import Node
 
 Value = Any
@@ -107,6 +108,7 @@ def _spread(function: Callable[..., Value], *values: Value) -> Value:
         (length,) = lengths
         rows = [value if isinstance(value, list) else [value] * length for value in values]
         return [_spread(function, *items) for items in zip(*rows, strict=True)]
+    spend()
     if any(value is None for value in values):
         return None
     if not all(isinstance(value, int | float | Fraction) and math.isfinite(value) for value in values):
@@ -265,6 +267,7 @@ def plain(array: Any) -> Value:
     """Return an array as numbers in nested lists; a float is exact."""
     if array.size > MOST_ELEMENTS:
         raise UnknownError
+    spend(array.size)
     return array.tolist()
 
 

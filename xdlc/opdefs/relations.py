@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from xdlc.ir.dtype import FLOAT32, UNDEFINED, DType
+from xdlc.opdefs.effort import spend
 from xdlc.opdefs.evaluate import Enumerator, Place, Scope, UnknownError, Value, about, evaluate
 from xdlc.opdefs.expression import Node
 
@@ -167,6 +168,7 @@ def _related(relation: str, one: Value, other: Value) -> bool | None:
         return _both(*(_related(relation, item, other) for item in one))
     if isinstance(other, list):
         return _both(*(_related(relation, one, item) for item in other))
+    spend()
     if one is None or other is None or UNDEFINED in (one, other):
         return None
     if isinstance(one, Enumerator) and isinstance(other, int | float | Fraction):
