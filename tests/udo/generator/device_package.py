@@ -117,7 +117,7 @@ def between(text: str, first: str, last: str, new: str) -> str:
     return head + new + last + rest.split(last, 1)[1]
 
 
-GPU_TODO = "    throw ", "    kernel.source"
+GPU_UNFILLED = "    throw ", "    kernel.source"
 GPU_KERNEL = "  /* compute element i */"
 GPU_CODE = """\
   const float scaled = vload_half(i, x) * vload_half(0, weight) * factor;
@@ -126,11 +126,11 @@ GPU_CODE = """\
 
 def fill_gpu(package: Path) -> None:
     path = package / "jni/src/GPU/src/ops/Scale.cpp"
-    text = between(path.read_text(), *GPU_TODO, "")
+    text = between(path.read_text(), *GPU_UNFILLED, "")
     path.write_text(text.replace(GPU_KERNEL, GPU_CODE))
 
 
-DSP_TODO = "  /* >>> FILL: Scale_executeOp", "}\n\nconst udo_dsp_op"
+DSP_UNFILLED = "  /* >>> FILL: Scale_executeOp", "}\n\nconst udo_dsp_op"
 DSP_CODE = """  const size_t elements = udo_dsp_elements(out0);
   float *reals = (float *)scratch;
   size_t i;
@@ -147,7 +147,7 @@ DSP_SCRATCH = "  (void)io;\n  return 0;"
 
 def fill_dsp(package: Path) -> None:
     path = package / "jni/src/DSP_V65/src/ops/Scale.c"
-    text = between(path.read_text(), *DSP_TODO, DSP_CODE)
+    text = between(path.read_text(), *DSP_UNFILLED, DSP_CODE)
     path.write_text(
         text.replace(DSP_SCRATCH, "  return udo_dsp_elements(&io->outputs[0]) * sizeof(float);", 1)
     )
