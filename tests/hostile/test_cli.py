@@ -331,17 +331,21 @@ def test_results_are_whole_or_absent(models: Any) -> None:
 # ------------------------------------------------------------------ writing
 
 
-def test_standard_output_on_a_full_disk(dlc: Path) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["info --help", "info", "--help"])
+def test_standard_output_on_a_full_disk(dlc: Path, command: str, unbuffered: str) -> None:
+    words = [*command.split(), str(dlc)] if command == "info" else command.split()
     with open("/dev/full", "w") as full:
-        code = "from xdlc.cli.info import main; main(prog_name='xdlc-info')"
         done = subprocess.run(
-            [sys.executable, "-c", code, str(dlc)],
+            [sys.executable, "-m", "xdlc", *words],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
             check=False,
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
         )
-    refused(done, "error: standard output: No space left on device", code=8)
+    message = refused(done, "error: standard output: No space left on device", code=8)
+    assert len(message.splitlines()) == 1
 
 
 def test_output_is_the_input(models: Any) -> None:

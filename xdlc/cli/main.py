@@ -8,6 +8,7 @@ import click
 
 from xdlc import __version__
 from xdlc.cli.text import WIDTH
+from xdlc.cli.tool import help_on_a_full_disk
 from xdlc.errors import nearest_names
 
 _MODULES = {
@@ -27,6 +28,10 @@ _ALIASES = {"convert": "onnx-to-dlc"}
 
 class LazyGroup(click.Group):
     """A group whose commands are imported one by one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with help_on_a_full_disk(ctx):
+            return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_MODULES)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 import click
@@ -27,12 +28,13 @@ class Tool(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         spread = _spread(args, self.params)
-        try:
-            return super().parse_args(ctx, list(spread))
-        except click.MissingParameter as error:
-            if spread == args or not isinstance(error.param, click.Argument):
-                raise
-            return super().parse_args(ctx, args)  # the word behind an option's file is the argument
+        with help_on_a_full_disk(ctx):
+            try:
+                return super().parse_args(ctx, list(spread))
+            except click.MissingParameter as error:
+                if spread == args or not isinstance(error.param, click.Argument):
+                    raise
+                return super().parse_args(ctx, args)  # the word behind an option's file is the argument
 
     def invoke(self, ctx: click.Context) -> Any:
         _start_logging(ctx.meta.get(_LEVEL, logging.WARNING))
@@ -48,8 +50,7 @@ class Tool(click.Command):
         except MemoryError as error:
             _give_up(ctx, f"error: not enough memory: {error}", BackendError.exit_code)
         except OSError as error:  # paths have been dealt with: what is left is standard output on a full disk
-            where = error.filename or "standard output"
-            _give_up(ctx, f"error: {where}: {error.strerror or error}", StorageError.exit_code)
+            _give_up_output(ctx, error)
         except Exception as error:  # the outermost edge: whatever arrives here is a bug of ours
             _give_up(
                 ctx,
@@ -57,6 +58,32 @@ class Tool(click.Command):
                 f"  fix: this is a bug in xdlc {__version__}; please report it with the output of --debug",
                 EXIT_INTERNAL,
             )
+
+
+@contextmanager
+def help_on_a_full_disk(ctx: click.Context) -> Iterator[None]:
+    """Report standard output that cannot be written while arguments are read, when --help prints."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _give_up_output(ctx, error)
+
+
+def _give_up_output(ctx: click.Context, error: OSError) -> NoReturn:
+    if error.filename is None:
+        _forget_output()
+    where = error.filename or "standard output"
+    _give_up(ctx, f"error: {where}: {error.strerror or error}", StorageError.exit_code)
+
+
+def _forget_output() -> None:
+    """Let what standard output still holds go nowhere: Python would fail at it again and exit with 120."""
+    with suppress(OSError, ValueError):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)
 
 
 def _spread(args: Sequence[str], params: Sequence[click.Parameter]) -> list[str]:
