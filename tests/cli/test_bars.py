@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 
 import pytest
 
 from xdlc.cli import bars
-from xdlc.cli.tool import tool
+from xdlc.cli.tool import notice, tool
 
 
 class Terminal(io.StringIO):
@@ -19,8 +20,8 @@ def test_progress_is_silent_off_a_terminal(
 ) -> None:
     @tool("x")
     def command() -> None:
-        with bars.progress("running", "item", 3) as progress:
-            progress(1)
+        with bars.steps("running") as step:
+            step("running", 1, 3)
 
     command.main([], standalone_mode=False)
     monkeypatch.setattr(sys, "stderr", None)  # as daemons have it
@@ -28,27 +29,34 @@ def test_progress_is_silent_off_a_terminal(
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(("wait", "drawn"), [(0.0, False), (1.2, True)])
-def test_progress_draws_after_a_second(monkeypatch: pytest.MonkeyPatch, wait: float, drawn: bool) -> None:
-    import time
-
+@pytest.mark.parametrize("late", [False, True])
+def test_progress_is_drawn_after_a_while_and_moves_on(monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(bars, "DELAY", 0.1 if late else 60.0)
+    monkeypatch.setattr(bars, "REDRAWN", 0.05)
 
     @tool("x")
     def command() -> None:
-        with bars.progress("running", "item", 3) as progress:
-            progress(1)
-            time.sleep(wait)
-            progress(2)
+        with bars.steps("reading") as step:
+            time.sleep(0.3)
+            step("running", 1, 3)
+            time.sleep(0.2)
+            notice("a word")
+            step("running", 2, 3)
 
     command.main([], standalone_mode=False)
-    assert ("running" in terminal.getvalue()) is drawn
+    drawn = terminal.getvalue()
+    assert ("reading [00:00" in drawn, "running:  33%" in drawn) == (late, late)
+    assert "notice: a word\n" in drawn
+    assert not late or drawn.split("\r")[-1].strip() == "", "the line is gone in the end"
+    assert late or drawn == "notice: a word\n"
 
 
 def test_outcomes_are_drawn_with_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(bars, "DELAY", 0)
     collected = {}
 
     @tool("x")

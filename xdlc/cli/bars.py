@@ -1,101 +1,171 @@
-"""Bars that show how far the work is, on a terminal only."""
+"""Progress of long work: one line on a terminal, from the second second on, gone when the work is done.
+
+Nothing is drawn where standard error is no terminal, and with ``--quiet``.  All work of a tool that may take
+longer than a second runs inside ``steps`` (or ``outcomes``, where parts end one by one); the line moves on
+while nothing is reported.  Code below the tools knows no bars: it takes a callback ``step(title, done,
+total)``, with a total of 0 where it is not known (in the quantizer: ``job.under_way(title, done, total)``).
+What is printed meanwhile goes through ``undisturbed``, as ``tool.notice`` and logs do.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from xdlc.cli.tool import is_quiet
+DELAY = 1.0
+"""Seconds before anything is drawn."""
 
+REDRAWN = 0.5
+"""Seconds after which the line is drawn again, whether something was reported or not."""
 
-def _draw_nothing(_done: int) -> None:
-    pass
+Step = Callable[[str, int, int], None]
+Tell = Callable[[str, str], None]
 
 
 def _is_shown() -> bool:
-    """Whether somebody looks; a daemon may have no standard error at all."""
+    """Return whether somebody looks; a daemon may have no standard error at all."""
+    from xdlc.cli.tool import is_quiet
+
     return not is_quiet() and sys.stderr is not None and sys.stderr.isatty()
 
 
+class _Line:
+    """The line of the title that is under way.
+
+    Args:
+        unit: What a step is.
+        pause: Seconds between two drawings at least.
+    """
+
+    def __init__(self, unit: str, pause: float) -> None:
+        self._unit = unit
+        self._pause = pause
+        self._begin = time.monotonic()
+        self._title = ""
+        self._bar: Any = None
+        self.lock = threading.RLock()
+        self._over = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, daemon=True)
+        self._ticker.start()
+
+    def step(self, title: str, done: int, total: int, text: str = "") -> None:
+        with self.lock:
+            if self._bar is None or title != self._title or total != (self._bar.total or 0):
+                self._open(title, total)
+            self._bar.n = done
+            if not total:
+                count = " {n_fmt}" if done else ""
+                self._bar.bar_format = f"{{desc}}{count} [{{elapsed}}{{postfix}}]"
+            self._bar.set_postfix_str(text, refresh=False)
+            self._bar.update(0)  # which draws if it is time to
+
+    def clear(self) -> None:
+        if self._bar is not None and time.monotonic() - self._begin >= DELAY:
+            self._bar.clear()
+
+    def close(self) -> None:
+        self._over.set()
+        self._ticker.join()
+        if self._bar is not None:
+            self._bar.close()
+
+    def _open(self, title: str, total: int) -> None:
+        from tqdm import tqdm
+
+        if self._bar is not None:
+            self._bar.close()
+        self._title = title
+        self._bar = tqdm(
+            desc=title,
+            unit=self._unit,
+            total=total or None,
+            delay=max(DELAY - (time.monotonic() - self._begin), 1e-9),
+            miniters=0,
+            mininterval=self._pause,
+            leave=False,
+            file=sys.stderr,
+        )
+
+    def _tick(self) -> None:
+        while not self._over.wait(REDRAWN):
+            with self.lock:
+                if self._bar is not None:
+                    self._bar.update(0)
+
+
+_line: _Line | None = None
+
+
 @contextmanager
-def progress(title: str, unit: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Give a callback for the number of steps done, which draws a bar: on a terminal, after a second."""
-    if not _is_shown():
-        yield _draw_nothing
+def _drawn(unit: str, pause: float = 0.1) -> Iterator[_Line | None]:
+    global _line
+    if _line is not None or not _is_shown():
+        yield _line
         return
-    from tqdm import tqdm
-
-    with tqdm(desc=title, unit=unit, total=total, delay=1, leave=False, file=sys.stderr) as bar:
-
-        def advance(done: int) -> None:
-            bar.update(done - bar.n)
-
-        yield advance
+    _line = _Line(unit, pause)
+    try:
+        yield _line
+    finally:
+        line, _line = _line, None
+        line.close()
 
 
-Tell = Callable[[str, str], None]
+@contextmanager
+def steps(title: str = "", unit: str = "it") -> Iterator[Step]:
+    """Give a callback for the title of a part of the work, steps done and all steps (0: not known).
+
+    Args:
+        title: What is under way from the start, in a word or two: ``converting``.
+        unit: What a step is, for the speed.
+    """
+    with _drawn(unit) as line:
+        step = _draw_nothing if line is None else line.step
+        if title:
+            step(title, 0, 0)
+        yield step
+
+
+def _draw_nothing(_title: str, _done: int, _total: int) -> None:
+    pass
 
 
 @contextmanager
 def outcomes(title: str, unit: str, total: int) -> Iterator[tuple[Tell, dict[str, str]]]:
-    """Give a callback for parts of the work and what becomes of them, and what it was told last of each.
+    """Give a callback for parts of the work and what becomes of them, and what was reported last of each.
 
     ``started`` is no outcome yet.  A bar on a terminal shows the number of outcomes, the latest one, and
     what is under way.
     """
     found: dict[str, str] = {}
     running: dict[str, None] = {}
-    bar: Any = None
-    if _is_shown():
-        from tqdm import tqdm
+    with _drawn(unit, pause=0) as line:
 
-        bar = tqdm(desc=title, unit=unit, total=total, leave=False, file=sys.stderr)
+        def tell(part: str, state: str) -> None:
+            if state == "started":
+                running[part] = None
+            else:
+                found[part] = state
+                running.pop(part, None)
+            if line is not None:
+                latest = [f"{part} {state}"] if state != "started" else []
+                now = [f"{', '.join(running)} under way"] if running else []
+                line.step(title, len(found), total, "; ".join([*latest, *now]))
 
-    def tell(part: str, state: str) -> None:
-        if state == "started":
-            running[part] = None
-        else:
-            found[part] = state
-            running.pop(part, None)
-        if bar is not None:
-            latest = [f"{part} {state}"] if state != "started" else []
-            now = [f"{', '.join(running)} under way"] if running else []
-            bar.set_postfix_str("; ".join([*latest, *now]), refresh=False)
-            bar.n = len(found)
-            bar.refresh()
-
-    try:
+        if line is not None:
+            line.step(title, 0, total)
         yield tell, found
-    finally:
-        if bar is not None:
-            bar.close()
-
-
-def _draw_no_steps(_title: str, _done: int, _total: int) -> None:
-    pass
 
 
 @contextmanager
-def steps() -> Iterator[Callable[[str, int, int], None]]:
-    """Give a callback for the title of a part of the work, steps done and all steps; draws a bar a part."""
-    if not _is_shown():
-        yield _draw_no_steps
+def undisturbed() -> Iterator[None]:
+    """Take the line out of the way of what is printed."""
+    if _line is None:
+        yield
         return
-    from tqdm import tqdm
-
-    bars: dict[str, Any] = {}
-
-    def advance(title: str, done: int, total: int) -> None:
-        if title not in bars:
-            for bar in bars.values():
-                bar.close()
-            bars[title] = tqdm(desc=title, total=total, delay=1, leave=False, file=sys.stderr)
-        bars[title].update(done - bars[title].n)
-
-    try:
-        yield advance
-    finally:
-        for bar in bars.values():
-            bar.close()
+    with _line.lock:
+        _line.clear()
+        yield

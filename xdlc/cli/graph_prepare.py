@@ -175,6 +175,7 @@ def main(
     for line in summary(prepared.model, found):
         click.echo(line)
     if prepared.done:
-        prepared.model.save(target)
+        with bars.steps("writing"):
+            prepared.model.save(target)
         click.echo(f"written: {target}")
     raise_all(prepared.problems)

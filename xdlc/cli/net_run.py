@@ -121,21 +121,20 @@ def main(
     from xdlc import api
     from xdlc.runtime.input_list import read_input_list
 
-    model = api.executable(source)
-    graph = model.main
-    inputs = read_input_list(input_list, graph, native=native_in)
+    with bars.steps("reading"):
+        model = api.executable(source)
+        graph = model.main
+        inputs = read_input_list(input_list, graph, native=native_in)
     extra = list(dict.fromkeys([*wanted, *inputs.tensors, *_outputs_of(graph, inputs.ops)]))
     files = _files([*(tensor.name for tensor in graph.outputs), *extra], native_out)
     with (
+        bars.steps("building the network", "inference") as step,
         api.kernels(model, udo_package_path, bool(allow_embedded_kernels), udo_timeout) as kernels,
         _session(model, source, runtime, extra, options | {"kernels": kernels}) as session,
     ):
         for unused in kernels.unused():
             notice(f"nothing of {unused} is used: the model has no op that it offers")
-        with (
-            folder_for(output_dir / "Result_0"),
-            bars.progress("running", "inference", len(inputs)) as progress,
-        ):
+        with folder_for(output_dir / "Result_0"):
             done = 0
             for number, inference in enumerate(inputs.inferences, 1):
                 results = session.run(inference.feeds(), native=native_out)
@@ -144,7 +143,7 @@ def main(
                     part = None if inference.batch is None else (index, inference.batch)
                     _write(folder, files, results, part, native_out)
                     done += 1
-                progress(number)
+                step("running", number, len(inputs))
     click.echo(f"written: {output_dir}/Result_0 to Result_{done - 1}")
 
 

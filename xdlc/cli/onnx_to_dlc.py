@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from xdlc.cli import params
+from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path, storage_errors
 from xdlc.cli.tool import notice, tool
 
@@ -145,8 +145,10 @@ def main(
     if soc or report:
         raise click.UsageError("--target and --report go with --dry_run.")
     target = check_target(target or derived_path(source, ".dlc"), keep=source)
-    model = api.convert(source, tell=notice, **options)
-    api.save(model, target, dlc_version, tell=notice)
+    with bars.steps("converting") as step:
+        model = api.convert(source, tell=notice, **options)
+        step("writing", 0, 0)
+        api.save(model, target, dlc_version, tell=notice)
     for line in (*contract(model), *inserted(model), *host_only(model), *user_defined(model)):
         click.echo(line)
     click.echo(f"written: {target}")
@@ -160,7 +162,8 @@ def _dry_run(
 
     if target is not None:
         check_target(target, keep=source)
-    report = api.check(source, soc, **options)
+    with bars.steps("checking"):
+        report = api.check(source, soc, **options)
     for line in lines(report, every_node=every_node):
         click.echo(line)
     if target is not None:

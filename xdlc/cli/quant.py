@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from xdlc.cli import params, quant_flow
+from xdlc.cli import bars, params, quant_flow
 from xdlc.cli.kernel_flags import kernel_flags
 from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.quant_options import SAMPLES, quantizer_flags, result_flags, sample_flags
@@ -51,5 +51,6 @@ def main(
         source, input_list, native, report, report_list, export_encodings, encoding_version
     )
     made = quant_flow.quantized(request, flags)
-    api.save(made.model, target, dlc_version, tell=notice)
+    with bars.steps("writing"):
+        api.save(made.model, target, dlc_version, tell=notice)
     quant_flow.finish(request, made, target)

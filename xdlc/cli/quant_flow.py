@@ -77,12 +77,12 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
     for path in (request.report, request.export_encodings):
         if path is not None:
             check_target(path, keep=request.source)
-    model = api.executable(request.source)
-    samples = from_list(request.input_list, model.main, native=request.native)
     given = request.report_list
-    held_out = None if given is None else from_list(given, model.main, native=request.native)
-    count = len(samples) if isinstance(samples, Sized) else 0
-    with bars.steps() as step:
+    with bars.steps("reading") as step:
+        model = api.executable(request.source)
+        samples = from_list(request.input_list, model.main, native=request.native)
+        held_out = None if given is None else from_list(given, model.main, native=request.native)
+        count = len(samples) if isinstance(samples, Sized) else 0
         measured = partial(step, "measuring for the report")
         report = request.report
         reporter = None if report is None else Reporter(report, held_out, progress=measured)
@@ -93,13 +93,18 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
             tried=lambda done: step("trying widths", done, 0),
             step=step,
             report=reporter,
-            tell=lambda note: click.echo(f"note: {note}"),
+            tell=_note,
             **options,
         )
     lines = [f"calibrated with {count} sample(s)"]
     if reporter is not None and reporter.result is not None:
         lines += summary(reporter.result)
     return Quantized(result, tuple(lines))
+
+
+def _note(text: str) -> None:
+    with bars.undisturbed():
+        click.echo(f"note: {text}")
 
 
 def quantized_or_as_it_is(request: Request, flags: Mapping[str, Any]) -> Quantized:

@@ -110,7 +110,8 @@ def main(
         model, failed, told = _with_sections(model, partitions)
         problems += failed
         lines += told
-    api.save(model, target, dlc_version, tell=notice)
+    with bars.steps("writing"):
+        api.save(model, target, dlc_version, tell=notice)
     quant_flow.finish(request, quant_flow.Quantized(model, tuple(lines)), target)
     raise_all(problems)
 

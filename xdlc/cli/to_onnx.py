@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from xdlc.cli import params
+from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.tool import tool
 
@@ -44,5 +44,7 @@ def main(source: Path, target: Path | None, **options: Any) -> None:
     from xdlc import api
 
     target = check_target(target or derived_path(source, ".onnx"), keep=source)
-    for path in api.to_onnx(source, target, **options):
+    with bars.steps("writing"):
+        written = api.to_onnx(source, target, **options)
+    for path in written:
         click.echo(f"written: {path}")

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from xdlc import __version__
-from xdlc.cli import stopping
+from xdlc.cli import bars, stopping
 from xdlc.cli.params import PathsOption
 from xdlc.cli.problems import error_lines
 from xdlc.cli.text import WIDTH, clean
@@ -107,7 +107,8 @@ def _warnings_for_people(command: str) -> Iterator[None]:
 
     def show(message: Warning | str, *_: Any, **_names: Any) -> None:
         lines = f"{command}: warning: {message}".split("\n")
-        click.echo("\n".join(clean(line) for line in lines), err=True)
+        with bars.undisturbed():
+            click.echo("\n".join(clean(line) for line in lines), err=True)
 
     with warnings.catch_warnings():
         warnings.showwarning = show
@@ -156,9 +157,10 @@ def is_quiet() -> bool:
 
 
 def notice(text: str) -> None:
-    """Tell the user what is good to know and no error, unless only errors are wanted."""
+    """Report what is good to know and no error, unless only errors are wanted."""
     if not is_quiet():
-        click.echo("\n    ".join(clean(line) for line in f"notice: {text}".split("\n")), err=True)
+        with bars.undisturbed():
+            click.echo("\n    ".join(clean(line) for line in f"notice: {text}".split("\n")), err=True)
 
 
 def _give_up(ctx: click.Context, message: str, code: int) -> NoReturn:
@@ -171,11 +173,19 @@ def _give_up(ctx: click.Context, message: str, code: int) -> NoReturn:
     ctx.exit(code)
 
 
+class _LogHandler(logging.StreamHandler[Any]):
+    """Writes logs beside the progress line."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with bars.undisturbed():
+            super().emit(record)
+
+
 def _start_logging(level: int) -> None:
     logger = logging.getLogger("xdlc")
     for handler in logger.handlers[:]:
         logger.removeHandler(handler)
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _LogHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
     logger.addHandler(handler)
     logger.setLevel(level)

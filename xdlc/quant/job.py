@@ -59,7 +59,8 @@ class Job:
         evaluate: The user's judge of a network, given a function that runs it; None: none.
         min_score: What ``evaluate`` has to give at least.
         reference: The float model before the first algorithm touched static data; None: none has.
-        step: Called by what takes long with its name, the number of steps done, and that of all.
+        step: Called by what takes long with its title, the number of steps done, and that of all (0: not
+            known), through ``under_way``.
         choice: The range method that ``auto`` stands for where activations have 8 bits, once it is chosen.
         per_channel: Whether scales per channel were asked for, which are the default.
         kernels: Kernels of users' ops; None: the model has no such ops, or need not run.
@@ -113,6 +114,17 @@ class Job:
 
         return CpuSession(graph, kernels=self.kernels, **options)
 
+    def under_way(self, title: str, done: int = 0, total: int = 0) -> None:
+        """Report what is done now, for a line of progress: all that may take a second calls this.
+
+        Args:
+            title: What is done, in a word or two.
+            done: Steps done.
+            total: All steps; 0: not known.
+        """
+        if self.step is not None:
+            self.step(title, done, total)
+
     def place(self) -> None:
         """Settle placement and sharing anew, after graph or precision have changed."""
         for name in ("placement", "sharing"):
@@ -127,6 +139,7 @@ class Job:
     def choose(self) -> None:
         """Choose what ``auto`` stands for at 8 bits, by the samples that calibration left."""
         if self._spread is not None:
+            self.under_way("choosing ranges")
             self.choice = choose(self, self._spread)
             self._spread = None
 

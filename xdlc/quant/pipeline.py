@@ -84,7 +84,8 @@ def quantize(
         report: Path of a report to write, ``.html``, ``.json`` or ``.csv``, or what makes one. It needs
             samples that calibration does not see: every fifth, unless the reporter has its own.
         tried: Called after each trial of mixed precision with the number of trials made.
-        step: Called by algorithms that take long with their name, the number of steps done, and that of all.
+        step: Called by what takes long with its title, the number of steps done, and that of all (0: not
+            known).
         tell: Called at the end with each note on what was done beyond ranges, and why: a line of text.
         evaluate: Tells how good a network is: called with a function that takes arrays by input name and
             gives arrays by output name, it returns a number, the higher the better.
@@ -193,6 +194,7 @@ def _quantize(
     _run(job, algorithms, Stage.WEIGHTS)
     if reporter is not None:
         reporter.finish(job)
+    job.under_way("storing")
     job.finish()
     return {new.name: old.name for new, old in moved.items()}
 
@@ -205,4 +207,5 @@ def _customs(job: Job) -> Customs:
 def _run(job: Job, algorithms: list[Algorithm], stage: Stage) -> None:
     for chosen in algorithms:
         if chosen.stage is stage:
+            job.under_way(chosen.name)
             chosen.run(job)
