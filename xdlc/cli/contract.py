@@ -17,13 +17,12 @@ SHOWN_INSERTED = 20
 
 def contract(model: Model) -> Iterator[str]:
     """Yield lines that say what each graph takes and gives."""
-    layouts = model.metadata.get("layouts", {})
     inner = {name for graph in model.graphs.values() for op in graph.ops for name in called(op)}
     for graph in model.graphs.values():
         yield f"graph {text.clean(graph.name)}: {len(graph)} ops"
         if graph.name not in inner:
-            inputs = [port(tensor, layouts) for tensor in graph.inputs]
-            outputs = [port(tensor, layouts, reads=True) for tensor in graph.outputs]
+            inputs = [port(tensor, model.metadata) for tensor in graph.inputs]
+            outputs = [port(tensor, model.metadata, reads=True) for tensor in graph.outputs]
             yield "  inputs"
             yield from port_lines(inputs)
             yield "  outputs"
@@ -51,7 +50,7 @@ def port_lines(ports: Sequence[dict[str, Any]]) -> Iterator[str]:
             (
                 text.short(text.clean(held["name"])),
                 held["dtype"],
-                text.dims(held["shape"]),
+                text.dims(held["shape"], held.get("symbols", ())),
                 ", ".join(filter(None, _notes(held))),
             )
             for held in ports

@@ -39,7 +39,6 @@ Definitions: TypeAlias = Mapping[tuple[str, str], Mapping[str, Sequence[str]]]
 
 def inspect(model: Model, path: Path) -> dict[str, Any]:
     """Return everything that ``xdlc-info`` shows of a model read from ``path``."""
-    layouts = model.metadata.get("layouts", {})
     found = packages(model)
     definitions = {
         (package["name"], held["type"]): {
@@ -55,7 +54,7 @@ def inspect(model: Model, path: Path) -> dict[str, Any]:
         "version": model.metadata.get("version", ""),
         "properties": model.metadata.get("properties", {}),
         "history": model.metadata.get("history", []),
-        "graphs": [_graph(graph, layouts, definitions) for graph in model.graphs.values()],
+        "graphs": [_graph(graph, model.metadata, definitions) for graph in model.graphs.values()],
         "packages": found,
         "source_nodes": source_nodes(model),
         "caches": cache_records(model),
@@ -82,13 +81,13 @@ def source_nodes(model: Model) -> list[dict[str, Any]]:
     ]
 
 
-def _graph(graph: Graph, layouts: Mapping[str, str], definitions: Definitions) -> dict[str, Any]:
+def _graph(graph: Graph, metadata: Mapping[str, Any], definitions: Definitions) -> dict[str, Any]:
     ops = [_op(index, op, definitions) for index, op in enumerate(graph.ops)]
     held = [tensor for tensor in graph.tensors.values() if tensor.is_static]
     return {
         "name": graph.name,
-        "inputs": [port(tensor, layouts) for tensor in graph.inputs],
-        "outputs": [port(tensor, layouts, reads=True) for tensor in graph.outputs],
+        "inputs": [port(tensor, metadata) for tensor in graph.inputs],
+        "outputs": [port(tensor, metadata, reads=True) for tensor in graph.outputs],
         "ops": ops,
         "totals": {
             "ops": len(ops),
@@ -105,15 +104,22 @@ def _kind(op: Op) -> str:
     return f"{op.package}::{op.type}" if is_custom(op) else op.type
 
 
-def port(tensor: Tensor, layouts: Mapping[str, str], *, reads: bool = False) -> dict[str, Any]:
-    """Return what a caller needs to know of a graph's input, or, with ``reads``, output."""
+def port(tensor: Tensor, metadata: Mapping[str, Any], *, reads: bool = False) -> dict[str, Any]:
+    """Return what a caller needs to know of a graph's input, or, with ``reads``, output.
+
+    Args:
+        tensor: The input or output.
+        metadata: That of the model, which has notes on layouts and symbols of open dimensions.
+        reads: Whether it is an output.
+    """
     found = _tensor(tensor) | {
         "raw_bytes": tensor.nbytes,
         "float_bytes": 4 * tensor.size,
         "raw": recipes(tensor, reads=reads),
     }
-    if tensor.name in layouts:
-        found["layout"] = layouts[tensor.name]
+    for key, notes in (("layout", "layouts"), ("symbols", "symbols")):
+        if tensor.name in metadata.get(notes, {}):
+            found[key] = metadata[notes][tensor.name]
     return found
 
 

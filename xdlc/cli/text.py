@@ -85,14 +85,18 @@ def _folded(text: str, width: int) -> Iterator[str]:
         yield line
 
 
-def dims(shape: Sequence[int | None] | None) -> str:
-    """Return a shape as text.
+def dims(shape: Sequence[int | None] | None, symbols: Sequence[str | None] = ()) -> str:
+    """Return a shape as text, its open dimensions by their symbols where there are some.
 
     Example:
-        >>> dims([1, None, 224]), dims([])
-        ('1x?x224', 'scalar')
+        >>> dims([1, None, 224]), dims([]), dims([None, 3], ["batch", None])
+        ('1x?x224', 'scalar', 'batch x 3')
     """
-    return "x".join("?" if extent is None else str(extent) for extent in shape or ()) or "scalar"
+    names = [*map(clean, (name or "?" for name in symbols)), *["?"] * len(shape or ())]
+    words = [
+        name if extent is None else str(extent) for extent, name in zip(shape or (), names, strict=False)
+    ]
+    return (" x " if any(symbols) else "x").join(words) or "scalar"
 
 
 def count(number: int) -> str:

@@ -11,29 +11,32 @@ from xdlc.errors import ContainerError
 from xdlc.ir import AxisScaleOffset, Model, Role, ScaleOffset, Tensor
 
 IO = "xdlc.io"
+_NOTES = {"layout": "layouts", "symbols": "symbols"}
+"""Keys of ``Model.metadata`` that hold notes by the name of an input or output, by those of the record."""
 
 
 def io_contract(model: Model) -> dict[str, Any]:
     """Return what callers must feed and get, as JSON-like values.
 
     Per graph and per input and output: name, shape, dynamic axes, dtype, encoding, bytes of the raw file
-    (little-endian, row-major) and how to make or read one, and, where known, the meaning of the axes.
+    (little-endian, row-major) and how to make or read one, and, where known, the meaning of the axes and
+    the symbol of each open one.
     """
-    layouts = model.metadata.get("layouts", {})
+    notes = model.metadata
     return {
         "version": 1,
         "graphs": [
             {
                 "name": graph.name,
-                "inputs": [_port(tensor, layouts, recipes(tensor)) for tensor in graph.inputs],
-                "outputs": [_port(tensor, layouts, recipes(tensor, reads=True)) for tensor in graph.outputs],
+                "inputs": [_port(tensor, notes, recipes(tensor)) for tensor in graph.inputs],
+                "outputs": [_port(tensor, notes, recipes(tensor, reads=True)) for tensor in graph.outputs],
             }
             for graph in model.graphs.values()
         ],
     }
 
 
-def _port(tensor: Tensor, layouts: Mapping[str, str], raw: Mapping[str, str]) -> dict[str, Any]:
+def _port(tensor: Tensor, notes: Mapping[str, Any], raw: Mapping[str, str]) -> dict[str, Any]:
     port: dict[str, Any] = {
         "name": tensor.name,
         "shape": list(tensor.shape),
@@ -43,8 +46,9 @@ def _port(tensor: Tensor, layouts: Mapping[str, str], raw: Mapping[str, str]) ->
     }
     if tensor.dynamic_axes:
         port["dynamicAxes"] = list(tensor.dynamic_axes)
-    if tensor.name in layouts:
-        port["layout"] = layouts[tensor.name]
+    for key, held in _NOTES.items():
+        if tensor.name in notes.get(held, {}):
+            port[key] = notes[held][tensor.name]
     encoding = tensor.encoding
     if isinstance(encoding, ScaleOffset):
         port["encoding"] = {"scale": encoding.scale, "offset": encoding.offset}
@@ -65,21 +69,27 @@ def io_text(model: Model) -> bytes:
 
 
 def read_io(data: memoryview, metadata: dict[str, Any], where: str) -> None:
-    """Put the layout notes of an ``xdlc.io`` record into ``metadata["layouts"]``.
+    """Put the notes of an ``xdlc.io`` record into ``metadata["layouts"]`` and ``metadata["symbols"]``.
 
     Raises:
         ContainerError: If the record does not have the form that ``io_text`` writes.
     """
     found = object_of(read_json(data, where), where)
     layouts: dict[str, str] = {}
+    symbols: dict[str, list[str | None]] = {}
     for graph in objects_of(found.get("graphs"), "graphs", where):
         for side in ("inputs", "outputs"):
             for port in objects_of(graph.get(side, []), side, where):
                 name, note = port.get("name"), port.get("layout")
                 if isinstance(name, str) and isinstance(note, str):
                     layouts[name] = note
+                named = port.get("symbols")
+                if isinstance(name, str) and isinstance(named, list):
+                    symbols[name] = [word if isinstance(word, str) else None for word in named]
     if layouts:
         metadata["layouts"] = layouts
+    if symbols:
+        metadata["symbols"] = symbols
 
 
 def read_graph_order(data: memoryview, model: Model, where: str) -> None:

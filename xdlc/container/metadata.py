@@ -2,7 +2,8 @@
 
 ``Model.metadata`` keeps it, and what our own records say, as plain values under the keys ``version``
 ``history`` ``cacheList`` ``relations``, ``layouts`` (input or output name -> note on its axes, like
-``NCHW``), ``nodes`` (of the source model: name, operator, and why no op stands for it, or None),
+``NCHW``), ``symbols`` (input or output name -> symbol of each axis, or None), ``nodes`` (of the source
+model: name, operator, and why no op stands for it, or None),
 ``tensors`` (graph -> tensor -> its names in the source, where those are not just its own; under the empty
 name those that no tensor holds), ``layers`` (op -> id of the layer that it was translated from) and, of
 format 3, ``properties`` and ``snpe``.

@@ -222,7 +222,8 @@ def _save_layers(model: Model, path: str | os.PathLike[str]) -> None:
     trace = trace_text(model)
     if trace is not None:
         entries.append((TRACE, [trace]))
-    if model.metadata.get("layouts") or unread(model.main) != model.main.outputs:
+    noted = any(model.metadata.get(key) for key in ("layouts", "symbols"))
+    if noted or unread(model.main) != model.main.outputs:
         entries.append((io_record.IO, [io_record.io_text(model)]))
     entries += [(name, [data]) for name, data in model.records.items()]
     replace_file(path, lambda file: write_plain(file, entries))

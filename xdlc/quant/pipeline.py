@@ -28,6 +28,7 @@ from xdlc.quant.precision import Precision, asked_precision
 from xdlc.quant.report.reporter import PathLike, Reporter
 from xdlc.quant.samples import Samples, Source, read_samples
 from xdlc.quant.sign import sign
+from xdlc.runtime import open_dimensions
 
 
 def _refuse_quantized(placement: Placement, graph: Graph) -> None:
@@ -136,6 +137,8 @@ def quantize(
         used = kept if reporter is None else reporter.calibrating(kept, model.main)
         job = Job(model.clone(), asked, used, precision, progress=progress, tried=tried, step=step)
         job.kernels, job.kernel_source = kernels, source
+        unbound = open_dimensions.notice(model)
+        job.notes += [] if unbound is None else [unbound]
         job.per_channel = bool(options.get("use_per_channel_quantization"))
         if evaluate is not None and min_score is not None:
             job.evaluate, job.min_score = evaluate, min_score

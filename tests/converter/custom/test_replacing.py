@@ -47,10 +47,10 @@ def test_a_model_with_open_extents_has_nothing_to_replace_and_the_notice_says_wh
         SOFTMAX,
         tell=told.append,
     )
-    assert told == [
+    assert told[0] == (
         "no op of the model is Pkg::Softmax; nodes with open extents become no operation of QNN: bind "
         "them with --input_dim"
-    ]
+    )
 
 
 def test_older_names_of_an_operation_stand_for_it(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from xdlc.errors import ConstraintError
 from xdlc.ir import BlockScaleOffset, Graph, Model, Origin, ScaleOffset, Tensor, make_op, static, string, u32
 from xdlc.ir import dtype as dt
 from xdlc.runtime.htp import library, support
+from xdlc.runtime.open_dimensions import REASON
 from xdlc.targets import find_soc
 
 SM8650 = find_soc("sm8650")
@@ -116,15 +117,13 @@ def test_open_inputs_are_the_problem_and_not_what_follows(
     tensors = [Tensor(name, (1, 4), dt.FLOAT32, dynamic_axes=(0,)) for name in "xyzu"]
     model = one_op(*tensors[:2])
     graph = model.main
-    for source, result, reason in zip(
-        tensors[1:3], tensors[2:], ("reads values with open extents", "no such operation"), strict=True
-    ):
+    for source, result, reason in zip(tensors[1:3], tensors[2:], (REASON, "no such operation"), strict=True):
         origin = Origin((), reason)
         graph.append(make_op(graph, "Any", [source], [result], name=reason, package="xdlc", origin=origin))
     graph.add_output(tensors[-1])
     verdict = support.judge(model, SM8650)
     assert [(each.node, each.op) for each in verdict.plain] == [("x", "input"), ("no such operation", "Any")]
-    assert "--input_dim x N,4" in (verdict.plain[0].fix or "")
+    assert (verdict.plain[0].fix or "").endswith(" -d x 1,4")
     assert verdict.refused == ()
 
 

@@ -18,12 +18,13 @@ from xdlc.converter.onnx import open_extents
 from xdlc.converter.onnx.control_flow.unread import drop_unread
 from xdlc.converter.onnx.findings import Findings
 from xdlc.converter.onnx.importing import import_model
-from xdlc.converter.onnx.shapes import input_shapes
+from xdlc.converter.onnx.shapes import input_shapes, open_symbols
 from xdlc.converter.onnx.source import OnnxFile
 from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.control_flow import remove_uncalled
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.opdefs.custom import CustomOps
+from xdlc.runtime import open_dimensions
 from xdlc.version import VERSION
 
 UNROLL_LOOPS = 16
@@ -107,6 +108,12 @@ def convert(
     model.metadata["nodes"] = [[node.name, node.type, node.reason] for node in found.nodes]
     if found.layouts:
         model.metadata["layouts"] = found.layouts
+    symbols = open_symbols(file.proto.graph, model.main)
+    if symbols:
+        model.metadata["symbols"] = symbols
+    unbound = open_dimensions.notice(model)
+    if unbound is not None:
+        found.notices.append(unbound)
     names = found.other_names(model.main)
     if names:
         model.metadata["tensors"] = {model.main.name: names}

@@ -21,6 +21,7 @@ from xdlc.converter.onnx.scope import Unsettled
 from xdlc.converter.onnx.state import State
 from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, each_problem
+from xdlc.runtime.open_dimensions import REASON
 
 _BIND = "bind the open dimensions with --input_dim, --define_symbol or --batch"
 
@@ -205,7 +206,7 @@ class NodeImport:
         retract = self._state.builder.attempt()
         try:
             if not _takes_open(entry, node):
-                raise node.problem("reads values with open extents", _BIND)
+                raise node.problem(REASON, _BIND)
             results = entry.function(node, self._state.builder)
             _check_read(node, entry.ignores)
             values = [results] if isinstance(results, Value) else list(results)

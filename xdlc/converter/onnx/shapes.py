@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdlc.errors import ModelError, UsageError, XdlcError, nearest_names, raise_all
+from xdlc.ir import Graph
 
 
 def input_shapes(
@@ -95,6 +96,26 @@ def input_shapes(
             )
     raise_all(problems, where=where)
     return shapes
+
+
+def open_symbols(graph: Any, converted: Graph) -> dict[str, list[str | None]]:
+    """Return the symbol of each axis, None for one without, of inputs and outputs with open dimensions.
+
+    Args:
+        graph: ``GraphProto``.
+        converted: The graph that it became.
+    """
+    declared = {entry.name: entry.type.tensor_type.shape.dim for entry in (*graph.input, *graph.output)}
+    found: dict[str, list[str | None]] = {}
+    for tensor in (*converted.inputs, *converted.outputs):
+        dims = declared.get(tensor.name, ())
+        if tensor.dynamic_axes and len(dims) == tensor.rank:
+            symbols = [
+                dim.dim_param if axis in tensor.dynamic_axes and dim.dim_param != "?" else ""
+                for axis, dim in enumerate(dims)
+            ]
+            found |= {tensor.name: [symbol or None for symbol in symbols]} if any(symbols) else {}
+    return found
 
 
 def _label(dim: Any) -> int | str:

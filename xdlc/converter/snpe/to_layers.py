@@ -17,7 +17,7 @@ from xdlc.converter.snpe.verbatim import is_verbatim, keep
 from xdlc.errors import UnsupportedOp, XdlcError, raise_all
 from xdlc.ir import Graph, Model, Op, Tensor
 
-KEPT = ("history", "layouts", "nodes", "tensors")
+KEPT = ("history", "layouts", "symbols", "nodes", "tensors")
 AIP = "aip.metadata0"
 FIX = "write format 4.1, which has a form for it"
 

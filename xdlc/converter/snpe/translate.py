@@ -10,7 +10,7 @@ from xdlc.converter.snpe.verbatim import is_verbatim, restore
 from xdlc.errors import UnsupportedOp, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Model, Op, Role, Tensor
 
-KEPT = ("history", "layouts", "nodes", "tensors")
+KEPT = ("history", "layouts", "symbols", "nodes", "tensors")
 
 
 def has_layers(model: Model) -> bool:

@@ -14,7 +14,9 @@ from xdlc.passes.narrow_integers import misfits
 from xdlc.runtime.htp import Refused, refusals
 from xdlc.runtime.htp.host_only import fix_of, is_host_only, why_host
 from xdlc.runtime.htp.process import Launch, start
+from xdlc.runtime.htp.refusals import FIXED_EXTENTS
 from xdlc.runtime.htp.refused import in_words
+from xdlc.runtime.open_dimensions import keeps_on_host, open_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,10 @@ def ask(
     """
     answer = Answer()
     place = f"{name}: {soc}"
+    unbound = open_problem(model)
+    if unbound is not None:
+        unbound.where = place
+        answer.problems.append(unbound)
     graphs = {graph.name: graph for graph in outer_graphs(model)}
     adapted = {key: graph.clone() for key, graph in graphs.items()}
     for key, graph in adapted.items():
@@ -76,11 +82,13 @@ def ask(
         ops = {op.name: op for op in graphs[key].ops}
         for op in graph.ops:
             if is_host_only(op) and op.name in ops:
-                _host_only(answer, key, ops[op.name], place)
-        for problem in misfits(graphs[key]):
-            answer.refuse(key, ops[problem.node or ""], problem.problem)
-            problem.where = f"{place}: {problem.where}"
-            answer.problems.append(problem)
+                problem = _host_only(answer, key, ops[op.name], place)
+                if unbound is None or not keeps_on_host(op):
+                    answer.problems.append(problem)
+        for misfit in misfits(graphs[key]):
+            answer.refuse(key, ops[misfit.node or ""], misfit.problem)
+            misfit.where = f"{place}: {misfit.where}"
+            answer.problems.append(misfit)
     skip = [
         (graph.name, op.name)
         for graph in model.graphs.values()
@@ -91,21 +99,22 @@ def ask(
     for refused in found:
         for op in _blamed(refused, graphs[refused.graph], adapted[refused.graph]):
             answer.refuse(refused.graph, op, refused.problem)
-    answer.problems += in_words(found, place)
+    answer.problems += in_words(
+        [each for each in found if unbound is None or each.problem != FIXED_EXTENTS], place
+    )
     return answer
 
 
-def _host_only(answer: Answer, graph: str, op: Op, place: str) -> None:
+def _host_only(answer: Answer, graph: str, op: Op, place: str) -> ConstraintError:
+    """Refuse an op that only the host has, and return the problem that a whole model has with it."""
     problem = f"runs on the host only: {why_host(op)}"
     answer.refuse(graph, op, problem)
-    answer.problems.append(
-        ConstraintError(
-            problem,
-            where=f"{place}: graph {graph!r}: op {op.name!r} ({op.type})",
-            fix=fix_of(op),
-            node=op.name,
-            op=op.type,
-        )
+    return ConstraintError(
+        problem,
+        where=f"{place}: graph {graph!r}: op {op.name!r} ({op.type})",
+        fix=fix_of(op),
+        node=op.name,
+        op=op.type,
     )
 
 

@@ -245,7 +245,7 @@ class Partition:
 def _nothing(state: _State, place: str) -> XdlcError:
     problems = state.answer.problems
     if problems:
-        return ProblemList(problems, where=place)
+        return problems[0] if len(problems) == 1 else ProblemList(problems, where=place)
     reasons = sorted({left.reason for left in state.answer.refused.values()})
     return ConstraintError(
         f"HTP takes no part of it: {'; '.join(reasons) or 'it has no op'}",

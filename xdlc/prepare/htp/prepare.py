@@ -21,6 +21,7 @@ from xdlc.prepare.htp.work import Tell, Work
 from xdlc.runtime.htp.fork_server import ForkServer
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.process import stored_model
+from xdlc.runtime.open_dimensions import open_problem
 
 _HINT = "where HTP takes other parts of the network, --partition caches these and leaves the rest to the CPU"
 _FORGOTTEN = f"record {cache_facts.RECORD!r} was damaged: what it noted about caches that were there is lost"
@@ -131,7 +132,7 @@ def prepare_all(
 
     Raises:
         UsageError: If a SoC or an option is not known, or a cache exists that xdlc did not make.
-        ConstraintError: If a SoC has no HTP.
+        ConstraintError: If a SoC has no HTP, or the model has open dimensions, which HTP does not take.
         ContainerError: If the record with the facts about the model's caches is damaged.
         BackendError: If the vendor's package is missing.
     """
@@ -152,6 +153,10 @@ def prepare_all(
             "the model holds no graph, only records", fix="give the DLC that the caches came from"
         )
     name = "model" if isinstance(model, Model) else os.fspath(model)
+    unbound = None if partition else open_problem(result)
+    if unbound is not None:  # for any SoC, before the compiler is started
+        unbound.where = name
+        raise unbound
     forgotten = overwrite_cache_records and cache_facts.drop_damaged(result)
     held = {} if overwrite_cache_records else held_caches(result)
     for target in wanted:

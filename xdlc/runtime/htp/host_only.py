@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from xdlc.errors import ConstraintError
-from xdlc.ir import HOST_PACKAGE, Graph, Op
+from xdlc.ir import HOST_PACKAGE, Graph, Model, Op
 from xdlc.ir.graph import is_custom
 from xdlc.opdefs.control_flow import is_control_flow
 from xdlc.opdefs.control_flow_blockers import blockers
+from xdlc.runtime.open_dimensions import keeps_on_host, open_problem
 
 MOST_BLOCKERS = 8
 
@@ -35,15 +36,15 @@ def fix_of(op: Op) -> str:
 
 
 def host_problems(
-    looked_at: Iterable[Graph], graphs: Mapping[str, Graph], refused: Collection[tuple[str, str]]
+    looked_at: Iterable[Graph], model: Model, refused: Collection[tuple[str, str]]
 ) -> Iterator[ConstraintError]:
-    """Yield a problem for each op that only the host has.
+    """Yield a problem for each op that only the host has; those that open inputs keep there have one.
 
     HTP has no op that runs other graphs; of one, the ops inside are named that HTP would not take either.
 
     Args:
         looked_at: The graphs whose ops are meant.
-        graphs: All graphs by name.
+        model: The model that they are of.
         refused: Graph and name of each native op that HTP refuses.
     """
 
@@ -52,12 +53,15 @@ def host_problems(
             return "runs on the host only"
         return "refused" if (graph.name, op.name) in refused else None
 
+    unbound = open_problem(model)
+    if unbound is not None:
+        yield unbound
     for graph in looked_at:
         inside: dict[Op, list[str]] = {}
-        for blocker in blockers(graph, graphs, refusal):
+        for blocker in blockers(graph, model.graphs, refusal):
             inside.setdefault(blocker.caller, []).append(f"{blocker.op.name!r} ({blocker.op.type})")
         for op in graph.ops:
-            if is_host_only(op):
+            if is_host_only(op) and not (unbound is not None and keeps_on_host(op)):
                 yield _problem(graph, op, inside.get(op, ()))
 
 

@@ -114,7 +114,8 @@ def stored_model(model: Model | Graph | str | os.PathLike[str]) -> Iterator[Path
     with held as folder:
         path = Path(folder) / "model.dlc"
         graphs = {model.name: model} if isinstance(model, Graph) else dict(model.graphs)
-        Model(graphs).save(path)  # its records are of no use to the child
+        notes = {} if isinstance(model, Graph) else {"symbols": model.metadata.get("symbols", {})}
+        Model(graphs, notes).save(path)  # its records are of no use to the child
         yield path
 
 

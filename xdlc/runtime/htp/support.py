@@ -22,11 +22,11 @@ from xdlc.runtime.htp import validate
 from xdlc.runtime.htp.host_only import host_problems, is_host_only
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.refusals import BIND_EXTENTS, FIXED_EXTENTS
+from xdlc.runtime.open_dimensions import open_problem
 from xdlc.targets import Arch, Soc
 
 PACKAGE = "onnxruntime-qnn"
 MAX_RANK = 5
-OPEN = "open extents"  # said in the reason of an op that runs on the host because of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +59,13 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600) -> Verdict:
     Raises:
         BackendError: If the vendor's library is installed but fails.
     """
-    unbound = [tensor for tensor in model.main.inputs if tensor.dynamic_axes]
+    unbound = open_problem(model)
     if not soc.has_htp:
         problem = ConstraintError(
             f"{soc.name} has no HTP: its DSP is of architecture {soc.capabilities.name}",
             fix="choose another SoC; HTP starts with v68",
         )
-        return Verdict("xdlc's table of SoCs", False, tuple(_host_only(model, (), unbound)), (problem,))
+        return Verdict("xdlc's table of SoCs", False, tuple(_host_only(model, ())), (problem,))
     wide = tuple(problem for graph in model.graphs.values() for problem in misfits(graph))
     adapted = model.clone()
     for graph in adapted.graphs.values():
@@ -74,7 +74,7 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600) -> Verdict:
         (graph.name, op.name)
         for graph in adapted.graphs.values()
         for op in graph.ops
-        if is_host_only(op) or (unbound and _is_open(op))
+        if is_host_only(op) or (unbound is not None and _is_open(op))
     }
     if _has_library():
         by, is_vendors = f"the vendor's library ({PACKAGE} {version(PACKAGE)})", True
@@ -83,8 +83,7 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600) -> Verdict:
     else:
         by, is_vendors = "xdlc's tables of HTP", False
         refused = tuple(_by_tables(adapted, soc, skip))
-    host_only = _host_only(adapted, (*wide, *refused), unbound)
-    return Verdict(by, is_vendors, (*map(_unbound, unbound), *host_only, *wide), refused)
+    return Verdict(by, is_vendors, (*_host_only(adapted, (*wide, *refused)), *wide), refused)
 
 
 def _by_vendor(
@@ -104,24 +103,8 @@ def _is_open(op: Op) -> bool:
     return any(tensor is not None and tensor.dynamic_axes for tensor in (*op.inputs, *op.outputs))
 
 
-def _unbound(tensor: Tensor) -> ConstraintError:
-    """Return the problem of an input with open extents, instead of one for each op that follows from it."""
-    extents = ["N" if axis in tensor.dynamic_axes else str(n) for axis, n in enumerate(tensor.shape)]
-    return ConstraintError(
-        f"has open extents {','.join(extents)}: HTP takes fixed ones, and what comes behind cannot be judged",
-        fix=f"bind them with --input_dim {tensor.name} {','.join(extents)}, a number for each N; check again",
-        node=tensor.name,
-        op="input",
-    )
-
-
-def _host_only(
-    model: Model, refused: Sequence[XdlcError], unbound: Sequence[Tensor]
-) -> Iterator[ConstraintError]:
-    """Yield a problem for each op of the host, for branches and loops with the ops that keep them off HTP.
-
-    Those that are on the host because inputs are open go with the problem of the inputs.
-    """
+def _host_only(model: Model, refused: Sequence[XdlcError]) -> Iterator[ConstraintError]:
+    """Yield a problem for each op of the host, for branches and loops with the ops that keep them off HTP."""
     places: dict[str, list[str]] = {}
     for problem in refused:
         places.setdefault(problem.node or "", []).append(problem.where or "")
@@ -131,9 +114,7 @@ def _host_only(
         for op in graph.ops
         if any(where.endswith(_place(graph, op)) for where in places.get(op.name, ()))
     }
-    for problem in host_problems(model.graphs.values(), model.graphs, ops):
-        if not (unbound and OPEN in problem.problem):
-            yield problem
+    yield from host_problems(model.graphs.values(), model, ops)
 
 
 def _place(graph: Graph, op: Op) -> str:

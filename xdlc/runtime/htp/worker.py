@@ -25,6 +25,7 @@ from xdlc.runtime.htp.host_only import host_problems, is_host_only
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.ports import as_known
 from xdlc.runtime.htp.runner import LoadedCache, LoadedModel
+from xdlc.runtime.open_dimensions import open_problem
 from xdlc.targets import find_soc
 
 if TYPE_CHECKING:
@@ -114,12 +115,15 @@ def _objections(
     htp: Htp, graphs: Sequence[Graph], model: Model, request: dict[str, Any]
 ) -> dict[str, Any] | None:
     """Return the answer that tells what HTP does not take of some graphs; None if it takes all."""
+    unbound = open_problem(model)
+    if unbound is not None:  # one problem instead of one for each op that follows
+        return {"refused": [], "problems": [words_of(unbound)]}
     skip = request["skip"] + [
         (graph.name, op.name) for graph in graphs for op in graph.ops if is_host_only(op)
     ]
     refused = _refusals(htp, graphs, {**request, "skip": skip})
     ops = {(found["graph"], found["op"]) for found in refused}
-    problems = [words_of(problem) for problem in host_problems(graphs, model.graphs, ops)]
+    problems = [words_of(problem) for problem in host_problems(graphs, model, ops)]
     return {"refused": refused, "problems": problems} if refused or problems else None
 
 

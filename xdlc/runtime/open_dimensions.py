@@ -1,0 +1,90 @@
+"""Open dimensions of a model's inputs: what they keep on the host, and the flags that bind them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from xdlc.errors import ConstraintError
+from xdlc.ir import HOST_PACKAGE, Model, Op, Tensor
+
+REASON = "reads values with open dimensions"
+"""Why the host has an op that QNN would take with fixed dimensions."""
+_WORDS = ("open dimensions", "open extents")  # the latter in files of xdlc 0.1
+_BATCH, _IMAGE, _OTHER = 1, (480, 640), 128  # numbers of the example
+
+Symbols = Mapping[str, Sequence[str | None]]
+"""Symbol of each axis by the name of an input or output, as ``Model.metadata["symbols"]`` holds them."""
+
+
+def spelled(tensor: Tensor, symbols: Symbols) -> str:
+    """Return the shape of a tensor with its open dimensions by their symbols, ``?`` for one without.
+
+    Example:
+        >>> from xdlc.ir.dtype import FLOAT32
+        >>> spelled(Tensor("x", (1, 3, 1), FLOAT32, dynamic_axes=(0, 2)), {"x": ["N", None, None]})
+        'N x 3 x ?'
+    """
+    names = symbols.get(tensor.name, ())
+    words = [
+        str(n) if axis not in tensor.dynamic_axes else (names[axis : axis + 1] or [None])[0] or "?"
+        for axis, n in enumerate(tensor.shape)
+    ]
+    return " x ".join(words)
+
+
+def keeps_on_host(op: Op) -> bool:
+    """Return whether the host has an op because of open dimensions alone."""
+    return op.package == HOST_PACKAGE and any(word in (op.origin.reason or "") for word in _WORDS)
+
+
+def notice(model: Model) -> str | None:
+    """Return a line on the open dimensions of the main graph's inputs; None if all are fixed."""
+    problem = open_problem(model)
+    return None if problem is None else f"{problem.problem}; {problem.fix}"
+
+
+def open_problem(model: Model) -> ConstraintError | None:
+    """Return the one problem that HTP has with open dimensions; None if no input has any."""
+    inputs = [tensor for tensor in model.main.inputs if tensor.dynamic_axes] if model.graphs else []
+    if not inputs:
+        return None
+    symbols: Symbols = model.metadata.get("symbols", {})
+    ops = [op for graph in model.graphs.values() for op in graph.ops]
+    kept = sum(map(keeps_on_host, ops))
+    shapes = ", ".join(f"{tensor.name}: {spelled(tensor, symbols)}" for tensor in inputs)
+    stays = f" keep {kept} of {len(ops)} ops on the host, and" if kept else ":"
+    return ConstraintError(
+        f"open dimensions ({shapes}){stays} HTP takes fixed ones only",
+        fix=f"bind them when converting, for example with {' '.join(_flags(inputs, symbols))}",
+        node=inputs[0].name,
+        op="input",
+    )
+
+
+def _flags(inputs: Sequence[Tensor], symbols: Symbols) -> list[str]:
+    """Return the flags of an example, fit for a shell: symbols where several inputs have them all."""
+    numbers: dict[str, int] = {}
+    shapes = {tensor.name: _example(tensor, symbols.get(tensor.name, ()), numbers) for tensor in inputs}
+    named = sum(name is not None for tensor in inputs for name in symbols.get(tensor.name, ()))
+    if len(inputs) > 1 and named == sum(len(tensor.dynamic_axes) for tensor in inputs):
+        return [f"--define_symbol {shlex.quote(name)} {number}" for name, number in numbers.items()]
+    return [f"-d {shlex.quote(name)} {','.join(map(str, shape))}" for name, shape in shapes.items()]
+
+
+def _example(tensor: Tensor, names: Sequence[str | None], numbers: dict[str, int]) -> list[int]:
+    """Return a shape for an example: a batch of 1, images of 480 x 640, 128 of anything else.
+
+    Args:
+        tensor: The input.
+        names: Symbol of each axis.
+        numbers: What symbols stand for so far; takes the new ones.
+    """
+    inner = [axis for axis in tensor.dynamic_axes if axis]
+    image = dict(zip(inner, _IMAGE, strict=True)) if tensor.rank == 4 and len(inner) == len(_IMAGE) else {}
+    shape = list(tensor.shape)
+    for axis in tensor.dynamic_axes:
+        number = image.get(axis, _OTHER) if axis or tensor.rank == 1 else _BATCH
+        name = names[axis] if axis < len(names) else None
+        shape[axis] = number if name is None else numbers.setdefault(name, number)
+    return shape
