@@ -38,10 +38,11 @@ def test_python_runs_the_package() -> None:
 def test_group_lists_and_resolves() -> None:
     listed = CliRunner().invoke(main, ["--help"])
     assert listed.exit_code == 0
-    for name in ("onnx-to-dlc", "quant", "graph-prepare", "info", "net-run", "to-onnx", "platform-check"):
+    for name in ("convert", "quant", "graph-prepare", "info", "net-run", "to-onnx", "platform-check"):
         assert f"  {name} " in listed.output
         assert CliRunner().invoke(main, [name, "--help"]).exit_code == 0
-    assert CliRunner().invoke(main, ["convert", "--help"]).exit_code == 0
+    assert "JSON and OpDef XML." in " ".join(listed.output.split()), "no line is cut"
+    assert CliRunner().invoke(main, ["onnx-to-dlc", "--help"]).exit_code == 0
     wrong = CliRunner().invoke(main, ["quantt"])
     assert wrong.exit_code == 2
     assert "nearest: quant" in wrong.output

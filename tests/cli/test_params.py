@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import click
+import pytest
 from click.testing import CliRunner
 
 from xdlc.cli import params
+from xdlc.cli.tool import tool
 
 
 def test_dims_by_name() -> None:
@@ -18,12 +20,53 @@ def test_dims_by_name() -> None:
     )
     for wrong in (
         ["-d", "x", "1,three"],
-        ["-d", "x", "-1"],
+        ["-d", "x", "-2"],
+        ["-d", "x", "1,"],
+        ["-d", "x", "(1,3"],
         ["-d", "x", "1", "-d", "x", "2"],
         ["-d", "x", ""],
         ["-d", "x", "1,٣"],
     ):
         assert CliRunner().invoke(command, wrong).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["x", "1,3,8,-1"],
+        ["x", "1, 3, 8, -1"],
+        ["x", "1x3x8x-1"],
+        ["x", "[1, 3, 8, -1]"],
+        ["x", "1 3 8 -1"],
+        ["x:1,3,8,-1"],
+        ["x 1,3,8,-1"],
+    ],
+)
+@pytest.mark.parametrize("after", [[], ["-v", "1"]])
+def test_spellings_of_a_shape(given: list[str], after: list[str]) -> None:
+    found = {}
+
+    @tool("x")
+    @params.INPUT_DIMS
+    @click.option("-v", "number", type=int)
+    def command(input_dims: dict[str, tuple[int, ...]], number: int | None) -> None:
+        found.update(input_dims)
+        assert number == (1 if after else None)
+
+    assert CliRunner().invoke(command, ["-d", *given, *after]).exit_code == 0
+    assert found == {"x": (1, 3, 8, -1)}
+
+
+def test_names_with_a_colon_stay_names() -> None:
+    found = {}
+
+    @tool("x")
+    @params.INPUT_DIMS
+    def command(input_dims: dict[str, tuple[int, ...]]) -> None:
+        found.update(input_dims)
+
+    assert CliRunner().invoke(command, ["-d", "x:0", "1,3", "-d", "y:1", "7", "-d", "z:5"]).exit_code == 0
+    assert found == {"x:0": (1, 3), "y:1": (7,), "z": (5,)}
 
 
 def test_distinct_names() -> None:

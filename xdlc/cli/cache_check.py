@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from xdlc.cli import params
+from xdlc.errors import UsageError
 
 _OWN = ("check", "outputs", "mode", "sdk")
 _WITH = (*_OWN, "source")
@@ -49,7 +50,7 @@ def is_asked(params: Mapping[str, Any]) -> bool:
     """Return whether the tool was called to check, and nothing else.
 
     Raises:
-        click.UsageError: If options of checking and of compiling are given together.
+        UsageError: If options of checking and of compiling are given together.
     """
     context = click.get_current_context()
     given = [
@@ -60,9 +61,11 @@ def is_asked(params: Mapping[str, Any]) -> bool:
     check = bool(params["check"])
     wrong = [param.opts[0] for param in given if (param.name not in _WITH if check else param.name in _OWN)]
     if wrong and check:
-        raise click.UsageError(f"{wrong[0]} does not go with --check, which compiles nothing.")
+        raise UsageError(
+            f"{wrong[0]} does not go with --check, which compiles nothing", fix="leave one of the two out"
+        )
     if wrong:
-        raise click.UsageError(f"{wrong[0]} goes with --check.")
+        raise UsageError(f"{wrong[0]} goes with --check", fix=f"add --check SOC, or leave {wrong[0]} out")
     return check
 
 

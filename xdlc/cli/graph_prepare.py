@@ -11,6 +11,7 @@ import click
 from xdlc.cli import bars, cache_check, params
 from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.tool import notice, tool
+from xdlc.errors import UsageError
 
 DEFAULT_SOC = "sm8650"  # of the vendor's tool
 SEPARATE = "Repeat the flag, or separate with commas."
@@ -155,9 +156,9 @@ def main(
             "the vendor's SDK and loaded by its tool alone; here such ops stay on the CPU, with --partition"
         )
     if len(input_names) != len(extents):
-        raise click.UsageError(
-            f"--input_name is given {len(input_names)} times, --input_dimensions {len(extents)} times: "
-            "each input needs both."
+        raise UsageError(
+            f"--input_name is given {len(input_names)} times, --input_dimensions {len(extents)} times",
+            fix="give both for each input: --input_name NAME --input_dimensions 1,3,224,224",
         )
     if memorymapped_buffer_hint:
         notice("--memorymapped_buffer_hint changes nothing: the device decides where its buffers are")

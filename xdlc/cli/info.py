@@ -9,6 +9,7 @@ import click
 from xdlc.cli import params
 from xdlc.cli.text import clean
 from xdlc.cli.tool import tool
+from xdlc.errors import UsageError
 
 
 @tool("xdlc-info")
@@ -49,9 +50,9 @@ def main(
     """
     source = file or input_dlc
     if source is None or (file and input_dlc):
-        raise click.UsageError("name one DLC.")
+        raise UsageError("no DLC is named, or two are", fix="name one: xdlc-info FILE.dlc")
     if not only_caches and (devices or sdk):
-        raise click.UsageError("--device and --sdk go with --caches.")
+        raise UsageError("--device and --sdk go with --caches", fix="add --caches, or leave them out")
     if only_caches:
         _show_caches(source, devices, sdk, as_json)
         return

@@ -8,11 +8,10 @@ import click
 
 from xdlc import __version__
 from xdlc.cli.text import WIDTH
-from xdlc.cli.tool import help_on_a_full_disk
-from xdlc.errors import nearest_names
+from xdlc.cli.tool import ToolGroup
 
 _MODULES = {
-    "onnx-to-dlc": "onnx_to_dlc",
+    "convert": "onnx_to_dlc",
     "quant": "quant",
     "quantize": "quantize",
     "graph-prepare": "graph_prepare",
@@ -23,15 +22,11 @@ _MODULES = {
     "udo-package-generator": "udo_package_generator",
     "udo-config": "udo_config",
 }
-_ALIASES = {"convert": "onnx-to-dlc"}
+_ALIASES = {"onnx-to-dlc": "convert"}
 
 
-class LazyGroup(click.Group):
+class LazyGroup(ToolGroup):
     """A group whose commands are imported one by one."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        with help_on_a_full_disk(ctx):
-            return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_MODULES)
@@ -40,14 +35,15 @@ class LazyGroup(click.Group):
         module = _MODULES.get(_ALIASES.get(cmd_name, cmd_name))
         return None if module is None else import_module(f"xdlc.cli.{module}").main
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        known = [*_MODULES, *_ALIASES]
-        if args and not args[0].startswith("-") and args[0] not in known:
-            hint = nearest_names(args[0], known) or f"commands: {', '.join(known)}"
-            ctx.fail(f"No such command {args[0]!r}; {hint}")
-        return super().resolve_command(ctx, args)
+    def meaning(self, name: str) -> str | None:
+        from xdlc.cli.spellings import COMMANDS
+
+        return COMMANDS.get(name.removeprefix("xdlc-").removeprefix("snpe-").removeprefix("qairt-"))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, (self.get_command(ctx, name) or self).get_short_help_str(200)) for name in _MODULES]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 @click.command(
@@ -59,7 +55,7 @@ class LazyGroup(click.Group):
 def main() -> None:
     """Convert, quantize, prepare, run and look into DLC model containers.
 
-    Every command is also a tool of its own: xconv-onnx-to-dlc (here also `convert`), xdlc-quant,
+    Every command is also a tool of its own: xconv-onnx-to-dlc (here `convert`), xdlc-quant,
     xdlc-quantize, xdlc-graph-prepare, xdlc-info, xdlc-net-run, xdlc-to-onnx, xdlc-platform-check,
     xdlc-udo-package-generator, xdlc-udo-config.
     """

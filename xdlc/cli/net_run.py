@@ -151,9 +151,12 @@ def _check(runtime: str, options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         if value is not None and value is not False and runtime != _RUNTIME_OF[name]:
             param = next(each for each in main.params if each.name == name)
-            raise click.UsageError(f"{param.opts[0]} goes with --runtime {_RUNTIME_OF[name]}.")
+            flag, wanted = param.opts[0], f"--runtime {_RUNTIME_OF[name]}"
+            raise UsageError(f"{flag} goes with {wanted}", fix=f"add {wanted}, or leave {flag} out")
     if options["validate_cache"] and options["cache_mode"] == "always_generate_new":
-        raise click.UsageError("--validate_cache wants a cache, always_generate_new takes none.")
+        raise UsageError(
+            "--validate_cache wants a cache, always_generate_new takes none", fix="leave one of the two out"
+        )
 
 
 def _session(

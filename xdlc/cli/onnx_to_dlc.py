@@ -10,6 +10,7 @@ import click
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path, storage_errors
 from xdlc.cli.tool import notice, tool
+from xdlc.errors import UsageError
 
 
 @tool("xconv-onnx-to-dlc")
@@ -143,7 +144,7 @@ def main(
         _dry_run(source, soc, report, every_node=dry_run == "debug", options=options)
         return
     if soc or report:
-        raise click.UsageError("--target and --report go with --dry_run.")
+        raise UsageError("--target and --report go with --dry_run", fix="add --dry_run, or leave them out")
     target = check_target(target or derived_path(source, ".dlc"), keep=source)
     with bars.steps("converting") as step:
         model = api.convert(source, tell=notice, **options)

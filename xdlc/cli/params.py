@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,43 +20,73 @@ def distinct_names(_ctx: click.Context, _param: click.Parameter, value: tuple[st
     """Parse a repeatable option whose values are names separated by commas.
 
     Raises:
-        click.BadParameter: If a name is empty or comes twice.
+        BadValue: If a name is empty or comes twice.
     """
     found = [name for given in value for name in given.split(",")]
     for name in found:
         if not name:
-            raise click.BadParameter("a name is empty")
+            raise BadValue("a name is empty", "write names with one comma between them")
         if found.count(name) > 1:
-            raise click.BadParameter(f"{name!r} is given twice")
+            raise BadValue(f"{name!r} is given twice", "give each name once")
     return tuple(found)
 
 
 def dims_by_name(
     _ctx: click.Context, _param: click.Parameter, value: tuple[tuple[str, str], ...]
 ) -> dict[str, tuple[int, ...]]:
-    """Parse pairs of a name and extents separated by commas.
+    """Parse pairs of a name and extents, as ``dims`` does; -1 is an extent that stays open."""
+    return dims(value, least=-1)
+
+
+def dims(pairs: Iterable[tuple[str, str]], *, least: int = 0) -> dict[str, tuple[int, ...]]:
+    """Return extents by name from pairs of a name and extents: ``1,3,8,8``, ``1, 3, 8, 8`` or ``1x3x8x8``.
 
     Raises:
-        click.BadParameter: If an extent is no whole number of at least 0, or a name comes twice.
-    """
-    return dims(value)
-
-
-def dims(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[int, ...]]:
-    """Return extents by name from pairs of a name and extents separated by commas.
-
-    Raises:
-        click.BadParameter: If an extent is no whole number of at least 0, or a name comes twice.
+        BadValue: If an extent is no whole number of at least ``least``, or a name comes twice.
     """
     found: dict[str, tuple[int, ...]] = {}
     for name, extents in pairs:
-        parts = [part.strip() for part in extents.split(",")]
-        if not all(part.isascii() and part.isdecimal() for part in parts):
-            raise click.BadParameter(f"{extents!r} for {name!r} is not a list of extents like 1,3,224,224")
+        parts = _parts(extents)
+        if parts is None or min(parts) < least:
+            raise BadValue(
+                f"{extents!r} for {name!r} is no shape",
+                "write a whole number for each dimension, with commas and no blanks, like 1,3,224,224",
+            )
         if name in found:
-            raise click.BadParameter(f"{name!r} is given twice")
-        found[name] = tuple(int(part) for part in parts)
+            raise BadValue(f"{name!r} is given twice", "give each input one shape")
+        found[name] = parts
     return found
+
+
+def _parts(extents: str) -> tuple[int, ...] | None:
+    text = extents.strip()
+    if text[:1] + text[-1:] in ("[]", "()"):
+        text = text[1:-1].strip()
+    parts = re.split(r"\s*[,xX]\s*|\s+", text)
+    known = all(part == "-1" or (part.isascii() and part.isdecimal()) for part in parts)
+    return tuple(map(int, parts)) if known else None
+
+
+class BadValue(click.BadParameter):
+    """A value that an option does not take, with a fix."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.fix = fix
+
+
+class DimsOption(click.Option):
+    """A repeatable option of a name and a shape, which may be one word: ``NAME:1,3,8,8``."""
+
+
+def split_dims(values: list[str]) -> tuple[list[str], int]:
+    """Return the name and the shape in one or two words after such an option, and how many are not read."""
+    name, _, shape = values[0].rpartition(":")
+    if not name or _parts(shape) is None:
+        name, _, shape = values[0].partition(" ")
+    if not name or _parts(shape) is None or (len(values) == 2 and _parts(values[1]) is not None):
+        return values, 0
+    return [name, shape], len(values) - 1
 
 
 class PathsOption(click.Option):
@@ -73,13 +104,13 @@ def paths(_ctx: click.Context, _param: click.Parameter, value: tuple[str, ...]) 
     """Parse a repeatable option whose values are files separated by commas.
 
     Raises:
-        click.BadParameter: If a path is empty.
+        BadValue: If a path is empty.
     """
     found: list[str] = []
     for given in value:
         found += [given] if Path(given).is_file() else [part.strip() for part in given.split(",")]
     if not all(found):
-        raise click.BadParameter("a path is empty")
+        raise BadValue("a path is empty", "write paths with one comma between them")
     return tuple(found)
 
 
@@ -99,6 +130,7 @@ INPUT_DIMS = click.option(
     "-d",
     "--input_dim",
     "input_dims",
+    cls=DimsOption,
     type=(str, str),
     multiple=True,
     callback=dims_by_name,

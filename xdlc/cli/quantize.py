@@ -13,7 +13,7 @@ from xdlc.cli.kernel_flags import kernel_flags
 from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.quant_options import SAMPLES, quantizer_flags, result_flags, sample_flags
 from xdlc.cli.tool import notice, tool
-from xdlc.errors import XdlcError, each_problem
+from xdlc.errors import UsageError, XdlcError, each_problem
 
 if TYPE_CHECKING:
     from xdlc.ir import Model
@@ -85,11 +85,14 @@ def main(
         (partitions is not None, "--hta_partitions", enable_hta),
     ):
         if given and not needed:
-            raise click.UsageError(f"{flag} goes with --enable_{'hta' if 'hta' in flag else 'htp'}.")
+            wanted = f"--enable_{'hta' if 'hta' in flag else 'htp'}"
+            raise UsageError(f"{flag} goes with {wanted}", fix=f"add {wanted}, or leave {flag} out")
     if enable_htp and not socs:
-        raise click.UsageError("--enable_htp needs --htp_socs, like sm8550,sm8650.")
+        raise UsageError("--enable_htp needs --htp_socs", fix="add --htp_socs sm8550,sm8650 with your SoCs")
     if enable_htp and dlc_version.startswith("3"):
-        raise click.UsageError("--enable_htp makes caches, which format 3 has no place for.")
+        raise UsageError(
+            "--enable_htp makes caches, which format 3 has no place for", fix="leave --dlc_version out"
+        )
     for soc in socs:  # before the long work, as the ranges
         device_soc(soc)
     if partitions is not None:

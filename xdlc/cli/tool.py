@@ -5,18 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 import click
 
 from xdlc import __version__
-from xdlc.cli import bars, stopping
-from xdlc.cli.params import PathsOption
+from xdlc.cli import bars, stopping, words
 from xdlc.cli.problems import error_lines
 from xdlc.cli.text import WIDTH, clean
-from xdlc.errors import BackendError, StorageError, XdlcError
+from xdlc.errors import BackendError, StorageError, UsageError, XdlcError, nearest_names
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 _DEBUG = "xdlc.debug"
@@ -27,19 +26,19 @@ class Tool(click.Command):
     """A command that reports every error the same way, on stderr and without a traceback."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        spread = _spread(args, self.params)
-        with help_on_a_full_disk(ctx):
+        with _usage_errors(ctx), help_on_a_full_disk(ctx):
+            spread = words.understood(args, ctx)
             try:
                 return super().parse_args(ctx, list(spread))
             except click.MissingParameter as error:
                 if spread == args or not isinstance(error.param, click.Argument):
                     raise
-                return super().parse_args(ctx, args)  # the word behind an option's file is the argument
+                return super().parse_args(ctx, args)  # the word after an option's file is the argument
 
     def invoke(self, ctx: click.Context) -> Any:
         _start_logging(ctx.meta.get(_LEVEL, logging.WARNING))
         try:
-            with _warnings_for_people(ctx.command_path), stopping.in_order():
+            with _usage_errors(ctx), _warnings_for_people(ctx.command_path), stopping.in_order():
                 return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
@@ -58,6 +57,40 @@ class Tool(click.Command):
                 f"  fix: this is a bug in xdlc {__version__}; please report it with the output of --debug",
                 EXIT_INTERNAL,
             )
+
+
+class ToolGroup(click.Group):
+    """Tools under one name, whose own usage errors read like theirs."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with _usage_errors(ctx), help_on_a_full_disk(ctx):
+            return super().parse_args(ctx, words.understood(args, ctx))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and self.get_command(ctx, args[0]) is None:
+            known = self.list_commands(ctx)
+            fix = self.meaning(args[0]) or nearest_names(args[0], known) or f"commands: {', '.join(known)}"
+            _give_up(ctx, f"error: {UsageError(f'no command {args[0]!r}', fix=fix)}", UsageError.exit_code)
+        return super().resolve_command(ctx, args)
+
+    def meaning(self, _name: str) -> str | None:
+        """Return the fix for a command that there is not, if it is known what is meant."""
+        return None
+
+
+@contextmanager
+def _usage_errors(ctx: click.Context) -> Iterator[None]:
+    """Report errors of the command line as all others."""
+    try:
+        yield
+    except click.UsageError as error:
+        if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+            raise
+        _give_up(ctx, f"error: {words.usage_error(error, ctx)}", UsageError.exit_code)
+    except UsageError as error:
+        _give_up(ctx, "error: " + "\n".join(error_lines(error)), error.exit_code)
 
 
 @contextmanager
@@ -84,20 +117,6 @@ def _forget_output() -> None:
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, sys.stdout.fileno())
         os.close(nothing)
-
-
-def _spread(args: Sequence[str], params: Sequence[click.Parameter]) -> list[str]:
-    """Return arguments in which an option stands before each of the files that follow it as words."""
-    lists = {word for param in params if isinstance(param, PathsOption) for word in param.opts}
-    found: list[str] = []
-    option = ""
-    for index, arg in enumerate(args):
-        follows = bool(option) and not arg.startswith("-")
-        if follows and args[index - 1] != option:
-            found.append(option)
-        found.append(arg)
-        option = arg if arg in lists else option if follows else ""
-    return found
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from xdlc import __version__
 from xdlc.cli import params
 from xdlc.cli.output_path import check_target
 from xdlc.cli.text import WIDTH, clean
-from xdlc.cli.tool import notice, tool
+from xdlc.cli.tool import ToolGroup, notice, tool
 
 if TYPE_CHECKING:
     from xdlc.udo.config import Converted
@@ -150,7 +150,9 @@ def _write(made: Converted) -> None:
 
 
 @click.group(
-    "xdlc-udo-config", context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH}
+    "xdlc-udo-config",
+    cls=ToolGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH},
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def main() -> None:

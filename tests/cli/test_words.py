@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from xdlc.cli import graph_prepare, info, main, net_run, onnx_to_dlc, params, quant, quantize, to_onnx
+from xdlc.cli.spellings import COMMANDS, OPTIONS
+from xdlc.cli.tool import Tool, tool
+
+TOOLS = {
+    "xconv-onnx-to-dlc": onnx_to_dlc,
+    "xdlc-quant": quant,
+    "xdlc-quantize": quantize,
+    "xdlc-graph-prepare": graph_prepare,
+    "xdlc-net-run": net_run,
+    "xdlc-info": info,
+    "xdlc-to-onnx": to_onnx,
+}
+
+
+def small() -> tuple[Tool, dict[str, object]]:
+    seen: dict[str, object] = {}
+
+    @tool("x")
+    @click.option("-o", "--output_path", "target", type=params.OUTPUT_FILE)
+    @click.option("-b", "--brief", is_flag=True)
+    @click.option("-t", "--trace", is_flag=True)
+    @click.option("--bits", type=click.Choice(["8", "16"]))
+    @click.option("--steps", metavar="LOW,HIGH")
+    @click.option("--mode", is_flag=False, flag_value="info")
+    @click.option("--needed", metavar="N", type=int, default=0)
+    @click.option("-udo", "--udo_config_paths", "udo", cls=params.PathsOption)
+    def command(**options: object) -> None:
+        seen.update(options)
+
+    return command, seen
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-oss"], "no option '-oss'\n  fix: write -o ss, with a space"),
+        (["-o=a.dlc"], "no option '-o=a.dlc'\n  fix: write -o a.dlc, with a space"),
+        (["-bt"], "no option '-bt'\n  fix: write -b -t"),
+        (["-sn", "a"], "no option '-sn'\n  fix: --help lists the options"),
+        (["--strict"], "no option '--strict'\n  fix: --help lists the options"),
+        (["--outputpath", "a"], "no option '--outputpath'\n  fix: nearest: --output_path"),
+        (["--output", "a"], "no option '--output'\n  fix: nearest: --output_path"),
+        (["-o"], "--output_path: a value is missing\n  fix: write --output_path FILE"),
+        (["--bits", "9"], "--bits: '9' is not one of '8', '16'\n  fix: write --bits 8|16"),
+        (["--brief=1"], "--brief: takes no value\n  fix: write --brief alone"),
+        (["--brief", "True"], "no option takes 'True'\n  fix: leave it out: a flag takes no value"),
+        (["--needed", "x"], "--needed: 'x' is not a valid integer\n  fix: write --needed N"),
+    ],
+)
+def test_wrong_calls_are_errors_with_a_fix(words: list[str], said: str, tmp_path: Path) -> None:
+    command, seen = small()
+    result = CliRunner().invoke(command, words)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"x: error: {said}"), result.stderr
+    assert result.stdout == ""
+    assert not seen
+
+
+def test_values_may_begin_with_a_dash() -> None:
+    command, seen = small()
+    words = ["--steps", "-0x80,0x7F", "-o", "-x.dlc", "--mode", "-b", "-udo", "a", "b", "--bits", "8"]
+    assert CliRunner().invoke(command, words).exit_code == 0
+    assert (seen["steps"], str(seen["target"]), seen["mode"], seen["brief"]) == (
+        "-0x80,0x7F",
+        "-x.dlc",
+        "info",
+        True,
+    )
+    assert (seen["udo"], seen["bits"]) == (("a", "b"), "8")
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_hints_by_meaning_name_what_there_is(name: str) -> None:
+    command = TOOLS[name].main
+    known = {word for param in command.params for word in (*param.opts, *param.secondary_opts)}
+    assert not known & set(OPTIONS[name])
+    for option, fix in OPTIONS[name].items():
+        result = CliRunner().invoke(command, [option])
+        assert result.exit_code == 2
+        assert result.stderr == f"{name}: error: no option {option!r}\n  fix: {fix}\n"
+        others = {
+            word
+            for other in TOOLS
+            if other in fix
+            for param in TOOLS[other].main.params
+            for word in param.opts
+        }
+        for word in fix.replace(",", " ").replace(":", " ").replace(";", " ").split():
+            assert not word.startswith("--") or word in known | others, fix
+
+
+def test_commands_by_meaning() -> None:
+    for name in ("diff", "snpe-dlc-diff"):
+        result = CliRunner().invoke(main.main, [name, "a", "b"])
+        assert result.exit_code == 2
+        assert result.stderr.endswith(f"  fix: {COMMANDS['diff']}\n")

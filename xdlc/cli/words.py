@@ -1,0 +1,166 @@
+"""Command lines as words: what click would misread is understood or refused first, with a fix."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import click
+
+from xdlc.cli.params import DimsOption, PathsOption, split_dims
+from xdlc.errors import UsageError
+
+_ALIKE = 0.8
+"""Least likeness of two names of which one may be the other, misspelled."""
+
+
+def understood(args: Sequence[str], ctx: click.Context) -> list[str]:
+    """Return arguments as click reads them rightly.
+
+    Files that follow an option as words get the option each, ``NAME:1,3,8,8`` becomes two words.
+
+    Raises:
+        UsageError: If a word is no option of the command: click would take ``-oss`` for ``-o ss``.
+    """
+    command = ctx.command
+    known = {
+        word: param
+        for param in command.get_params(ctx)
+        if isinstance(param, click.Option)
+        for word in (*param.opts, *param.secondary_opts)
+    }
+    found: list[str] = []
+    files: str | None = None  # the option whose files may follow as words
+    index = 0
+    while index < len(args):
+        word = args[index]
+        index += 1
+        if word == "--" or (isinstance(command, click.Group) and not word.startswith("-")):
+            return [*found, word, *args[index:]]
+        if not word.startswith("-") or word == "-":
+            found += [files, word] if files else [word]
+            continue
+        name, glued, _ = word.partition("=") if word.startswith("--") else (word, "", "")
+        option = known.get(name)
+        if option is None:
+            raise _unknown(name, command, known)
+        found.append(word)
+        files = None
+        values = list(args[index : index + (0 if glued else _count(option, args[index:]))])
+        index += len(values)
+        if isinstance(option, DimsOption) and values and not (glued or index > len(args)):
+            values, used = split_dims(values)
+            index -= used
+        if isinstance(option, PathsOption) and values:
+            files = name
+        found += values
+    return found
+
+
+def _count(option: click.Option, following: Sequence[str]) -> int:
+    """Return how many words are an option's values."""
+    if option.is_flag or option.count:
+        return 0
+    if getattr(option, "_flag_needs_value", False):
+        return int(bool(following) and not following[0].startswith("-"))
+    return option.nargs
+
+
+def _unknown(name: str, command: click.Command, known: dict[str, click.Option]) -> UsageError:
+    from xdlc.cli.spellings import meant
+
+    tool = command.name or ""
+    return UsageError(
+        f"no option {name!r}",
+        fix=meant(tool, name)
+        or _apart(name, known)
+        or nearest_option(name, [word for word, option in known.items() if not option.hidden])
+        or "--help lists the options",
+    )
+
+
+def _apart(name: str, known: dict[str, click.Option]) -> str | None:
+    """Return the fix for short options that are written as one word with a value or each other."""
+    if name.startswith("--") or len(name) < 3 or name[:2] not in known:
+        return None
+    letters = [f"-{letter}" for letter in name[1:]]
+    if all(letter in known and known[letter].is_flag for letter in letters):
+        return f"write {' '.join(letters)}"
+    return None if known[name[:2]].is_flag else f"write {name[:2]} {name[2:].lstrip('=')}, with a space"
+
+
+def nearest_option(name: str, known: Sequence[str]) -> str | None:
+    """Return the fix for a name that is one of the known ones, cut short or misspelled.
+
+    Example:
+        >>> nearest_option("--out-names", ["--out_name", "--report"])
+        'nearest: --out_name'
+    """
+    from difflib import SequenceMatcher
+
+    plain = name.lower().replace("-", "_")
+    likeness = {
+        word: SequenceMatcher(None, plain, word.replace("-", "_")).ratio()
+        + (len(plain) > 5 and word.replace("-", "_").startswith(plain))
+        for word in known
+        if word.startswith("--") and name.startswith("--")
+    }
+    found = sorted((word for word in likeness if likeness[word] >= _ALIKE), key=lambda word: -likeness[word])
+    return f"nearest: {', '.join(found[:3])}" if found else None
+
+
+def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
+    """Return an error that click raised in a context as one of ours, with a fix."""
+    param = getattr(error, "param", None)
+    if isinstance(error, click.MissingParameter) and param is not None:
+        return UsageError(f"{_name(param)} is missing", fix=f"give it: {_form(param)}")
+    if isinstance(error, click.BadOptionUsage):
+        for option in ctx.command.get_params(ctx):
+            if error.option_name in (*option.opts, *option.secondary_opts):
+                return _miscounted(option)
+    if isinstance(error, click.BadParameter):
+        where, usual = (None, "--help lists the options")
+        if param is not None:
+            where, usual = _name(param), f"write {_form(param)}"
+        return UsageError(_sentence(error.message), where=where, fix=getattr(error, "fix", usual))
+    extra = re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", error.message)
+    if extra is not None:
+        return UsageError(
+            f"no option takes {extra[1]!r}",
+            fix="leave it out: a flag takes no value; blanks inside a value need quotes",
+        )
+    return UsageError(_sentence(error.message), fix="--help lists the options")
+
+
+def _miscounted(option: click.Parameter) -> UsageError:
+    if isinstance(option, click.Option) and option.is_flag:
+        return UsageError("takes no value", where=_name(option), fix=f"write {_name(option)} alone")
+    number = option.nargs
+    wants = "a value is missing" if number == 1 else f"takes {number} values"
+    return UsageError(wants, where=_name(option), fix=f"write {_form(option)}")
+
+
+def _name(param: click.Parameter) -> str:
+    """Return the long name of a parameter."""
+    if isinstance(param, click.Argument):
+        return param.metavar or str(param.name).upper()
+    return next((word for word in param.opts if word.startswith("--")), param.opts[0])
+
+
+def _form(param: click.Parameter) -> str:
+    """Return an option with what its values look like."""
+    if isinstance(param, click.Argument):
+        return _name(param)
+    kind = param.type
+    shape = param.metavar or _SHAPES.get(kind.name, kind.name.upper())
+    if isinstance(kind, click.Choice) and param.metavar is None:
+        shape = "|".join(map(str, kind.choices))
+    return f"{_name(param)} {shape}"
+
+
+_SHAPES = {"path": "FILE", "integer range": "N", "integer": "N", "float range": "N", "float": "N"}
+
+
+def _sentence(text: str) -> str:
+    """Return a message of click's as a problem: no capital, no full stop."""
+    return text[:1].lower() + text[1:].rstrip(".") if text[1:2].islower() else text.rstrip(".")
