@@ -210,26 +210,27 @@ class Builder(Emitter):
                 weights[value.order] = weights.get(value.order, 0) + value.tensor.nbytes
         plain = identity(rank)
         order = max(weights, key=lambda key: (weights[key], key != plain), default=plain)
-        return [self._broadcastable(value, rank, order) for value in values], order
+        trim = any(value.rank == rank and not value.is_static for value in values)
+        return [self._broadcastable(value, rank, order, trim) for value in values], order
 
-    def _broadcastable(self, value: Value, rank: int, order: Order) -> Tensor:
+    def _broadcastable(self, value: Value, rank: int, order: Order, trim: bool) -> Tensor:
         if not value.is_static:
             if order == identity(rank) and value.order == identity(value.rank) and value.rank:
                 return value.tensor
             return self.physical(
                 self.with_rank(value, rank), order, why=f"{self.node} combines values of different axis order"
             )
-        key = (rank, *order)
+        key = (trim, rank, *order)
         made = value.forms.get(key)
         if made is None:
-            made = value.forms[key] = self._broadcastable_static(value.tensor, rank, order)
+            made = value.forms[key] = self._broadcastable_static(value.tensor, rank, order, trim)
         return made
 
-    def _broadcastable_static(self, tensor: Tensor, rank: int, order: Order) -> Tensor:
-        """Return static data in an axis order, without leading axes of extent 1."""
+    def _broadcastable_static(self, tensor: Tensor, rank: int, order: Order, trim: bool) -> Tensor:
+        """Return static data in an axis order, without leading dimensions of 1 if those are to be trimmed."""
         full = (1,) * (rank - tensor.rank) + tensor.shape
         shape = tuple(full[axis] for axis in order)
-        while len(shape) > 1 and shape[0] == 1:
+        while trim and len(shape) > 1 and shape[0] == 1:
             shape = shape[1:]
         shape = shape or (1,)
         if shape == tensor.shape and same_bytes(full, order):

@@ -43,11 +43,11 @@ class Engine:
         refusal: BackendError | None = None
         for level in ("ALL", "EXTENDED", "BASIC", "DISABLE_ALL"):
             try:
-                session = _session(proto, names, values, level, threads, spins)
+                session = open_session(proto, names, values, level, threads, spins)
                 for data in self.lowered.initializers.values():
                     data.release()  # most were copied into another layout; what was not is read again
                 return session
-            except _engine_errors() as error:
+            except engine_errors() as error:
                 refusal = refusal or self._failure("onnxruntime does not take the graph", error)
         assert refusal is not None
         raise refusal
@@ -80,7 +80,7 @@ class Engine:
         names = self.lowered.outputs
         try:
             results = self._session.run(list(names.values()), given, options)
-        except _engine_errors() as error:
+        except engine_errors() as error:
             raise self._failure("onnxruntime failed", error) from error
         return dict(zip(names, results, strict=True))
 
@@ -92,13 +92,34 @@ class Engine:
         return BackendError(f"{problem}: {text[:600]}", where=place)
 
 
-def _session(
-    proto: bytes, names: list[str], values: list[Any], level: str, threads: int | None, spins: bool
+def open_session(
+    proto: bytes,
+    names: list[str],
+    values: list[Any],
+    level: str,
+    threads: int | None,
+    spins: bool = True,
+    arena: bool = True,
 ) -> Any:
+    """Return an ``InferenceSession`` that computes as the graph says, without fast approximations.
+
+    Args:
+        proto: A serialized ``ModelProto``.
+        names: Names of initializers that ``values`` hold.
+        values: ``OrtValue`` of each.
+        level: What ``ORT_ENABLE_`` is put before, or ``DISABLE_ALL``: optimizations of the graph.
+        threads: Threads of one op; default: one per core.
+        spins: Whether idle threads wait busily.
+        arena: Whether the session keeps memory that it has used for later.
+
+    Raises:
+        Exception: One of :func:`engine_errors`, if onnxruntime refuses the graph.
+    """
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what it reports comes as an exception anyway
+    options.enable_cpu_mem_arena = arena
     prefix = "ORT_" if level.startswith("DISABLE") else "ORT_ENABLE_"
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, prefix + level)
     if threads is not None:
@@ -119,7 +140,8 @@ def _session(
     )
 
 
-def _engine_errors() -> tuple[type[Exception], ...]:
+def engine_errors() -> tuple[type[Exception], ...]:
+    """Return the classes of onnxruntime's errors, which have no common base."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     names = (

@@ -1,4 +1,7 @@
-"""Evaluates nodes whose inputs are all known, so that importers only see real computation.
+"""Evaluation of nodes whose inputs are all known, so that importers only see real computation.
+
+onnxruntime evaluates, as it would the whole model, and ONNX's reference implementation where that has no
+kernel for the types.
 
 A file may come from anyone, and a few bytes of it can ask for terabytes or for years.  So only operators
 are evaluated whose work follows from the size of their inputs and outputs, that size is known before
@@ -9,6 +12,8 @@ stays an op of the graph.
 from __future__ import annotations
 
 import math
+import re
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +29,7 @@ def _types(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Each element of the inputs and outputs is touched a few times, by numpy.
+# Each element of the inputs and outputs is touched a few times.
 _LINEAR = _types(
     """
     Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh BatchNormalization BitShift BitwiseAnd
@@ -39,13 +44,17 @@ _LINEAR = _types(
     Unique Where Xor
     """
 )
-# Each element takes a step of Python.
+# The same, but in ONNX's reference implementation each element takes a step of Python.
 _SLOW = _types(
     "CumProd Erf GatherElements GatherND MelWeightMatrix ReverseSequence Scatter ScatterElements ScatterND"
 )
 _SLOW_STEP = 1 << 6  # bytes that numpy works through meanwhile
 _PRODUCTS = _types("Gemm MatMul MatMulInteger")
 _PRODUCT_STEPS = 8  # multiplications for which numpy needs as long as for a byte
+# Types as onnxruntime names them that pass through numpy.
+_PLAIN = {"tensor(bool)", "tensor(double)", "tensor(float)", "tensor(float16)"} | {
+    f"tensor({sign}int{bits})" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
 # The size of a result depends on the values, but is at most so many 64-bit integers for each element.
 _BY_VALUES = {"NonZero": 64, "Unique": 4, "Compress": 1}
 _FOLDED = _LINEAR | _SLOW | _PRODUCTS
@@ -67,23 +76,21 @@ class Folding:
     def evaluate(
         self, node: Any, opset: int, inputs: Sequence[TensorData | None], where: str
     ) -> list[Array | None] | None:
-        """Return the outputs of a node, computed by ONNX's reference implementation.
+        """Return the outputs of a node, by onnxruntime, or where it has no kernel by ONNX's reference.
 
         Args:
             node: ``NodeProto`` of the default domain.
             opset: Version of the default domain.
-            inputs: Elements by position; None for an input left out.
+            inputs: Elements by position; None for a missing input.
             where: Place for errors.
 
         Returns:
             The outputs, or None if that is too much work, or nobody knows how much it is, or they are
-            no tensors of numbers.
+            no tensors of numbers, or neither has an implementation for the types.
 
         Raises:
             ModelError: If the inputs do not fit the operator.
         """
-        from onnx.reference import ReferenceEvaluator
-
         given = {name: data for name, data in zip(node.input, inputs, strict=True) if data is not None}
         if sum(data.nbytes for data in given.values()) > self._left:
             return None
@@ -93,15 +100,20 @@ class Folding:
             if work is None or work > self._left:
                 return None
             self._left -= work
-            arrays = {name: data.numpy() for name, data in given.items()}
-            results = ReferenceEvaluator(model).run(None, arrays)
-        except Exception as error:  # the evaluator raises whatever numpy does
+            results = _by_onnxruntime(model, given)
+        except Exception as error:  # those of onnx and of onnxruntime have no common base
             raise ModelError(
-                f"its inputs are constant, but it cannot be evaluated: {error}",
+                f"its inputs are constant, but it cannot be evaluated: {_reason(error)}",
                 where=where,
-                fix="check the model with onnx.checker and onnxruntime",
+                fix="correct the attributes or constant inputs of this node: onnxruntime refuses them, too",
             ) from error
-        if any(not hasattr(array, "dtype") or array.dtype.hasobject for array in results):
+        if results is None:
+            more = work * _SLOW_STEP if node.op_type in _SLOW else 0
+            if more > self._left:
+                return None
+            self._left -= more
+            results = _by_reference(model, given)
+        if results is None or any(not hasattr(array, "dtype") or array.dtype.hasobject for array in results):
             return None  # sequences, optionals and strings
         found = iter(results)
         return [next(found) if name else None for name in node.output]
@@ -138,7 +150,58 @@ def _model(node: Any, opset: int, given: Mapping[str, TensorData]) -> Any:
             if math.prod(data.shape) <= _SHAPE_LIKE
         ],
     )
-    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=10)
+
+
+def _by_onnxruntime(model: Any, given: Mapping[str, TensorData]) -> list[Array] | None:
+    """Return the outputs of a model; None if onnxruntime has no kernel for its operator or types.
+
+    Raises:
+        Exception: One of onnxruntime's, if the values do not fit the operator.
+    """
+    from xdlc.runtime.engine import contiguous, engine_errors, open_session
+
+    if model.graph.node[0].op_type == "Div" and _overflows(list(given.values())):
+        return None
+    try:
+        session = open_session(model.SerializeToString(), [], [], "DISABLE_ALL", 1, arena=False)
+    except engine_errors():
+        return None
+    if any(value.type not in _PLAIN for value in (*session.get_inputs(), *session.get_outputs())):
+        return None
+    return list(session.run(None, {name: contiguous(data.numpy()) for name, data in given.items()}))
+
+
+def _reason(error: Exception) -> str:
+    """Return what an error says, without the place in onnxruntime's sources."""
+    text = " ".join(str(error).split()).rpartition("Status Message: ")[2]
+    return re.sub(r"^\S+\.(cc|h):\d+ \S.*?\)( \[with .*?\])? ", "", text)[:300]
+
+
+def _overflows(inputs: Sequence[TensorData]) -> bool:
+    """Return whether a quotient may be the least integer by -1, which ends a process on x86."""
+    import numpy
+
+    if inputs[0].dtype.kind != "i":
+        return False
+    dividend, divisor = (data.numpy() for data in inputs)
+    return bool((divisor == -1).any() and (dividend == numpy.iinfo(dividend.dtype).min).any())
+
+
+def _by_reference(model: Any, given: Mapping[str, TensorData]) -> list[Array] | None:
+    """Return the outputs of a model by ONNX's reference implementation; None if it cannot work them out."""
+    import numpy
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        with numpy.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            arrays = {name: data.numpy() for name, data in given.items()}
+            return list(ReferenceEvaluator(model).run(None, arrays))
+    except (
+        Exception
+    ):  # whatever numpy raises: the node stays an op, whose importer or host has its own reason
+        return None
 
 
 def _result_sizes(model: Any, given: Mapping[str, TensorData]) -> list[int] | None:
@@ -163,8 +226,6 @@ def _work(type: str, inputs: Sequence[TensorData], results: list[int] | None) ->
     if results is None or min(results, default=0) < 0:
         return None
     touched = sum(data.nbytes for data in inputs) + sum(results)
-    if type in _SLOW:
-        return touched * _SLOW_STEP
     if type in _PRODUCTS:
         # a @ b has rows * inner * columns steps, the root of the product of the three sizes
         sizes = (*(max(math.prod(data.shape), 1) for data in inputs[:2]), *results)
