@@ -1,21 +1,23 @@
 import numpy as np
 import pytest
 
-from xdlc.errors import ConstraintError, UsageError
-from xdlc.ir import b8, f32, static
-from xdlc.ir.dtype import UFIXED8, UFIXED16
+from xdlc.errors import ConstraintError, ProblemList, UsageError
+from xdlc.ir import b8, f32, static, u32
+from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16
 from xdlc.quant import quantize
-from xdlc.quant.capabilities import check_ops, check_options
+from xdlc.quant.capabilities import check_ops, check_options, takes
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import place
 from xdlc.quant.precision import Precision
-from xdlc.targets import all_socs
+from xdlc.runtime.cpu import CpuSession
+from xdlc.targets import all_socs, find_soc
 
-RELU = 4
+RELU, SIGMOID, COS = 4, 6, 4
 
 
 def checked(model, options, precision=None):
     precision = precision or Precision(options.act_bitwidth, options.weights_bitwidth)
+    precision.soc = options.soc
     return check_ops(model.main, place(model.main, precision), precision, options)
 
 
@@ -127,14 +129,94 @@ def test_operations_without_a_kernel_for_wide_weights(net):
     assert checked(model, QuantOptions(target="sm8650", act_bitwidth=16)) == []
 
 
-def test_a_second_input_of_sixteen_bits(net):
+@pytest.mark.parametrize(("target", "bits"), [("qcs6490", 8), ("sm8450", 8), ("sm8550", 16), (None, 16)])
+def test_a_second_input_is_as_wide_as_the_target_takes(net, target, bits):
+    n = net(1, 4, 8)
+    keys = n.neuron(n.x, RELU, "keys")
+    y = n.op("MatMul", [n.x, keys], (1, 4, 4), "y", transpose_in1=b8(True))
+    model = n.done(y, n.neuron(keys, SIGMOID, "z"))
+    notes = []
+    quantized = quantize(model, n.samples(4), act_bitwidth=16, target=target, tell=notes.append)
+    ops = {op.outputs[0].name: op for op in quantized.main.ops}
+    assert [tensor.dtype.bits for tensor in ops["y"].inputs] == [16, bits]
+    assert {tensor.dtype for tensor in (ops["keys"].outputs[0], ops["z"].inputs[0], ops["y"].outputs[0])} == {
+        UFIXED16
+    }
+    converts = [op for op in quantized.main.ops if op.type == "Convert"]
+    assert [(op.inputs[0].name, op.outputs[0]) for op in converts] == (
+        [("keys", ops["y"].inputs[1])] if bits == 8 else []
+    )
+    assert any("'y_op'" in note for note in notes) is (bits == 8)
+    wanted, found = (CpuSession(held).run(n.samples(1, seed=5)[0])["y"] for held in (model, quantized))
+    assert np.abs(wanted - found).max() < 0.02 * np.abs(wanted).max()
+
+
+def test_a_second_input_that_is_written_with_8_bits_stays_as_it_is(net):
     n, model = attention(net)
-    with pytest.raises(ConstraintError, match=r"second input of 16 bits \('keys'\).*takes 8 bits there"):
-        quantize(model, n.samples(1), act_bitwidth=16, target="sm8450")
-    wide = QuantOptions(target="sm8450", act_bitwidth=16)
-    assert checked(model, wide, Precision(16, 8, {"keys_op": 8})) == []
-    for taken in (QuantOptions(target="sm8450"), QuantOptions(target="sm8550", act_bitwidth=16)):
-        assert checked(model, taken) == []
+    options = {"act_bitwidth": 16, "act_bitwidth_of": {"keys": 8}}
+    wanted = quantize(model, n.samples(2), **options).main
+    found = quantize(model, n.samples(2), **options, target="sm8450").main
+    assert [op.type for op in found.ops] == [op.type for op in wanted.ops]
+    assert {name: held.encoding for name, held in found.tensors.items()} == {
+        name: held.encoding for name, held in wanted.tensors.items()
+    }
+
+
+def test_ops_without_a_wide_kernel_where_there_are_no_floats(net):
+    n = net(1, 4)
+    model = n.done(n.op("ElementWiseUnary", [n.neuron(n.x, RELU, "r")], (1, 4), "y", operation=u32(COS)))
+    types = {}
+    for target in ("qcs6490", "sm8550"):
+        notes = []
+        quantized = quantize(model, n.samples(2), act_bitwidth=16, target=target, tell=notes.append).main
+        (op,) = (op for op in quantized.ops if op.type == "ElementWiseUnary")
+        types[target] = op.inputs[0].dtype, op.outputs[0].dtype
+        assert quantized.tensors["r"].dtype is UFIXED16
+        assert any("'y_op'" in note for note in notes) is (target == "qcs6490")
+    assert types == {"qcs6490": (UFIXED8, UFIXED8), "sm8550": (FLOAT32, FLOAT32)}
+
+
+def test_all_misfits_are_one_error_before_the_samples_are_run(net):
+    n = net(1, 4, 4, 3)
+    for index in range(7):
+        n.conv(n.x, 4, f"c{index}")
+    model = n.done(*(n.graph.tensors[f"c{index}"] for index in range(7)))
+    names = [f"c{index}_op" for index in range(6)]
+
+    def samples():
+        raise AssertionError("samples are read")
+        yield {}
+
+    with pytest.raises(ProblemList) as caught:
+        quantize(
+            model,
+            samples(),
+            target="qcs6490",
+            act_bitwidth=16,
+            weights_bitwidth_of=dict.fromkeys(names, 16),
+            float_ops="c6",
+            min_sqnr=20,
+        )
+    wide, floats = caught.value.problems
+    assert (wide.node, floats.node) == ("c0_op", "c6_op")
+    assert "and 1 more" in wide.where
+
+
+@pytest.mark.parametrize(
+    ("target", "kept"),
+    [
+        (None, [(8, 4), (8, 8), (16, 8), (16, 16), (None, 4)]),
+        ("qcs6490", [(8, 4), (8, 8), (16, 8)]),
+        ("sm8450", [(8, 4), (8, 8), (16, 8), (None, 4)]),
+        ("sm8250", [(8, 8)]),
+    ],
+)
+def test_widths_that_a_target_takes(net, target, kept):
+    _, model = conv(net)
+    (op,) = model.main.ops
+    soc = None if target is None else find_soc(target)
+    every = [(8, 4), (8, 8), (16, 8), (16, 16), (None, 4)]
+    assert [widths for widths in every if takes(op, *widths, soc)] == kept
 
 
 def test_float_ops(net):

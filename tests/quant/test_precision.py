@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from xdlc.errors import UsageError
-from xdlc.ir import ScaleOffset, static
-from xdlc.ir.dtype import FLOAT32, SFIXED8, SFIXED16, UFIXED8, UFIXED16
+from xdlc.ir import ScaleOffset, Tensor, make_op, static, u32
+from xdlc.ir.dtype import FLOAT32, INT32, SFIXED8, SFIXED16, UFIXED8, UFIXED16
 from xdlc.quant import quantize
 from xdlc.runtime.cpu import CpuSession
 
@@ -74,13 +74,47 @@ def test_an_input_has_the_width_of_its_widest_reader(net):
     assert not converts(quantize(model, n.samples(2), act_bitwidth_of={"a": 16, "b": 16}))
 
 
-def test_ops_that_move_values_follow_their_input(net):
+def moving(net):
     n = net(1, 4, 4, 4)
     conv = n.conv(n.x, 4, "c")
     model = n.done(n.reshape(n.reshape(conv, (1, 16, 4), "r"), (1, 64), "y"), n.reshape(n.x, (1, 64), "z"))
-    tensors = quantize(model, n.samples(2), act_bitwidth_of={"c": 16, "r": 8}).main.tensors
+    return n, model
+
+
+@pytest.mark.parametrize("name", ["c", "r", "y_op"])
+def test_ops_that_move_values_stand_for_what_writes_them(net, name):
+    n, model = moving(net)
+    tensors = quantize(model, n.samples(2), act_bitwidth_of={name: 16}).main.tensors
     assert {tensors[name].dtype for name in ("c", "r", "y", "x", "z")} == {UFIXED16}
     assert tensors["y"].encoding == tensors["c"].encoding
+    tensors = quantize(model, n.samples(2), act_bitwidth=16, act_bitwidth_of={name: 8}).main.tensors
+    assert {tensors[name].dtype for name in ("c", "r", "y")} == {UFIXED8}
+
+
+def test_two_widths_of_one_op(net):
+    n, model = moving(net)
+    with pytest.raises(UsageError, match="16 by 'c' and 8 by 'r'") as caught:
+        quantize(model, n.samples(2), act_bitwidth_of={"c": 16, "r": 8})
+    assert "'c_op'" in caught.value.fix
+    quantize(model, n.samples(2), act_bitwidth_of={"c_op": 16})
+
+
+def test_an_op_that_writes_no_reals_stands_for_what_writes_its_input(net):
+    n = net(1, 4, 4, 3)
+    source = n.conv(n.x, 4, "c")
+    index = Tensor("i", (1, 4, 4), INT32)
+    n.graph.append(make_op(n.graph, "Argmax", [source], [index], {"axis": u32(3)}, name="i_op"))
+    tensors = quantize(n.done(index), n.samples(2), act_bitwidth_of={"i": 16}).main.tensors
+    assert tensors["c"].dtype == UFIXED16
+
+
+def test_widths_that_are_named_and_cannot_be_had_are_reported(net):
+    n = net(1, 4)
+    model = n.done(n.op("ElementWiseUnary", [n.neuron(n.x, RELU, "r")], (1, 4), "y", operation=u32(4)))
+    notes = []
+    quantize(model, n.samples(2), act_bitwidth_of={"y": 16, "r": 16}, tell=notes.append)
+    (note,) = (note for note in notes if "'y_op'" in note)
+    assert "'r_op'" not in note
 
 
 def test_a_relu_of_another_width_has_an_encoding_of_its_own(net):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from xdlc.errors import ConstraintError, UsageError
+from xdlc.errors import ConstraintError, UsageError, raise_all
 from xdlc.ir import Graph, Op
+from xdlc.ir.graph import is_custom
 from xdlc.opdefs import supplement
+from xdlc.quant.given import given_bits
 from xdlc.quant.grid import activation_type, weight_type
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
-from xdlc.quant.precision import Precision
-from xdlc.quant.rules import rule_of, single_name
-from xdlc.targets import Arch, Soc, find_soc
+from xdlc.quant.precision import Precision, follows
+from xdlc.quant.rules import float_tensors, rule_of, single_name
+from xdlc.targets import Arch, Soc
 
 _PAIRS = ((8, 8), (8, 4), (16, 8), (16, 4), (16, 2), (16, 16))
 """Bits of activations and weights that some generation takes."""
@@ -24,22 +26,13 @@ _NAMED = 5
 """Most ops that a note names."""
 
 
-def find_target(options: QuantOptions) -> Soc | None:
-    """Return the SoC that is quantized for, None for any.
-
-    Raises:
-        UsageError: If it is not known, with the names that come closest.
-    """
-    return None if options.target is None else find_soc(options.target)
-
-
 def check_options(options: QuantOptions) -> None:
     """Refuse options that the target's generation does not take, whatever the model.
 
     Raises:
         UsageError: Naming the option, its value, the generation and what that accepts.
     """
-    soc = find_target(options)
+    soc = options.soc
     if soc is None:
         return
     arch = soc.capabilities
@@ -104,7 +97,7 @@ def _accepted(arch: Arch, acts: int | None = None) -> str:
 
 
 def check_ops(graph: Graph, placement: Placement, precision: Precision, options: QuantOptions) -> list[str]:
-    """Refuse widths of single ops that the target's generation does not take.
+    """Refuse what was asked for single ops and the target's generation does not take.
 
     Args:
         graph: The float graph.
@@ -113,26 +106,60 @@ def check_ops(graph: Graph, placement: Placement, precision: Precision, options:
         options: The target.
 
     Returns:
-        What is worth knowing beside that, one line each, for people.
+        What is worth knowing beside that, one line each: what differs from what was asked for, and why.
 
     Raises:
-        ConstraintError: Naming the op, the value, the generation and what that accepts.
+        ConstraintError: If there is one kind of misfit, naming its ops, the value, the generation and what
+            that accepts.
+        ProblemList: The same of all kinds, if there are several.
     """
-    soc = find_target(options)
+    notes = _differing(graph, placement, precision)
+    soc = options.soc
     if soc is None:
-        return _host_only(placement, precision)
-    for op in placement.fixed:
-        _check_weights(op, placement.fixed[op], precision, soc)
-        _check_second_input(graph, op, placement, soc)
-    notes = []
+        return notes + _host_only(placement, precision)
+    raise_all(_refusals(placement, precision, soc))
+    arch = soc.capabilities
     if options.use_lpbq and soc.arch == _UNCERTAIN_LPBQ:
-        notes.append(f"sources differ on whether {soc.capabilities.name} of {soc.name} takes LPBQ weights")
-    return notes + _check_floats(graph, placement, precision, soc)
+        notes.append(f"sources differ on whether {arch.name} of {soc.name} takes LPBQ weights")
+    return notes + _adaptations(placement, precision, soc)
+
+
+def takes(op: Op, acts: int | None, weights: int, soc: Soc | None) -> bool:
+    """Return whether an op may have some widths on a target.
+
+    Args:
+        op: A quantized op.
+        acts: Bits of what it reads and writes; None: it stays float.
+        weights: Bits of its weights, if it has any.
+        soc: The target; None: any.
+    """
+    if acts is None:
+        return soc is None or soc.fp16
+    if not _has_weights(op):
+        return soc is None or _takes(soc.capabilities, acts, 8)
+    kernel = weights < 16 or has_kernel(op.type, acts, weights)
+    return kernel and (soc is None or _takes(soc.capabilities, acts, weights))
+
+
+def _differing(graph: Graph, placement: Placement, precision: Precision) -> list[str]:
+    """Return notes on ops whose width the user named and which have another."""
+    kinds: dict[tuple[str, str], list[Op]] = {}
+    for op in graph.ops:
+        asked, bits = precision.named.get(op.name), placement.fixed.get(op)
+        if asked is None or asked == bits or is_custom(op) or not float_tensors(op):
+            continue
+        given = any(given_bits(tensor) is not None for tensor in op.outputs)
+        why = "its encoding is given" if given else "that is what it reads" if follows(op) else ""
+        if bits is None or not why:
+            why = placement.reasons.get(op, f"{single_name(op)} has no {asked}-bit kernel")
+        width = "stay float" if bits is None else f"have {bits} bits"
+        kinds.setdefault((f"asked for {asked} bits, {width}", why), []).append(op)
+    return [f"{what}: {_listed(ops)}: {why}" for (what, why), ops in kinds.items()]
 
 
 def _host_only(placement: Placement, precision: Precision) -> list[str]:
     found = [
-        op.name
+        op
         for op, acts in placement.fixed.items()
         if acts == 8 and _has_weights(op) and precision.weight_bits_of(op) == 2
     ]
@@ -150,25 +177,30 @@ def _has_weights(op: Op) -> bool:
     return rule is not None and rule.weight and weight is not None and weight.is_static
 
 
-def _refusal(op: Op, soc: Soc, value: str, accepted: str, fix: str) -> ConstraintError:
-    return ConstraintError(
-        f"{value} is nothing that {soc.capabilities.name} of {soc.name} takes; it takes {accepted}",
-        where=f"op {op.name!r} ({op.type})",
-        fix=fix,
-        node=op.name,
-        op=op.type,
-    )
-
-
-def _check_weights(op: Op, acts: int, precision: Precision, soc: Soc) -> None:
-    if not _has_weights(op):
-        return
-    bits = precision.weight_bits_of(op)
-    fix = "give the op other widths, or choose another target"
-    if not _takes(soc.capabilities, acts, bits):
-        raise _refusal(op, soc, _pair(acts, bits), _accepted(soc.capabilities), fix)
-    if bits == 16 and not has_kernel(op.type, acts, bits):
-        raise _refusal(op, soc, f"{op.type} of {_pair(acts, bits)}", "weights of 8 bits there", fix)
+def _refusals(placement: Placement, precision: Precision, soc: Soc) -> list[ConstraintError]:
+    """Return one problem for each kind of what the target does not take; it names the ops."""
+    arch = soc.capabilities
+    widths = "give them other widths, or choose another target"
+    kinds: dict[tuple[str, str, str, str], list[Op]] = {}
+    for op, acts in placement.fixed.items():
+        bits = precision.weight_bits_of(op)
+        if _has_weights(op) and not takes(op, acts, bits, soc):
+            accepted = "weights of 8 bits there" if _takes(arch, acts, bits) else _accepted(arch)
+            kinds.setdefault((op.type, _pair(acts, bits), accepted, widths), []).append(op)
+    for op in placement.reasons:
+        if not soc.fp16 and op.name in precision.acts and precision.act_bits_of(op) is None:
+            fix = "leave their widths out, or choose another target"
+            kinds.setdefault((op.type, "float", "quantized ops only", fix), []).append(op)
+    return [
+        ConstraintError(
+            f"{value} is nothing that {arch.name} of {soc.name} takes; it takes {accepted}",
+            where=f"op{'' if len(ops) == 1 else 's'} {_listed(ops)} ({kind})",
+            fix=fix,
+            node=ops[0].name,
+            op=kind,
+        )
+        for (kind, value, accepted, fix), ops in kinds.items()
+    ]
 
 
 def has_kernel(kind: str, acts: int, bits: int) -> bool:
@@ -182,34 +214,54 @@ def has_kernel(kind: str, acts: int, bits: int) -> bool:
     )
 
 
-def _check_second_input(graph: Graph, op: Op, placement: Placement, soc: Soc) -> None:
-    if single_name(op) != "MatMul" or soc.capabilities.a16w16:
-        return
-    second = op.inputs[1]
-    if second is not None and not second.is_static and placement.read_bits(graph, op, 1) == 16:
-        raise _refusal(
-            op,
-            soc,
-            f"a second input of 16 bits ({second.name!r})",
-            "8 bits there",
-            f"give the op that writes {second.name!r} 8-bit activations, or choose a target from v73 on",
+def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[str]:
+    """Return notes on what the target made different from what any SoC takes."""
+    name = f"{soc.capabilities.name} of {soc.name}"
+    notes = []
+    reading = {op for op, _ in placement.narrowed}
+    narrowed = [op for op in placement.fixed if op in reading]
+    if narrowed:
+        notes.append(
+            f"{name} multiplies 16-bit activations by 8-bit ones only: {len(narrowed)} op(s) read the second "
+            f"with 8 bits, through a Convert where it has more: {_listed(narrowed)}"
         )
-
-
-def _check_floats(graph: Graph, placement: Placement, precision: Precision, soc: Soc) -> list[str]:
-    if soc.fp16 or not placement.reasons:
-        return []
-    asked = [
-        op for op in placement.reasons if op.name in precision.acts and precision.act_bits_of(op) is None
+    factors = [op for op, bits in placement.fixed.items() if bits == 16 and _has_narrow_factors(op)]
+    if factors and not soc.capabilities.a16w16:
+        notes.append(
+            f"{name} takes factors of 8 bits only beside 16-bit activations: {len(factors)} op(s): "
+            f"{_listed(factors)}"
+        )
+    if soc.fp16:
+        return notes
+    lowered = [
+        op
+        for op, bits in placement.fixed.items()
+        if not is_custom(op) and bits == 8 and precision.act_bits_of(op) == 16 and not follows(op)
     ]
-    if asked:
-        raise _refusal(
-            asked[0], soc, "float", "quantized ops only", "leave its widths out, or choose another target"
+    if lowered:
+        notes.append(
+            f"{name} takes no float ops, and these have no 16-bit kernel: {len(lowered)} op(s) have 8 bits: "
+            f"{_listed(lowered)}"
         )
-    names = [op.name for op in placement.reasons]
-    return [f"{soc.capabilities.name} of {soc.name} takes no float ops, these stay float: {_listed(names)}"]
+    if placement.reasons:
+        floats = list(placement.reasons)
+        notes.append(f"{name} takes no float ops, these stay float: {_listed(floats)}")
+    return notes
 
 
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(map(repr, names[:_NAMED])) + more
+def _has_narrow_factors(op: Op) -> bool:
+    rule = rule_of(op)
+    factors = op.inputs[1] if len(op.inputs) > 1 else None
+    return (
+        rule is not None
+        and rule.scale_input
+        and 1 in rule.centred_16
+        and factors is not None
+        and factors.is_static
+        and factors.dtype.is_float
+    )
+
+
+def _listed(ops: Sequence[Op]) -> str:
+    more = f" and {len(ops) - _NAMED} more" if len(ops) > _NAMED else ""
+    return ", ".join(repr(op.name) for op in ops[:_NAMED]) + more

@@ -212,7 +212,10 @@ class Decider:
         for member in self.sharing.members(tensor):
             for reader in self.graph.consumers(member):
                 rule = rule_of(reader) if reader in self.placement.fixed else None
-                if rule is not None and any(reader.inputs[index] is member for index in rule.centred_16):
+                if rule is not None and any(
+                    reader.inputs[index] is member and (reader, index) not in self.placement.narrowed
+                    for index in rule.centred_16
+                ):
                     return True
         return False
 

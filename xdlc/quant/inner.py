@@ -145,7 +145,9 @@ def inner_graphs(model: Model, options: QuantOptions, customs: Customs) -> list[
             continue
         DequantizeWeights(refused_only=False).apply(graph)
         matmul_to_fully_connected(graph)
-        precision = Precision(options.act_bitwidth, options.weights_bitwidth, customs=customs)
+        precision = Precision(
+            options.act_bitwidth, options.weights_bitwidth, customs=customs, soc=options.soc
+        )
         growing = grown.get(graph.name, set())
         precision.acts.update((op.name, None) for op in growing)
         borders = _add_borders(graph, growing)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from xdlc.errors import UsageError, nearest_names
+from xdlc.targets import Soc, find_soc
 
 SCHEMAS = ("asymmetric", "symmetric", "unsignedsymmetric")
 """How a range lies about zero: anywhere; as far below as above; that, stored unsigned."""
@@ -147,6 +148,15 @@ class QuantOptions:
         lists = {name: given[name] for name in _LISTS if name in given}
         names = {name: (value,) if isinstance(value, str) else tuple(value) for name, value in lists.items()}
         return cls(**{**given, **names})
+
+    @property
+    def soc(self) -> Soc | None:
+        """The SoC that is quantized for; None: any.
+
+        Raises:
+            UsageError: If it is not known, with the names that come closest.
+        """
+        return None if self.target is None else find_soc(self.target)
 
     def stated(self) -> dict[str, str]:
         """Return the options that differ from their defaults, and the bit widths, as text."""

@@ -10,7 +10,7 @@ from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model
 from xdlc.passes import DequantizeWeights
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
-from xdlc.quant.capabilities import check_ops, check_options, find_target
+from xdlc.quant.capabilities import check_ops, check_options
 from xdlc.quant.custom_notes import check_customs, one_scale_notes
 from xdlc.quant.customs import Customs
 from xdlc.quant.fallback import spread_encodings
@@ -203,8 +203,8 @@ def _quantize(
 
 
 def _customs(job: Job) -> Customs:
-    target = find_target(job.options)
-    return Customs.of(udo.definitions(job.model), target.arch if target is not None else None)
+    soc = job.options.soc
+    return Customs.of(udo.definitions(job.model), soc.arch if soc is not None else None)
 
 
 def _run(job: Job, algorithms: list[Algorithm], stage: Stage) -> None:

@@ -11,7 +11,7 @@ from xdlc.quant.customs import Ports, widest
 from xdlc.quant.decision import Use
 from xdlc.quant.given import given_bits
 from xdlc.quant.grid import activation_type
-from xdlc.quant.precision import Precision
+from xdlc.quant.precision import Precision, followed, follows
 from xdlc.quant.ranges import range_of
 from xdlc.quant.rules import float_tensors, is_real, rule_of, single_name, why_float
 
@@ -27,11 +27,13 @@ class Placement:
         fixed: The ops that are quantized, in execution order, and the bits of what they read and write.
         reasons: Why each other op that touches reals stays float.
         ports: How those of users' ops are read and written of which something is quantized.
+        narrowed: Activations that an op of 16 bits reads with 8 because the target takes no more there.
     """
 
     fixed: dict[Op, int]
     reasons: dict[Op, str]
     ports: dict[Op, Ports] = field(default_factory=dict)
+    narrowed: set[Use] = field(default_factory=set)
 
     def bits_of(self, graph: Graph, tensor: Tensor) -> int | None:
         """Return the bits of an activation, None if it is float only."""
@@ -74,6 +76,8 @@ class Placement:
         if ports is not None:
             dtype = ports.inputs[index]
             return None if dtype is None else dtype.bits
+        if (op, index) in self.narrowed:
+            return 8
         tensor = op.inputs[index]
         if (
             index == 1
@@ -157,7 +161,7 @@ def place(graph: Graph, precision: Precision) -> Placement:
         if is_custom(op):
             _place_custom(op, precision, placement)
             continue
-        bits = _asked(op, precision)
+        bits = _taken(op, _asked(op, precision), precision)
         reason = "it was asked to stay float" if bits is None else why_float(op, bits) or _why_constants(op)
         if reason is None and precision.given_only:
             reason = _why_not_given(op)
@@ -180,7 +184,17 @@ def place(graph: Graph, precision: Precision) -> Placement:
     for op in fixed:
         if op not in placement.ports:
             fixed[op] = _bits_read(graph, op, placement)
+    if precision.soc is not None and not precision.soc.capabilities.a16w16:
+        placement.narrowed.update(use for op in fixed for use in _second_factors(op) if fixed[op] == 16)
     return placement
+
+
+def _second_factors(op: Op) -> list[Use]:
+    """Return the activations of an op that only some generations take with 16 bits."""
+    rule = rule_of(op)
+    indices = rule.centred_16 if rule is not None else ()
+    inputs = [(index, op.inputs[index]) for index in indices if index < len(op.inputs)]
+    return [(op, index) for index, tensor in inputs if tensor is not None and not tensor.is_static]
 
 
 def _place_custom(op: Op, precision: Precision, placement: Placement) -> None:
@@ -203,6 +217,14 @@ def _asked(op: Op, precision: Precision) -> int | None:
     return bits if bits is None or held is None else held
 
 
+def _taken(op: Op, bits: int | None, precision: Precision) -> int | None:
+    """Return the bits of an op on the target: 8 where it has no kernel for ``bits`` and the SoC no floats."""
+    rule, soc = rule_of(op), precision.soc
+    if bits is None or rule is None or soc is None or soc.fp16 or bits in rule.widths:
+        return bits
+    return 8 if 8 in rule.widths else bits
+
+
 def _bits_read(graph: Graph, op: Op, placement: Placement) -> int:
     """Return the bits of an op; one that only moves values, or gives none, has those of its input.
 
@@ -213,16 +235,10 @@ def _bits_read(graph: Graph, op: Op, placement: Placement) -> int:
     """
     fixed = placement.fixed
     rule = rule_of(op)
-    reals = [tensor for tensor in op.inputs if tensor is not None and is_real(tensor)]
-    follows = (rule is not None and rule.selects) or op.type == "Cast"
-    if follows:
-        reals = reals[:1]
-    elif any(is_real(tensor) for tensor in op.outputs):
+    if not follows(op):
         return fixed[op]
     widths: list[int] = []
-    for tensor in reals:
-        if tensor.is_static:
-            continue
+    for tensor in followed(op):
         held = given_bits(tensor)
         writers = [tensor.producer] if tensor.producer is not None else graph.consumers(tensor)
         written = [held] if held is not None else [placement.port_bits(writer, tensor) for writer in writers]

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from xdlc.errors import UsageError, nearest_names
-from xdlc.ir import Graph, Op
+from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.dtype import DType
 from xdlc.quant.customs import Customs
 from xdlc.quant.options import QuantOptions
+from xdlc.quant.rules import is_real, rule_of
+from xdlc.targets import Soc
 
 ACT_BITS = (8, 16)
 WEIGHT_BITS = (2, 4, 8, 16)
@@ -27,6 +29,8 @@ class Precision:
         statics: Types that store static tensors of given encodings, by the tensor's name.
         given_only: Whether ops stay float whose activations do not all have encodings in the model.
         customs: What the definitions of users' ops allow.
+        soc: The SoC that is quantized for; None: any.
+        named: Bits of activations that the user asked for, by the name of the op that they are for.
     """
 
     act_bits: int
@@ -36,6 +40,8 @@ class Precision:
     statics: dict[str, DType] = field(default_factory=dict)
     given_only: bool = False
     customs: Customs = field(default_factory=Customs)
+    soc: Soc | None = None
+    named: dict[str, int] = field(default_factory=dict)
 
     def act_bits_of(self, op: Op) -> int | None:
         """Return the bits of what an op reads and writes, or None if the user wants it in float."""
@@ -54,7 +60,8 @@ def asked_precision(graph: Graph, options: QuantOptions, customs: Customs) -> Pr
     """Return the widths that the options name, op by op.
 
     A name is that of an op, of a source node that it stands for, or of a tensor that it writes; it means
-    all ops that it fits.
+    all ops that it fits.  Where all of these only hand values on, the bits of their activations are those of
+    the ops that write the values.
 
     Args:
         graph: The float graph.
@@ -62,8 +69,8 @@ def asked_precision(graph: Graph, options: QuantOptions, customs: Customs) -> Pr
         customs: What the definitions of users' ops allow.
 
     Raises:
-        UsageError: For a name that fits no op, a width that does not exist, or 16-bit weights beside 8-bit
-            activations.
+        UsageError: For a name that fits no op, a width that does not exist, two names that ask different
+            widths of one op, or 16-bit weights beside 8-bit activations.
     """
     named = _ops_by_name(graph)
     precision = Precision(
@@ -71,11 +78,16 @@ def asked_precision(graph: Graph, options: QuantOptions, customs: Customs) -> Pr
         options.weights_bitwidth,
         given_only=options.enable_float_fallback,
         customs=customs,
+        soc=options.soc,
     )
+    asked: dict[Op, str] = {}
     for name, bits in options.act_bitwidth_of.items():
         _check_width("act_bitwidth_of", name, bits, ACT_BITS)
-        for op in _find("act_bitwidth_of", name, named):
-            precision.acts[op.name] = bits
+        for op in _with_width(graph, _find("act_bitwidth_of", name, named)):
+            first = asked.setdefault(op, name)
+            if precision.named.setdefault(op.name, bits) != bits:
+                raise _disagreement(op, {first: precision.named[op.name], name: bits})
+    precision.acts.update(precision.named)
     for name, bits in options.weights_bitwidth_of.items():
         _check_width("weights_bitwidth_of", name, bits, WEIGHT_BITS)
         for op in _find("weights_bitwidth_of", name, named):
@@ -110,6 +122,49 @@ def _find(option: str, name: str, named: dict[str, list[Op]]) -> list[Op]:
             fix=nearest or "list the ops with: xdlc-info MODEL",
         )
     return named[name]
+
+
+def follows(op: Op) -> bool:
+    """Return whether an op has the width of what it reads: it hands values on, or writes no reals."""
+    rule = rule_of(op)
+    hands_on = op.type == "Cast" or (rule is not None and rule.selects)
+    return hands_on or (rule is not None and not any(is_real(tensor) for tensor in op.outputs))
+
+
+def followed(op: Op) -> list[Tensor]:
+    """Return the activations whose width an op that ``follows`` has."""
+    rule = rule_of(op)
+    first_only = op.type == "Cast" or (rule is not None and rule.selects)
+    inputs = op.inputs[:1] if first_only else op.inputs
+    return [tensor for tensor in inputs if tensor is not None and not tensor.is_static and is_real(tensor)]
+
+
+def _with_width(graph: Graph, ops: list[Op]) -> list[Op]:
+    """Return those of some ops that have a width of their own; if none has, what they take it from.
+
+    An op that hands on what the graph is given, or what no quantized op writes, stands for itself.
+    """
+    own = [op for op in ops if not follows(op)]
+    if own:
+        return own
+    found: dict[Op, None] = {}
+    waiting = list(reversed(ops))
+    while waiting:
+        op = waiting.pop()
+        writers = [tensor.producer for tensor in followed(op)] if follows(op) else []
+        if not writers or any(writer is None for writer in writers):
+            found[op] = None
+        waiting += [writer for writer in reversed(writers) if writer is not None]
+    return list(found)
+
+
+def _disagreement(op: Op, asked: dict[str, int]) -> UsageError:
+    names = " and ".join(f"{bits} by {name!r}" for name, bits in asked.items())
+    return UsageError(
+        f"{op.name!r} ({op.type}) is asked for two widths: {names}",
+        where="act_bitwidth_of",
+        fix=f"name {op.name!r} alone: ops that only hand its result on have its width",
+    )
 
 
 def _check_width(option: str, name: str, bits: int, choices: Iterable[int]) -> None:

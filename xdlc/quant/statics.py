@@ -8,7 +8,6 @@ from xdlc.errors import UsageError
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED32, UFIXED8, DType
 from xdlc.ir.graph import is_custom
-from xdlc.quant.capabilities import find_target
 from xdlc.quant.custom_statics import custom_static_form
 from xdlc.quant.decision import Decision, Form
 from xdlc.quant.grid import activation_type, asymmetric, centred, representable, stored_form
@@ -48,8 +47,8 @@ class Statics:
         self.precision = precision
         self._group_range = group_range
         self._activation = activation
-        target = find_target(options)
-        self._wide_factors = target is None or target.capabilities.a16w16
+        soc = options.soc
+        self._wide_factors = soc is None or soc.capabilities.a16w16
         self._channels: dict[tuple[Tensor, int | None], Channels] = {}
 
     def decide(self, decision: Decision) -> None:

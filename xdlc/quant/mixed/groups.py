@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.graph import is_custom
-from xdlc.quant.capabilities import find_target, has_kernel
+from xdlc.quant.capabilities import takes
 from xdlc.quant.given import given_bits
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
@@ -141,7 +141,7 @@ def _levels(ops: Sequence[Op], acts: int, precision: Precision, options: QuantOp
     """Return the widths of a group from those asked for up to float, each wider than the one before."""
     weighted = [op for op in ops if has_weights(op)]
     asked = precision.weight_bits_of(weighted[0]) if weighted else precision.weight_bits
-    soc = find_target(options)
+    soc = options.soc
     has_custom = any(is_custom(op) for op in ops)
     wide = has_custom or any(16 in rule.widths for op in ops if (rule := rule_of(op)) is not None)
     found = [Level(acts, asked)]
@@ -152,13 +152,11 @@ def _levels(ops: Sequence[Op], acts: int, precision: Precision, options: QuantOp
     )
     if free and asked < 8:
         found.append(Level(acts, 8))
-    if wide and acts < 16 and (soc is None or soc.capabilities.a16w8):
+    if wide and acts < 16:
         found.append(Level(16, found[-1].weights))
-    takes_16 = (soc is None or soc.capabilities.a16w16) and all(
-        has_kernel(op.type, 16, 16) for op in weighted
-    )
-    if free and takes_16 and found[-1].acts == 16 and found[-1].weights < 16:
+    if free and found[-1].acts == 16 and found[-1].weights < 16:
         found.append(Level(16, 16))
-    if (soc is None or soc.fp16) and not has_custom:  # a definition of fixed point has no floats there
+    if not has_custom:  # a definition of fixed point has no floats there
         found.append(Level(None, asked))
-    return tuple(found)
+    more = [level for level in found[1:] if all(takes(op, level.acts, level.weights, soc) for op in ops)]
+    return (found[0], *more)
