@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xdlc
-from xdlc.cli import graph_prepare, info, net_run, onnx_to_dlc, quant
+from xdlc.cli import graph_prepare, info, net_run, onnx_to_dlc, quant, to_onnx
+from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, Op, ScaleOffset, Tensor, raw_data, static
 from xdlc.ir.dtype import FLOAT32, INT64, UFIXED8
 
@@ -323,3 +324,30 @@ def test_info_traces_both_ways(models: Any) -> None:
         "reason": "its result is its input under another name, shape or axis order",
     }
     assert found["graphs"][0]["inputs"][0]["raw"] == {"float32": 'array.astype("<f4").tofile("x.raw")'}
+
+
+def test_quiet_prints_nothing(models: Any, listing: Path) -> None:
+    source, folder = models.save(models.cnn(), "net.onnx"), models.folder
+    quantized, lists = folder / "net_quantized.dlc", ("--input_list", listing)
+    for command, words in (
+        (onnx_to_dlc, ["-i", source]),
+        (quant, ["--input_dlc", folder / "net.dlc", *lists]),
+        (net_run, ["--container", quantized, *lists, "--output_dir", folder / "out"]),
+        (to_onnx, ["-i", quantized]),
+    ):
+        result = invoke(command, *words, "--quiet")
+        assert (result.stdout, result.stderr) == ("", "")
+
+
+def test_recipes_of_raw_files_are_shown_once(dlc: Path, listing: Path) -> None:
+    assert "raw files\n" in invoke(info, dlc).stdout
+    assert "raw files\n" not in invoke(quant, "--input_dlc", dlc, "--input_list", listing).stdout
+
+
+def test_a_shape_that_does_not_fit_is_blamed_on_the_flag(models: Any) -> None:
+    path = models.save(models.cnn(), "net.onnx")
+    result = invoke(onnx_to_dlc, "-i", path, "-d", "x", "1,4,16,16", code=2)
+    assert "--input_dim gives 'x' [1, 4, 16, 16], the model states [1, 3, 16, 16]" in result.stderr
+    with pytest.raises(UsageError, match=r"gives 'x' \[1, 4, 16, 16\]") as caught:
+        xdlc.convert(path, input_dims={"x": (1, 4, 16, 16)})
+    assert caught.value.node

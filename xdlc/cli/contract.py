@@ -15,8 +15,8 @@ from xdlc.opdefs.control_flow import called
 SHOWN_INSERTED = 20
 
 
-def contract(model: Model) -> Iterator[str]:
-    """Yield lines that say what each graph takes and gives."""
+def contract(model: Model, *, recipes: bool = False) -> Iterator[str]:
+    """Yield lines that state what each graph takes and gives; with recipes, how its raw files are made."""
     inner = {name for graph in model.graphs.values() for op in graph.ops for name in called(op)}
     for graph in model.graphs.values():
         yield f"graph {text.clean(graph.name)}: {len(graph)} ops"
@@ -27,7 +27,8 @@ def contract(model: Model) -> Iterator[str]:
             yield from port_lines(inputs)
             yield "  outputs"
             yield from port_lines(outputs)
-            yield from raw_lines(inputs, outputs)
+            if recipes:
+                yield from raw_lines(inputs, outputs)
 
 
 def raw_lines(inputs: Sequence[dict[str, Any]], outputs: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -10,7 +10,7 @@ import click
 
 from xdlc.cli import bars, cache_check, params
 from xdlc.cli.output_path import check_target, derived_path
-from xdlc.cli.tool import notice, tool
+from xdlc.cli.tool import notice, show, tool
 from xdlc.errors import UsageError
 
 DEFAULT_SOC = "sm8650"  # of the vendor's tool
@@ -174,9 +174,9 @@ def main(
     for text in prepared.notices:
         notice(text)
     for line in summary(prepared.model, found):
-        click.echo(line)
+        show(line)
     if prepared.done:
         with bars.steps("writing"):
             prepared.model.save(target)
-        click.echo(f"written: {target}")
+        show(f"written: {target}")
     raise_all(prepared.problems)

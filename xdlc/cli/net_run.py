@@ -14,7 +14,7 @@ from xdlc.cli import bars, params
 from xdlc.cli.kernel_flags import kernel_flags
 from xdlc.cli.output_path import folder_for, storage_errors
 from xdlc.cli.text import short as shortened
-from xdlc.cli.tool import notice, tool
+from xdlc.cli.tool import notice, show, tool
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Model
 
@@ -144,7 +144,7 @@ def main(
                     _write(folder, files, results, part, native_out)
                     done += 1
                 step("running", number, len(inputs))
-    click.echo(f"written: {output_dir}/Result_0 to Result_{done - 1}")
+    show(f"written: {output_dir}/Result_0 to Result_{done - 1}")
 
 
 def _check(runtime: str, options: Mapping[str, Any]) -> None:
@@ -170,7 +170,7 @@ def _session(
         )
         for line in sections.notices:
             notice(line)
-        click.echo(f"runs: {sections}")
+        show(f"runs: {sections}")
         return sections
     if runtime == "cpu":
         from xdlc.runtime import CpuSession
@@ -193,7 +193,7 @@ def _session(
     )
     origin = f"from {session.record}" if session.record else "compiled now"
     parts = f", {session.parts} part(s), the rest on the CPU" if session.parts else ""
-    click.echo(f"runs on: {session.soc}, {origin}{parts}")
+    show(f"runs on: {session.soc}, {origin}{parts}")
     return session
 
 

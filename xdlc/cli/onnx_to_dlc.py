@@ -9,7 +9,7 @@ import click
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path, storage_errors
-from xdlc.cli.tool import notice, tool
+from xdlc.cli.tool import notice, show, tool
 from xdlc.errors import UsageError
 
 
@@ -150,9 +150,9 @@ def main(
         model = api.convert(source, tell=notice, **options)
         step("writing", 0, 0)
         api.save(model, target, dlc_version, tell=notice)
-    for line in (*contract(model), *inserted(model), *host_only(model), *user_defined(model)):
-        click.echo(line)
-    click.echo(f"written: {target}")
+    for line in (*contract(model, recipes=True), *inserted(model), *host_only(model), *user_defined(model)):
+        show(line)
+    show(f"written: {target}")
 
 
 def _dry_run(

@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from xdlc.cli import bars
 from xdlc.cli.output_path import check_target
+from xdlc.cli.tool import notice, show, warn
 
 if TYPE_CHECKING:
     from xdlc.ir import Model
@@ -62,8 +61,8 @@ def options_of(flags: Mapping[str, Any]) -> dict[str, Any]:
     from xdlc.quant.legacy import modern
 
     options, notices = modern(flags)
-    for notice in notices:
-        click.echo(f"notice: {notice}", err=True)
+    for text in notices:
+        notice(text)
     return options
 
 
@@ -103,8 +102,11 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
 
 
 def _note(text: str) -> None:
-    with bars.undisturbed():
-        click.echo(f"note: {text}")
+    """Print a note of the quantizer; one that begins with ``warning`` is printed with --quiet too."""
+    if text.lower().startswith("warning"):
+        warn(text.partition(":")[2].strip())
+    else:
+        show(f"note: {text}")
 
 
 def quantized_or_as_it_is(request: Request, flags: Mapping[str, Any]) -> Quantized:
@@ -125,10 +127,10 @@ def finish(request: Request, made: Quantized, target: Path) -> None:
     from xdlc.quant.overrides import save_encodings
 
     for line in (*contract(made.model), *made.lines):
-        click.echo(line)
-    click.echo(f"written: {target}")
+        show(line)
+    show(f"written: {target}")
     if request.report is not None:
-        click.echo(f"report: {request.report}")
+        show(f"report: {request.report}")
     if request.export_encodings is not None:
         written = save_encodings(made.model, request.export_encodings, request.encoding_version)
-        click.echo(f"encodings: {written}")
+        show(f"encodings: {written}")

@@ -9,7 +9,7 @@ import click
 
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
-from xdlc.cli.tool import tool
+from xdlc.cli.tool import show, tool
 
 
 @tool("xdlc-to-onnx")
@@ -47,4 +47,4 @@ def main(source: Path, target: Path | None, **options: Any) -> None:
     with bars.steps("writing"):
         written = api.to_onnx(source, target, **options)
     for path in written:
-        click.echo(f"written: {path}")
+        show(f"written: {path}")

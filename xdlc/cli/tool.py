@@ -124,13 +124,8 @@ def _warnings_for_people(command: str) -> Iterator[None]:
     """Show Python's warnings as a tool shows errors: without the line of code that they come from."""
     import warnings
 
-    def show(message: Warning | str, *_: Any, **_names: Any) -> None:
-        lines = f"{command}: warning: {message}".split("\n")
-        with bars.undisturbed():
-            click.echo("\n".join(clean(line) for line in lines), err=True)
-
     with warnings.catch_warnings():
-        warnings.showwarning = show
+        warnings.showwarning = lambda message, *_, **_names: warn(str(message), command)
         yield
 
 
@@ -164,7 +159,7 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
 
     return [
         flag("--verbose", _LEVEL, logging.DEBUG, "Log every step."),
-        flag("--quiet", _LEVEL, logging.ERROR, "Log errors only."),
+        flag("--quiet", _LEVEL, logging.ERROR, "Print errors only, and warnings."),
         flag("--debug", _DEBUG, True, "Show a traceback with an error."),
         click.version_option(__version__, message="%(prog)s %(version)s"),
     ]
@@ -173,6 +168,20 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
 def is_quiet() -> bool:
     """Return whether the user asked the running tool for errors only."""
     return click.get_current_context().meta.get(_LEVEL) == logging.ERROR
+
+
+def warn(text: str, command: str | None = None) -> None:
+    """Print a warning on stderr, whatever is wanted."""
+    lines = f"{command or click.get_current_context().command_path}: warning: {text}".split("\n")
+    with bars.undisturbed():
+        click.echo("\n".join(clean(line) for line in lines), err=True)
+
+
+def show(text: str) -> None:
+    """Print a line on what was made, unless only errors are wanted."""
+    if not is_quiet():
+        with bars.undisturbed():
+            click.echo(text)
 
 
 def notice(text: str) -> None:

@@ -9,7 +9,7 @@ import click
 
 from xdlc.cli import params
 from xdlc.cli.text import clean
-from xdlc.cli.tool import notice, tool
+from xdlc.cli.tool import notice, show, tool
 
 if TYPE_CHECKING:
     from xdlc.udo.generator import Generated
@@ -66,18 +66,16 @@ def main(configs: tuple[Path, ...], folder: Path, force: bool, converter_op_pack
 def _tell(made: Generated) -> None:
     outcome, package = made.outcome, made.package
     for core in package.cores:
-        click.echo(f"{core.name:8}{', '.join(op.type for op in core.ops)}")
+        show(f"{core.name:8}{', '.join(op.type for op in core.ops)}")
     for backend in made.ignored:
-        click.echo(clean(f"notice: no library is made for backend {backend}"))
+        show(clean(f"notice: no library is made for backend {backend}"))
     for text in made.notices:
-        click.echo(clean(f"notice: {text}"))
+        show(clean(f"notice: {text}"))
     for path in outcome.kept:
         new = f"; the new one is {path}.new" if path in outcome.beside else ""
-        click.echo(clean(f"kept: {path} was changed by hand{new}"))
+        show(clean(f"kept: {path} was changed by hand{new}"))
     for path in outcome.replaced:
-        click.echo(clean(f"replaced: {path} was changed by hand; what it was is {path}.old"))
+        show(clean(f"replaced: {path} was changed by hand; what it was is {path}.old"))
     for path in outcome.left:
-        click.echo(
-            clean(f"left: {path} was changed by hand and no longer belongs to the package; it is now .old")
-        )
-    click.echo(clean(f"written: {outcome.folder}"))
+        show(clean(f"left: {path} was changed by hand and no longer belongs to the package; it is now .old"))
+    show(clean(f"written: {outcome.folder}"))

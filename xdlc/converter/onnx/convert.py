@@ -18,7 +18,7 @@ from xdlc.converter.onnx import open_extents
 from xdlc.converter.onnx.control_flow.unread import drop_unread
 from xdlc.converter.onnx.findings import Findings
 from xdlc.converter.onnx.importing import import_model
-from xdlc.converter.onnx.shapes import input_shapes, open_symbols
+from xdlc.converter.onnx.shapes import blame_bindings, input_shapes, open_symbols
 from xdlc.converter.onnx.source import OnnxFile
 from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.control_flow import remove_uncalled
@@ -82,6 +82,8 @@ def convert(
     )
     found = Findings() if findings is None else findings
     model = import_model(file, shapes, out_name, found, unroll_loops, custom)
+    is_bound = bool(input_dims or define_symbol or batch is not None)
+    found.problems = blame_bindings(found.problems, file.proto.graph, input_dims or {}, is_bound=is_bound)
     if found is not findings:
         raise_all(found.problems, where=str(path))
     elif found.problems:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from xdlc.errors import ModelError, UsageError, XdlcError, nearest_names, raise_all
@@ -116,6 +116,46 @@ def open_symbols(graph: Any, converted: Graph) -> dict[str, list[str | None]]:
             ]
             found |= {tensor.name: [symbol or None for symbol in symbols]} if any(symbols) else {}
     return found
+
+
+def blame_bindings(
+    problems: Sequence[XdlcError],
+    graph: Any,
+    input_dims: Mapping[str, Sequence[int]],
+    *,
+    is_bound: bool,
+) -> list[XdlcError]:
+    """Return problems of a model, its nodes' contradictions put down to the shapes that the user gave.
+
+    Args:
+        problems: The problems.
+        graph: ``GraphProto``.
+        input_dims: Shapes that the user gave, by input name.
+        is_bound: Whether the user gave any, or symbols, or a batch.
+    """
+    found = []
+    changed = dict(_changed(graph, input_dims))
+    for problem in problems:
+        if isinstance(problem, ModelError) and changed:
+            given = "; ".join(f"--input_dim gives {name!r} {text}" for name, text in changed.items())
+            place = {"where": problem.where, "node": problem.node, "op": problem.op}
+            fix = "give every dimension that the model states as it does"
+            problem = UsageError(f"{problem.problem}; {given}", fix=fix, **place)
+        elif isinstance(problem, ModelError) and is_bound:
+            problem.fix = "check what --input_dim, --define_symbol and --batch give, then the model"
+        found.append(problem)
+    return found
+
+
+def _changed(graph: Any, input_dims: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, str]]:
+    """Yield the inputs whose stated dimensions are given otherwise, with both shapes."""
+    for entry in graph.input:
+        labels = [_label(dim) for dim in entry.type.tensor_type.shape.dim]
+        given = input_dims.get(entry.name, ())
+        if len(labels) == len(given) and any(
+            isinstance(label, int) and label != extent for label, extent in zip(labels, given, strict=True)
+        ):
+            yield entry.name, f"{_text(given)}, the model states {_text(labels)}"
 
 
 def _label(dim: Any) -> int | str:
