@@ -32,6 +32,16 @@ from xdlc.errors import UsageError
     help="Value of a symbolic dimension. Repeatable.",
 )
 @click.option(
+    "--set_input",
+    "set_input",
+    type=(str, str),
+    multiple=True,
+    callback=params.once_by_name,
+    metavar="NAME VALUE",
+    help="Fix an input to a value, a number, a list like [1,2,3] or an .npy file, and fold what follows: it "
+    "is no input of the DLC. One number fills an input of known shape. Repeatable.",
+)
+@click.option(
     "--out_name",
     "out_name",
     multiple=True,
@@ -114,6 +124,7 @@ def main(
     target: Path | None,
     input_dims: dict[str, tuple[int, ...]],
     define_symbol: tuple[tuple[str, int], ...],
+    set_input: dict[str, str],
     out_name: tuple[str, ...],
     dlc_version: str,
     dry_run: str | None,
@@ -133,6 +144,7 @@ def main(
     options |= {
         "input_dims": input_dims or None,
         "define_symbol": dict(define_symbol) or None,
+        "set_inputs": set_input or None,
         "out_name": out_name or None,
     }
     if op_package_lib:

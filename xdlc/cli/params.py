@@ -31,6 +31,21 @@ def distinct_names(_ctx: click.Context, _param: click.Parameter, value: tuple[st
     return tuple(found)
 
 
+def once_by_name(
+    _ctx: click.Context, _param: click.Parameter, value: tuple[tuple[str, str], ...]
+) -> dict[str, str]:
+    """Return pairs of a name and a text as a mapping.
+
+    Raises:
+        click.BadParameter: If a name comes twice.
+    """
+    names = [name for name, _ in value]
+    for name in names:
+        if names.count(name) > 1:
+            raise click.BadParameter(f"{name!r} is given twice")
+    return dict(value)
+
+
 def dims_by_name(
     _ctx: click.Context, _param: click.Parameter, value: tuple[tuple[str, str], ...]
 ) -> dict[str, tuple[int, ...]]:

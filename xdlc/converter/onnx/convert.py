@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from xdlc import ir, opdefs, passes
 from xdlc.converter.custom.notices import notices
@@ -18,6 +19,7 @@ from xdlc.converter.onnx import open_extents
 from xdlc.converter.onnx.control_flow.unread import drop_unread
 from xdlc.converter.onnx.findings import Findings
 from xdlc.converter.onnx.importing import import_model
+from xdlc.converter.onnx.set_inputs import set_inputs as fix_inputs
 from xdlc.converter.onnx.shapes import blame_bindings, input_shapes, open_symbols
 from xdlc.converter.onnx.source import OnnxFile
 from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
@@ -38,6 +40,7 @@ def convert(
     input_dims: Mapping[str, Sequence[int]] | None = None,
     define_symbol: Mapping[str, int] | None = None,
     batch: int | None = None,
+    set_inputs: Mapping[str, Any] | None = None,
     out_name: Sequence[str] | None = None,
     disable_batchnorm_folding: bool = False,
     unroll_loops: int = UNROLL_LOOPS,
@@ -53,6 +56,8 @@ def convert(
         input_dims: Shapes by input name, batch included; needed for open dimensions.
         define_symbol: Values of symbolic dimensions by name.
         batch: First dimension of every input.
+        set_inputs: Values by name of inputs that become constants: numbers, lists, arrays, or paths of
+            ``.npy`` files.  One number fills a shape whose dimensions are all known.
         out_name: Values at which the graph ends; default: the model's outputs.
         disable_batchnorm_folding: Keep Batchnorm ops apart from the convolutions before them.
         unroll_loops: Most iterations of a loop of known length that are put one after the other instead
@@ -80,7 +85,10 @@ def convert(
         symbols=define_symbol or {},
         batch=batch,
     )
+    fixed = fix_inputs(file.proto.graph, shapes, set_inputs or {}, str(path))
     found = Findings() if findings is None else findings
+    for name, value in fixed.items():
+        found.notices.append(f"input {name!r} is fixed to {value}: it is no input of the result")
     model = import_model(file, shapes, out_name, found, unroll_loops, custom)
     is_bound = bool(input_dims or define_symbol or batch is not None)
     found.problems = blame_bindings(found.problems, file.proto.graph, input_dims or {}, is_bound=is_bound)
@@ -131,6 +139,7 @@ def convert(
     args = {"input_network": os.fsencode(os.path.basename(os.fspath(path))).decode("utf-8", "replace")}
     args |= {f"input_dim {name}": ",".join(map(str, dims)) for name, dims in (input_dims or {}).items()}
     args |= {f"define_symbol {name}": str(value) for name, value in (define_symbol or {}).items()}
+    args |= {f"set_input {name}": value for name, value in fixed.items()}
     args |= {name: str(value) for name, value in options.items() if value is not None}
     model.metadata["history"] = [{"tool": "xconv-onnx-to-dlc", "converterVersion": VERSION, "args": args}]
     for notice in found.notices if found is not findings else ():
