@@ -14,9 +14,7 @@ from xdlc.errors import UsageError
 
 
 @tool("xconv-onnx-to-dlc")
-@click.option(
-    "-i", "--input_network", "source", type=params.INPUT_FILE, required=True, help="The ONNX model."
-)
+@click.option("-i", "--input_network", "source", type=params.MODEL, required=True, help="The ONNX model.")
 @click.option(
     "-o", "--output_path", "target", type=params.OUTPUT_FILE, help="The DLC.  [default: the model's name.dlc]"
 )

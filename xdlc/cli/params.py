@@ -139,6 +139,8 @@ class FilePath(click.Path):
 
 
 EXTENT = click.IntRange(1, 2**32 - 1)
+MODEL = FilePath(path_type=Path)
+"""A source model; of a folder it is reported what it holds."""
 INPUT_FILE = FilePath(dir_okay=False, path_type=Path)
 OUTPUT_FILE = FilePath(path_type=Path)
 INPUT_DIMS = click.option(

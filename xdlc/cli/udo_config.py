@@ -73,7 +73,7 @@ def validate(configs: tuple[Path, ...]) -> None:
 
 
 @tool("from-model")
-@click.argument("model", metavar="MODEL.onnx", type=params.INPUT_FILE)
+@click.argument("model", metavar="MODEL.onnx", type=params.MODEL)
 @_TARGET
 @_FORM
 @click.option(

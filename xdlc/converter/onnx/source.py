@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from xdlc import ir
-from xdlc.errors import ModelError, StorageError, UnsupportedOp
+from xdlc.converter.formats import recognize
+from xdlc.errors import ModelError, UnsupportedOp
 
 _EXTERNAL = 1
 _FORBIDDEN_DIM = 1 << 31
@@ -33,24 +35,27 @@ class OnnxFile:
 
         self.path = Path(path)
         if self.path.is_dir():
-            raise StorageError(
-                "is a folder, not an ONNX file", where=str(path), fix="name the .onnx file inside"
-            )
+            _refuse_other(self.path)
         self._file = ir.MappedFile(path)
         self._external: dict[str, ir.MappedFile] = {}
-        stripped, self._blobs = without_blobs(
-            self._file.view(0, self._file.size), str(path), self._file.release
-        )
         self.proto = protobuf.messages().ModelProto()
         try:
+            stripped, self._blobs = without_blobs(
+                self._file.view(0, self._file.size), str(path), self._file.release
+            )
             self.proto.ParseFromString(stripped)
+        except ModelError:
+            _refuse_other(self.path)
+            raise
         except DecodeError as error:
+            _refuse_other(self.path)
             raise ModelError(
                 "is not an ONNX file, or is damaged: protobuf cannot parse it",
                 where=str(path),
                 fix="check that the path names a complete .onnx file",
             ) from error
         if not self.proto.HasField("graph") or not self.proto.opset_import:
+            _refuse_other(self.path)
             raise ModelError(
                 "is not an ONNX model: it holds no graph or imports no operator set",
                 where=str(path),
@@ -182,6 +187,18 @@ class OnnxFile:
                 fix=f"put {location!r} beside {self.path.name}",
             )
         return wanted
+
+
+def _refuse_other(path: Path) -> None:
+    """Refuse what is of another format, if that is known.
+
+    Raises:
+        ModelError: If it is.
+    """
+    with suppress(OSError):
+        found = recognize(path)
+        if found is not None:
+            raise ModelError(f"is {found.name}; xdlc reads ONNX", where=str(path), fix=found.fix_for(path))
 
 
 def _opsets(imports: Any, where: str) -> dict[str, int]:

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import xdlc
+from xdlc.converter import formats
+from xdlc.converter.formats import Format, recognize
+from xdlc.errors import ModelError
+
+
+def field(number: int, value: bytes | int) -> bytes:
+    def varint(number: int) -> bytes:
+        out = b""
+        while number > 127:
+            out, number = out + bytes([number & 127 | 128]), number >> 7
+        return out + bytes([number])
+
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def zipped(*names: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name in names:
+            archive.writestr(name, "content")
+    return buffer.getvalue()
+
+
+NODE = field(1, field(1, b"x") + field(2, b"Placeholder"))
+SAFE = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+FILES = {
+    "empty": (b"", formats.EMPTY),
+    "tflite": (b"\x1c\0\0\0TFL3" + bytes(40), formats.TFLITE),
+    "ort": (b"\x1c\0\0\0ORTM" + bytes(40), formats.ORT),
+    "torchscript": (zipped("net/data.pkl", "net/code/__torch__.py"), formats.TORCH_SCRIPT),
+    "checkpoint": (zipped("archive/data.pkl", "archive/data/0"), formats.TORCH_CHECKPOINT),
+    "pt2": (zipped("archive_format", "models/model.json", "data/weights/w"), formats.TORCH_EXPORT),
+    "keras": (zipped("metadata.json", "config.json", "model.weights.h5"), formats.KERAS),
+    "h5": (b"\x89HDF\r\n\x1a\n" + bytes(64), formats.KERAS),
+    "zip": (zipped("a/model.onnx"), formats.ZIP),
+    "npz": (zipped("x.npy"), formats.NUMPY),
+    "safetensors": (len(SAFE).to_bytes(8, "little") + SAFE + bytes(4), formats.SAFETENSORS),
+    "graphdef": (NODE * 3 + field(4, field(1, 27)), formats.GRAPH_DEF),
+    "savedmodel": (field(1, 1) + field(2, field(1, b"\x22\x05serve") + field(2, NODE)), formats.SAVED_MODEL),
+    "caffemodel": (field(1, b"LeNet") + field(100, field(1, b"conv1")), formats.CAFFE),
+    "prototxt": (b'name: "LeNet"\nlayer {\n  type: "Input"\n}', formats.CAFFE),
+    "caffe2": (
+        field(1, b"net") + field(2, field(1, b"a") + field(2, b"b") + field(4, b"Conv")),
+        formats.CAFFE2,
+    ),
+    "openvino": (b'<?xml version="1.0"?>\n<net name="a" version="11">', formats.OPENVINO),
+    "html": (b"\n<!DOCTYPE html>\n<html lang=en>", formats.HTML),
+    "lfs": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", formats.LFS),
+    "gz": (b"\x1f\x8b\x08" + bytes(20), None),
+    "tensor": (field(1, 3) + field(2, 1) + field(8, b"x") + field(9, bytes(12)), formats.ONNX_TENSOR),
+    "json": (b'{"a": 1}', formats.JSON),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_other_formats_are_named(tmp_path: Path, name: str) -> None:
+    content, expected = FILES[name]
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content)
+    found = recognize(path)
+    assert isinstance(found, Format)
+    assert expected in (found, None)
+    with pytest.raises(ModelError) as caught:
+        xdlc.convert(path)
+    assert found.name in caught.value.problem
+    assert caught.value.fix == found.fix_for(path)
+
+
+def test_a_dlc_is_named(models: Any) -> None:
+    path = models.folder / "a.dlc"
+    xdlc.save(xdlc.convert(models.save(models.cnn())), path)
+    assert recognize(path) is formats.DLC
+
+
+@pytest.mark.parametrize(
+    ("fill", "said"),
+    [
+        (lambda path: (path / "saved_model.pb").touch(), "a TensorFlow SavedModel"),
+        (lambda path: (path / "config.json").touch(), "Hugging Face"),
+        (lambda path: (path / "a.onnx").touch(), "a folder"),
+        (lambda path: None, "a folder"),
+    ],
+)
+def test_folders(tmp_path: Path, fill: Callable[[Path], Any], said: str) -> None:
+    fill(tmp_path)
+    with pytest.raises(ModelError, match=said) as caught:
+        xdlc.convert(tmp_path)
+    assert ("a.onnx" in str(caught.value.fix)) is (tmp_path / "a.onnx").exists()
+
+
+def test_onnx_and_noise_are_no_other_format(models: Any, tmp_path: Path) -> None:
+    assert recognize(models.save(models.cnn())) is None
+    whole = models.save(models.cnn()).read_bytes()
+    rng = np.random.default_rng(1)
+    for number in range(64):
+        path = tmp_path / "noise"
+        path.write_bytes(rng.bytes(200) if number % 2 else whole[: int(rng.integers(1, len(whole)))])
+        recognize(path)  # which raises nothing
+    onnx.save(onnx.ModelProto(ir_version=8), tmp_path / "none.onnx")
+    with pytest.raises(ModelError, match="no graph"):
+        xdlc.convert(tmp_path / "none.onnx")

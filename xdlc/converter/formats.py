@@ -1,0 +1,264 @@
+"""Formats of model files, recognized by content: names of files promise nothing.
+
+Signatures are those of the formats' own specifications: file identifiers of FlatBuffers schemas (``TFL3``,
+``ORTM``), local headers of zip archives, field numbers of protobuf messages (TensorFlow's graph.proto and
+saved_model.proto, caffe.proto, caffe2.proto, CoreML's Model.proto, Paddle's framework.proto, onnx.proto).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+HEAD = 1 << 20
+"""Bytes read from each end of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What a file or folder is.
+
+    Attributes:
+        name: The format, with its article: ``a TensorFlow Lite model``.
+        fix: How to come to an ONNX model from there, in the imperative; FILE and FOLDER stand for its path.
+    """
+
+    name: str
+    fix: str
+
+    def fix_for(self, path: Path) -> str:
+        """Return the fix for a file or folder."""
+        places = {"FILE": path, "FOLDER": path if path.is_dir() else path.parent}
+        return re.sub("FILE|FOLDER", lambda word: str(places[word[0]]), self.fix)
+
+
+_TORCH = "load it in Python and export it with torch.onnx.export"
+_WEIGHTS = "load it into its network and export that with torch.onnx.export"
+_TF2ONNX = "convert it: python -m tf2onnx.convert"
+_AGAIN = "get the model file itself"
+_SOURCE = "convert the model that it was made from"
+_UNPACK = "unpack it, and give the .onnx file inside"
+
+TFLITE = Format("a TensorFlow Lite model", f"{_TF2ONNX} --tflite FILE --output model.onnx")
+SAVED_MODEL = Format("a TensorFlow SavedModel", f"{_TF2ONNX} --saved-model FOLDER --output model.onnx")
+GRAPH_DEF = Format(
+    "a TensorFlow GraphDef", f"{_TF2ONNX} --graphdef FILE --inputs X:0 --outputs Y:0 --output model.onnx"
+)
+META_GRAPH = Format(
+    "a TensorFlow MetaGraph", f"{_TF2ONNX} --checkpoint FILE --inputs X:0 --outputs Y:0 --output model.onnx"
+)
+KERAS = Format("a Keras model", f"{_TF2ONNX} --keras FILE --output model.onnx")
+TORCH_SCRIPT = Format("a TorchScript model", f"{_TORCH}: torch.jit.load reads it")
+TORCH_EXPORT = Format("a program of torch.export", f"{_TORCH}: torch.export.load reads it")
+TORCH_CHECKPOINT = Format("a PyTorch checkpoint", _WEIGHTS)
+SAFETENSORS = Format(
+    "a safetensors file, which has weights and no graph",
+    _WEIGHTS,
+)
+HUGGING_FACE = Format(
+    "a folder of Hugging Face transformers", "export it: optimum-cli export onnx --model FOLDER OUTPUT"
+)
+CAFFE = Format("a Caffe model", "convert it to ONNX first, network and weights together, as with caffe2onnx")
+CAFFE2 = Format("a Caffe2 network", "convert init and predict network together with onnx-caffe2's exporter")
+PADDLE = Format("a PaddlePaddle model", "convert it: paddle2onnx --model_dir FOLDER --save_file model.onnx")
+OPENVINO = Format("an OpenVINO model", _SOURCE)
+CORE_ML = Format("a Core ML model", _SOURCE)
+NCNN = Format("an ncnn model", _SOURCE)
+ORT = Format("a model in ORT format", "give the .onnx file that it was made from")
+DLC = Format("a DLC", "read it with xdlc-info, xdlc-quant and xdlc-net-run, or make ONNX of it: xdlc-to-onnx")
+GGUF = Format("a GGUF model", _SOURCE)
+ONNX_TENSOR = Format("an ONNX tensor, not a model", "give the model's .onnx file; inputs go to input lists")
+ONNX_TEXT = Format("an ONNX model as text", "write it as a binary file, with onnx.load and onnx.save")
+LFS = Format("a pointer of git LFS, not the file that it stands for", "fetch the file: git lfs pull")
+EMPTY = Format("empty", f"{_AGAIN}: its download may have failed")
+HTML = Format("an HTML page", f"{_AGAIN}: the download gave a page of the web site")
+NUMPY = Format(
+    "a file of numpy arrays", "give the .onnx file; arrays are samples of xdlc-quant and xdlc-net-run"
+)
+JSON = Format("JSON text", _AGAIN)
+XML = Format("XML text", _AGAIN)
+ZIP = Format("a zip archive", _UNPACK)
+TAR = Format("a tar archive", _UNPACK)
+
+_MAGIC = (
+    (b"\x1f\x8b", Format("compressed with gzip", "decompress it: gunzip FILE, or tar xf FILE")),
+    (b"BZh", Format("compressed with bzip2", "decompress it: bunzip2 FILE, or tar xf FILE")),
+    (b"\xfd7zXZ\0", Format("compressed with xz", "decompress it: unxz FILE, or tar xf FILE")),
+    (b"\x28\xb5\x2f\xfd", Format("compressed with zstd", "decompress it: unzstd FILE")),
+    (b"7z\xbc\xaf\x27\x1c", Format("a 7z archive", _UNPACK)),
+    (b"\x89HDF\r\n\x1a\n", KERAS),
+    (b"GGUF", GGUF),
+    (b"\x93NUMPY", NUMPY),
+    (b"7767517\n", NCNN),
+    (b"RKNN", Format("an RKNN model", _SOURCE)),
+    (b"version https://git-lfs.github.com/spec/", LFS),
+    (b"\xd5\x0a", DLC),
+)
+_IDENTIFIERS = {b"TFL3": TFLITE, b"ORTM": ORT}
+"""File identifiers of FlatBuffers, at byte 4."""
+
+_IN_ZIP = (
+    ((b"dlc.metadata",), DLC),
+    ((b"model.params", b"model"), DLC),
+    ((b"model.weights.h5", b"config.json"), KERAS),
+    ((b"serialized_exported_program.json",), TORCH_EXPORT),
+    ((b"archive_format", b"data/weights"), TORCH_EXPORT),
+    ((b"data.pkl", b"/code/"), TORCH_SCRIPT),
+    ((b"data.pkl",), TORCH_CHECKPOINT),
+    ((b"saved_model.pb",), ZIP),
+    ((b".onnx",), ZIP),
+    ((b".npy",), NUMPY),
+)
+"""Names of entries that archives of a format have."""
+
+_TEXTS = (
+    (rb"\A\s*(<!--.*?-->\s*)*<(!doctype html|html|head)\b", HTML),
+    (rb"\A\s*(<\?xml.*?\?>\s*)?<net\b", OPENVINO),
+    (rb"\A\s*<\?xml\b", XML),
+    (rb"\A\s*(<\s*)?ir_version\s*:", ONNX_TEXT),
+    (rb"^\s*(layers?|input_shape|input_param)\s*:?\s*\{", CAFFE),
+    (rb"^\s*op\s*\{", CAFFE2),
+    (rb"^\s*node\s*\{", GRAPH_DEF),
+    (rb"\A\s*[\[{]\s*[\"\[{\]}]", JSON),
+)
+
+
+def recognize(path: str | os.PathLike[str]) -> Format | None:
+    """Return what a file or folder is, if it is no ONNX model and its format is known.
+
+    Only its two ends are read, at most ``HEAD`` bytes each.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
+    place = Path(path)
+    if place.is_dir():
+        return _folder(place)
+    if not stat.S_ISREG(place.stat().st_mode):
+        return None
+    with open(place, "rb") as file:
+        head = file.read(HEAD)
+        file.seek(max(file.seek(0, os.SEEK_END) - HEAD, 0))
+        tail = file.read(HEAD)
+    if not head:
+        return EMPTY
+    for magic, found in _MAGIC:
+        if head.startswith(magic):
+            return found
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        names = head + tail
+        return next((kind for marks, kind in _IN_ZIP if all(mark in names for mark in marks)), ZIP)
+    if head[257:262] == b"ustar":
+        return TAR
+    if head[4:8] in _IDENTIFIERS:
+        return _IDENTIFIERS[head[4:8]]
+    if head[0] == 0x80 and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
+        return TORCH_CHECKPOINT  # a pickle
+    if head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 100 << 20:
+        return SAFETENSORS
+    return _text(head) or _protobuf(head)
+
+
+def _folder(folder: Path) -> Format:
+    if (folder / "saved_model.pb").is_file():
+        return SAVED_MODEL
+    if (folder / "inference.pdmodel").is_file() or (folder / "__model__").is_file():
+        return PADDLE
+    models = sorted(path.name for path in folder.glob("*.onnx"))[:3]
+    if models:
+        return Format("a folder", f"name the file inside: {', '.join(str(folder / name) for name in models)}")
+    if (folder / "config.json").is_file():
+        return HUGGING_FACE
+    if (folder / "Manifest.json").is_file():
+        return CORE_ML
+    return Format("a folder", "name the .onnx file")
+
+
+def _text(head: bytes) -> Format | None:
+    if b"\0" in head[:4096]:
+        return None
+    for pattern, found in _TEXTS:
+        if re.search(pattern, head[:65536], re.IGNORECASE | re.MULTILINE | re.DOTALL):
+            return found
+    return None
+
+
+def _protobuf(head: bytes) -> Format | None:
+    """Return the format of a protobuf message by its first fields."""
+    fields = list(_fields(head))
+    first: dict[int, int | bytes] = {}
+    for number, value in fields:
+        first.setdefault(number, value)
+    one, two, nine = first.get(1), first.get(2), first.get(9)
+    numbers = set(first)
+    if isinstance(one, int) and isinstance(two, bytes):  # a version, then a message; or ONNX's text
+        if any(number >= 200 for number in numbers):
+            return CORE_ML
+        inner = dict(_fields(two))
+        return SAVED_MODEL if 7 not in numbers and isinstance(inner.get(2), bytes) else None
+    if isinstance(two, int) and isinstance(nine, bytes):
+        return ONNX_TENSOR
+    if one is None and isinstance(two, bytes) and _is_word(dict(_fields(two)).get(4)):
+        return CAFFE2
+    if not isinstance(one, bytes):
+        return CAFFE if 100 in numbers else None
+    if 100 in numbers and one.isascii():
+        return CAFFE
+    inner = dict(reversed(list(_fields(one))))
+    if isinstance(inner.get(1), bytes) and _is_word(inner.get(2)):
+        return GRAPH_DEF
+    if isinstance(inner.get(1), int) and isinstance(inner.get(2), int) and isinstance(inner.get(3), bytes):
+        return PADDLE
+    if isinstance(two, bytes):
+        second = dict(reversed(list(_fields(two))))
+        nodes = second.get(1)
+        if isinstance(nodes, bytes) and _is_word(dict(_fields(nodes)).get(2)) and not one.isascii():
+            return META_GRAPH
+        if _is_word(second.get(4)):
+            return CAFFE2 if _is_word(one) or 8 not in second else CAFFE
+        if one.isascii() and (4 in second or 5 in second):
+            return CAFFE  # layers of its first version
+    return None
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, bytes) and re.fullmatch(rb"[\w./:-]{1,255}", value) is not None
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield number and value of a message's first fields, as far as they are fields; bytes may be cut off."""
+    position = 0
+    for _ in range(256):
+        key, position = _varint(data, position)
+        kind, number = key & 7, key >> 3
+        if position >= len(data) or not 0 < number < 1 << 14:
+            return
+        if kind == 0:
+            value, position = _varint(data, position)
+            yield number, value
+        elif kind == 2:
+            size, position = _varint(data, position)
+            yield number, data[position : position + size]
+            position += size
+        elif kind in (1, 5):
+            position += 8 if kind == 1 else 4
+            yield number, 0
+        else:
+            return
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if position >= len(data):
+            return 0, position
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+    return value, position
