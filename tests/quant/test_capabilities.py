@@ -223,10 +223,28 @@ def test_float_ops(net):
     n = net(1, 4, 4, 3)
     model = n.done(n.op("Custom", [n.conv(n.x, 4, "c")], (1, 4, 4, 4), "y", package="mine"))
     options = QuantOptions(target="sm7350")
-    assert checked(model, options) == ["v68 of sm7350 takes no float ops, these stay float: 'y_op'"]
-    assert checked(model, QuantOptions(target="sm8650")) == []
+    assert checked(model, options) == checked(model, QuantOptions(target="sm8650")) == []
     with pytest.raises(ConstraintError, match=r"op 'c_op'.*float is nothing that v68"):
         checked(model, options, Precision(8, 8, {"c_op": None}))
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "warned"),
+    [
+        (None, "Erf", False),
+        ("sm8550", "Erf", True),
+        ("sm8550", "Relu", False),
+        ("sm7350", "Relu", False),
+    ],
+)
+def test_what_preparing_will_refuse_is_a_warning(net, target, kind, warned):
+    n = net(1, 4, 4, 3)
+    source = n.conv(n.x, 4, "c")
+    package = {"Erf": {"package": "xdlc"}}.get(kind, {})
+    notes = []
+    model = n.done(n.op(kind, [source], source.shape, "y", **package))
+    quantize(model, n.samples(1), target=target, tell=notes.append)
+    assert [note.startswith("warning") and "'y_op'" in note for note in notes].count(True) == warned
 
 
 def test_notes(net):

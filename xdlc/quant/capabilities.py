@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from xdlc.errors import ConstraintError, UsageError, raise_all
-from xdlc.ir import Graph, Op
+from xdlc.errors import ConstraintError, UsageError, XdlcError, raise_all
+from xdlc.ir import Graph, Model, Op
 from xdlc.ir.graph import is_custom
 from xdlc.opdefs import supplement
 from xdlc.quant.given import given_bits
@@ -231,22 +231,43 @@ def _adaptations(placement: Placement, precision: Precision, soc: Soc) -> list[s
             f"{name} takes factors of 8 bits only beside 16-bit activations: {len(factors)} op(s): "
             f"{_listed(factors)}"
         )
-    if soc.fp16:
-        return notes
-    lowered = [
-        op
-        for op, bits in placement.fixed.items()
-        if not is_custom(op) and bits == 8 and precision.act_bits_of(op) == 16 and not follows(op)
-    ]
+    lowered = [op for op in placement.fixed if precision.act_bits_of(op) == 16 and _is_narrow(op)]
     if lowered:
         notes.append(
             f"{name} takes no float ops, and these have no 16-bit kernel: {len(lowered)} op(s) have 8 bits: "
             f"{_listed(lowered)}"
         )
-    if placement.reasons:
-        floats = list(placement.reasons)
-        notes.append(f"{name} takes no float ops, these stay float: {_listed(floats)}")
     return notes
+
+
+def refused_by_target(model: Model, soc: Soc | None) -> list[str]:
+    """Return a warning about what a target does not take of a quantized model, none if it takes all.
+
+    Args:
+        model: The model; what open dimensions of its inputs keep on the host is not looked at.
+        soc: The target; None: any.
+    """
+    from xdlc.runtime.htp.support import judge
+
+    if soc is None or not soc.has_htp or any(tensor.dynamic_axes for tensor in model.main.inputs):
+        return []
+    verdict = judge(model, soc, tables_only=True)
+    first: dict[str, XdlcError] = {}
+    for problem in (*verdict.plain, *verdict.refused):
+        first.setdefault(f"{problem.node!r} ({problem.op})", problem)
+    if not first:
+        return []
+    shown = "; ".join(f"{name}: {problem.problem}" for name, problem in list(first.items())[:_NAMED])
+    more = f"; and {len(first) - _NAMED} more" if len(first) > _NAMED else ""
+    return [
+        f"warning: {soc.name} does not take all of this model, prepare it with --partition, which leaves "
+        f"such ops to the CPU: {shown}{more}"
+    ]
+
+
+def _is_narrow(op: Op) -> bool:
+    rule = rule_of(op)
+    return rule is not None and 16 not in rule.widths
 
 
 def _has_narrow_factors(op: Op) -> bool:

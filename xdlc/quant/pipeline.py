@@ -10,7 +10,7 @@ from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model
 from xdlc.passes import DequantizeWeights
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
-from xdlc.quant.capabilities import check_ops, check_options
+from xdlc.quant.capabilities import check_ops, check_options, refused_by_target
 from xdlc.quant.custom_notes import check_customs, one_scale_notes
 from xdlc.quant.customs import Customs
 from xdlc.quant.fallback import spread_encodings
@@ -199,6 +199,7 @@ def _quantize(
         reporter.finish(job)
     job.under_way("storing")
     job.finish()
+    job.notes += refused_by_target(job.model, job.options.soc)
     return {new.name: old.name for new, old in moved.items()}
 
 

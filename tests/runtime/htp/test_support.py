@@ -74,8 +74,21 @@ def test_tables_know_what_a_generation_lacks() -> None:
     graph.add_output(y)
     model = Model({"g": graph})
     old = [problem for _, problem in said(support.judge(model, find_soc("sm8350")))]
-    assert "needs 16-bit weights with 16-bit activations, which v68 of sm8350 does not have" in old
+    assert "needs 16-bit weights or factors with 16-bit activations, which v68 of sm8350 does not have" in old
     assert not [problem for _, problem in said(support.judge(model, SM8650)) if "needs" in problem]
+
+
+@pytest.mark.parametrize("tables_only", [True, pytest.param(False, marks=needs_htp)])
+def test_a_second_factor_of_16_bits_needs_a_generation_too(tables_only: bool) -> None:
+    graph = Graph("g")
+    x, z = (graph.add_input(Tensor(name, (4, 4), dt.UFIXED16, ScaleOffset(1e-4, -32768))) for name in "xz")
+    y = Tensor("y", (4, 4), dt.UFIXED16, ScaleOffset(1e-4, -32768))
+    graph.append(make_op(graph, "MatMul", [x, z], [y], name="product"))
+    graph.add_output(y)
+    for soc, refused_ops in (("qcs6490", ["product"]), ("sm8550", [])):
+        verdict = support.judge(Model({"g": graph}), find_soc(soc), tables_only=tables_only)
+        assert [each.node for each in verdict.refused] == refused_ops
+        assert all("--target" in (each.fix or "") for each in verdict.refused)
 
 
 @pytest.mark.usefixtures("tables")

@@ -29,10 +29,11 @@ _DEFINITION_FIX = "write the op as its definition asks; see what xdlc-info says 
 
 
 class Reading(NamedTuple):
-    """What a line means: the reason in words, and the fix."""
+    """What a line means: the reason in words, the fix, and whether the line says no more than the reason."""
 
     reason: str
     fix: str
+    whole: bool = False
 
 
 class _Asked(NamedTuple):
@@ -96,7 +97,9 @@ def _architecture(line: re.Match[str], op: _Asked) -> Reading | None:
         return None
     return Reading(
         f"this form of {op.kind} needs architecture v{line[2]}, the SoC has v{line[1]}",
-        "use 8-bit operands where both are 16-bit, or leave this SoC out",
+        "quantize the float model with --target and the name of this SoC, which then decides what has 8 bits "
+        "(Python: target=), or leave this SoC out",
+        whole=True,
     )
 
 

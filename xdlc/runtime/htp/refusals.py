@@ -57,7 +57,7 @@ def explain(kind: str, code: int, log: Sequence[str], facts: OpFacts = NO_FACTS)
     said = " | ".join(" ".join(line.split()) for line in lines)
     found = read(kind, lines, facts)
     if found is not None:
-        return f"{found.reason}; the library says: {said}", found.fix
+        return found.reason if found.whole else f"{found.reason}; the library says: {said}", found.fix
     if not lines:
         return _silent(kind, code, facts)
     return f"HTP does not take it; the library says: {said}", "change what the library objects to"

@@ -46,15 +46,16 @@ class Verdict:
     refused: tuple[XdlcError, ...]
 
 
-def judge(model: Model, soc: Soc, *, timeout: float = 600) -> Verdict:
-    """Ask about every op of every graph of a model.
+def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = False) -> Verdict:
+    """Query every op of every graph of a model.
 
-    Ops of package ``xdlc`` run on the host only; they are named without asking anybody.
+    Ops of package ``xdlc`` run on the host only; they are named without a query.
 
     Args:
         model: The model.
         soc: The SoC.
         timeout: Seconds to wait for the vendor's library.
+        tables_only: Whether our tables judge even where the vendor's library is installed; it takes seconds.
 
     Raises:
         BackendError: If the vendor's library is installed but fails.
@@ -76,7 +77,7 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600) -> Verdict:
         for op in graph.ops
         if is_host_only(op) or (unbound is not None and _is_open(op))
     }
-    if _has_library():
+    if not tables_only and _has_library():
         by, is_vendors = f"the vendor's library ({PACKAGE} {version(PACKAGE)})", True
         known = {problem.problem for problem in wide}
         refused = tuple(each for each in _by_vendor(model, soc, timeout, skip) if each.problem not in known)
@@ -134,10 +135,16 @@ def _by_tables(model: Model, soc: Soc, skip: Collection[tuple[str, str]]) -> Ite
     for graph in model.graphs.values():
         breaches = opdefs.verify_graph(graph, backend="htp")
         yield from (problem for problem in breaches if (graph.name, problem.node) not in skip)
-        floats = [op for op in graph.ops if any(tensor.dtype.is_float for tensor in op.outputs)]
+        floats = [
+            op
+            for op in graph.ops
+            if (graph.name, op.name) not in skip and any(tensor.dtype.is_float for tensor in op.outputs)
+        ]
         if floats and not soc.fp16:
             yield ConstraintError(
                 f"the vendor's compiler takes no float graphs for {soc.name}, {len(floats)} op(s) are float",
+                node=floats[0].name,
+                op=floats[0].type,
                 fix="quantize the model, or choose a SoC that takes float graphs",
             )
         for op in graph.ops:
@@ -167,7 +174,7 @@ def _by_generation(op: Op, soc: Soc) -> Iterator[XdlcError]:
         if not getattr(soc.capabilities, name):
             yield ConstraintError(
                 f"needs {_CAPABILITIES[name]}, which {soc.capabilities.name} of {soc.name} does not have",
-                fix="quantize it otherwise, or choose a newer SoC",
+                fix=f"quantize the float model with --target {soc.name}, or choose a newer SoC",
             )
 
 
@@ -177,7 +184,7 @@ _CAPABILITIES = {
     "a16w8": "8-bit weights with 16-bit activations",
     "a16w4": "4-bit weights with 16-bit activations",
     "a16w2": "2-bit weights with 16-bit activations",
-    "a16w16": "16-bit weights with 16-bit activations",
+    "a16w16": "16-bit weights or factors with 16-bit activations",
     "per_channel": "weights with one scale per channel",
     "lpbq": "weights with block scales over channel scales",
     "bf16": "bfloat16",
@@ -193,7 +200,9 @@ def _needs(op: Op) -> Iterator[str]:
     data, weight = op.inputs[:2]
     if data is None or weight is None or not (data.dtype.is_fixed and weight.dtype.is_fixed):
         return
-    if weight.is_static and op.type in _WEIGHTED:
+    if weight.dtype.bits == 16 and op.type in _SECOND_FACTOR:
+        yield "a16w16"
+    elif weight.is_static and op.type in _WEIGHTED:
         width = f"a{data.dtype.bits}w{_bits(weight)}"
         if width in Arch.__dataclass_fields__:
             yield width
@@ -207,6 +216,9 @@ _WEIGHTED = (
     *("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d"),
     *("TransposeConv1d", "TransposeConv2d", "TransposeConv3d", "FullyConnected", "MatMul"),
 )
+
+_SECOND_FACTOR = ("MatMul", "LayerNorm", "Batchnorm")
+"""Ops whose second input counts like weights, static or not."""
 
 
 def _bits(weight: Tensor) -> int:
