@@ -32,10 +32,12 @@ class Calibration:
     Attributes:
         found: Statistics of each watched tensor; of no sample if none reached it.
         means: Mean over samples and all axes but the last, float64, of each averaged tensor.
+        peaks: Statistics of the largest score of each row, by the Softmax input that holds the scores.
     """
 
     found: dict[Tensor, Statistics] = field(default_factory=dict)
     means: dict[Tensor, np.ndarray] = field(default_factory=dict)
+    peaks: dict[Tensor, Statistics] = field(default_factory=dict)
 
 
 def calibrate(

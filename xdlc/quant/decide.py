@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xdlc.ir import Graph, ScaleOffset, Tensor
+from xdlc.ir import Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import DType
 from xdlc.quant.calibrate import Calibration
 from xdlc.quant.choice import Choice
@@ -22,13 +22,15 @@ from xdlc.quant.grid import (
     unit_encoding,
 )
 from xdlc.quant.headroom import with_headroom
+from xdlc.quant.mask_ranges import MaskRanges, lowest_score
+from xdlc.quant.masks import Masks
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
 from xdlc.quant.range_methods import AUTO, Grid, find_range_method
-from xdlc.quant.ranges import NOTHING, Range
+from xdlc.quant.ranges import NOTHING, Range, range_of
 from xdlc.quant.rules import rule_of, single_name
-from xdlc.quant.saturation import useful_range
+from xdlc.quant.saturation import EVERYTHING, useful_range
 from xdlc.quant.sharing import Sharing
 from xdlc.quant.signed import is_signed
 from xdlc.quant.statics import Statics
@@ -72,7 +74,8 @@ class Decider:
         graph: The float graph.
         placement: Which ops are quantized.
         sharing: Which tensors have one encoding; concatenations are still joined here.
-        calibration: What is known of the tensors of ``watch_list``.
+        calibration: What is known of the tensors of ``watch_list``, and of rows in front of a Softmax.
+        masks: The masks of the graph.
         options: Range methods and granularity.
         precision: Bit widths.
         choice: The method that ``auto`` stands for at 8 bits; None: none was chosen, min-max does.
@@ -84,6 +87,7 @@ class Decider:
         placement: Placement,
         sharing: Sharing,
         calibration: Calibration,
+        masks: Masks,
         options: QuantOptions,
         precision: Precision,
         choice: Choice | None = None,
@@ -95,7 +99,12 @@ class Decider:
         self._found = calibration.found
         self._method = find_range_method(options.act_quantizer_calibration)
         self._choice = choice or Choice("min-max")
-        self._statics = Statics(graph, placement, options, precision, self._group_range, self._activation)
+        self._peaks = calibration.peaks
+        self._hiding = masks.hiding
+        self._masks = MaskRanges(graph, masks, self._seen_by_softmax, self._reach)
+        self._statics = Statics(
+            graph, placement, options, precision, self._group_range, self._activation, self._masks.held
+        )
         self._groups: dict[tuple[Tensor, int], Range] = {}
         self._signed: dict[Tensor, bool] = {}
         self._padding: dict[Tensor, Range] = {}
@@ -110,6 +119,7 @@ class Decider:
         """
         decision = self.activations()
         self._statics.decide(decision)
+        decision.notes += self._mask_notes(decision)
         return decision
 
     def activations(self) -> Decision:
@@ -120,6 +130,8 @@ class Decider:
             if self.placement.is_read_fixed(self.graph, tensor):
                 decision.activations[tensor] = self._activation(tensor)
                 decision.sources[tensor] = self._source(tensor)
+                if (useful := self._masks.of(tensor)) != EVERYTHING:
+                    decision.useful[tensor] = useful
                 for dtype in self.placement.converted(self.graph, tensor):
                     decision.converted[tensor, dtype] = self._activation(tensor, dtype)
         return decision
@@ -162,24 +174,58 @@ class Decider:
         return found
 
     def _own_range(self, tensor: Tensor, bits: int) -> Range:
-        padding = self._padding.get(tensor, NOTHING)
+        """Return what a tensor adds to the range of its group."""
+        padding = self._padding.get(tensor, NOTHING).cut(self._masks.of(tensor))
         if tensor in self.sharing.derived:
             return padding
         if tensor.is_static:
             return padding.merge(self._statics.whole(tensor))
+        return padding.merge(self._masks.held(tensor, self._all_values(tensor, bits)))
+
+    def _all_values(self, tensor: Tensor, bits: int) -> Range:
+        """Return the range that the method chooses for what a tensor held, masks included."""
         low = _unit_low(tensor)
         statistics = self._found.get(tensor, Statistics())
         seen = statistics.seen
         if low is not None:
             top = softmax_top(seen.high, bits) if _is_softmax(tensor) else 1.0
-            return padding.merge(Range(float(low), top))
+            return Range(float(low), top)
+        if self._method.name == AUTO and bits == 16:
+            return with_headroom(self.graph, tensor, seen)
+        if tensor in self._hiding:
+            return seen  # histograms of masks show nothing of scores
         if self._method.name != AUTO:
             grid = Grid(bits, self._symmetric, self.options.percentile_calibration_value)
-            return padding.merge(self._method.find(statistics, grid))
-        if bits == 16:
-            return padding.merge(with_headroom(self.graph, tensor, seen))
+            return self._method.find(statistics, grid)
         grid = Grid(bits, self._symmetric, self._choice.percentile)
-        return padding.merge(find_range_method(self._choice.method).find(statistics, grid))
+        return find_range_method(self._choice.method).find(statistics, grid)
+
+    def _reach(self, tensor: Tensor) -> Range:
+        """Return the range of all values of a tensor, empty if it is not known."""
+        if tensor.is_static:
+            return range_of(tensor.numpy())
+        form = self._given(tensor)
+        if form is not None and isinstance(form[1], ScaleOffset):
+            return representable(form[1], form[0])
+        reach, bits = NOTHING, self._bits(tensor)
+        for member in self.sharing.members(tensor) if tensor in self.sharing.derived else [tensor]:
+            if member in self._found or _unit_low(member) is not None:
+                reach = reach.merge(self._all_values(member, bits))
+        return reach
+
+    def _seen_by_softmax(self, tensor: Tensor, softmax: Op) -> Range:
+        """Return the range of its input that a Softmax can tell apart."""
+        form = self._given(tensor)
+        if form is not None and isinstance(form[1], ScaleOffset):
+            return Range(representable(form[1], form[0]).low, EVERYTHING.high)
+        peaks, result = self._peaks.get(tensor, Statistics()).seen, softmax.outputs[0]
+        if peaks.is_empty:
+            return EVERYTHING
+        if self._bits(tensor) == 16:
+            peaks = with_headroom(self.graph, tensor, peaks)
+        bits = self.placement.bits_of(self.graph, result) or 16
+        top = softmax_top(self._found.get(result, Statistics()).seen.high, bits)
+        return Range(lowest_score(softmax, peaks, top / (1 << bits)), EVERYTHING.high)
 
     @property
     def _symmetric(self) -> bool:
@@ -245,6 +291,24 @@ class Decider:
             return self._method.name
         return "min-max and headroom" if self._bits(tensor) == 16 else str(self._choice)
 
+    def _mask_notes(self, decision: Decision) -> list[str]:
+        """Return what a user should know of masks that were bounded: one line for all."""
+        bounds = {}
+        for op, index in decision.statics:
+            mask = op.inputs[index]
+            if mask is not None and mask in self._hiding:
+                values, limit = range_of(mask.numpy()), self._masks.of(mask)
+                if not values.within(limit):
+                    bounds[mask] = limit.low if values.low < limit.low else limit.high
+        if not bounds:
+            return []
+        name, bound = next((mask.name, bound) for mask, bound in bounds.items())
+        more = f" and {len(bounds) - 1} more" if len(bounds) > 1 else ""
+        return [
+            f"attention mask {name!r}{more}: bounded at {bound:.4g}, for a Softmax gives zero beyond; scores "
+            "keep all steps of their encoding"
+        ]
+
     def _source(self, tensor: Tensor) -> str:
         """Return where the encoding of an activation came from, for people."""
         members = self.sharing.members(tensor)
@@ -261,4 +325,5 @@ class Decider:
         text = f"{self._method_used(tensor)} of {count} sample{'' if count == 1 else 's'}"
         if len(own) > 1:
             text += f", shared with {next(member.name for member in own if member is not tensor)}"
+        cut = cut or self._masks.of(tensor) != EVERYTHING
         return f"{text}, cut to what readers can tell apart" if cut else text

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from xdlc.ir import Encoding, Op, Tensor
 from xdlc.ir.dtype import DType
+from xdlc.quant.ranges import Range
 
 GIVEN = "given by an override"
 """Where an encoding came from that a tensor of floats had before."""
@@ -25,6 +26,7 @@ class Decision:
         converted: By tensor and type: what ops that read another type do in its place.
         statics: By use, for one static tensor may be a weight here and a factor there.
         params: By op and name: parameters of users' ops that are tensors of reals.
+        useful: What readers can tell apart of the activations that only reach results through a Softmax.
         sources: Where the encoding of each activation came from, in a few words for people.
         notes: Where a form is not the one that was asked for, and why; one line each, for people.
     """
@@ -33,6 +35,7 @@ class Decision:
     converted: dict[tuple[Tensor, DType], Form] = field(default_factory=dict)
     statics: dict[Use, Form] = field(default_factory=dict)
     params: dict[tuple[Op, str], Form] = field(default_factory=dict)
+    useful: dict[Tensor, Range] = field(default_factory=dict)
     sources: dict[Tensor, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 

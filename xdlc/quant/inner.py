@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from xdlc.ir import HOST_PACKAGE, Graph, Model, Op, Origin, Role, Tensor, make_op
 from xdlc.ir.data import Array
@@ -23,6 +24,7 @@ from xdlc.quant.decide import Decider, watch_list
 from xdlc.quant.decision import Decision
 from xdlc.quant.float_types import store_floats
 from xdlc.quant.given import forget_given
+from xdlc.quant.masks import Masks, find_masks
 from xdlc.quant.matmul import matmul_to_fully_connected
 from xdlc.quant.moves import convert_moves
 from xdlc.quant.options import QuantOptions
@@ -54,6 +56,11 @@ class Inner:
     basis: tuple[Calibration, Choice | None] | None = None
     missed: list[Tensor] = field(default_factory=list)
 
+    @cached_property
+    def masks(self) -> Masks:
+        """The attention masks of the graph; settled when it is first read."""
+        return find_masks(self.graph)
+
     @property
     def watched(self) -> list[Tensor]:
         """The activations whose ranges must be seen."""
@@ -77,6 +84,7 @@ class Inner:
                 self.placement,
                 Sharing(self.graph, self.placement),
                 calibration,
+                self.masks,
                 options,
                 self.precision,
                 choice,

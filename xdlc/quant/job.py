@@ -19,6 +19,7 @@ from xdlc.quant.float_types import store_floats
 from xdlc.quant.given import forget_given
 from xdlc.quant.inner import Inner
 from xdlc.quant.kernels import KernelSource
+from xdlc.quant.masks import Masks, add_peaks, find_masks
 from xdlc.quant.mixed.record import Raised
 from xdlc.quant.mixed.trials import Evaluate
 from xdlc.quant.moves import convert_moves
@@ -103,6 +104,11 @@ class Job:
         """Which tensors have one encoding; settled when it is first read."""
         return Sharing(self.graph, self.placement)
 
+    @cached_property
+    def masks(self) -> Masks:
+        """The attention masks of the graph; settled when it is first read after calibration began."""
+        return find_masks(self.graph)
+
     def session(self, graph: Model | Graph, **options: Any) -> CpuSession:
         """Return a session of a model or graph with the ops of this one, which may be users'.
 
@@ -132,6 +138,7 @@ class Job:
 
     def calibrate(self) -> None:
         """Run the float model on all samples and keep what is to be known of activations."""
+        self.__dict__.pop("masks", None)
         self._spread = Spread(self.samples, MOST, SAMPLE_BYTES) if self._has_choice() else None
         samples = self.samples if self._spread is None else self._spread
         self.calibration = self.calibration_of(samples, progress=self.progress)
@@ -149,23 +156,31 @@ class Job:
     def calibration_of(self, samples: Iterable[Sample], *, progress: Progress | None = None) -> Calibration:
         """Return what some samples tell of activations."""
         method = find_range_method(self.options.act_quantizer_calibration)
-        calibration = calibrate(
-            self.model,
-            [
-                *watch_list(self.graph, self.placement, self.sharing),
-                *(tensor for inner in self.inner for tensor in inner.watched),
-            ],
-            samples,
-            averaged=[
-                *averaged_inputs(self.graph, self.placement),
-                *(tensor for inner in self.inner for tensor in inner.averaged),
-            ],
-            histograms=method.histogram and (method.name != AUTO or self._has_choice()),
-            jobs=self.options.jobs,
-            progress=progress,
-            kernels=self.kernels,
-            source=self.kernel_source,
-        )
+        watched = watch_list(self.graph, self.placement, self.sharing)
+        parts: list[Job | Inner] = [self, *self.inner]
+        marks = [(part.graph, part.graph.mark()) for part in parts]
+        peaks = {}
+        for part in parts:
+            peaks.update(add_peaks(part.graph, part.masks))
+        try:
+            calibration = calibrate(
+                self.model,
+                [*watched, *(tensor for inner in self.inner for tensor in inner.watched), *peaks.values()],
+                samples,
+                averaged=[
+                    *averaged_inputs(self.graph, self.placement),
+                    *(tensor for inner in self.inner for tensor in inner.averaged),
+                ],
+                histograms=method.histogram and (method.name != AUTO or self._has_choice()),
+                jobs=self.options.jobs,
+                progress=progress,
+                kernels=self.kernels,
+                source=self.kernel_source,
+            )
+        finally:
+            for graph, mark in marks:
+                graph.retract(mark)
+        calibration.peaks = {scores: calibration.found.pop(peak) for scores, peak in peaks.items()}
         # Under other widths they may be apart from those that tell their values.
         found = calibration.found
         for tensor in self.sharing.derived:
@@ -192,6 +207,7 @@ class Job:
             self.placement,
             self.sharing,
             self.calibration,
+            self.masks,
             self.options,
             self.precision,
             self.choice,

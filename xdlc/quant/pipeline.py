@@ -17,6 +17,7 @@ from xdlc.quant.fallback import spread_encodings
 from xdlc.quant.inner import Inner, inner_graphs
 from xdlc.quant.job import Job, Step
 from xdlc.quant.kernels import KernelSource, Paths
+from xdlc.quant.masks import bound_masks, find_masks
 from xdlc.quant.matmul import matmul_to_fully_connected
 from xdlc.quant.mixed.trials import Evaluate
 from xdlc.quant.options import QuantOptions
@@ -168,6 +169,9 @@ def _quantize(
     """Quantize the job's model; return the names of static tensors in new shapes, and the old names."""
     DequantizeWeights(refused_only=False).apply(job.graph)
     importing.match(job)
+    if not job.options.enable_float_fallback:
+        for graph in job.model.graphs.values():
+            bound_masks(graph, find_masks(graph))
     moved = matmul_to_fully_connected(job.graph)
     importing.give(job, moved)
     _run(job, algorithms, Stage.GRAPH)

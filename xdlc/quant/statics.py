@@ -30,6 +30,7 @@ class Statics:
         precision: Bit widths.
         group_range: Range of the tensors that share an encoding with one.
         activation: The form that a tensor has as an activation.
+        held: The part that counts of the range of a tensor's values.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Statics:
         precision: Precision,
         group_range: Callable[[Tensor], Range],
         activation: Callable[[Tensor], Form],
+        held: Callable[[Tensor, Range], Range],
     ) -> None:
         self.graph = graph
         self.placement = placement
@@ -47,6 +49,7 @@ class Statics:
         self.precision = precision
         self._group_range = group_range
         self._activation = activation
+        self._held = held
         soc = options.soc
         self._wide_factors = soc is None or soc.capabilities.a16w16
         self._channels: dict[tuple[Tensor, int | None], Channels] = {}
@@ -64,8 +67,8 @@ class Statics:
             _refuse_without_blocks(decision)
 
     def whole(self, tensor: Tensor) -> Range:
-        """Return the range of a static tensor's data."""
-        return self._channel_range(tensor, None).whole
+        """Return the range of a static tensor's data, as far as it counts."""
+        return self._held(tensor, self._channel_range(tensor, None).whole)
 
     def _channel_range(self, tensor: Tensor, axis: int | None) -> Channels:
         found = self._channels.get((tensor, axis))
@@ -120,7 +123,7 @@ class Statics:
         if centred_16 and dtype.bits == 16 and not self._wide_factors:
             dtype = UFIXED8
         grid = centred if centred_16 and dtype.bits == 16 else asymmetric
-        return dtype, grid(self._channel_range(tensor, None).whole, dtype.bits, min_width=0.0)
+        return dtype, grid(self.whole(tensor), dtype.bits, min_width=0.0)
 
     def _given(self, tensor: Tensor, dtype: DType, *, is_param: bool) -> Form | None:
         """Return the form of a static tensor of a given encoding, if it is no param in the op's bits."""
@@ -133,7 +136,7 @@ class Statics:
 
     def _gathered(self, op: Op, tensor: Tensor, dtype: DType, decision: Decision) -> Form:
         shared = decision.activations.get(op.outputs[0])
-        own = self._channel_range(tensor, None).whole
+        own = self.whole(tensor)
         if shared is not None and own.width <= self._group_range(op.outputs[0]).width:
             return shared
         return dtype, asymmetric(own, dtype.bits, min_width=0.0)

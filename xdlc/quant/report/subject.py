@@ -105,6 +105,9 @@ class Subject:
         form = self.form(tensor)
         if form is None:
             return Heard()
+        useful = self.job.decision.useful.get(tensor)
+        if useful is not None:
+            return Heard(useful.low, useful.high)
         found = heard(self.graph, self.placement, self.job.sharing, tensor, form)
         return replace(found, joined=self.joined_to(tensor))
 
