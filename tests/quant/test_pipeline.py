@@ -111,9 +111,9 @@ def test_ops_that_move_values_share_one_encoding(net):
 def test_concat_shares_where_ranges_agree_or_nobody_else_reads(net):
     n = net(1, 4, 4, 4)
     one, two = n.conv(n.x, 4, "one"), n.conv(n.x, 4, "two")
-    small = n.binary(n.conv(n.x, 4, "three"), static("f", np.float32([0.01])), MULTIPLY, "small")
+    small = n.binary(n.conv(n.x, 4, "three"), static("f", np.float32([0.05])), MULTIPLY, "small")
     joined = n.concat([one, two, small], "joined")
-    model = n.done(joined, n.mean(small, "mean"))
+    model = n.done(n.conv(joined, 2, "layer"), n.mean(small, "mean"))
     tensors = quantize(model, n.samples(2)).main.tensors
     assert tensors["one"].encoding == tensors["two"].encoding == tensors["joined"].encoding
     assert tensors["small"].encoding.scale < tensors["joined"].encoding.scale / 10

@@ -105,6 +105,7 @@ class Decider:
         self._statics = Statics(
             graph, placement, options, precision, self._group_range, self._activation, self._masks.held
         )
+        self._fine = precision.fine
         self._groups: dict[tuple[Tensor, int], Range] = {}
         self._signed: dict[Tensor, bool] = {}
         self._padding: dict[Tensor, Range] = {}
@@ -191,7 +192,8 @@ class Decider:
             top = softmax_top(seen.high, bits) if _is_softmax(tensor) else 1.0
             return Range(float(low), top)
         if self._method.name == AUTO and bits == 16:
-            return with_headroom(self.graph, tensor, seen)
+            is_fine = tensor.producer is not None and tensor.producer.name in self._fine
+            return seen if is_fine else with_headroom(self.graph, tensor, seen)
         if tensor in self._hiding:
             return seen  # histograms of masks show nothing of scores
         if self._method.name != AUTO:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from xdlc.ir import Graph, Op, Tensor
@@ -244,22 +245,35 @@ def _product(shape: Sequence[int]) -> int:
 
 def _scaled(op: Op, result: Tensor) -> Parts:
     """Return the runs of channels that a product or quotient with unlike constants makes, if few."""
+    runs = _runs(op, result)
+    return tuple(Part(axis, start, stop, (result,)) for axis, start, stop, _ in runs)
+
+
+def factors(op: Op) -> list[float]:
+    """Return what an op multiplies runs of channels by that differ much, without signs; empty if none do."""
+    return [factor for *_, factor in _runs(op, op.outputs[0])]
+
+
+def _runs(op: Op, result: Tensor) -> list[tuple[int, int, int, float]]:
+    """Return axis, start, stop and largest factor of the runs of an axis that an op multiplies unlike."""
     import numpy as np
 
-    factor = next((tensor for tensor in op.inputs if tensor is not None and tensor.is_static), None)
-    if single_name(op) not in ("ElementWiseMultiply", "ElementWiseDivide") or factor is None:
-        return ()
-    wide = [axis for axis, size in enumerate(factor.shape) if size > 1]
-    if len(wide) != 1 or not factor.dtype.is_float:
-        return ()
-    axis = wide[0] + result.rank - factor.rank
-    sizes = np.abs(factor.numpy().ravel())
-    edges = [0]
-    for place in range(1, sizes.size):
-        pair = sizes[place - 1], sizes[place]
-        if max(pair) > UNLIKE * min(pair):
-            edges.append(place)
-    if not 1 < len(edges) <= _MOST or axis < 0 or sizes.size != result.shape[axis]:
-        return ()
-    ends = zip(edges, [*edges[1:], sizes.size], strict=True)
-    return tuple(Part(axis, start, stop, (result,)) for start, stop in ends)
+    kind = single_name(op)
+    static = next((tensor for tensor in op.inputs[1:] if tensor is not None and tensor.is_static), None)
+    if kind == "ElementWiseMultiply" and static is None and op.inputs[0] is not None:
+        static = op.inputs[0] if op.inputs[0].is_static else None
+    if kind not in ("ElementWiseMultiply", "ElementWiseDivide") or static is None:
+        return []
+    wide = [axis for axis, size in enumerate(static.shape) if size > 1]
+    if len(wide) != 1 or not static.dtype.is_float:
+        return []
+    axis = wide[0] + result.rank - static.rank
+    sizes = np.abs(static.numpy().ravel())
+    if axis < 0 or sizes.size != result.shape[axis] or not np.isfinite(sizes).all():
+        return []
+    low, high = np.minimum(sizes[:-1], sizes[1:]), np.maximum(sizes[:-1], sizes[1:])
+    edges = [0, *(np.flatnonzero(high > UNLIKE * low) + 1).tolist(), sizes.size]
+    if not 2 < len(edges) <= _MOST or not sizes.all():
+        return []
+    sizes = 1.0 / sizes if kind == "ElementWiseDivide" else sizes
+    return [(axis, start, stop, float(sizes[start:stop].max())) for start, stop in pairwise(edges)]

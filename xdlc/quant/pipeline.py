@@ -29,6 +29,7 @@ from xdlc.quant.precision import Precision, asked_precision
 from xdlc.quant.report.reporter import PathLike, Reporter
 from xdlc.quant.samples import Samples, Source, read_samples
 from xdlc.quant.sign import sign
+from xdlc.quant.unlike import raise_unlike
 from xdlc.runtime import open_dimensions
 
 
@@ -189,6 +190,7 @@ def _quantize(
     check_ops(job.graph, job.placement, job.precision, job.options)
     if not job.options.enable_float_fallback:
         job.calibrate()
+        job.notes += raise_unlike(job)
     _run(job, algorithms, Stage.PRECISION)
     job.choose()
     job.decide()

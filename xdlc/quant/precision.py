@@ -31,6 +31,7 @@ class Precision:
         customs: What the definitions of users' ops allow.
         soc: The SoC that is quantized for; None: any.
         named: Bits of activations that the user asked for, by the name of the op that they are for.
+        fine: Ops whose results hold small values beside large ones: at 16 bits no step is for values unseen.
     """
 
     act_bits: int
@@ -42,6 +43,7 @@ class Precision:
     customs: Customs = field(default_factory=Customs)
     soc: Soc | None = None
     named: dict[str, int] = field(default_factory=dict)
+    fine: frozenset[str] = frozenset()
 
     def act_bits_of(self, op: Op) -> int | None:
         """Return the bits of what an op reads and writes, or None if the user wants it in float."""
