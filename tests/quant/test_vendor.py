@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 
+from tests.htp_models import needs_htp
+from xdlc.ir import b8, f32, static
 from xdlc.ir.dtype import UFIXED16
+from xdlc.prepare.htp import prepare
 from xdlc.quant import quantize
 from xdlc.runtime.cpu import CpuSession
+from xdlc.runtime.htp.session import HtpSession
 
 RELU, SIGMOID, ADD, MULTIPLY = 4, 6, 0, 13
 
@@ -58,3 +62,40 @@ def test_taken_by_the_compiler_and_equal_within_two_steps(net, vendor_check, tmp
     steps = np.abs(found - wanted) / quantized.main.tensors["y"].encoding.scale
     allowed = 128 if quantized.main.tensors["y"].dtype == UFIXED16 else 2
     assert (steps <= allowed + 0.01).mean() >= 0.99
+
+
+def attention(net):
+    """Return a layer of attention between two LayerNorms, which share a result with an Add."""
+    n = net(1, 16, 32)
+
+    def norm(x, name):
+        inputs = [x, n.weights(f"{name}_g", 32), n.weights(f"{name}_b", 32)]
+        return n.op(
+            "LayerNorm", inputs, x.shape, name, axes=static("axes", np.uint32([2])), epsilon=f32(1e-5)
+        )
+
+    def linear(x, name, scale=0.15):
+        return n.op("MatMul", [x, n.weights(f"{name}_w", 32, 32, scale=scale)], x.shape, name)
+
+    first = norm(n.x, "n1")
+    keys, values = linear(first, "k"), linear(first, "v")
+    scores = n.op("MatMul", [linear(first, "q", 0.05), keys], (1, 16, 16), "scores", transpose_in1=b8(True))
+    mixed = n.op("MatMul", [n.op("Softmax", [scores], scores.shape, "p"), values], n.x.shape, "mixed")
+    return n, n.done(norm(n.binary(first, n.binary(mixed, values, ADD, "both"), ADD, "sum"), "y"))
+
+
+@needs_htp
+@pytest.mark.parametrize(("bits", "least"), [(8, 20.0), (16, 40.0)])
+def test_attention_runs_on_each_generation_as_well(net, bits, least):
+    n, model = attention(net)
+    test = n.samples(3, seed=5)
+    wanted = [CpuSession(model).run(sample)["y"] for sample in test]
+    reached = {}
+    for soc in ("qcs6490", "sm8450", "sm8550"):
+        quantized = quantize(model, n.samples(8), act_bitwidth=bits, target=soc)
+        with HtpSession(prepare(quantized, [soc]), soc) as session:
+            found = [session.run(sample)["y"] for sample in test]
+        error = np.square(np.subtract(wanted, found)).sum()
+        reached[soc] = 10 * np.log10(np.square(wanted).sum() / error)
+    assert min(reached.values()) > least, reached
+    assert reached["sm8550"] - min(reached.values()) < 6.0, reached
