@@ -202,6 +202,15 @@ def test_all_misfits_are_one_error_before_the_samples_are_run(net):
     assert "and 1 more" in wide.where
 
 
+def test_wide_activations_of_single_ops_where_there_are_none(net):
+    n = net(1, 4)
+    model = n.done(n.neuron(n.neuron(n.x, RELU, "r"), SIGMOID, "s"))
+    narrow = {"use_per_channel_quantization": False, "use_per_row_quantization": False}
+    with pytest.raises(ConstraintError, match="16-bit activations") as caught:
+        quantize(model, n.samples(1), target="sm8250", act_bitwidth_of={"s": 16}, **narrow)
+    assert caught.value.node == "s_op"
+
+
 @pytest.mark.parametrize(
     ("target", "kept"),
     [

@@ -156,7 +156,7 @@ _ACCURACY = (
         metavar="NAME BITS",
         help="Bits of one op's weights; repeatable.",
     ),
-    click.option("--target", metavar="SOC", help="Refuse what this SoC cannot run."),
+    click.option("--target", metavar="SOC", help="Choose widths that this SoC takes; refuse others."),
 )
 _OVERRIDES = (
     click.option(

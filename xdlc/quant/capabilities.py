@@ -184,9 +184,10 @@ def _refusals(placement: Placement, precision: Precision, soc: Soc) -> list[Cons
     kinds: dict[tuple[str, str, str, str], list[Op]] = {}
     for op, acts in placement.fixed.items():
         bits = precision.weight_bits_of(op)
-        if _has_weights(op) and not takes(op, acts, bits, soc):
+        if not is_custom(op) and not takes(op, acts, bits, soc):
+            value = _pair(acts, bits) if _has_weights(op) else f"{acts}-bit activations"
             accepted = "weights of 8 bits there" if _takes(arch, acts, bits) else _accepted(arch)
-            kinds.setdefault((op.type, _pair(acts, bits), accepted, widths), []).append(op)
+            kinds.setdefault((op.type, value, accepted, widths), []).append(op)
     for op in placement.reasons:
         if not soc.fp16 and op.name in precision.acts and precision.act_bits_of(op) is None:
             fix = "leave their widths out, or choose another target"

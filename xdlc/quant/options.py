@@ -36,7 +36,8 @@ class QuantOptions:
             weights the bias keeps 32 bits, for HTP has no other kernel).
         float_bitwidth: 32, 16 or ``"bf16"``: type of what stays float.
         float_ops: Ops that stay float, by name of the op, of a source node or of a tensor that it writes.
-        act_bitwidth_of: Bits of what single ops read and write, by the same names.
+        act_bitwidth_of: Bits of what single ops read and write, by the same names; of an op that only hands
+            values on, those of the op that writes them.
         weights_bitwidth_of: Bits of the weights of single ops, by the same names.
         use_per_channel_quantization: One scale per output channel of convolution weights, else one
             per tensor.
@@ -57,7 +58,7 @@ class QuantOptions:
         algorithms: Names of accuracy algorithms.
         min_sqnr: Least SQNR of the outputs in dB, reached by mixed precision; None: no such goal.
         max_sqnr_drop: Most dB that outputs may lose against all activations at 16 bits; None: no such goal.
-        target: SoC whose datatype combinations have to be kept; None: those of any.
+        target: SoC that is quantized for: what an op reads has a width that it takes there; None: any SoC.
         jobs: Processes that calibrate.
         override_missing: What a name in overrides that matches nothing is: ``error`` or ``warn``.
 
