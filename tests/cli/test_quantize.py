@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 from click.testing import CliRunner, Result
 
@@ -125,3 +126,17 @@ def test_caches_are_added(dlc: Path, listing: Path, tmp_path: Path) -> None:
     result = invoke(quantize, "--input_dlc", dlc, "-l", listing, "-o", target, *words)
     assert "cache htp.cache.sm8350.0: SM8350, v68" in result.stdout
     assert {cache.soc for cache in xdlc.container.caches(xdlc.load(target))} == {"sm8350", "sm8550"}
+
+
+@pytest.mark.vendor
+def test_widths_are_those_that_the_oldest_soc_takes(models: Any, listing: Path, tmp_path: Path) -> None:
+    net = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> net (float[1,3,16,16] x) => (float[1,3,16,16] y) '
+        "{ s = Sigmoid(x) y = MatMul(x, s) }"
+    )
+    invoke(onnx_to_dlc, "-i", models.save(net, "net.onnx"))
+    target = tmp_path / "q.dlc"
+    words = ["-l", listing, "-o", target, "--act_bitwidth", 16, "--enable_htp", "--htp_socs", "sm8550,sm8450"]
+    result = invoke(quantize, "--input_dlc", models.folder / "net.dlc", *words)
+    assert "v69 of sm8450" in result.stdout + result.stderr
+    assert {cache.soc for cache in xdlc.container.caches(xdlc.load(target))} == {"sm8450", "sm8550"}

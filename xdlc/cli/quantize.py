@@ -69,8 +69,9 @@ def main(
 ) -> None:
     """Quantize a DLC, then prepare it for HTP or HTA.
 
-    The tool of old workflows; xdlc-quant and xdlc-graph-prepare do the same in two steps. A DLC that is
-    quantized already needs no samples, and is prepared as it is. If preparing fails, the DLC is written
+    The tool of old workflows; xdlc-quant and xdlc-graph-prepare do the same in two steps. Without --target,
+    widths are those that the oldest of --htp_socs takes. A DLC that is quantized already needs no samples,
+    and is prepared as it is. If preparing fails, the DLC is written
     all the same, without the caches or sections that failed, and the exit code says so.
     """
     from xdlc import api
@@ -93,8 +94,11 @@ def main(
         raise UsageError(
             "--enable_htp makes caches, which format 3 has no place for", fix="leave --dlc_version out"
         )
-    for soc in socs:  # before the long work, as the ranges
-        device_soc(soc)
+    devices = [device_soc(soc) for soc in socs]  # before the long work, as the ranges
+    named = flags.get("target") or flags.get("target_soc_model")
+    if input_list is not None and devices and not named:
+        # What the oldest takes, all take.
+        flags["target"] = min(devices, key=lambda device: (device.arch, device.fp16)).name
     if partitions is not None:
         parse_ranges(partitions)
     target = check_target(target_dlc or derived_path(source, "_quantized.dlc"))
