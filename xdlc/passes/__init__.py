@@ -1,6 +1,7 @@
 """Graph passes: each rewrites a graph and keeps what it computes."""
 
 from xdlc.passes.base import Pass, run
+from xdlc.passes.carry_bytes import CarryBytes
 from xdlc.passes.cast_stored_integers import CastStoredIntegers
 from xdlc.passes.dequantize_weights import DequantizeWeights
 from xdlc.passes.fold_affine import FoldAffine
@@ -39,6 +40,7 @@ HTP: tuple[Pass, ...] = (
     LiftScalarPorts(),
     ReinterpretPorts(),
     NarrowIntegers(),
+    CarryBytes(),
     DequantizeWeights(),
     CastStoredIntegers(),
 )
@@ -51,6 +53,7 @@ HTP_ASKED: tuple[Pass, ...] = tuple(
 
 __all__ = [
     "CONVERTER",
+    "CarryBytes",
     "CastStoredIntegers",
     "DequantizeWeights",
     "FoldAffine",

@@ -95,7 +95,8 @@ def _split_input(graph: Graph, tensor: Tensor) -> bool:
     for op in readers:
         graph.set_inputs(op, [inner if held is tensor else held for held in op.inputs])
     first = next(graph.ops)
-    graph.insert_before(first, _cast(graph, tensor, inner, f"HTP computes input {tensor.name!r} in 32 bits"))
+    reason = f"HTP computes input {tensor.name!r} in 32 bits"
+    graph.insert_before(first, cast_between(graph, tensor, inner, reason))
     return True
 
 
@@ -107,7 +108,8 @@ def _split_output(graph: Graph, tensor: Tensor) -> bool:
     graph.set_output(op, op.outputs.index(tensor), inner)
     for reader in graph.consumers(tensor):
         graph.set_inputs(reader, [inner if held is tensor else held for held in reader.inputs])
-    graph.insert_after(op, _cast(graph, inner, tensor, f"HTP computes output {tensor.name!r} in 32 bits"))
+    reason = f"HTP computes output {tensor.name!r} in 32 bits"
+    graph.insert_after(op, cast_between(graph, inner, tensor, reason))
     return True
 
 
@@ -116,7 +118,8 @@ def _narrow_twin(graph: Graph, tensor: Tensor) -> Tensor:
     return Tensor(name, tensor.shape, INT32, dynamic_axes=tensor.dynamic_axes)
 
 
-def _cast(graph: Graph, source: Tensor, result: Tensor, reason: str) -> Op:
+def cast_between(graph: Graph, source: Tensor, result: Tensor, reason: str) -> Op:
+    """Return a Cast, not yet linked, from one tensor to another, which counts for the writer of the first."""
     producer = source.producer
     nodes = producer.origin.nodes if producer is not None else ()
     return ir.make_op(

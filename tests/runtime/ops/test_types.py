@@ -113,3 +113,12 @@ def test_one_hot_of_any_type(one_op, dtype):
         "OneHot", [index], [((3, 2), dtype)], {"depth": 2, "axis": 1, "on_value": 1, "off_value": 0}
     )
     np.testing.assert_array_equal(found, [[0, 1], [1, 0], [0, 0]])
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int8, np.int16, np.uint16, np.uint32, np.int64])
+def test_select_of_any_integers(one_op, dtype):
+    condition, first = np.array([True, False, True]), np.array([1, 0, 1], dtype)
+    second = np.array([0, 1, 1], dtype)
+    name = "bool8" if dtype is np.bool_ else np.dtype(dtype).name
+    found = one_op("ElementWiseSelect", [condition, first, second], [((3,), name)])
+    np.testing.assert_array_equal(found, np.where(condition, first, second))

@@ -12,9 +12,10 @@ from xdlc.runtime.registry import lowering
 
 @lowering("ElementWiseSelect")
 def select(op: Op, b: Builder) -> None:
-    """Lower to Where."""
+    """Lower to Where, of bools through bytes: onnxruntime has none of bools."""
     condition, first, second = (args.operand(op, index) for index in range(3))
     dtype = numpy.promote_types(b.dtype(first), b.dtype(second))
+    dtype = numpy.dtype(numpy.uint8) if dtype == numpy.bool_ else dtype
     inputs = [
         b.read(condition, dtype=numpy.dtype(numpy.bool_)),
         b.read(first, dtype=dtype),

@@ -1,0 +1,52 @@
+"""Bools and bytes on the emulation of HTP, whose operations on them are few and one of them wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+import xdlc
+from tests.htp_models import needs_htp
+from xdlc.runtime.htp import run
+
+# Masks as exporters write them: gathered, selected, expanded, sliced, joined, and turned into numbers.
+MASKS = """<ir_version: 8, opset_import: ["" : 17]>
+    g (int64[2,4] ids, bool[2,4] given, uint8[1,3,4,4] image)
+    => (float[4,3] sums, bool[2,2,4] expanded, bool[2,4] chosen, float[1,4,4,3] pixels, int64[2,4] back)
+    <int64[2] rows = {1,0}, int64[2,4] at = {1,1,0,0,1,0,1,0}, int64[1] start = {1}, int64[1] end = {4},
+     int64[1] axis = {1}, int64 pad = {0}, int64[3] shape = {2,2,4}> {
+        is_pad = Equal(ids, pad)
+        kept = Not(is_pad)
+        picked = Gather<axis=0>(kept, rows)
+        elements = GatherElements<axis=0>(picked, at)
+        both = And(elements, given)
+        joined = Concat<axis=0>(both, picked)
+        sliced = Slice(joined, start, end, axis)
+        sums = Cast<to=1>(sliced)
+        same = Equal(both, picked)
+        chosen = Where(same, elements, given)
+        deep = Unsqueeze(chosen, axis)
+        expanded = Expand(deep, shape)
+        turned = Transpose<perm=[0,2,3,1]>(image)
+        pixels = Cast<to=1>(turned)
+        back = Gather<axis=0>(ids, rows)
+    }"""
+
+
+@needs_htp
+def test_masks_and_images_are_those_of_the_host(tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(MASKS), tmp_path / "m.onnx")
+    model = xdlc.convert(tmp_path / "m.onnx")
+    rng = np.random.default_rng(0)
+    feeds = {
+        "ids": rng.integers(0, 3, (2, 4)),
+        "given": rng.integers(0, 2, (2, 4)).astype(np.bool_),
+        "image": rng.integers(0, 256, (1, 3, 4, 4), np.uint8),
+    }
+    expected = xdlc.run(model, feeds)
+    np.testing.assert_array_equal(expected["pixels"], feeds["image"].transpose(0, 2, 3, 1))
+    for name, array in run(model, feeds).items():
+        assert array.dtype == expected[name].dtype
+        np.testing.assert_allclose(array, expected[name], rtol=1e-6, err_msg=name)  # a bit of float16

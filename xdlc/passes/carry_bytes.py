@@ -1,0 +1,111 @@
+"""Bools and bytes as int32 in operations that HTP has for wider integers only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdlc import ir, opdefs
+from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, UINT8
+from xdlc.opdefs.operations import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NOT_EQUAL
+from xdlc.passes.narrow_integers import cast_between
+
+# Results are values of the operands.
+_MOVES = frozenset(
+    (
+        *("Concat", "ElementWiseSelect", "Gather", "GatherElements", "GatherNd", "ReduceMax", "ReduceMin"),
+        *("Reshape", "ScatterElements", "ScatterNd", "Split", "StridedSlice", "Tile", "Transpose"),
+    )
+)
+# The tables of HTP state types of ElementWiseBinary for all its operations; of bools the library takes And,
+# Or and Xor alone, and of bytes none (SDK 2.51).
+_COMPARISONS = frozenset((EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NOT_EQUAL))
+
+
+@dataclass(frozen=True, slots=True)
+class CarryBytes:
+    """Cast bool8 and uint8 to int32 around operations that HTP has for int32 but not for them.
+
+    These move or compare values, or make floats of them, so that the results are the same.  What they hand
+    to each other stays int32.
+
+    Attributes:
+        name: Name of the pass.
+    """
+
+    name: str = "carry_bytes"
+
+    def apply(self, graph: Graph) -> bool:
+        """Rewrite ``graph`` and return whether anything changed."""
+        wide: dict[Tensor, Tensor] = {}
+        casts: list[Op] = []
+        changed = [_carry(graph, op, wide, casts) for op in list(graph.ops)]
+        for cast in casts:
+            if not graph.consumers(cast.outputs[0]) and not graph.is_output(cast.outputs[0]):
+                graph.remove(cast)
+        return any(changed)
+
+
+def _carry(graph: Graph, op: Op, wide: dict[Tensor, Tensor], casts: list[Op]) -> bool:
+    """Let an op work on int32 if HTP takes it so alone, and return whether it does.
+
+    Args:
+        graph: The graph.
+        op: The op.
+        wide: int32 twins of tensors; takes new ones.
+        casts: Takes the Casts that bring results back.
+    """
+    places = _places(op)
+    if not places or not _needs_int32(op, places):
+        return False
+    inputs = list(op.inputs)
+    reason = f"HTP computes {op.type} with int32 here"
+    for place in places:
+        tensor = op.inputs[place]
+        assert tensor is not None
+        if tensor not in wide:
+            wide[tensor] = _as_int32(tensor, graph.unique_name(f"{tensor.name}_int32"))
+            if not tensor.is_static:
+                graph.insert_before(op, cast_between(graph, tensor, wide[tensor], reason))
+        inputs[place] = wide[tensor]
+    graph.set_inputs(op, inputs)
+    for index, result in enumerate(op.outputs if op.type in _MOVES else ()):
+        wide[result] = _as_int32(result, graph.unique_name(f"{result.name}_int32"))
+        graph.set_output(op, index, wide[result])
+        if result.name in graph.tensors:  # something reads it
+            casts.append(cast_between(graph, wide[result], result, reason))
+            graph.insert_after(op, casts[-1])
+    return True
+
+
+def _places(op: Op) -> list[int]:
+    """Return which inputs of an op hold bools or bytes that it moves, compares or makes floats of."""
+    is_comparison = op.type == "ElementWiseBinary" and op.param("operation") in _COMPARISONS
+    is_real = op.type == "Cast" and op.outputs[0].dtype is FLOAT32
+    if op.package != ir.NATIVE_PACKAGE or not (is_comparison or is_real or op.type in _MOVES):
+        return []
+    # HTP's Cast of bytes to float32 gives 0 or 1, whatever the byte (emulation of SDK 2.51, v69 to v79).
+    narrow = (UINT8,) if is_real else (BOOL8, UINT8)
+    first = 1 if op.type == "ElementWiseSelect" else 0  # behind the condition
+    held = enumerate(op.inputs[first:], first)
+    return [place for place, tensor in held if tensor is not None and tensor.dtype in narrow]
+
+
+def _needs_int32(op: Op, places: Sequence[int]) -> bool:
+    if op.type in _MOVES and not opdefs.verify_op(op, backend="htp"):
+        return False
+    inputs = [_twin(tensor) if place in places else tensor for place, tensor in enumerate(op.inputs)]
+    outputs = [_twin(tensor) for tensor in op.outputs] if op.type in _MOVES else op.outputs
+    return not opdefs.verify_op(Op(op.type, inputs, outputs, op.params, name=op.name), backend="htp")
+
+
+def _twin(tensor: Tensor | None) -> Tensor:
+    assert tensor is not None
+    return _as_int32(tensor, tensor.name)
+
+
+def _as_int32(tensor: Tensor, name: str) -> Tensor:
+    data = None if tensor.data is None else tensor.data.cast(INT32.numpy)
+    role = ir.Role.STATIC if tensor.is_static else ir.Role.NATIVE
+    return Tensor(name, tensor.shape, INT32, None, data, role, tensor.dynamic_axes)
