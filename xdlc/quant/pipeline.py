@@ -27,6 +27,7 @@ from xdlc.quant.overrides.names import note_names
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision, asked_precision
 from xdlc.quant.report.reporter import PathLike, Reporter
+from xdlc.quant.residual import raise_residual
 from xdlc.quant.samples import Samples, Source, read_samples
 from xdlc.quant.sign import sign
 from xdlc.quant.unlike import raise_unlike
@@ -191,6 +192,7 @@ def _quantize(
     if not job.options.enable_float_fallback:
         job.calibrate()
         job.notes += raise_unlike(job)
+        job.notes += raise_residual(job)
     _run(job, algorithms, Stage.PRECISION)
     job.choose()
     job.decide()

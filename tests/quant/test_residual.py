@@ -1,0 +1,94 @@
+"""Residual streams of transformers whose range a channel stretches."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import xdlc
+from tests.transformer_model import transformer
+from xdlc.ir.dtype import UFIXED8, UFIXED16
+from xdlc.quant.ranges import Range
+from xdlc.quant.residual import FEW_STEPS, typical_steps
+from xdlc.quant.statistics import Histogram, Statistics
+
+TOKENS, SIZE = 8, 32
+
+
+@pytest.fixture(scope="module")
+def stretched(tmp_path_factory):
+    """A transformer of which each norm makes one channel a hundred times as large as the others."""
+    model = transformer(tokens=TOKENS, size=SIZE)
+    scales = {node.input[1] for node in model.graph.node if node.op_type == "LayerNormalization"}
+    for held in model.graph.initializer:
+        if held.name in scales:
+            array = numpy_helper.to_array(held).copy()
+            array[5] = 100.0
+            held.CopyFrom(numpy_helper.from_array(array, held.name))
+    return saved(model, tmp_path_factory)
+
+
+def saved(model, factory):
+    path = factory.mktemp("stream") / "stream.onnx"
+    onnx.save(model, path)
+    return xdlc.convert(path)
+
+
+def samples(seed):
+    rng = np.random.default_rng(seed)
+    return [{"x": rng.standard_normal((1, TOKENS, SIZE)).astype(np.float32)} for _ in range(6)]
+
+
+def quantized(model, **options):
+    notes = []
+    found = xdlc.quantize(model, samples(0), tell=notes.append, act_quantizer_calibration="mse", **options)
+    return found, [note for note in notes if "residual stream" in note]
+
+
+def types(model, type):
+    return [op.outputs[0].dtype for op in model.main.ops if op.type == type]
+
+
+def sqnr(model, rounded):
+    error = signal = 0.0
+    for sample in samples(1):
+        real = xdlc.run(model, sample)["y"].astype(np.float64)
+        real, found = (np.delete(array, 5, -1) for array in (real, xdlc.run(rounded, sample)["y"]))
+        error, signal = error + ((found - real) ** 2).sum(), signal + (real**2).sum()
+    return 10 * np.log10(signal / error)
+
+
+def test_sums_and_norms_have_16_bits_and_products_8(stretched):
+    found, notes = quantized(stretched)
+    assert set(types(found, "LayerNorm")) == {UFIXED16}
+    assert set(types(found, "FullyConnected")) == {UFIXED8}
+    assert len(notes) == 1
+    assert "8 sums and norms" in notes[0]
+
+
+def test_small_channels_gain(stretched):
+    narrow = {op.name: 8 for op in stretched.main.ops if op.type == "LayerNorm"}
+    found, _ = quantized(stretched)
+    plain, _ = quantized(stretched, act_bitwidth_of=narrow)
+    assert set(types(plain, "LayerNorm")) == {UFIXED8}  # as the user has it
+    assert sqnr(stretched, found) > sqnr(stretched, plain) + 6.0
+
+
+def test_streams_that_8_bits_hold_keep_them(tmp_path_factory):
+    found, notes = quantized(saved(transformer(tokens=TOKENS, size=SIZE), tmp_path_factory))
+    assert set(types(found, "LayerNorm")) == {UFIXED8}
+    assert not notes
+
+
+def test_a_target_without_16_bits_keeps_8(stretched):
+    v66 = {"use_per_channel_quantization": False, "use_per_row_quantization": False, "target": "sm8150"}
+    found, notes = quantized(stretched, **v66)
+    assert set(types(found, "LayerNorm")) == {UFIXED8}
+    assert not notes
+
+
+def test_steps_count_from_the_range_of_all_values():
+    values = np.float32([-1.0] * 50 + [1.0] * 50 + [510.0])
+    held = Statistics.of(Range(-1.0, 510.0), Histogram.of(values))
+    assert typical_steps(held) == pytest.approx(0.5, rel=0.2)
+    assert typical_steps(held) < FEW_STEPS < typical_steps(Statistics())
