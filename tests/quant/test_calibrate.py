@@ -9,6 +9,7 @@ from xdlc.ir.dtype import FLOAT64
 from xdlc.quant.calibrate import CHUNK, calibrate
 from xdlc.quant.measured import Measured
 from xdlc.quant.reading import VALUES, spread
+from xdlc.quant.samples import HELD_OUT
 from xdlc.quant.statistics import DECAY
 from xdlc.runtime import CpuSession
 
@@ -47,6 +48,24 @@ def test_ranges_are_those_of_all_values(net, count):
         assert found[tensor].average.low == pytest.approx(np.average(lows, weights=weights), abs=1e-6)
         assert found[tensor].count == count
         assert found[tensor].histogram.total == 0
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_held_out_samples_tell_nothing_of_the_rest_and_values_are_given_in_order(net, jobs):
+    n, model = network(net)
+    samples, given = n.samples(HELD_OUT + 2), []
+    for sample in samples[HELD_OUT - 1 : HELD_OUT]:
+        sample["x"] *= 100.0
+    options = {"outputs": ["mean"], "give": lambda number, values: given.append((number, values["mean"]))}
+    found = calibrate(model, [n.x], iter(samples), **options, jobs=jobs)
+    rest = [sample["x"] for number, sample in enumerate(samples) if number != HELD_OUT - 1]
+    assert found.rest[n.x].seen.high == max(float(array.max()) for array in rest)
+    assert found.rest[n.x].count == HELD_OUT + 1
+    assert found.found[n.x].seen.high > 10 * found.rest[n.x].seen.high
+    assert [number for number, _ in given] == list(range(len(samples)))
+    mean = model.main.tensors["mean"]
+    for (_, value), wanted in zip(given, values_of(model, [mean], samples)[mean], strict=True):
+        np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_means_are_those_of_each_channel(net):

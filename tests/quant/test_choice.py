@@ -54,8 +54,8 @@ def test_auto_keeps_min_max_where_nothing_is_gained(net, monkeypatch):
 def test_auto_takes_the_method_with_the_highest_sqnr(net, monkeypatch):
     wanted = Choice("sqnr")
 
-    def powers(self, choice, indices):
-        return np.array([[[1.0], [0.1 if choice == wanted else 1.0]] for _ in indices])
+    def powers(self, choice, count):
+        return np.array([[[1.0], [0.1 if choice == wanted else 1.0]] for _ in range(count)])
 
     monkeypatch.setattr(module._Trials, "powers", powers)
     n, model = classifier(net)
@@ -107,12 +107,29 @@ def test_the_decision_of_a_job_is_not_touched_by_looking(net):
     assert job.decision.activations == before
 
 
+def test_what_is_behind_is_given_up_and_what_clips_less_is_kept_longer():
+    def held(*noises):
+        return np.array([[[1.0], [noise]] for noise in noises])
+
+    best, close, poor = held(1, 1, 1, 1), held(1.5, 0.8, 1.5, 0.5), held(4, 4.5, 5, 4)
+    first, second, third, fourth, fifth, _ = CANDIDATES
+    assert module._unbeaten({first: poor, second: best, third: close, fifth: poor}) == [second, third]
+    assert module._unbeaten({first: close, second: close, third: close, fourth: best}) == [
+        first,
+        second,
+        fourth,
+    ]
+
+
 @pytest.mark.parametrize("count", [1, 4, 5, 63])
 def test_kept_samples_are_spread_over_all(count):
-    given = [{"x": np.full(2, index, np.float32)} for index in range(count)]
-    spread = Spread(given, 4, 1 << 20)
-    assert [sample["x"][0] for sample in spread] == list(range(count))
-    kept = [int(sample["x"][0]) for sample in spread.kept]
+    spread = Spread(4, 1 << 20)
+    for number in range(count):
+        spread.add(number, {"x": np.full(2, number, np.float32)})
+        spread.give(number, {"y": np.full(1, -number, np.float32)})
+    kept = [held.number for held in spread.kept]
+    assert [int(held.sample["x"][0]) for held in spread.kept] == kept
+    assert [-int(held.floats["y"][0]) for held in spread.kept] == kept
     assert 0 < len(kept) <= 4
     assert kept[0] == 0
     assert len(set(np.diff(kept))) <= 1
@@ -121,8 +138,10 @@ def test_kept_samples_are_spread_over_all(count):
 
 
 def test_kept_samples_are_bounded_in_bytes_and_copies():
-    buffer = np.zeros(256, np.float32)
-    spread = Spread(({"x": buffer} for _ in range(10)), 8, 2048)
-    for _ in spread:
+    buffer, spread = np.zeros(256, np.float32), Spread(8, 2048)
+    for number in range(10):
+        spread.add(number, {"x": buffer})
         buffer += 1
-    assert [sample["x"][0] for sample in spread.kept] == [0.0, 8.0]
+    assert [held.sample["x"][0] for held in spread.kept] == [0.0, 8.0]
+    spread.give(8, {"y": np.zeros(1024, np.float32)})
+    assert [held.number for held in spread.kept] == [0]

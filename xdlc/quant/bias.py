@@ -9,7 +9,7 @@ Through Weight Equalization and Bias Correction, 2019).  Encodings and weights s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import partial, reduce
 
 from xdlc.ir import Graph, Op, Tensor, Transform
 from xdlc.ir.data import Array
@@ -73,12 +73,15 @@ def correct_biases(
         target.data = Transform([target.data, static.data], function, target.data.shape, target.data.dtype)
 
 
-def _expected_inputs(op: Op, source: Tensor, weight: Tensor, mean: Array) -> Array:
-    """Return the mean of what each weight is multiplied by, in a shape that goes with the weight's."""
+def _expected_inputs(op: Op, source: Tensor, weight: Tensor, mean: Array) -> tuple[Array, ...]:
+    """Return factors whose outer product is the mean of what each weight is multiplied by.
+
+    Its shape goes with the weight's, whose size float64 would double: it is made when it is wanted.
+    """
     import numpy as np
 
     if op.type == "FullyConnected":
-        return mean[None, :]
+        return (mean[None, :],)
     height, width, depth, count = weight.shape
     if op.type == "TransposeConv2d":
         reached = [
@@ -91,10 +94,12 @@ def _expected_inputs(op: Op, source: Tensor, weight: Tensor, mean: Array) -> Arr
                 strict=True,
             )
         ]
-        return np.multiply.outer(np.multiply.outer(reached[0], reached[1]), mean[:, None])
-    # Channels in of each group, beside each channel out of that group.
+        return reached[0], reached[1], mean[:, None]
+    # Channels in of each group, beside each channel out of that group (all of them, if there is but one).
     groups = source.shape[-1] // depth
-    beside = np.repeat(mean.reshape(groups, depth).T, count // groups, axis=1)
+    beside = (
+        mean[:, None] if groups == 1 else np.repeat(mean.reshape(groups, depth).T, count // groups, axis=1)
+    )
     pads, strides, dilations = (
         _numbers(op, key, default)
         for key, default in (("pad_amount", (0, 0, 0, 0)), ("stride", (1, 1)), ("dilation", (1, 1)))
@@ -105,7 +110,7 @@ def _expected_inputs(op: Op, source: Tensor, weight: Tensor, mean: Array) -> Arr
             (0, 1), (height, width), pads[::2], strides, dilations, strict=True
         )
     ]
-    return np.multiply.outer(np.multiply.outer(inside[0], inside[1]), beside)
+    return inside[0], inside[1], beside
 
 
 def _numbers(op: Op, key: str, default: tuple[int, ...]) -> list[int]:
@@ -129,7 +134,7 @@ def _reached(size: int, results: int, taps: int, pad: int, stride: int) -> Array
     return ((places >= 0) & (places < results)).sum(axis=0) / max(results, 1)
 
 
-def _corrected(bias: Array, weight: Array, *, inputs: Array, form: Form) -> Array:
+def _corrected(bias: Array, weight: Array, *, inputs: tuple[Array, ...], form: Form) -> Array:
     import numpy as np
 
     from xdlc.ir.stored import to_real
@@ -137,5 +142,5 @@ def _corrected(bias: Array, weight: Array, *, inputs: Array, form: Form) -> Arra
     dtype, encoding = form
     error = weight - to_real(to_stored(weight, encoding, dtype), encoding, where="weight")
     axes = (1,) if weight.ndim == 2 else (0, 1, 2)
-    lost = (error * inputs).sum(axis=axes, dtype=np.float64)
+    lost = (error * reduce(np.multiply.outer, inputs)).sum(axis=axes, dtype=np.float64)
     return (bias + lost).astype(bias.dtype)

@@ -11,8 +11,8 @@ from xdlc.errors import UsageError
 from xdlc.ir import Model, Tensor
 from xdlc.quant.kernels import KernelSource
 from xdlc.quant.measured import Measured
-from xdlc.quant.meter import Meter, keys_of
-from xdlc.quant.samples import Sample
+from xdlc.quant.meter import Give, Meter, keys_of
+from xdlc.quant.samples import HELD_OUT, Sample
 from xdlc.quant.statistics import Statistics
 from xdlc.quant.workers import measure_in_processes
 
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
     from xdlc.runtime.udo import Kernels
 
-CHUNK = 8
-"""Samples that are summed up before they are merged: sums do not depend on who computes which chunk."""
+CHUNK = HELD_OUT
+"""Samples that are summed up before they are merged: sums do not depend on who computes which chunk.
+
+The last of them is the one that is held out, so that merging keeps the order of samples.
+"""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,11 +36,13 @@ class Calibration:
         found: Statistics of each watched tensor; of no sample if none reached it.
         means: Mean over samples and all axes but the last, float64, of each averaged tensor.
         peaks: Statistics of the largest score of each row, by the Softmax input that holds the scores.
+        rest: Like ``found`` without the samples held out; the same where none is.
     """
 
     found: dict[Tensor, Statistics] = field(default_factory=dict)
     means: dict[Tensor, np.ndarray] = field(default_factory=dict)
     peaks: dict[Tensor, Statistics] = field(default_factory=dict)
+    rest: dict[Tensor, Statistics] = field(default_factory=dict)
 
 
 def calibrate(
@@ -47,6 +52,8 @@ def calibrate(
     *,
     averaged: Sequence[Tensor] = (),
     histograms: bool = False,
+    outputs: Sequence[str] = (),
+    give: Give | None = None,
     jobs: int = 1,
     progress: Callable[[int], None] | None = None,
     kernels: Kernels | None = None,
@@ -65,6 +72,8 @@ def calibrate(
         samples: Arrays by input name; read once, one at a time.
         averaged: Activations to take the mean of each channel of.
         histograms: Whether histograms are wanted.
+        outputs: Names of tensors of the main graph whose values are wanted as they are.
+        give: Called with the number of each sample and these values.
         jobs: Processes that share the samples; the result does not depend on it.
         progress: Called with the number of samples done.
         kernels: Kernels of users' ops.
@@ -82,17 +91,19 @@ def calibrate(
             averaged,
             samples,
             histograms=histograms,
+            outputs=outputs,
+            give=give,
             jobs=jobs,
             chunk=CHUNK,
             progress=progress,
             source=source or KernelSource(),
         )
     else:
-        meter = Meter(model, tensors, averaged, histograms=histograms, kernels=kernels)
-        parts = _measure(meter, samples, progress)
-    measured = Measured()
-    for part in parts:
-        measured = measured.merge(part)
+        meter = Meter(model, tensors, averaged, histograms=histograms, outputs=outputs, kernels=kernels)
+        parts = _measure(meter, samples, give, progress)
+    measured, rest = Measured(), Measured()
+    for part, held in parts:
+        measured, rest = measured.merge(part).merge(held), rest.merge(part)
     if not measured.count:
         raise UsageError(
             "no calibration samples were given", where="samples", fix="give at least one sample; 32 is usual"
@@ -101,14 +112,15 @@ def calibrate(
     return Calibration(
         {tensor: measured.found.get(keys[tensor], Statistics()) for tensor in tensors},
         {tensor: measured.sums[keys[tensor]] / max(measured.counts[keys[tensor]], 1) for tensor in averaged},
+        rest={tensor: rest.found.get(keys[tensor], Statistics()) for tensor in tensors},
     )
 
 
 def _measure(
-    meter: Meter, samples: Iterable[Sample], progress: Callable[[int], None] | None
-) -> Iterator[Measured]:
+    meter: Meter, samples: Iterable[Sample], give: Give | None, progress: Callable[[int], None] | None
+) -> Iterator[tuple[Measured, Measured]]:
     left, done = iter(samples), 0
     for first in left:
-        measured = meter.measure(chain((first,), islice(left, CHUNK - 1)), done, progress)
-        done += measured.count
+        measured = meter.measure(chain((first,), islice(left, CHUNK - 1)), done, give, progress)
+        done += sum(part.count for part in measured)
         yield measured

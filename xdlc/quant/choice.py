@@ -20,17 +20,20 @@ from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.quant.apply import entered
 from xdlc.quant.rules import is_real, single_name
 from xdlc.quant.samples import Sample
-from xdlc.quant.spread import Spread
+from xdlc.quant.spread import Kept, Spread
 
 if TYPE_CHECKING:
     from xdlc.quant.job import Job
     from xdlc.runtime.cpu import CpuSession
 
-FEW, USUAL, MOST = 4, 16, 64
-"""Samples that every method is judged by, and those that the best are: up to half of all, if that is more."""
+FEW, LEAST, MOST = 4, 8, 16
+"""Samples of the first round, and of the last: as many as ``WORK`` allows between these."""
+
+WORK = 1 << 28
+"""Bytes of activations that the runs of one method may compute."""
 
 FINALISTS = 2
-"""Methods that all samples are run for, beside min-max."""
+"""Methods that go into the second round, beside min-max."""
 
 MIN_GAIN = 0.1
 """Least gain in dB for which a method is taken in place of one that clips less."""
@@ -38,8 +41,11 @@ MIN_GAIN = 0.1
 CERTAINTY = 1.645
 """How many of its standard errors a gain has to be: chance gives that once in twenty times."""
 
+LAG = 1.0
+"""How many of its standard errors a method may be behind one that clips less before it is given up."""
+
 SAMPLE_BYTES = 32 << 20
-"""Most bytes of kept samples, and of kept outputs."""
+"""Most bytes of kept samples, what the float model makes of them included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,32 +73,75 @@ CANDIDATES = (
 def choose(job: Job, spread: Spread) -> Choice | None:
     """Return the method for activations of 8 bits, or None if there is nothing to choose by.
 
+    All methods are run on a few samples, and what is left of them on twice as many each round: a method that
+    is behind another by more than chance explains is given up.
+
     Args:
         job: The quantization under way, calibrated with histograms.
         spread: What is left of the calibration samples.
     """
     names = judged(job.graph)
-    size = sum(job.graph.tensors[name].size * 4 for name in names)
-    most = min(max(USUAL, spread.count // 2), SAMPLE_BYTES // max(size, 1))
-    samples = spread.kept[:: -(-len(spread.kept) // max(most, 1)) or 1]
-    if not names or not samples or has_control_flow(job.graph) or not _has_bytes(job):
+    if not names or not spread.kept or has_control_flow(job.graph) or not _has_bytes(job):
         return None
-    trials = _Trials(job, samples, names)
-    first, everything = CANDIDATES[0], range(len(samples))
-    few = everything[:: -(-len(samples) // FEW)]
-    roughly = {choice: _sqnr(trials.powers(choice, few)) for choice in CANDIDATES}
-    best = sorted(CANDIDATES[1:], key=lambda choice: -roughly[choice])[:FINALISTS]
-    powers = {choice: trials.powers(choice, everything) for choice in (first, *best)}
-    chosen = first
-    for choice in CANDIDATES:
-        if choice in best and _is_gain(powers[chosen], powers[choice]):
+    trials = _Trials(job, _evenly(spread.kept), names)
+    first, left = CANDIDATES[0], list(CANDIDATES)
+    powers: dict[Choice, Array] = {}
+    for count in _rounds(trials.count):
+        powers |= {choice: trials.powers(choice, count) for choice in left}
+        left = _unbeaten({choice: powers[choice] for choice in left})
+        if len(left) == 1:
+            break
+    chosen = left[0]
+    for choice in left[1:]:
+        if _is_gain(powers[chosen], powers[choice]):
             chosen = choice
-    reached, plain = (_sqnr(powers[choice]) for choice in (chosen, first))
+    used = min(len(powers[first]), len(powers[chosen]))
+    reached, plain = (_sqnr(powers[choice][:used]) for choice in (chosen, first))
     job.notes.append(
-        f"auto: {chosen} for 8-bit activations, outputs of {len(samples)} samples at {reached:.1f} dB; "
+        f"auto: {chosen} for 8-bit activations, outputs of {used} calibration samples at {reached:.1f} dB; "
         f"min-max at {plain:.1f} dB"
     )
     return chosen
+
+
+def most_samples(graph: Graph) -> int:
+    """Return how many samples methods are tried on."""
+    work = 4 * sum(tensor.size for op in graph.ops for tensor in op.outputs)
+    return min(max(LEAST, WORK // max(work, 1)), MOST)
+
+
+def _evenly(kept: Sequence[Kept]) -> list[Kept]:
+    """Return samples in an order in which the first few are spread over all, however few they are.
+
+    Example:
+        >>> [kept.number for kept in _evenly([Kept(number, {}) for number in range(8)])]
+        [0, 4, 2, 6, 1, 5, 3, 7]
+    """
+    places = sorted(range(len(kept)), key=lambda place: f"{place:016b}"[::-1])
+    return [kept[place] for place in places]
+
+
+def _rounds(count: int) -> list[int]:
+    """Return the number of samples of each round: ``FEW``, and twice as many each time."""
+    rounds = [FEW]
+    while rounds[-1] < count:
+        rounds.append(2 * rounds[-1])
+    return [min(size, count) for size in rounds]
+
+
+def _unbeaten(powers: Mapping[Choice, Array]) -> list[Choice]:
+    """Return the methods that may still be the best, in their order: min-max and few others."""
+    reached = {choice: _sqnr(held) for choice, held in powers.items()}
+    order = list(powers)
+    leader = max(order, key=lambda choice: reached[choice])
+    left = []
+    for place, choice in enumerate(order):
+        clips_less = place < order.index(leader)
+        sure = CERTAINTY if clips_less else LAG
+        if choice is leader or not _is_gain(powers[choice], powers[leader], sure):
+            left.append(choice)
+    best = sorted((choice for choice in left if choice != CANDIDATES[0]), key=lambda choice: -reached[choice])
+    return [choice for choice in left if choice == CANDIDATES[0] or choice in best[:FINALISTS]]
 
 
 def _sqnr(powers: Array) -> float:
@@ -107,8 +156,14 @@ def _sqnr(powers: Array) -> float:
     return float(10.0 * np.log10(signal / noise).mean())
 
 
-def _is_gain(before: Array, after: Array) -> bool:
-    """Return whether the SQNR gains more than chance explains, by the jackknife over samples."""
+def _is_gain(before: Array, after: Array, sure: float = CERTAINTY) -> bool:
+    """Return whether the SQNR gains more than chance explains, by the jackknife over samples.
+
+    Args:
+        before: Sums of squares under one method, [samples, 2, tensors].
+        after: The same under another.
+        sure: How many of its standard errors the gain has to be.
+    """
     import numpy as np
 
     count = len(before)
@@ -118,7 +173,7 @@ def _is_gain(before: Array, after: Array) -> bool:
     left = [[index for index in range(count) if index != out] for out in range(count)]
     gains = np.array([_sqnr(after[rest]) - _sqnr(before[rest]) for rest in left])
     error = math.sqrt((count - 1) / count * float(np.square(gains - gains.mean()).sum()))
-    return gain >= max(MIN_GAIN, CERTAINTY * error)
+    return gain >= max(MIN_GAIN, sure * error)
 
 
 def judged(graph: Graph) -> list[str]:
@@ -144,26 +199,28 @@ def _has_bytes(job: Job) -> bool:
 class _Trials:
     """Runs the quantized model under the encodings of one method after the other."""
 
-    def __init__(self, job: Job, samples: Sequence[Sample], names: Sequence[str]) -> None:
-        self._job = job
-        self._samples = samples
+    def __init__(self, job: Job, kept: Sequence[Kept], names: Sequence[str]) -> None:
+        self._kept = kept
         self._names = names
-        real = job.session(job.model, quantized=False, outputs=names)
-        self._real = [self._arrays(real.run(sample)) for sample in samples]
-        del real
         parted = any(is_custom(op) for op in job.graph.ops)
         self._runs = _One(job, names) if not parted else _Each(job, names)
         self._known: dict[tuple[Choice, int], Array] = {}
 
-    def powers(self, choice: Choice, indices: Sequence[int]) -> Array:
-        """Return the sums of squares of values and of errors of some samples, [samples, 2, tensors]."""
+    @property
+    def count(self) -> int:
+        """Number of samples."""
+        return len(self._kept)
+
+    def powers(self, choice: Choice, count: int) -> Array:
+        """Return the sums of squares of values and of errors of the first samples, [samples, 2, tensors]."""
         import numpy as np
 
-        for index in indices:
+        for index in range(count):
             if (choice, index) not in self._known:
-                results = self._arrays(self._runs.run(choice, self._samples[index]))
-                self._known[choice, index] = _powers(self._real[index], results)
-        return np.array([self._known[choice, index] for index in indices])
+                kept = self._kept[index]
+                results = self._runs.run(choice, kept.sample)
+                self._known[choice, index] = _powers(self._arrays(kept.floats), self._arrays(results))
+        return np.array([self._known[choice, index] for index in range(count)])
 
     def _arrays(self, results: Mapping[str, Array]) -> list[Array]:
         return [results[name] for name in self._names]
@@ -174,11 +231,13 @@ class _One:
 
     def __init__(self, job: Job, names: Sequence[str]) -> None:
         from xdlc.runtime.adjustable import AdjustableSession
+        from xdlc.runtime.engine import give_back
 
         encodings = {choice: _decided(job, choice) for choice in CANDIDATES}
         job.choice = CANDIDATES[0]
         job.decide()
         self._session = AdjustableSession(job.trial(), names)
+        give_back()  # what opening took beside the session
         self._fed = {choice: self._session.encodings(held) for choice, held in encodings.items()}
 
     def run(self, choice: Choice, sample: Sample) -> Mapping[str, Array]:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 from xdlc.ir import Graph, Model, Tensor
+from xdlc.ir.data import Array
 from xdlc.quant.apply import apply
 from xdlc.quant.bias import averaged_inputs, correct_biases
 from xdlc.quant.calibrate import Calibration, calibrate
-from xdlc.quant.choice import MOST, SAMPLE_BYTES, Choice, choose
+from xdlc.quant.choice import SAMPLE_BYTES, Choice, choose, most_samples
 from xdlc.quant.decide import Decider, watch_list
 from xdlc.quant.decision import Decision, Form
+from xdlc.quant.figures import MOST_HELD_OUT, measured_outputs
 from xdlc.quant.float_types import store_floats
 from xdlc.quant.given import forget_given
 from xdlc.quant.inner import Inner
 from xdlc.quant.kernels import KernelSource
 from xdlc.quant.masks import Masks, add_peaks, find_masks
+from xdlc.quant.meter import Give
 from xdlc.quant.mixed.record import Raised
 from xdlc.quant.mixed.trials import Evaluate
 from xdlc.quant.moves import convert_moves
@@ -27,10 +30,10 @@ from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement, place
 from xdlc.quant.precision import Precision
 from xdlc.quant.range_methods import AUTO, find_range_method
-from xdlc.quant.samples import Sample, Samples
+from xdlc.quant.samples import Sample, Samples, is_held_out
 from xdlc.quant.sharing import Sharing
 from xdlc.quant.sign import sign
-from xdlc.quant.spread import Spread
+from xdlc.quant.spread import Kept, Spread
 from xdlc.quant.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -63,6 +66,7 @@ class Job:
         step: Called by what takes long with its title, the number of steps done, and that of all (0: not
             known), through ``under_way``.
         choice: The range method that ``auto`` stands for where activations have 8 bits, once it is chosen.
+        held_out: Samples to measure the outputs with, under the ranges of all others.
         per_channel: Whether scales per channel were asked for, which are the default.
         kernels: Kernels of users' ops; None: the model has no such ops, or need not run.
         kernel_source: Where other processes get them from.
@@ -84,6 +88,7 @@ class Job:
     reference: Model | None = None
     step: Step | None = None
     choice: Choice | None = None
+    held_out: list[Kept] = field(default_factory=list)
     per_channel: bool = False
     kernels: Kernels | None = None
     kernel_source: KernelSource = field(default_factory=KernelSource)
@@ -118,7 +123,7 @@ class Job:
         """
         from xdlc.runtime.cpu import CpuSession
 
-        return CpuSession(graph, kernels=self.kernels, **options)
+        return CpuSession(graph, kernels=self.kernels, spins=False, **options)
 
     def under_way(self, title: str, done: int = 0, total: int = 0) -> None:
         """Report what is done now, for a line of progress: all that may take a second calls this.
@@ -138,10 +143,28 @@ class Job:
 
     def calibrate(self) -> None:
         """Run the float model on all samples and keep what is to be known of activations."""
+        from xdlc.runtime.engine import give_back
+
         self.__dict__.pop("masks", None)
-        self._spread = Spread(self.samples, MOST, SAMPLE_BYTES) if self._has_choice() else None
-        samples = self.samples if self._spread is None else self._spread
-        self.calibration = self.calibration_of(samples, progress=self.progress)
+        kept, held = Spread(most_samples(self.graph), SAMPLE_BYTES), Spread(MOST_HELD_OUT, SAMPLE_BYTES)
+        chooses = self._has_choice()
+
+        def watched() -> Iterator[Sample]:
+            for number, sample in enumerate(self.samples):
+                if chooses:
+                    kept.add(number, sample)
+                if is_held_out(number):
+                    held.add(number, sample)
+                yield sample
+
+        def give(number: int, floats: Mapping[str, Array]) -> None:
+            kept.give(number, floats)
+            held.give(number, floats)
+
+        self.calibration = self.calibration_of(watched(), give=give, progress=self.progress)
+        give_back()
+        self._spread = kept if chooses else None
+        self.held_out = held.kept
 
     def choose(self) -> None:
         """Choose what ``auto`` stands for at 8 bits, by the samples that calibration left."""
@@ -153,8 +176,10 @@ class Job:
     def _has_choice(self) -> bool:
         return self.options.act_quantizer_calibration == AUTO and 8 in self.placement.fixed.values()
 
-    def calibration_of(self, samples: Iterable[Sample], *, progress: Progress | None = None) -> Calibration:
-        """Return what some samples tell of activations."""
+    def calibration_of(
+        self, samples: Iterable[Sample], *, give: Give | None = None, progress: Progress | None = None
+    ) -> Calibration:
+        """Return what some samples tell of activations; ``give`` gets what the float model makes of them."""
         method = find_range_method(self.options.act_quantizer_calibration)
         watched = watch_list(self.graph, self.placement, self.sharing)
         parts: list[Job | Inner] = [self, *self.inner]
@@ -172,6 +197,8 @@ class Job:
                     *(tensor for inner in self.inner for tensor in inner.averaged),
                 ],
                 histograms=method.histogram and (method.name != AUTO or self._has_choice()),
+                outputs=measured_outputs(self.graph) if give is not None else (),
+                give=give,
                 jobs=self.options.jobs,
                 progress=progress,
                 kernels=self.kernels,
@@ -181,12 +208,14 @@ class Job:
             for graph, mark in marks:
                 graph.retract(mark)
         calibration.peaks = {scores: calibration.found.pop(peak) for scores, peak in peaks.items()}
+        for peak in peaks.values():
+            del calibration.rest[peak]
         # Under other widths they may be apart from those that tell their values.
-        found = calibration.found
         for tensor in self.sharing.derived:
-            told = [found[member] for member in self.sharing.members(tensor) if member in found]
-            if told and tensor not in found:
-                found[tensor] = reduce(Statistics.merge, told)
+            for known in (calibration.found, calibration.rest):
+                told = [known[member] for member in self.sharing.members(tensor) if member in known]
+                if told and tensor not in known:
+                    known[tensor] = reduce(Statistics.merge, told)
         return calibration
 
     def decide(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from xdlc.errors import ModelError, UsageError, XdlcError
 from xdlc.ir import Model, Tensor
@@ -13,13 +13,16 @@ from xdlc.ir.graph import is_custom
 from xdlc.quant.measured import Measured
 from xdlc.quant.ranges import Range, range_of
 from xdlc.quant.reading import Key, Reading, spread, values_each
-from xdlc.quant.samples import Sample
+from xdlc.quant.samples import Sample, is_held_out
 from xdlc.quant.statistics import DECAY, Histogram, Statistics
 from xdlc.quant.taps import Taps
 from xdlc.runtime.timeout import LONGEST
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo import Kernels
+
+Give: TypeAlias = Callable[[int, Mapping[str, Array]], None]
+"""Takes the number of a sample, and values of the float model by tensor name."""
 
 
 class Meter:
@@ -30,6 +33,7 @@ class Meter:
         tensors: Activations to watch.
         averaged: Activations to take the mean of each channel of.
         histograms: Whether histograms are wanted.
+        outputs: Names of tensors of the main graph whose values are wanted as they are.
         threads: Threads of one op; default: one per core.
         kernels: Kernels of users' ops.
 
@@ -44,6 +48,7 @@ class Meter:
         averaged: Sequence[Tensor],
         *,
         histograms: bool,
+        outputs: Sequence[str] = (),
         threads: int | None = None,
         kernels: Kernels | None = None,
     ) -> None:
@@ -58,40 +63,50 @@ class Meter:
         self._limit = values_each(len(held)) if histograms else 0
         watched = self._keys[len(self._given) :]
         self._taps = Taps(watched, list(self._averaged), limit=self._limit)
+        self._outputs = outputs
         self._session = CpuSession(
             model,
             quantized=False,
+            outputs=outputs,
             threads=threads,
+            spins=False,
             loop_timeout=LONGEST,
             observer=self._taps,
             kernels=kernels,
         )
 
     def measure(
-        self, samples: Iterable[Sample], first: int, progress: Callable[[int], None] | None = None
-    ) -> Measured:
-        """Return what some samples tell.
+        self,
+        samples: Iterable[Sample],
+        first: int,
+        give: Give | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> tuple[Measured, Measured]:
+        """Return what some samples tell, and what those of them do that are held out, in this order.
 
         Args:
             samples: Arrays by input name; few, for values for histograms are kept until the last.
             first: Number of the first one among all samples.
+            give: Called with the number of each sample and the values of ``outputs``.
             progress: Called with the number of samples done of all.
 
         Raises:
             UsageError: If a sample does not fit the inputs.
             ModelError: If a value is NaN or infinite; names tensor and sample.
         """
-        total = _Total(self._keys, self._averaged)
+        rest, held = (_Total(self._keys, self._averaged) for _ in range(2))
         for number, sample in enumerate(samples, first):
-            total.add(self._read(sample, number))
+            results = self._run(sample, number)
+            (held if is_held_out(number) else rest).add(self._read(sample, number))
+            if give is not None:
+                give(number, {name: results[name] for name in self._outputs})
             if progress is not None:
                 progress(number + 1)
-        return total.measured()
+        return rest.measured(), held.measured()
 
     def _read(self, sample: Sample, number: int) -> Reading:
         import numpy as np
 
-        self._run(sample, number)
         reading = self._taps.take()
         inputs = [np.asarray(sample[tensor.name]) for tensor in self._given]
         ranges = [range_of(array) for array in inputs]
@@ -109,9 +124,9 @@ class Meter:
             raise _not_finite(tensor, number, *(float(end) for end in ends))
         return reading
 
-    def _run(self, sample: Sample, number: int) -> None:
+    def _run(self, sample: Sample, number: int) -> dict[str, Array]:
         try:
-            self._session.run(sample)
+            return self._session.run(sample)
         except XdlcError as error:
             place = f"calibration sample {number}"
             error.where = f"{place}: {error.where}" if error.where else place

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 Sample: TypeAlias = Mapping[str, "np.ndarray"]
+HELD_OUT = 5
+"""Of so many samples one is held out."""
+
 Source: TypeAlias = Iterable[Any] | str | os.PathLike[str]
 """Samples in any form that ``read_samples`` takes."""
 
@@ -106,6 +109,11 @@ class _Sized(_Each):
 
     def __len__(self) -> int:
         return len(self._items)  # type: ignore[arg-type]
+
+
+def is_held_out(number: int) -> bool:
+    """Return whether the sample of this number is one to measure with, under the ranges of the others."""
+    return number % HELD_OUT == HELD_OUT - 1
 
 
 class Samples:

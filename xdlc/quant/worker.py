@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 from xdlc.container import load
 from xdlc.errors import XdlcError, each_problem
+from xdlc.ir.data import Array
 from xdlc.quant.kernels import KernelSource
 from xdlc.quant.meter import Meter
-from xdlc.quant.samples import stored_samples
-from xdlc.quant.workers import MODEL, REQUEST, error_words
+from xdlc.quant.samples import stored_samples, write_samples
+from xdlc.quant.workers import HELD, MODEL, REQUEST, REST, RESULTS, error_words
 
 
 def main(folder: Path) -> None:
@@ -28,9 +30,12 @@ def main(folder: Path) -> None:
             try:
                 meter = meter or _meter(folder, stack)
                 path = folder / f"{first}.npz"
-                measured = meter.measure(stored_samples(path), first)
+                results: dict[int, Mapping[str, Array]] = {}
+                measured = meter.measure(stored_samples(path), first, results.__setitem__)
                 path.unlink()
-                measured.save(folder / f"{first}.out.npz")
+                for part, name in zip(measured, (REST, HELD), strict=True):
+                    part.save(folder / name.format(first))
+                write_samples(folder / RESULTS.format(first), list(results.values()))
                 problems: tuple[XdlcError, ...] = ()
             except XdlcError as error:
                 problems = each_problem(error)
@@ -50,6 +55,7 @@ def _meter(folder: Path, stack: ExitStack) -> Meter:
         watched,
         averaged,
         histograms=request["histograms"],
+        outputs=request["outputs"],
         threads=request["threads"],
         kernels=stack.enter_context(source.opened(model, needed=True)),
     )

@@ -26,10 +26,12 @@ from xdlc.errors import BackendError, ProblemList, XdlcError, raise_all
 from xdlc.ir import Model, Tensor
 from xdlc.quant.kernels import KernelSource
 from xdlc.quant.measured import Measured
-from xdlc.quant.meter import keys_of
-from xdlc.quant.samples import Sample, write_samples
+from xdlc.quant.meter import Give, keys_of
+from xdlc.quant.samples import Sample, stored_samples, write_samples
 
 REQUEST, MODEL, LOG = "request.json", "model.dlc", "log"
+REST, HELD, RESULTS = "{}.rest.npz", "{}.held.npz", "{}.results.npz"
+"""What a chunk tells, what its held-out samples do, and the values that are wanted as they are."""
 OWN = "xdlc."
 """What records of ours begin with, definitions and kernels of users' ops among them."""
 _TAIL = 400
@@ -44,12 +46,14 @@ def measure_in_processes(
     samples: Iterable[Sample],
     *,
     histograms: bool,
+    outputs: Sequence[str] = (),
+    give: Give | None = None,
     jobs: int,
     chunk: int,
     progress: Callable[[int], None] | None = None,
     source: KernelSource,
-) -> Iterator[Measured]:
-    """Yield what each chunk of samples tells, in their order.
+) -> Iterator[tuple[Measured, Measured]]:
+    """Yield what each chunk of samples tells, and its held-out ones apart, in their order.
 
     Args:
         model: The float model.
@@ -57,6 +61,8 @@ def measure_in_processes(
         averaged: Activations to take the mean of each channel of.
         samples: Arrays by input name.
         histograms: Whether histograms are wanted.
+        outputs: Names of tensors of the main graph whose values are wanted as they are.
+        give: Called with the number of each sample and these values.
         jobs: Most processes; each has its share of the cores.
         chunk: Samples of a chunk.
         progress: Called with the number of samples done.
@@ -71,6 +77,7 @@ def measure_in_processes(
         "watched": [keys[tensor] for tensor in tensors],
         "averaged": [keys[tensor] for tensor in averaged],
         "histograms": histograms,
+        "outputs": list(outputs),
         "threads": max(1, (os.cpu_count() or 1) // jobs),
         "kernels": asdict(source),
     }
@@ -80,7 +87,7 @@ def measure_in_processes(
         Model(dict(model.graphs), records=records).save(folder / MODEL)
         (folder / REQUEST).write_text(json.dumps(request))
         team = _Team(folder, jobs, stack)
-        waiting: deque[Future[Measured]] = deque()
+        waiting: deque[Future[tuple[Measured, Measured]]] = deque()
         left, sent, done = iter(samples), 0, 0
         while True:
             while len(waiting) < _AHEAD * jobs and (piece := list(islice(left, chunk))):
@@ -89,7 +96,10 @@ def measure_in_processes(
             if not waiting:
                 return
             measured = waiting.popleft().result()
-            for _ in range(measured.count):
+            values = stored_samples(folder / RESULTS.format(done))
+            for _ in range(sum(part.count for part in measured)):
+                if give is not None:
+                    give(done, next(values))
                 done += 1
                 if progress is not None:
                     progress(done)
@@ -107,7 +117,7 @@ class _Team:
         self._pool = ThreadPoolExecutor(size)
         stack.callback(self._pool.shutdown, cancel_futures=True)
 
-    def send(self, first: int, samples: Sequence[Sample]) -> Future[Measured]:
+    def send(self, first: int, samples: Sequence[Sample]) -> Future[tuple[Measured, Measured]]:
         """Have a child measure a chunk."""
         write_samples(self._folder / f"{first}.npz", samples)
         if self._left:
@@ -115,7 +125,7 @@ class _Team:
             self._idle.put(self._stack.enter_context(_Child(self._folder, self._left)))
         return self._pool.submit(self._ask, first)
 
-    def _ask(self, first: int) -> Measured:
+    def _ask(self, first: int) -> tuple[Measured, Measured]:
         child = self._idle.get()
         try:
             return child.ask(first)
@@ -146,8 +156,8 @@ class _Child:
         self._process.kill()
         self._process.communicate()
 
-    def ask(self, first: int) -> Measured:
-        """Return what the chunk tells whose first sample has this number.
+    def ask(self, first: int) -> tuple[Measured, Measured]:
+        """Return what the chunk tells whose first sample has this number, and its held-out samples apart.
 
         Raises:
             XdlcError: What the child reports.
@@ -165,11 +175,11 @@ class _Child:
         if not answer:
             raise self._death()
         raise_all([_error(words) for words in json.loads(answer)])
-        path = self._folder / f"{first}.out.npz"
-        try:
-            return Measured.load(path)
-        finally:
-            path.unlink()
+        rest, held = (self._folder / name.format(first) for name in (REST, HELD))
+        found = Measured.load(rest), Measured.load(held)
+        rest.unlink()
+        held.unlink()
+        return found
 
     def _death(self) -> BackendError:
         status = self._process.wait()

@@ -18,8 +18,8 @@ Array = Any  # numpy.ndarray
 class AdjustableSession:
     """A quantized main graph, ready to run under any encodings of its activations.
 
-    Types stay those of the graph, and so do weights and biases.  Convolutions run in float between
-    roundings, for onnxruntime's integer kernels want constant scales.
+    Types stay those of the graph, and so do the values of weights and biases.  Convolutions run in float
+    between roundings, for onnxruntime's integer kernels want constant scales.  Idle threads sleep.
 
     Args:
         model: A quantized model whose main graph runs no other graph.
@@ -42,7 +42,7 @@ class AdjustableSession:
             )
         self._outputs = tuple(outputs)
         self._lowered = lower(graph, outputs=self._outputs, adjustable=True)
-        self._engine = Engine(self._lowered, threads=threads)
+        self._engine = Engine(self._lowered, threads=threads, spins=False)
         self._inputs = {tensor.name: tensor for tensor in graph.inputs}
 
     def encodings(self, given: Mapping[str, Encoding]) -> dict[str, Array]:

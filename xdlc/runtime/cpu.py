@@ -31,6 +31,7 @@ class CpuSession:
         quantized: Round fixed-point tensors to their encodings; otherwise they run as float.
         outputs: Names of tensors to give out beside the graph's outputs.
         threads: Threads of one op; default: one per core.
+        spins: Whether idle threads wait busily, which is faster unless sessions take turns.
         loop_timeout: Seconds that each loop may take, at most 15; default: 2.
         plain: Compute reals and round what has an encoding, where HTP rounds less or more; quicker.
         refine: Called with each part of the main graph once it is lowered; may add nodes and outputs.
@@ -52,6 +53,7 @@ class CpuSession:
         quantized: bool = True,
         outputs: Iterable[str] | None = None,
         threads: int | None = None,
+        spins: bool = True,
         loop_timeout: float | None = None,
         plain: bool = False,
         refine: Callable[[Lowered], None] | None = None,
@@ -61,7 +63,7 @@ class CpuSession:
         self._timeout = checked(loop_timeout)
         if isinstance(graph, Lowered):
             self.graph = graph.graph
-            self._plan = whole_plan(graph, threads=threads)
+            self._plan = whole_plan(graph, threads=threads, spins=spins)
         else:
             self.graph = graph.main if isinstance(graph, Model) else graph
             graphs = graph.graphs if isinstance(graph, Model) else {}
@@ -71,6 +73,7 @@ class CpuSession:
                 quantized=quantized,
                 outputs=outputs,
                 threads=threads,
+                spins=spins,
                 refine=refine,
                 observer=observer,
                 stated=plain or (isinstance(graph, Model) and came_quantized(graph)),

@@ -29,14 +29,14 @@ SMALL = 1 << 20  # bytes of all tensors of a segment
 Refine = Callable[[Lowered], None]
 
 
-def whole_plan(lowered: Lowered, *, threads: int | None = None) -> Plan:
+def whole_plan(lowered: Lowered, *, threads: int | None = None, spins: bool = True) -> Plan:
     """Return the plan that runs a lowered graph in one session.
 
     Raises:
         BackendError: If onnxruntime refuses the graph.
     """
     plan = Plan(lowered.graph, lowered.outputs)
-    plan.steps.append(Segment(Engine(lowered, threads=threads)))
+    plan.steps.append(Segment(Engine(lowered, threads=threads, spins=spins)))
     return plan
 
 
@@ -47,6 +47,7 @@ def make_plan(
     quantized: bool = True,
     outputs: Iterable[str] | None = None,
     threads: int | None = None,
+    spins: bool = True,
     refine: Refine | None = None,
     observer: Observer | None = None,
     stated: bool = False,
@@ -60,6 +61,7 @@ def make_plan(
         quantized: Whether fixed-point tensors are rounded to their encodings.
         outputs: Names of tensors to give out beside the graph's outputs.
         threads: Threads of one op; default: one per core.
+        spins: Whether idle threads of a graph that one session runs wait busily.
         refine: Called with each part of ``graph`` once it is lowered; may add nodes and outputs.
         observer: What looks at values of ``graph`` and those that it runs.
         stated: Whether every fixed-point tensor is rounded, see :func:`xdlc.runtime.lower.lower`.
@@ -75,7 +77,7 @@ def make_plan(
         if refine is not None:
             refine(lowered)
         plan = Plan(graph, lowered.outputs)
-        step = _observed(lowered, observer, threads=threads)
+        step = _observed(lowered, observer, threads=threads, spins=spins)
         plan.steps += [step] if step is not None else []
         return plan
     raise_all(verify_control_flow({graph.name: graph, **graphs}, graph))

@@ -109,12 +109,17 @@ def dequantize(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
 def static(b: Builder, tensor: Tensor, order: Perm, *, any_zeros: bool = False) -> str | None:
     """Return static fixed-point data as integers behind a DequantizeLinear, or None if that has no form.
 
+    Where encodings of activations are fed, ops compute with reals: onnxruntime rearranges weights for its
+    kernels once, when they are constants, and would dequantize integers in each run.
+
     Args:
         b: The builder.
         tensor: The data.
         order: Axis order of the value.
         any_zeros: Whether each channel may have a zero point of its own, and each block a scale.
     """
+    if b.adjusted is not None:
+        return None
     if isinstance(tensor.encoding, BlockScaleOffset | BlockwiseExpansion):
         return _static_blocks(b, tensor, order) if b.native and any_zeros else None
     several = any_zeros and tensor.dtype.bits <= 16
@@ -186,7 +191,7 @@ def bias(b: Builder, tensor: Tensor, source: Tensor, weight: Tensor, axis: int) 
     """
     import numpy
 
-    held = bias_steps(b, tensor, source, weight, axis)
+    held = bias_steps(b, tensor, source, weight, axis) if b.adjusted is None else None
     if held is None:
         return b.read(tensor)
     stored, scale = held
