@@ -27,11 +27,22 @@ def test_names() -> None:
         _ = xdlc.nothing
 
 
-def test_prepare_is_a_package_and_a_verb() -> None:
-    import xdlc.prepare.htp
+IMPORTS = (
+    "import xdlc; verb = xdlc.prepare; import xdlc.prepare.htp",
+    "import xdlc.prepare.htp as htp; from xdlc.prepare import hta; import xdlc",
+    "from xdlc.prepare.htp import prepare; import xdlc.api; import xdlc",
+)
 
-    assert callable(xdlc.prepare)
-    assert xdlc.prepare.htp.__name__ == "xdlc.prepare.htp"
+
+@pytest.mark.parametrize("imports", IMPORTS)
+def test_prepare_is_a_verb_whatever_is_imported_first(imports: str) -> None:
+    code = (
+        f"{imports}\n"
+        "import inspect, xdlc.prepare.hta as hta\n"
+        "assert inspect.isfunction(xdlc.prepare) and 'socs' in inspect.signature(xdlc.prepare).parameters\n"
+        "assert xdlc.prepare.hta is hta and xdlc.prepare.htp.__name__ == 'xdlc.prepare.htp'\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(UsageError, match="socs is the string"):
         xdlc.prepare(xdlc.Model(), "sm8650")
 

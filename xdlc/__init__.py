@@ -9,6 +9,8 @@ The verbs of the command line, in Python::
     sections = xdlc.prepare_hta(quantized, "0-11").model
     [verdict.usable for verdict in xdlc.verdicts("net.dlc", "sm8450")]
     outputs = xdlc.run("net.dlc", {"x": image})
+    with xdlc.session("net.dlc", "htp", soc="sm8650") as session:
+        results = [session.run({"x": image}) for image in images]
     xdlc.to_onnx("net.dlc", "net.onnx")
 
 Importing this package loads none of the heavy libraries; the verbs do, when they are called.
@@ -19,20 +21,23 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import xdlc.prepare as _prepare_package
+import xdlc.prepare as _modules
 from xdlc.lazy import names_of
 from xdlc.version import VERSION
 
 if TYPE_CHECKING:
     from xdlc.api import (
+        Session,
         check,
         convert,
         export_encodings,
         load,
+        prepare,
         prepare_hta,
         quantize,
         run,
         save,
+        session,
         to_onnx,
         verdicts,
     )
@@ -43,6 +48,7 @@ __version__ = VERSION
 
 __all__ = [
     "Model",
+    "Session",
     "XdlcError",
     "__version__",
     "check",
@@ -54,25 +60,38 @@ __all__ = [
     "quantize",
     "run",
     "save",
+    "session",
     "to_onnx",
     "verdicts",
 ]
 
 _HOMES = dict.fromkeys(__all__, "xdlc.api") | {"Model": "xdlc.ir", "XdlcError": "xdlc.errors"}
-__getattr__ = names_of(__name__, _HOMES)
+_found = names_of(__name__, _HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    found = _found(name)
+    if name == "prepare":
+        vars(found).update(
+            {key: held for key, held in vars(_modules).items() if isinstance(held, ModuleType)}
+        )
+    return found
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-class _PreparePackage(ModuleType):
-    """The package ``xdlc.prepare``, which is also the verb ``xdlc.prepare(...)``."""
+class _Modules(ModuleType):
+    """The package ``xdlc.prepare``, whose name is that of a verb: its modules are attributes of both."""
 
-    def __call__(self, *args: Any, **options: Any) -> Model:
-        from xdlc.api import prepare
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        verb = globals().get("prepare")
+        if verb is not None and isinstance(value, ModuleType):
+            setattr(verb, name, value)
 
-        return prepare(*args, **options)
 
-
-_prepare_package.__class__ = _PreparePackage
+# Loaded here, the package is found in ``sys.modules`` ever after, and imports leave the verb's name alone.
+del globals()["prepare"]
+_modules.__class__ = _Modules

@@ -20,7 +20,7 @@ def test_unknown_runtime_options(models: Any) -> None:
     feeds = {"x": np.zeros((1, 3, 16, 16), np.float32)}
     with pytest.raises(UsageError, match="runtime cpu has no option 'soc'"):
         xdlc.run(model, feeds, soc="sm8650")
-    with pytest.raises(UsageError, match="runtime htp has no option 'socs'") as caught:
+    with pytest.raises(UsageError, match="run has no option 'socs'") as caught:
         xdlc.run(model, feeds, runtime="htp", socs="sm8650")
     assert "nearest: soc" in str(caught.value)
     assert xdlc.run(model, feeds, native=True).keys() == {"y"}
@@ -40,7 +40,33 @@ def test_sections_of_a_model(tmp_path: Path) -> None:
         found = xdlc.run(source, feeds, "aip", native=True)
         for name, array in expected.items():
             np.testing.assert_array_equal(found[name], array)
-    with pytest.raises(UsageError, match="sections has no option 'thread'"):
+    with pytest.raises(UsageError, match="run has no option 'thread'"):
         xdlc.run(prepared, feeds, "aip", thread=2)
     with pytest.raises(ContainerError, match="holds no AIP record"):
         xdlc.run(model, feeds, "aip")
+
+
+def test_a_session_runs_again_and_again(models: Any) -> None:
+    model = xdlc.convert(models.save(models.cnn()))
+    inner = model.main.ops[1].outputs[0].name
+    rng = np.random.default_rng(0)
+    with xdlc.session(model, outputs=[inner], threads=1) as session:
+        assert session.graph is model.main
+        for _ in range(2):
+            feeds = {"x": rng.standard_normal((1, 3, 16, 16)).astype(np.float32)}
+            found = session.run(feeds)
+            assert found.keys() == {"y", inner}
+            np.testing.assert_allclose(found["y"], xdlc.run(model, feeds)["y"], rtol=1e-6)
+        with pytest.raises(UsageError, match="feeds is of type ndarray"):
+            session.run(feeds["x"])
+    with pytest.raises(UsageError, match="runtime aip has no option 'soc'") as caught:
+        xdlc.session(model, "aip", soc="sm8250")
+    assert caught.value.fix == "leave it out, or run on htp"
+
+
+def test_a_model_in_memory_is_converted(models: Any) -> None:
+    proto = models.cnn()
+    feeds = {"x": np.random.default_rng(0).standard_normal((1, 3, 16, 16)).astype(np.float32)}
+    expected = xdlc.run(xdlc.convert(models.save(proto)), feeds)["y"]
+    np.testing.assert_array_equal(xdlc.run(xdlc.convert(proto), feeds)["y"], expected)
+    assert not xdlc.check(proto).problems

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,3 +45,86 @@ def test_a_string_is_no_list_of_names() -> None:
     with pytest.raises(UsageError, match="operators is the string 'Conv'") as caught:
         api.draft_udo_config("m.onnx", operators="Conv")
     assert caught.value.fix == "give a list: operators=['Conv']"
+
+
+def test_calls_that_do_not_fit_are_xdlc_errors(models: Any) -> None:
+    for call in (
+        lambda: xdlc.load(None),
+        lambda: xdlc.load(),
+        lambda: xdlc.convert(3),
+        lambda: xdlc.convert("a", {}, "batch"),
+        lambda: xdlc.prepare(xdlc.Model(), sox=["sm8650"]),
+    ):
+        with pytest.raises(UsageError) as caught:
+            call()
+        assert caught.value.fix
+
+
+def of_verb(name: str) -> dict[str, inspect.Parameter]:
+    return dict(inspect.signature(getattr(api, name)).parameters)
+
+
+def keyword_only(function: Callable[..., Any]) -> set[str]:
+    found = inspect.signature(function).parameters.values()
+    return {each.name for each in found if each.kind is each.KEYWORD_ONLY}
+
+
+def test_signatures_state_every_option_of_what_they_call() -> None:
+    from xdlc.converter.onnx import convert
+    from xdlc.prepare.edit import edit
+    from xdlc.prepare.htp import prepare_all
+    from xdlc.quant import quantize
+    from xdlc.quant.options import QuantOptions
+    from xdlc.runtime.export import export
+    from xdlc.udo.custom_ops import custom_ops
+
+    options = {field.name for field in fields(QuantOptions)}
+    own = {"custom", "findings"}
+    for name, functions, internal in (
+        ("convert", (convert, custom_ops), own),
+        ("check", (convert, custom_ops), own | {"tell"}),
+        ("quantize", (quantize,), set()),
+        ("prepare", (prepare_all, edit), set()),
+        ("prepare_all", (prepare_all, edit), set()),
+        ("to_onnx", (export,), set()),
+    ):
+        expected = set().union(*map(keyword_only, functions)) - internal
+        expected |= options if name == "quantize" else set()
+        stated = of_verb(name)
+        assert {each for each in stated if each != "input_dims"} >= expected - {"input_dims"}, name
+        for function in functions:
+            for each in inspect.signature(function).parameters.values():
+                if each.name in stated and each.kind is each.KEYWORD_ONLY and each.name != "input_dims":
+                    assert stated[each.name].default == each.default, (name, each.name)
+    defaults = QuantOptions()
+    for name in options - {"use_per_channel_quantization", "act_bitwidth_of", "weights_bitwidth_of"}:
+        assert of_verb("quantize")[name].default == getattr(defaults, name)
+    assert all(
+        each.kind is not each.VAR_KEYWORD
+        for name in api.__all__
+        if inspect.isfunction(getattr(api, name))
+        for each in of_verb(name).values()
+    )
+
+
+def test_a_type_checker_sees_the_signatures(tmp_path: Path) -> None:
+    checker = pytest.importorskip("mypy.api")
+    (tmp_path / "user.py").write_text(
+        "import xdlc\n"
+        "model = xdlc.convert('a.onnx')\n"
+        "reveal_type(xdlc.prepare(model, ['sm8650']))\n"
+        "xdlc.quantize(model, [], act_bw=8)\n"
+        "xdlc.quantize(model, [], act_bitwidth='8')\n"
+    )
+    root = Path(xdlc.__file__).parent
+    assert (root / "py.typed").is_file()
+    (tmp_path / "mypy.ini").write_text(
+        f"[mypy]\nmypy_path = {root.parent}\nignore_missing_imports = True\n"
+        "[mypy-xdlc.*]\nignore_errors = True\nfollow_imports = silent\n"
+    )
+    config = ["--config-file", str(tmp_path / "mypy.ini"), "--cache-dir", str(tmp_path)]
+    text, _, _ = checker.run([*config, str(tmp_path / "user.py")])
+    lines = [line.partition(": ")[2] for line in text.splitlines()]
+    assert any('Revealed type is "xdlc.ir.model.Model"' in line for line in lines), text
+    assert sum("[call-arg]" in line for line in lines) == 1
+    assert sum("[arg-type]" in line for line in lines) == 1

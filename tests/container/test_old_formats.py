@@ -68,7 +68,7 @@ def large(params, content):
 
 def check_40(path):
     model = load(path)
-    op = next(model.main.ops)
+    op = model.main.ops[0]
     assert model.metadata["version"] == "4.0"
     assert (op.type, op.param("operation")) == ("ElementWiseBinary", 18)
     assert isinstance(model.main.tensors["w"].data, MappedData)

@@ -210,7 +210,7 @@ def test_names_of_folded_operations(tmp_path):
     entry = next(entry for entry in describe(path).entries if entry.name == "model")
     content = path.read_bytes()[entry.offset + 8 : entry.offset + entry.size]
     assert decode(content, dlc4_model.Model, "here").graphs[0].nodes[0].type == "Neuron"
-    assert next(load(path).main.ops).type == "ElementWiseNeuron"
+    assert load(path).main.ops[0].type == "ElementWiseNeuron"
 
 
 def test_order_of_inputs_is_kept_where_the_ops_use_them_in_another(tmp_path):
@@ -234,7 +234,7 @@ def test_operand_left_out_becomes_a_null_tensor(tmp_path):
     graph.append(make_op(graph, "Op", [None, x, None], [y], package="p"))
     graph.add_output(y)
     found = check_round_trip(model, tmp_path)
-    assert [tensor and tensor.name for tensor in next(found.main.ops).inputs] == [None, "null_tensor", None]
+    assert [tensor and tensor.name for tensor in found.main.ops[0].inputs] == [None, "null_tensor", None]
 
 
 def test_dynamic_axes_and_read_write_tensors(tmp_path):
@@ -300,7 +300,7 @@ def test_data_of_another_size_than_the_tensor_is_refused(tmp_path):
 
 def test_origins_history_layouts_and_relations_are_kept(tmp_path):
     model = one_op()
-    next(model.main.ops).origin = Origin(("a", "b"), "because")
+    model.main.ops[0].origin = Origin(("a", "b"), "because")
     model.metadata = {
         "history": [{"tool": "xdlc", "converterVersion": "1", "args": {"a": "b"}, "timestamp": "now"}],
         "relations": [{"parentRecordName": "p", "childRecordNames": ["c"], "timestamp": "now"}],
@@ -310,7 +310,7 @@ def test_origins_history_layouts_and_relations_are_kept(tmp_path):
     }
     found = saved(model, tmp_path)
     assert found.metadata == {"version": "4.1", **model.metadata}
-    assert next(found.main.ops).origin == Origin(("a", "b"), "because")
+    assert found.main.ops[0].origin == Origin(("a", "b"), "because")
 
 
 def test_contract_of_inputs_and_outputs():
@@ -415,7 +415,7 @@ def test_data_inside_the_index(tmp_path):
         struct.pack("<4xIB7x", 1, 1) + struct.pack("<4xI3B5x", 3, 0, 1, 2) + struct.pack("<4xI2q", 16, 0, 1)
     )
     model = load(path)
-    held = [model.main.tensors["w"], *next(model.main.ops).params.values()]
+    held = [model.main.tensors["w"], *model.main.ops[0].params.values()]
     assert [tensor.data.location[1] % 8 for tensor in held] == [0, 0, 0]
 
 
@@ -541,7 +541,7 @@ def test_weights_are_let_go_one_after_the_other(tmp_path, version):
         )
         for n in range(3)
     ]
-    op = next(graph.ops)
+    op = graph.ops[0]
     graph.set_inputs(op, [*op.inputs, *extra])
     save(model, tmp_path / "m.dlc", version=version)
     assert alive == []

@@ -198,7 +198,7 @@ def _change(**changes):
         (lambda model: model.add_graph(Graph("two")), "holds 2 graphs"),
         (lambda model: model.metadata.update(cacheList=[{"cacheName": "a"}]), "holds HTP caches"),
         (
-            lambda model: next(model.main.ops).params.update(a=static("a", np.zeros((2, 2), np.int32))),
+            lambda model: model.main.ops[0].params.update(a=static("a", np.zeros((2, 2), np.int32))),
             "attribute 'a'.*is int32",
         ),
         (lambda model: model.records.update(model=raw_data(b"x")), "cannot name an entry 'model'"),

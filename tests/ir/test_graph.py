@@ -1,11 +1,29 @@
 """The verbs of a graph keep producers and use lists true."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
 from xdlc.errors import ModelError
-from xdlc.ir import ArrayData, Graph, Model, Op, Origin, Role, Tensor, f32, make_op, static
-from xdlc.ir.dtype import FLOAT32
+from xdlc.ir import (
+    ArrayData,
+    Dequantized,
+    Graph,
+    MappedData,
+    MappedFile,
+    Model,
+    Op,
+    Origin,
+    Role,
+    ScaleOffset,
+    Tensor,
+    f32,
+    make_op,
+    static,
+)
+from xdlc.ir.dtype import FLOAT32, UFIXED8
 from xdlc.ir.equal import differences
 from xdlc.ir.graph import is_custom
 
@@ -117,7 +135,7 @@ def test_set_output_frees_the_old_tensor():
     graph.append(make_op(graph, "Relu", [graph.tensors["raw"]], [graph.tensors["t1"]], name="post"))
     check(graph)
     assert graph.outputs[0].producer.name == "post"
-    first = next(graph.ops)
+    first = graph.ops[0]
     with pytest.raises(ModelError, match="has a source already"):
         graph.set_output(first, 0, graph.tensors["raw"])
     with pytest.raises(ModelError, match="has a source already"):
@@ -279,3 +297,44 @@ def test_models_refuse_two_graphs_of_one_name_and_miss_a_main_graph():
 )
 def test_an_op_of_another_package_is_a_users(package, custom):
     assert is_custom(Op("Relu", [], [], name="a", package=package)) is custom
+
+
+def test_ops_are_a_sequence_that_follows_the_graph():
+    graph = chain("Relu", "Tanh", "Elu", "Sin")
+    ops = graph.ops
+    assert [len(ops), *(op.name for op in ops)] == [4, "op0", "op1", "op2", "op3"]
+    assert [ops[index].name for index in (0, 1, 3, -1, -4)] == ["op0", "op1", "op3", "op3", "op0"]
+    assert [op.name for op in ops[1:3]] == ["op1", "op2"]
+    assert [op.name for op in reversed(ops)] == ["op3", "op2", "op1", "op0"]
+    assert ops[2] in ops
+    assert ops.index(ops[2]) == 2
+    for index in (4, -5):
+        with pytest.raises(IndexError):
+            ops[index]
+    first = ops[0]
+    for op in ops:
+        graph.unlink(op)
+    assert not ops
+    assert first not in ops
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_models_are_pickled_and_copied(copied, tmp_path):
+    graph = chain(*["Relu"] * 1500)  # deeper than recursion may go
+    path = tmp_path / "data"
+    path.write_bytes(np.arange(2, dtype=np.float32).tobytes())
+    mapped = MappedData(MappedFile(path), 0, (2,), np.float32)
+    stored = Dequantized(ArrayData(np.array([1, 2], np.uint8)), UFIXED8, ScaleOffset(0.5, 0))
+    op = graph.ops[0]
+    for name, data in (("w", mapped), ("v", mapped.transform(lambda array: array * 2)), ("u", stored)):
+        graph.set_inputs(op, [*op.inputs, Tensor(name, (2,), FLOAT32, data=data, role=Role.STATIC)])
+    op.params["p"] = static("op0_p", np.arange(3))
+    op.params["q"] = f32(2)
+    model = Model({"g": graph}, {"history": [1]}, {"record": mapped})
+    twin = copied(model)
+    assert not differences(model, twin)
+    assert twin.main is not graph
+    assert twin.main.ops[0].outputs[0].dtype is FLOAT32
+    assert isinstance(twin.main.tensors["u"].data, Dequantized)
+    np.testing.assert_array_equal(twin.main.tensors["v"].numpy(), [0, 2])
+    check(twin.main)

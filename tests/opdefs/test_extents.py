@@ -45,7 +45,7 @@ def test_pool_that_rounds_up_may_keep_or_drop_the_last_window():
     params = {"filter_size": [2, 2], "stride": [3, 3], "pad_amount": [[0, 0], [0, 0]]}
     for extent in (2, 3):
         made = graph("PoolMax2d", (1, extent, extent, 4), None, **params)
-        next(made.ops).params["rounding_mode"] = u32(1)
+        made.ops[0].params["rounding_mode"] = u32(1)
         assert verify_extents(made) == []
 
 

@@ -279,7 +279,7 @@ def test_which_core_tells_the_bits(net, backends, tables, arch, wanted, bits):
     customs = Customs.of({"Pkg": Collection("Pkg", "d", "1", (opdef,), tables)}, arch)
     n = net(1, 2)
     n.done(n.op("Mix", [n.x], n.x.shape, "y", package="Pkg"))
-    ports = customs.ports(next(n.graph.ops), wanted)
+    ports = customs.ports(n.graph.ops[0], wanted)
     assert tuple(held and held.bits for held in (*ports.inputs, *ports.outputs)) == bits
 
 

@@ -135,7 +135,7 @@ def test_of_a_known_condition_one_branch_is_opened(chosen):
     model = if_model()
     choose = next(op for op in model.main.ops if op.type == "If")
     model.main.set_inputs(choose, [static("known", np.array([chosen])), *choose.inputs[1:]])
-    next(model.graphs["main_else" if chosen else "main_then"].ops).type = "Nonsense"
+    model.graphs["main_else" if chosen else "main_then"].ops[0].type = "Nonsense"
     h = np.maximum(X, 0)
     found = run(model, {"c": np.array([not chosen]), "x": X})["y"]
     np.testing.assert_allclose(found, np.tanh((h if chosen else -h) + h), atol=1e-6)
@@ -144,7 +144,7 @@ def test_of_a_known_condition_one_branch_is_opened(chosen):
 def test_problems_of_all_graphs_are_told_together():
     model = if_model()
     for name in ("main_then", "main_else"):
-        next(model.graphs[name].ops).type = "Nonsense"
+        model.graphs[name].ops[0].type = "Nonsense"
     with pytest.raises(ProblemList) as caught:
         CpuSession(model)
     assert [problem.where for problem in caught.value.problems] == [
@@ -184,7 +184,7 @@ def test_one_iteration_without_end_is_ended():
         for tensor in graph.tensors.values():
             tensor.shape = shape if tensor.shape == (3,) else tensor.shape
     body = model.graphs["main_body"]
-    first = next(body.ops)
+    first = body.ops[0]
     source = body.inputs[3]
     for index in range(400):
         product = Tensor(f"w{index}", shape, FLOAT32)
@@ -215,7 +215,7 @@ def test_an_inner_loop_without_end_is_named():
         name="inner",
         package="xdlc",
     )
-    first = next(body.ops)
+    first = body.ops[0]
     body.set_inputs(first, [more, body.inputs[3]])
     body.unlink(first)
     body.append(first)

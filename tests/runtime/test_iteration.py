@@ -12,12 +12,12 @@ from xdlc.runtime.iteration import Accumulator, accumulators, iteration
 def parts():
     model = growing()
     cond, body = model.graphs["main_cond"], model.graphs["main_body"]
-    return cond, body, Loop.of(next(model.main.ops), body)
+    return cond, body, Loop.of(model.main.ops[0], body)
 
 
 def test_an_accumulator_is_a_state_that_only_grows():
     cond, body, counts = parts()
-    concat = next(body.ops)
+    concat = body.ops[0]
     grown = accumulators(cond, body, counts)
     assert grown == {0: Accumulator(0, in_front=False)}
     graph, names = iteration(cond, body, grown)
@@ -32,7 +32,7 @@ def test_an_accumulator_is_a_state_that_only_grows():
 
 def test_a_state_that_something_reads_is_no_accumulator():
     cond, body, counts = parts()
-    concat = next(body.ops)
+    concat = body.ops[0]
     other = Tensor("other", (1, 2), FLOAT32, dynamic_axes=(0,))
     body.insert_before(concat, make_op(body, "Relu", [concat.inputs[0]], [other]))
     body.set_inputs(concat, [concat.inputs[0], other])

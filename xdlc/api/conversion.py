@@ -2,30 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xdlc.api.options import PathLike, check_lists, check_options, checked_dims, keywords
+from xdlc.api.options import PathLike, Tell, check_lists, checked_dims, checked_path, given, verb
 from xdlc.errors import UsageError
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from xdlc.converter.report import Report
     from xdlc.opdefs.custom import CustomOps
     from xdlc.udo.config import Converted
+    from xdlc.udo.configured_ops import Paths
+    from xdlc.udo.plugin import Plugin
 
 
-def convert(path: PathLike, input_dims: Mapping[str, Sequence[int]] | None = None, **options: Any) -> Model:
+@verb
+def convert(
+    path: PathLike | ModelProto,
+    input_dims: Mapping[str, Sequence[int]] | None = None,
+    *,
+    define_symbol: Mapping[str, int] | None = None,
+    batch: int | None = None,
+    set_inputs: Mapping[str, Any] | None = None,
+    out_name: Sequence[str] | None = None,
+    disable_batchnorm_folding: bool = False,
+    unroll_loops: int = 16,
+    package_name: str | None = None,
+    udo_config_paths: Paths = None,
+    op_package_config: Paths = None,
+    converter_op_package_lib: Paths = None,
+    plugin: Sequence[str | type[Plugin]] = (),
+    no_plugins: bool = False,
+    tell: Tell | None = None,
+) -> Model:
     """Return a framework model as a model of QNN operations.
 
     Inputs and outputs keep the source model's names, layout and datatypes.
 
     Args:
-        path: An ONNX file.
-        input_dims: Shapes by input name; needed where the file leaves an extent open.
-        **options: Flags of ``xconv-onnx-to-dlc`` under their names, and ``tell``, which is called with each
-            notice.
+        path: An ONNX file, or a model of the package onnx.
+        input_dims: Shapes by input name, batch included; needed where the file leaves a dimension open that
+            has to be known; -1 is one that stays open.
+        define_symbol: Values of symbolic dimensions by name.
+        batch: First dimension of every input.
+        set_inputs: Values by name of inputs that become constants: numbers, lists, arrays, or paths of
+            ``.npy`` files.
+        out_name: Values at which the graph ends; default: the model's outputs.
+        disable_batchnorm_folding: Keep Batchnorm ops apart from the convolutions before them.
+        unroll_loops: Most iterations of a loop of known length that become ops one after the other; 0: none.
+        package_name: Op package of all native operations instead of QNN's own.
+        udo_config_paths: Configurations of user-defined operations, JSON or OpDef XML.
+        op_package_config: The same under the name that QNN's converters have for it.
+        converter_op_package_lib: Registration libraries, or Python files with shape functions.
+        plugin: Plugins that define operations: classes, ``module:Class``, or ``file.py``.
+        no_plugins: Leave out the plugins of installed packages.
+        tell: Called with each notice, a line of text; default: the log.
 
     Returns:
         The model; its weights stay in the source file until they are used.
@@ -36,62 +73,103 @@ def convert(path: PathLike, input_dims: Mapping[str, Sequence[int]] | None = Non
         UnsupportedOp: If operations cannot be mapped; all of them are listed.
         StorageError: If the file cannot be read.
     """
+    options = given(convert, locals())
     from xdlc.converter.onnx import convert as convert_onnx
 
-    with _custom_ops("convert", convert_onnx, options) as custom:
-        return convert_onnx(path, input_dims=checked_dims(input_dims), custom=custom, **options)
+    with _custom_ops(options) as custom, _file(path) as file:
+        return convert_onnx(file, input_dims=checked_dims(input_dims), custom=custom, **options)
 
 
+@verb
 def check(
-    path: PathLike,
+    path: PathLike | ModelProto,
     target: str | None = None,
     input_dims: Mapping[str, Sequence[int]] | None = None,
-    **options: Any,
+    *,
+    define_symbol: Mapping[str, int] | None = None,
+    batch: int | None = None,
+    set_inputs: Mapping[str, Any] | None = None,
+    out_name: Sequence[str] | None = None,
+    disable_batchnorm_folding: bool = False,
+    unroll_loops: int = 16,
+    package_name: str | None = None,
+    udo_config_paths: Paths = None,
+    op_package_config: Paths = None,
+    converter_op_package_lib: Paths = None,
+    plugin: Sequence[str | type[Plugin]] = (),
+    no_plugins: bool = False,
 ) -> Report:
     """Return what would become of a framework model: its problems, its nodes, its ops.
 
     Nothing is written, and problems of the model are not raised but listed, all of them.
 
     Args:
-        path: An ONNX file.
-        target: Name of a SoC that is asked whether it takes each op of the converted model; the answer
-            is that of the vendor's library where it is installed, else of xdlc's own tables.
+        path: An ONNX file, or a model of the package onnx.
+        target: Name of a SoC whose verdict on each op of the converted model is wanted: that of the vendor's
+            library where it is installed, else of xdlc's own tables.
         input_dims: Shapes by input name.
-        **options: Flags of ``xconv-onnx-to-dlc`` under their names.
+        define_symbol: As of ``convert``, and so are the others.
+        batch: First dimension of every input.
+        set_inputs: Values of inputs that become constants.
+        out_name: Values at which the graph ends.
+        disable_batchnorm_folding: Keep Batchnorm ops apart.
+        unroll_loops: Most iterations of a loop that become ops.
+        package_name: Op package of all native operations.
+        udo_config_paths: Configurations of user-defined operations.
+        op_package_config: The same under another name.
+        converter_op_package_lib: Libraries or Python files with shape functions.
+        plugin: Plugins that define operations.
+        no_plugins: Leave out the plugins of installed packages.
 
     Raises:
         UsageError: If an option, an input name or the SoC is not known.
         ModelError: If the file is no model of its format.
         StorageError: If the file cannot be read.
     """
-    from xdlc.converter.onnx import convert as convert_onnx
+    options = given(check, locals())
     from xdlc.converter.onnx.check import check as check_onnx
 
-    with _custom_ops("check", convert_onnx, options) as custom:
+    with _custom_ops(options) as custom, _file(path) as file:
         dims = checked_dims(input_dims)
-        return check_onnx(path, target=target, input_dims=dims, custom=custom, **options)
+        return check_onnx(file, target=target, input_dims=dims, custom=custom, **options)
 
 
-def _custom_ops(
-    verb: str, converter: Callable[..., Any], options: dict[str, Any]
-) -> AbstractContextManager[CustomOps]:
-    """Take the options that name operations of users out of ``options``, and return these operations."""
+@contextmanager
+def _file(model: PathLike | ModelProto) -> Iterator[PathLike]:
+    """Give the file of a model; one in memory is written to one that goes with the last use of its weights.
+
+    Raises:
+        UsageError: If it is neither a path nor a model, or one that a file cannot hold (2 GiB).
+    """
+    if not hasattr(model, "SerializeToString"):
+        yield checked_path(model, "an ONNX file, or a ModelProto")
+        return
+    try:
+        content = model.SerializeToString(deterministic=True)
+    except Exception as error:  # what protobuf raises has had several names
+        raise UsageError(
+            f"the model in memory cannot be serialized: {error}", fix="write it with onnx.save; give the path"
+        ) from error
+    with tempfile.TemporaryDirectory(prefix="xdlc-") as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(content)
+        yield path
+
+
+def _custom_ops(options: dict[str, Any]) -> AbstractContextManager[CustomOps]:
+    """Return the operations of users that options name, and leave in them what the converter takes."""
     from xdlc.udo.custom_ops import custom_ops
 
-    own = keywords(custom_ops)
-    if "custom" in options:
-        raise UsageError(
-            f"{verb} has no option 'custom'", fix="name configurations by udo_config_paths, plugins by plugin"
-        )
-    check_options(verb, converter, options, more=own)
-    shared = keywords(converter)
-    given = {name: options[name] for name in own if name in options}
-    for name in own:
-        if name not in shared:
-            options.pop(name, None)
-    return custom_ops(**given)
+    of_both = {name: options[name] for name in ("package_name", "tell") if name in options}
+    own = {name: options.pop(name) for name in _OF_USERS if name in options}
+    return custom_ops(**own, **of_both)
 
 
+_OF_USERS = ("udo_config_paths", "op_package_config", "converter_op_package_lib", "plugin", "no_plugins")
+"""Options that name operations of users."""
+
+
+@verb
 def draft_udo_config(
     path: PathLike,
     target: PathLike = "-",

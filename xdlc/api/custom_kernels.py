@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import loaded
-from xdlc.api.options import PathLike
+from xdlc.api.options import PathLike, verb
 from xdlc.errors import UsageError
 from xdlc.ir import Model
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 KERNEL_OPTIONS = ("udo_package_path", "allow_embedded_kernels", "udo_timeout")
 
 
+@verb
 def kernels(
     model: Model | PathLike,
     udo_package_path: PathLike | Sequence[PathLike] | None = None,
@@ -50,15 +51,6 @@ def take_kernels(model: Model, options: dict[str, Any]) -> dict[str, Any]:
     if "kernels" in options:
         raise UsageError(f"kernels= is given beside {', '.join(given)}", fix="give one or the other")
     return {"kernels": kernels(model, **given)}
-
-
-@contextmanager
-def kernels_for(model: Model, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Give what ``take_kernels`` does, and close it."""
-    taken = take_kernels(model, options)
-    with taken["kernels"] if taken else nullcontext():
-        yield taken
-        _tell_unused(taken)
 
 
 @contextmanager

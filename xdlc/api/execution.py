@@ -3,123 +3,287 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from xdlc.api.custom_kernels import KERNEL_OPTIONS, kernels_for, kernels_to_own
+from xdlc.api.custom_kernels import KERNEL_OPTIONS, kernels_to_own
 from xdlc.api.models import executable, loaded
-from xdlc.api.options import Array, PathLike, by_name, check_options
-from xdlc.errors import ContainerError, raise_all
-from xdlc.ir import Model
+from xdlc.api.options import Array, PathLike, Tell, by_name, given, verb
+from xdlc.errors import ContainerError, UsageError, nearest_names, raise_all
+from xdlc.ir import Graph, Model
 
 if TYPE_CHECKING:
+    from xdlc.runtime.cpu import CpuSession
     from xdlc.runtime.htp.session import HtpSession
     from xdlc.runtime.sections import SectionSession
+    from xdlc.runtime.udo import Kernels
 
 
+class Session:
+    """A model that is ready to run, as often as wanted; ``xdlc.session`` makes one.
+
+    Use it as a context manager, or call ``close``, which ends processes that were started for it.
+
+    Attributes:
+        graph: The graph that runs.
+    """
+
+    def __init__(self, engine: CpuSession | HtpSession | SectionSession, closing: ExitStack) -> None:
+        self.graph: Graph = engine.graph
+        self._engine = engine
+        self._closing = closing
+
+    def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
+        """Return the outputs by name.
+
+        Args:
+            feeds: Input arrays by name, in the layout of the graph's inputs.  A quantized input takes real
+                numbers (any float type) or stored integers (its own type).
+            native: Return quantized outputs as stored integers instead of float32.
+
+        Raises:
+            UsageError: If an input is missing, unknown, or has another shape or type.
+            BackendError: If the engine fails.
+        """
+        return self._engine.run(by_name(feeds, "feeds"), native=native)
+
+    def close(self) -> None:
+        """End the session."""
+        self._closing.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._closing.__exit__(*raised)
+
+
+_OF_RUNTIME = {
+    "cpu": ("quantized", "plain", "threads", "loop_timeout", "outputs", *KERNEL_OPTIONS, "kernels"),
+    "htp": ("soc", "mode", "validate", "cpu_fallback", "tell", "outputs", *KERNEL_OPTIONS, "kernels"),
+    "aip": ("threads", "loop_timeout", "outputs", *KERNEL_OPTIONS, "kernels"),
+}
+"""Options that each runtime takes."""
+
+
+@verb
+def session(
+    model: Model | PathLike,
+    runtime: str = "cpu",
+    *,
+    outputs: Sequence[str] = (),
+    soc: str | None = None,
+    mode: str = "permissive",
+    validate: bool = False,
+    cpu_fallback: bool = False,
+    quantized: bool = True,
+    plain: bool = False,
+    threads: int | None = None,
+    loop_timeout: float | None = None,
+    udo_package_path: PathLike | Sequence[PathLike] | None = None,
+    allow_embedded_kernels: bool = False,
+    udo_timeout: float | None = None,
+    kernels: Kernels | None = None,
+    tell: Tell | None = None,
+) -> Session:
+    """Return a session that runs a model any number of times; what takes long is done once.
+
+    Args:
+        model: The model, or the path of a DLC.
+        runtime: ``cpu`` (onnxruntime), ``htp`` (the vendor's emulation of a SoC: the model's cache that fits
+            best, or the model compiled now), or ``aip`` (section by section, as its AIP record divides it).
+        outputs: Names of tensors to return beside the graph's outputs.
+        soc: SoC to emulate (htp); default: that of the first usable cache, or else sm8650.
+        mode: Which caches will do (htp): ``permissive``, ``strict`` or ``always_generate_new``.
+        validate: Fail instead of compiling the model if no cache will do (htp).
+        cpu_fallback: Run on the CPU what the SoC's HTP refuses (htp).
+        quantized: Round to encodings (cpu); otherwise tensors with encodings run as floats.
+        plain: Round what has an encoding and compute reals in between, without HTP's own arithmetic (cpu).
+        threads: Threads of one op (cpu, aip); default: one per core.
+        loop_timeout: Seconds that each loop may take, at most 15 (cpu, aip); default: 2.
+        udo_package_path: Registration libraries, or Python files with kernels, of users' ops.
+        allow_embedded_kernels: Run kernels that the model carries.
+        udo_timeout: Seconds that one execution of a user's op may take; default: 60.
+        kernels: Kernels that are open already, which the caller closes, instead of those three.
+        tell: Called with each notice, a line of text (htp).
+
+    Raises:
+        UsageError: If the runtime, or an option for it, is not known.
+        UnsupportedOp: If an op does not run on the host, or a user's op has no kernel.
+        ContainerError: If there is no AIP record, or it is damaged (aip).
+        ConstraintError: If HTP refuses an op (htp).
+        BackendError: If the engine is missing or fails.
+    """
+    options = given(session, locals())
+    if runtime not in _OF_RUNTIME:
+        raise UsageError(
+            f"runtime {runtime!r} is not one of {', '.join(_OF_RUNTIME)}",
+            fix=nearest_names(runtime, _OF_RUNTIME) or "take one of these",
+        )
+    for name in options:
+        if name not in _OF_RUNTIME[runtime]:
+            others = ", ".join(other for other, names in _OF_RUNTIME.items() if name in names)
+            fix = f"leave it out, or run on {others}"
+            raise UsageError(f"runtime {runtime} has no option {name!r}", fix=fix)
+    with ExitStack() as stack:
+        engine: CpuSession | HtpSession | SectionSession
+        if runtime == "cpu":
+            from xdlc.runtime.cpu import CpuSession
+
+            whole = executable(model)
+            with kernels_to_own(whole, options) as opened:
+                engine = CpuSession(whole, **options, **opened)
+                for held in opened.values():
+                    stack.push(held)
+        elif runtime == "htp":
+            engine = stack.enter_context(emulation(model, **options))
+        else:
+            engine = stack.enter_context(sections(model, **options))
+        return Session(engine, stack.pop_all())
+
+
+@verb
 def run(
-    model: Model | PathLike, feeds: Mapping[str, Array], runtime: str = "cpu", **options: Any
+    model: Model | PathLike,
+    feeds: Mapping[str, Array],
+    runtime: str = "cpu",
+    *,
+    native: bool = False,
+    outputs: Sequence[str] = (),
+    soc: str | None = None,
+    mode: str = "permissive",
+    validate: bool = False,
+    cpu_fallback: bool = False,
+    quantized: bool = True,
+    plain: bool = False,
+    threads: int | None = None,
+    loop_timeout: float | None = None,
+    udo_package_path: PathLike | Sequence[PathLike] | None = None,
+    allow_embedded_kernels: bool = False,
+    udo_timeout: float | None = None,
+    kernels: Kernels | None = None,
+    tell: Tell | None = None,
 ) -> dict[str, Array]:
-    """Return the outputs of a model on this machine, by name.
+    """Return the outputs of a model on this machine, by name; for more than one run, see ``session``.
 
     Args:
         model: The model, or the path of a DLC.
         feeds: Input arrays by name, in the layout of the graph's inputs.
-        runtime: ``cpu`` (onnxruntime), ``htp`` (the vendor's emulation), or ``aip``: what ``sections`` does.
-        **options: Further options of the runtime, like ``soc="sm8650"`` for ``htp``, and those of ``kernels``
-            for ``cpu`` and ``aip``.
+        runtime: ``cpu``, ``htp`` or ``aip``; it and all that follows as for ``session``.
+        native: Return quantized outputs as stored integers instead of float32.
+        outputs: Names of tensors to return beside the graph's outputs.
+        soc: SoC to emulate (htp).
+        mode: Which caches will do (htp).
+        validate: Fail instead of compiling the model (htp).
+        cpu_fallback: Run on the CPU what HTP refuses (htp).
+        quantized: Round to encodings (cpu).
+        plain: Without HTP's own arithmetic (cpu).
+        threads: Threads of one op (cpu, aip).
+        loop_timeout: Seconds that each loop may take (cpu, aip).
+        udo_package_path: Kernels of users' ops.
+        allow_embedded_kernels: Run kernels that the model carries.
+        udo_timeout: Seconds that one execution of a user's op may take.
+        kernels: Kernels that are open already.
+        tell: Called with each notice (htp).
 
     Raises:
         UsageError: If the runtime, an option or an input name is not known.
         BackendError: If the engine is missing or fails.
+        XdlcError: As ``session`` does.
     """
-    from xdlc.runtime import run as run_model
-
-    if runtime == "cpu":
-        from xdlc.runtime import CpuSession
-
-        check_options("runtime cpu", CpuSession, options, more=("native", *KERNEL_OPTIONS))
-        whole = executable(model)
-        with kernels_for(whole, options) as given:
-            return run_model(whole, by_name(feeds, "feeds"), **options, **given)
-    elif runtime == "htp":
-        from xdlc.runtime import htp
-
-        check_options("runtime htp", htp.run, options)
-    elif runtime == "aip":
-        native = bool(options.pop("native", False))
-        with sections(model, **options) as session:
-            return session.run(by_name(feeds, "feeds"), native=native)
-    return run_model(executable(model), by_name(feeds, "feeds"), runtime=runtime, **options)
+    options = given(run, locals())
+    options.pop("native", None)
+    with session(model, runtime, **options) as opened:
+        return opened.run(feeds, native=native)
 
 
-def sections(model: Model | PathLike, **options: Any) -> SectionSession:
+@verb
+def sections(
+    model: Model | PathLike,
+    *,
+    outputs: Sequence[str] = (),
+    threads: int | None = None,
+    loop_timeout: float | None = None,
+    udo_package_path: PathLike | Sequence[PathLike] | None = None,
+    allow_embedded_kernels: bool = False,
+    udo_timeout: float | None = None,
+    kernels: Kernels | None = None,
+) -> SectionSession:
     """Return a session that runs a model section by section, as its AIP record divides it.
 
-    Sections on HTA that xdlc has compiled run as compiled, all others on the CPU.  Use it as a context
-    manager, or call ``close``: it closes the kernels that were opened for it.
-
-    Args:
-        model: The model, or the path of a DLC.
-        **options: Options of :class:`xdlc.runtime.sections.SectionSession` and of ``kernels``.
+    Sections on HTA that xdlc has compiled run as compiled, all others on the CPU.  Arguments are those of
+    ``session``.
 
     Raises:
         UsageError: If an option is not known.
         ContainerError: If there is no AIP record, or it is damaged, or does not fit the model.
         XdlcError: As ``executable`` does.
     """
+    options = given(sections, locals())
     from xdlc.runtime.sections import SectionSession
 
-    check_options("sections", SectionSession, options, more=KERNEL_OPTIONS)
     whole = executable(model)
     try:
-        with kernels_to_own(whole, options) as given:
-            session = SectionSession(whole, **{"records": loaded(model).records, **options, **given})
-            session.own(*given.values())
+        with kernels_to_own(whole, options) as opened:
+            found = SectionSession(whole, records=loaded(model).records, **options, **opened)
+            found.own(*opened.values())
     except ContainerError as error:
         if not isinstance(model, Model):
             error.where = ": ".join(filter(None, (os.fspath(model), error.where)))
         raise
-    return session
+    return found
 
 
+@verb
 def emulation(
-    model: Model | PathLike, soc: str | None = None, *, cpu_fallback: bool = False, **options: Any
+    model: Model | PathLike,
+    soc: str | None = None,
+    *,
+    mode: str = "permissive",
+    outputs: Sequence[str] = (),
+    validate: bool = False,
+    cpu_fallback: bool = False,
+    name: str = "model",
+    udo_package_path: PathLike | Sequence[PathLike] | None = None,
+    allow_embedded_kernels: bool = False,
+    udo_timeout: float | None = None,
+    kernels: Kernels | None = None,
+    tell: Tell | None = None,
 ) -> HtpSession:
     """Return a session that runs a model on the vendor's emulation of a SoC, as often as wanted.
 
-    It takes the cache of the model that fits best, or compiles the model.  Use it as a context
-    manager, or call ``close``.
-
-    Args:
-        model: The model, or the path of a DLC.
-        soc: Name of the SoC; default: that of the first usable cache, or else sm8650.
-        cpu_fallback: Run what the SoC's HTP refuses on the CPU, and only the rest on the emulation.
-        **options: Options of :class:`xdlc.runtime.htp.session.HtpSession`, and those of ``kernels``.
+    It takes the cache of the model that fits best, or compiles the model.  Arguments are those of
+    ``session``; ``name`` is what notices call the model.
 
     Raises:
         UsageError: If an option is not known.
         XdlcError: As ``executable`` and the session do.
     """
+    options = given(emulation, locals())
     from xdlc.runtime.htp.session import HtpSession
 
-    check_options("emulation", HtpSession, options, more=("cpu_fallback", *KERNEL_OPTIONS))
-    tell = options.get("tell", lambda text: None)
+    if options.pop("cpu_fallback", False):
+        options["divide"] = _dividing(tell)
+    whole = executable(model)
+    with kernels_to_own(whole, options) as opened:
+        found = HtpSession(whole, soc, **options, **opened)
+        found.own(*opened.values())
+    return found
+
+
+def _dividing(tell: Tell | None) -> Callable[[Model, str], Model]:
+    """Return what compiles the parts of a model that HTP takes."""
 
     def divide(source: Model, name: str) -> Model:
         from xdlc.prepare.htp import prepare_all
 
         bare = Model(dict(source.graphs), source.metadata | {"cacheList": []})
         prepared = prepare_all(bare, [name], partition=True)
-        for text in prepared.notices:
-            tell(text)
+        if tell is not None:
+            for text in prepared.notices:
+                tell(text)
         raise_all(prepared.problems)
         return prepared.model
 
-    if cpu_fallback:
-        options["divide"] = divide
-    whole = executable(model)
-    with kernels_to_own(whole, options) as given:
-        session = HtpSession(whole, soc, **options, **given)
-        session.own(*given.values())
-    return session
+    return divide

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from xdlc.api.models import executable
-from xdlc.api.options import PathLike, check_options
+from xdlc.api.options import PathLike, verb
 from xdlc.ir import Model
 
 
-def to_onnx(model: Model | PathLike, path: PathLike, **options: Any) -> tuple[Path, ...]:
+@verb
+def to_onnx(
+    model: Model | PathLike,
+    path: PathLike,
+    *,
+    graph: str | None = None,
+    encodings: str = "qdq",
+    external_data: bool = False,
+) -> tuple[Path, ...]:
     """Write a model as an ONNX file that onnxruntime runs, and return the paths of the files written.
 
     Args:
         model: The model, or the path of a DLC.
         path: The ONNX file.
-        **options: Flags of ``xdlc-to-onnx`` under their names: ``encodings="qdq"``, ``external_data=True``...
+        graph: Name of the graph to write; default: the first.
+        encodings: ``qdq`` for QuantizeLinear and DequantizeLinear nodes, ``aimet`` for a float model and a
+            file of encodings beside it, ``none`` for a float model.
+        external_data: Write weights to a file of their own; always so from 2 GiB on.
 
     Raises:
         UsageError: If an option, or the graph that it names, is not known.
@@ -25,10 +35,10 @@ def to_onnx(model: Model | PathLike, path: PathLike, **options: Any) -> tuple[Pa
     """
     from xdlc.runtime.export import export
 
-    check_options("to_onnx", export, options)
-    return export(executable(model), path, **options)
+    return export(executable(model), path, graph=graph, encodings=encodings, external_data=external_data)
 
 
+@verb
 def export_encodings(model: Model | PathLike, path: PathLike, version: str = "1.0.0") -> Path:
     """Write the encodings of a quantized model as JSON, under the names of the source, and return the path.
 

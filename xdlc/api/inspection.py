@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xdlc.api.models import loaded
-from xdlc.api.options import PathLike, check_options
+from xdlc.api.options import PathLike, verb
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
@@ -14,14 +14,23 @@ if TYPE_CHECKING:
     from xdlc.runtime.htp.verdict import Verdict
 
 
-def verdicts(model: Model | PathLike, device: str, **options: Any) -> list[Verdict]:
+@verb
+def verdicts(
+    model: Model | PathLike,
+    device: str,
+    *,
+    outputs: Sequence[str] | None = None,
+    mode: str = "permissive",
+    sdk: str | None = None,
+) -> list[Verdict]:
     """Return for each compiled HTP cache of a model whether a device can use it, and what keeps it from it.
 
     Args:
         model: The model, or the path of a DLC.
         device: Name of the device's SoC, like ``sm8450``.
-        **options: Flags of ``xdlc-graph-prepare --check`` under their names: ``outputs=["a"]``,
-            ``mode="strict"``, ``sdk="2.40"``.
+        outputs: Names of the tensors that are wanted; default: the graph's outputs.
+        mode: ``permissive``: a cache runs; ``strict``: it uses the device fully.
+        sdk: SDK of the device, like ``2.40``; default: that of the installed library.
 
     Raises:
         UsageError: If the SoC, an option or an output is not known.
@@ -29,10 +38,10 @@ def verdicts(model: Model | PathLike, device: str, **options: Any) -> list[Verdi
     """
     from xdlc.runtime.htp.verdict import verdicts as verdicts_of
 
-    check_options("verdicts", verdicts_of, options)
-    return verdicts_of(loaded(model), device, **options)
+    return verdicts_of(loaded(model), device, outputs=outputs, mode=mode, sdk=sdk)
 
 
+@verb
 def check_platform(runtimes: Sequence[str] | None = None, soc: str | None = None) -> Machine:
     """Return what this machine can do, after trying it.
 

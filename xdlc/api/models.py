@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
-from xdlc.api.options import PathLike
+from xdlc.api.options import PathLike, Tell, checked_path, verb
 from xdlc.errors import raise_all
 from xdlc.ir import Model
 
 
+@verb
 def load(path: PathLike) -> Model:
     """Return the model that a DLC holds; weights are read when they are used.
 
     Raises:
+        UsageError: If it is no path.
         StorageError: If the file cannot be read.
         ContainerError: If it is not a DLC, or a damaged one.
     """
     from xdlc.container import load as load_container
 
-    return load_container(path)
+    return load_container(checked_path(path, "a DLC"))
 
 
-def save(
-    model: Model, path: PathLike, version: str = "4.1", tell: Callable[[str], None] | None = None
-) -> None:
+@verb
+def save(model: Model, path: PathLike, version: str = "4.1", tell: Tell | None = None) -> None:
     """Write a model as a DLC; an existing file is replaced in one step.
 
     Args:

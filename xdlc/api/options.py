@@ -2,42 +2,68 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from xdlc.errors import UsageError, nearest_names
 
 Array: TypeAlias = Any  # numpy.ndarray of any dtype
 PathLike: TypeAlias = "str | os.PathLike[str]"
+Names: TypeAlias = "Sequence[str] | str"
+Tell: TypeAlias = "Callable[[str], None]"
+P = ParamSpec("P")
+R = TypeVar("R")
 MAX_EXTENT = 2**32 - 1
 
 
-def check_options(
-    verb: str, function: Callable[..., Any], options: Mapping[str, Any], more: Sequence[str] = ()
-) -> None:
-    """Refuse options that neither the function takes by name only nor ``more`` lists.
+def verb(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a verb of the Python interface, whose errors are all XdlcErrors.
 
-    Raises:
-        UsageError: If there is one; the fix names the nearest known, or else all of them.
+    Calls that do not fit the signature are UsageErrors, which name the nearest option.
     """
-    known = [*keywords(function), *more]
-    for name in options:
-        if name not in known:
-            hint = nearest_names(name, known) or f"options: {', '.join(known)}"
-            raise UsageError(f"{verb} has no option {name!r}", fix=hint)
+    signature = inspect.signature(function)
+    name = function.__name__
+
+    @functools.wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> R:
+        unknown = next((option for option in options if option not in signature.parameters), None)
+        if unknown is not None:
+            known = list(signature.parameters)
+            hint = nearest_names(unknown, known) or f"options: {', '.join(known)}"
+            raise UsageError(f"{name} has no option {unknown!r}", fix=hint)
+        try:
+            signature.bind(*args, **options)
+        except TypeError as error:
+            raise UsageError(f"{name}: {error}", fix=f"see help(xdlc.{name})") from None
+        return function(*args, **options)
+
+    return call
+
+
+def given(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options by name only of a verb that differ from their defaults.
+
+    Args:
+        function: The verb.
+        values: Its arguments by name, as ``locals()`` gives them in its first line.
+    """
+    parameters = inspect.signature(function).parameters
+    return {
+        name: value
+        for name, value in values.items()
+        if name in parameters and parameters[name].kind is inspect.Parameter.KEYWORD_ONLY
+        if value is not parameters[name].default
+    }
 
 
 def keywords(function: Callable[..., Any]) -> list[str]:
     """Return the names of the options that a function takes by name only."""
-    import inspect
-
-    return [
-        name
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    ]
+    parameters = inspect.signature(function).parameters.values()
+    return [each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
 def check_lists(**given: Sequence[str]) -> None:
@@ -49,6 +75,17 @@ def check_lists(**given: Sequence[str]) -> None:
     for name, value in given.items():
         if isinstance(value, str):
             raise UsageError(f"{name} is the string {value!r}", fix=f"give a list: {name}=[{value!r}]")
+
+
+def checked_path(path: PathLike, what: str) -> PathLike:
+    """Return the path of a file.
+
+    Raises:
+        UsageError: If it is something else.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise UsageError(f"the path is of type {type(path).__name__}", fix=f"give the path of {what}")
+    return path
 
 
 def by_name(feeds: Mapping[str, Array], what: str) -> Mapping[str, Array]:

@@ -2,43 +2,112 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdlc.api.models import executable, preparable
-from xdlc.api.options import PathLike, check_lists, check_options, keywords
+from xdlc.api.options import Names, PathLike, Tell, check_lists, given, keywords, verb
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
     from xdlc.prepare.hta import PreparedHta
     from xdlc.prepare.htp import Prepared
 
+Outputs: TypeAlias = "Mapping[str, Sequence[str]] | Names"
 
-def prepare(model: Model | PathLike, socs: Sequence[str] = (), **options: Any) -> Model:
+
+@verb
+def prepare(
+    model: Model | PathLike,
+    socs: Sequence[str] = (),
+    *,
+    htp_archs: Sequence[str | int] = (),
+    vtcm_override: int | None = None,
+    optimization_level: int = 2,
+    num_hvx_threads: int | None = None,
+    htp_dlbc: bool = False,
+    share_weights: bool = False,
+    overwrite_cache_records: bool = False,
+    partition: bool = False,
+    set_output_tensors: Outputs = (),
+    set_output_layers: Outputs = (),
+    input_list: PathLike | None = None,
+    use_float_io: bool = False,
+    buffer_data_type: Mapping[str, str] | Names = (),
+    input_dimensions: Mapping[str, Sequence[int]] | None = None,
+    jobs: int | None = None,
+    timeout: float = 1800,
+    progress: Callable[[int], None] | None = None,
+    tell: Callable[[str, str], None] | None = None,
+) -> Model:
     """Return a copy of the model with one compiled HTP cache for each SoC.
 
     Args:
         model: The model, or the path of a DLC.
         socs: SoC names such as ``sm8650``; none if ``htp_archs`` are given.
-        **options: Flags of ``xdlc-graph-prepare`` under their names: ``vtcm_override=4``,
-            ``set_output_tensors=["a"]``...
+        htp_archs: Architectures such as ``v73`` instead: one cache each, which runs on all SoCs of it.
+        vtcm_override: Vector memory in MB to plan for; default: all that the SoC has.
+        optimization_level: 1 to 3; 3 compiles longest and gives the fastest graph.
+        num_hvx_threads: Threads of the vector unit; default: all.
+        htp_dlbc: Compress feature maps in memory.
+        share_weights: Keep weights that SoCs have in common in records of their own; such caches run on
+            devices only.
+        overwrite_cache_records: Compile again what is there already, whoever made it.
+        partition: Compile the parts that HTP takes where it does not take all ops; the rest is left to the
+            CPU.
+        set_output_tensors: Tensors that become the outputs in place of the graph's own.
+        set_output_layers: Ops whose outputs do.
+        input_list: An input list, of which the lines with names of ops (#) and tensors (%) are read.
+        use_float_io: Make quantized inputs and outputs float32.
+        buffer_data_type: Type by name of an input or output: ``float32``, ``fixedPoint8``, ``fixedPoint16``.
+        input_dimensions: Other shapes, by input name.
+        jobs: SoCs to compile at a time; default: one per processor.
+        timeout: Seconds that one SoC may take.
+        progress: Called with the number of SoCs finished.
+        tell: Called with a SoC's name and what becomes of it.
 
     Raises:
         UsageError: If a SoC, an option, or a name in an option is not known.
         BackendError: If the vendor's package is missing, or its compiler refuses the model.
+        PrepareError: If some SoCs failed; its ``model`` has the caches of the others.
     """
+    options = given(prepare, locals())
     from xdlc.prepare.htp import prepare as prepare_htp
 
     return prepare_htp(_to_prepare(model, socs, options), socs, **options)
 
 
-def prepare_all(model: Model | PathLike, socs: Sequence[str] = (), **options: Any) -> Prepared:
-    """Do what ``prepare`` does, but return what failed beside what worked.
+@verb
+def prepare_all(
+    model: Model | PathLike,
+    socs: Sequence[str] = (),
+    *,
+    htp_archs: Sequence[str | int] = (),
+    vtcm_override: int | None = None,
+    optimization_level: int = 2,
+    num_hvx_threads: int | None = None,
+    htp_dlbc: bool = False,
+    share_weights: bool = False,
+    overwrite_cache_records: bool = False,
+    partition: bool = False,
+    set_output_tensors: Outputs = (),
+    set_output_layers: Outputs = (),
+    input_list: PathLike | None = None,
+    use_float_io: bool = False,
+    buffer_data_type: Mapping[str, str] | Names = (),
+    input_dimensions: Mapping[str, Sequence[int]] | None = None,
+    jobs: int | None = None,
+    timeout: float = 1800,
+    progress: Callable[[int], None] | None = None,
+    tell: Callable[[str, str], None] | None = None,
+) -> Prepared:
+    """Do what ``prepare`` does, with the same arguments, but return what failed beside what worked.
 
     Raises:
         UsageError: If a SoC, an option, or a name in an option is not known.
         BackendError: If the vendor's package is missing.
     """
+    options = given(prepare_all, locals())
     from xdlc.prepare.htp import prepare_all as prepare_all_htp
 
     return prepare_all_htp(_to_prepare(model, socs, options), socs, **options)
@@ -47,17 +116,22 @@ def prepare_all(model: Model | PathLike, socs: Sequence[str] = (), **options: An
 def _to_prepare(model: Model | PathLike, socs: Sequence[str], options: dict[str, Any]) -> Model | PathLike:
     """Take the options that change the model out of ``options`` and return the model so changed."""
     from xdlc.prepare.edit import edit
-    from xdlc.prepare.htp import prepare_all as prepare_all_htp
 
-    changes = keywords(edit)
-    check_options("prepare", prepare_all_htp, options, more=changes)
     check_lists(socs=socs)
-    given = {name: options.pop(name) for name in changes if name in options}
-    given = {name: value for name, value in given.items() if value}
-    return edit(executable(model), **given) if given else preparable(model)
+    changes = {name: options.pop(name) for name in keywords(edit) if name in options}
+    changes = {name: value for name, value in changes.items() if value}
+    return edit(executable(model), **changes) if changes else preparable(model)
 
 
-def prepare_hta(model: Model | PathLike, partitions: str | None = None, **options: Any) -> PreparedHta:
+@verb
+def prepare_hta(
+    model: Model | PathLike,
+    partitions: str | None = None,
+    *,
+    soc: str | None = None,
+    tell: Tell | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> PreparedHta:
     """Return a quantized model with sections for the Hexagon Tensor Accelerator, and what it does not take.
 
     Sections that were there before are replaced; what has been quantized stays so.
@@ -65,8 +139,9 @@ def prepare_hta(model: Model | PathLike, partitions: str | None = None, **option
     Args:
         model: The model, or the path of a DLC.
         partitions: Ranges of layer ids for the accelerator, like ``0-11,177-215``; default: chosen.
-        **options: ``soc="sm8250"`` to be told if a SoC has no HTA; ``tell`` and ``progress``, see
-            :func:`xdlc.prepare.hta.prepare`.
+        soc: Name of the SoC that it is for, like ``sm8250``: an error if that has no HTA.
+        tell: Called with each note on what was done, a line of text.
+        progress: Called with the number of sections compiled, and of all.
 
     Raises:
         UsageError: If the ranges or an option are not valid.
@@ -74,5 +149,4 @@ def prepare_hta(model: Model | PathLike, partitions: str | None = None, **option
     """
     from xdlc.prepare.hta import prepare as prepare_sections
 
-    check_options("prepare_hta", prepare_sections, options)
-    return prepare_sections(executable(model), partitions, **options)
+    return prepare_sections(executable(model), partitions, soc=soc, tell=tell, progress=progress)

@@ -2,16 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import executable
-from xdlc.api.options import Array, PathLike
+from xdlc.api.options import Array, Names, PathLike, Tell, given, verb
 from xdlc.ir import Model
 
+if TYPE_CHECKING:
+    from xdlc.quant.job import Step
+    from xdlc.quant.mixed.trials import Evaluate
+    from xdlc.quant.report import Reporter
 
+
+@verb
 def quantize(
-    model: Model | PathLike, samples: Iterable[Mapping[str, Array] | Array] | PathLike, **options: Any
+    model: Model | PathLike,
+    samples: Iterable[Mapping[str, Array] | Array] | PathLike,
+    *,
+    weights_bitwidth: int = 8,
+    act_bitwidth: int = 8,
+    bias_bitwidth: int = 32,
+    float_bitwidth: int | str = 32,
+    float_ops: Names = (),
+    act_bitwidth_of: Mapping[str, int] | None = None,
+    weights_bitwidth_of: Mapping[str, int] | None = None,
+    use_per_channel_quantization: bool | None = None,
+    use_per_row_quantization: bool = True,
+    act_quantizer_calibration: str = "auto",
+    param_quantizer_calibration: str = "auto",
+    act_quantizer_schema: str = "asymmetric",
+    param_quantizer_schema: str = "asymmetric",
+    percentile_calibration_value: float = 99.99,
+    restrict_quantization_steps: tuple[int, int] | None = None,
+    weights_block_size: int | None = None,
+    use_lpbq: bool = False,
+    adjust_bias_encoding: bool = True,
+    enable_float_fallback: bool = False,
+    algorithms: Names = (),
+    min_sqnr: float | None = None,
+    max_sqnr_drop: float | None = None,
+    evaluate: Evaluate | None = None,
+    min_score: float | None = None,
+    target: str | None = None,
+    jobs: int = 1,
+    quantization_overrides: PathLike | Mapping[str, Any] | None = None,
+    override_missing: str = "error",
+    ignore_quantization_overrides: bool = False,
+    report: Reporter | PathLike | None = None,
+    udo_package_path: PathLike | Sequence[PathLike] | None = None,
+    allow_embedded_kernels: bool = False,
+    udo_timeout: float | None = None,
+    tell: Tell | None = None,
+    step: Step | None = None,
+    progress: Callable[[int], None] | None = None,
+    tried: Callable[[int], None] | None = None,
 ) -> Model:
     """Return a quantized copy of a float model.
 
@@ -20,11 +65,55 @@ def quantize(
         samples: Input arrays by name, one mapping per calibration sample, read in order; arrays will do
             for a model with one input.  Or the path of an .npz file with an array for each input, of an
             .npy file for the only one, both with samples along the first axis, or of an input list.
-        **options: Flags of ``xdlc-quant`` under their names: ``weights_bitwidth=8``, ``act_bitwidth=8``...
+        weights_bitwidth: 2, 4, 8 or 16 bits; 16 only with 16-bit activations.
+        act_bitwidth: 8 or 16 bits.
+        bias_bitwidth: 8 or 32 bits.
+        float_bitwidth: 32, 16 or ``"bf16"``: type of what stays float.
+        float_ops: Ops that stay float, by name of the op, of a source node or of a tensor that it writes.
+        act_bitwidth_of: Bits of what single ops read and write, by the same names.
+        weights_bitwidth_of: Bits of the weights of single ops, by the same names.
+        use_per_channel_quantization: One scale per output channel of convolution weights; default: yes.
+        use_per_row_quantization: One scale per output of FullyConnected and MatMul weights.
+        act_quantizer_calibration: Range method of activations: ``auto``, ``min-max``, ``sqnr``, ``mse``,
+            ``percentile``, ``entropy`` or ``moving-average``.
+        param_quantizer_calibration: Range method of weights, of the same but the last.
+        act_quantizer_schema: ``asymmetric``, ``symmetric`` or ``unsignedsymmetric``.
+        param_quantizer_schema: The same of 8-bit weights with one scale; others are symmetric.
+        percentile_calibration_value: What the method ``percentile`` keeps, 90 to 100 percent.
+        restrict_quantization_steps: Smallest and largest step of symmetric weights, like (-0x80, 0x7F).
+        weights_block_size: Input channels that share a scale of weights; default: all.
+        use_lpbq: Blocks have integer scales over one real scale per channel.
+        adjust_bias_encoding: Widen scales of weights whose bias would overflow 32 bits.
+        enable_float_fallback: No calibration: what has no encoding stays float.
+        algorithms: Accuracy algorithms: ``cle``, ``smoothquant``, ``bias_correction``, ``seqmse``,
+            ``adaround``, ``mixed_precision``.
+        min_sqnr: Least SQNR of the outputs in dB: as few activations as reach it become 16 bits wide.
+        max_sqnr_drop: Most dB that outputs may lose against all activations at 16 bits.
+        evaluate: Judge of a network: called with a function that takes arrays by input name and returns
+            arrays by output name, it returns a number, the higher the better.
+        min_score: What ``evaluate`` has to return at least; mixed precision sees to it.
+        target: SoC that the result is for, like ``sm8650``.
+        jobs: Processes that calibrate; the result does not depend on it.
+        quantization_overrides: Encodings that win over calibration: a file of the vendor's form or of AIMET's
+            0.4.0 to 2.0.0, or what it holds.
+        override_missing: What a name there that matches nothing is: ``error`` or ``warn``.
+        ignore_quantization_overrides: Drop encodings that the model has already.
+        report: Path of a report to write, ``.html``, ``.json`` or ``.csv``, or what makes one.
+        udo_package_path: Registration libraries, or Python files with kernels, of users' ops.
+        allow_embedded_kernels: Run kernels that the model carries.
+        udo_timeout: Seconds that one execution of a user's op may take; default: 60.
+        tell: Called at the end with each note on what was done, a line of text.
+        step: Called with the title of what is done, the number of steps done and of all (0: not known).
+        progress: Called with the number of samples done.
+        tried: Called with the number of trials that mixed precision has made.
 
     Raises:
         UsageError: If an option is not known, or a sample does not fit the model's inputs.
+        ModelError: If weights or activations are NaN or infinite.
+        ConstraintError: If the target does not take the widths of an op.
+        StorageError: If a file cannot be read or written.
     """
+    options = given(quantize, locals())
     from xdlc.quant import quantize as quantize_model
 
     return quantize_model(executable(model), samples, **options)

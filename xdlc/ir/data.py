@@ -51,6 +51,14 @@ class TensorData(ABC):
     def numpy(self) -> Array:
         """Return the elements as an array, which callers must not write to."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what makes the data again: the elements, for a file or a function may not be there then."""
+        return ArrayData, (self.numpy(),)
+
+    def __deepcopy__(self, _memo: dict[int, Any]) -> TensorData:
+        """Return the data itself, which nobody changes."""
+        return self
+
     def write_to(self, file: IO[bytes]) -> None:
         """Append the bytes to ``file``, an unbuffered or buffered binary file."""
         import numpy
@@ -260,6 +268,9 @@ class Elided(TensorData):
         self.shape = tuple(shape)
         self.dtype = numpy.dtype(dtype)
         self.digest = digest
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Elided, (self.shape, self.dtype, self.digest)
 
     def numpy(self) -> Array:
         raise ModelError(

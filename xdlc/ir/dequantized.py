@@ -36,6 +36,9 @@ class Dequantized(Transform):
         self.stored, self.fixed, self.encoding = stored, fixed, encoding
         super().__init__([stored], self._reals, stored.shape, numpy.float32)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Dequantized, (self.stored, self.fixed, self.encoding)
+
     def _reals(self, stored: Array) -> Array:
         import numpy
 

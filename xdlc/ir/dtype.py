@@ -85,6 +85,9 @@ class DType:
     def __repr__(self) -> str:
         return self.name
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _named, (self.name,)
+
 
 def _table() -> dict[str, DType]:
     table: dict[str, DType] = {}
@@ -122,6 +125,11 @@ BOOL8, STRING, UNDEFINED = BY_NAME["bool8"], BY_NAME["string"], BY_NAME["undefin
 
 PLAIN = {UFIXED8: UINT8, UFIXED16: UINT16, UFIXED32: UINT32, SFIXED8: INT8, SFIXED16: INT16, SFIXED32: INT32}
 """Integers that definitions of users' ops write for fixed point, as configurations of SNPE do."""
+
+
+def _named(name: str) -> DType:
+    """Return the type of a name: there is one object for each."""
+    return BY_NAME[name]
 
 
 def from_numpy(dtype: np.dtype[Any] | type) -> DType:

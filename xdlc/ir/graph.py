@@ -6,10 +6,11 @@ of a list, so that inserting and removing cost the same in a graph of ten ops an
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, overload
 
 from xdlc.errors import ModelError
 from xdlc.ir.tensor import Param, Role, Tensor
@@ -134,6 +135,52 @@ def is_custom(op: Op) -> bool:
 Mark = tuple[Op | None, int]
 
 
+class OpsView(Sequence[Op]):
+    """The ops of a graph as they are now: a sequence that follows its changes.
+
+    Iterating costs nothing beyond the ops; an index walks there from the nearer end.
+    """
+
+    __slots__ = ("_graph",)
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def __len__(self) -> int:
+        return len(self._graph)
+
+    def __iter__(self) -> Iterator[Op]:
+        return self._graph.since(None)
+
+    def __reversed__(self) -> Iterator[Op]:
+        op = self._graph.last
+        while op is not None:
+            before = op._previous
+            yield op
+            op = before
+
+    @overload
+    def __getitem__(self, index: int) -> Op: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Op]: ...
+    def __getitem__(self, index: int | slice) -> Op | list[Op]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        count = len(self)
+        place = operator.index(index) + (count if index < 0 else 0)
+        if not 0 <= place < count:
+            raise IndexError(f"op {index} of {count}")
+        if place < count // 2:
+            return next(islice(self, place, None))
+        return next(islice(reversed(self), count - 1 - place, None))
+
+    def __contains__(self, op: object) -> bool:
+        return isinstance(op, Op) and op.graph is self._graph
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
 class Graph:
     """A list of ops in execution order, and the tensors between them.
 
@@ -159,9 +206,9 @@ class Graph:
     # ------------------------------------------------------------------ reading
 
     @property
-    def ops(self) -> Iterator[Op]:
-        """Iterate over the ops in execution order; the current op may be removed meanwhile."""
-        return self.since(None)
+    def ops(self) -> OpsView:
+        """The ops in execution order; while they are iterated over, the current one may be removed."""
+        return OpsView(self)
 
     @property
     def last(self) -> Op | None:
@@ -427,6 +474,29 @@ class Graph:
         }
         return before != (self._count, len(self.tensors))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what makes the graph again, for pickle and deepcopy: flat, for ops may be a million."""
+        numbers: dict[Tensor | None, int | None] = {None: None}
+        numbers |= {tensor: number for number, tensor in enumerate(self.tensors.values())}
+        ops = [
+            (
+                op.type,
+                [numbers[tensor] for tensor in op._inputs],
+                [numbers[tensor] for tensor in op._outputs],
+                {
+                    key: _tensor_copy(param) if isinstance(param, Tensor) else param
+                    for key, param in op.params.items()
+                },
+                op.name,
+                op.package,
+                op.origin,
+            )
+            for op in self.ops
+        ]
+        tensors = [_tensor_copy(tensor) for tensor in self.tensors.values()]
+        ports = [[numbers[tensor] for tensor in port] for port in (self.inputs, self.outputs)]
+        return _made_again, (self.name, tensors, *ports, ops)
+
     def clone(self) -> Graph:
         """Return a copy with its own ops and tensors; static data is shared, not copied."""
         twin = Graph(self.name)
@@ -465,6 +535,26 @@ class Graph:
                         fix="order the ops so that producers come first; a cycle has no such order",
                     )
             ready.update(op._outputs)
+
+
+def _made_again(
+    name: str,
+    tensors: Sequence[Tensor],
+    inputs: Sequence[int],
+    outputs: Sequence[int],
+    ops: Iterable[tuple[Any, ...]],
+) -> Graph:
+    """Return the graph that ``Graph.__reduce__`` took apart."""
+    graph = Graph(name)
+    for tensor in tensors:
+        graph.add_tensor(tensor)
+    graph.inputs = [tensors[number] for number in inputs]
+    graph.outputs = [tensors[number] for number in outputs]
+    for kind, reads, writes, params, op_name, package, origin in ops:
+        read = [None if number is None else tensors[number] for number in reads]
+        written = [tensors[number] for number in writes]
+        graph.append(Op(kind, read, written, params, name=op_name, package=package, origin=origin))
+    return graph
 
 
 def _tensor_copy(tensor: Tensor) -> Tensor:

@@ -109,7 +109,7 @@ class Rewriting:
             if tensor.producer is not None:
                 graph.insert_after(tensor.producer, op)
             else:
-                graph.insert_before(next(graph.ops), op)
+                graph.insert_before(graph.ops[0], op)
             self._reals[tensor] = made
         return self._reals[tensor]
 

@@ -94,7 +94,7 @@ def _split_input(graph: Graph, tensor: Tensor) -> bool:
     inner = _narrow_twin(graph, tensor)
     for op in readers:
         graph.set_inputs(op, [inner if held is tensor else held for held in op.inputs])
-    first = next(graph.ops)
+    first = graph.ops[0]
     reason = f"HTP computes input {tensor.name!r} in 32 bits"
     graph.insert_before(first, cast_between(graph, tensor, inner, reason))
     return True

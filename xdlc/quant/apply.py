@@ -87,7 +87,7 @@ def _leave(graph: Graph, placement: Placement, tensor: Tensor) -> None:
     if tensor.producer is not None:
         graph.insert_after(tensor.producer, op)
     else:
-        graph.insert_before(next(graph.ops), op)
+        graph.insert_before(graph.ops[0], op)
     _reroute(graph, readers, real)
 
 
@@ -105,7 +105,7 @@ def _convert(graph: Graph, tensor: Tensor, decision: Decision, dtype: DType, rea
     if tensor.producer is not None:
         graph.insert_after(tensor.producer, op)
     else:
-        graph.insert_before(next(graph.ops), op)
+        graph.insert_before(graph.ops[0], op)
     _reroute(graph, readers, other)
 
 

@@ -82,7 +82,7 @@ def _store_activation(graph: Graph, tensor: Tensor, readers: list[Op], dtype: DT
             graph, "Cast", [tensor], [other], name=name, origin=Origin(nodes, _reason(tensor, dtype))
         )
         if producer is None:
-            graph.insert_before(next(graph.ops), cast)
+            graph.insert_before(graph.ops[0], cast)
         else:
             graph.insert_after(producer, cast)
         _reroute(graph, readers, tensor, other)

@@ -183,7 +183,7 @@ def _add_borders(graph: Graph, growing: set[Op]) -> list[Op]:
             continue
         inside = _like(graph, held, f"{held.name}_inside")
         op = _border(graph, held, inside)
-        graph.insert_before(next(graph.ops), op)
+        graph.insert_before(graph.ops[0], op)
         for reader in readers:
             graph.set_inputs(reader, [inside if tensor is held else tensor for tensor in reader.inputs])
         borders.append(op)

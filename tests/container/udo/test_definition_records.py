@@ -23,7 +23,7 @@ def test_definitions_of_used_ops_are_stored_and_read_again(tmp_path: Path) -> No
     made.save(tmp_path / "m.dlc")
     held = load(tmp_path / "m.dlc")
     assert udo.definitions(held) == {"Pkg": Collection("Pkg", "d", "1.0", (SCALE,), ())}
-    assert udo.definition(held, next(held.main.ops)) == SCALE
+    assert udo.definition(held, held.main.ops[0]) == SCALE
 
 
 def test_definitions_that_break_a_rule_are_not_stored() -> None:
@@ -45,7 +45,7 @@ def test_all_that_is_wrong_with_damaged_definitions_is_told() -> None:
 
 def test_ops_without_a_record_have_no_definition() -> None:
     made = scale_graph()
-    assert udo.definition(made, next(made.main.ops)) is None
+    assert udo.definition(made, made.main.ops[0]) is None
     assert udo.definitions(made) == {}
 
 

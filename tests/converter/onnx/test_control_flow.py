@@ -82,7 +82,7 @@ def test_branches_capture_what_they_read(tmp_path):
     assert [tensor.name for tensor in op.inputs[1:]] == ["t", "x"]
     assert list(model.graphs) == ["g", "g_y_then", "g_y_else"]
     assert [tensor.name for tensor in model.graphs["g_y_then"].inputs] == ["t", "x"]
-    assert next(model.graphs["g_y_then"].ops).origin.nodes == ("p",)
+    assert model.graphs["g_y_then"].ops[0].origin.nodes == ("p",)
 
 
 @pytest.mark.parametrize("which", ["true", "false"])

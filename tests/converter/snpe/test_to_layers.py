@@ -391,5 +391,5 @@ def test_what_is_known_of_users_ops_comes_along(tmp_path):
     udo.add_definitions(model, {"Pkg": Collection("Pkg", "d", "1.0", (definition,), ())})
     udo.add_kernel(model, "Pkg", "Custom", ["o"], Kernel("k", "run", "", (), "m", "t", b"x"))
     back = translate(written(model, tmp_path))
-    assert udo.definition(back, next(back.main.ops)) == definition
+    assert udo.definition(back, back.main.ops[0]) == definition
     assert [held.kernel.name for held in udo.kernels(back)] == ["k"]

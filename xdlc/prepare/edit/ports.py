@@ -144,7 +144,7 @@ def _behind_input(graph: Graph, port: Tensor, inner: Tensor, form: _Form, reason
     for op in readers:
         graph.set_inputs(op, [inner if tensor is port else tensor for tensor in op.inputs])
     made = _conversion(graph, port, inner, reason)
-    first = next(graph.ops, None)
+    first = next(iter(graph.ops), None)
     graph.append(made) if first is None else graph.insert_before(first, made)
     for op in readers:
         if _is_native(op, "Quantize") and _form(op.outputs[0]) == form and not graph.is_output(op.outputs[0]):

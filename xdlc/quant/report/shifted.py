@@ -95,7 +95,7 @@ def _add_shift(graph: Graph, tensor: Tensor) -> str:
     if tensor.producer is not None:
         graph.insert_after(tensor.producer, op)
     else:
-        graph.insert_before(next(graph.ops), op)
+        graph.insert_before(graph.ops[0], op)
     for reader in readers:
         graph.set_inputs(reader, [moved if read is tensor else read for read in reader.inputs])
     if graph.is_output(tensor):
