@@ -310,7 +310,7 @@ def test_a_model_without_graph():
 
 def test_u32_is_left_alone(net):
     n, model = classifier(net)
-    op = next(quantize(model, n.samples(1)).main.ops)
+    op = quantize(model, n.samples(1)).main.ops[0]
     assert op.params["group"] == u32(1)
 
 
