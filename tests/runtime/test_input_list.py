@@ -7,7 +7,7 @@ import pytest
 
 from xdlc.errors import ProblemList, StorageError, UsageError
 from xdlc.ir import Graph, ScaleOffset, Tensor
-from xdlc.ir.dtype import FLOAT32, INT64, UFIXED8
+from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, INT64, UFIXED8, UINT8, DType
 from xdlc.runtime.input_list import read_input_list
 
 
@@ -62,6 +62,44 @@ def test_raw_files_are_float32_whatever_the_type(tmp_path: Path) -> None:
     (sample,) = read_input_list(listing(tmp_path, a), graph(Tensor("x", (2,), INT64))).samples()
     assert sample["x"].dtype == np.int64
     assert sample["x"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "axes", "expected"),
+    [
+        (INT64, (2, 3), (), [[1, 0, -1], [30522, 7, 2]]),
+        (INT64, (1, 3), (0,), [[1, 0, 102]] * 2),  # as floats, 4 rows
+        (INT64, (1, 3), (0,), [[0, 0, 0]] * 2),
+        (INT32, (2, 3), (), [[1, 0, -1], [30522, 7, 2]]),
+        (UINT8, (1, 4), (), [[0, 255, 3, 4]]),
+        (BOOL8, (1, 2), (), [[True, False]]),
+    ],
+)
+def test_files_of_integers_hold_them_as_they_are(
+    tmp_path: Path, dtype: DType, shape: tuple[int, ...], axes: tuple[int, ...], expected: list[list[int]]
+) -> None:
+    inputs = graph(Tensor("x", shape, dtype, dynamic_axes=axes))
+    forms = ["<f4"] if any(map(any, expected)) else []  # zeros are those of the input's own type
+    for kind in (dtype.numpy, *forms):
+        path = write(tmp_path / "a.raw", expected, kind)
+        (sample,) = read_input_list(listing(tmp_path, path), inputs).samples()
+        assert sample["x"].dtype == dtype.numpy
+        assert sample["x"].tolist() == expected
+
+
+def test_a_batch_of_integers_or_an_item_of_it(tmp_path: Path) -> None:
+    inputs = graph(Tensor("x", (2, 3), INT64))  # 24 bytes are an item of it, or a batch of floats
+    item = write(tmp_path / "a.raw", [5, 6, 7], "<i8")
+    batch = write(tmp_path / "b.raw", [5, 6, 7, 8, 9, 1])
+    (one,) = read_input_list(listing(tmp_path, item), inputs).samples()
+    (two,) = read_input_list(listing(tmp_path, batch), inputs).samples()
+    assert [one["x"].tolist(), two["x"].tolist()] == [[[5, 6, 7], [0, 0, 0]], [[5, 6, 7], [8, 9, 1]]]
+
+
+def test_a_size_of_integers_that_does_not_fit(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.raw", [1, 2, 3], "<i8")
+    with pytest.raises(UsageError, match=r"24 bytes, input 'x' takes 16 \(1x2 of int64\)"):
+        read_input_list(listing(tmp_path, path), graph(Tensor("x", (1, 2), INT64)))
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [(INT64, "<i8"), (UFIXED8, "u1")])

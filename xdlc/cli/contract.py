@@ -13,6 +13,7 @@ from xdlc.ir.graph import is_custom
 from xdlc.opdefs.control_flow import called
 
 SHOWN_INSERTED = 20
+_FORMS = {"float32": " as float32", "native": " native"}
 
 
 def contract(model: Model, *, recipes: bool = False) -> Iterator[str]:
@@ -62,10 +63,11 @@ def port_lines(ports: Sequence[dict[str, Any]]) -> Iterator[str]:
 def _notes(held: dict[str, Any]) -> Iterator[str]:
     yield text.clean(held.get("layout", ""))
     yield text.encoding(held.get("encoding"))
-    if held["dtype"] != "float32":
-        yield f"raw file {held['float_bytes']} bytes as float32, {held['raw_bytes']} native"
-    else:
-        yield f"raw file {held['raw_bytes']} bytes"
+    sizes = {"float32": held["float_bytes"], "native": held["raw_bytes"]}
+    forms = ["float32"] if held["dtype"] == "float32" else list(held["raw"])  # the default first
+    unit = " times the open dimensions" if None in held["shape"] else ""
+    words = [f"{sizes[form]} bytes{_FORMS[form] if len(forms) > 1 else ''}" for form in forms]
+    yield f"raw file {', or '.join(words)}{unit}"
 
 
 def inserted(model: Model) -> Iterator[str]:

@@ -80,7 +80,10 @@ _RUNTIME_OF = {
     help="Run on the CPU what the SoC's HTP refuses, instead of failing (htp only).",
 )
 @click.option(
-    "--use_native_input_files", "native_in", is_flag=True, help="Raw files hold the inputs' own types."
+    "--use_native_input_files",
+    "native_in",
+    is_flag=True,
+    help="Raw files hold the inputs' own types; those of integers do in any case.",
 )
 @click.option(
     "--use_native_output_files", "native_out", is_flag=True, help="Write <tensor>_native.raw instead."

@@ -242,7 +242,7 @@ def sample_flags(function: Callable[..., None]) -> Callable[..., None]:
         "--use_native_input_files",
         "native",
         is_flag=True,
-        help="Raw files hold the inputs' own datatypes instead of float32.",
+        help="Raw files hold the inputs' own datatypes instead of float32; those of integers do in any case.",
     )
     listed = click.option("--input_list", "-l", type=params.INPUT_FILE, help="Calibration samples.")
     return listed(native(function))

@@ -12,7 +12,8 @@ def recipes(tensor: Tensor, *, reads: bool = False) -> dict[str, str]:
     """Return a numpy expression for each form of a tensor's raw file.
 
     Files are little-endian, row-major and headerless.  The key ``float32`` is what the tools take and
-    give whatever the tensor's own type is, ``native`` what they do with ``--use_native_input_files``.
+    give whatever the tensor's own type is, ``native`` what they do with ``--use_native_input_files``, and
+    take of integers and bools without it.  What is the default comes first.
 
     Args:
         tensor: An input or output of a graph.
@@ -35,6 +36,8 @@ def recipes(tensor: Tensor, *, reads: bool = False) -> dict[str, str]:
         forms["native"] = f"({stored}.astype(float) + {scale.offset}) * {scale.scale!r}" if scale else stored
     else:
         forms["native"] = _write(tensor, _stored(tensor, scale) if scale else "array", code)
+        if tensor.dtype.is_integer or tensor.dtype.kind == "bool":
+            return {"native": forms["native"], **forms}
     return forms
 
 

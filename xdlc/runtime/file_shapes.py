@@ -18,6 +18,11 @@ def unit_shape(tensor: Tensor) -> Shape:
     return tuple(1 if axis in tensor.dynamic_axes else extent for axis, extent in enumerate(tensor.shape))
 
 
+def holds_integers(tensor: Tensor) -> bool:
+    """Return whether raw files of an input hold its own type by default: integers and bools."""
+    return tensor.dtype.is_integer or tensor.dtype.kind == "bool"
+
+
 def of_size(found: int, full: int, unit: int, tensor: Tensor) -> Shape | None:
     """Return the shape of what has a size, None if it does not fit or tells too little.
 

@@ -6,7 +6,11 @@
     a:=path/a.raw b:=path/b.raw                        one inference of a model with several
 
 Relative paths are taken from the current folder.  Raw files are headerless, little-endian, in the layout
-of the graph's input; float32 whatever the graph's type, or the graph's own type for native files.
+of the graph's input; float32 for inputs of floats and fixed point, or the graph's own type for native files.
+Those of integers and bools hold the input's own type, or float32 as the vendor's tools have it.  Which of
+the two follows from the size.  Where both fit, as for int32, a file of integers of 4 or 8 bytes is float32
+if a value of it, so read, is 1e-30 or larger: integers below 228,737,632 are tiny as floats, and whole
+floats are larger as integers.  Of narrower types it is float32 then.
 ``.npy`` files carry their own type and are converted.  For a graph of batch B > 1, files may hold one
 item instead of B: then consecutive lines fill a batch, and the last one is padded with zeros.
 
@@ -29,6 +33,8 @@ from xdlc.runtime import file_shapes
 
 Array = Any  # numpy.ndarray of any dtype
 FIX_PATH = "correct the path; relative paths start from the current folder"
+_WORD = 32  # bits from which on integers below 2 ** 27 are tiny as float32
+_LEAST_FLOAT = 1e-30
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,16 +248,43 @@ def _checked(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:
         raise StorageError(
             f"{path} cannot be read: {error.strerror or error}", where=where, fix=FIX_PATH
         ) from error
-    kind = tensor.dtype.name if native else "float32"
-    full, unit = (
-        tensor.dtype.nbytes(shape) if native else 4 * math.prod(shape)
-        for shape in (tensor.shape, file_shapes.unit_shape(tensor))
-    )
-    held = file_shapes.of_size(size, full, unit, tensor)
+    is_stored = native or file_shapes.holds_integers(tensor)
+    if is_stored and not native:
+        native = _holds_stored(path, size, tensor)
+    held = _shape(size, tensor, native)
     if held is None:
+        unit = _nbytes(tensor, file_shapes.unit_shape(tensor), is_stored)
+        kind = tensor.dtype.name if is_stored else "float32"
         problem, fix = file_shapes.size_problem(path, size, unit, tensor, kind)
         raise UsageError(problem, where=where, fix=fix)
     return InputFile(path, tensor, native, held)
+
+
+def _nbytes(tensor: Tensor, shape: file_shapes.Shape, native: bool) -> int:
+    return tensor.dtype.nbytes(shape) if native else 4 * math.prod(shape)
+
+
+def _shape(size: int, tensor: Tensor, native: bool) -> file_shapes.Shape | None:
+    """Return the shape that a raw file of a size holds, None if it does not fit."""
+    unit = file_shapes.unit_shape(tensor)
+    return file_shapes.of_size(
+        size, _nbytes(tensor, tensor.shape, native), _nbytes(tensor, unit, native), tensor
+    )
+
+
+def _holds_stored(path: Path, size: int, tensor: Tensor) -> bool:
+    """Return whether a raw file for integers or bools holds them as they are and not as float32."""
+    import numpy as np
+
+    if _shape(size, tensor, native=False) is None:
+        return True
+    if _shape(size, tensor, native=True) is None or tensor.dtype.bits < _WORD:
+        return False
+    try:
+        values = np.fromfile(path, "<f4")
+    except OSError as error:
+        raise StorageError(f"cannot be read: {error}", where=str(path), fix=FIX_PATH) from error
+    return not np.any(np.isfinite(values) & (np.abs(values) >= _LEAST_FLOAT))
 
 
 def _checked_npy(path: Path, tensor: Tensor, native: bool, where: str) -> InputFile:
