@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.quant.calibrate import Calibration
+from xdlc.quant.masks import Masks
 from xdlc.quant.parts import UNLIKE, factors
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import follows
@@ -15,6 +16,9 @@ from xdlc.quant.rules import is_real, rule_of, single_name
 
 UNLIKE_INSIDE = 32.0
 """The same where other layers compute with the result, and of sums: 3 of 8 bits are left then."""
+
+FEW = 64
+"""Most weights of what counts as arithmetic, not as a layer."""
 
 _SUMS = ("ElementWiseAdd", "ElementWiseSubtract")
 
@@ -42,20 +46,21 @@ class Join:
     is_final: bool
 
 
-def find_joins(graph: Graph, placement: Placement, calibration: Calibration) -> list[Join]:
+def find_joins(graph: Graph, placement: Placement, calibration: Calibration, masks: Masks) -> list[Join]:
     """Return the quantized ops that join values of unlike size, in execution order.
 
     Args:
         graph: The float graph.
         placement: Which of its ops are quantized.
         calibration: What is known of its activations.
+        masks: Its attention masks, which join what they hide with nothing.
     """
     order = {op: place for place, op in enumerate(placement.fixed)}
     found = []
     for op in placement.fixed:
         parts = _parts(op, calibration)
         widths = [width for _, width in parts]
-        if not widths or max(widths) < UNLIKE * min(widths):
+        if not widths or max(widths) < UNLIKE * min(widths) or op.outputs[0] in masks.hiding:
             continue
         onward, written, is_final = _onward(graph, placement, op, order)
         limit = UNLIKE if is_final and single_name(op) not in _SUMS else UNLIKE_INSIDE
@@ -137,6 +142,15 @@ def _onward(
     return tuple(op for op in on_way if not follows(op)), written, is_final
 
 
+def _combines_few(op: Op) -> bool:
+    """Return whether an op is a product of as many values with a few constants, as of centres to corners."""
+    rule, source = rule_of(op), op.inputs[0] if op.inputs else None
+    weight = op.inputs[1] if len(op.inputs) > 1 else None
+    if rule is None or not rule.weight or weight is None or not weight.is_static or source is None:
+        return False
+    return weight.size <= FEW and source.size <= op.outputs[0].size
+
+
 def writer(tensor: Tensor) -> Op | None:
     """Return the op that computes what a tensor holds: ops that only move values are followed back."""
     op = tensor.producer
@@ -166,7 +180,9 @@ def makers(graph: Graph, placement: Placement, tensors: Iterable[Tensor]) -> Ite
     seen = set(queue)
     for tensor in queue:
         op = tensor.producer
-        if op is None or op not in placement.fixed or not (hands_on(op) or _gathered(op)):
+        if op is None or op not in placement.fixed:
+            continue
+        if not (hands_on(op) or _gathered(op) or _combines_few(op)):
             continue
         inputs = op.inputs[:1] if follows(op) else op.inputs
         more = [t for t in inputs if t is not None and t not in seen and not t.is_static and is_real(t)]

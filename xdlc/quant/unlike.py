@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from xdlc.ir import Op
+from xdlc.quant.capabilities import takes
 from xdlc.quant.given import given_bits
 from xdlc.quant.joins import Join, find_joins, makers, writer
 from xdlc.quant.mixed.cost import graph_cost
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1.15
 """How many times as many bytes may be moved before arithmetic in front of a join keeps its 8 bits."""
+
+FEW_BYTES = 0.03
+"""What that arithmetic may add in any case: boxes are few beside the scores of many classes."""
 
 LARGEST = 1 << 14
 """How many times as large values may be for 16 bits to hold others beside them."""
@@ -44,13 +48,14 @@ def raise_unlike(job: Job) -> list[str]:
     graph, before = job.graph, job.precision
     lost: list[str] = []
     kept: list[Join] = []
-    for join in find_joins(graph, job.placement, job.calibration):
+    for join in find_joins(graph, job.placement, job.calibration, job.masks):
+        if not join.is_final and join.wide > LARGEST * join.narrow:
+            continue  # what a layer makes of values that small is nothing to begin with
         reason = _why_not(job, join)
         if reason is None:
             kept.append(join)
         else:
             lost.append(_lost(join, reason))
-
     if not kept:
         return lost
     plain = graph_cost(graph, job.placement, before, _FLOAT_BITS).bytes
@@ -67,9 +72,10 @@ def raise_unlike(job: Job) -> list[str]:
     large = [tensor for join in kept if join.is_final for tensor in join.large]
     early = [op for op in makers(graph, job.placement, large) if op not in late and _is_free(job, op)]
     low, high = 0, len(early)
+    most = max(MOST_BYTES, factor(late) + FEW_BYTES)
     while low < high:
         middle = (low + high + 1) // 2
-        fits = factor([*late, *early[:middle]]) <= MOST_BYTES
+        fits = factor([*late, *early[:middle]]) <= most
         low, high = (middle, high) if fits else (low, middle - 1)
     wide = [*late, *early[:low]]
     count = sum(job.placement.fixed[op] == 8 for op in wide)
@@ -114,7 +120,9 @@ def _done(joins: Sequence[Join], count: int, factor: float) -> str:
 def _is_free(job: Job, op: Op) -> bool:
     rule = rule_of(op)
     given = any(given_bits(tensor) is not None for tensor in op.outputs)
-    return rule is not None and 16 in rule.widths and not given and op.name not in job.precision.acts
+    if rule is None or 16 not in rule.widths or given or op.name in job.precision.acts:
+        return False
+    return takes(op, 16, job.precision.weight_bits_of(op), job.options.soc)
 
 
 def _why_not(job: Job, join: Join) -> str | None:
@@ -134,7 +142,8 @@ def _why_not(job: Job, join: Join) -> str | None:
         rule = rule_of(op)
         if op.name in job.precision.acts:
             return f"8 bits were asked for; --act_bitwidth_of {op.name} 16 keeps them"
-        if rule is None or 16 not in rule.widths:
+        weights = job.precision.weight_bits_of(op)
+        if rule is None or 16 not in rule.widths or not takes(op, 16, weights, soc):
             return f"{op.name!r} ({op.type}) has no 16 bits; keep both in float: --float_ops {name},{op.name}"
     given = next((tensor for tensor in join.written if given_bits(tensor) == 8), None)
     if given is not None:
