@@ -46,8 +46,7 @@ def test_problems_and_counts(troubled: Any) -> None:
     result = invoke("-i", troubled, "--dry_run", code=4)
     lines = result.stdout.splitlines()
     assert lines[0] == f"{troubled}: 1 problem(s)"
-    assert max(map(len, lines[1:])) <= WIDTH
-    assert "".join(line[2:26].strip() for line in lines[3:12]).startswith(LONG)
+    assert [line.strip() for line in lines[1:] if len(line) > WIDTH] == [LONG]
     assert "host-only ops  1: Det 1" in lines
     assert "nodes          5" in lines
     assert lines[-1] == "nothing written: dry run"

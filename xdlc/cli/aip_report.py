@@ -52,6 +52,6 @@ def _buffer(held: Mapping[str, Any]) -> tuple[str, ...]:
         held["direction"],
         f"layer {held['layer']}",
         f"id {held['id']:#x}",
-        text.short(text.clean(held["name"]), 48),
+        text.clean(held["name"]),
         f"[{memory}] padded {shown}" if memory else "",
     )

@@ -46,7 +46,7 @@ def _facts(cache: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "listed", "no: not in the metadata, so the vendor's runtime does not find it"
     for weights in cache["shared_weights"]:
         size = "missing from the file" if weights["bytes"] is None else text.size(weights["bytes"])
-        yield "shares", f"{text.short(text.clean(weights['record']))}: {size}"
+        yield "shares", f"{text.clean(weights['record'])}: {size}"
     if cache["problem"]:
         yield "damage", text.clean(cache["problem"])
 
@@ -67,7 +67,7 @@ def _options(vtcm: int | None, level: int | None, threads: int | None) -> str:
 
 
 def _graph(graph: Mapping[str, Any]) -> Iterator[str]:
-    yield f"    graph {text.short(text.clean(graph['name']))}"
+    yield f"    graph {text.clean(graph['name'])}"
     dlbc = {None: "DLBC not told", True: "with DLBC", False: "without DLBC"}[graph["dlbc"]]
     asked = _options(graph["vtcm_mb"], graph["optimization_level"], graph["hvx_threads"])
     rows = [("options", f"{asked}, {dlbc}")]
@@ -87,7 +87,7 @@ def _graph(graph: Mapping[str, Any]) -> Iterator[str]:
         rows.append(("of", _source(graph)))
     yield from text.columns(rows, " " * 6)
     ports = [
-        (side, text.short(text.clean(tensor["name"]), 40), *_port(tensor))
+        (side, text.clean(tensor["name"]), *_port(tensor))
         for side, tensors in (("input", graph["inputs"]), ("output", graph["outputs"]))
         for tensor in tensors
     ]
@@ -95,10 +95,10 @@ def _graph(graph: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _source(graph: Mapping[str, Any]) -> str:
-    source, ops = text.short(text.clean(graph["source"])), graph["ops"]
+    source, ops = text.clean(graph["source"]), graph["ops"]
     if ops is None:
         return f"graph {source}, hash {graph['hash']}"
-    shown = ", ".join(text.short(text.clean(op), 30) for op in ops[:_SHOWN_OPS])
+    shown = ", ".join(text.clean(op) for op in ops[:_SHOWN_OPS])
     more = f" and {len(ops) - _SHOWN_OPS} more" if len(ops) > _SHOWN_OPS else ""
     return f"{len(ops)} op(s) of graph {source}, hash {graph['hash']}: {shown}{more}"
 

@@ -35,7 +35,7 @@ def contract(model: Model, *, recipes: bool = False) -> Iterator[str]:
 def raw_lines(inputs: Sequence[dict[str, Any]], outputs: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Yield how to make and read the raw files of a graph, with numpy."""
     rows = [
-        (verb, text.short(text.clean(held["name"])), form, text.clean(recipe))
+        (verb, text.clean(held["name"]), form, text.clean(recipe))
         for verb, ports in (("write", inputs), ("read", outputs))
         for held in ports
         for form, recipe in held["raw"].items()
@@ -50,7 +50,7 @@ def port_lines(ports: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield from text.columns(
         [
             (
-                text.short(text.clean(held["name"])),
+                text.clean(held["name"]),
                 held["dtype"],
                 text.dims(held["shape"], held.get("symbols", ())),
                 ", ".join(filter(None, _notes(held))),
@@ -73,7 +73,7 @@ def _notes(held: dict[str, Any]) -> Iterator[str]:
 def inserted(model: Model) -> Iterator[str]:
     """Yield lines that name the ops which the source model does not have, and why they are there."""
     rows = [
-        (op.type, text.short(text.clean(op.name), 40), text.clean(op.origin.reason))
+        (op.type, text.clean(op.name), text.clean(op.origin.reason))
         for graph in model.graphs.values()
         for op in graph.ops
         if op.is_inserted
@@ -90,7 +90,7 @@ def inserted(model: Model) -> Iterator[str]:
 def host_only(model: Model) -> Iterator[str]:
     """Yield lines that name the ops which run on the host only, and why."""
     rows = [
-        (op.type, text.short(text.clean(op.name), 40), text.clean(op.origin.reason or ""))
+        (op.type, text.clean(op.name), text.clean(op.origin.reason or ""))
         for graph in model.graphs.values()
         for op in graph.ops
         if op.package == HOST_PACKAGE

@@ -42,9 +42,7 @@ def report(found: dict[str, Any], *, ops: bool, encodings: bool, trace: bool) ->
     if found["records"]:
         yield ""
         yield "other records"
-        yield from text.columns(
-            [(text.short(text.clean(r["name"])), text.size(r["bytes"])) for r in found["records"]]
-        )
+        yield from text.columns([(text.clean(r["name"]), text.size(r["bytes"])) for r in found["records"]])
 
 
 def _head(found: dict[str, Any]) -> Iterator[str]:
@@ -112,7 +110,7 @@ def _op(op: dict[str, Any], *, encodings: bool, trace: bool) -> Iterator[str]:
         for key, unit in (("parameters", "params"), ("macs", "MACs"))
         if op[key]
     ]
-    head = f"  {op['id']:>4}  {package}{text.clean(op['type']):<20}  {text.short(text.clean(op['name']))}"
+    head = f"  {op['id']:>4}  {package}{text.clean(op['type']):<20}  {text.clean(op['name'])}"
     notes = f"  ({', '.join(work)})" if work else ""
     if len(head) + len(notes) <= WIDTH:
         yield head + notes
@@ -146,4 +144,4 @@ def _tensor(tensor: dict[str, Any] | None, encodings: bool) -> tuple[str, ...]:
         words.append(tensor["role"].lower().replace("_", "/"))
     if encodings and "encoding" in tensor:
         words.append(text.encoding(tensor["encoding"]))
-    return (f"{text.short(text.clean(tensor['name']), 44):<44}", " ".join(words))
+    return (f"{text.clean(tensor['name']):<44}", " ".join(words))

@@ -9,6 +9,8 @@ from typing import Any
 WIDTH = 100
 """Columns of a page."""
 
+MAX_COLUMN = 48
+"""Longest cell that its column is made wide for."""
 MAX_NAME = 60
 _SHOWN = 8
 Row = Sequence[str]
@@ -33,12 +35,24 @@ def short(text: str, most: int = MAX_NAME) -> str:
 
 
 def columns(rows: Sequence[Row], indent: str = "    ") -> Iterator[str]:
-    """Yield the rows with their columns aligned; the last column is wrapped to the page."""
+    """Yield the rows with their columns aligned; the last column is wrapped to the page.
+
+    Cells stay whole, for names are to be pasted: behind one that is too long for its column, the row goes on
+    in the next line.
+    """
     if not rows:
         return
-    widths = [max(len(row[i]) for row in rows if i < len(row)) for i in range(max(map(len, rows)) - 1)]
+    widths = [
+        max((len(row[i]) for row in rows if i < len(row) - 1 and len(row[i]) <= MAX_COLUMN), default=0)
+        for i in range(max(map(len, rows)) - 1)
+    ]
     for row in rows:
-        head = indent + "".join(f"{cell:<{widths[i]}}  " for i, cell in enumerate(row[:-1]))
+        head = indent
+        for i, cell in enumerate(row[:-1]):
+            head += f"{cell:<{widths[i]}}  "
+            if len(cell) > widths[i]:
+                yield head.rstrip()
+                head = indent + " " * (sum(widths[: i + 1]) + 2 * (i + 1))
         yield from _wrapped(head, row[-1])
 
 
@@ -53,6 +67,9 @@ def _wrapped(head: str, text: str) -> Iterator[str]:
 def table(titles: Row, rows: Sequence[Row], widths: Sequence[int], indent: str = "  ") -> Iterator[str]:
     """Yield a table whose cells are wrapped to their columns.
 
+    Lines of the first column stay whole, for names are to be pasted: one that is too long stands alone.  Long
+    words of the last column go beyond the page.
+
     Args:
         titles: Headings.
         rows: Cells, which may be longer than their columns; each of their lines is wrapped by itself.
@@ -66,22 +83,24 @@ def table(titles: Row, rows: Sequence[Row], widths: Sequence[int], indent: str =
     left = WIDTH - len(indent) - sum(wide) - 2 * len(wide)
     wide.append(max(min(needed[-1], left), 8))
     for row in (titles, tuple("-" * width for width in wide), *rows):
-        cells = [
-            [part for line in cell.split("\n") for part in _folded(line, wide[i])]
+        names, *others = [
+            [part for line in cell.split("\n") for part in _folded(line, wide[i], cut=0 < i < len(widths))]
             for i, cell in enumerate(row)
         ]
-        for line in range(max(map(len, cells))):
-            parts = [cell[line] if line < len(cell) else "" for cell in cells]
+        while names or any(others):
+            name = names.pop(0) if names else ""
+            is_alone = len(name) > wide[0] and len(row) > 1
+            parts = [name, *("" if is_alone or not cell else cell.pop(0) for cell in others)]
             yield (indent + "  ".join(f"{part:<{wide[i]}}" for i, part in enumerate(parts))).rstrip()
 
 
-def _folded(text: str, width: int) -> Iterator[str]:
-    """Yield lines of at most ``width``; longer words are cut, behind punctuation if there is any."""
+def _folded(text: str, width: int, *, cut: bool) -> Iterator[str]:
+    """Yield lines of at most ``width``; longer words stay whole, or are cut after punctuation."""
     for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False):
-        while len(line) > width:
-            cut = max(line.rfind(mark, width // 2, width) for mark in "/._:") + 1 or width
-            yield line[:cut]
-            line = line[cut:]
+        while cut and len(line) > width:
+            at = max(line.rfind(mark, width // 2, width) for mark in "/._:") + 1 or width
+            yield line[:at]
+            line = line[at:]
         yield line
 
 

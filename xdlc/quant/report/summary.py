@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from xdlc.quant.report.model import CLIP_WARN, OpReport, QuantReport, TensorReport
 from xdlc.quant.report.text import printable
 
-LONGEST = 60
 FEW = 3
 """Most ops that are named as the ones that matter."""
 
@@ -26,7 +25,7 @@ def summary(report: QuantReport) -> list[str]:
 def costliest(report: QuantReport) -> list[str]:
     """Return the ops whose quantization alone costs the outputs most, worst first, one line each."""
     return [
-        f"{_short(op.name)} ({printable(op.type)}): outputs at {_db(op.sensitivity)}{_part(op)}"
+        f"{printable(op.name)} ({printable(op.type)}): outputs at {_db(op.sensitivity)}{_part(op)}"
         for op in _rated(report)[:FEW]
     ]
 
@@ -47,7 +46,7 @@ def roughest(report: QuantReport) -> list[str]:
     """Return the tensors that their own encoding holds worst, one line each."""
     found = [tensor for tensor in report.tensors if _is_rough(report, tensor)][:FEW]
     return [
-        f"{_short(tensor.name)} ({tensor.role}, {tensor.stored}): {_db(tensor.isolated)}{_why(tensor)}"
+        f"{printable(tensor.name)} ({tensor.role}, {tensor.stored}): {_db(tensor.isolated)}{_why(tensor)}"
         for tensor in found
     ]
 
@@ -90,7 +89,7 @@ def _few_that_matter(report: QuantReport) -> Iterator[str]:
     share, names = 0.0, []
     for op in _rated(report)[:FEW]:
         share += _noise(op.sensitivity) / total if total else 0.0
-        names.append(_short(op.name))
+        names.append(printable(op.name))
         if share >= 0.5:
             yield f"about {min(share, 1.0):.0%} of the noise comes from {', '.join(names)}: begin there"
             return
@@ -102,8 +101,3 @@ def _noise(ratio: float | None) -> float:
 
 def _db(ratio: float | None) -> str:
     return "-" if ratio is None else f"{ratio:.1f} dB"
-
-
-def _short(name: str) -> str:
-    name = printable(name)
-    return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}...{name[-LONGEST // 2 + 3 :]}"
