@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 
 class XdlcError(Exception):
@@ -111,6 +111,19 @@ def each_problem(error: XdlcError) -> tuple[XdlcError, ...]:
         ['a']
     """
     return error.problems if isinstance(error, ProblemList) else (error,)
+
+
+def reword(error: XdlcError, words: Callable[[str], str]) -> None:
+    """Put an error, and each that it stands for, into other words in place.
+
+    Args:
+        error: The error.
+        words: Returns a text in other words.
+    """
+    for each in {error, *each_problem(error)}:
+        each.problem = words(each.problem)
+        each.where = words(each.where) if each.where else each.where
+        each.fix = words(each.fix) if each.fix else each.fix
 
 
 def nearest_names(name: str, known: Iterable[str], *, most: int = 3) -> str:

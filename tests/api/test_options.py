@@ -11,6 +11,7 @@ import pytest
 
 import xdlc
 from xdlc import api
+from xdlc.api import options
 from xdlc.errors import UsageError
 
 
@@ -128,3 +129,40 @@ def test_a_type_checker_sees_the_signatures(tmp_path: Path) -> None:
     assert any('Revealed type is "xdlc.ir.model.Model"' in line for line in lines), text
     assert sum("[call-arg]" in line for line in lines) == 1
     assert sum("[arg-type]" in line for line in lines) == 1
+
+
+def test_errors_speak_python_to_python_and_flags_to_tools(models: Any, tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from xdlc.cli.onnx_to_dlc import main as convert
+    from xdlc.cli.quant import main as quant
+
+    path, dlc = models.save(models.cnn()), tmp_path / "m.dlc"
+    with pytest.raises(UsageError, match="input_dims names 'z'"):
+        xdlc.convert(path, input_dims={"z": (1,)})
+    words = [str(path), "-o", str(dlc)]
+    result = CliRunner().invoke(convert, ["-i", *words, "-d", "z", "1"])
+    assert "--input_dim names 'z'" in result.stderr
+    assert CliRunner().invoke(convert, ["-i", *words]).exit_code == 0
+    np.savez(tmp_path / "s.npz", x=np.zeros((1, 1, 3, 16, 16), np.float32))
+    with pytest.raises(UsageError) as caught:
+        xdlc.quantize(dlc, str(tmp_path / "s.npz"), weights_bitwidth=16)
+    assert "act_bitwidth=16" in caught.value.fix
+    result = CliRunner().invoke(
+        quant, ["-i", str(dlc), "-l", str(tmp_path / "s.npz"), "--weights_bitwidth", "16"]
+    )
+    assert result.stderr.startswith("xdlc-quant: error: --weights_bitwidth: ")
+    assert "--act_bitwidth 16 too, or --weights_bitwidth 8" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("take --htp_archs v73", "take htp_archs v73"),
+        ("use xdlc-graph-prepare --partition, or not", "use xdlc.prepare(..., partition=True), or not"),
+        ("run xdlc-graph-prepare --htp_socs sm8650", "run xdlc-graph-prepare --htp_socs sm8650"),
+        ("leave --use_aip out", "leave --use_aip out"),
+    ],
+)
+def test_flags_in_the_words_of_python(text: str, said: str) -> None:
+    assert options.in_python(text) == said

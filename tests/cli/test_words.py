@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from xdlc.cli import graph_prepare, info, main, net_run, onnx_to_dlc, params, quant, quantize, to_onnx
 from xdlc.cli.spellings import COMMANDS, OPTIONS
 from xdlc.cli.tool import Tool, tool
+from xdlc.cli.words import in_flags
 
 TOOLS = {
     "xconv-onnx-to-dlc": onnx_to_dlc,
@@ -103,3 +104,17 @@ def test_commands_by_meaning() -> None:
         result = CliRunner().invoke(main.main, [name, "a", "b"])
         assert result.exit_code == 2
         assert result.stderr.endswith(f"  fix: {COMMANDS['diff']}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("other=True: use brief=True or bits=8", "other=True: use --brief or --bits 8"),
+        ("take 'brief=True' or a.bits=8", "take 'brief=True' or a.bits=8"),
+        ("bits", "--bits"),
+        ("some bits are missing; brief", "some bits are missing; brief"),
+    ],
+)
+def test_options_become_flags(text: str, said: str) -> None:
+    command, _ = small()
+    assert in_flags(text, click.Context(command)) == said

@@ -63,7 +63,7 @@ def test_it_is_not_loaded_unasked(make: Callable[..., Model], tmp_path: Path) ->
     model = make(binary=build_library(source, tmp_path / "bomb.so").read_bytes())
     with pytest.raises(UnsupportedOp, match="there is no kernel for Math::Plain") as caught:
         run(model, allow_embedded_kernels=False)
-    assert "--allow_embedded_kernels if you trust the DLC" in str(caught.value.fix)
+    assert "allow_embedded_kernels=True if you trust the DLC" in str(caught.value.fix)
     with pytest.raises(BackendError, match="loading it ended its process with SIGABRT"):
         run(model)
 

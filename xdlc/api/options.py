@@ -6,10 +6,12 @@ import functools
 import inspect
 import operator
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
-from xdlc.errors import UsageError, nearest_names
+from xdlc.errors import UsageError, XdlcError, nearest_names, reword
 
 Array: TypeAlias = Any  # numpy.ndarray of any dtype
 PathLike: TypeAlias = "str | os.PathLike[str]"
@@ -39,9 +41,53 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
             signature.bind(*args, **options)
         except TypeError as error:
             raise UsageError(f"{name}: {error}", fix=f"see help(xdlc.{name})") from None
-        return function(*args, **options)
+        try:
+            return function(*args, **options)
+        except XdlcError as error:
+            if not SPEAKS_FLAGS.get():
+                reword(error, in_python)
+            raise
 
+    _OPTIONS.update({each.name: each.annotation for each in signature.parameters.values()})
     return call
+
+
+SPEAKS_FLAGS: ContextVar[bool] = ContextVar("SPEAKS_FLAGS", default=False)
+"""Whether the caller is a tool, whose users know options as flags."""
+
+_OPTIONS: dict[str, str] = {}
+"""Type of each option of a verb, by name."""
+
+_VERBS = {
+    "xdlc-graph-prepare": "xdlc.prepare",
+    "xdlc-quant": "xdlc.quantize",
+    "xconv-onnx-to-dlc": "xdlc.convert",
+    "xdlc-to-onnx": "xdlc.to_onnx",
+}
+_OTHER_NAMES = {"input_dim": "input_dims", "set_input": "set_inputs", "htp_socs": "socs"}
+
+
+def in_python(text: str) -> str:
+    """Return a text with flags as options of verbs; what has none, and command lines with values, stay.
+
+    Example:
+        >>> in_python("give --input_dim; prepare with xdlc-graph-prepare --partition, or --htp_archs")
+        'give input_dims; prepare with xdlc.prepare(..., partition=True), or htp_archs'
+    """
+    return _FLAG.sub(_as_option, text)
+
+
+_FLAG = re.compile(rf"(?:({'|'.join(_VERBS)}) )?--([a-z][a-z_]+)\b")
+
+
+def _as_option(flag: re.Match[str]) -> str:
+    name = _OTHER_NAMES.get(flag[2], flag[2])
+    if name not in _OPTIONS:
+        return flag[0]
+    is_switch = _OPTIONS[name].startswith("bool")
+    if flag[1]:
+        return f"{_VERBS[flag[1]]}(..., {name}=True)" if is_switch else flag[0]
+    return f"{name}=True" if is_switch else name
 
 
 def given(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:

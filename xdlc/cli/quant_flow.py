@@ -8,9 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from xdlc.cli import bars
 from xdlc.cli.output_path import check_target
 from xdlc.cli.tool import notice, show, warn
+from xdlc.cli.words import in_flags
 
 if TYPE_CHECKING:
     from xdlc.ir import Model
@@ -106,7 +109,7 @@ def _note(text: str) -> None:
     if text.lower().startswith("warning"):
         warn(text.partition(":")[2].strip())
     else:
-        show(f"note: {text}")
+        show(f"note: {in_flags(text, click.get_current_context())}")
 
 
 def quantized_or_as_it_is(request: Request, flags: Mapping[str, Any]) -> Quantized:

@@ -15,7 +15,7 @@ from xdlc import __version__
 from xdlc.cli import bars, stopping, words
 from xdlc.cli.problems import error_lines
 from xdlc.cli.text import WIDTH, clean
-from xdlc.errors import BackendError, StorageError, UsageError, XdlcError, nearest_names
+from xdlc.errors import BackendError, StorageError, UsageError, XdlcError, nearest_names, reword
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 _DEBUG = "xdlc.debug"
@@ -36,14 +36,23 @@ class Tool(click.Command):
                 return super().parse_args(ctx, args)  # the word after an option's file is the argument
 
     def invoke(self, ctx: click.Context) -> Any:
+        from xdlc.api.options import SPEAKS_FLAGS
+
+        speaks = SPEAKS_FLAGS.set(True)
+        try:
+            return self._invoke(ctx)
+        finally:
+            SPEAKS_FLAGS.reset(speaks)
+
+    def _invoke(self, ctx: click.Context) -> Any:
         _start_logging(ctx.meta.get(_LEVEL, logging.WARNING))
         try:
-            with _usage_errors(ctx), _warnings_for_people(ctx.command_path), stopping.in_order():
+            with _usage_errors(ctx), _warnings_for_people(), stopping.in_order():
                 return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
         except XdlcError as error:
-            _give_up(ctx, "error: " + "\n".join(error_lines(error)), error.exit_code)
+            _give_up_error(ctx, error)
         except KeyboardInterrupt as interrupt:
             _give_up(ctx, *stopping.report(interrupt))
         except MemoryError as error:
@@ -90,7 +99,7 @@ def _usage_errors(ctx: click.Context) -> Iterator[None]:
             raise
         _give_up(ctx, f"error: {words.usage_error(error, ctx)}", UsageError.exit_code)
     except UsageError as error:
-        _give_up(ctx, "error: " + "\n".join(error_lines(error)), error.exit_code)
+        _give_up_error(ctx, error)
 
 
 @contextmanager
@@ -120,12 +129,12 @@ def _forget_output() -> None:
 
 
 @contextmanager
-def _warnings_for_people(command: str) -> Iterator[None]:
+def _warnings_for_people() -> Iterator[None]:
     """Show Python's warnings as a tool shows errors: without the line of code that they come from."""
     import warnings
 
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **_names: warn(str(message), command)
+        warnings.showwarning = lambda message, *_, **_names: warn(str(message))
         yield
 
 
@@ -170,9 +179,10 @@ def is_quiet() -> bool:
     return click.get_current_context().meta.get(_LEVEL) == logging.ERROR
 
 
-def warn(text: str, command: str | None = None) -> None:
+def warn(text: str) -> None:
     """Print a warning on stderr, whatever is wanted."""
-    lines = f"{command or click.get_current_context().command_path}: warning: {text}".split("\n")
+    ctx = click.get_current_context()
+    lines = f"{ctx.command_path}: warning: {words.in_flags(text, ctx)}".split("\n")
     with bars.undisturbed():
         click.echo("\n".join(clean(line) for line in lines), err=True)
 
@@ -187,8 +197,14 @@ def show(text: str) -> None:
 def notice(text: str) -> None:
     """Report what is good to know and no error, unless only errors are wanted."""
     if not is_quiet():
+        text = words.in_flags(text, click.get_current_context())
         with bars.undisturbed():
             click.echo("\n    ".join(clean(line) for line in f"notice: {text}".split("\n")), err=True)
+
+
+def _give_up_error(ctx: click.Context, error: XdlcError) -> NoReturn:
+    reword(error, lambda text: words.in_flags(text, ctx))
+    _give_up(ctx, "error: " + "\n".join(error_lines(error)), error.exit_code)
 
 
 def _give_up(ctx: click.Context, message: str, code: int) -> NoReturn:

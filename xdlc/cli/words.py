@@ -57,6 +57,23 @@ def understood(args: Sequence[str], ctx: click.Context) -> list[str]:
     return found
 
 
+def in_flags(text: str, ctx: click.Context) -> str:
+    """Return a text with options of the Python interface as flags of a command.
+
+    ``partition=True`` becomes ``--partition``, ``jobs=1`` ``--jobs 1``, and a name with an underscore that
+    stands alone the flag; quoted words and parts of longer ones stay.
+    """
+    flags = {str(param.name): _name(param) for param in ctx.command.params if isinstance(param, click.Option)}
+
+    def flag(word: re.Match[str]) -> str:
+        name, value = word[1], word[2]
+        if name not in flags or not (value or "_" in name or word[0] == text):
+            return word[0]
+        return flags[name] if value in (None, "True") else f"{flags[name]} {value}"
+
+    return re.sub(r"""(?<![\w'"./=-])([a-z][a-z_]+)(?:=([\w.]+))?(?![\w'"(=])""", flag, text)
+
+
 def _count(option: click.Option, following: Sequence[str]) -> int:
     """Return how many words are an option's values."""
     if option.is_flag or option.count:

@@ -124,8 +124,7 @@ class Watch:
         longer = (
             "make the condition of the loop end it, or let it do less"
             if self.timeout >= LONGEST
-            else f"give it more time with --loop_timeout (loop_timeout=), at most {LONGEST:g} s, "
-            "or make its condition end it"
+            else f"give it more time with --loop_timeout, at most {LONGEST:g} s, or make its condition end it"
         )
         return BackendError(
             f"the loop has not ended after {self.timeout:g} s, with {outer.done} iterations done{inside}",

@@ -146,5 +146,5 @@ def test_what_is_no_model_is_an_error(models: Any) -> None:
         xdlc.check(path, "sm8560")
     with pytest.raises(UsageError, match="no option"):
         xdlc.check(path, bach=1)
-    with pytest.raises(UsageError, match="--input_dim names 'z'"):
+    with pytest.raises(UsageError, match="input_dims names 'z'"):
         xdlc.check(path, input_dims={"z": (1,)})

@@ -54,7 +54,7 @@ def check_foreign(held: Held, model: Model, target: Target, where: str) -> None:
             f"there is a cache for {target.name} already, not made by xdlc, which "
             + (held.cache.problem or "was made with other options or for another model"),
             where=f"{where}: {held.cache.name}",
-            fix="replace it with --overwrite_cache_records (overwrite_cache_records=True)",
+            fix="replace it with --overwrite_cache_records",
         )
 
 

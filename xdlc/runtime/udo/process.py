@@ -29,7 +29,7 @@ _LOOK = 0.5
 _PATIENCE = 5.0
 """Seconds that a child has to end in order."""
 
-_LATE = "give it more time with --udo_timeout (timeout=), or make it end"
+_LATE = "give it more time with --udo_timeout, or make it end"
 _EXIT = "let it return, and not end the process that it runs in"
 _WRONG = "correct it: a debugger or valgrind shows where it fails; its inputs cannot be written"
 
