@@ -90,7 +90,7 @@ def test_an_unknown_shape_names_the_ways_to_give_it(source: Path, tmp_path: Path
 def test_package_name_goes_without_configurations_of_packages(source: Path, tmp_path: Path) -> None:
     file = config(tmp_path, "a.json", "Scale")
     result = invoke("-i", source, "-opc", file, "-p", "Some", code=2)
-    assert "package_name and op_package_config exclude each other" in result.stderr
+    assert "--package_name and --op_package_config exclude each other" in result.stderr
 
 
 def test_an_empty_path_is_refused(source: Path) -> None:
