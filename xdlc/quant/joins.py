@@ -122,7 +122,7 @@ def _onward(
     reached = {first: True}  # and whether it carries values on
     queue = [first]
     for op in queue:
-        for tensor in op.outputs:
+        for tensor in filter(is_real, op.outputs):
             for reader in graph.consumers(tensor):
                 if reader not in reached and reader in placement.fixed:
                     reached[reader] = hands_on(reader) or bool(_gathered(reader))
