@@ -3,7 +3,7 @@ import pytest
 
 from xdlc.errors import UsageError
 from xdlc.ir import ScaleOffset, Tensor, make_op, static, u32
-from xdlc.ir.dtype import FLOAT32, INT32, SFIXED8, SFIXED16, UFIXED8, UFIXED16
+from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, INT64, SFIXED8, SFIXED16, UFIXED8, UFIXED16, UINT8
 from xdlc.quant import quantize
 from xdlc.runtime.cpu import CpuSession
 
@@ -207,3 +207,29 @@ def test_what_cannot_be(net, options, text):
     with pytest.raises(UsageError) as caught:
         quantize(model, n.samples(1), **options)
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(("kind", "bits"), [(INT64, 8), (INT64, 16), (UINT8, 8), (BOOL8, 16)])
+def test_integers_become_reals_before_they_are_quantized(net, kind, bits):
+    # HTP's Cast to fixed point takes integers for stored ones.
+    n = net(1, 4)
+    mask = n.graph.add_input(Tensor("mask", (4,), kind))
+    real = n.op("Cast", [mask], (4,), "real")
+    model = n.done(n.binary(n.x, n.reshape(real, (1, 4), "row"), MULTIPLY, "y"))
+    values = np.array([0, 1, 1, 0]).astype(kind.numpy)
+    samples = [{**sample, "mask": values} for sample in n.samples(2)]
+    quantized = quantize(model, samples, act_bitwidth=bits)
+    assert [op.type for op in quantized.main.ops] == ["Cast", "Quantize", "Reshape", "ElementWiseBinary"]
+    assert quantized.main.tensors["real"].dtype == FLOAT32
+    wanted, found = (CpuSession(held).run(samples[0])["y"] for held in (model, quantized))
+    assert np.abs(wanted - found).max() < 0.02 * np.abs(wanted).max()
+
+
+def test_reals_become_integers_as_reals(net):
+    n = net(1, 4)
+    whole = Tensor("i", (4,), INT32)
+    row = n.reshape(n.neuron(n.x, RELU, "r"), (4,), "row")
+    n.graph.append(make_op(n.graph, "Cast", [row], [whole], {}, name="i_op"))
+    quantized = quantize(n.done(whole), n.samples(2)).main
+    types = [op.type for op in quantized.ops]
+    assert types == ["ElementWiseNeuron", "Reshape", "Dequantize", "Cast"]

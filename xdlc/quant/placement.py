@@ -13,7 +13,7 @@ from xdlc.quant.given import given_bits
 from xdlc.quant.grid import activation_type
 from xdlc.quant.precision import Precision, followed, follows
 from xdlc.quant.ranges import range_of
-from xdlc.quant.rules import float_tensors, is_real, rule_of, single_name, why_float
+from xdlc.quant.rules import crosses, float_tensors, is_real, rule_of, single_name, why_float
 
 LARGEST = 1e30
 """Constants beyond this stand for infinity, as in masks; no encoding holds them beside data."""
@@ -170,7 +170,9 @@ def place(graph: Graph, precision: Precision) -> Placement:
         if reason is None and rule is not None and rule.selects and first is not None:
             if not is_real(first):
                 reason = "its input holds no reals"
-            elif first.producer is not None and not placement.is_written_fixed(first):
+            elif first.producer is not None and not (
+                placement.is_written_fixed(first) or crosses(first.producer)
+            ):
                 reason = f"its input comes from {first.producer.name!r}, which stays float"
         if reason is None:
             fixed[op] = bits or precision.act_bits
@@ -279,5 +281,7 @@ def _feeds_only(graph: Graph, op: Op, placement: Placement) -> bool:
     return (
         bool(readers)
         and not any(graph.is_output(tensor) for tensor in results)
-        and all(placement.port_bits(reader, tensor) is None for reader, tensor in readers)
+        and all(
+            placement.port_bits(reader, tensor) is None and not crosses(reader) for reader, tensor in readers
+        )
     )

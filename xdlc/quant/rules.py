@@ -159,6 +159,20 @@ def pad_value(op: Op) -> float:
     return float(op.param("pad_constant_value", 0.0)) if op.param("scheme", 0) == 0 else 0.0
 
 
+def crosses(op: Op) -> bool:
+    """Return whether an op is a Cast between reals and integers.
+
+    HTP's Cast between fixed point and integers hands stored integers on, whatever the encoding (emulation of
+    SDK 2.51), so that these go through floats; every generation takes a Cast between Quantize or Dequantize
+    and integers, those without float kernels too.
+    """
+    return op.type == "Cast" and op.package == NATIVE_PACKAGE and not _is_of_reals(op)
+
+
+def _is_of_reals(op: Op) -> bool:
+    return all(tensor is not None and is_real(tensor) for tensor in (*op.inputs, *op.outputs))
+
+
 def why_float(op: Op, act_bits: int) -> str | None:
     """Return why an op cannot be quantized, or None if it can."""
     rule = rule_of(op)
@@ -166,6 +180,8 @@ def why_float(op: Op, act_bits: int) -> str | None:
         return f"{single_name(op)} of package {op.package} has no fixed-point kernel"
     if act_bits not in rule.widths:
         return f"{single_name(op)} has no {act_bits}-bit fixed-point kernel"
+    if crosses(op):
+        return "HTP's Cast between fixed point and integers hands stored integers on"
     if op.type == "Pad" and not abs(pad_value(op)) < 1e30:
         return "it pads with an infinite value"
     return None

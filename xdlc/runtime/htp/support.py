@@ -135,11 +135,7 @@ def _by_tables(model: Model, soc: Soc, skip: Collection[tuple[str, str]]) -> Ite
     for graph in model.graphs.values():
         breaches = opdefs.verify_graph(graph, backend="htp")
         yield from (problem for problem in breaches if (graph.name, problem.node) not in skip)
-        floats = [
-            op
-            for op in graph.ops
-            if (graph.name, op.name) not in skip and any(tensor.dtype.is_float for tensor in op.outputs)
-        ]
+        floats = [op for op in graph.ops if (graph.name, op.name) not in skip and _computes_floats(op)]
         if floats and not soc.fp16:
             yield ConstraintError(
                 f"the vendor's compiler takes no float graphs for {soc.name}, {len(floats)} op(s) are float",
@@ -153,6 +149,13 @@ def _by_tables(model: Model, soc: Soc, skip: Collection[tuple[str, str]]) -> Ite
             for problem in (*_by_shapes(op), *_by_generation(op, soc)):
                 problem.where, problem.node, problem.op = _place(graph, op), op.name, op.type
                 yield problem
+
+
+def _computes_floats(op: Op) -> bool:
+    """Return whether an op writes floats that it does not make of stored integers."""
+    source = op.inputs[0] if op.inputs else None
+    makes = op.type in ("Cast", "Dequantize") and source is not None and not source.dtype.is_float
+    return not makes and any(tensor.dtype.is_float for tensor in op.outputs)
 
 
 def _by_shapes(op: Op) -> Iterator[XdlcError]:
