@@ -140,3 +140,20 @@ def test_widths_are_those_that_the_oldest_soc_takes(models: Any, listing: Path, 
     result = invoke(quantize, "--input_dlc", models.folder / "net.dlc", *words)
     assert "v69 of sm8450" in result.stdout + result.stderr
     assert {cache.soc for cache in xdlc.container.caches(xdlc.load(target))} == {"sm8450", "sm8550"}
+
+
+def test_a_quantized_dlc_is_requantized(dlc: Path, tmp_path: Path) -> None:
+    import numpy as np
+
+    import xdlc
+    from xdlc.cli import quant
+
+    samples = tmp_path / "samples.npz"
+    np.savez(samples, x=np.random.default_rng(0).standard_normal((2, 1, 3, 16, 16)).astype(np.float32))
+    once, twice = tmp_path / "once.dlc", tmp_path / "twice.dlc"
+    invoke(quant, "-i", dlc, "-l", samples, "-o", once)
+    words = ["-i", once, "-l", samples, "-o", twice, "--act_bitwidth", 16]
+    for more in ([], ["--ignore_quantization_overrides"]):
+        assert "--requantize" in invoke(quant, *words, *more, code=2).stderr
+    invoke(quant, *words, "--requantize")
+    assert xdlc.load(twice).main.outputs[0].dtype.name == "ufixed16"

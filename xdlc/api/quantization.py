@@ -49,6 +49,7 @@ def quantize(
     quantization_overrides: PathLike | Mapping[str, Any] | None = None,
     override_missing: str = "error",
     ignore_quantization_overrides: bool = False,
+    requantize: bool = False,
     report: Reporter | PathLike | None = None,
     udo_package_path: PathLike | Sequence[PathLike] | None = None,
     allow_embedded_kernels: bool = False,
@@ -58,7 +59,7 @@ def quantize(
     progress: Callable[[int], None] | None = None,
     tried: Callable[[int], None] | None = None,
 ) -> Model:
-    """Return a quantized copy of a float model.
+    """Return a quantized copy of a float model, or with ``requantize`` of a quantized one.
 
     Args:
         model: The model, or the path of a DLC.
@@ -97,7 +98,9 @@ def quantize(
         quantization_overrides: Encodings that win over calibration: a file of the vendor's form or of AIMET's
             0.4.0 to 2.0.0, or what it holds.
         override_missing: What a name there that matches nothing is: ``error`` or ``warn``.
-        ignore_quantization_overrides: Drop encodings that the model has already.
+        ignore_quantization_overrides: Drop encodings that floats of the model have already.
+        requantize: Take a quantized model as the float model that it stands for: weights as stored, encodings
+            dropped.
         report: Path of a report to write, ``.html``, ``.json`` or ``.csv``, or what makes one.
         udo_package_path: Registration libraries, or Python files with kernels, of users' ops.
         allow_embedded_kernels: Run kernels that the model carries.

@@ -171,7 +171,14 @@ _OVERRIDES = (
         help="What a name there that matches nothing is.  [default: error]",
     ),
     click.option(
-        "--ignore_quantization_overrides", is_flag=True, help="Drop encodings that the model has already."
+        "--ignore_quantization_overrides",
+        is_flag=True,
+        help="Drop encodings that floats of the model have; those of a quantized DLC: --requantize.",
+    ),
+    click.option(
+        "--requantize",
+        is_flag=True,
+        help="Take a quantized DLC as the float model that it stands for: weights as stored, no encodings.",
     ),
     click.option(
         "--enable_float_fallback",

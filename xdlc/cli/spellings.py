@@ -191,7 +191,7 @@ _QUANT = {
     "--op_package_lib": "write --udo_package_path LIBRARY",
     "--export_stripped_dlc": "leave it out: a result has nothing that is not needed to run it",
     "--target_backend": "leave it out, or write --target SOC for a SoC with HTP",
-    "--ignore_encodings": "write --ignore_quantization_overrides",
+    "--ignore_encodings": "write --requantize",
     "--clip_alpha": "write --act_quantizer_calibration percentile, with --percentile_calibration_value",
     "--skip_quantization": "leave xdlc-quant out: the float DLC can be prepared and run",
     "--soc": "write --target SOC",

@@ -28,6 +28,7 @@ from xdlc.quant.overrides.names import note_names
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision, asked_precision
 from xdlc.quant.report.reporter import PathLike, Reporter
+from xdlc.quant.requantize import float_model, was_quantized
 from xdlc.quant.residual import raise_residual
 from xdlc.quant.samples import Samples, Source, read_samples
 from xdlc.quant.sign import sign
@@ -43,12 +44,15 @@ def _refuse_quantized(placement: Placement, graph: Graph) -> None:
     """
     values = [tensor for op in placement.fixed for tensor in (*op.inputs, *op.outputs) if tensor is not None]
     if values and not any(tensor.dtype.is_float for tensor in values):
-        raise UsageError(
-            "is quantized already: every value of its ops has an encoding, those are kept, and none is left "
-            "to be decided",
-            where=f"graph {graph.name!r}",
-            fix="use the model as it is, or quantize the float model that it came from",
-        )
+        raise _quantized(graph)
+
+
+def _quantized(graph: Graph) -> UsageError:
+    return UsageError(
+        "is quantized already: its encodings are kept, and nothing is left to be decided",
+        where=f"graph {graph.name!r}",
+        fix="add requantize=True to quantize it anew from the weights that it stores, or use it as it is",
+    )
 
 
 def quantize(
@@ -64,6 +68,7 @@ def quantize(
     min_score: float | None = None,
     quantization_overrides: OverrideSource | None = None,
     ignore_quantization_overrides: bool = False,
+    requantize: bool = False,
     udo_package_path: Paths | None = None,
     allow_embedded_kernels: bool = False,
     udo_timeout: float | None = None,
@@ -98,6 +103,8 @@ def quantize(
         quantization_overrides: File of encodings that win over calibration, or what such a file holds: the
             vendor's, or AIMET's formats 0.4.0 to 2.1.0.
         ignore_quantization_overrides: Leave out encodings that tensors of floats have in the model already.
+        requantize: Take a quantized model as the float model that it stands for: static data are what they
+            store, encodings are dropped.
         udo_package_path: Registration libraries and ``.py`` files with kernels of users' ops: a list, or
             paths joined by commas.
         allow_embedded_kernels: Run kernels that the model carries.
@@ -115,6 +122,11 @@ def quantize(
     """
     asked = QuantOptions.of(options)
     check_options(asked)
+    dropped = 0
+    if requantize:
+        model, dropped = float_model(model)
+    elif was_quantized(model):
+        raise _quantized(model.main)
     if (evaluate is None) is not (min_score is None):
         raise UsageError(
             "one of evaluate and min_score is missing",
@@ -143,6 +155,8 @@ def quantize(
         job.kernels, job.kernel_source = kernels, source
         unbound = open_dimensions.notice(model)
         job.notes += [] if unbound is None else [unbound]
+        if requantize:
+            job.notes.append(f"requantized: weights as stored, encodings of {dropped} tensors dropped")
         job.per_channel = bool(options.get("use_per_channel_quantization"))
         if evaluate is not None and min_score is not None:
             job.evaluate, job.min_score = evaluate, min_score
