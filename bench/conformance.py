@@ -11,7 +11,7 @@ integers, or as the numbers that they stand for.
 
 Counted are the tests whose inputs and outputs are all tensors of numbers or booleans.  Those with a
 sequence, an optional or strings are not, nor those that draw random numbers: their expected values come
-from another generator, and no implementation can meet them.
+from another generator, and no implementation can meet them.  Nor are those of DISPUTED.
 
     right     every output is the expected one
     wrong     accepted, but some output differs
@@ -55,6 +55,12 @@ RANDOM = {
     "RandomNormalLike",
     "RandomUniform",
     "RandomUniformLike",
+}
+# Expected are values for a fraction of an element, 2.4 of 4 x 0.6, as length_resized; by the text of Resize
+# that is the length of the result, as onnxruntime and PyTorch, which writes such nodes, have it.
+DISPUTED = {
+    "test_resize_downsample_scales_cubic_align_corners",
+    "test_resize_downsample_scales_linear_align_corners",
 }
 # Kinds of the types that numpy itself has; the others are those of ml_dtypes.
 NUMPY_KINDS = "fiub"
@@ -263,11 +269,13 @@ def main() -> int:
     given = parser.parse_args()
     tests = all_tests()
     plain = {name: test for name, test in tests.items() if is_plain(test)}
-    TESTS.update((name, test) for name, test in plain.items() if not is_random(test))
+    counted = {name: test for name, test in plain.items() if name not in DISPUTED}
+    TESTS.update((name, test) for name, test in counted.items() if not is_random(test))
     names = [name for name in TESTS if re.search(given.filter, name)]
     print(
         f"onnx {onnx.__version__}, {len(tests)} node tests: {len(tests) - len(plain)} not of plain tensors, "
-        f"{len(plain) - len(TESTS)} draw random numbers, {len(TESTS)} count; run: {len(names)}"
+        f"{len(plain) - len(counted)} disputed, {len(counted) - len(TESTS)} draw random numbers, "
+        f"{len(TESTS)} count; run: {len(names)}"
     )
     entries = measure(names, processes=given.processes, seconds=given.seconds)
     report(entries, reasons=given.reasons)

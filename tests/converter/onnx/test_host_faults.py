@@ -21,12 +21,6 @@ def test_unpooling_into_a_computed_shape(models):
     refused(models, nodes, feeds, "positions in output_shape")
 
 
-def test_computed_scales_with_aligned_corners(models):
-    feeds = {"x": floats(1, 1, 2, 4), "scales": np.array([1, 1, 0.6, 0.6], np.float32)}
-    nodes = [node("Resize", "x - scales", mode="linear", coordinate_transformation_mode="align_corners")]
-    refused(models, nodes, feeds, "before it places the corners")
-
-
 def test_inverse_dft_of_single_precision(models):
     x = floats(1, 10, 2)
     nodes = [node("DFT", "x - a", inverse=1)]

@@ -32,23 +32,6 @@ def _max_unpool(node: Node) -> tuple[str, str] | None:
     )
 
 
-def _resize(node: Node) -> tuple[str, str] | None:
-    x, scales = node.input(0), node.input(2)
-    if node.attributes.get("coordinate_transformation_mode") != "align_corners":
-        return None
-    if node.attributes.get("mode", "nearest") == "nearest" or scales is None or not scales.size:
-        return None
-    if scales.is_static and x is not None and not x.is_dynamic:
-        axes = node.attributes.get("axes") or range(x.rank)
-        pairs = zip(axes, scales.numpy().reshape(-1), strict=True)
-        if all(float(x.shape[axis] * scale).is_integer() for axis, scale in pairs):
-            return None
-    return (
-        "with align_corners, onnxruntime rounds the extent that scales give before it places the corners",
-        "give sizes instead of scales",
-    )
-
-
 def _dft(node: Node) -> tuple[str, str] | None:
     x = node.input(0)
     if x is not None and x.dtype is FLOAT64:
@@ -65,5 +48,4 @@ def _dft(node: Node) -> tuple[str, str] | None:
 _RULES: dict[str, Callable[[Node], tuple[str, str] | None]] = {
     "DFT": _dft,
     "MaxUnpool": _max_unpool,
-    "Resize": _resize,
 }

@@ -1,11 +1,13 @@
 """Resizing an axis as a matrix: which share each input element has in each output element.
 
-The rules are those of ONNX's Resize operator, all of them.
+The rules are those of ONNX's Resize operator, all of them, in single precision as onnxruntime computes
+them: which of two elements is nearer to a tie depends on it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -33,25 +35,49 @@ class Sampling:
     exclude_outside: bool = False
     antialias: bool = False
 
-    def positions(self, n: int, m: int, scale: float, region: tuple[float, float] = (0.0, 1.0)) -> Array:
-        """Return where each of ``m`` output elements lies among ``n`` input elements."""
+    def positions(
+        self,
+        n: int,
+        m: int,
+        scale: float,
+        region: tuple[float, float] = (0.0, 1.0),
+        dtype: type[np.floating[Any]] = np.float32,
+    ) -> Array:
+        """Return where each of ``m`` output elements lies among ``n`` input elements.
+
+        ``length_resized`` of ONNX's formulas is ``m``, also where the scale gives a fraction: so PyTorch and
+        onnxruntime have it, while the reference implementation of ONNX takes the fraction.
+
+        Args:
+            n: Input elements.
+            m: Output elements.
+            scale: Output elements for each input element.
+            region: Start and end of ``tf_crop_and_resize``, in shares of the input.
+            dtype: Precision.
+
+        Returns:
+            float64[m].
+        """
         check_table(m)
-        out = np.arange(m, dtype=np.float64)
-        length = scale * n
+        one, half, length, size, factor = (dtype(number) for number in (1, 0.5, n, m, scale))
+        out = np.arange(m, dtype=dtype)
         if self.transform == "asymmetric":
-            return out / scale
-        if self.transform == "align_corners":
-            return out * 0 if length == 1 else out * ((n - 1) / (length - 1))
-        if self.transform == "tf_crop_and_resize":
-            start, end = np.asarray(region, np.float32)  # of that precision, so that ties are met
-            if length == 1:
-                return out * 0 + 0.5 * (start + end) * (n - 1)
-            return start * np.float32(n - 1) + out * ((end - start) * np.float32(n - 1) / (length - 1))
-        if self.transform == "pytorch_half_pixel" and length <= 1:
-            return out * 0
-        if self.transform == "half_pixel_symmetric":
-            return n / 2 * (1 - m / length) + (out + 0.5) / scale - 0.5
-        return (out + 0.5) / scale - 0.5
+            found = (np.arange(m) / scale).astype(dtype)
+        elif self.transform == "align_corners":
+            found = out * (length - one) / (size - one) if m > 1 else out * 0
+        elif self.transform == "tf_crop_and_resize":
+            start, end = np.asarray(region, dtype)
+            if m > 1:
+                found = start * (length - one) + out * (end - start) * (length - one) / (size - one)
+            else:
+                found = out * 0 + half * (start + end) * (length - one)
+        elif self.transform == "pytorch_half_pixel" and m <= 1:
+            found = out * 0
+        else:
+            symmetric = self.transform == "half_pixel_symmetric"
+            offset = length / 2 * (one - size / (factor * length)) if symmetric else dtype(0)
+            found = offset + (out + half) / factor - half
+        return found.astype(np.float64)
 
     def picks(self, positions: Array, n: int) -> Array:
         """Return the element that ``nearest`` takes for each position."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -195,8 +194,8 @@ def _native(x: Value, request: _Request) -> tuple[str, dict[str, ir.Param]] | No
     for align, half in _FLAGS:
         fits = all(
             np.array_equal(
-                _picked(_positions(n, m, s, request), request.nearest, n),
-                _picked(_native_positions(n, m, align, half), "floor" if not align else "round", n),
+                _picked(n, m, s, request),
+                _native_picks(n, m, align, half),
             )
             if request.mode == "nearest"
             else np.allclose(
@@ -222,8 +221,12 @@ def _native(x: Value, request: _Request) -> tuple[str, dict[str, ir.Param]] | No
 def _general(node: Node, x: Value, request: _Request) -> tuple[str, dict[str, ir.Param]]:
     check_table(max(request.sizes))
     for n, m, s in zip(x.shape[2:], request.sizes[2:], request.scales[2:], strict=True):
-        ratio = _Request(request.mode, request.transform, request.nearest, (), ())
-        if not np.allclose(_positions(n, m, s, ratio), _positions(n, m, m / n, ratio), atol=1e-4, rtol=0):
+        if request.mode == "nearest":
+            same = np.array_equal(_picked(n, m, s, request), _op_picks(n, m, request))
+        else:
+            fitting = _positions(n, m, m / n, request)
+            same = np.allclose(_positions(n, m, s, request), fitting, atol=1e-4, rtol=0)
+        if not same:
             raise node.problem(
                 f"scale {s:g} is not the ratio of the extents {m} / {n}", "give sizes, or a scale that fits"
             )
@@ -253,14 +256,20 @@ def _native_positions(n: int, m: int, align: bool, half: bool) -> Array:
     return (out + (0.5 if half else 0.0)) * (n / m)
 
 
-def _picked(positions: Array, rule: str, n: int) -> Array:
-    """Return the element that each position picks."""
-    near: dict[str, Callable[[Array], Array]] = {
-        "floor": np.floor,
-        "ceil": np.ceil,
-        "round": lambda p: np.floor(p + 0.5),
-        "round_prefer_ceil": lambda p: np.floor(p + 0.5),
-        "round_prefer_floor": lambda p: np.ceil(p - 0.5),
-    }
-    rounded = np.round(positions, 6)  # 1 / scale is rarely exact
-    return np.clip(near.get(rule, np.floor)(rounded), 0, n - 1)
+def _picked(n: int, m: int, scale: float, request: _Request) -> Array:
+    """Return the element that each output element is."""
+    sampling = Sampling(request.mode, request.transform, request.nearest)
+    return sampling.picks(sampling.positions(n, m, scale), n)
+
+
+def _op_picks(n: int, m: int, request: _Request) -> Array:
+    """Return the element that QNN's Resize picks for each output element."""
+    sampling = Sampling(request.mode, request.transform, request.nearest)
+    exact = np.round(sampling.positions(n, m, m / n, dtype=np.float64), 6)
+    return sampling.picks(exact, n)
+
+
+def _native_picks(n: int, m: int, align: bool, half: bool) -> Array:
+    """Return the element that ResizeNearestNeighbor picks for each output element."""
+    places = np.round(_native_positions(n, m, align, half), 6)  # a ratio is rarely exact
+    return np.clip(np.floor(places + 0.5 if align else places), 0, n - 1)
