@@ -96,6 +96,16 @@ class Node:
         array = self.static(index, what)
         return None if array is None else [int(item) for item in array.reshape(-1)]
 
+    def axis(self, given: int, rank: int) -> int:
+        """Return an axis counted from the front.
+
+        Raises:
+            ModelError: If there is no such axis.
+        """
+        if not -rank <= given < rank:
+            raise self.invalid(f"axis {given} does not fit rank {rank}")
+        return given % rank
+
     def problem(self, text: str, fix: str | None = None) -> UnsupportedOp:
         """Return an error to be raised where QNN cannot carry this node; the host may."""
         return UnsupportedOp(text, where=f"node {self.name!r} ({self.type}, opset {self.opset})", fix=fix)

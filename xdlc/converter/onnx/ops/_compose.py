@@ -15,8 +15,8 @@ from xdlc.ir.dtype import BOOL8, INT32
 
 
 def number(b: Builder, like: Value, value: float) -> Value:
-    """Return one number of the type of ``like``."""
-    return b.const(np.asarray([value], like.dtype.numpy))
+    """Return one number of the type of ``like``, of rank 0."""
+    return b.const(np.asarray(value, like.dtype.numpy))
 
 
 def unary(b: Builder, operation: int, x: Value) -> Value:

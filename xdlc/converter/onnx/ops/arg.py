@@ -15,7 +15,7 @@ from xdlc.opdefs.operations import SUBTRACT
 def arg(node: Node, b: Builder) -> Value:
     """Map onto Argmax or Argmin (int32), cast to the int64 that ONNX wants."""
     value = node.required(0)
-    axis = node.attr("axis", 0) % value.rank
+    axis = node.axis(node.attr("axis", 0), value.rank)
     last = bool(node.attr("select_last_index", 0))
     if last:  # the first from the other end
         value = reversed_along(b, value, axis)

@@ -78,7 +78,7 @@ def mean(node: Node, b: Builder) -> Value:
     import numpy
 
     total = chain_of(node, b, ADD)
-    share = numpy.asarray([1.0 / len(node.inputs)], total.dtype.numpy)
+    share = numpy.asarray(1.0 / len(node.inputs), total.dtype.numpy)
     return b.binary(MULTIPLY, total, b.const(share))
 
 

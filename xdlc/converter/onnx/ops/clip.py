@@ -41,5 +41,5 @@ def clip(node: Node, b: Builder) -> Value:
 def _limit(node: Node, b: Builder, index: int, attribute: str) -> Value | None:
     given = node.attr(attribute)
     if given is not None:
-        return b.const(np.asarray([given], node.required(0).dtype.numpy))
+        return b.const(np.asarray(given, node.required(0).dtype.numpy))
     return node.input(index)

@@ -17,7 +17,7 @@ def compress(node: Node, b: Builder) -> Value:
     axis = node.attr("axis")
     if axis is None:
         x = b.reshape(x, (x.size,))
-    axis = 0 if axis is None else axis % x.rank
+    axis = 0 if axis is None else node.axis(axis, x.rank)
     kept = np.flatnonzero([] if condition is None else condition)
     if kept.size and kept[-1] >= x.shape[axis]:
         raise node.invalid(f"keeps element {kept[-1]} of {x.shape[axis]}")

@@ -18,7 +18,7 @@ def concat(node: Node, b: Builder) -> Value:
     ]
     values = [value for value in values if value.size] or values[:1]
     first = values[0]
-    axis = node.attr("axis") % first.rank
+    axis = node.axis(node.attr("axis"), first.rank)
     weights: dict[tuple[int, ...], int] = {}
     for value in values:
         if not value.is_static:
@@ -42,7 +42,7 @@ def concat(node: Node, b: Builder) -> Value:
 def split(node: Node, b: Builder) -> list[Value]:
     """Cut a value along an axis."""
     value = node.required(0)
-    axis = node.attr("axis", 0) % value.rank
+    axis = node.axis(node.attr("axis", 0), value.rank)
     extent, count = value.shape[axis], len(node.outputs)
     sizes = node.ints(1, "split", "the sizes")
     if sizes is None:

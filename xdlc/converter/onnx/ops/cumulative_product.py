@@ -17,7 +17,7 @@ def cumulative_product(node: Node, b: Builder) -> Value:
     x, given = node.required(0), node.static(1, "the axis")
     if given is None or given.size != 1:
         raise node.invalid("needs one axis")
-    axis = int(given.reshape(-1)[0]) % x.rank
+    axis = node.axis(int(given.reshape(-1)[0]), x.rank)
     reverse = bool(node.attr("reverse", 0))
     if reverse:
         x = reversed_along(b, x, axis)

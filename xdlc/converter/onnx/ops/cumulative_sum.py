@@ -16,7 +16,7 @@ def cumulative_sum(node: Node, b: Builder) -> Value:
     if axis is None:
         raise node.problem("the axis (input 1) is missing")
     params = {
-        "axis": ir.u32(x.axis(int(axis.reshape(-1)[0]))),
+        "axis": ir.u32(x.axis(node.axis(int(axis.reshape(-1)[0]), x.rank))),
         "exclusive": ir.b8(bool(node.attr("exclusive", 0))),
         "reverse": ir.b8(bool(node.attr("reverse", 0))),
     }

@@ -17,7 +17,7 @@ from xdlc.ir.dtype import INT32
 def gather(node: Node, b: Builder) -> Value:
     """Map onto Gather; the index types of QNN have 32 bits."""
     x, indices = node.required(0), node.required(1)
-    axis = node.attr("axis", 0) % x.rank
+    axis = node.axis(node.attr("axis", 0), x.rank)
     positions = index_value(node, b, indices, x.shape[axis])
     if indices.rank <= 1:
         lying = x.axis(axis)
@@ -77,7 +77,7 @@ def tuple_value(node: Node, b: Builder, indices: Value, extents: Sequence[int]) 
 def gather_elements(node: Node, b: Builder) -> Value:
     """Map onto GatherElements."""
     x, indices = node.required(0), node.required(1)
-    axis = node.attr("axis", 0) % x.rank
+    axis = node.axis(node.attr("axis", 0), x.rank)
     positions = index_value(node, b, indices, x.shape[axis])
     inputs = [b.source_order(x), b.source_order(positions)]
     out = b.emit("GatherElements", inputs, indices.shape, x.dtype, {"axis": ir.u32(axis)})

@@ -98,4 +98,4 @@ def scaled(b: Builder, value: Value, factor: float) -> Value:
         return b.static_like(value, data.transform(lambda array: (array * factor).astype(data.dtype)))
     import numpy
 
-    return b.binary(MULTIPLY, value, b.const(numpy.asarray([factor], value.dtype.numpy)))
+    return b.binary(MULTIPLY, value, b.const(numpy.asarray(factor, value.dtype.numpy)))

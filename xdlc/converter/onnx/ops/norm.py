@@ -26,7 +26,7 @@ def layer_normalization(node: Node, b: Builder) -> list[Value]:
     x, scale, bias = node.required(0), node.required(1), node.input(2)
     if x.dtype.is_float and x.dtype.bits < scale.dtype.bits:
         x = b.cast(x, scale.dtype)
-    axis = node.attr("axis", -1) % x.rank
+    axis = node.axis(node.attr("axis", -1), x.rank)
     features = math.prod(x.shape[axis:])
     flat = b.reshape(x, (*x.shape[:axis], features))  # backends take the last axis only
     inputs = [b.source_order(flat), b.source_order(b.reshape(scale, (features,)))]
@@ -69,7 +69,7 @@ def instance_normalization(node: Node, b: Builder) -> Value:
 def lp_normalization(node: Node, b: Builder) -> Value:
     """Map onto L2Norm; the L1 norm is written out, and gives 0 where it is 0."""
     x, p = node.required(0), node.attr("p", 2)
-    axis = node.attr("axis", -1) % x.rank
+    axis = node.axis(node.attr("axis", -1), x.rank)
     if p not in (1, 2):
         raise node.invalid(f"p = {p}; ONNX has 1 and 2")
     if p == 2:

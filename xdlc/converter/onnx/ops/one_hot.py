@@ -31,7 +31,7 @@ def one_hot(node: Node, b: Builder) -> Value:
         index = select(b, below, b.binary(ADD, index, number(b, index, extent)), index)
     dtype = node.required(2).dtype
     axis = node.attr("axis", -1)
-    return marked(b, index, extent, axis % (index.rank + 1), dtype, off=off, on=on)
+    return marked(b, index, extent, node.axis(axis, index.rank + 1), dtype, off=off, on=on)
 
 
 def marked(
@@ -70,7 +70,7 @@ def _scalar(node: Node, value: np.generic) -> Scalar:
 def hardmax(node: Node, b: Builder) -> Value:
     """Map onto Argmax and OneHot; before opset 13 all axes from ``axis`` on count as one."""
     x = node.required(0)
-    axis = node.attr("axis", -1 if node.opset >= 13 else 1) % x.rank
+    axis = node.axis(node.attr("axis", -1 if node.opset >= 13 else 1), x.rank)
     if node.opset < 13:
         flat = b.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
         return b.reshape(_hardmax(b, flat, 1), x.shape)

@@ -20,7 +20,7 @@ def pad(node: Node, b: Builder) -> Value:
     x = node.required(0)
     amounts = node.ints(1, "pads", "the amounts") or []
     axes = node.ints(3, "axes", "the axes")
-    axes = list(range(x.rank)) if axes is None else [axis % x.rank for axis in axes]
+    axes = list(range(x.rank)) if axes is None else [node.axis(axis, x.rank) for axis in axes]
     if len(amounts) != 2 * len(axes):
         raise node.problem(f"{len(amounts)} amounts for {len(axes)} axes")
     mode = node.attr("mode", "constant")

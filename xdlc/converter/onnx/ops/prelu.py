@@ -19,5 +19,5 @@ def prelu(node: Node, b: Builder) -> Value:
 def leaky_relu(node: Node, b: Builder) -> Value:
     """Map onto Prelu with one slope."""
     x = node.required(0)
-    slope = np.asarray([node.attr("alpha", 0.01)], x.dtype.numpy)
+    slope = np.asarray(node.attr("alpha", 0.01), x.dtype.numpy)
     return b.elementwise("Prelu", [x, b.const(slope, f"{b.stem}_slope")])

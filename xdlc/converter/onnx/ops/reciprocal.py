@@ -14,4 +14,4 @@ from xdlc.opdefs.operations import DIVIDE
 def reciprocal(node: Node, b: Builder) -> Value:
     """Divide one by the value: HTP refuses the unary operation RECIPROCAL."""
     x = node.required(0)
-    return b.binary(DIVIDE, b.const(np.ones(1, x.dtype.numpy), f"{b.stem}_one"), x)
+    return b.binary(DIVIDE, b.const(np.ones((), x.dtype.numpy), f"{b.stem}_one"), x)

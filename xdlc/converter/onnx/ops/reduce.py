@@ -10,6 +10,7 @@ from xdlc.converter.onnx.ops._compose import reduced, unary
 from xdlc.converter.onnx.ops.neuron import neuron
 from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value
+from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.operations import ABS, ADD, EXP, LOG, MULTIPLY, RELU_MIN_MAX, SQRT, SUBTRACT
 
 _TYPES = {f"Reduce{name}": f"Reduce{name}" for name in ("Max", "Mean", "Min", "Prod", "Sum")}
@@ -24,18 +25,19 @@ def reduce(node: Node, b: Builder) -> Value:
 @importer("ReduceLogSumExp", layout=ANY)
 def log_sum_exp(node: Node, b: Builder) -> Value:
     """Write log(sum(exp(x - m))) + m with the greatest element m, so that no exponential overflows."""
-    value = node.required(0)
+    given = node.required(0)
     most = float(np.finfo(np.float32).max)
-    axes = _axes(node, value)
-    if not axes or not value.dtype.is_float:
-        return unary(b, LOG, _reduce(node, b, unary(b, EXP, value), "ReduceSum"))
+    axes, keep = _axes(node, given), bool(node.attr("keepdims", 1))
+    if not axes:
+        return given
+    value = given if given.dtype.is_float else b.cast(given, FLOAT32)
     limits: dict[str, ir.Param] = {"min_value": ir.f32(-most), "max_value": ir.f32(most)}
     top = neuron(
         b, reduced(b, "ReduceMax", value, axes), RELU_MIN_MAX, limits
     )  # infinity less infinity is none
     total = reduced(b, "ReduceSum", unary(b, EXP, b.binary(SUBTRACT, value, top)), axes)
-    result = b.binary(ADD, unary(b, LOG, total), top)
-    if node.attr("keepdims", 1):
+    result = b.cast(b.binary(ADD, unary(b, LOG, total), top), given.dtype)
+    if keep:
         return result
     return b.reshape(result, [extent for axis, extent in enumerate(value.shape) if axis not in axes])
 
@@ -59,7 +61,7 @@ def _axes(node: Node, value: Value) -> list[int]:
     given, keeps_all = node.ints(1, "axes", "the axes"), bool(node.attr("noop_with_empty_axes", 0))
     if not given:
         return [] if keeps_all else list(range(value.rank))
-    return sorted({axis % value.rank for axis in given})
+    return sorted({node.axis(axis, value.rank) for axis in given})
 
 
 def _reduce(node: Node, b: Builder, value: Value, type: str) -> Value:

@@ -55,7 +55,7 @@ def resize(node: Node, b: Builder) -> Value:
 
 
 def _requested(node: Node, x: Value) -> _Request:
-    axes = [axis % x.rank for axis in node.attr("axes") or range(x.rank)]
+    axes = [node.axis(axis, x.rank) for axis in node.attr("axes") or range(x.rank)]
     scales = node.static(2, "the scales")
     sizes = node.static(3, "the sizes")
     policy = node.attr("keep_aspect_ratio_policy", "stretch")
@@ -125,7 +125,7 @@ def _mixed(b: Builder, x: Value, axis: int, shares: Array, name: str) -> Value:
 
 def _regions(node: Node, x: Value) -> list[tuple[float, float]]:
     given = node.static(1, "the region")
-    axes = [axis % x.rank for axis in node.attr("axes") or range(x.rank)]
+    axes = [node.axis(axis, x.rank) for axis in node.attr("axes") or range(x.rank)]
     if given is None or given.size != 2 * len(axes):
         raise node.invalid("its region does not fit its axes")
     flat = [float(bound) for bound in given.reshape(-1)]

@@ -17,7 +17,7 @@ from xdlc.opdefs.operations import MULTIPLY
 def rms_normalization(node: Node, b: Builder) -> Value:
     """Map onto RmsNorm over the axes from ``axis`` on, joined to one: backends take the last axis only."""
     x, scale = node.required(0), node.required(1)
-    axis = node.attr("axis", -1) % x.rank
+    axis = node.axis(node.attr("axis", -1), x.rank)
     features = math.prod(x.shape[axis:])
     flat = b.reshape(x, (*x.shape[:axis], features))
     whole = scale.shape == x.shape[axis:]

@@ -20,7 +20,7 @@ _REDUCTIONS = {"none": 0, "add": 1, "mul": 2, "max": 3}
 def scatter_elements(node: Node, b: Builder) -> Value:
     """Map onto ScatterElements."""
     x, indices = node.required(0), node.required(1)
-    axis = node.attr("axis", 0) % x.rank
+    axis = node.axis(node.attr("axis", 0), x.rank)
     positions = index_value(node, b, indices, x.shape[axis])
     return _scattered(node, b, "ScatterElements", positions, {"axis": ir.u32(axis)})
 
@@ -36,6 +36,8 @@ def scatter_nd(node: Node, b: Builder) -> Value:
 def _scattered(node: Node, b: Builder, type: str, positions: Value, params: Mapping[str, ir.Param]) -> Value:
     """Append a scatter; the least of several is the greatest of all turned upside down."""
     x, updates = node.required(0), node.required(2)
+    if positions.rank == 1 and type == "ScatterNd":  # one update, of rank 0 where it is one element
+        positions, updates = b.with_rank(positions, 2), b.reshape(updates, (1, *updates.shape))
     reduction = node.attr("reduction", "none")
     if reduction not in (*_REDUCTIONS, "min"):
         raise node.invalid(f"reduction {reduction!r} is unknown")

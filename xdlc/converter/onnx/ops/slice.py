@@ -23,6 +23,7 @@ def slice_(node: Node, b: Builder) -> Value:
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if step == 0:
             raise node.problem("a step is 0")
+        axis = node.axis(axis, value.rank)
         ranges[axis] = list(slice(start, end, step).indices(value.shape[axis]))
     shape = [len(range(*bounds)) for bounds in ranges]
     if shape == list(value.shape) and all(step == 1 for _, _, step in ranges):

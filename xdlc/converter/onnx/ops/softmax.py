@@ -16,14 +16,14 @@ _TYPES = {"Softmax": "Softmax", "LogSoftmax": "LogSoftmax"}
 def softmax(node: Node, b: Builder) -> Value:
     """Map along one axis, which is moved to the end: backends take no other."""
     value = node.required(0)
-    return along(b, _TYPES[node.type], value, node.attr("axis", -1) % value.rank)
+    return along(b, _TYPES[node.type], value, node.axis(node.attr("axis", -1), value.rank))
 
 
 @importer(*_TYPES, since=1)
 def flattening_softmax(node: Node, b: Builder) -> Value:
     """Map the form before opset 13, over all axes from ``axis`` on as one."""
     value = node.required(0)
-    axis = node.attr("axis", 1) % value.rank
+    axis = node.axis(node.attr("axis", 1), value.rank)
     if math.prod(value.shape[axis + 1 :]) == 1:
         return along(b, _TYPES[node.type], value, axis)
     flat = b.reshape(value, (math.prod(value.shape[:axis]), math.prod(value.shape[axis:])))

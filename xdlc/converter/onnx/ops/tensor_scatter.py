@@ -17,7 +17,7 @@ from xdlc.opdefs.operations import ADD, MOD
 def tensor_scatter(node: Node, b: Builder) -> Value:
     """Map onto ScatterElements along ``axis``, each sequence of the batch from its own first position."""
     past, update, start = node.required(0), node.required(1), node.input(2)
-    axis = node.attr("axis", -2) % past.rank
+    axis = node.axis(node.attr("axis", -2), past.rank)
     mode = node.attr("mode", "linear")
     extents = [extent if held == axis else past.shape[held] for held, extent in enumerate(update.shape)]
     if axis == 0 or mode not in ("linear", "circular") or list(update.shape) != extents:

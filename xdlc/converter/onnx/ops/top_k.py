@@ -14,7 +14,7 @@ def top_k(node: Node, b: Builder) -> list[Value]:
     """Map onto TopK along the last axis; its int32 indices are cast to the int64 that ONNX wants."""
     x = node.required(0)
     (k,) = node.ints(1, "k", "k") or [0]
-    axis = node.attr("axis", -1) % x.rank
+    axis = node.axis(node.attr("axis", -1), x.rank)
     node.attr("sorted", 1)  # QNN's result is sorted always
     if not 0 < k <= x.shape[axis]:
         raise node.problem(f"k = {k} of {x.shape[axis]} elements")

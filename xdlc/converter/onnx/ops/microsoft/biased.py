@@ -33,7 +33,7 @@ def bias_dropout(node: Node, b: Builder) -> Value:
 def bias_softmax(node: Node, b: Builder) -> Value:
     """Write the softmax of data + bias over all axes from ``axis`` on."""
     x, bias = node.required(0), node.required(1)
-    axis = node.attr("axis", 1) % x.rank
+    axis = node.axis(node.attr("axis", 1), x.rank)
     flat = b.reshape(b.binary(ADD, x, bias), (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
     return b.reshape(along(b, "Softmax", flat, 1), x.shape)
 

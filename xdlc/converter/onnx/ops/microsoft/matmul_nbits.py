@@ -48,7 +48,7 @@ def gather_block_quantized(node: Node, b: Builder) -> Value:
     if stored.dtype != np.uint8 or table.bits is not None:
         raise node.problem(f"a table of type {table.dtype} in {table.bits or table.dtype.bits} bits")
     scales = _known(node, 2, "the scales")
-    axis = node.attr("quantize_axis", 1) % table.rank
+    axis = node.axis(node.attr("quantize_axis", 1), table.rank)
     extent = table.shape[-1] * 8 // bits
     zeros = node.static(3, "the zero points")
     if zeros is None:
