@@ -61,6 +61,7 @@ def test_log_sum_exp_does_not_overflow(models, axes, keep):
     x[0, 0, 0], x[1, :, 1] = np.inf, -np.inf
     attributes = {"keepdims": keep} | ({} if axes is None else {"axes": axes})
     check(models, [node("ReduceLogSumExp", **attributes)], {"x": x}, reference=False)
+    check(models, [node("ReduceLogSumExp", **attributes)], {"x": np.array([[3, 2], [4, 3]])}, reference=False)
 
 
 @pytest.mark.parametrize("keep", [0, 1])

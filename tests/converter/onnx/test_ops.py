@@ -76,6 +76,41 @@ def test_binary_with_a_constant(models, type, shape):
     check(models, [node(type, "x c")], {"x": positive(2, 3, 4, 5)}, {"c": positive(*shape)})
 
 
+@pytest.mark.parametrize("shape", [(5,), (1,), ()])
+def test_binary_with_a_constant_of_higher_rank(models, shape):
+    check(models, [node("Mul", "c x")], {"x": floats(*shape)}, {"c": floats(1, 1, 5)})
+
+
+@pytest.mark.parametrize(
+    "type",
+    "Acos Celu Clip Cosh LeakyRelu Mean Mish Reciprocal ReduceLogSumExp ReduceMax Selu Shrink Softsign".split(),
+)
+def test_operand_of_rank_0(models, type):
+    check(models, [node(type)], {"x": np.asarray(0.4, np.float32)}, opset=18)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), ()])
+@pytest.mark.parametrize(
+    ("type", "inputs", "attributes"),
+    [
+        ("ArgMax", "x", {"axis": 5}),
+        ("Concat", "x x", {"axis": 5}),
+        ("Gather", "x k", {"axis": 5}),
+        ("GatherElements", "x x", {"axis": 5}),
+        ("LogSoftmax", "x", {"axis": 5}),
+        ("ReduceMax", "x axes", {}),
+        ("ReduceSum", "x axes", {}),
+        ("Slice", "x k axes axes", {}),
+        ("CumSum", "x axes", {}),
+    ],
+)
+def test_an_axis_beyond_the_rank_is_refused(models, type, inputs, attributes, shape):
+    weights = {"k": np.asarray([1]), "axes": np.asarray([5])}
+    made = models.make([node(type, inputs, **attributes)], {"x": shape}, {"y": None}, weights, opset=18)
+    with pytest.raises(xdlc.XdlcError, match=rf"axis 5 does not fit rank {len(shape)}"):
+        xdlc.convert(models.save(made))
+
+
 @pytest.mark.parametrize(
     ("left", "right"), [((2, 3), (2, 3)), ((2, 3, 4), (4,)), ((3, 1), (2, 1, 4)), ((), (2, 3))]
 )
@@ -452,6 +487,8 @@ def test_scatter(models):
     check(models, [node("ScatterElements", "x i u", axis=0)], {"x": floats(3, 3)}, updates)
     places = {"i": np.asarray([[0, 1], [2, 0]]), "u": floats(2, 4)}
     check(models, [node("ScatterND", "x i u")], {"x": floats(3, 2, 4)}, places)
+    one = {"x": floats(3), "u": np.asarray(2, np.float32)}
+    check(models, [node("ScatterND", "x i u")], one, {"i": np.asarray([1])})
 
 
 def test_group_normalization(models):
