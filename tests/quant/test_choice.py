@@ -7,9 +7,9 @@ from xdlc.quant.job import Job
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.precision import Precision
 from xdlc.quant.samples import Samples
-from xdlc.quant.spread import Spread
+from xdlc.quant.spread import Kept, Spread
 
-RELU = 4
+RELU, SIGMOID = 4, 6
 
 
 def calibrated(model, samples, **options):
@@ -145,3 +145,13 @@ def test_kept_samples_are_bounded_in_bytes_and_copies():
     assert [held.sample["x"][0] for held in spread.kept] == [0.0, 8.0]
     spread.give(8, {"y": np.zeros(1024, np.float32)})
     assert [held.number for held in spread.kept] == [0]
+
+
+def test_boxes_and_scores_of_one_output_are_judged_apart(net):
+    n = net(1, 2, 2, 3)
+    scores = n.neuron(n.conv(n.x, 2, "classes"), SIGMOID, "scores")
+    model = n.done(n.concat([n.conv(n.x, 4, "boxes"), scores, scores], "y"))
+    values = np.full((1, 2, 2, 8), 300.0, np.float32)
+    values[..., 4:6], values[..., 6:] = 0.5, 0.0
+    parts = module._unlike(model.main, [Kept(0, {}, {"y": values})], ["y"])["y"]
+    assert [(part.start, part.stop) for part in parts] == [(0, 4), (4, 6)]

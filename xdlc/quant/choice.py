@@ -9,6 +9,7 @@ do not gain by.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from xdlc.ir.data import Array
 from xdlc.ir.graph import is_custom
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.quant.apply import entered
+from xdlc.quant.parts import Part, Parts, output_parts, unlike_parts
 from xdlc.quant.rules import is_real, single_name
 from xdlc.quant.samples import Sample
 from xdlc.quant.spread import Kept, Spread
@@ -201,7 +203,7 @@ class _Trials:
 
     def __init__(self, job: Job, kept: Sequence[Kept], names: Sequence[str]) -> None:
         self._kept = kept
-        self._names = names
+        self._parts = _unlike(job.graph, kept, names)
         parted = any(is_custom(op) for op in job.graph.ops)
         self._runs = _One(job, names) if not parted else _Each(job, names)
         self._known: dict[tuple[Choice, int], Array] = {}
@@ -223,7 +225,22 @@ class _Trials:
         return np.array([self._known[choice, index] for index in range(count)])
 
     def _arrays(self, results: Mapping[str, Array]) -> list[Array]:
-        return [results[name] for name in self._names]
+        import numpy as np
+
+        held = {name: np.atleast_1d(results[name]) for name in self._parts}
+        return [part.of(held[name]) for name, parts in self._parts.items() for part in parts]
+
+
+def _unlike(graph: Graph, kept: Sequence[Kept], names: Sequence[str]) -> dict[str, Parts]:
+    """Return the parts of what is judged that are judged alone: boxes would drown scores beside them."""
+    known = output_parts(graph)
+    found: dict[str, Parts] = {}
+    for name in names:
+        floats = [sample.floats[name] for sample in kept]
+        parts = unlike_parts(known.get(name, ()), floats)
+        filled = tuple(part for part in parts if any(part.of(values).any() for values in floats))
+        found[name] = filled or (Part(0, 0, sys.maxsize),)
+    return found
 
 
 class _One:
