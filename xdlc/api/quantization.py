@@ -44,6 +44,7 @@ def quantize(
     max_sqnr_drop: float | None = None,
     evaluate: Evaluate | None = None,
     min_score: float | None = None,
+    fail_below: float | None = None,
     target: str | None = None,
     jobs: int = 1,
     quantization_overrides: PathLike | Mapping[str, Any] | None = None,
@@ -58,6 +59,7 @@ def quantize(
     step: Step | None = None,
     progress: Callable[[int], None] | None = None,
     tried: Callable[[int], None] | None = None,
+    command: Sequence[str] = (),
 ) -> Model:
     """Return a quantized copy of a float model, or with ``requantize`` of a quantized one.
 
@@ -93,6 +95,7 @@ def quantize(
         evaluate: Judge of a network: called with a function that takes arrays by input name and returns
             arrays by output name, it returns a number, the higher the better.
         min_score: What ``evaluate`` has to return at least; mixed precision sees to it.
+        fail_below: Least SQNR in dB of each output on held-out samples; a network below fails.
         target: SoC that the result is for, like ``sm8650``.
         jobs: Processes that calibrate; the result does not depend on it.
         quantization_overrides: Encodings that win over calibration: a file of the vendor's form or of AIMET's
@@ -105,15 +108,18 @@ def quantize(
         udo_package_path: Registration libraries, or Python files with kernels, of users' ops.
         allow_embedded_kernels: Run kernels that the model carries.
         udo_timeout: Seconds that one execution of a user's op may take; default: 60.
-        tell: Called at the end with each note on what was done, a line of text.
+        tell: Called at the end with each note on what was done, a line of text; those on outputs of which
+            something is lost begin with ``warning:``.  Without it, warnings are logged by ``xdlc.quant``.
         step: Called with the title of what is done, the number of steps done and of all (0: not known).
         progress: Called with the number of samples done.
         tried: Called with the number of trials that mixed precision has made.
+        command: Command line to which advice adds options; default: it names keyword arguments.
 
     Raises:
         UsageError: If an option is not known, or a sample does not fit the model's inputs.
         ModelError: If weights or activations are NaN or infinite.
-        ConstraintError: If the target does not take the widths of an op.
+        ConstraintError: If the target does not take the widths of an op, or an output is below
+            ``fail_below``.
         StorageError: If a file cannot be read or written.
     """
     options = given(quantize, locals())

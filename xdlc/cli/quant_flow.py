@@ -12,7 +12,7 @@ import click
 
 from xdlc.cli import bars
 from xdlc.cli.output_path import check_target
-from xdlc.cli.tool import notice, show, warn
+from xdlc.cli.tool import command_line, notice, show, warn
 from xdlc.cli.words import in_flags
 
 if TYPE_CHECKING:
@@ -53,10 +53,12 @@ class Quantized:
     Attributes:
         model: The model.
         lines: How it was made.
+        warnings: What is lost of it; printed last.
     """
 
     model: Model
     lines: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def options_of(flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,6 +76,14 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
     from xdlc import api
     from xdlc.quant.report import Reporter, summary
     from xdlc.quant.samples import from_list
+
+    warnings: list[str] = []
+
+    def tell(text: str) -> None:
+        if text.startswith("warning"):
+            warnings.append(text.partition(":")[2].strip())
+        else:
+            show(f"note: {in_flags(text, click.get_current_context())}")
 
     options = options_of(flags)
     for path in (request.report, request.export_encodings):
@@ -95,21 +105,14 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
             tried=lambda done: step("trying widths", done, 0),
             step=step,
             report=reporter,
-            tell=_note,
+            tell=tell,
+            command=command_line(),
             **options,
         )
     lines = [f"calibrated with {count} sample(s)"]
     if reporter is not None and reporter.result is not None:
         lines += summary(reporter.result)
-    return Quantized(result, tuple(lines))
-
-
-def _note(text: str) -> None:
-    """Print a note of the quantizer; one that begins with ``warning`` is printed with --quiet too."""
-    if text.lower().startswith("warning"):
-        warn(text.partition(":")[2].strip())
-    else:
-        show(f"note: {in_flags(text, click.get_current_context())}")
+    return Quantized(result, tuple(lines), tuple(warnings))
 
 
 def quantized_or_as_it_is(request: Request, flags: Mapping[str, Any]) -> Quantized:
@@ -137,3 +140,5 @@ def finish(request: Request, made: Quantized, target: Path) -> None:
     if request.export_encodings is not None:
         written = save_encodings(made.model, request.export_encodings, request.encoding_version)
         show(f"encodings: {written}")
+    for text in made.warnings:
+        warn(text)

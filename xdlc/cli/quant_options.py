@@ -139,6 +139,12 @@ _ACCURACY = (
         metavar="DB",
         help="The same, against all activations at 16 bits.",
     ),
+    click.option(
+        "--fail_below",
+        type=float,
+        metavar="DB",
+        help="Write nothing and exit with 5 if an output has a lower SQNR on held-out samples, or is lost.",
+    ),
     click.option("--float_ops", callback=_names, metavar="A,B", help="Ops that stay float, by name."),
     click.option(
         "--act_bitwidth_of",

@@ -119,7 +119,7 @@ def main(
         lines += told
     with bars.steps("writing"):
         api.save(model, target, dlc_version, tell=notice)
-    quant_flow.finish(request, quant_flow.Quantized(model, tuple(lines)), target)
+    quant_flow.finish(request, quant_flow.Quantized(model, tuple(lines), made.warnings), target)
     raise_all(problems)
 
 

@@ -20,12 +20,14 @@ from xdlc.errors import BackendError, StorageError, UsageError, XdlcError, neare
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 _DEBUG = "xdlc.debug"
 _LEVEL = "xdlc.level"
+_WORDS = "xdlc.words"
 
 
 class Tool(click.Command):
     """A command that reports every error the same way, on stderr and without a traceback."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_WORDS] = (*ctx.command_path.split(), *args)
         with _usage_errors(ctx), help_on_a_full_disk(ctx):
             spread = words.understood(args, ctx)
             try:
@@ -177,6 +179,12 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
 def is_quiet() -> bool:
     """Return whether the user asked the running tool for errors only."""
     return click.get_current_context().meta.get(_LEVEL) == logging.ERROR
+
+
+def command_line() -> tuple[str, ...]:
+    """Return the words of the command line of the running tool, its name first."""
+    held: tuple[str, ...] = click.get_current_context().meta[_WORDS]
+    return held
 
 
 def warn(text: str) -> None:

@@ -183,15 +183,16 @@ def judged(graph: Graph) -> list[str]:
 
     A class that is sure to win has the same probability with much noise as with little.
     """
-    names = []
-    for output in graph.outputs:
-        tensor: Tensor = output
-        producer = tensor.producer
-        if producer is not None and single_name(producer) in ("Softmax", "LogSoftmax"):
-            tensor = producer.inputs[0] or tensor
-        if is_real(tensor) and tensor.size and not tensor.is_static:
-            names.append(tensor.name)
-    return list(dict.fromkeys(names))
+    found = (judged_by(output) for output in graph.outputs)
+    return list(dict.fromkeys(t.name for t in found if is_real(t) and t.size and not t.is_static))
+
+
+def judged_by(output: Tensor) -> Tensor:
+    """Return the tensor that an output is judged by: itself, or what goes into its Softmax."""
+    producer = output.producer
+    if producer is not None and single_name(producer) in ("Softmax", "LogSoftmax"):
+        return producer.inputs[0] or output
+    return output
 
 
 def _has_bytes(job: Job) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from xdlc.quant.calibrate import Calibration, calibrate
 from xdlc.quant.choice import SAMPLE_BYTES, Choice, choose, most_samples
 from xdlc.quant.decide import Decider, watch_list
 from xdlc.quant.decision import Decision, Form
-from xdlc.quant.figures import MOST_HELD_OUT, measured_outputs
+from xdlc.quant.figures import MOST_HELD_OUT, Figure, measured_outputs
 from xdlc.quant.float_types import store_floats
 from xdlc.quant.given import forget_given
 from xdlc.quant.inner import Inner
@@ -30,7 +31,7 @@ from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement, place
 from xdlc.quant.precision import Precision
 from xdlc.quant.range_methods import AUTO, find_range_method
-from xdlc.quant.samples import Sample, Samples, is_held_out
+from xdlc.quant.samples import HELD_OUT, Sample, Samples, is_held_out
 from xdlc.quant.sharing import Sharing
 from xdlc.quant.sign import sign
 from xdlc.quant.spread import Kept, Spread
@@ -66,7 +67,11 @@ class Job:
         step: Called by what takes long with its title, the number of steps done, and that of all (0: not
             known), through ``under_way``.
         choice: The range method that ``auto`` stands for where activations have 8 bits, once it is chosen.
-        held_out: Samples to measure the outputs with, under the ranges of all others.
+        measured: Samples to measure the outputs with: those held out, or all where these are too few.
+        holds_out: Whether samples are held out, to be measured with under the ranges of the others.
+        figures: How good the outputs are.
+        warnings: What is lost of them and what to do about it, one line each.
+        command: The command line that advice adds options to; empty: the API was called.
         per_channel: Whether scales per channel were asked for, which are the default.
         kernels: Kernels of users' ops; None: the model has no such ops, or need not run.
         kernel_source: Where other processes get them from.
@@ -88,7 +93,11 @@ class Job:
     reference: Model | None = None
     step: Step | None = None
     choice: Choice | None = None
-    held_out: list[Kept] = field(default_factory=list)
+    measured: list[Kept] = field(default_factory=list)
+    holds_out: bool = False
+    figures: list[Figure] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    command: Sequence[str] = ()
     per_channel: bool = False
     kernels: Kernels | None = None
     kernel_source: KernelSource = field(default_factory=KernelSource)
@@ -146,25 +155,29 @@ class Job:
         from xdlc.runtime.engine import give_back
 
         self.__dict__.pop("masks", None)
-        kept, held = Spread(most_samples(self.graph), SAMPLE_BYTES), Spread(MOST_HELD_OUT, SAMPLE_BYTES)
+        kept = Spread(most_samples(self.graph), SAMPLE_BYTES)
+        first, held = (Spread(MOST_HELD_OUT, SAMPLE_BYTES) for _ in range(2))
         chooses = self._has_choice()
 
         def watched() -> Iterator[Sample]:
             for number, sample in enumerate(self.samples):
                 if chooses:
                     kept.add(number, sample)
+                if number < HELD_OUT - 1:
+                    first.add(number, sample)
                 if is_held_out(number):
                     held.add(number, sample)
+                    first.kept.clear()
                 yield sample
 
         def give(number: int, floats: Mapping[str, Array]) -> None:
-            kept.give(number, floats)
-            held.give(number, floats)
+            for spread in (kept, first, held):
+                spread.give(number, floats)
 
         self.calibration = self.calibration_of(watched(), give=give, progress=self.progress)
         give_back()
         self._spread = kept if chooses else None
-        self.held_out = held.kept
+        self.holds_out, self.measured = bool(held.kept), held.kept or first.kept
 
     def choose(self) -> None:
         """Choose what ``auto`` stands for at 8 bits, by the samples that calibration left."""
@@ -230,11 +243,30 @@ class Job:
         self.place()
         return self._decider().activations().activations
 
-    def _decider(self) -> Decider:
+    @contextmanager
+    def without_held_out(self) -> Iterator[None]:
+        """Have activations under the ranges of the samples that are not held out, for as long as it lasts."""
+        whole, decision = self.calibration, self.decision
+        if self.holds_out:
+            self.calibration = replace(whole, found=whole.rest)
+            found = self._decider(Sharing(self.graph, self.placement)).activations()
+            self.decision = replace(
+                decision, activations=found.activations, converted=found.converted, useful=found.useful
+            )
+            for inner in self.inner:
+                inner.decide(self.calibration, self.options, self.choice)
+        try:
+            yield
+        finally:
+            self.calibration, self.decision = whole, decision
+            for inner in self.inner:
+                inner.decide(whole, self.options, self.choice)
+
+    def _decider(self, sharing: Sharing | None = None) -> Decider:
         return Decider(
             self.graph,
             self.placement,
-            self.sharing,
+            sharing or self.sharing,
             self.calibration,
             self.masks,
             self.options,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdlc.container import udo
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model
 from xdlc.passes import DequantizeWeights
+from xdlc.quant.advice import check_figures, warnings
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.capabilities import check_ops, check_options, refused_by_target
 from xdlc.quant.custom_notes import check_customs, one_scale_notes
 from xdlc.quant.customs import Customs
 from xdlc.quant.fallback import spread_encodings
+from xdlc.quant.figures import figure_note, measure_figures
 from xdlc.quant.inner import Inner, inner_graphs
 from xdlc.quant.integers import keep_integers
 from xdlc.quant.job import Job, Step
@@ -34,6 +37,8 @@ from xdlc.quant.samples import Samples, Source, read_samples
 from xdlc.quant.sign import sign
 from xdlc.quant.unlike import raise_unlike
 from xdlc.runtime import open_dimensions
+
+_log = logging.getLogger(__name__)
 
 
 def _refuse_quantized(placement: Placement, graph: Graph) -> None:
@@ -72,6 +77,8 @@ def quantize(
     udo_package_path: Paths | None = None,
     allow_embedded_kernels: bool = False,
     udo_timeout: float | None = None,
+    fail_below: float | None = None,
+    command: Sequence[str] = (),
     **options: Any,
 ) -> Model:
     """Return a quantized copy of a model.
@@ -97,6 +104,8 @@ def quantize(
         step: Called by what takes long with its title, the number of steps done, and that of all (0: not
             known).
         tell: Called at the end with each note on what was done beyond ranges, and why: a line of text.
+            Warnings, of outputs of which something is lost, begin with ``warning:`` and come last; without
+            ``tell`` they are logged by the logger ``xdlc.quant.pipeline``.
         evaluate: Tells how good a network is: called with a function that takes arrays by input name and
             gives arrays by output name, it returns a number, the higher the better.
         min_score: What ``evaluate`` has to give at least; mixed precision sees to it.
@@ -109,6 +118,9 @@ def quantize(
             paths joined by commas.
         allow_embedded_kernels: Run kernels that the model carries.
         udo_timeout: Seconds that one execution of a user's op may take; default: 60.
+        fail_below: Least SQNR of each output in dB, on held-out samples where there are five or more.
+        command: The command line that this was called by, to which advice adds options; default: advice
+            names keyword arguments.
         **options: The fields of :class:`QuantOptions`.
 
     Raises:
@@ -117,7 +129,8 @@ def quantize(
             users' ops without a kernel.
         StorageError: If the file of encodings cannot be read.
         ModelError: If weights or activations are NaN or infinite.
-        ConstraintError: If the target does not take the widths of an op, or a definition those of encodings.
+        ConstraintError: If the target does not take the widths of an op, or a definition those of encodings;
+            if an output is below ``fail_below`` or lost (the report, if asked for, is written).
         BackendError: If a kernel of a user's op fails.
     """
     asked = QuantOptions.of(options)
@@ -140,6 +153,12 @@ def quantize(
             where="enable_float_fallback",
             fix="leave out one of the two",
         )
+    if asked.enable_float_fallback and fail_below is not None:
+        raise UsageError(
+            "without calibration no output is measured",
+            where="fail_below",
+            fix="give calibration samples and no float fallback, or leave fail_below out",
+        )
     precision = Precision(asked.act_bitwidth, asked.weights_bitwidth)
     importing = Importing(quantization_overrides, ignore=ignore_quantization_overrides)
     reporter = report if report is None or isinstance(report, Reporter) else Reporter(report)
@@ -157,17 +176,20 @@ def quantize(
         job.notes += [] if unbound is None else [unbound]
         if requantize:
             job.notes.append(f"requantized: weights as stored, encodings of {dropped} tensors dropped")
+        job.command = command
         job.per_channel = bool(options.get("use_per_channel_quantization"))
         if evaluate is not None and min_score is not None:
             job.evaluate, job.min_score = evaluate, min_score
-        moved = _quantize(job, algorithms, reporter, importing)
+        moved = _quantize(job, algorithms, reporter, importing, fail_below)
         job.notes += source.notes(model, kernels)
     note_names(job.model, model, moved)
     sign(job.model, asked)
     importing.sign(job.model)
-    if tell is not None:
-        for note in job.notes:
-            tell(note)
+    for text in (*job.notes, *job.warnings):
+        if tell is not None:
+            tell(text)
+        elif text.startswith("warning"):
+            _log.warning(text.partition(":")[2].strip())
     return job.model
 
 
@@ -181,7 +203,11 @@ def _names(options: QuantOptions, evaluate: Evaluate | None) -> list[str]:
 
 
 def _quantize(
-    job: Job, algorithms: list[Algorithm], reporter: Reporter | None, importing: Importing
+    job: Job,
+    algorithms: list[Algorithm],
+    reporter: Reporter | None,
+    importing: Importing,
+    fail_below: float | None,
 ) -> dict[str, str]:
     """Quantize the job's model; return the names of static tensors in new shapes, and the old names."""
     DequantizeWeights(refused_only=False).apply(job.graph)
@@ -219,8 +245,14 @@ def _quantize(
     importing.conclude(job)
     job.reference = job.model.clone()
     _run(job, algorithms, Stage.WEIGHTS)
+    job.under_way("measuring")
+    job.figures = measure_figures(job)
     if reporter is not None:
         reporter.finish(job)
+    check_figures(job, job.figures, fail_below)
+    if job.figures:
+        job.notes.append(figure_note(job.figures))
+    job.warnings = list(warnings(job, job.figures))
     job.under_way("storing")
     job.finish()
     job.notes += refused_by_target(job.model, job.options.soc)

@@ -15,8 +15,8 @@ from xdlc.quant.precision import Precision
 from xdlc.quant.report import Reporter, measure
 from xdlc.quant.report.quality import rounded
 from xdlc.quant.report.subject import groups
-from xdlc.quant.report.sums import EXACT, Noise
 from xdlc.quant.samples import Samples
+from xdlc.quant.sums import EXACT, Noise
 from xdlc.runtime import CpuSession
 
 

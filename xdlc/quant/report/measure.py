@@ -16,10 +16,10 @@ from xdlc.quant.report.quality import Quality, measure_activations
 from xdlc.quant.report.sensitivity import Effect, Trial, measure_effects, plan_trials
 from xdlc.quant.report.statics import report_static, used_bits
 from xdlc.quant.report.subject import Subject, groups
-from xdlc.quant.report.sums import Noise, mean_db
 from xdlc.quant.report.whole import measure_outputs
 from xdlc.quant.rules import float_tensors
 from xdlc.quant.samples import Sample
+from xdlc.quant.sums import Noise, mean_db
 from xdlc.version import VERSION
 
 Progress = Callable[[int, int], None]

@@ -12,8 +12,8 @@ from xdlc.quant.grid import representable, to_stored
 from xdlc.quant.ranges import NOTHING, Range, range_of
 from xdlc.quant.report.heard import Heard
 from xdlc.quant.report.subject import Step, Subject, groups, run
-from xdlc.quant.report.sums import Noise
 from xdlc.quant.statistics import Histogram
+from xdlc.quant.sums import Noise
 
 COUNTED = 1 << 16
 """Most values of a sample that a histogram counts, evenly spread."""

@@ -11,9 +11,9 @@ from xdlc.quant.report.bars import bars
 from xdlc.quant.report.model import ChannelRanges, TensorReport
 from xdlc.quant.report.quality import spread
 from xdlc.quant.report.subject import Subject
-from xdlc.quant.report.sums import Noise
 from xdlc.quant.rules import rule_of
 from xdlc.quant.statistics import Histogram
+from xdlc.quant.sums import Noise
 
 CHANNELS = 128
 """Most ranges that are kept of a weight's channels; more are joined, neighbour to neighbour."""

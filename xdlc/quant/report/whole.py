@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xdlc.quant.report.model import OutputReport
 from xdlc.quant.report.subject import Step, Subject, run
-from xdlc.quant.report.sums import Noise
 from xdlc.quant.rules import is_real
+from xdlc.quant.sums import Noise
 
 
 def measure_outputs(subject: Subject, step: Step) -> list[OutputReport]:
