@@ -52,14 +52,14 @@ def test_json() -> None:
 
 def test_the_exit_code_is_about_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> None:
-        raise BackendError("it is not installed", fix='pip install "xdlc[htp]"')
+        raise BackendError("it is not installed", fix="pip install onnxruntime-qnn==2.7.0")
 
     monkeypatch.setattr(process, "library_folder", missing)
     assert "runtime htp  does not work" in invoke().stdout
     for asked in ("htp", "all"):
         result = invoke("--runtime", asked, code=BackendError.exit_code)
         assert "runtime htp  does not work" in result.stdout
-        assert 'fix: pip install "xdlc[htp]"' in result.stderr
+        assert "fix: pip install onnxruntime-qnn==2.7.0" in result.stderr
     assert invoke("--runtime", "cpu").stderr == ""
 
 

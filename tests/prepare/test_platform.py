@@ -56,13 +56,13 @@ def test_a_soc_without_the_engine_is_no_target_of_it() -> None:
 
 def test_a_missing_package_is_a_problem_with_its_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> None:
-        raise BackendError("is not installed", fix='pip install "xdlc[htp]"')
+        raise BackendError("is not installed", fix="pip install onnxruntime-qnn==2.7.0")
 
     monkeypatch.setattr(process, "library_folder", missing)
     (runtime,) = check_platform(["htp"]).runtimes
     assert [trial.target for trial in runtime.trials] == ["library"]
     assert isinstance(runtime.problem, BackendError)
-    assert runtime.problem.fix == 'pip install "xdlc[htp]"'
+    assert runtime.problem.fix == "pip install onnxruntime-qnn==2.7.0"
 
 
 def test_an_emulation_that_works_in_part_works(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,7 +205,7 @@ def test_block_encodings():
     ("encoding", "message"),
     [
         (None, "has no encoding"),
-        (VectorCode(0, (1.0,), (0,), (1,)), "VectorCode"),
+        (VectorCode(0, (1.0,), (0,), (1,)), "code book"),
         (AxisScaleOffset(0, (1.0,) * 3), "3 scales along axis 0"),
         (AxisScaleOffset(5, (1.0,) * 2), "along axis 5"),
         (BlockScaleOffset((1, 3), (1.0,)), "do not divide"),
@@ -219,6 +219,7 @@ def test_weights_without_a_usable_encoding_name_the_op_and_the_tensor(one_op, en
     with pytest.raises(ModelError, match=message) as caught:
         lower(graph)
     assert "op 'op' (FullyConnected): tensor 'w1'" in str(caught.value)
+    assert caught.value.fix
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf")])

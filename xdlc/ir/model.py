@@ -35,7 +35,10 @@ class Model:
         """
         for graph in self.graphs.values():
             return graph
-        raise ModelError("the model holds no graph, only records")
+        raise ModelError(
+            "the model holds no graph, only records",
+            fix="take the DLC that its caches were made from; xdlc-info shows what the records are",
+        )
 
     def add_graph(self, graph: Graph) -> Graph:
         """Take up a graph.

@@ -7,6 +7,8 @@ from xdlc.ir.data import Array, TensorData
 from xdlc.ir.encoding import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, ScaleOffset
 from xdlc.ir.tensor import Tensor
 
+_DAMAGED = "make the model again: the encoding contradicts the tensor that has it"
+
 
 def stored_limits(tensor: Tensor) -> tuple[int, int]:
     """Return the smallest and largest integer that ``tensor`` may store, used bits counted."""
@@ -82,9 +84,9 @@ def scale_and_offset(encoding: Encoding, shape: tuple[int, ...], *, where: str) 
             return scales, offsets
         return scales * _expansion(encoding, shape, where), offsets
     raise ModelError(
-        f"{type(encoding).__name__} cannot be turned into numbers",
+        "its encoding is a code book, which has no scales that stored integers could be multiplied by",
         where=where,
-        fix="quantize the tensor with scales and offsets",
+        fix="take the model from before it was quantized so",
     )
 
 
@@ -106,12 +108,15 @@ def _block_scales(encoding: BlockScaleOffset, shape: tuple[int, ...], where: str
 
     block = encoding.block_shape
     if len(block) != len(shape) or any(b < 1 or n % b for n, b in zip(shape, block, strict=True)):
-        raise ModelError(f"blocks of {list(block)} do not divide shape {list(shape)}", where=where)
+        raise ModelError(
+            f"blocks of {list(block)} do not divide shape {list(shape)}", where=where, fix=_DAMAGED
+        )
     grid = [n // b for n, b in zip(shape, block, strict=True)]
     if int(numpy.prod(grid)) != len(encoding.scales):
         raise ModelError(
             f"{len(encoding.scales)} block scales for {int(numpy.prod(grid))} blocks of {list(block)}",
             where=where,
+            fix=_DAMAGED,
         )
     scales = numpy.asarray(encoding.scales, numpy.float32).reshape(grid)
     offsets = numpy.asarray(encoding.offsets, numpy.float64).reshape(grid)
@@ -130,6 +135,7 @@ def _expansion(encoding: BlockwiseExpansion, shape: tuple[int, ...], where: str)
         raise ModelError(
             f"{len(encoding.block_scales)} block scales, {blocks} a channel, do not fit shape {list(shape)}",
             where=where,
+            fix=_DAMAGED,
         )
     integers = numpy.asarray(encoding.block_scales, numpy.float32).reshape(shape[axis], blocks)
     per_element = numpy.repeat(integers, spread // blocks, axis=1)

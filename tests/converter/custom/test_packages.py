@@ -28,6 +28,12 @@ def test_native_ops_get_the_package_and_a_notice_tells_what_that_means(tmp_path:
     ]
 
 
+def test_the_package_that_they_have_is_no_news(tmp_path: Path) -> None:
+    told: list[str] = []
+    model = converted(tmp_path, MODEL, package_name="qti.aisw", tell=told.append)
+    assert ([op.package for op in model.main.ops], told) == (["qti.aisw", "xdlc"], [])
+
+
 @pytest.mark.parametrize("name", ["", "1a", "a b", "a..b", "ä", "a.", "x" * 200, "xdlc", "snpe"])
 def test_names_that_are_none_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="package_name is"):

@@ -187,7 +187,7 @@ def test_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(BackendError) as caught:
         htp.validate(cnn(quantized=False))
     assert "onnxruntime-qnn, which is not installed" in caught.value.problem
-    assert caught.value.fix == 'pip install "xdlc[htp]"'
+    assert caught.value.fix == "pip install onnxruntime-qnn==2.7.0"
 
 
 def test_other_machine_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,8 @@ def rename_package(model: ir.Model, name: str, notices: list[str]) -> None:
         name: The package.
         notices: Takes the notice.
     """
+    if name == ir.NATIVE_PACKAGE:
+        return
     count = 0
     for graph in model.graphs.values():
         for op in graph.ops:

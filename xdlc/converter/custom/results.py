@@ -19,8 +19,9 @@ from xdlc.opdefs.shape_reason import why_unknown
 
 _SHAPE_FIX = (
     "state it as Shape/Text of the output in the definition (xdlc_shape in JSON), give a shape function with "
-    "--converter_op_package_lib FILE.py (xdlc-udo-package-generator writes a skeleton of one), or let the "
-    "model state it as value_info"
+    "--converter_op_package_lib FILE.py (xdlc-udo-package-generator writes a skeleton of one), let the "
+    "model state it as value_info, or draft the definition with xdlc-udo-config from-model --same_shapes if "
+    "it is that of the first input"
 )
 _HOOK_FIX = "return it from infer_shape_and_type of the plugin, or let the model state it as value_info"
 

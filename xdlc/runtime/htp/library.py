@@ -19,7 +19,7 @@ from xdlc.runtime.htp.structs import QnnBinaryInfo, QnnOpConfig, QnnTensor
 KNOWN_CORE_API = (2, 40)
 KNOWN_SYSTEM_API = (1, 15)
 KNOWN_PACKAGE = "onnxruntime-qnn 2.7.0"
-INSTALL = 'pip install "xdlc[htp]"'
+INSTALL = f"pip install {KNOWN_PACKAGE.replace(' ', '==')}"  # whichever way xdlc was installed
 
 _P = c_void_p
 LogCallback = ctypes.CFUNCTYPE(None, c_char_p, c_int32, c_uint64, c_void_p)
@@ -149,7 +149,7 @@ def check_version(which: str, found: tuple[int, ...], known: tuple[int, ...]) ->
     if found[: len(known)] != known:
         raise BackendError(
             f"the installed vendor library has QNN {which} API {dotted(found)}, known is {dotted(known)}.x",
-            fix=f"install {KNOWN_PACKAGE}: {INSTALL}",
+            fix=INSTALL,
         )
 
 
