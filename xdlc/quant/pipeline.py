@@ -35,6 +35,7 @@ from xdlc.quant.requantize import float_model, was_quantized
 from xdlc.quant.residual import raise_residual
 from xdlc.quant.samples import Samples, Source, read_samples
 from xdlc.quant.sign import sign
+from xdlc.quant.stretched import stretched_warnings
 from xdlc.quant.unlike import raise_unlike
 from xdlc.runtime import open_dimensions
 
@@ -238,6 +239,7 @@ def _quantize(
     _run(job, algorithms, Stage.PRECISION)
     job.choose()
     job.decide()
+    job.notes += stretched_warnings(job)
     if job.per_channel:
         job.notes += one_scale_notes(parts)
     for part in parts:
