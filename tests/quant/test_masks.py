@@ -8,6 +8,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import xdlc
+from tests.htp_models import needs_htp
+from xdlc.runtime.htp import run
 
 TOKENS, HEADS, SIZE = 12, 2, 8
 LOWEST = float(np.finfo(np.float32).min)
@@ -255,3 +257,29 @@ def test_a_mask_that_is_read_elsewhere_is_not_bounded(tmp_path):
     onnx.save(a.model(a.op("Add", y, total)), tmp_path / "read.onnx")
     model = xdlc.convert(tmp_path / "read.onnx")
     assert sqnr(model, -200.0, (12,), act_bitwidth=16)[0] > 20.0
+
+
+def test_masked_probabilities_are_judged_themselves(tmp_path):
+    a = Attention()
+    scores = a.op("MatMul", a.heads("x", (0, 2, 1, 3)), a.heads("x", (0, 2, 3, 1)))
+    shown = a.op("Softmax", a.op("Add", scores, causal(LOWEST)), axis=-1)
+    model = a.model(shown)
+    model.graph.output[0].CopyFrom(
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, HEADS, TOKENS, TOKENS))
+    )
+    onnx.save(model, tmp_path / "shown.onnx")
+    reached, notes = sqnr(xdlc.convert(tmp_path / "shown.onnx"), LOWEST, (12,), (12,) * 6)
+    assert reached > 25.0
+    assert not [note for note in notes if note.startswith("warning")]
+
+
+@needs_htp
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize("way", ["one less the mask times lowest", "Where of scores", "sum of two masks"])
+def test_htp_hides_what_the_host_hides(way, bits, tmp_path):
+    model = built(way, LOWEST, tmp_path)
+    samples = list(feeds(model, LOWEST, (6, 9, 12)))
+    quantized = xdlc.quantize(model, samples, act_bitwidth=bits, act_quantizer_calibration="min-max")
+    for sample in samples:
+        real, found = xdlc.run(model, sample)["y"], run(quantized, sample)["y"]
+        assert ((found - real) ** 2).sum() < 1e-2 * (real**2).sum()

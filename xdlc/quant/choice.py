@@ -19,6 +19,7 @@ from xdlc.ir.data import Array
 from xdlc.ir.graph import is_custom
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.quant.apply import entered
+from xdlc.quant.masks import hides
 from xdlc.quant.parts import Part, Parts, output_parts, unlike_parts
 from xdlc.quant.rules import is_real, single_name
 from xdlc.quant.samples import Sample
@@ -188,9 +189,9 @@ def judged(graph: Graph) -> list[str]:
 
 
 def judged_by(output: Tensor) -> Tensor:
-    """Return the tensor that an output is judged by: itself, or what goes into its Softmax."""
+    """Return the tensor that an output is judged by: itself, or what goes into its Softmax without masks."""
     producer = output.producer
-    if producer is not None and single_name(producer) in ("Softmax", "LogSoftmax"):
+    if producer is not None and single_name(producer) in ("Softmax", "LogSoftmax") and not hides(producer):
         return producer.inputs[0] or output
     return output
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 from xdlc.ir import Graph, Model, Tensor
 from xdlc.ir.data import Array
 from xdlc.quant.job import Job
+from xdlc.quant.masks import hides
 from xdlc.quant.precision import asked_precision
 from xdlc.quant.rules import is_real, single_name
 from xdlc.quant.samples import Sample, Samples
@@ -92,8 +93,8 @@ def judged_tensors(graph: Graph) -> list[str]:
     for output in graph.outputs:
         tensor: Tensor = output
         producer = tensor.producer
-        if producer is not None and single_name(producer) in _SQUASHING and producer.inputs[0] is not None:
-            tensor = producer.inputs[0]
+        if producer is not None and single_name(producer) in _SQUASHING and not hides(producer):
+            tensor = producer.inputs[0] or tensor
         if is_real(tensor) and tensor.size and not tensor.is_static:
             names.append(tensor.name)
     return list(dict.fromkeys(names))

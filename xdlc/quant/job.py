@@ -197,6 +197,7 @@ class Job:
         watched = watch_list(self.graph, self.placement, self.sharing)
         parts: list[Job | Inner] = [self, *self.inner]
         marks = [(part.graph, part.graph.mark()) for part in parts]
+        outputs = measured_outputs(self.graph) if give is not None else ()
         peaks = {}
         for part in parts:
             peaks.update(add_peaks(part.graph, part.masks))
@@ -210,7 +211,7 @@ class Job:
                     *(tensor for inner in self.inner for tensor in inner.averaged),
                 ],
                 histograms=method.histogram and (method.name != AUTO or self._has_choice()),
-                outputs=measured_outputs(self.graph) if give is not None else (),
+                outputs=outputs,
                 give=give,
                 jobs=self.options.jobs,
                 progress=progress,

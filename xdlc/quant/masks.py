@@ -72,6 +72,11 @@ def find_masks(graph: Graph) -> Masks:
     return masks
 
 
+def hides(op: Op) -> bool:
+    """Return whether an op reads masks: what it reads is no measure of quality then."""
+    return op.graph is not None and any(tensor in find_masks(op.graph).hiding for tensor in op.inputs)
+
+
 def bound_masks(graph: Graph, masks: Masks) -> None:
     """Bring masks of minus infinity and the like to ``BOUND``; no result of a Softmax changes by that."""
     for tensor in masks.hiding:

@@ -239,7 +239,6 @@ def _quantize(
     _run(job, algorithms, Stage.PRECISION)
     job.choose()
     job.decide()
-    job.notes += stretched_warnings(job)
     if job.per_channel:
         job.notes += one_scale_notes(parts)
     for part in parts:
@@ -254,7 +253,7 @@ def _quantize(
     check_figures(job, job.figures, fail_below)
     if job.figures:
         job.notes.append(figure_note(job.figures))
-    job.warnings = list(warnings(job, job.figures))
+    job.warnings = [*warnings(job, job.figures), *stretched_warnings(job)]
     job.under_way("storing")
     job.finish()
     job.notes += refused_by_target(job.model, job.options.soc)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.data import Array
+from xdlc.quant.advice import Options, written
 from xdlc.quant.grid import representable
-from xdlc.quant.integers import WHOLE
+from xdlc.quant.integers import is_cast_of_integers
 from xdlc.quant.rules import rule_of
 from xdlc.quant.statistics import Histogram
 
@@ -20,6 +21,9 @@ FEW = 0.001
 
 STEPS = 2.5
 """Steps that all others reach at least."""
+
+
+_Found: TypeAlias = tuple[float, float, float, str, Options]
 
 
 def stretched_warnings(job: Job) -> list[str]:
@@ -36,15 +40,16 @@ def stretched_warnings(job: Job) -> list[str]:
     found = [*_activations(job), *_constants(job)]
     if not found:
         return []
-    rest, largest, scale, name, advice = min(found, key=lambda entry: entry[0] / entry[1])
+    rest, largest, scale, name, options = min(found, key=lambda entry: entry[0] / entry[1])
     more = f", as of {len(found) - 1} more tensors" if len(found) > 1 else ""
     return [
         f"warning: few values of {name!r} reach {largest:.3g}, the others {rest:.3g} at most: its encoding "
-        f"leaves these {rest / scale:.1f} steps{more}; {advice}"
+        f"leaves these {rest / scale:.1f} steps{more}; to keep them: "
+        f"{written(options, job.command)}"
     ]
 
 
-def _activations(job: Job) -> Iterator[tuple[float, float, float, str, str]]:
+def _activations(job: Job) -> Iterator[_Found]:
     """Yield the largest of most values, that of all, the scale, the name, and what to do."""
     for tensor, (dtype, encoding) in job.decision.activations.items():
         held = job.calibration.found.get(tensor)
@@ -55,16 +60,16 @@ def _activations(job: Job) -> Iterator[tuple[float, float, float, str, str]]:
             or not isinstance(encoding, ScaleOffset)
         ):
             continue
-        if tensor in job.decision.useful or encoding == WHOLE or _is_fixed(tensor):
+        if tensor in job.decision.useful or _is_fixed(tensor):
             continue
         rest = most_reach(held.histogram)
         if 0.0 < rest < STEPS * encoding.scale:
             values = representable(encoding, dtype)
             largest = max(-values.low, values.high)
-            yield rest, largest, encoding.scale, tensor.name, f"--act_bitwidth_of {tensor.name} 16 keeps them"
+            yield rest, largest, encoding.scale, tensor.name, {"act_bitwidth_of": {tensor.name: 16}}
 
 
-def _constants(job: Job) -> Iterator[tuple[float, float, float, str, str]]:
+def _constants(job: Job) -> Iterator[_Found]:
     """Yield the same of constants that are no weights."""
     for (op, index), (dtype, encoding) in job.decision.statics.items():
         tensor = op.inputs[index]
@@ -72,12 +77,13 @@ def _constants(job: Job) -> Iterator[tuple[float, float, float, str, str]]:
             continue
         rest, largest = _two_largest(tensor.numpy())
         if 0.0 < rest < STEPS * encoding.scale:
-            yield rest, largest, encoding.scale, tensor.name, f"--float_ops {op.name} keeps them"
+            yield rest, largest, encoding.scale, tensor.name, {"float_ops": (op.name,)}
 
 
 def _is_fixed(tensor: Tensor) -> bool:
-    rule = rule_of(tensor.producer) if tensor.producer is not None else None
-    return rule is not None and rule.unit_low is not None
+    op = tensor.producer
+    rule = rule_of(op) if op is not None else None
+    return op is not None and (is_cast_of_integers(op) or (rule is not None and rule.unit_low is not None))
 
 
 def most_reach(histogram: Histogram) -> float:
