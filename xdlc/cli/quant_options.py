@@ -230,7 +230,7 @@ _RESULTS = (
         "--report_list",
         type=params.INPUT_FILE,
         metavar="FILE",
-        help="Samples for the report that calibration does not see.  [default: every eighth of those]",
+        help="Samples for the report that calibration does not see.  [default: every fifth of those]",
     ),
     click.option(
         "--export_encodings",

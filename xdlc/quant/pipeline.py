@@ -99,8 +99,9 @@ def quantize(
             :func:`read_samples` takes, like the path of an input list or .npz file.  What can be read but
             once, like a generator, is kept on disk where it is wanted again.
         progress: Called after each sample of the first pass with the number of samples done.
-        report: Path of a report to write, ``.html``, ``.json`` or ``.csv``, or what makes one. It needs
-            samples that calibration does not see: every fifth, unless the reporter has its own.
+        report: Path of a report to write, ``.html``, ``.json`` or ``.csv``, or what makes one. It is measured
+            with every fifth sample under the ranges of the others, unless the reporter has its own; the
+            result is the same with and without it.
         tried: Called after each trial of mixed precision with the number of trials made.
         step: Called by what takes long with its title, the number of steps done, and that of all (0: not
             known).
@@ -170,8 +171,9 @@ def quantize(
         Samples(read_samples(samples, model.main), again=again) as kept,
         source.opened(model, needed=runs) as kernels,
     ):
-        used = kept if reporter is None else reporter.calibrating(kept, model.main)
-        job = Job(model.clone(), asked, used, precision, progress=progress, tried=tried, step=step)
+        if reporter is not None:
+            reporter.begin(kept, model.main)
+        job = Job(model.clone(), asked, kept, precision, progress=progress, tried=tried, step=step)
         job.kernels, job.kernel_source = kernels, source
         unbound = open_dimensions.notice(model)
         job.notes += [] if unbound is None else [unbound]

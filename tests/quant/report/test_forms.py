@@ -64,8 +64,8 @@ def test_the_suffix_is_looked_at_before_the_work_begins(tmp_path):
         Reporter(tmp_path / "r.pdf")
     with pytest.raises(StorageError, match="no such folder"):
         Reporter(tmp_path / "none" / "r.html")
-    with pytest.raises(UsageError, match="every=1"):
-        Reporter(every=1)
+    with pytest.raises(UsageError, match="most=0"):
+        Reporter(most=0)
 
 
 def test_a_report_that_cannot_be_written_leaves_the_old_one(report, tmp_path):
@@ -92,8 +92,45 @@ def test_the_summary_says_what_is_worst_and_what_helps(report):
     assert any("clip more" in line for line in lines)
     weights = summary(replace(report, weights_only=11.2, activations_only=30.0))
     assert any(line.startswith("advice: weights cost most") for line in weights)
-    good = summary(replace(report, sqnr=31.0))
-    assert any("nothing needs to be done" in line for line in good)
+    good = replace(report, sqnr=31.0, outputs=(replace(report.outputs[0], sqnr=31.0),))
+    assert any("nothing needs to be done" in line for line in summary(good))
+    for bad in (
+        replace(good, lost=("output 'y', 4:6 of axis 1 is at 1.0 dB",)),
+        replace(good, tensors=(replace(report.tensors[0], isolated=0.0, used=0.001),)),
+    ):
+        assert not any("nothing needs to be done" in line for line in summary(bad))
+
+
+def advice_of(report):
+    return [line.removeprefix("advice: ") for line in summary(report) if line.startswith("advice: ")]
+
+
+def test_advice_sets_what_is_not_set_already_and_ends_in_a_command_line(report):
+    options, command = {"act_bitwidth": "8", "weights_bitwidth": "8"}, ("xdlc-quant", "-i", "m.dlc")
+    few = replace(report.ops[0], name="an op", sensitivity=11.0)
+    poor = replace(report, options=options, command=command, ops=(few,))
+    assert advice_of(poor)[1].endswith(": xdlc-quant -i m.dlc --act_bitwidth_of 'an op' 16")
+    many = replace(poor, ops=())
+    assert advice_of(many)[0].endswith("--min_sqnr 20")
+    assert advice_of(replace(many, options={**options, "min_sqnr": "20"}))[0].endswith("--act_bitwidth 16")
+    wide = replace(poor, options={**options, "act_bitwidth": "16", "float_ops": "other"})
+    wide = replace(wide, ops=(replace(few, act_bits=16),))
+    assert advice_of(wide)[1].endswith("--float_ops 'other,an op'")
+    weights = replace(many, weights_only=11.2, activations_only=30.0)
+    assert advice_of(weights)[0].endswith("--algorithms seqmse")
+    tried = {**options, "algorithms": "seqmse,adaround,cle"}
+    assert advice_of(replace(weights, options=tried))[0].endswith("--act_bitwidth 16 --weights_bitwidth 16")
+    assert advice_of(replace(weights, command=(), options={"weights_bitwidth": "4"}))[0].endswith(
+        "weights_bitwidth=8"
+    )
+
+
+def test_clipping_on_purpose_and_poor_softmax_results_are_no_reason_for_advice(report):
+    tensors = tuple(replace(tensor, source="percentile 99.99 of 4 samples") for tensor in report.tensors)
+    assert not any("clip more" in line for line in advice_of(replace(report, tensors=tensors)))
+    classes = replace(report.outputs[0], sqnr=5.8, judged=15.4, top1=1.0)
+    (line,) = advice_of(replace(report, tensors=tensors, outputs=(classes,)))
+    assert "nothing needs to be done" in line
 
 
 def test_advice_names_the_few_ops_that_make_most_of_the_noise(report):

@@ -15,7 +15,7 @@ from xdlc.quant.precision import Precision
 from xdlc.quant.report import Reporter, measure
 from xdlc.quant.report.quality import rounded
 from xdlc.quant.report.subject import groups
-from xdlc.quant.samples import Samples
+from xdlc.quant.samples import HELD_OUT, Samples
 from xdlc.quant.sums import EXACT, Noise
 from xdlc.runtime import CpuSession
 
@@ -195,14 +195,22 @@ def test_worst_come_first(net):
         assert ratios == sorted(ratios)
 
 
-def test_every_kth_sample_is_held_out(net):
+def test_held_out_samples_are_measured_without_them_and_calibrate_all_the_same(net, tmp_path):
     n, model = _network(net)
-    reporter = Reporter(every=3)
-    seen = []
-    quantize(model, iter(n.samples(7)), report=reporter, progress=seen.append)
-    assert seen[-1] == 5
+    reporter = Reporter(trials=0)
+    samples = n.samples(2 * HELD_OUT)
+    samples[HELD_OUT - 1]["x"][0, 0, 0, 0] = 50.0
+    reported = quantize(model, iter(samples), report=reporter, act_quantizer_calibration="min-max")
     assert reporter.result.samples == 2
     assert not any("calibration samples" in line for line in reporter.result.unmeasured)
+    (x,) = (tensor for tensor in reporter.result.tensors if tensor.name == "x")
+    assert x.clipped > 0.0  # under the ranges of the others
+    assert x.grid_high > 49.0  # as it is stored
+    assert x.calibrated_high == 50.0
+    plain = quantize(model, samples, act_quantizer_calibration="min-max")
+    reported.save(tmp_path / "a.dlc")
+    plain.save(tmp_path / "b.dlc")
+    assert (tmp_path / "a.dlc").read_bytes() == (tmp_path / "b.dlc").read_bytes()
 
 
 def test_too_few_samples_to_hold_any_out_are_said_to_be(net):
@@ -349,7 +357,7 @@ def test_weights_are_compared_with_those_before_algorithms_touched_them(net):
     n, model = _network(net)
     reporter = Reporter(samples=n.samples(2, seed=9), trials=0)
     job = _job(model, n.samples(2), weights_bitwidth=4)
-    reporter.calibrating(job.samples, job.graph)
+    reporter.begin(job.samples, job.graph)
     job.reference = job.model.clone()
     weight = job.graph.tensors["first_w"]
     op = next(op for op in job.graph.ops if op.name == "first_op")

@@ -23,7 +23,12 @@ _ESCAPED = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&"}
 def as_html(report: QuantReport) -> str:
     """Return the report as the text of an HTML page."""
     style, script = _part("page.css"), _part("page.js")
-    figures = {**report.as_json(), "advice": list(advice(report)), "clip_warn": CLIP_WARN}
+    figures = {
+        **report.as_json(),
+        "advice": list(advice(report)),
+        "clip_warn": CLIP_WARN,
+        "reached": report.reached,
+    }
     data = json.dumps(figures, separators=(",", ":"), allow_nan=False).translate(_ESCAPED)
     title = f"Quantization report: {report.model}"
     fields = {

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from itertools import islice
 
 from xdlc.errors import ProblemList, UnsupportedOp, UsageError, each_problem
 from xdlc.ir import Op, ScaleOffset, Tensor
+from xdlc.quant.advice import warnings
+from xdlc.quant.figures import Figure
 from xdlc.quant.grid import representable
 from xdlc.quant.job import Job
 from xdlc.quant.mixed.record import Raised
 from xdlc.quant.report.bars import bars
-from xdlc.quant.report.model import SCHEMA, OpReport, QuantReport, TensorReport
+from xdlc.quant.report.model import SCHEMA, OpReport, OutputReport, QuantReport, TensorReport
 from xdlc.quant.report.quality import Quality, measure_activations
 from xdlc.quant.report.sensitivity import Effect, Trial, measure_effects, plan_trials
 from xdlc.quant.report.statics import report_static, used_bits
@@ -37,6 +41,7 @@ def measure(
     job: Job,
     samples: Iterable[Sample],
     *,
+    held_out: bool = False,
     trials: int | None = None,
     progress: Progress | None = None,
 ) -> QuantReport:
@@ -47,6 +52,7 @@ def measure(
     Args:
         job: A job that is decided and not finished.
         samples: Samples that calibration has not seen, read once; of a large network not all are.
+        held_out: Whether the samples are those that the job holds out: measured are the ranges of the others.
         trials: Most tensors and weights to quantize alone; default: as many as a bounded amount of work
             allows, the worst first.
         progress: Called with the number of runs done and of all.
@@ -61,20 +67,8 @@ def measure(
     if not chosen:
         raise UsageError("no held-out samples were given", where="report", fix="give at least one sample")
     has_more = next(source, None) is not None
-    count = _Count(progress)
-    parts = sum(1 for _ in groups(subject.activations))
-    count.total = len(chosen) * (parts + 1)
-    found = measure_activations(subject, count.step)
-    outputs = measure_outputs(subject, count.step)
-    planned, runs, left = plan_trials(subject, found, trials)
-    count.total += len(planned) * runs
-    effects: dict[Trial, Effect] = {}
-    try:
-        if planned:
-            effects = measure_effects(subject, found, planned, runs, count.step)
-    except (UnsupportedOp, ProblemList) as error:  # the network runs, but not as one graph
-        count.total -= len(planned) * runs
-        left = f"sensitivity was not measured: {each_problem(error)[0].problem}"
+    with job.without_held_out() if held_out else nullcontext():
+        found, outputs, effects, left = _measured(subject, trials, progress)
     tensors = _tensors(subject, found, effects)
     real = [output for output in outputs if output.sqnr is not None]
     return QuantReport(
@@ -86,13 +80,36 @@ def measure(
         _mean([output.sqnr for output in real]),
         _mean([output.weights_only for output in real]),
         _mean([output.activations_only for output in real]),
-        tuple(outputs),
+        tuple(_with_figures(outputs, job.figures)),
         tuple(sorted(_ops(subject, found, effects), key=lambda op: _worst_first(op.isolated, op.order))),
         tuple(sorted(tensors, key=lambda tensor: _worst_first(tensor.isolated, tensor.order))),
         tuple(_exceptions(job)),
         (*job.notes, *job.decision.notes),
         tuple(_unmeasured(len(chosen) if has_more else None, left)),
+        tuple(line.removeprefix("warning: ") for line in warnings(job, job.figures)),
+        tuple(job.command),
     )
+
+
+def _measured(
+    subject: Subject, trials: int | None, progress: Progress | None
+) -> tuple[dict[Tensor, Quality], list[OutputReport], dict[Trial, Effect], str | None]:
+    """Return what runs tell of activations, outputs and trials, and why some trials were not made."""
+    count = _Count(progress)
+    parts = sum(1 for _ in groups(subject.activations))
+    count.total = len(subject.samples) * (parts + 1)
+    found = measure_activations(subject, count.step)
+    outputs = measure_outputs(subject, count.step)
+    planned, runs, left = plan_trials(subject, found, trials)
+    count.total += len(planned) * runs
+    effects: dict[Trial, Effect] = {}
+    try:
+        if planned:
+            effects = measure_effects(subject, found, planned, runs, count.step)
+    except (UnsupportedOp, ProblemList) as error:  # the network runs, but not as one graph
+        count.total -= len(planned) * runs
+        left = f"sensitivity was not measured: {each_problem(error)[0].problem}"
+    return found, outputs, effects, left
 
 
 def _unmeasured(most: int | None, left: str | None) -> Iterator[str]:
@@ -100,6 +117,16 @@ def _unmeasured(most: int | None, left: str | None) -> Iterator[str]:
         yield f"no more than {most} held-out samples were measured: the network is large"
     if left is not None:
         yield left
+
+
+def _with_figures(outputs: Sequence[OutputReport], figures: Sequence[Figure]) -> Iterator[OutputReport]:
+    found = {figure.output: figure for figure in figures}
+    for output in outputs:
+        figure = found.get(output.name)
+        known = figure is not None and figure.sqnr is not None
+        yield (
+            replace(output, judged=figure.sqnr, top1=figure.same) if figure is not None and known else output
+        )
 
 
 class _Count:
@@ -161,8 +188,9 @@ def _activation(
     stored = str(subject.trial.main.tensors[tensor.name].dtype)
     scale = offset = bits = low = high = used = None
     shared: tuple[str, ...] = ()
-    if quality.form is not None:
-        dtype, encoding = quality.form
+    form = subject.form(tensor)
+    if form is not None:
+        dtype, encoding = form
         stored, bits = str(dtype), used_bits(dtype, encoding)
         shared = tuple(member.name for member in job.sharing.members(tensor) if member is not tensor)
         if isinstance(encoding, ScaleOffset):

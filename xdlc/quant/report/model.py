@@ -175,6 +175,8 @@ class OutputReport:
         weights_only: The same with activations in float.
         activations_only: The same with static data in float.
         same: Share of equal elements, for outputs that hold integers.
+        judged: SQNR of what goes into its Softmax, else of itself, on up to eight held-out samples.
+        top1: Share of rows whose largest element is the same, for scores of classes.
     """
 
     name: str
@@ -182,6 +184,8 @@ class OutputReport:
     weights_only: float | None = None
     activations_only: float | None = None
     same: float | None = None
+    judged: float | None = None
+    top1: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +207,8 @@ class QuantReport:
         exceptions: Ops whose widths are not those asked for, with what they have.
         notes: What the quantizer did beyond ranges.
         unmeasured: What this report does not tell, and why.
+        lost: What of the outputs is lost, and what to do about it.
+        command: The command line that advice adds options to; empty: the API was called.
         warn_db: Threshold of warnings.
         alarm_db: Threshold of alarms.
     """
@@ -221,8 +227,16 @@ class QuantReport:
     exceptions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     unmeasured: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
     warn_db: float = field(default=WARN_DB)
     alarm_db: float = field(default=ALARM_DB)
+
+    @property
+    def reached(self) -> float | None:
+        """Mean of the outputs' ratios, of what goes into a Softmax in place of its result."""
+        found = [o.sqnr if o.judged is None else o.judged for o in self.outputs if o.sqnr is not None]
+        return sum(found) / len(found) if found else None
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as what ``json`` writes: ratios to 1/1000 dB, other numbers to 7 digits."""
@@ -232,7 +246,7 @@ class QuantReport:
 
 _DECIBELS = {
     "cumulative", "isolated", "lost", "sensitivity", "sensitivity_weights", "sensitivity_activation",
-    "sqnr", "weights_only", "activations_only",
+    "sqnr", "weights_only", "activations_only", "judged",
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""A report on its way along a quantization: holds samples out, measures, writes."""
+"""A report on its way along a quantization: chooses samples, measures, writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xdlc.quant.job import Job
 from xdlc.quant.report.measure import Progress, measure
 from xdlc.quant.report.model import QuantReport
 from xdlc.quant.report.write import check_path, write
-from xdlc.quant.samples import Sample, Samples, Source, read_samples
+from xdlc.quant.samples import HELD_OUT, Sample, Samples, Source, is_held_out, read_samples
 
 PathLike = str | os.PathLike[str]
 
@@ -24,9 +24,8 @@ class Reporter:
     Args:
         path: Where to write the report, ``.html``, ``.json`` or ``.csv``; None: nowhere, see ``result``.
         samples: Samples to measure with, none of them used to calibrate, as
-            :func:`~xdlc.quant.samples.read_samples` takes them; default: some of the calibration samples
-            are held out.
-        every: How many samples are calibrated with for each that is held out, and one more.
+            :func:`~xdlc.quant.samples.read_samples` takes them; default: every fifth of the calibration
+            samples, measured under the ranges of the others.
         most: Most samples that are measured; of large networks it may be fewer.
         trials: Most tensors and weights to quantize alone; default: what a bounded amount of work allows.
         progress: Called with the number of runs done and of all.
@@ -43,22 +42,21 @@ class Reporter:
         path: PathLike | None = None,
         samples: Source | None = None,
         *,
-        every: int = 5,
         most: int = 32,
         trials: int | None = None,
         progress: Progress | None = None,
     ) -> None:
-        if every < 2 or most < 1 or (trials is not None and trials < 0):
+        if most < 1 or (trials is not None and trials < 0):
             raise UsageError(
-                f"every={every}, most={most}, trials={trials}",
+                f"most={most}, trials={trials}",
                 where="report",
-                fix="hold out every second sample or fewer, measure at least one, and try none or more",
+                fix="measure at least one, and try none or more",
             )
         if path is not None:
             check_path(path)
         self.result: QuantReport | None = None
         self._path, self._samples = path, samples
-        self._every, self._most, self._trials, self._progress = every, most, trials, progress
+        self._most, self._trials, self._progress = most, trials, progress
         self._given: Samples | None = None
         self._own: Iterator[Sample] = iter(())
 
@@ -67,22 +65,21 @@ class Reporter:
         """Whether calibration samples are read once more for the report."""
         return self._samples is None
 
-    def calibrating(self, samples: Samples, graph: Graph) -> Samples:
-        """Return the samples to calibrate with: all but those held out.
+    def begin(self, samples: Samples, graph: Graph) -> None:
+        """Take the calibration samples, and look at the first of the reporter's own before the work begins.
 
         Raises:
-            UsageError: If the reporter's own samples do not fit the graph; looked for before the work begins.
+            UsageError: If the reporter's own samples do not fit the graph.
         """
         self._given = samples
         if self._samples is None:
-            return Samples(_Part(samples, self._every, held_out=False))
+            return
         source = iter(read_samples(self._samples, graph))
         first = next(source, None)
         if first is None:
             raise UsageError("no held-out samples were given", where="report", fix="give at least one sample")
         _check(first, graph)
         self._own = chain([first], source)
-        return samples
 
     def finish(self, job: Job) -> None:
         """Measure a decided job, and write the report.
@@ -91,20 +88,24 @@ class Reporter:
             UsageError: If a sample does not fit the inputs, or there is none.
             StorageError: If the file cannot be written.
         """
-        chosen, note = self._held_out()
-        made = measure(job, chosen, trials=self._trials, progress=self._progress)
-        self.result = made if note is None else replace(made, unmeasured=(*made.unmeasured, note))
+        held_out = self._samples is None and job.holds_out
+        made = measure(
+            job, self._chosen(job), held_out=held_out, trials=self._trials, progress=self._progress
+        )
+        if self._samples is None and not held_out:
+            note = (
+                f"measured with calibration samples: fewer than {HELD_OUT} were given, so none was held out"
+            )
+            made = replace(made, unmeasured=(*made.unmeasured, note))
+        self.result = made
         if self._path is not None:
             write(self.result, self._path)
 
-    def _held_out(self) -> tuple[Iterable[Sample], str | None]:
+    def _chosen(self, job: Job) -> Iterable[Sample]:
         if self._samples is not None or self._given is None:
-            return islice(self._own, self._most), None
-        part = _Part(self._given, self._every, held_out=True)
-        if any(True for _ in part):
-            return islice(part, self._most), None
-        note = f"measured with calibration samples: fewer than {self._every} were given, so none was held out"
-        return self._given.first(self._most), note
+            return islice(self._own, self._most)
+        given = enumerate(self._given)
+        return islice((sample for n, sample in given if is_held_out(n) or not job.holds_out), self._most)
 
 
 def _check(sample: Sample, graph: Graph) -> None:
@@ -121,15 +122,3 @@ def _check(sample: Sample, graph: Graph) -> None:
         except UsageError as error:
             error.where = place
             raise
-
-
-class _Part:
-    """Those of some samples that are held out, or those that are not; can be read again."""
-
-    def __init__(self, samples: Samples, every: int, *, held_out: bool) -> None:
-        self._samples, self._every, self._held_out = samples, every, held_out
-
-    def __iter__(self) -> Iterator[Sample]:
-        for index, sample in enumerate(self._samples):
-            if (index % self._every == self._every - 1) is self._held_out:
-                yield sample

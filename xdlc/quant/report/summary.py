@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from xdlc.quant.advice import written
+from xdlc.quant.figures import SURE
 from xdlc.quant.report.model import CLIP_WARN, OpReport, QuantReport, TensorReport
 from xdlc.quant.report.text import printable
 
 FEW = 3
 """Most ops that are named as the ones that matter."""
+STARVED = 0.01
+"""Share of its range that a tensor's values take at most where that is why it is lost."""
 
 
 def summary(report: QuantReport) -> list[str]:
     """Return about ten lines: how good the outputs are, what is worst, and what to do about it."""
+    classes = [output for output in report.outputs if output.top1 is not None]
+    sure = ", ".join(f"{output.top1:.1%}" for output in classes[:FEW])
     lines = [
         f"SQNR of the outputs: {_db(report.sqnr)} on {report.samples} held-out sample(s); weights alone "
         f"{_db(report.weights_only)}, activations alone {_db(report.activations_only)}"
+        + (f"; {_db(report.reached)} before Softmax, top-1 equal in {sure}" if classes else "")
     ]
     for title, found in (("costs most", costliest(report)), ("worst in itself", roughest(report))):
         lines += [f"{title}: {line}" for line in found]
@@ -64,35 +71,90 @@ def _why(tensor: TensorReport) -> str:
 
 
 def advice(report: QuantReport) -> Iterator[str]:
-    """Yield what would help, as sentences."""
-    if report.sqnr is None:
+    """Yield what would help, as sentences that end in options to set, none of which is set already."""
+    yield from report.lost
+    starved = [tensor for tensor in report.tensors if _is_starved(report, tensor)]
+    for tensor in starved[:FEW]:
+        yield _advised(
+            report,
+            f"{printable(tensor.name)} is lost, {_db(tensor.isolated)}{_why(tensor)}: give it 16 bits",
+            {"act_bitwidth_of": {tensor.op: 16}},
+        )
+    if report.reached is None:
         return
-    weights, acts = report.weights_only, report.activations_only
-    if report.sqnr >= report.warn_db:
-        yield f"outputs are above {report.warn_db:g} dB; nothing needs to be done"
-    elif weights is not None and acts is not None and acts + 3 < weights:
-        yield "activations cost most: give ops 16-bit activations (act_bitwidth_of, or min_sqnr finds them)"
-    elif weights is not None and acts is not None and weights + 3 < acts:
-        yield "weights cost most: give them more bits (weights_bitwidth_of), or use adaround, seqmse or cle"
+    sure = [output for output in report.outputs if output.top1 is not None and output.top1 >= SURE]
+    if report.reached >= report.warn_db or (sure and len(sure) == len(report.outputs)):
+        if not report.lost and not starved:
+            classes = "" if report.reached >= report.warn_db else ", for the largest scores stay the largest"
+            yield f"outputs are at {_db(report.reached)}{classes}; nothing needs to be done"
     else:
-        yield "weights and activations cost alike: min_sqnr finds the ops that need more bits"
-    if report.sqnr < report.warn_db:
-        yield from _few_that_matter(report)
-    clipped = sum((tensor.clipped or 0.0) > CLIP_WARN for tensor in report.tensors)
+        yield from _remedies(report)
+    # Those of other methods clip on purpose.
+    clipped = [t for t in report.tensors if (t.clipped or 0.0) > CLIP_WARN and "min-max" in (t.source or "")]
     if clipped:
-        yield f"{clipped} tensor(s) clip more than {CLIP_WARN:.1%} of held-out values: use more samples"
+        yield f"{len(clipped)} tensor(s) clip more than {CLIP_WARN:.1%} of held-out values: use more samples"
 
 
-def _few_that_matter(report: QuantReport) -> Iterator[str]:
-    """Yield which few ops make most of the noise, if they do: noise of independent origins adds up."""
-    total = _noise(report.sqnr)
-    share, names = 0.0, []
+def _is_starved(report: QuantReport, tensor: TensorReport) -> bool:
+    """Return whether a tensor of 8 bits is lost because its range is that of much larger values."""
+    if tensor.used is None or tensor.isolated is None or tensor.op is None or tensor.bits != 8:
+        return False
+    return tensor.role != "weight" and tensor.used < STARVED and tensor.isolated < report.alarm_db
+
+
+def _remedies(report: QuantReport) -> Iterator[str]:
+    """Yield what would help an output that is poor."""
+    weights, acts = report.weights_only, report.activations_only
+    asked = report.options
+    wide, goal = asked.get("act_bitwidth") == "16", {"min_sqnr": f"{report.warn_db:g}"}
+    few, share = _few_that_matter(report)
+    names = [op.name for op in few]
+    if few:
+        yield f"about {share:.0%} of the noise comes from {', '.join(map(printable, names))}: begin there"
+    narrow = [op.name for op in few if op.placement == "fixed" and op.act_bits == 8]
+    alike = weights is None or acts is None or acts + 3 >= weights
+    most = "weights and activations cost alike" if alike else "activations cost most"
+    if weights is not None and acts is not None and weights + 3 < acts:
+        yield _advised(report, "weights cost most", _for_weights(asked))
+    elif narrow:
+        yield _advised(report, most, {"act_bitwidth_of": dict.fromkeys(narrow, 16)})
+    elif not wide:
+        yield _advised(report, most, {"act_bitwidth": 16} if "min_sqnr" in asked else goal)
+    elif few:
+        kept = [name for name in asked.get("float_ops", "").split(",") if name]
+        yield _advised(report, "activations have 16 bits", {"float_ops": [*kept, *names]})
+    else:
+        yield _advised(report, "activations have 16 bits", _for_weights(asked))
+
+
+def _for_weights(asked: Mapping[str, str]) -> dict[str, object]:
+    """Return options that make weights better than those asked for."""
+    bits = int(asked.get("weights_bitwidth", "8"))
+    if bits < 8:
+        return {"weights_bitwidth": 8}
+    algorithms = [name for name in asked.get("algorithms", "").split(",") if name]
+    more = next((name for name in ("seqmse", "adaround", "cle") if name not in algorithms), None)
+    return (
+        {"algorithms": [*algorithms, more]}
+        if more is not None
+        else {"act_bitwidth": 16, "weights_bitwidth": 16}
+    )
+
+
+def _advised(report: QuantReport, text: str, options: Mapping[str, object]) -> str:
+    return f"{text}: {printable(written(options, report.command))}"
+
+
+def _few_that_matter(report: QuantReport) -> tuple[list[OpReport], float]:
+    """Return which few ops make most of the noise, if they do: noise of independent origins adds up."""
+    total, share = _noise(report.sqnr), 0.0
+    few: list[OpReport] = []
     for op in _rated(report)[:FEW]:
         share += _noise(op.sensitivity) / total if total else 0.0
-        names.append(printable(op.name))
+        few.append(op)
         if share >= 0.5:
-            yield f"about {min(share, 1.0):.0%} of the noise comes from {', '.join(names)}: begin there"
-            return
+            return few, min(share, 1.0)
+    return [], 0.0
 
 
 def _noise(ratio: float | None) -> float:

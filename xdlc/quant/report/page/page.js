@@ -69,7 +69,7 @@ const stack = (parts, label) => {
 };
 const hero = () => {
   const score = h("div", { class: "card" }, h("h2", {}, "Outputs"),
-    h("div", { class: "score" }, h("b", {}, db(R.sqnr)), h("span", {}, R.sqnr == null || Math.abs(R.sqnr) >= EXACT ? "" : "dB SQNR"), R.sqnr != null && chip(R.sqnr)));
+    h("div", { class: "score" }, h("b", {}, db(R.reached)), h("span", {}, R.reached == null || Math.abs(R.reached) >= EXACT ? "" : "dB SQNR"), R.reached != null && chip(R.reached)));
   if (R.weights_only != null && R.activations_only != null) {
     const share = [R.weights_only, R.activations_only].map(value => value >= EXACT ? 0 : 10 ** (-value / 10));
     score.append(stack([
@@ -89,10 +89,10 @@ const hero = () => {
     [`tensors that clip more than ${percent(CLIP)} of their values`, acts.filter(t => t.clipped > CLIP).length, acts.length],
     ["tensors that use less than a quarter of their range", acts.filter(t => t.used != null && t.used < 0.25).length, acts.length]].map(([label, n, all]) =>
     h("tr", {}, h("td", {}, label), h("td", {}, h("b", {}, String(n)), ` of ${all}`))))));
-  if (R.outputs.length > 1 || R.outputs.some(o => o.same != null)) {
+  if (R.outputs.length > 1 || R.outputs.some(o => o.same != null || o.top1 != null)) {
     const shown = R.outputs.slice(0, 12);
     score.append(h("table", { class: "plain" }, h("thead", {}, h("tr", {}, ["Output", "SQNR", "weights", "activations"].map(t => h("th", { scope: "col" }, t)))),
-      h("tbody", {}, shown.map(o => h("tr", {}, h("td", {}, name(o.name)), h("td", {}, o.same != null ? percent(o.same) + " equal" : mark(o.sqnr)),
+      h("tbody", {}, shown.map(o => h("tr", {}, h("td", {}, name(o.name)), h("td", {}, o.same != null ? percent(o.same) + " equal" : mark(o.judged ?? o.sqnr), o.top1 != null && ` top-1 equal in ${percent(o.top1)}`),
         h("td", {}, db(o.weights_only)), h("td", {}, db(o.activations_only)))))));
     if (shown.length < R.outputs.length) score.append(h("p", { class: "muted" }, `and ${R.outputs.length - shown.length} more outputs`));
   }
