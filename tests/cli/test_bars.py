@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 import time
 
@@ -73,3 +74,23 @@ def test_outcomes_are_drawn_with_what_is_under_way(monkeypatch: pytest.MonkeyPat
     drawn = terminal.getvalue().split("\r")
     assert any("1/3" in line and "b failed; a under way" in line for line in drawn)
     assert any("2/3" in line and "c kept; a under way" in line for line in drawn)
+
+
+def test_progress_is_drawn_in_a_terminal_that_states_no_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    pty = pytest.importorskip("pty")
+    monkeypatch.setattr(bars, "DELAY", 0)
+    reader, writer = pty.openpty()  # 0 columns, 0 rows, as recorders and CI have it
+
+    @tool("x")
+    def command() -> None:
+        with bars.steps("reading") as step:
+            step("reading", 1, 3)
+            time.sleep(0.15)
+            step("reading", 2, 3)
+
+    with open(writer, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        command.main([], standalone_mode=False)
+        drawn = os.read(reader, 1000).decode()
+    os.close(reader)
+    assert "reading" in drawn

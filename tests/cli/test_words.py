@@ -50,10 +50,16 @@ def small() -> tuple[Tool, dict[str, object]]:
         (["--strict"], "no option '--strict'\n  fix: --help lists the options"),
         (["--outputpath", "a"], "no option '--outputpath'\n  fix: nearest: --output_path"),
         (["--output", "a"], "no option '--output'\n  fix: nearest: --output_path"),
-        (["-o"], "--output_path: a value is missing\n  fix: write --output_path FILE"),
+        (["-o"], "-o: a value is missing\n  fix: write -o FILE"),
         (["--bits", "9"], "--bits: '9' is not one of '8', '16'\n  fix: write --bits 8|16"),
         (["--brief=1"], "--brief: takes no value\n  fix: write --brief alone"),
-        (["--brief", "True"], "no option takes 'True'\n  fix: leave it out: a flag takes no value"),
+        (["--brief", "True"], "--brief takes no value, found 'True'\n  fix: write --brief alone"),
+        (["--bits", "8", "9"], "'9' is one value too many for --bits\n  fix: write --bits 8|16"),
+        (["--debug", "3"], "--debug takes no value, found '3'\n  fix: write --debug alone"),
+        (
+            ["-oss", "--wrong", "3"],
+            "2 problem(s)\n- no option '-oss'\n  fix: write -o ss, with a space\n- ",
+        ),
         (["--needed", "x"], "--needed: 'x' is not a valid integer\n  fix: write --needed N"),
     ],
 )

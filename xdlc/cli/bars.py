@@ -9,6 +9,7 @@ What is printed meanwhile goes through ``undisturbed``, as ``tool.notice`` and l
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -21,6 +22,9 @@ DELAY = 1.0
 
 REDRAWN = 0.5
 """Seconds after which the line is drawn again, whether something was reported or not."""
+
+USUAL = 80
+"""Columns of a terminal that states none."""
 
 Step = Callable[[str, int, int], None]
 Tell = Callable[[str, str], None]
@@ -87,6 +91,8 @@ class _Line:
             miniters=0,
             mininterval=self._pause,
             leave=False,
+            ncols=_columns(),
+            nrows=20,  # what it takes by itself; none are drawn in a terminal that states 0
             file=sys.stderr,
         )
 
@@ -95,6 +101,14 @@ class _Line:
             with self.lock:
                 if self._bar is not None:
                     self._bar.update(0)
+
+
+def _columns() -> int:
+    """Return the width of the line; a terminal without a size, as of recorders and CI, counts as usual."""
+    try:
+        return (os.get_terminal_size(sys.stderr.fileno()).columns or USUAL) - 1
+    except (OSError, ValueError):
+        return USUAL - 1
 
 
 _line: _Line | None = None

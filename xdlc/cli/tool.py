@@ -15,7 +15,7 @@ from xdlc import __version__
 from xdlc.cli import bars, stopping, words
 from xdlc.cli.problems import error_lines
 from xdlc.cli.text import WIDTH, clean
-from xdlc.errors import BackendError, StorageError, UsageError, XdlcError, nearest_names, reword
+from xdlc.errors import BackendError, ProblemList, StorageError, UsageError, XdlcError, nearest_names, reword
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 _DEBUG = "xdlc.debug"
@@ -100,7 +100,7 @@ def _usage_errors(ctx: click.Context) -> Iterator[None]:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
             raise
         _give_up(ctx, f"error: {words.usage_error(error, ctx)}", UsageError.exit_code)
-    except UsageError as error:
+    except (UsageError, ProblemList) as error:
         _give_up_error(ctx, error)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from xdlc.cli.params import DimsOption, PathsOption, split_dims
-from xdlc.errors import UsageError
+from xdlc.errors import UsageError, XdlcError, raise_all
 
 _ALIKE = 0.8
 """Least likeness of two names of which one may be the other, misspelled."""
@@ -20,7 +20,8 @@ def understood(args: Sequence[str], ctx: click.Context) -> list[str]:
     Files that follow an option as words get the option each, ``NAME:1,3,8,8`` becomes two words.
 
     Raises:
-        UsageError: If a word is no option of the command: click would take ``-oss`` for ``-o ss``.
+        UsageError: If a word is no option of the command: click would take ``-oss`` for ``-o ss``; a
+            ProblemList of all of them.
     """
     command = ctx.command
     known = {
@@ -29,21 +30,32 @@ def understood(args: Sequence[str], ctx: click.Context) -> list[str]:
         if isinstance(param, click.Option)
         for word in (*param.opts, *param.secondary_opts)
     }
+    takes_words = isinstance(command, click.Group) or any(
+        isinstance(param, click.Argument) for param in command.params
+    )
     found: list[str] = []
+    problems: list[XdlcError] = []
+    before = ""
     files: str | None = None  # the option whose files may follow as words
     index = 0
     while index < len(args):
         word = args[index]
         index += 1
         if word == "--" or (isinstance(command, click.Group) and not word.startswith("-")):
+            raise_all(problems)
             return [*found, word, *args[index:]]
         if not word.startswith("-") or word == "-":
+            if not (takes_words or files or before not in known):
+                problems.append(_left_over(word, before, known[before]))
             found += [files, word] if files else [word]
             continue
+        before = word
         name, glued, _ = word.partition("=") if word.startswith("--") else (word, "", "")
         option = known.get(name)
         if option is None:
-            raise _unknown(name, command, known)
+            problems.append(_unknown(name, command, known))
+            files = None
+            continue
         found.append(word)
         files = None
         values = list(args[index : index + (0 if glued else _count(option, args[index:]))])
@@ -54,6 +66,7 @@ def understood(args: Sequence[str], ctx: click.Context) -> list[str]:
         if isinstance(option, PathsOption) and values:
             files = name
         found += values
+    raise_all(problems)
     return found
 
 
@@ -96,6 +109,13 @@ def _unknown(name: str, command: click.Command, known: dict[str, click.Option]) 
     )
 
 
+def _left_over(word: str, before: str, option: click.Option) -> UsageError:
+    """Return the error for a word after an option that has its values already."""
+    if option.is_flag:
+        return UsageError(f"{before} takes no value, found {word!r}", fix=f"write {before} alone")
+    return UsageError(f"{word!r} is one value too many for {before}", fix=f"write {_form(option)}")
+
+
 def _apart(name: str, known: dict[str, click.Option]) -> str | None:
     """Return the fix for short options that are written as one word with a value or each other."""
     if name.startswith("--") or len(name) < 3 or name[:2] not in known:
@@ -134,7 +154,7 @@ def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
     if isinstance(error, click.BadOptionUsage):
         for option in ctx.command.get_params(ctx):
             if error.option_name in (*option.opts, *option.secondary_opts):
-                return _miscounted(option)
+                return _miscounted(option, error.option_name)
     if isinstance(error, click.BadParameter):
         where, usual = (None, "--help lists the options")
         if param is not None:
@@ -149,12 +169,12 @@ def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
     return UsageError(_sentence(error.message), fix="--help lists the options")
 
 
-def _miscounted(option: click.Parameter) -> UsageError:
+def _miscounted(option: click.Parameter, name: str) -> UsageError:
     if isinstance(option, click.Option) and option.is_flag:
-        return UsageError("takes no value", where=_name(option), fix=f"write {_name(option)} alone")
+        return UsageError("takes no value", where=name, fix=f"write {name} alone")
     number = option.nargs
     wants = "a value is missing" if number == 1 else f"takes {number} values"
-    return UsageError(wants, where=_name(option), fix=f"write {_form(option)}")
+    return UsageError(wants, where=name, fix=f"write {_form(option, name)}")
 
 
 def _name(param: click.Parameter) -> str:
@@ -164,15 +184,15 @@ def _name(param: click.Parameter) -> str:
     return next((word for word in param.opts if word.startswith("--")), param.opts[0])
 
 
-def _form(param: click.Parameter) -> str:
-    """Return an option with what its values look like."""
+def _form(param: click.Parameter, name: str | None = None) -> str:
+    """Return an option, under its name or another that it has, with what its values look like."""
     if isinstance(param, click.Argument):
         return _name(param)
     kind = param.type
     shape = param.metavar or _SHAPES.get(kind.name, kind.name.upper())
     if isinstance(kind, click.Choice) and param.metavar is None:
         shape = "|".join(map(str, kind.choices))
-    return f"{_name(param)} {shape}"
+    return f"{name or _name(param)} {shape}"
 
 
 _SHAPES = {"path": "FILE", "integer range": "N", "integer": "N", "float range": "N", "float": "N"}
