@@ -55,7 +55,7 @@ def test_what_is_alike_keeps_8_bits():
     notes = []
     made_8 = quantize(model, head.samples(4), tell=notes.append, **MIN_MAX)
     assert set(widths(made_8).values()) == {8}
-    assert notes == []
+    assert not any("joins" in note for note in notes)
 
 
 def test_the_parts_keep_their_own_8_bits_before_the_join():
@@ -95,7 +95,7 @@ def test_where_16_bits_are_excluded_a_note_names_op_and_flag(options, place):
     notes = []
     made_8 = quantize(model, head.samples(4), tell=notes.append, **MIN_MAX, **options)
     assert 16 not in widths(made_8).values()
-    (note,) = [note for note in notes if "join_" in note]
+    (note,) = [note for note in notes if note.startswith("warning: 'join_")]
     assert place in note
 
 

@@ -22,7 +22,6 @@ from xdlc.quant.grid import (
     unit_encoding,
 )
 from xdlc.quant.headroom import with_headroom
-from xdlc.quant.integers import is_cast_of_integers
 from xdlc.quant.mask_ranges import MaskRanges, lowest_score
 from xdlc.quant.masks import Masks
 from xdlc.quant.options import QuantOptions
@@ -316,9 +315,7 @@ class Decider:
         """Return where the encoding of an activation came from, for people."""
         members = self.sharing.members(tensor)
         if self.sharing.given(tensor) is not None:
-            whole = any(m.producer is not None and is_cast_of_integers(m.producer) for m in members)
-            default = "integers as they are" if whole else GIVEN
-            return "stated by the model" if any(m.dtype.is_fixed for m in members) else default
+            return "stated by the model" if any(m.dtype.is_fixed for m in members) else GIVEN
         values, cut = self._useful(tensor, activation_type(self._bits(tensor)))
         fixes = next((member for member in members if _unit_low(member) is not None), None)
         if fixes is not None and fixes.producer is not None and self._fixed_low(tensor, values) is not None:

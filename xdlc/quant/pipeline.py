@@ -18,7 +18,6 @@ from xdlc.quant.customs import Customs
 from xdlc.quant.fallback import spread_encodings
 from xdlc.quant.figures import figure_note, measure_figures
 from xdlc.quant.inner import Inner, inner_graphs
-from xdlc.quant.integers import keep_integers
 from xdlc.quant.job import Job, Step
 from xdlc.quant.kernels import KernelSource, Paths
 from xdlc.quant.masks import bound_masks, find_masks
@@ -235,7 +234,6 @@ def _quantize(
     check_ops(job.graph, job.placement, job.precision, job.options)
     if not job.options.enable_float_fallback:
         job.calibrate()
-        keep_integers(job)
         job.notes += raise_unlike(job)
         job.notes += raise_residual(job)
     _run(job, algorithms, Stage.PRECISION)

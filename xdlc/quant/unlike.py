@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from xdlc.ir import Op
+from xdlc.quant.advice import written
 from xdlc.quant.capabilities import takes
 from xdlc.quant.given import given_bits
 from xdlc.quant.joins import Join, find_joins, makers, writer
@@ -66,7 +67,7 @@ def raise_unlike(job: Job) -> list[str]:
 
     inner = [join for join in kept if not join.is_final]
     if inner and factor(_onward(kept)) > MOST_BYTES:
-        lost += [_lost(join, _for_more_bytes(join)) for join in inner]
+        lost += [_lost(join, _for_more_bytes(job, join)) for join in inner]
         kept = [join for join in kept if join.is_final]
     late = _onward(kept)
     large = [tensor for join in kept if join.is_final for tensor in join.large]
@@ -98,14 +99,19 @@ def _widened(precision: Precision, ops: Iterable[Op]) -> Precision:
 
 def _lost(join: Join, reason: str) -> str:
     return (
-        f"{join.op.name!r} joins values up to {join.narrow:.3g} with values up to {join.wide:.3g} in 8 bits, "
-        f"which the small ones do not survive: {reason}"
+        f"warning: {join.op.name!r} joins values up to {join.narrow:.3g} with values up to {join.wide:.3g} "
+        f"in 8 bits, which the small ones do not survive: {reason}"
     )
 
 
-def _for_more_bytes(join: Join) -> str:
-    flags = " ".join(f"--act_bitwidth_of {op.name} 16" for op in join.onward)
-    return f"what reads them would move too many bytes with 16; to have it so: {flags}"
+def _for_more_bytes(job: Job, join: Join) -> str:
+    flags = written({"act_bitwidth_of": {op.name: 16 for op in join.onward}}, job.command)
+    return f"16 bits in what reads them move many more bytes; if that is worth it: {flags}"
+
+
+def _in_float(job: Job, *ops: Op) -> str:
+    names = dict.fromkeys((*job.options.float_ops, *(op.name for op in ops)))
+    return written({"float_ops": tuple(names)}, job.command)
 
 
 def _done(joins: Sequence[Join], count: int, factor: float) -> str:
@@ -127,7 +133,7 @@ def _is_free(job: Job, op: Op) -> bool:
 
 def _why_not(job: Job, join: Join) -> str | None:
     """Return why a join cannot have 16 bits, and what to do, or None if it can, or has them."""
-    soc, name = job.options.soc, join.op.name
+    soc = job.options.soc
     narrow = [op for op in join.onward if job.placement.fixed[op] == 8]
     if not narrow:
         return None
@@ -137,14 +143,16 @@ def _why_not(job: Job, join: Join) -> str | None:
             "on, or give the model an output for each part"
         )
     if join.wide > LARGEST * join.narrow:
-        return f"nor do they 16 bits; keep the op in float: --float_ops {name}"
+        return f"nor do they 16 bits; let it stay float: {_in_float(job, join.op)}"
     for op in narrow:
         rule = rule_of(op)
         if op.name in job.precision.acts:
-            return f"8 bits were asked for; --act_bitwidth_of {op.name} 16 keeps them"
+            return f"{op.name!r} was asked to have 8 bits; leave that out, or ask for 16"
         weights = job.precision.weight_bits_of(op)
         if rule is None or 16 not in rule.widths or not takes(op, 16, weights, soc):
-            return f"{op.name!r} ({op.type}) has no 16 bits; keep both in float: --float_ops {name},{op.name}"
+            return (
+                f"{op.name!r} ({op.type}) has no 16 bits; let both stay float: {_in_float(job, join.op, op)}"
+            )
     given = next((tensor for tensor in join.written if given_bits(tensor) == 8), None)
     if given is not None:
         return f"an encoding of 8 bits is given for {given.name!r}; give one of 16 bits, or none"
