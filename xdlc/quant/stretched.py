@@ -9,8 +9,7 @@ from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.data import Array
 from xdlc.quant.advice import Options, written
 from xdlc.quant.grid import representable
-from xdlc.quant.integers import is_cast_of_integers
-from xdlc.quant.rules import rule_of
+from xdlc.quant.rules import crosses, rule_of
 from xdlc.quant.statistics import Histogram
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ def _constants(job: Job) -> Iterator[_Found]:
 def _is_fixed(tensor: Tensor) -> bool:
     op = tensor.producer
     rule = rule_of(op) if op is not None else None
-    return op is not None and (is_cast_of_integers(op) or (rule is not None and rule.unit_low is not None))
+    return op is not None and (crosses(op) or (rule is not None and rule.unit_low is not None))
 
 
 def most_reach(histogram: Histogram) -> float:
