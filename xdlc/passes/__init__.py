@@ -4,6 +4,7 @@ from xdlc.passes.base import Pass, run
 from xdlc.passes.carry_bytes import CarryBytes
 from xdlc.passes.cast_stored_integers import CastStoredIntegers
 from xdlc.passes.dequantize_weights import DequantizeWeights
+from xdlc.passes.exact_casts import ExactCasts
 from xdlc.passes.fold_affine import FoldAffine
 from xdlc.passes.fold_batchnorm import FoldBatchnorm
 from xdlc.passes.fold_pad import FoldPad
@@ -40,6 +41,7 @@ HTP: tuple[Pass, ...] = (
     LiftScalarPorts(),
     ReinterpretPorts(),
     NarrowIntegers(),
+    ExactCasts(),
     CarryBytes(),
     DequantizeWeights(),
     CastStoredIntegers(),
@@ -56,6 +58,7 @@ __all__ = [
     "CarryBytes",
     "CastStoredIntegers",
     "DequantizeWeights",
+    "ExactCasts",
     "FoldAffine",
     "FoldBatchnorm",
     "FoldPad",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 
 import xdlc
 from tests.htp_models import needs_htp
@@ -33,6 +34,43 @@ MASKS = """<ir_version: 8, opset_import: ["" : 17]>
         pixels = Cast<to=1>(turned)
         back = Gather<axis=0>(ids, rows)
     }"""
+
+
+# The values that a mask of int64 keeps, as in the pooling of sentence encoders.
+POOLING = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[1,4,8] x, int64[1,4] mask, uint8[1,4,8] image) => (float[1,4,8] y, bool[1,4,8] negative)
+    <int64[1] axis = {2}, int64[1] tokens = {1}, float half = {0.5}> {
+        deep = Unsqueeze(mask, axis)
+        weight = Cast<to=1>(deep)
+        pixels = Cast<to=1>(image)
+        small = Mul(pixels, half)
+        sum = Add(x, small)
+        y = Mul(sum, weight)
+        flat = Cast<to=9>(x)
+        negative = Identity(flat)
+    }"""
+
+
+@needs_htp
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize("soc", ["sm8650", "qcs6490"])
+def test_casts_to_fixed_point_are_those_of_the_host(tmp_path: Path, bits: int, soc: str) -> None:
+    onnx.save(onnx.parser.parse_model(POOLING), tmp_path / "m.onnx")
+    rng = np.random.default_rng(0)
+    samples = [
+        {
+            "x": rng.standard_normal((1, 4, 8)).astype(np.float32),
+            "mask": np.array([[1, 1, number % 2, 0]]),
+            "image": rng.integers(0, 256, (1, 4, 8), np.uint8),
+        }
+        for number in range(4)
+    ]
+    model = xdlc.quantize(xdlc.convert(tmp_path / "m.onnx"), samples, act_bitwidth=bits, target=soc)
+    expected = xdlc.run(model, samples[0])
+    found = run(model, samples[0], soc=soc)
+    np.testing.assert_array_equal(found["negative"], expected["negative"])
+    step = model.main.tensors["y"].encoding.scale
+    np.testing.assert_allclose(found["y"], expected["y"], atol=(1 if bits == 8 else 16) * step)
 
 
 @needs_htp

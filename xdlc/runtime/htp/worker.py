@@ -117,6 +117,7 @@ def _objections(
     """Return the answer that tells what HTP does not take of some graphs; None if it takes all."""
     unbound = open_problem(model)
     if unbound is not None:  # one problem instead of one for each op that follows
+        unbound.where = f"graph {model.main.name!r}"
         return {"refused": [], "problems": [words_of(unbound)]}
     skip = request["skip"] + [
         (graph.name, op.name) for graph in graphs for op in graph.ops if is_host_only(op)

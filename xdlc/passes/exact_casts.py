@@ -1,0 +1,115 @@
+"""Casts that HTP computes otherwise than they are defined, as operations that it computes right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy
+
+from xdlc import ir, opdefs
+from xdlc.ir import Graph, Op, Origin, ScaleOffset, Tensor
+from xdlc.ir.dtype import BOOL8, FLOAT16, FLOAT32, INT32
+from xdlc.opdefs.operations import NOT_EQUAL
+
+_PLAIN = ("int", "uint")
+
+
+@dataclass(frozen=True, slots=True)
+class ExactCasts:
+    """Write Casts between fixed point and numbers by Quantize and Dequantize, and those to bool8 by NotEqual.
+
+    HTP's Cast takes and gives the stored integers of fixed point, whatever their encoding, and makes False
+    of negative numbers (emulation of SDK 2.51, v68 and v75).  Casts between fixed point and plain integers of
+    its width stay: they mean the stored integers on the host as well.
+
+    Attributes:
+        name: Name of the pass.
+    """
+
+    name: str = "exact_casts"
+
+    def apply(self, graph: Graph) -> bool:
+        """Rewrite ``graph`` and return whether anything changed."""
+        changed = [_make_exact(graph, op) for op in graph.ops if op.type == "Cast" and not _keeps_stored(op)]
+        return any(changed)
+
+
+def _make_exact(graph: Graph, op: Op) -> bool:
+    """Put operations that HTP computes right in the place of a Cast, and return whether there are some."""
+    source = op.inputs[0] if op.package == ir.NATIVE_PACKAGE else None
+    if source is None or source.is_static:
+        return False
+    result = op.outputs[0]
+    if result.dtype is BOOL8:
+        return _compare(graph, op, source)
+    if source.dtype.is_fixed is result.dtype.is_fixed:
+        return False
+    axes = result.dynamic_axes
+    real = Tensor(graph.unique_name(f"{result.name}_real"), result.shape, FLOAT32, dynamic_axes=axes)
+    if result.dtype.is_fixed:
+        if not _is_taken("Quantize", real, result):
+            return False
+        if source.dtype is not FLOAT32:
+            _insert(graph, op, "Cast", source, real)
+            source = real
+        last = Op("Quantize", [source], [result], name=op.name, origin=op.origin)
+    else:
+        if not _is_taken("Dequantize", source, real):
+            return False
+        if result.dtype is FLOAT32:
+            last = Op("Dequantize", [source], [result], name=op.name, origin=op.origin)
+        else:
+            _insert(graph, op, "Dequantize", source, real)
+            if result.dtype.is_integer and result.dtype is not INT32:  # its Cast to bytes may round
+                name = graph.unique_name(f"{result.name}_int32")
+                whole = Tensor(name, result.shape, INT32, dynamic_axes=axes)
+                _insert(graph, op, "Cast", real, whole)
+                real = whole
+            last = Op("Cast", [real], [result], name=op.name, origin=op.origin)
+    graph.replace_op(op, last)
+    return True
+
+
+def _keeps_stored(op: Op) -> bool:
+    source, result = op.inputs[0], op.outputs[0]
+    if source is None or source.dtype.bits != result.dtype.bits:
+        return False
+    pair = sorted((source.dtype, result.dtype), key=lambda dtype: dtype.is_fixed)
+    return pair[1].is_fixed and pair[0].kind in _PLAIN
+
+
+def _is_taken(type: str, source: Tensor, result: Tensor) -> bool:
+    return not opdefs.verify_op(Op(type, [source], [result], name=type), backend="htp")
+
+
+def _compare(graph: Graph, op: Op, source: Tensor) -> bool:
+    """Compare what is cast to bool8 with zero, if HTP compares its type.
+
+    Reals that stand for fixed point are compared as that, which generations without floats take too.
+    """
+    writer = source.producer
+    held = writer.inputs[0] if writer is not None and writer.type == "Dequantize" else None
+    real, source = source, source if held is None else held
+    stored = 0
+    if source.dtype.is_fixed:
+        low, high = source.dtype.limits
+        if not isinstance(source.encoding, ScaleOffset) or not low <= -source.encoding.offset <= high:
+            return False
+        stored = -source.encoding.offset
+    elif source.dtype not in (INT32, FLOAT16, FLOAT32):
+        return False
+    name = graph.unique_name(f"{source.name}_zero")
+    data = numpy.full((1,) if source.rank else (), stored, source.dtype.numpy)
+    zero = ir.static(name, data, source.dtype, source.encoding)
+    params = {"operation": ir.u32(NOT_EQUAL)}
+    compared = Op("ElementWiseBinary", [source, zero], op.outputs, params, name=op.name, origin=op.origin)
+    graph.replace_op(op, compared)
+    if held is not None and writer is not None and not graph.consumers(real) and not graph.is_output(real):
+        graph.remove(writer)
+    return True
+
+
+def _insert(graph: Graph, op: Op, type: str, source: Tensor, result: Tensor) -> None:
+    origin = Origin(op.origin.nodes, "HTP's Cast takes no account of encodings")
+    name = f"{op.name}_{type.lower()}"
+    graph.insert_before(op, ir.make_op(graph, type, [source], [result], name=name, origin=origin))
