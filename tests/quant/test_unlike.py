@@ -122,3 +122,13 @@ def test_widths_do_not_depend_on_a_report(tmp_path):
     plain = quantize(model, samples, **MIN_MAX)
     reported = quantize(model, samples, report=tmp_path / "r.json", **MIN_MAX)
     assert widths(plain) == widths(reported)
+
+
+def test_low_scores_of_samples_without_a_detection_are_not_lost():
+    head = Head()
+    boxes = head.with_constant(head.flat(head.layer(head.feature, 4, 30.0, 100.0)), heads.MULTIPLY, [3.0])
+    scores = head.sigmoid(head.flat(head.layer(head.feature, 2, 0.3, -5.5)))
+    notes = []
+    quantize(head.done(head.join(boxes, scores)), head.samples(6), tell=notes.append, **MIN_MAX)
+    assert any("joins" in note for note in notes)
+    assert not any(note.startswith("warning") for note in notes)

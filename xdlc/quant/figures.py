@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 from xdlc.ir import Graph, Tensor
 from xdlc.ir.data import Array
 from xdlc.quant.choice import judged_by
-from xdlc.quant.parts import Parts, output_parts, unlike_parts
-from xdlc.quant.rules import is_real, single_name
+from xdlc.quant.joins import writer
+from xdlc.quant.parts import Part, Parts, output_parts, unlike_parts
+from xdlc.quant.rules import is_real, rule_of, single_name
 from xdlc.quant.sums import Noise
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ LOST_DB = 10.0
 
 SURE = 0.98
 """Share of largest elements that have to stay the largest for class scores not to be lost below that."""
+
+QUIET = 0.1
+"""Scores of samples without a detection, and errors of these that make none, stay below that."""
 
 SMALL = 0.01
 """A channel whose values take less than this share of its output's range is looked at alone."""
@@ -154,7 +158,7 @@ def _lost_slices(output: Tensor, pairs: Pairs, parts: Parts, whole: _Slice) -> I
     if len(unlike) > 1:
         for part in unlike:
             seen = _Slice.of([(part.of(wanted), part.of(found)) for wanted, found in pairs])
-            if seen.loss is not None:
+            if seen.loss is not None and not (_is_score(part) and seen.is_quiet):
                 yield f"{part.start}:{part.stop} of axis {part.axis} {seen.loss}{seen.share_of(whole)}"
         return
     last = output.rank - 1
@@ -171,6 +175,12 @@ def _lost_slices(output: Tensor, pairs: Pairs, parts: Parts, whole: _Slice) -> I
         yield f"channel {worst} of axis {last} {seen.loss}{seen.share_of(whole)}{more}"
 
 
+def _is_score(part: Part) -> bool:
+    """Return whether a part holds what a Sigmoid, or an op like it, bounds to 1."""
+    rules = [None if op is None else rule_of(op) for op in map(writer, part.sources)]
+    return bool(rules) and all(rule is not None and rule.unit_low is not None for rule in rules)
+
+
 @dataclass(slots=True)
 class _Slice:
     """What was seen of a part of an output.
@@ -178,11 +188,13 @@ class _Slice:
     Attributes:
         noise: Power of float values, and of errors.
         peak: Largest absolute value in float.
+        worst: Largest absolute error.
         varies: Whether values differ from each other in float, and in the quantized model.
     """
 
     noise: Noise = field(default_factory=Noise)
     peak: float = 0.0
+    worst: float = 0.0
     varies: tuple[bool, bool] = (False, False)
 
     @classmethod
@@ -196,6 +208,7 @@ class _Slice:
             exact = np.asarray(wanted, np.float64)
             seen.noise.add(exact, found)
             seen.peak = max(seen.peak, float(np.abs(exact).max(initial=0.0)))
+            seen.worst = max(seen.worst, float(np.abs(found - exact).max(initial=0.0)))
             ends += (
                 [(exact.min(), exact.max(), found.min(), found.max())] if exact.size and found.size else []
             )
@@ -208,6 +221,11 @@ class _Slice:
     def db(self) -> float:
         """SQNR in dB."""
         return self.noise.db
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether scores are low and stay so: samples without a detection show nothing of those with one."""
+        return self.varies[1] and self.peak <= QUIET and self.worst <= QUIET
 
     @property
     def loss(self) -> str | None:
