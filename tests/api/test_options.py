@@ -162,6 +162,7 @@ def test_errors_speak_python_to_python_and_flags_to_tools(models: Any, tmp_path:
         ("use xdlc-graph-prepare --partition, or not", "use xdlc.prepare(..., partition=True), or not"),
         ("run xdlc-graph-prepare --htp_socs sm8650", "run xdlc-graph-prepare --htp_socs sm8650"),
         ("leave --use_aip out", "leave --use_aip out"),
+        ("`other --partition`", "`other --partition`"),
     ],
 )
 def test_flags_in_the_words_of_python(text: str, said: str) -> None:

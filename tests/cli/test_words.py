@@ -118,6 +118,7 @@ def test_commands_by_meaning() -> None:
         ("other=True: use brief=True or bits=8", "other=True: use --brief or --bits 8"),
         ("take 'brief=True' or a.bits=8", "take 'brief=True' or a.bits=8"),
         ("bits", "--bits"),
+        ("see `other bits=8`, or bits=8", "see `other bits=8`, or --bits 8"),
         ("some bits are missing; brief", "some bits are missing; brief"),
     ],
 )

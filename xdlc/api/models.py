@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from pathlib import Path
 
 from xdlc.api.options import PathLike, Tell, checked_path, verb
-from xdlc.errors import raise_all
+from xdlc.errors import ContainerError, raise_all
 from xdlc.ir import Model
 
 
@@ -16,11 +18,33 @@ def load(path: PathLike) -> Model:
     Raises:
         UsageError: If it is no path.
         StorageError: If the file cannot be read.
-        ContainerError: If it is not a DLC, or a damaged one.
+        ContainerError: If it is not a DLC, or a damaged one; other formats are named.
     """
     from xdlc.container import load as load_container
 
-    return load_container(checked_path(path, "a DLC"))
+    try:
+        model = load_container(checked_path(path, "a DLC"))
+    except ContainerError:
+        _refuse_other(Path(path))
+        raise
+    if not model.graphs:  # any zip file could be records
+        _refuse_other(Path(path))
+    return model
+
+
+def _refuse_other(path: Path) -> None:
+    """Refuse what is of another format, if that is known.
+
+    Raises:
+        ContainerError: If it is.
+    """
+    from xdlc.converter.formats import DLC, ZIP, recognize
+
+    found = None
+    with suppress(OSError):
+        found = recognize(path)
+    if found not in (None, DLC, ZIP):
+        raise ContainerError(f"is {found.name}, not a DLC", where=str(path), fix=found.fix_for(path))
 
 
 @verb

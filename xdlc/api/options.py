@@ -70,6 +70,8 @@ _OTHER_NAMES = {"input_dim": "input_dims", "set_input": "set_inputs", "htp_socs"
 def in_python(text: str) -> str:
     """Return a text with flags as options of verbs; what has none, and command lines with values, stay.
 
+    What stands between backticks is a command line and stays.
+
     Example:
         >>> in_python("give --input_dim; prepare with xdlc-graph-prepare --partition, or --htp_archs")
         'give input_dims; prepare with xdlc.prepare(..., partition=True), or htp_archs'
@@ -77,10 +79,12 @@ def in_python(text: str) -> str:
     return _FLAG.sub(_as_option, text)
 
 
-_FLAG = re.compile(rf"(?:({'|'.join(_VERBS)}) )?--([a-z][a-z_]+)\b")
+_FLAG = re.compile(rf"`[^`]*`|(?:({'|'.join(_VERBS)}) )?--([a-z][a-z_]+)\b")
 
 
 def _as_option(flag: re.Match[str]) -> str:
+    if flag[2] is None:
+        return flag[0]
     name = _OTHER_NAMES.get(flag[2], flag[2])
     if name not in _OPTIONS:
         return flag[0]

@@ -55,7 +55,5 @@ class LazyGroup(ToolGroup):
 def main() -> None:
     """Convert, quantize, prepare, run and look into DLC model containers.
 
-    Every command is also a tool of its own: xconv-onnx-to-dlc (here `convert`), xdlc-quant,
-    xdlc-quantize, xdlc-graph-prepare, xdlc-info, xdlc-net-run, xdlc-to-onnx, xdlc-platform-check,
-    xdlc-udo-package-generator, xdlc-udo-config.
+    Every command is also a tool of its own, called xdlc-COMMAND; that of `convert` is xconv-onnx-to-dlc.
     """

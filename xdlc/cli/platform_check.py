@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xdlc.cli import text
+from xdlc.cli import bars, text
 from xdlc.cli.tool import tool
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def main(runtime: str | None, soc: str | None, as_json: bool) -> None:
     from xdlc import api
     from xdlc.errors import raise_all
 
-    machine = api.check_platform(None if runtime in (None, "all") else [runtime], soc)
+    with bars.steps("trying"):
+        machine = api.check_platform(None if runtime in (None, "all") else [runtime], soc)
     if as_json:
         import json
 

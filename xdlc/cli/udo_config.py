@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xdlc import __version__
-from xdlc.cli import params
+from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
 from xdlc.cli.text import WIDTH, clean
 from xdlc.cli.tool import ToolGroup, notice, tool
@@ -130,7 +130,8 @@ def from_model(model: Path, target: Path, form: str | None, **options: Any) -> N
     from xdlc.errors import raise_all
 
     target = _checked(target)
-    made = api.draft_udo_config(model, target, form=form or "", **options)
+    with bars.steps("reading"):
+        made = api.draft_udo_config(model, target, form=form or "", **options)
     _write(made)
     raise_all(made.problems, where=str(model))
 

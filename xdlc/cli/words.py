@@ -74,17 +74,17 @@ def in_flags(text: str, ctx: click.Context) -> str:
     """Return a text with options of the Python interface as flags of a command.
 
     ``partition=True`` becomes ``--partition``, ``jobs=1`` ``--jobs 1``, and a name with an underscore that
-    stands alone the flag; quoted words and parts of longer ones stay.
+    stands alone the flag; quoted words, parts of longer ones and command lines in backticks stay.
     """
     flags = {str(param.name): _name(param) for param in ctx.command.params if isinstance(param, click.Option)}
 
     def flag(word: re.Match[str]) -> str:
         name, value = word[1], word[2]
-        if name not in flags or not (value or "_" in name or word[0] == text):
+        if name is None or name not in flags or not (value or "_" in name or word[0] == text):
             return word[0]
         return flags[name] if value in (None, "True") else f"{flags[name]} {value}"
 
-    return re.sub(r"""(?<![\w'"./=-])([a-z][a-z_]+)(?:=([\w.]+))?(?![\w'"(=])""", flag, text)
+    return re.sub(r"""`[^`]*`|(?<![\w'"./=-])([a-z][a-z_]+)(?:=([\w.]+))?(?![\w'"(=])""", flag, text)
 
 
 def _count(option: click.Option, following: Sequence[str]) -> int:

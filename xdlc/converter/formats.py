@@ -38,20 +38,21 @@ class Format:
 
 _TORCH = "load it in Python and export it with torch.onnx.export"
 _WEIGHTS = "load it into its network and export that with torch.onnx.export"
-_TF2ONNX = "convert it: python -m tf2onnx.convert"
+_TF2ONNX = "convert it: `python -m tf2onnx.convert"
 _AGAIN = "get the model file itself"
 _SOURCE = "convert the model that it was made from"
 _UNPACK = "unpack it, and give the .onnx file inside"
 
-TFLITE = Format("a TensorFlow Lite model", f"{_TF2ONNX} --tflite FILE --output model.onnx")
-SAVED_MODEL = Format("a TensorFlow SavedModel", f"{_TF2ONNX} --saved-model FOLDER --output model.onnx")
+ONNX = Format("an ONNX model", "convert it: `xconv-onnx-to-dlc -i FILE`")
+TFLITE = Format("a TensorFlow Lite model", f"{_TF2ONNX} --tflite FILE --output model.onnx`")
+SAVED_MODEL = Format("a TensorFlow SavedModel", f"{_TF2ONNX} --saved-model FOLDER --output model.onnx`")
 GRAPH_DEF = Format(
-    "a TensorFlow GraphDef", f"{_TF2ONNX} --graphdef FILE --inputs X:0 --outputs Y:0 --output model.onnx"
+    "a TensorFlow GraphDef", f"{_TF2ONNX} --graphdef FILE --inputs X:0 --outputs Y:0 --output model.onnx`"
 )
 META_GRAPH = Format(
-    "a TensorFlow MetaGraph", f"{_TF2ONNX} --checkpoint FILE --inputs X:0 --outputs Y:0 --output model.onnx"
+    "a TensorFlow MetaGraph", f"{_TF2ONNX} --checkpoint FILE --inputs X:0 --outputs Y:0 --output model.onnx`"
 )
-KERAS = Format("a Keras model", f"{_TF2ONNX} --keras FILE --output model.onnx")
+KERAS = Format("a Keras model", f"{_TF2ONNX} --keras FILE --output model.onnx`")
 TORCH_SCRIPT = Format("a TorchScript model", f"{_TORCH}: torch.jit.load reads it")
 TORCH_EXPORT = Format("a program of torch.export", f"{_TORCH}: torch.export.load reads it")
 TORCH_CHECKPOINT = Format("a PyTorch checkpoint", _WEIGHTS)
@@ -60,11 +61,11 @@ SAFETENSORS = Format(
     _WEIGHTS,
 )
 HUGGING_FACE = Format(
-    "a folder of Hugging Face transformers", "export it: optimum-cli export onnx --model FOLDER OUTPUT"
+    "a folder of Hugging Face transformers", "export it: `optimum-cli export onnx --model FOLDER OUTPUT`"
 )
 CAFFE = Format("a Caffe model", "convert it to ONNX first, network and weights together, as with caffe2onnx")
 CAFFE2 = Format("a Caffe2 network", "convert init and predict network together with onnx-caffe2's exporter")
-PADDLE = Format("a PaddlePaddle model", "convert it: paddle2onnx --model_dir FOLDER --save_file model.onnx")
+PADDLE = Format("a PaddlePaddle model", "convert it: `paddle2onnx --model_dir FOLDER --save_file model.onnx`")
 OPENVINO = Format("an OpenVINO model", _SOURCE)
 CORE_ML = Format("a Core ML model", _SOURCE)
 NCNN = Format("an ncnn model", _SOURCE)
@@ -73,7 +74,7 @@ DLC = Format("a DLC", "read it with xdlc-info, xdlc-quant and xdlc-net-run, or m
 GGUF = Format("a GGUF model", _SOURCE)
 ONNX_TENSOR = Format("an ONNX tensor, not a model", "give the model's .onnx file; inputs go to input lists")
 ONNX_TEXT = Format("an ONNX model as text", "write it as a binary file, with onnx.load and onnx.save")
-LFS = Format("a pointer of git LFS, not the file that it stands for", "fetch the file: git lfs pull")
+LFS = Format("a pointer of git LFS, not the file that it stands for", "fetch the file: `git lfs pull`")
 EMPTY = Format("empty", f"{_AGAIN}: its download may have failed")
 HTML = Format("an HTML page", f"{_AGAIN}: the download gave a page of the web site")
 NUMPY = Format(
@@ -85,10 +86,10 @@ ZIP = Format("a zip archive", _UNPACK)
 TAR = Format("a tar archive", _UNPACK)
 
 _MAGIC = (
-    (b"\x1f\x8b", Format("compressed with gzip", "decompress it: gunzip FILE, or tar xf FILE")),
-    (b"BZh", Format("compressed with bzip2", "decompress it: bunzip2 FILE, or tar xf FILE")),
-    (b"\xfd7zXZ\0", Format("compressed with xz", "decompress it: unxz FILE, or tar xf FILE")),
-    (b"\x28\xb5\x2f\xfd", Format("compressed with zstd", "decompress it: unzstd FILE")),
+    (b"\x1f\x8b", Format("compressed with gzip", "decompress it: `gunzip FILE`, or `tar xf FILE`")),
+    (b"BZh", Format("compressed with bzip2", "decompress it: `bunzip2 FILE`, or `tar xf FILE`")),
+    (b"\xfd7zXZ\0", Format("compressed with xz", "decompress it: `unxz FILE`, or `tar xf FILE`")),
+    (b"\x28\xb5\x2f\xfd", Format("compressed with zstd", "decompress it: `unzstd FILE`")),
     (b"7z\xbc\xaf\x27\x1c", Format("a 7z archive", _UNPACK)),
     (b"\x89HDF\r\n\x1a\n", KERAS),
     (b"GGUF", GGUF),
@@ -128,7 +129,7 @@ _TEXTS = (
 
 
 def recognize(path: str | os.PathLike[str]) -> Format | None:
-    """Return what a file or folder is, if it is no ONNX model and its format is known.
+    """Return what a file or folder is, if its format is known.
 
     Only its two ends are read, at most ``HEAD`` bytes each.
 
@@ -199,7 +200,10 @@ def _protobuf(head: bytes) -> Format | None:
         if any(number >= 200 for number in numbers):
             return CORE_ML
         inner = dict(_fields(two))
-        return SAVED_MODEL if 7 not in numbers and isinstance(inner.get(2), bytes) else None
+        if 7 not in numbers and isinstance(inner.get(2), bytes):
+            return SAVED_MODEL
+    if isinstance(one, int) and isinstance(first.get(7), bytes):
+        return ONNX
     if isinstance(two, int) and isinstance(nine, bytes):
         return ONNX_TENSOR
     if one is None and isinstance(two, bytes) and _is_word(dict(_fields(two)).get(4)):

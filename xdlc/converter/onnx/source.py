@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from xdlc import ir
-from xdlc.converter.formats import recognize
+from xdlc.converter.formats import ONNX, recognize
 from xdlc.errors import ModelError, UnsupportedOp
 
 _EXTERNAL = 1
@@ -197,7 +197,7 @@ def _refuse_other(path: Path) -> None:
     """
     with suppress(OSError):
         found = recognize(path)
-        if found is not None:
+        if found not in (None, ONNX):
             raise ModelError(f"is {found.name}; xdlc reads ONNX", where=str(path), fix=found.fix_for(path))
 
 
