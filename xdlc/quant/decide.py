@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from xdlc.ir import Graph, Op, ScaleOffset, Tensor
-from xdlc.ir.dtype import DType
+from xdlc.ir.dtype import UFIXED8, DType
 from xdlc.quant.calibrate import Calibration
 from xdlc.quant.choice import Choice
 from xdlc.quant.decision import GIVEN, Decision, Form
@@ -24,6 +24,7 @@ from xdlc.quant.grid import (
 from xdlc.quant.headroom import with_headroom
 from xdlc.quant.mask_ranges import MaskRanges, lowest_score
 from xdlc.quant.masks import Masks
+from xdlc.quant.multipliers import exact, rest_of, rounds
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
@@ -135,7 +136,20 @@ class Decider:
                     decision.useful[tensor] = useful
                 for dtype in self.placement.converted(self.graph, tensor):
                     decision.converted[tensor, dtype] = self._activation(tensor, dtype)
+        if rounds(self.options.soc):
+            self._make_exact(decision)
         return decision
+
+    def _make_exact(self, decision: Decision) -> None:
+        """Give second factors that are read with 8 bits in place of 16 scales that make products exact."""
+        made: set[Tensor] = set()
+        for op in self.placement.fixed:
+            tensor = op.inputs[1] if (op, 1) in self.placement.narrowed else None
+            if tensor is None or tensor in made or (tensor, UFIXED8) not in decision.converted:
+                continue
+            made.add(tensor)
+            dtype, encoding = decision.converted[tensor, UFIXED8]
+            decision.converted[tensor, UFIXED8] = dtype, exact(encoding, rest_of(op, decision))
 
     # ------------------------------------------------------------------ activations
 

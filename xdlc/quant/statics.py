@@ -11,6 +11,7 @@ from xdlc.ir.graph import is_custom
 from xdlc.quant.custom_statics import custom_static_form
 from xdlc.quant.decision import Decision, Form
 from xdlc.quant.grid import activation_type, asymmetric, centred, representable, stored_form
+from xdlc.quant.multipliers import exact, rest_of, rounds
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
@@ -51,6 +52,7 @@ class Statics:
         self._activation = activation
         self._held = held
         soc = options.soc
+        self._rounds = rounds(soc)
         self._wide_factors = soc is None or soc.capabilities.a16w16
         self._channels: dict[tuple[Tensor, int | None], Channels] = {}
 
@@ -164,7 +166,11 @@ class Statics:
         ):
             floor = self._channel_range(bias, 0).largest / (scale * 2.0**30)
         around = Around(axis, self.precision.weight_bits_of(op), floor)
-        return weight_form(op, tensor, around, self.options, decision.notes)
+        dtype, encoding = weight_form(op, tensor, around, self.options, decision.notes)
+        # One that several ops read would be stored once for each.
+        if self._rounds and self.placement.fixed[op] == 16 and self.graph.sole_consumer(tensor) is op:
+            encoding = exact(encoding, rest_of(op, decision))
+        return dtype, encoding
 
     def _bias(self, op: Op, tensor: Tensor, decision: Decision) -> Form:
         values = self._channel_range(tensor, 0 if tensor.rank == 1 else None)

@@ -1,0 +1,68 @@
+"""Scales that old generations of HTP multiply by exactly.
+
+A product of stored integers is brought to the steps of its result by one factor: scale of the input times
+scale of the weights over scale of the result.  v68 and v69 round it to 11 significant bits (emulation of
+SDK 2.51).  The zero of a 16-bit result is multiplied too, so that all its values are off by up to 16 steps.
+Scales of weights that are larger by at most a thousandth make the factor one of 11 bits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from xdlc.ir import AxisScaleOffset, Encoding, Op, ScaleOffset
+from xdlc.ir.dtype import UFIXED16
+from xdlc.ir.encoding import as_float32
+from xdlc.quant.decision import Decision
+from xdlc.targets import Soc
+
+_ROUNDING = (68, 69)
+"""Generations that round the factor."""
+
+_BITS = 11
+_EXACT = 1e-3
+"""Part of a step of the last bit that counts as none: scales are float32 numbers."""
+
+
+def rounds(soc: Soc | None) -> bool:
+    """Return whether a target rounds the factor of products; None: any SoC."""
+    return soc is not None and soc.arch in _ROUNDING
+
+
+def rest_of(op: Op, decision: Decision) -> float:
+    """Return the scale of an op's 16-bit first input over that of its result, 0.0 where one has none."""
+    source, result = op.inputs[0], decision.activations.get(op.outputs[0])
+    form = decision.statics.get((op, 0))
+    if form is None and source is not None:
+        form = decision.read(source, UFIXED16)
+    if form is None or result is None:
+        return 0.0
+    read, written = form[1], result[1]
+    if not (isinstance(read, ScaleOffset) and isinstance(written, ScaleOffset)):
+        return 0.0
+    return read.scale / written.scale
+
+
+def exact(encoding: Encoding, rest: float) -> Encoding:
+    """Return an encoding of the least scales from its own on that make factors exact.
+
+    Args:
+        encoding: That of weights, or of the second activation of a product; one of blocks stays.
+        rest: Scale of what it is multiplied by over that of the result.
+
+    Example:
+        >>> exact(ScaleOffset(0.3001, -7), 1.0)
+        ScaleOffset(scale=0.30029296875, offset=-7, bits=None)
+    """
+    if isinstance(encoding, ScaleOffset):
+        return replace(encoding, scale=_exact(encoding.scale, rest))
+    if isinstance(encoding, AxisScaleOffset):
+        return replace(encoding, scales=tuple(_exact(scale, rest) for scale in encoding.scales))
+    return encoding
+
+
+def _exact(scale: float, rest: float) -> float:
+    fraction, exponent = math.frexp(scale * rest)
+    steps = math.ceil(math.ldexp(fraction, _BITS) - _EXACT)
+    return as_float32(math.ldexp(steps, exponent - _BITS) / rest) if rest > 0.0 and steps else scale
