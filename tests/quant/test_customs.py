@@ -306,7 +306,7 @@ def test_no_type_that_all_dsps_take_is_told(net, quantized):
     note = "Pkg::Gain has no type for 'x', 'y' that is taken by all DSPs it is defined for: name the target"
     made, notes = quantized(model, SAMPLES)
     assert types(made, "g_op") == ([UFIXED8, UFIXED8], [UFIXED8])
-    assert notes == [f"{note} (g_op)"]
+    assert f"{note} (g_op)" in notes
     made, notes = quantized(model, SAMPLES, target="sm8550")
     assert types(made, "g_op") == ([UFIXED16, UFIXED8], [UFIXED16])
     assert f"{note} (g_op)" not in notes
