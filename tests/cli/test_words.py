@@ -30,6 +30,7 @@ def small() -> tuple[Tool, dict[str, object]]:
     @click.option("-b", "--brief", is_flag=True)
     @click.option("-t", "--trace", is_flag=True)
     @click.option("--bits", type=click.Choice(["8", "16"]))
+    @click.option("--kind", type=click.Choice(["min-max", "mse"]), metavar="NAME")
     @click.option("--steps", metavar="LOW,HIGH")
     @click.option("--mode", is_flag=False, flag_value="info")
     @click.option("--needed", metavar="N", type=int, default=0)
@@ -51,6 +52,11 @@ def small() -> tuple[Tool, dict[str, object]]:
         (["--outputpath", "a"], "no option '--outputpath'\n  fix: nearest: --output_path"),
         (["--output", "a"], "no option '--output'\n  fix: nearest: --output_path"),
         (["-o"], "-o: a value is missing\n  fix: write -o FILE"),
+        (["--kind", "minmax"], "--kind: 'minmax' is not one of 'min-max', 'mse'\n  fix: nearest: min-max"),
+        (
+            ["--kind", "other"],
+            "--kind: 'other' is not one of 'min-max', 'mse'\n  fix: write --kind min",
+        ),
         (["--bits", "9"], "--bits: '9' is not one of '8', '16'\n  fix: write --bits 8|16"),
         (["--brief=1"], "--brief: takes no value\n  fix: write --brief alone"),
         (["--brief", "True"], "--brief takes no value, found 'True'\n  fix: write --brief alone"),

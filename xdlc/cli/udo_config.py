@@ -11,7 +11,7 @@ from xdlc import __version__
 from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target
 from xdlc.cli.text import WIDTH, clean
-from xdlc.cli.tool import ToolGroup, notice, tool
+from xdlc.cli.tool import ToolGroup, notice, show, tool
 
 if TYPE_CHECKING:
     from xdlc.udo.config import Converted
@@ -147,7 +147,7 @@ def _write(made: Converted) -> None:
     if "-" in made.texts:
         click.echo(made.texts["-"], nl=False)
     for path in paths:
-        click.echo(clean(f"written: {path}"))
+        show(clean(f"written: {path}"))
 
 
 @click.group(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from xdlc.cli.params import DimsOption, PathsOption, split_dims
-from xdlc.errors import UsageError, XdlcError, raise_all
+from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 
 _ALIKE = 0.8
 """Least likeness of two names of which one may be the other, misspelled."""
@@ -158,7 +158,7 @@ def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
     if isinstance(error, click.BadParameter):
         where, usual = (None, "--help lists the options")
         if param is not None:
-            where, usual = _name(param), f"write {_form(param)}"
+            where, usual = _name(param), _nearest_choice(param, error.message) or f"write {_form(param)}"
         return UsageError(_sentence(error.message), where=where, fix=getattr(error, "fix", usual))
     extra = re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", error.message)
     if extra is not None:
@@ -167,6 +167,14 @@ def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
             fix="leave it out: a flag takes no value; blanks inside a value need quotes",
         )
     return UsageError(_sentence(error.message), fix="--help lists the options")
+
+
+def _nearest_choice(param: click.Parameter, message: str) -> str | None:
+    """Return the choices of an option that come near to what was given."""
+    given = re.match(r"'(.*?)' is not", message)
+    if given is None or not isinstance(param.type, click.Choice):
+        return None
+    return nearest_names(given[1], map(str, param.type.choices)) or None
 
 
 def _miscounted(option: click.Parameter, name: str) -> UsageError:
@@ -190,7 +198,7 @@ def _form(param: click.Parameter, name: str | None = None) -> str:
         return _name(param)
     kind = param.type
     shape = param.metavar or _SHAPES.get(kind.name, kind.name.upper())
-    if isinstance(kind, click.Choice) and param.metavar is None:
+    if isinstance(kind, click.Choice):
         shape = "|".join(map(str, kind.choices))
     return f"{name or _name(param)} {shape}"
 
