@@ -309,13 +309,18 @@ class Decider:
 
     def _mask_notes(self, decision: Decision) -> list[str]:
         """Return what a user should know of masks that were bounded: one line for all."""
-        bounds = {}
+        seen = {
+            mask: held.seen for mask, held in self._found.items() if not self.placement.is_written_fixed(mask)
+        }
         for op, index in decision.statics:
             mask = op.inputs[index]
             if mask is not None and mask in self._hiding:
-                values, limit = range_of(mask.numpy()), self._masks.of(mask)
-                if not values.within(limit):
-                    bounds[mask] = limit.low if values.low < limit.low else limit.high
+                seen[mask] = range_of(mask.numpy())
+        bounds = {}
+        for mask, values in seen.items():
+            limit = self._masks.of(mask)
+            if mask in self._hiding and not values.within(limit):
+                bounds[mask] = limit.low if values.low < limit.low else limit.high
         if not bounds:
             return []
         name, bound = next((mask.name, bound) for mask, bound in bounds.items())

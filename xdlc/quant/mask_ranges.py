@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cached_property
 
 from xdlc.ir import Graph, Op, Tensor
-from xdlc.quant.masks import LOWEST_PEAK, Masks, is_scale
+from xdlc.quant.masks import LOWEST_PEAK, Masks, is_scale, row_axis
 from xdlc.quant.ranges import NOTHING, Range, range_of
 from xdlc.quant.rules import single_name
 from xdlc.quant.saturation import EVERYTHING, NEGLIGIBLE
@@ -30,7 +30,7 @@ def lowest_score(softmax: Op, peaks: Range, step: float) -> float:
         step: Step of its result.
     """
     scores = softmax.outputs[0]
-    axis = int(softmax.param("axis", scores.rank - 1))
+    axis = row_axis(softmax)
     places = _UNKNOWN_ROW if axis in scores.dynamic_axes else scores.shape[axis]
     tail = math.log(max(places, 1) / (NEGLIGIBLE * step)) / float(softmax.param("beta", 1.0))
     return max(peaks.low, LOWEST_PEAK) - tail

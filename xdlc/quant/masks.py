@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
-from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Op, Param, Tensor, b8, make_op, static, u32, u32s
+from xdlc.ir import HOST_PACKAGE, Graph, Op, Param, Tensor, b8, make_op, static, u32, u32s
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import BOOL8, DType
 from xdlc.opdefs.operations import GREATER
@@ -58,14 +58,14 @@ def find_masks(graph: Graph) -> Masks:
         for index, tensor in enumerate(op.inputs):
             if tensor is None or not is_real(tensor):
                 continue
-            ends = op.type == "Softmax" and op.package == NATIVE_PACKAGE and float(op.param("beta", 1.0)) > 0
+            ends = single_name(op) == "Softmax" and float(op.param("beta", 1.0)) > 0
             stays = ends or (goes_on and _passes(op, index, huge))
             (masks.paths if stays and not graph.is_output(tensor) else other).add(tensor)
     masks.paths -= other
     masks.hiding = masks.paths & huge
     for op in graph.ops:
         source = op.inputs[0] if op.inputs else None
-        if op.type == "Softmax" and source in masks.paths and source is not None:
+        if single_name(op) == "Softmax" and source in masks.paths and source is not None:
             inner = not graph.is_output(op.outputs[0])
             if source in masks.hiding or (inner and _is_sum(source)):
                 masks.peaked[source] = op
@@ -95,7 +95,7 @@ def add_peaks(graph: Graph, masks: Masks) -> dict[Tensor, Tensor]:
     """
     peaks = {}
     for scores, softmax in masks.peaked.items():
-        axis = int(softmax.param("axis", scores.rank - 1))
+        axis = row_axis(softmax)
         lowest = static(graph.unique_name(f"{scores.name}_lowest"), [LOWEST_PEAK], scores.dtype)
         row = _reduced(graph, scores, [axis])
         most = _reduced(graph, row, range(scores.rank))
@@ -105,6 +105,12 @@ def add_peaks(graph: Graph, masks: Masks) -> dict[Tensor, Tensor]:
         peak = peaks[scores] = _result(graph, row, "peak", row.dtype)
         graph.append(make_op(graph, "ElementWiseSelect", [shown, row, most], [peak], name=peak.name))
     return peaks
+
+
+def row_axis(softmax: Op) -> int:
+    """Return the axis of the rows of a Softmax; one of the host may count it from the end."""
+    rank = softmax.outputs[0].rank
+    return int(softmax.param("axis", rank - 1)) % max(rank, 1)
 
 
 def _reduced(graph: Graph, tensor: Tensor, axes: Iterable[int]) -> Tensor:
