@@ -189,6 +189,21 @@ def test_known_values_are_not_worked_out_at_any_price(server: Server, tmp_path: 
     convert(server, tmp_path, model([helper.make_node(type, names, ["y"], **attributes)], weights))
 
 
+FATAL = {
+    "Div": (["c", "d"], {"c": ints(-BIG - 1, 7), "d": ints(-1, -1)}, {}),
+    "Max": (["c", ""], {"c": np.ones(3, np.float32)}, {}),
+    "GatherND": (["c", "i"], {"c": np.ones((2, 2), np.float32), "i": ints(1, 1)}, {"batch_dims": -5}),
+    "LayerNormalization": (["c", "c"], {"c": np.ones(3, np.float32)}, {"axis": 1 << 31}),
+    "Split": (["c"], {"c": np.ones(6, np.float32)}, {"num_outputs": 3}),
+}
+
+
+@pytest.mark.parametrize("type", FATAL)
+def test_constants_for_which_engines_die(server: Server, tmp_path: Path, type: str) -> None:
+    names, weights, attributes = FATAL[type]
+    convert(server, tmp_path, model([helper.make_node(type, names, ["y"], **attributes)], weights))
+
+
 def test_doubling(server: Server, tmp_path: Path) -> None:
     nodes = [helper.make_node("Concat", [f"t{n}"] * 2, [f"t{n + 1}"], axis=0) for n in range(60)]
     made = model(nodes, {"t0": np.ones((4, 4), np.float32)}, outputs=["t60"])

@@ -51,6 +51,7 @@ _SLOW = _types(
 _SLOW_STEP = 1 << 6  # bytes that numpy works through meanwhile
 _PRODUCTS = _types("Gemm MatMul MatMulInteger")
 _PRODUCT_STEPS = 8  # multiplications for which numpy needs as long as for a byte
+_VARIADIC = _types("Concat Max Mean Min Sum")
 # Types as onnxruntime names them that pass through numpy.
 _PLAIN = {"tensor(bool)", "tensor(double)", "tensor(float)", "tensor(float16)"} | {
     f"tensor({sign}int{bits})" for sign in ("", "u") for bits in (8, 16, 32, 64)
@@ -85,14 +86,14 @@ class Folding:
             where: Place for errors.
 
         Returns:
-            The outputs, or None if that is too much work, or nobody knows how much it is, or they are
-            no tensors of numbers, or neither has an implementation for the types.
+            The outputs, or None if the node is not valid, that is too much work, or nobody knows how much
+            it is, or they are no tensors of numbers, or neither has an implementation for the types.
 
         Raises:
             ModelError: If the inputs do not fit the operator.
         """
         given = {name: data for name, data in zip(node.input, inputs, strict=True) if data is not None}
-        if sum(data.nbytes for data in given.values()) > self._left:
+        if not _is_sound(node, inputs) or sum(data.nbytes for data in given.values()) > self._left:
             return None
         try:
             model = _model(node, opset, given)
@@ -176,6 +177,20 @@ def _reason(error: Exception) -> str:
     """Return what an error says, without the place in onnxruntime's sources."""
     text = " ".join(str(error).split()).rpartition("Status Message: ")[2]
     return re.sub(r"^\S+\.(cc|h):\d+ \S.*?\)( \[with .*?\])? ", "", text)[:300]
+
+
+def _is_sound(node: Any, inputs: Sequence[TensorData | None]) -> bool:
+    """Return whether a node keeps rules that onnxruntime does not check: breaking them ends the process."""
+    if not inputs or inputs[0] is None:
+        return not inputs
+    numbers = {attribute.name: attribute.i for attribute in node.attribute}
+    rank = len(inputs[0].shape)
+    return (
+        -rank - 1 <= numbers.get("axis", 0) <= rank
+        and 0 <= numbers.get("batch_dims", 0) <= rank
+        and numbers.get("num_outputs", len(node.output)) == len(node.output)
+        and not (node.op_type in _VARIADIC and None in inputs)
+    )
 
 
 def _overflows(inputs: Sequence[TensorData]) -> bool:
