@@ -73,14 +73,15 @@ def test_a_time_out_is_checked(net, kernels):
 )
 def test_algorithms_run_around_it(net, kernels, quantized, algorithm, type):
     model = sandwich(net, type, x="uint8|uint16", w="sfixed8", y="uint8|uint16")
-    more = {"min_sqnr": 32.0} if algorithm == "mixed_precision" else {"weights_bitwidth": 4}
+    raises = algorithm == "mixed_precision"
+    more = {"min_sqnr": 32.0} if raises else {"weights_bitwidth": 4}
     made, notes = quantized(model, SAMPLES, algorithms=[algorithm], **more)
-    assert types(made, "g_op") == ([UFIXED8, SFIXED8], [UFIXED8])
+    assert raises or types(made, "g_op") == ([UFIXED8, SFIXED8], [UFIXED8])
     assert (
         np.abs(real_data(op(made, "g_op").inputs[1]).numpy() - model.main.tensors["g_w"].numpy()).max() < 0.02
     )
     assert any(note.startswith((algorithm, algorithm.replace("_", " "))) for note in notes)
-    assert quality(kernels, model, made, SAMPLES, "out") > 10
+    assert quality(kernels, model, made, SAMPLES, "out") > (31 if raises else 10)
 
 
 def test_nothing_is_equalized_through_it(net, quantized):

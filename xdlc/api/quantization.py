@@ -10,8 +10,8 @@ from xdlc.api.options import Array, Names, PathLike, Tell, given, verb
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
+    from xdlc.quant.evaluation import Evaluate
     from xdlc.quant.job import Step
-    from xdlc.quant.mixed.trials import Evaluate
     from xdlc.quant.report import Reporter
 
 
@@ -42,7 +42,7 @@ def quantize(
     algorithms: Names = (),
     min_sqnr: float | None = None,
     max_sqnr_drop: float | None = None,
-    evaluate: Evaluate | None = None,
+    evaluate: Evaluate | str | None = None,
     min_score: float | None = None,
     fail_below: float | None = None,
     target: str | None = None,
@@ -90,10 +90,12 @@ def quantize(
         enable_float_fallback: No calibration: what has no encoding stays float.
         algorithms: Accuracy algorithms: ``cle``, ``smoothquant``, ``bias_correction``, ``seqmse``,
             ``adaround``, ``mixed_precision``.
-        min_sqnr: Least SQNR of the outputs in dB: as few activations as reach it become 16 bits wide.
+        min_sqnr: Least SQNR in dB of each output, of the input of a Softmax: as few activations as reach it
+            become 16 bits wide.
         max_sqnr_drop: Most dB that outputs may lose against all activations at 16 bits.
         evaluate: Judge of a network: called with a function that takes arrays by input name and returns
-            arrays by output name, it returns a number, the higher the better.
+            arrays by output name, it returns a number, the higher the better; or its place, as
+            ``FILE.py:FUNCTION``.
         min_score: What ``evaluate`` has to return at least; mixed precision sees to it.
         fail_below: Least SQNR in dB of each output on held-out samples; a network below fails.
         target: SoC that the result is for, like ``sm8650``.

@@ -131,7 +131,7 @@ _ACCURACY = (
         "--min_sqnr",
         type=float,
         metavar="DB",
-        help="Raise as few activations to 16 bits as give this SQNR.",
+        help="Raise as few activations to 16 bits as give each output this SQNR.",
     ),
     click.option(
         "--max_sqnr_drop",
@@ -145,6 +145,12 @@ _ACCURACY = (
         metavar="DB",
         help="Write nothing and exit with 5 if an output has a lower SQNR on held-out samples, or is lost.",
     ),
+    click.option(
+        "--evaluate",
+        metavar="FILE.py:FUNCTION",
+        help="Your own measure in place of SQNR: FUNCTION(run) returns a number; the file's code is run.",
+    ),
+    click.option("--min_score", type=float, metavar="NUMBER", help="What --evaluate has to return at least."),
     click.option("--float_ops", callback=_names, metavar="A,B", help="Ops that stay float, by name."),
     click.option(
         "--act_bitwidth_of",

@@ -12,6 +12,8 @@ from xdlc.ir import Model, Tensor
 from xdlc.quant.kernels import KernelSource
 from xdlc.quant.measured import Measured
 from xdlc.quant.meter import Give, Meter, keys_of
+from xdlc.quant.range_methods import Grid
+from xdlc.quant.ranges import Range
 from xdlc.quant.samples import HELD_OUT, Sample
 from xdlc.quant.statistics import Statistics
 from xdlc.quant.workers import measure_in_processes
@@ -37,12 +39,14 @@ class Calibration:
         means: Mean over samples and all axes but the last, float64, of each averaged tensor.
         peaks: Statistics of the largest score of each row, by the Softmax input that holds the scores.
         rest: Like ``found`` without the samples held out; the same where none is.
+        ranges: Ranges that methods chose by ``found``: many decisions are made in search of the best.
     """
 
     found: dict[Tensor, Statistics] = field(default_factory=dict)
     means: dict[Tensor, np.ndarray] = field(default_factory=dict)
     peaks: dict[Tensor, Statistics] = field(default_factory=dict)
     rest: dict[Tensor, Statistics] = field(default_factory=dict)
+    ranges: dict[tuple[Tensor, str, Grid], Range] = field(default_factory=dict, init=False)
 
 
 def calibrate(

@@ -282,7 +282,7 @@ class _Each:
 def _decided(job: Job, choice: Choice) -> dict[str, Encoding]:
     job.choice = choice
     found = {}
-    for tensor, (_, encoding) in job.decide_activations().items():
+    for tensor, (_, encoding) in job.decide_activations().activations.items():
         found[tensor.name] = encoding
         if not job.placement.is_fixed(job.graph, tensor):
             found[entered(tensor)] = encoding

@@ -98,6 +98,7 @@ class Decider:
         self.sharing = sharing
         self.options = options
         self._found = calibration.found
+        self._ranges = calibration.ranges
         self._method = find_range_method(options.act_quantizer_calibration)
         self._choice = choice or Choice("min-max")
         self._peaks = calibration.peaks
@@ -212,9 +213,16 @@ class Decider:
             return seen  # histograms of masks show nothing of scores
         if self._method.name != AUTO:
             grid = Grid(bits, self._symmetric, self.options.percentile_calibration_value)
-            return self._method.find(statistics, grid)
-        grid = Grid(bits, self._symmetric, self._choice.percentile)
-        return find_range_method(self._choice.method).find(statistics, grid)
+            return self._chosen(tensor, self._method.name, grid)
+        return self._chosen(tensor, self._choice.method, Grid(bits, self._symmetric, self._choice.percentile))
+
+    def _chosen(self, tensor: Tensor, method: str, grid: Grid) -> Range:
+        """Return what a range method chooses for a tensor; it does so once."""
+        key = tensor, method, grid
+        if key not in self._ranges:
+            statistics = self._found.get(tensor, Statistics())
+            self._ranges[key] = find_range_method(method).find(statistics, grid)
+        return self._ranges[key]
 
     def _reach(self, tensor: Tensor) -> Range:
         """Return the range of all values of a tensor, empty if it is not known."""

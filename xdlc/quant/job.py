@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
-from xdlc.ir import Graph, Model, Tensor
+from xdlc.ir import Graph, Model
 from xdlc.ir.data import Array
 from xdlc.quant.apply import apply
 from xdlc.quant.bias import averaged_inputs, correct_biases
 from xdlc.quant.calibrate import Calibration, calibrate
 from xdlc.quant.choice import SAMPLE_BYTES, Choice, choose, most_samples
 from xdlc.quant.decide import Decider, watch_list
-from xdlc.quant.decision import Decision, Form
+from xdlc.quant.decision import Decision
 from xdlc.quant.figures import MOST_HELD_OUT, Figure, measured_outputs
 from xdlc.quant.float_types import store_floats
 from xdlc.quant.given import forget_given
@@ -24,8 +24,6 @@ from xdlc.quant.inner import Inner
 from xdlc.quant.kernels import KernelSource
 from xdlc.quant.masks import Masks, add_peaks, find_masks
 from xdlc.quant.meter import Give
-from xdlc.quant.mixed.record import Raised
-from xdlc.quant.mixed.trials import Evaluate
 from xdlc.quant.moves import convert_moves
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement, place
@@ -38,6 +36,8 @@ from xdlc.quant.spread import Kept, Spread
 from xdlc.quant.statistics import Statistics
 
 if TYPE_CHECKING:
+    from xdlc.quant.evaluation import Evaluate
+    from xdlc.quant.mixed.record import Raised
     from xdlc.runtime.cpu import CpuSession
     from xdlc.runtime.udo import Kernels
 
@@ -239,10 +239,10 @@ class Job:
         for inner in self.inner:
             inner.decide(self.calibration, self.options, self.choice)
 
-    def decide_activations(self) -> dict[Tensor, Form]:
-        """Return the stored forms that activations would have; changes nothing."""
+    def decide_activations(self) -> Decision:
+        """Return what would be decided of activations; changes nothing but the placement."""
         self.place()
-        return self._decider().activations().activations
+        return self._decider().activations()
 
     @contextmanager
     def without_held_out(self) -> Iterator[None]:

@@ -15,6 +15,7 @@ from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.capabilities import check_ops, check_options, refused_by_target
 from xdlc.quant.custom_notes import check_customs, one_scale_notes
 from xdlc.quant.customs import Customs
+from xdlc.quant.evaluation import Evaluate, checked
 from xdlc.quant.fallback import spread_encodings
 from xdlc.quant.figures import figure_note, measure_figures
 from xdlc.quant.inner import Inner, inner_graphs
@@ -22,7 +23,6 @@ from xdlc.quant.job import Job, Step
 from xdlc.quant.kernels import KernelSource, Paths
 from xdlc.quant.masks import bound_masks, find_masks
 from xdlc.quant.matmul import matmul_to_fully_connected
-from xdlc.quant.mixed.trials import Evaluate
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.overrides.importing import Importing
 from xdlc.quant.overrides.importing import Source as OverrideSource
@@ -69,7 +69,7 @@ def quantize(
     tried: Callable[[int], None] | None = None,
     step: Step | None = None,
     tell: Callable[[str], None] | None = None,
-    evaluate: Evaluate | None = None,
+    evaluate: Evaluate | str | None = None,
     min_score: float | None = None,
     quantization_overrides: OverrideSource | None = None,
     ignore_quantization_overrides: bool = False,
@@ -107,8 +107,9 @@ def quantize(
         tell: Called at the end with each note on what was done beyond ranges, and why: a line of text.
             Warnings, of outputs of which something is lost, begin with ``warning:`` and come last; without
             ``tell`` they are logged by the logger ``xdlc.quant.pipeline``.
-        evaluate: Tells how good a network is: called with a function that takes arrays by input name and
-            gives arrays by output name, it returns a number, the higher the better.
+        evaluate: How good a network is: called with a function that takes arrays by input name and returns
+            arrays by output name, it returns a number, the higher the better; or where it is, as
+            ``FILE.py:FUNCTION``.
         min_score: What ``evaluate`` has to give at least; mixed precision sees to it.
         quantization_overrides: File of encodings that win over calibration, or what such a file holds: the
             vendor's, or AIMET's formats 0.4.0 to 2.1.0.
@@ -147,7 +148,8 @@ def quantize(
             where="evaluate",
             fix="give both: a function, and what it has to return at least",
         )
-    algorithms = find_algorithms(_names(asked, evaluate))
+    metric = None if evaluate is None else checked(evaluate)
+    algorithms = find_algorithms(_names(asked, metric))
     if asked.enable_float_fallback and algorithms:
         raise UsageError(
             f"{algorithms[0].name} needs calibration, which float fallback leaves out",
@@ -180,8 +182,8 @@ def quantize(
             job.notes.append(f"requantized: weights as stored, encodings of {dropped} tensors dropped")
         job.command = command
         job.per_channel = bool(options.get("use_per_channel_quantization"))
-        if evaluate is not None and min_score is not None:
-            job.evaluate, job.min_score = evaluate, min_score
+        if metric is not None and min_score is not None:
+            job.evaluate, job.min_score = metric, min_score
         moved = _quantize(job, algorithms, reporter, importing, fail_below)
         job.notes += source.notes(model, kernels)
     note_names(job.model, model, moved)
@@ -236,8 +238,8 @@ def _quantize(
         job.calibrate()
         job.notes += raise_unlike(job)
         job.notes += raise_residual(job)
-    _run(job, algorithms, Stage.PRECISION)
     job.choose()
+    _run(job, algorithms, Stage.PRECISION)
     job.decide()
     if job.per_channel:
         job.notes += one_scale_notes(parts)

@@ -89,7 +89,7 @@ class Placement:
             return 8
         return self.fixed.get(op)
 
-    def _read_type(self, graph: Graph, op: Op, index: int) -> DType | None:
+    def read_type(self, graph: Graph, op: Op, index: int) -> DType | None:
         """Return the type in which an op reads the activation at ``index``, None for floats."""
         ports, tensor = self.ports.get(op), op.inputs[index]
         if ports is not None:
@@ -107,7 +107,7 @@ class Placement:
         for op in graph.consumers(tensor):
             for index, read in enumerate(op.inputs):
                 if read is tensor:
-                    found.setdefault(self._read_type(graph, op, index), []).append((op, index))
+                    found.setdefault(self.read_type(graph, op, index), []).append((op, index))
         return found
 
     def converted(self, graph: Graph, tensor: Tensor) -> dict[DType, list[Use]]:

@@ -49,12 +49,13 @@ class AdjustableSession:
         """Return what is to be fed so that activations have some encodings.
 
         Args:
-            given: By tensor name; tensors that are not in it keep the encoding that they have in the graph.
+            given: By tensor name; those of unsigned 16-bit tensors may use fewer ``bits``, from zero on.
+                Tensors that are not in it keep the encoding that they have in the graph.
         """
         import numpy
 
         fed = {}
-        for tensor, (scale, zero) in self._lowered.adjusted.items():
+        for tensor, (scale, zero, upper) in self._lowered.adjusted.items():
             encoding = given.get(tensor.name, tensor.encoding)
             if not isinstance(encoding, ScaleOffset):
                 raise UsageError(
@@ -64,6 +65,8 @@ class AdjustableSession:
                 )
             fed[scale] = numpy.array(encoding.scale, numpy.float32)
             fed[zero] = numpy.array(-encoding.offset, tensor.dtype.numpy)
+            largest = tensor.dtype.limits[1] if encoding.bits is None else (1 << encoding.bits) - 1
+            fed[upper] = numpy.array((largest + encoding.offset) * encoding.scale, numpy.float32)
         return fed
 
     def run(self, feeds: Mapping[str, Array], encodings: Mapping[str, Array]) -> dict[str, Array]:

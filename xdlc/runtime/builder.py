@@ -65,7 +65,8 @@ class Builder(OnnxEmitter):
 
     Attributes:
         inner_graphs: What the graphs in attributes of a node were made by, by node and attribute.
-        adjusted: Names of the inputs for scale and zero point by tensor; None where these are constants.
+        adjusted: Names of the inputs for scale, zero point and upper end by tensor; None where these are
+            constants.
         customs: Definitions of users' ops by package and type; None without kernels of these.
     """
 
@@ -87,7 +88,7 @@ class Builder(OnnxEmitter):
         self.graphs = graphs or {}
         self.inner_graphs: dict[str, dict[str, Builder]] = outer.inner_graphs if outer else {}
         self.stated = stated
-        self.adjusted: dict[Tensor, tuple[str, str]] | None = None
+        self.adjusted: dict[Tensor, tuple[str, str, str]] | None = None
         self.customs: Mapping[tuple[str, str], OpDef] | None = None
         self._real: dict[Tensor, dict[Perm, str]] = {}
         self._stored: dict[Tensor, dict[Perm, str]] = {}

@@ -131,8 +131,8 @@ class Lowered:
         return self._builder.node_ops.get(node)
 
     @property
-    def adjusted(self) -> dict[Tensor, tuple[str, str]]:
-        """The inputs that scale and zero point of activations come from, where they are adjustable."""
+    def adjusted(self) -> dict[Tensor, tuple[str, str, str]]:
+        """The inputs that scale, zero point and upper end of activations come from, if adjustable."""
         return self._builder.adjusted or {}
 
     def add_input(self, name: str, dtype: DType) -> None:
@@ -274,7 +274,7 @@ def lower(
         if name not in lowered.outputs:
             lowered.add_tensor_output(graph.tensors[name])
     for tensor, names in lowered.adjusted.items():
-        for name, dtype in zip(names, (FLOAT32, tensor.dtype), strict=True):
+        for name, dtype in zip(names, (FLOAT32, tensor.dtype, FLOAT32), strict=True):
             lowered.add_input(name, dtype)
     return lowered
 

@@ -69,8 +69,9 @@ def _parameters(
 
     if b.adjusted is not None and not tensor.is_static and is_per_tensor(tensor):
         if tensor not in b.adjusted:
-            b.adjusted[tensor] = b.name(f"{tensor.name}~scale"), b.name(f"{tensor.name}~zero")
-        return (*b.adjusted[tensor], None)
+            scale, zero, upper = (b.name(f"{tensor.name}~{part}") for part in ("scale", "zero", "upper"))
+            b.adjusted[tensor] = scale, zero, upper
+        return (*b.adjusted[tensor][:2], None)
     encoding = tensor.encoding
     zeros = numpy.asarray(_zero_points(tensor)).astype(_element(b, tensor))
     scales: Any
@@ -95,8 +96,13 @@ def _element(b: Builder, tensor: Tensor) -> Any:
 
 
 def quantize(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
-    """Return real numbers rounded to the stored integers of ``tensor``, axes in ``order``."""
+    """Return real numbers rounded to the stored integers of ``tensor``, axes in ``order``.
+
+    Adjustable encodings of 16 bits may use fewer of them, from zero on: values are cut to the largest.
+    """
     scale, zero, axis = _parameters(b, tensor, order)
+    if b.adjusted is not None and tensor in b.adjusted and tensor.dtype.bits == 16:
+        value = b.node("Min", [value, b.adjusted[tensor][2]])
     return b.node("QuantizeLinear", [value, scale, zero], axis=axis)
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from xdlc.opdefs.macs import macs
 from xdlc.quant.mixed.groups import has_weights
-from xdlc.quant.mixed.search import Found
-from xdlc.quant.mixed.trials import Trials
+from xdlc.quant.mixed.search import TINY
+
+if TYPE_CHECKING:
+    from xdlc.quant.mixed.search import Found
+    from xdlc.quant.mixed.trials import Trials
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +25,8 @@ class Raised:
         tensors: The activations that it writes.
         before: Widths that were asked for, like ``A8W8``.
         after: Widths that it has now, or ``float``.
-        gain: What its group's width is worth: dB lost when the group alone was lowered, None where
-            that was not tried; ops of a group have the same.
+        alone: SQNR in dB that is left if its group alone is at the widths asked for, in place of what goes
+            into a Softmax instead of its result; None: that was not tried. Ops of a group have the same.
         bytes: Bytes that its group moves more in an inference.
         macs: Its part of the network's multiply-accumulates, 0 to 1.
     """
@@ -30,13 +35,13 @@ class Raised:
     tensors: tuple[str, ...]
     before: str
     after: str
-    gain: float | None
+    alone: float | None
     bytes: int
     macs: float
 
 
 def raised_records(trials: Trials, found: Found) -> list[Raised]:
-    """Return a record of each op that was raised, those of greatest gain first."""
+    """Return a record of each op that was raised, those that are needed most first."""
     total = sum(macs(op) for op in trials.job.graph.ops)
     records = []
     for index, (group, level) in enumerate(zip(trials.groups, found.levels, strict=True)):
@@ -54,38 +59,51 @@ def raised_records(trials: Trials, found: Found) -> list[Raised]:
                     tuple(tensor.name for tensor in op.outputs),
                     names[0],
                     names[1],
-                    found.gains.get(index),
+                    None if index not in found.added else -10.0 * math.log10(max(found.added[index], TINY)),
                     round(more),
                     macs(op) / total if total else 0.0,
                 )
             )
-    return sorted(records, key=lambda record: -(record.gain or 0.0))
+    return sorted(records, key=lambda record: math.inf if record.alone is None else record.alone)
 
 
-def summary(trials: Trials, found: Found, count: int) -> list[str]:
-    """Return what was done, in lines for people."""
-    base = tuple(0 for _ in found.levels)
+def summary(trials: Trials, found: Found) -> list[str]:
+    """Return what was done, in lines for people.
+
+    Args:
+        trials: The trials, with their goal.
+        found: What was found.
+    """
+    goal, base = trials.goal, tuple(0 for _ in found.levels)
     old, new = trials.whole_cost(base), trials.whole_cost(found.levels)
-    proof = trials.proof
-    others = "" if proof is None else f", {proof.sqnr(found.levels):.1f} dB on samples unseen by ranges"
-    lines = [
-        f"mixed precision: {trials.goal} to keep; {trials.sqnr(base):.1f} dB as asked, now "
-        f"{trials.sqnr(found.levels):.1f} dB{others} (mean over outputs); {count} trials"
-    ]
     kinds = Counter(
         str(group.levels[level]) for group, level in zip(trials.groups, found.levels, strict=True) if level
     )
-    names = ", ".join(f"{number} to {name}" for name, number in sorted(kinds.items())) or "none"
-    lines.append(f"mixed precision: of {len(found.levels)} groups of ops raised: {names}")
-    if any(found.levels):
-        parts = [f"bytes moved x {new.bytes / old.bytes:.2f}"] if old.bytes else []
-        if old.bit_operations:
-            parts.append(f"bit operations x {new.bit_operations / old.bit_operations:.2f}")
-        lines.append(f"mixed precision costs: {', '.join(parts)}")
-    for record in raised_records(trials, found):
-        gain = "" if record.gain is None else f", worth {record.gain:.1f} dB"
+    raised = ", ".join(f"{number} to {name}" for name, number in sorted(kinds.items())) or "none"
+    parts = [f"of {len(found.levels)} groups of ops raised: {raised}"]
+    if goal.sqnr is not None:
+        now, was = trials.exact(found.levels), trials.exact(base)
+        asked = f"{goal.sqnr:.1f} dB asked for and {goal.margin:.1f} more, which other samples may take"
+        parts.append(f"worst output at {now:.1f} dB, was {was:.1f}; {asked}")
+    if goal.evaluate is not None:
+        parts.append(f"score {trials.score(found.levels):g}, {goal.least:g} asked for")
+    kind = "held-out" if trials.job.holds_out else "calibration"
+    parts.append(f"judged on {trials.sample_count} {kind} samples")
+    if old.bytes:
+        parts.append(f"bytes moved x {new.bytes / old.bytes:.2f}")
+    if old.bit_operations:
+        parts.append(f"bit operations x {new.bit_operations / old.bit_operations:.2f}")
+    lines = [f"mixed precision: {'; '.join(parts)}; {trials.count} trials; a report lists the ops"]
+    if not found.reached:
         lines.append(
-            f"raised {record.op!r} ({', '.join(record.tensors)}) from {record.before} to {record.after}"
-            f"{gain}; {record.bytes:+,} bytes, {record.macs:.1%} of the MACs"
+            f"warning: no choice of widths reaches {goal}: the best reaches {_reached(trials, found)}; ask "
+            "for less, leave out what narrows the choice (target, float_ops, act_bitwidth_of, "
+            "weights_bitwidth_of), or calibrate with more samples of what the network will see"
         )
     return lines
+
+
+def _reached(trials: Trials, found: Found) -> str:
+    parts = [] if trials.goal.sqnr is None else [f"{trials.exact(found.levels):.1f} dB"]
+    parts += [] if trials.goal.evaluate is None else [f"a score of {trials.score(found.levels):g}"]
+    return " and ".join(parts)

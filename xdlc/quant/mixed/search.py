@@ -1,9 +1,10 @@
 """Search for the cheapest levels that are good enough; knows nothing of networks.
 
 From above: all groups at the lowest level that is good enough, then down again where it costs least.
-Noise of rounding in different places adds up, so that the noise that lowering a part adds, by what it
-saves, orders the parts well; how many of them can be lowered together is found by halving, each time by
-trial.  With many groups, parts are runs of neighbours first, which are split where they cannot be lowered.
+Noise of rounding in different places adds up, so that the noise that lowering a group adds, by what it
+saves, orders the groups well; how many of them can be lowered together is found by halving, each time by
+trial.  What is left of the noise that is allowed goes to groups further on in that order.  With more groups
+than can be tried alone, runs of neighbours are ordered first, and those that stay are split.
 """
 
 from __future__ import annotations
@@ -15,31 +16,43 @@ from typing import Protocol, TypeAlias
 Levels: TypeAlias = tuple[int, ...]
 Part: TypeAlias = tuple[int, ...]
 
-MOST_PARTS = 40
-"""Parts that are tried alone in a round."""
-MOST_SINGLE = 12
-"""Parts that are tried one after the other at the end."""
+MOST_FAILURES = 24
+"""Groups that are tried in vain once most are lowered."""
+NEAR = 0.1
+"""How far above the goal, in dB, no more groups are tried."""
+FAR = 0.7
+"""How far above the goal, in dB, groups are swapped."""
+MOST_ISLANDS = 100
+"""Runs of lowered neighbours of which the cost of raising them again is computed."""
 NEGLIGIBLE = 0.0002
 """Part of the lowest cost that is not worth going all the way down for: other samples may want the bits."""
+TINY = 1e-20
+"""Noise over signal, or a saving, that counts as none."""
 
 
 class Trials(Protocol):
     """What the search asks about levels, one number a group."""
 
+    def slack(self, levels: Levels) -> float:
+        """Return how far above the goal levels are, in dB where it is one of dB; negative: below."""
+
     def sqnr(self, levels: Levels) -> float:
         """Return the SQNR in dB."""
 
-    def rough(self, levels: Levels) -> float:
-        """Return an SQNR in dB that is good for comparing levels, and quickly found."""
-
-    def is_enough(self, levels: Levels) -> bool:
-        """Return whether the goal is kept."""
+    def added(self, base: Levels, levels: Levels) -> float:
+        """Return noise over signal that levels have beyond others, in any unit; quickly found."""
 
     def cost(self, levels: Levels) -> float:
         """Return the cost, in any unit."""
 
     def own_cost(self, group: int, level: int) -> float:
         """Return the cost of a group alone: without changes of width around it."""
+
+    def most_parts(self, groups: int) -> int:
+        """Return how many of so many groups may be tried alone."""
+
+    def is_affordable(self) -> bool:
+        """Return whether more trials may be made."""
 
 
 @dataclass(slots=True)
@@ -49,12 +62,13 @@ class Found:
     Attributes:
         levels: The level of each group.
         reached: Whether they keep the goal.
-        gains: For each group that was tried: the dB lost when it, or the part that it was in, was lowered.
+        added: For each group that was tried: noise over signal that it added when it alone, or the part that
+            it was in, was lowered.
     """
 
     levels: Levels
     reached: bool
-    gains: dict[int, float] = field(default_factory=dict)
+    added: dict[int, float] = field(default_factory=dict)
 
 
 def search(tops: Sequence[int], trials: Trials) -> Found:
@@ -65,41 +79,43 @@ def search(tops: Sequence[int], trials: Trials) -> Found:
         trials: Answers questions about levels.
     """
     ceilings = [tuple(min(level, top) for top in tops) for level in range(max(tops, default=0) + 1)]
-    reached = next((levels for levels in ceilings if trials.is_enough(levels)), None)
+    reached = next((levels for levels in ceilings if trials.slack(levels) >= 0.0), None)
     if reached is None:
         return Found(max(ceilings, key=trials.sqnr), False)
     found = Found(reached, True)
     for target in range(max(reached, default=0)):
         before = found.levels
-        _lower(found, target, trials)
-        _raise_islands(found, before, trials)
+        rest = _lower(found, target, trials)
+        if _raise_islands(found, before, trials):
+            _fill(found, rest, target, trials)
+    _swap(found, reached, trials)
     return found
 
 
-def _lower(found: Found, target: int, trials: Trials) -> None:
-    """Lower to level ``target`` what can be."""
+def _lower(found: Found, target: int, trials: Trials) -> list[Part]:
+    """Lower to level ``target`` what can be; return the others, those that cost least noise first."""
     least = 0.0 if target else NEGLIGIBLE * trials.cost(tuple(0 for _ in found.levels))
     raised = [
         group
         for group, level in enumerate(found.levels)
         if level > target and trials.own_cost(group, level) - trials.own_cost(group, target) >= least
     ]
-    size = -(-len(raised) // MOST_PARTS)
-    parts = _split([tuple(raised)], size)
-    while parts:
-        ranked = _ranked(found, parts, target, trials)
-        count = _most(found.levels, ranked, target, trials)
-        found.levels = _with(found.levels, ranked[:count], target)
-        rest = ranked[count:]
-        if size == 1:
-            # The first of the rest is what did not fit.
-            for part in rest[1 : MOST_SINGLE + 1]:
-                lowered = _with(found.levels, [part], target)
-                if trials.is_enough(lowered):
-                    found.levels = lowered
-            return
+    size = max(-(-len(raised) // trials.most_parts(len(raised))), 1)
+    rest = _split([tuple(raised)], size)
+    while True:
+        ranked = _ranked(found, rest, target, trials)
+        low, high = 0, len(ranked)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if trials.slack(_lowered(found.levels, ranked[:middle], target)) >= 0.0:
+                low = middle
+            else:
+                high = middle - 1
+        found.levels = _lowered(found.levels, ranked[:low], target)
+        if size == 1 or not trials.is_affordable():
+            return _fill(found, _split(ranked[low:], 1), target, trials)
         size = -(-size // 4)
-        parts = _split(rest, size)[:MOST_PARTS]
+        rest = _split(ranked[low:], size)
 
 
 def _split(parts: Sequence[Part], size: int) -> list[Part]:
@@ -108,33 +124,82 @@ def _split(parts: Sequence[Part], size: int) -> list[Part]:
 
 
 def _ranked(found: Found, parts: Sequence[Part], target: int, trials: Trials) -> list[Part]:
-    """Return the parts in the order in which to lower them: least noise for what is saved first."""
-    before = trials.rough(found.levels)
+    """Return the parts, those first that add least noise for what lowering them saves."""
     ranked: list[tuple[float, Part]] = []
     for part in parts:
         saved = sum(
             trials.own_cost(group, found.levels[group]) - trials.own_cost(group, target) for group in part
         )
-        after = trials.rough(_with(found.levels, [part], target))
+        added = trials.added(found.levels, _lowered(found.levels, [part], target))
         for group in part:
-            found.gains[group] = before - after
-        ranked.append((max(_noise(after) - _noise(before), 0.0) / max(saved, 1e-12), part))
+            found.added[group] = added / len(part)
+        ranked.append((added / max(saved, TINY), part))
     return [part for _, part in sorted(ranked)]
 
 
-def _most(levels: Levels, ranked: Sequence[Part], target: int, trials: Trials) -> int:
-    """Return how many parts from the first on can be lowered together, found by halving."""
-    low, high = 0, len(ranked)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if trials.is_enough(_with(levels, ranked[:middle], target)):
-            low = middle
+def _fill(found: Found, rest: list[Part], target: int, trials: Trials) -> list[Part]:
+    """Lower what fits yet, one after the other, or more at once while that does; return what does not."""
+    left: list[Part] = []
+    start, size, failures = 0, 1, 0
+    while start < len(rest) and failures < MOST_FAILURES and trials.is_affordable():
+        slack = trials.slack(found.levels)
+        if slack < NEAR:
+            break
+        part = rest[start : start + size]
+        lowered = _lowered(found.levels, part, target)
+        fits = _fits(found, lowered, slack)
+        if fits and trials.slack(lowered) >= 0.0:
+            found.levels = lowered
+            start, size = start + size, 2 * size
+        elif size > 1:
+            size //= 2
         else:
-            high = middle - 1
-    return low
+            left += part
+            start += 1
+            failures += fits
+    return [*left, *rest[start:]]
 
 
-def _raise_islands(found: Found, before: Levels, trials: Trials) -> None:
+def _swap(found: Found, before: Levels, trials: Trials) -> None:
+    """Raise one lowered group in place of a dearer one that stayed, where too much is left of the noise."""
+    saved = {
+        group: trials.own_cost(group, before[group]) - trials.own_cost(group, 0) for group in found.added
+    }
+    pairs = sorted(
+        (saved[lowered] - saved[kept], kept, lowered)
+        for kept in saved
+        for lowered in saved
+        if found.levels[kept] == before[kept] and not found.levels[lowered] and saved[lowered] < saved[kept]
+    )
+    failures = 0
+    for _, kept, lowered in pairs:
+        slack = trials.slack(found.levels)
+        if slack < FAR or failures == MOST_FAILURES or not trials.is_affordable():
+            return
+        if found.levels[kept] != before[kept] or found.levels[lowered]:
+            continue
+        levels = tuple(
+            0 if group == kept else before[group] if group == lowered else level
+            for group, level in enumerate(found.levels)
+        )
+        if not _fits(found, levels, slack) or trials.cost(levels) >= trials.cost(found.levels):
+            continue
+        if trials.slack(levels) >= 0.0:
+            found.levels = levels
+        else:
+            failures += 1
+
+
+def _fits(found: Found, levels: Levels, slack: float) -> bool:
+    """Return whether levels may keep the goal; what seems to be twice too much may: noise hardly adds up."""
+    before, after = (
+        sum(noise for group, noise in found.added.items() if not held[group])
+        for held in (found.levels, levels)
+    )
+    return not before or after / before <= 2.0 * 10.0 ** (slack / 10.0) - 1.0
+
+
+def _raise_islands(found: Found, before: Levels, trials: Trials) -> bool:
     """Raise runs of lowered neighbours again whose changes of width cost more than they save."""
     runs: list[list[int]] = []
     for group, (now, then) in enumerate(zip(found.levels, before, strict=True)):
@@ -145,24 +210,19 @@ def _raise_islands(found: Found, before: Levels, trials: Trials) -> None:
         else:
             runs.append([group])
     runs += [[group] for run in runs for group in run if len(run) > 1]
-    for run in sorted(runs, key=len, reverse=True):
+    lowered = found.levels
+    for run in sorted(runs, key=len, reverse=True)[:MOST_ISLANDS]:
         inside = set(run)
         levels = tuple(
             then if group in inside else now
             for group, (now, then) in enumerate(zip(found.levels, before, strict=True))
         )
-        if (
-            levels != found.levels
-            and trials.cost(levels) <= trials.cost(found.levels)
-            and trials.is_enough(levels)
-        ):
+        cheaper = levels != found.levels and trials.cost(levels) <= trials.cost(found.levels)
+        if cheaper and trials.slack(levels) >= 0.0:
             found.levels = levels
+    return found.levels != lowered
 
 
-def _with(levels: Levels, parts: Sequence[Part], target: int) -> Levels:
+def _lowered(levels: Levels, parts: Sequence[Part], target: int) -> Levels:
     lowered = {group for part in parts for group in part}
     return tuple(min(level, target) if group in lowered else level for group, level in enumerate(levels))
-
-
-def _noise(sqnr: float) -> float:
-    return float(10.0 ** (-sqnr / 10.0))

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from xdlc.ir.graph import is_custom
+from xdlc.opdefs.control_flow import has_control_flow
+from xdlc.opdefs.macs import macs
+from xdlc.quant.choice import judged
+from xdlc.quant.evaluation import Evaluate, Run
 from xdlc.quant.mixed.cost import Cost, graph_cost, op_cost
-from xdlc.quant.mixed.groups import Group
+from xdlc.quant.mixed.emulation import Emulation
+from xdlc.quant.mixed.groups import Group, Level
 from xdlc.quant.mixed.search import Levels
 from xdlc.quant.placement import place
 from xdlc.quant.precision import Precision
+from xdlc.quant.sums import EXACT, Noise
 
 if TYPE_CHECKING:
-    from xdlc.quant.calibrate import Calibration
     from xdlc.quant.job import Job
-    from xdlc.quant.samples import Sample
-    from xdlc.runtime.cpu import CpuSession
+    from xdlc.quant.spread import Kept
 
-Run: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any]]
-Evaluate: TypeAlias = Callable[[Run], float]
+Results: TypeAlias = Mapping[str, Any]
 
-MOST_SAMPLES = 24
-"""Samples of a part."""
-MOST_ROUGH = 6
-"""Samples that are enough for comparisons: those with the largest errors."""
-MOST_BYTES = 64 << 20
-"""Bytes of float results that are kept."""
-HIGHEST = 200.0
-"""SQNR in dB of results without any error."""
+MOST_FEW = 4
+"""Samples that are enough for comparisons."""
+RUNS_A_SAMPLE, FREE_RUNS, FREE_MACS = 8, 400, 4e11
+"""Runs of one sample that a search may take for each sample of calibration, and beside these: 20 times the
+work of calibrating, and of its overhead with small networks."""
+RUNS_A_SESSION = 10
+"""Runs that making a session counts as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +41,14 @@ class Goal:
     """What has to be kept.
 
     Attributes:
-        sqnr: Least mean SQNR of the outputs in dB; None: any.
-        evaluate: Tells how good a network is, given a function that runs it; None: nothing.
+        sqnr: Least SQNR of each output in dB; None: any.
+        margin: What is kept beyond that, in dB.
+        evaluate: Returns how good a network is, given a function that runs it; None: nothing.
         least: Least result of ``evaluate``.
     """
 
     sqnr: float | None = None
+    margin: float = 0.0
     evaluate: Evaluate | None = None
     least: float = -math.inf
 
@@ -54,83 +60,121 @@ class Goal:
 
 
 class Trials:
-    """Trials of levels on a part of the samples; each is made once.
+    """Trials of levels on samples; each is made once.
+
+    Outputs are measured as ``figures`` does: of a Softmax the input counts.  All but the last word comes from
+    an emulation (``Emulation``), one session for all activation widths.
 
     Args:
         job: The quantization; its precision and decision are those of the last trial.
         groups: What has levels.
         base: The widths that were asked for.
-        samples: The samples to run.
-        calibration: What ranges are chosen from.
-        tried: Called after each trial.
-        proof: Trials on other samples, on which the goal has to be kept as well; None: there are too few.
+        samples: The samples to run, with what the float model makes of them.
+        runs: Runs of one sample that the search may take.
     """
 
     def __init__(
-        self,
-        job: Job,
-        groups: Sequence[Group],
-        base: Precision,
-        samples: Sequence[Sample],
-        calibration: Calibration,
-        tried: Callable[[], None],
-        proof: Trials | None = None,
+        self, job: Job, groups: Sequence[Group], base: Precision, samples: Sequence[Kept], runs: int
     ) -> None:
         self.job = job
         self.groups = groups
         self.goal = Goal()
-        self.count = 0
+        self.count = self.runs = 0
+        self.most_runs = runs
         self._base = base
         self._samples = samples
-        self._calibration = calibration
-        self._tried = tried
-        self.proof = proof
-        self._rough: dict[Levels, float] = {}
-        self._worst: list[int] | None = None
+        self._names = judged(job.graph)
+        self._few = MOST_FEW
+        self._reference: tuple[Levels, list[Results]] | None = None
+        self._added: dict[tuple[Levels, Levels], float] = {}
         self._sqnr: dict[Levels, float] = {}
+        self._exact: dict[Levels, float] = {}
         self._score: dict[Levels, float] = {}
         self._costs: dict[Levels, Cost] = {}
-        self._wanted = _run_float(job, samples)
+        self._emulation: tuple[tuple[Level, ...], Emulation] | None = None
+        self._is_emulated = not has_control_flow(job.graph) and not any(map(is_custom, job.graph.ops))
         self.unit = self.whole_cost(tuple(0 for _ in groups))
+
+    @property
+    def sample_count(self) -> int:
+        """The number of samples that are judged."""
+        return len(self._samples)
+
+    def _tried(self) -> None:
+        self.count += 1
+        if self.job.tried is not None:
+            self.job.tried(self.count)
+        self.job.under_way("searching widths", min(self.runs, self.most_runs), self.most_runs)
+
+    def is_affordable(self) -> bool:
+        """Return whether one more trial on all samples is within the bounds."""
+        return self.runs + len(self._samples) <= self.most_runs
+
+    def most_parts(self, groups: int) -> int:
+        """Return how many of so many groups may be tried alone, with half of the runs that are left."""
+        half = max((self.most_runs - self.runs) // 2, 0)
+        session = 0 if self._is_emulated else RUNS_A_SESSION
+        if not self._added:
+            self._few = max(min(half // max(groups, 1) - session, MOST_FEW), 1)
+        return max(half // (self._few + session), 8)
 
     def precision(self, levels: Levels) -> Precision:
         """Return the widths of all ops under some levels."""
-        chosen = self._base.copy()
-        for group, level in zip(self.groups, levels, strict=True):
-            if level:
-                group.set(chosen, group.levels[level])
-        return chosen
+        return self._precision(tuple(map(_at, self.groups, levels)))
+
+    def added(self, base: Levels, levels: Levels) -> float:
+        """Return noise over signal of levels against others, the sum over outputs, on a few samples."""
+        few = self._samples[:: -(-len(self._samples) // self._few)]
+        if self._reference is None or self._reference[0] != base:
+            self._reference = base, self._run(self._runner(base), few)
+        key = base, levels
+        if key not in self._added:
+            noises = _noises(self._names, self._reference[1], self._run(self._runner(levels), few))
+            self._added[key] = sum(10.0 ** (-noise.db / 10.0) for noise in noises)
+            self._tried()
+        return self._added[key]
 
     def sqnr(self, levels: Levels) -> float:
-        """Return the mean over outputs of SQNR in dB, pooled over the samples."""
+        """Return the SQNR in dB of the worst output, pooled over the samples.
+
+        It is emulated, and corrected by what the emulation was off for the levels most like these.
+        """
+        if levels in self._exact:
+            return self._exact[levels]
+        nearest = min(self._exact, key=partial(_distance, levels), default=levels)
+        correction = self._exact[nearest] - self._emulated(nearest) if self._exact else 0.0
+        return self._emulated(levels) + correction
+
+    def _emulated(self, levels: Levels) -> float:
         if levels not in self._sqnr:
-            self._sqnr[levels] = self._measure(self._session(levels), range(len(self._samples)))
+            self._sqnr[levels] = self._measure(self._runner(levels))
         return self._sqnr[levels]
 
-    def rough(self, levels: Levels) -> float:
-        """Return the same over the samples that had the largest errors in the first trial."""
-        if levels not in self._rough:
-            self._rough[levels] = self._measure(
-                self._session(levels, plain=True), self._worst or range(MOST_ROUGH)
-            )
-        return self._rough[levels]
-
-    def lowest(self, levels: Levels) -> float:
-        """Return the SQNR of the part of the samples that has the lower one."""
-        return self.sqnr(levels) if self.proof is None else min(self.sqnr(levels), self.proof.sqnr(levels))
+    def exact(self, levels: Levels) -> float:
+        """Return the SQNR of the network as it will be stored."""
+        if levels not in self._exact:
+            self._exact[levels] = self._measure(self._session(levels, plain=True))
+        return self._exact[levels]
 
     def score(self, levels: Levels) -> float:
         """Return the user's score."""
         if levels not in self._score and self.goal.evaluate is not None:
-            self._score[levels] = float(self.goal.evaluate(self._session(levels).run))
+            run = self._session(levels)
+
+            def counted(feeds: Mapping[str, Any]) -> dict[str, Any]:
+                self.runs += 1
+                return run(feeds)
+
+            self._score[levels] = self.goal.evaluate(counted)
+            self._tried()
         return self._score.get(levels, 0.0)
 
-    def is_enough(self, levels: Levels) -> bool:
-        """Return whether the goal is kept."""
-        wanted = self.goal.sqnr
-        if wanted is not None and (self.sqnr(levels) < wanted or self.lowest(levels) < wanted):
-            return False
-        return self.goal.evaluate is None or self.score(levels) >= self.goal.least
+    def slack(self, levels: Levels) -> float:
+        """Return how far above the goal levels are in dB, negative: below; infinite under a score alone."""
+        above = math.inf if self.goal.sqnr is None else self.sqnr(levels) - self.goal.sqnr - self.goal.margin
+        if above >= 0.0 and self.goal.evaluate is not None and self.score(levels) < self.goal.least:
+            return -math.inf
+        return above
 
     def whole_cost(self, levels: Levels) -> Cost:
         """Return the cost of an inference."""
@@ -162,69 +206,75 @@ class Trials:
     def _float_bits(self) -> int:
         return 32 if self.job.options.float_bitwidth == 32 else 16
 
-    def _session(self, levels: Levels, *, plain: bool = False) -> CpuSession:
-        job = self.job
-        job.precision = self.precision(levels)
-        whole, job.calibration = job.calibration, self._calibration
-        try:
-            job.decide()
-            session = job.session(job.trial(), plain=plain)
-        finally:
-            job.calibration = whole
-        self.count += 1
+    def _precision(self, chosen: Sequence[Level]) -> Precision:
+        made = self._base.copy()
+        for group, level in zip(self.groups, chosen, strict=True):
+            if level != group.levels[0]:
+                group.set(made, level)
+        return made
+
+    def _session(self, levels: Levels, *, plain: bool = False) -> Run:
+        self.runs += RUNS_A_SESSION
+        self.job.precision = self.precision(levels)
+        self.job.decide()
+        return self.job.session(self.job.trial(), plain=plain, outputs=self._names if plain else None).run
+
+    def _runner(self, levels: Levels) -> Run:
+        """Return what runs a sample under some levels, nearly as they will be stored."""
+        if not self._is_emulated:
+            return self._session(levels, plain=True)
+        wide = tuple(map(_widened, self.groups, levels))
+        if self._emulation is None or self._emulation[0] != wide:
+            self.runs += 2 * RUNS_A_SESSION
+            narrow = (_narrowed(group, level) for group, level in zip(self.groups, wide, strict=True))
+            ends = self._precision(tuple(narrow)), self._precision(wide)
+            self._emulation = wide, Emulation(self.job, self.groups, *ends, self._names)
+        emulation = self._emulation[1]
+        return partial(emulation.run, fed=emulation.encodings(self.precision(levels)))
+
+    def _measure(self, run: Run) -> float:
+        floats = [kept.floats for kept in self._samples]
+        noises = _noises(self._names, floats, self._run(run, self._samples))
         self._tried()
-        return session
+        return min((noise.db for noise in noises), default=EXACT)
 
-    def _measure(self, session: CpuSession, chosen: Sequence[int]) -> float:
-        """Return the SQNR over the chosen samples; the first time note which have the largest errors."""
-        import numpy as np
-
-        names = list(self._wanted[0]) if self._wanted else []
-        power, error = np.zeros((2, len(self._wanted), len(names)))
-        for index in [index for index in chosen if index < len(self._wanted)]:
-            found = session.run(self._samples[index])
-            for column, name in enumerate(names):
-                reals = self._wanted[index][name].astype(np.float64)
-                power[index, column] = np.square(reals).sum()
-                error[index, column] = np.square(reals - found[name]).sum()
-        if self._worst is None:
-            parts = error / np.maximum(power.sum(axis=0), 1e-300)
-            self._worst = [int(index) for index in np.argsort(-parts.sum(axis=1), kind="stable")[:MOST_ROUGH]]
-        decibels = [_decibels(*totals) for totals in zip(power.sum(axis=0), error.sum(axis=0), strict=True)]
-        return sum(decibels) / len(decibels) if decibels else HIGHEST
+    def _run(self, run: Run, samples: Sequence[Kept]) -> list[Results]:
+        self.runs += len(samples)
+        found = map(run, (kept.sample for kept in samples))
+        return [{name: results[name] for name in self._names} for results in found]
 
 
-def _decibels(power: float, error: float) -> float:
-    if error <= power * 10.0 ** (-HIGHEST / 10):
-        return HIGHEST
-    return float(max(10.0 * math.log10(power / error), -HIGHEST)) if power else -HIGHEST
+def _distance(one: Levels, other: Levels) -> int:
+    return sum(mine != theirs for mine, theirs in zip(one, other, strict=True))
 
 
-def _run_float(job: Job, samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    real = {tensor.name for tensor in job.graph.outputs if tensor.dtype.is_float or tensor.dtype.is_fixed}
-    session = job.session(job.model, quantized=False)
-    return [
-        {name: array for name, array in session.run(sample).items() if name in real} for sample in samples
-    ]
+def _noises(names: Sequence[str], wanted: Sequence[Results], found: Sequence[Results]) -> list[Noise]:
+    """Return signal and noise of each tensor, pooled over samples, but of those that are all zero."""
+    pooled = []
+    for name in names:
+        noise = Noise()
+        for exact, rounded in zip(wanted, found, strict=True):
+            noise.add(exact[name], rounded[name])
+        pooled.append(noise)
+    return [noise for noise in pooled if noise.signal]
 
 
-def parts_of_samples(job: Job) -> tuple[list[Sample], list[Sample]]:
-    """Return the samples to search with, and others to look at the result with; few are used for both.
-
-    As many as keep the float results of both parts in ``MOST_BYTES``.
-    """
-    bytes_each = sum(tensor.size * 4 for tensor in job.graph.outputs) + sum(
-        tensor.size * 4 for tensor in job.graph.inputs
-    )
-    most = max(4, min(2 * MOST_SAMPLES, MOST_BYTES // max(bytes_each, 1)))
-    samples = _spread(job, most)
-    if len(samples) < 4:
-        return samples, samples
-    return samples[::2], samples[1::2]
+def _at(group: Group, level: int) -> Level:
+    return group.levels[level]
 
 
-def _spread(job: Job, most: int) -> list[Sample]:
-    """Return at most ``most`` samples, evenly from all."""
-    total = max((statistics.count for statistics in job.calibration.found.values()), default=1)
-    step = max(1, -(-total // most))
-    return [sample for place, sample in enumerate(job.samples) if place % step == 0]
+def _widened(group: Group, level: int) -> Level:
+    """Return a level with 16-bit activations where the group can have them."""
+    held = group.levels[level]
+    can = held.acts is not None and any(other.acts == 16 for other in group.levels)
+    return Level(16, held.weights) if can else held
+
+
+def _narrowed(group: Group, level: Level) -> Level:
+    return level if level.acts is None else Level(group.levels[0].acts, level.weights)
+
+
+def most_runs(job: Job, count: int) -> int:
+    """Return how many runs a search may take after a calibration with ``count`` samples."""
+    work = sum(macs(op) for op in job.graph.ops)
+    return RUNS_A_SAMPLE * count + round(min(FREE_RUNS, FREE_MACS / max(work, 1)))

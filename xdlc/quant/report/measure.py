@@ -272,8 +272,8 @@ def _op(
 
 
 def _raised(record: Raised) -> str:
-    gain = "" if record.gain is None else f", worth {record.gain:.1f} dB"
-    return f"{record.before} to {record.after}{gain}"
+    alone = "" if record.alone is None else f", {record.alone:.1f} dB with {record.before} there alone"
+    return f"{record.before} to {record.after}{alone}"
 
 
 def _worst_in_network(qualities: Sequence[Quality]) -> float | None:
