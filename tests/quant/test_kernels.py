@@ -93,7 +93,7 @@ def test_nothing_is_equalized_through_it(net, quantized):
 
 def test_the_choice_of_ranges_runs_it(net, quantized):
     _, notes = quantized(sandwich(net), SAMPLES, act_quantizer_calibration="auto")
-    assert any(note.startswith("auto: ") and "outputs of 8 samples" in note for note in notes)
+    assert any(note.startswith("auto: ") for note in notes)
 
 
 def test_a_report_measures_around_it(net, quantized, tmp_path):
