@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from xdlc.errors import StorageError, UsageError
+from xdlc.errors import ModelError, ProblemList, StorageError, UsageError, XdlcError
 
 
 def test_importing_is_light() -> None:
@@ -67,3 +68,16 @@ def test_a_missing_file_is_an_xdlc_error(tmp_path: Path) -> None:
     for verb in (xdlc.load, xdlc.convert):
         with pytest.raises(StorageError):
             verb(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ModelError("bad", where="a.onnx", fix="mend it", node="n", op="Relu"),
+        ProblemList([ModelError("one"), UsageError("two")], where="m"),
+    ],
+)
+def test_errors_go_from_process_to_process(error: XdlcError) -> None:
+    twin = pickle.loads(pickle.dumps(error))
+    assert type(twin) is type(error)
+    assert (str(twin), twin.exit_code, twin.node) == (str(error), error.exit_code, error.node)

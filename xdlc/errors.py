@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 
 class XdlcError(Exception):
@@ -40,9 +41,19 @@ class XdlcError(Exception):
         self.node = node
         self.op = op
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what makes the error again in another process, whatever its class takes."""
+        return _made_again, (type(self), self.args, vars(self))
+
     def __str__(self) -> str:
         text = f"{self.where}: {self.problem}" if self.where else self.problem
         return f"{text}\n  fix: {self.fix}" if self.fix else text
+
+
+def _made_again(kind: type[XdlcError], args: tuple[Any, ...], held: dict[str, Any]) -> XdlcError:
+    error = kind.__new__(kind, *args)
+    vars(error).update(held)
+    return error
 
 
 class UsageError(XdlcError):
