@@ -157,3 +157,19 @@ def test_a_quantized_dlc_is_requantized(dlc: Path, tmp_path: Path) -> None:
         assert "--requantize" in invoke(quant, *words, *more, code=2).stderr
     invoke(quant, *words, "--requantize")
     assert xdlc.load(twice).main.outputs[0].dtype.name == "ufixed16"
+
+
+def test_a_lost_output_is_warned_of_last_and_fails_where_that_is_wanted(dlc: Path, tmp_path: Path) -> None:
+    values = np.random.default_rng(0).standard_normal((5, 1, 3, 16, 16)).astype(np.float32)
+    values[4] *= 1000.0  # held out: the ranges of the others cut it off
+    samples, target = tmp_path / "samples.npz", tmp_path / "out.dlc"
+    np.savez(samples, x=values)
+    words = ["--input_dlc", dlc, "-l", samples, "-o", target]
+    last = invoke(quantize, *words).stderr.splitlines()[-1]
+    assert "warning: output " in last
+    assert last.endswith(f"-o {target} --act_bitwidth 16")
+    assert "warning: output " in invoke(quantize, *words, "--quiet").stderr
+    target.unlink()
+    failed = invoke(quantize, *words, "--fail_below", 5, code=5)
+    assert "fix: " in failed.stderr
+    assert not target.exists()

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdlc.errors import ConstraintError, raise_all
 from xdlc.quant.figures import Figure
+from xdlc.quant.joins import writer
 
 if TYPE_CHECKING:
-    from xdlc.ir import Op, Tensor
     from xdlc.quant.job import Job
 
 Options: TypeAlias = Mapping[str, Any]
 """Keyword arguments of ``quantize``: mappings of names to bits, sequences of names, numbers or text."""
 
 REPORT = "report.html"
-_MOVES = ("Reshape", "Transpose", "Squeeze", "ExpandDims")
 
 
 def written(options: Options, command: Sequence[str]) -> str:
@@ -93,26 +92,14 @@ def remedy(job: Job, figure: Figure, *, is_whole: bool) -> tuple[str, Options]:
         is_whole: Whether it is lost as a whole, not a part or channel alone.
     """
     options, precision = job.options, job.precision
-    op = joining_op(job.graph.tensors[figure.output])
+    op = writer(job.graph.tensors[figure.output])
     if not is_whole and op is not None and op in job.placement.fixed and precision.act_bits_of(op) == 8:
         return "give its values 16 bits", {"act_bitwidth_of": {op.name: 16}}
     if options.act_bitwidth == 8:
         return "give activations 16 bits", {"act_bitwidth": 16}
     if options.weights_bitwidth < 8:
         return "give weights 8 bits", {"weights_bitwidth": 8}
-    if not is_whole and op is not None and op in job.placement.fixed:
+    reported = "--report" in job.command
+    if (reported or not is_whole) and op is not None and op in job.placement.fixed:
         return "let it stay float", {"float_ops": (*options.float_ops, op.name)}
     return "see where it is lost", {"report": REPORT}
-
-
-def joining_op(output: Tensor) -> Op | None:
-    """Return the op that computes an output's values, before those that only move them."""
-    op = output.producer
-    while (
-        op is not None
-        and op.type in _MOVES
-        and op.inputs[0] is not None
-        and op.inputs[0].producer is not None
-    ):
-        op = op.inputs[0].producer
-    return op

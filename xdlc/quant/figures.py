@@ -16,7 +16,7 @@ from xdlc.ir import Graph, Tensor
 from xdlc.ir.data import Array
 from xdlc.quant.choice import judged_by
 from xdlc.quant.joins import writer
-from xdlc.quant.parts import Part, Parts, output_parts, unlike_parts
+from xdlc.quant.parts import Parts, output_parts, unlike_parts
 from xdlc.quant.rules import is_real, rule_of, single_name
 from xdlc.quant.sums import Noise
 
@@ -137,7 +137,8 @@ def _of_reals(output: Tensor, pairs: Pairs, parts: Parts) -> tuple[float, float 
         sure = reason is None or (math.isfinite(whole.noise.noise) and same >= SURE)
         return whole.db, same, [] if sure else [f"{reason}, top-1 equal in {same:.1%}"]
     if whole.loss is not None:
-        return whole.db, None, [whole.loss]
+        quiet = _are_scores([output]) and whole.is_quiet
+        return whole.db, None, [] if quiet else [whole.loss]
     return whole.db, None, list(_lost_slices(output, pairs, parts, whole))
 
 
@@ -158,7 +159,7 @@ def _lost_slices(output: Tensor, pairs: Pairs, parts: Parts, whole: _Slice) -> I
     if len(unlike) > 1:
         for part in unlike:
             seen = _Slice.of([(part.of(wanted), part.of(found)) for wanted, found in pairs])
-            if seen.loss is not None and not (_is_score(part) and seen.is_quiet):
+            if seen.loss is not None and not (_are_scores(part.sources) and seen.is_quiet):
                 yield f"{part.start}:{part.stop} of axis {part.axis} {seen.loss}{seen.share_of(whole)}"
         return
     last = output.rank - 1
@@ -175,9 +176,9 @@ def _lost_slices(output: Tensor, pairs: Pairs, parts: Parts, whole: _Slice) -> I
         yield f"channel {worst} of axis {last} {seen.loss}{seen.share_of(whole)}{more}"
 
 
-def _is_score(part: Part) -> bool:
-    """Return whether a part holds what a Sigmoid, or an op like it, bounds to 1."""
-    rules = [None if op is None else rule_of(op) for op in map(writer, part.sources)]
+def _are_scores(tensors: Sequence[Tensor]) -> bool:
+    """Return whether tensors hold what a Sigmoid, or an op like it, bounds to 1."""
+    rules = [None if op is None else rule_of(op) for op in map(writer, tensors)]
     return bool(rules) and all(rule is not None and rule.unit_low is not None for rule in rules)
 
 
