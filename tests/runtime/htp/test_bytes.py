@@ -15,9 +15,10 @@ from xdlc.runtime.htp import run
 # Masks as exporters write them: gathered, selected, expanded, sliced, joined, and turned into numbers.
 MASKS = """<ir_version: 8, opset_import: ["" : 17]>
     g (int64[2,4] ids, bool[2,4] given, uint8[1,3,4,4] image)
-    => (float[4,3] sums, bool[2,2,4] expanded, bool[2,4] chosen, float[1,4,4,3] pixels, int64[2,4] back)
+    => (float[4,3] sums, bool[2,2,4] expanded, bool[2,4] chosen, bool[2] corners,
+        float[1,4,4,3] pixels, int64[2,4] back)
     <int64[2] rows = {1,0}, int64[2,4] at = {1,1,0,0,1,0,1,0}, int64[1] start = {1}, int64[1] end = {4},
-     int64[1] axis = {1}, int64 pad = {0}, int64[3] shape = {2,2,4}> {
+     int64[1] axis = {1}, int64 pad = {0}, int64[3] shape = {2,2,4}, int64[2,2] places = {0,1,1,-1}> {
         is_pad = Equal(ids, pad)
         kept = Not(is_pad)
         picked = Gather<axis=0>(kept, rows)
@@ -32,6 +33,7 @@ MASKS = """<ir_version: 8, opset_import: ["" : 17]>
         expanded = Expand(deep, shape)
         turned = Transpose<perm=[0,2,3,1]>(image)
         pixels = Cast<to=1>(turned)
+        corners = GatherND(kept, places)
         back = Gather<axis=0>(ids, rows)
     }"""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -86,12 +87,31 @@ def gather_elements(node: Node, b: Builder) -> Value:
 
 @importer("GatherND", since=11)
 def gather_nd(node: Node, b: Builder) -> Value:
-    """Map onto GatherNd."""
+    """Map onto GatherNd, of known indices onto Gather: HTP's compiler fails on GatherNd of int32 there."""
     x, indices = node.required(0), node.required(1)
     batch = node.attr("batch_dims", 0)
     depth = indices.shape[-1]
     positions = tuple_value(node, b, indices, x.shape[batch : batch + depth])
+    if positions.is_static and not batch and depth and indices.rank > 1 and x.size < 1 << 31:
+        return _gather_rows(b, x, positions, depth)
     inputs = [b.source_order(x), b.source_order(positions)]
     shape = (*indices.shape[:-1], *x.shape[batch + depth :])
     out = b.emit("GatherNd", inputs, shape, x.dtype, {"batch_dims": ir.u32(batch)})
+    return Value(out, identity(out.rank))
+
+
+def _gather_rows(b: Builder, x: Value, positions: Value, depth: int) -> Value:
+    """Gather along the first ``depth`` axes of a value, which become one, by known tuples of indices."""
+    joined, rest = x.shape[:depth], x.shape[depth:]
+    rows = np.ravel_multi_index(tuple(np.moveaxis(positions.numpy(), -1, 0)), joined)
+    held = b.source_order(b.reshape(x, (math.prod(joined), *rest)))
+    known = b.source_order(b.const(rows.astype(np.int32), positions.tensor.name))
+    out = b.emit(
+        "Gather",
+        [held, known],
+        (*rows.shape, *rest),
+        x.dtype,
+        {"axis": ir.i32(0)},
+        encoding=held.encoding,
+    )
     return Value(out, identity(out.rank))
