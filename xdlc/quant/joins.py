@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from xdlc.ir import Graph, Op, Tensor
@@ -117,16 +117,9 @@ def _onward(
 ) -> tuple[tuple[Op, ...], tuple[Tensor, ...], bool]:
     """Return the ops that carry the result of an op on, what they write, and whether that reaches an output.
 
-    If it does, those on the way are returned; if not, all, with the layers that compute with it.
+    If it does, those on the way are returned; if not, those up to the layers that compute with it, and these.
     """
-    reached = {first: True}  # and whether it carries values on
-    queue = [first]
-    for op in queue:
-        for tensor in filter(is_real, op.outputs):
-            for reader in graph.consumers(tensor):
-                if reader not in reached and reader in placement.fixed:
-                    reached[reader] = hands_on(reader) or bool(_gathered(reader))
-                    queue += [reader] if reached[reader] else []
+    reached = _reached(graph, placement, first, lambda op: hands_on(op) or bool(_gathered(op)))
     ends: set[Op] = set()
     for op in sorted((op for op, carries in reached.items() if carries), key=order.__getitem__, reverse=True):
         reals = [tensor for tensor in op.outputs if is_real(tensor)]
@@ -137,9 +130,30 @@ def _onward(
             if graph.is_output(tensor) or any(r not in placement.fixed or r in ends for r in readers):
                 ends.add(op)
     is_final = first in ends
-    on_way = sorted((op for op in reached if op in ends or not is_final), key=order.__getitem__)
+    if is_final:
+        reached = {op: True for op in reached if op in ends}
+    else:  # a sum with something else, as of a residual stream, is a layer of its own
+        reached = _reached(graph, placement, first, lambda op: bool(_gathered(op)) or _is_of_one(op))
+    on_way = sorted(reached, key=order.__getitem__)
     written = tuple(tensor for op in on_way if reached[op] for tensor in op.outputs)
     return tuple(op for op in on_way if not follows(op)), written, is_final
+
+
+def _reached(graph: Graph, placement: Placement, first: Op, carries: Callable[[Op], bool]) -> dict[Op, bool]:
+    """Return the quantized ops that values come to through ops that carry them on, and whether each does."""
+    reached = {first: True}
+    queue = [first]
+    for op in queue:
+        for tensor in filter(is_real, op.outputs):
+            for reader in graph.consumers(tensor):
+                if reader not in reached and reader in placement.fixed:
+                    reached[reader] = carries(reader)
+                    queue += [reader] if reached[reader] else []
+    return reached
+
+
+def _is_of_one(op: Op) -> bool:
+    return hands_on(op) and sum(t is not None and not t.is_static for t in op.inputs) == 1
 
 
 def _combines_few(op: Op) -> bool:

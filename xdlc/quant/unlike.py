@@ -106,7 +106,7 @@ def _lost(join: Join, reason: str) -> str:
 
 def _for_more_bytes(job: Job, join: Join) -> str:
     flags = written({"act_bitwidth_of": {op.name: 16 for op in join.onward}}, job.command)
-    return f"16 bits in what reads them move many more bytes; if that is worth it: {flags}"
+    return f"16 bits there and in what reads it move many more bytes; if that is worth it: {flags}"
 
 
 def _in_float(job: Job, *ops: Op) -> str:
