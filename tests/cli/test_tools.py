@@ -351,3 +351,10 @@ def test_a_shape_that_does_not_fit_is_blamed_on_the_flag(models: Any) -> None:
     with pytest.raises(UsageError, match=r"gives 'x' \[1, 4, 16, 16\]") as caught:
         xdlc.convert(path, input_dims={"x": (1, 4, 16, 16)})
     assert caught.value.node
+
+
+def test_an_end_that_is_no_value_is_an_error_with_names(models: Any) -> None:
+    path = models.save(models.cnn(), "net.onnx")
+    result = invoke(onnx_to_dlc, "-i", path, "--out_name", "zzzz", code=2)
+    assert "there is no value 'zzzz'" in result.stderr
+    assert "fix: name a value that a node writes: " in result.stderr

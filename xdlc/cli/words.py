@@ -159,6 +159,7 @@ def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
         where, usual = (None, "--help lists the options")
         if param is not None:
             where, usual = _name(param), _nearest_choice(param, error.message) or f"write {_form(param)}"
+            usual += " in that range" if "not in the range" in error.message else ""
         return UsageError(_sentence(error.message), where=where, fix=getattr(error, "fix", usual))
     extra = re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", error.message)
     if extra is not None:

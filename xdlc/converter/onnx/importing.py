@@ -57,7 +57,7 @@ def import_model(
     for node in nodes:
         importer.import_node(node)
     findings.notices += customs.contradictions()
-    check_outputs(state, ends, nodes)
+    check_outputs(state, ends)
     note_nodes(state, ends, nodes)
     add_outputs(state, ends)
     findings.note_values(state.values)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from xdlc import ir
 from xdlc.converter.onnx.findings import COPY
@@ -13,13 +12,12 @@ from xdlc.converter.values import Value, identity
 from xdlc.errors import ModelError, UnsupportedOp, UsageError, nearest_names
 
 
-def check_outputs(state: State, out_names: Sequence[str], nodes: Sequence[Any]) -> None:
+def check_outputs(state: State, out_names: Sequence[str]) -> None:
     """Report outputs that cannot be given.
 
     Args:
         state: The import, after the last node.
         out_names: Names of the outputs.
-        nodes: The nodes that they need.
     """
     where = str(state.file.path)
     if not out_names:
@@ -38,8 +36,8 @@ def check_outputs(state: State, out_names: Sequence[str], nodes: Sequence[Any]) 
             )
             state.poisoned.add(name)
         elif name not in state.values and name not in state.poisoned:
-            known = [output for node in nodes for output in node.output]
-            near = nearest_names(name, known) or None
+            known = [output for node in state.file.proto.graph.node for output in node.output if output]
+            near = nearest_names(name, known) or f"name a value that a node writes: {', '.join(known[-3:])}"
             state.problems.append(UsageError(f"there is no value {name!r}", where=where, fix=near))
 
 
