@@ -8,7 +8,7 @@ import pytest
 import xdlc
 from tests.quant.custom_models import SAMPLES, sandwich, types
 from xdlc.errors import UsageError
-from xdlc.ir import Op, Tensor
+from xdlc.ir import Op, Tensor, u32
 from xdlc.ir.dtype import FLOAT32, UFIXED16, UINT8
 from xdlc.ir.equal import differences
 from xdlc.quant import quantize
@@ -89,13 +89,19 @@ def test_a_port_that_only_changes_form_stays(net):
     np.testing.assert_array_equal(xdlc.run(real, sample)["same"], sample["x"])
 
 
-def test_stored_integers_are_not_requantized(net):
+def test_stored_integers_are_requantized_at_outputs_only(net):
     n, model = classifier(net)
     quantized = quantize(model, n.samples(2))
     graph = quantized.main
     stored = Tensor("stored", graph.inputs[0].shape, UINT8)
     graph.append(Op("Cast", [graph.inputs[0]], [stored], name="c"))
     graph.add_output(stored)
+    real, _ = float_model(quantized)
+    (sample,) = n.samples(1)
+    np.testing.assert_array_equal(xdlc.run(real, sample)["stored"], sample["x"])
+    joined = Tensor("joined_bytes", (1, 8, 8, 8), UINT8)
+    graph.append(Op("Concat", [stored, stored], [joined], {"axis": u32(3)}, name="k"))
+    graph.add_output(joined)
     with pytest.raises(UsageError, match="stored integers") as caught:
         quantize(quantized, n.samples(2), requantize=True)
     assert caught.value.node == "c"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from xdlc.errors import UsageError
-from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Model, Op
+from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Model, Op, static
 from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.stored import real_data
 from xdlc.quant.given import forget_given
 from xdlc.runtime.ops.reinterpret import keeps_stored
 
-_BORDERS = ("Quantize", "Dequantize", "Convert", "Cast")
+_MOVES = ((NATIVE_PACKAGE, "Cast"), (HOST_PACKAGE, "Reinterpret"))
+_BORDERS = (*_MOVES, *((NATIVE_PACKAGE, name) for name in ("Quantize", "Dequantize", "Convert")))
 
 
 def was_quantized(model: Model) -> bool:
@@ -24,16 +25,22 @@ def float_model(model: Model) -> tuple[Model, int]:
     """Return a float copy of a quantized model, and the number of tensors whose encodings were dropped.
 
     Static fixed-point data become the reals that they stand for; Quantize, Dequantize and Convert go, and so
-    does a Cast between fixed point and float32.
+    does a Cast between fixed point and float32.  Inputs and outputs become float32, those too that give
+    and take stored integers as plain ones.
 
     Raises:
-        UsageError: If an op reads or writes stored integers themselves, which a float model has not.
+        UsageError: If an op inside computes with stored integers, which a float model has not.
         ModelError: If static data have no usable encoding.
     """
     copy = model.clone()
     count = 0
     for graph in copy.graphs.values():
-        borders = [op for op in graph.ops if _is_border(op, graph)]
+        _check_moves(graph)
+        borders = [op for op in graph.ops if _is_border(op)]
+        for op in filter(_hands_on_integers, borders):
+            for tensor in (op.inputs[0], *op.outputs):
+                if tensor is not None and not tensor.dtype.is_fixed:
+                    tensor.dtype = FLOAT32
         for tensor in graph.tensors.values():
             if tensor.dtype.is_fixed:
                 tensor.data = real_data(tensor) if tensor.is_static else None
@@ -45,34 +52,54 @@ def float_model(model: Model) -> tuple[Model, int]:
     return copy, count
 
 
-def _is_border(op: Op, graph: Graph) -> bool:
-    """Return whether an op hands reals on from one form to another, one of them fixed point.
+def _is_border(op: Op) -> bool:
+    """Return whether an op hands reals on from one form to another, one of them fixed point."""
+    ends = (op.inputs[0] if op.inputs else None, *op.outputs)
+    return (op.package, op.type) in _BORDERS and any(end is not None and end.dtype.is_fixed for end in ends)
+
+
+def _hands_on_integers(op: Op) -> bool:
+    source = op.inputs[0]
+    return (
+        (op.package, op.type) in _MOVES
+        and source is not None
+        and keeps_stored(source.dtype, op.outputs[0].dtype)
+    )
+
+
+def _check_moves(graph: Graph) -> None:
+    """Check that stored integers become plain ones at inputs and outputs of the graph only.
 
     Raises:
-        UsageError: If it hands stored integers on.
+        UsageError: If an op hands them to, or takes them from, others inside.
     """
-    source = op.inputs[0] if op.inputs else None
-    if source is None or not any(tensor.dtype.is_fixed for tensor in (source, *op.outputs)):
-        return False
-    is_move = (op.package, op.type) in ((NATIVE_PACKAGE, "Cast"), (HOST_PACKAGE, "Reinterpret"))
-    if is_move and keeps_stored(source.dtype, op.outputs[0].dtype):
-        raise UsageError(
-            f"op {op.name!r} ({op.type}) hands on stored integers, which a float model has not",
-            where=f"graph {graph.name!r}",
-            fix="quantize the float model that it came from",
-            node=op.name,
-            op=op.type,
-        )
-    return op.package == NATIVE_PACKAGE and op.type in _BORDERS
+    for op in filter(_hands_on_integers, graph.ops):
+        source, result = op.inputs[0], op.outputs[0]
+        plain = result if source is not None and source.dtype.is_fixed else source
+        if plain is None or plain.is_static:
+            continue
+        readers = graph.consumers(plain)
+        comes_in = plain.producer is None and all(map(_hands_on_integers, readers))
+        goes_out = plain is result and not readers
+        if not (comes_in or goes_out):
+            raise UsageError(
+                f"op {op.name!r} ({op.type}) hands on stored integers, which a float model has not",
+                where=f"graph {graph.name!r}",
+                fix="quantize the float model that it came from",
+                node=op.name,
+                op=op.type,
+            )
 
 
 def _drop(graph: Graph, op: Op) -> None:
     """Take an op out that hands reals on; between an input and an output it stays a move."""
+    import numpy
+
     source, result = op.inputs[0], op.outputs[0]
     if source is None:
         return
     if source.dtype is not result.dtype:
-        op.type, op.params = "Cast", {}
+        op.type, op.package, op.params = "Cast", NATIVE_PACKAGE, {}
     elif not graph.is_output(result):
         graph.replace(result, source)
         graph.remove(op)
@@ -81,5 +108,8 @@ def _drop(graph: Graph, op: Op) -> None:
         graph.unlink(op)
         graph.replace(source, result)
         graph.set_output(maker, maker.outputs.index(source), result)
+    elif source.rank:
+        order = static(f"{op.name}_perm", numpy.arange(source.rank, dtype=numpy.uint32))
+        op.type, op.package, op.params = "Transpose", NATIVE_PACKAGE, {"perm": order}
     else:
-        op.type, op.params = "Reshape", {}
+        op.type, op.package, op.params = "Reshape", NATIVE_PACKAGE, {}
