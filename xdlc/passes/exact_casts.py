@@ -8,10 +8,11 @@ import numpy
 
 from xdlc import ir, opdefs
 from xdlc.ir import Graph, Op, Origin, ScaleOffset, Tensor
-from xdlc.ir.dtype import BOOL8, FLOAT16, FLOAT32, INT32
+from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, UFIXED16
 from xdlc.opdefs.operations import NOT_EQUAL
 
 _PLAIN = ("int", "uint")
+_STEPS = ScaleOffset(2.0**-24, -(1 << 15))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,8 @@ def _is_taken(type: str, source: Tensor, result: Tensor) -> bool:
 def _compare(graph: Graph, op: Op, source: Tensor) -> bool:
     """Compare what is cast to bool8 with zero, if HTP compares its type.
 
-    Reals that stand for fixed point are compared as that, which generations without floats take too.
+    Reals are compared as the fixed point that they stand for, or as saturated steps of the least float16:
+    generations without floats take that too.
     """
     writer = source.producer
     held = writer.inputs[0] if writer is not None and writer.type == "Dequantize" else None
@@ -96,7 +98,12 @@ def _compare(graph: Graph, op: Op, source: Tensor) -> bool:
         if not isinstance(source.encoding, ScaleOffset) or not low <= -source.encoding.offset <= high:
             return False
         stored = -source.encoding.offset
-    elif source.dtype not in (INT32, FLOAT16, FLOAT32):
+    elif source.dtype is FLOAT32:
+        steps = Tensor(graph.unique_name(f"{source.name}_steps"), source.shape, UFIXED16, _STEPS)
+        steps.dynamic_axes = source.dynamic_axes
+        _insert(graph, op, "Quantize", source, steps)
+        source, stored = steps, -_STEPS.offset
+    elif source.dtype is not INT32:
         return False
     name = graph.unique_name(f"{source.name}_zero")
     data = numpy.full((1,) if source.rank else (), stored, source.dtype.numpy)
@@ -110,6 +117,6 @@ def _compare(graph: Graph, op: Op, source: Tensor) -> bool:
 
 
 def _insert(graph: Graph, op: Op, type: str, source: Tensor, result: Tensor) -> None:
-    origin = Origin(op.origin.nodes, "HTP's Cast takes no account of encodings")
+    origin = Origin(op.origin.nodes, "HTP computes this Cast otherwise")
     name = f"{op.name}_{type.lower()}"
     graph.insert_before(op, ir.make_op(graph, type, [source], [result], name=name, origin=origin))

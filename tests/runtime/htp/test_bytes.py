@@ -40,7 +40,8 @@ MASKS = """<ir_version: 8, opset_import: ["" : 17]>
 
 # The values that a mask of int64 keeps, as in the pooling of sentence encoders.
 POOLING = """<ir_version: 8, opset_import: ["" : 17]>
-    g (float[1,4,8] x, int64[1,4] mask, uint8[1,4,8] image) => (float[1,4,8] y, bool[1,4,8] negative)
+    g (float[1,4,8] x, int64[1,4] mask, uint8[1,4,8] image, float[1,4] flags)
+    => (float[1,4,8] y, bool[1,4,8] negative, bool[1,4] set)
     <int64[1] axis = {2}, int64[1] tokens = {1}, float half = {0.5}> {
         deep = Unsqueeze(mask, axis)
         weight = Cast<to=1>(deep)
@@ -50,6 +51,7 @@ POOLING = """<ir_version: 8, opset_import: ["" : 17]>
         y = Mul(sum, weight)
         flat = Cast<to=9>(x)
         negative = Identity(flat)
+        set = Cast<to=9>(flags)
     }"""
 
 
@@ -64,13 +66,15 @@ def test_casts_to_fixed_point_are_those_of_the_host(tmp_path: Path, bits: int, s
             "x": rng.standard_normal((1, 4, 8)).astype(np.float32),
             "mask": np.array([[1, 1, number % 2, 0]]),
             "image": rng.integers(0, 256, (1, 4, 8), np.uint8),
+            "flags": np.array([[1, 0, -0.25, 60000]], np.float32),
         }
         for number in range(4)
     ]
     model = xdlc.quantize(xdlc.convert(tmp_path / "m.onnx"), samples, act_bitwidth=bits, target=soc)
     expected = xdlc.run(model, samples[0])
     found = run(model, samples[0], soc=soc)
-    np.testing.assert_array_equal(found["negative"], expected["negative"])
+    for name in ("negative", "set"):
+        np.testing.assert_array_equal(found[name], expected[name])
     step = model.main.tensors["y"].encoding.scale
     np.testing.assert_allclose(found["y"], expected["y"], atol=(1 if bits == 8 else 16) * step)
 
