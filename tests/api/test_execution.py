@@ -68,5 +68,9 @@ def test_a_model_in_memory_is_converted(models: Any) -> None:
     proto = models.cnn()
     feeds = {"x": np.random.default_rng(0).standard_normal((1, 3, 16, 16)).astype(np.float32)}
     expected = xdlc.run(xdlc.convert(models.save(proto)), feeds)["y"]
-    np.testing.assert_array_equal(xdlc.run(xdlc.convert(proto), feeds)["y"], expected)
+    steps: list[tuple[str, int, int]] = []
+    made = xdlc.convert(proto, step=lambda *step: steps.append(step))
+    np.testing.assert_array_equal(xdlc.run(made, feeds)["y"], expected)
+    count = len(proto.graph.node)
+    assert steps == [*(("importing", done, count) for done in range(1, count + 1)), ("optimizing", 0, 0)]
     assert not xdlc.check(proto).problems

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,7 @@ def convert(
     plugin: Sequence[str | type[Plugin]] = (),
     no_plugins: bool = False,
     tell: Tell | None = None,
+    step: Callable[[str, int, int], None] | None = None,
 ) -> Model:
     """Return a framework model as a model of QNN operations.
 
@@ -63,6 +64,7 @@ def convert(
         plugin: Plugins that define operations: classes, ``module:Class``, or ``file.py``.
         no_plugins: Leave out the plugins of installed packages.
         tell: Called with each notice, a line of text; default: the log.
+        step: Called with the title of what is done, the number of steps done and of all (0: not known).
 
     Returns:
         The model; its weights stay in the source file until they are used.

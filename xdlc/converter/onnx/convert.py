@@ -48,6 +48,7 @@ def convert(
     custom: CustomOps = _NO_CUSTOM_OPS,
     findings: Findings | None = None,
     tell: Callable[[str], None] | None = None,
+    step: Callable[[str, int, int], None] | None = None,
 ) -> ir.Model:
     """Return the model of an ONNX file; weights stay in the file until they are written or used.
 
@@ -68,6 +69,7 @@ def convert(
             could be converted, and is no whole model if there are any.
         tell: Called with each notice: what is good to know and no problem; default: the log.  Not with
             ``findings``, which has them.
+        step: Called with the title of what is done, the number of steps done and of all (0: not known).
 
     Raises:
         XdlcError: Every problem found; several come as one ProblemList.
@@ -89,7 +91,9 @@ def convert(
     found = Findings() if findings is None else findings
     for name, value in fixed.items():
         found.notices.append(f"input {name!r} is fixed to {value}: it is no input of the result")
-    model = import_model(file, shapes, out_name, found, unroll_loops, custom)
+    model = import_model(file, shapes, out_name, found, unroll_loops, custom, step)
+    if step is not None:
+        step("optimizing", 0, 0)
     is_bound = bool(input_dims or define_symbol or batch is not None)
     found.problems = blame_bindings(found.problems, file.proto.graph, input_dims or {}, is_bound=is_bound)
     if found is not findings:

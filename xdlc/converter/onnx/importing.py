@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xdlc import ir
 from xdlc.converter.onnx.custom_nodes import CustomNodes
@@ -28,6 +28,7 @@ def import_model(
     findings: Findings,
     unroll_loops: int,
     custom: CustomOps,
+    step: Callable[[str, int, int], None] | None = None,
 ) -> ir.Model:
     """Return the IR of a model, or what could be imported of it: the main graph, then those that it runs.
 
@@ -38,6 +39,7 @@ def import_model(
         findings: Takes the problems, all of them, and the nodes.
         unroll_loops: Most iterations of a loop that are put one after the other.
         custom: Operations that the user defines.
+        step: Called with a title, the number of nodes imported, and of all.
 
     Raises:
         ModelError: If the model is no graph: two nodes produce a value, or one needs its own result.
@@ -54,8 +56,10 @@ def import_model(
     add_inputs(state, input_shapes)
     read = {*ends, *(name for node in nodes for name in read_names(node))}
     importer = NodeImport(state, expansion, input_shapes, customs, read, unroll_loops)
-    for node in nodes:
+    for number, node in enumerate(nodes, 1):
         importer.import_node(node)
+        if step is not None:
+            step("importing", number, len(nodes))
     findings.notices += customs.contradictions()
     check_outputs(state, ends)
     note_nodes(state, ends, nodes)
