@@ -85,7 +85,9 @@ def _gathered(op: Op) -> list[Tensor]:
 def _parts(op: Op, calibration: Calibration) -> list[tuple[Tensor, float]]:
     """Return what an op joins, and the width of the range of each; those of zeros alone say nothing."""
     kind = single_name(op)
-    parts = [(tensor, range_of_values(tensor, calibration).width) for tensor in _gathered(op)]
+    # A slice of a tensor has the range of the whole where nothing else is known of it.
+    most = range_of_values(op.outputs[0], calibration).width or float("inf")
+    parts = [(tensor, min(range_of_values(tensor, calibration).width, most)) for tensor in _gathered(op)]
     moving = [tensor for tensor in op.inputs if tensor is not None and not tensor.is_static]
     if not parts and len(moving) == 1 and len(op.inputs) == 2:
         source = moving[0]
