@@ -57,6 +57,18 @@ def test_spellings_of_a_shape(given: list[str], after: list[str]) -> None:
     assert found == {"x": (1, 3, 8, -1)}
 
 
+def test_a_shape_after_a_glued_name() -> None:
+    found = {}
+
+    @tool("x")
+    @params.INPUT_DIMS
+    def command(input_dims: dict[str, tuple[int, ...]]) -> None:
+        found.update(input_dims)
+
+    assert CliRunner().invoke(command, ["--input_dim=x", "1,3", "--input_dim", "y", "7"]).exit_code == 0
+    assert found == {"x": (1, 3), "y": (7,)}
+
+
 def test_names_with_a_colon_stay_names() -> None:
     found = {}
 

@@ -61,6 +61,7 @@ def small() -> tuple[Tool, dict[str, object]]:
         (["--brief=1"], "--brief: takes no value\n  fix: write --brief alone"),
         (["--brief", "True"], "--brief takes no value, found 'True'\n  fix: write --brief alone"),
         (["--bits", "8", "9"], "'9' is one value too many for --bits\n  fix: write --bits 8|16"),
+        (["a.dlc"], "'a.dlc' belongs to no option\n  fix: --help lists the options"),
         (["--debug", "3"], "--debug takes no value, found '3'\n  fix: write --debug alone"),
         (
             ["-oss", "--wrong", "3"],
@@ -131,3 +132,9 @@ def test_commands_by_meaning() -> None:
 def test_options_become_flags(text: str, said: str) -> None:
     command, _ = small()
     assert in_flags(text, click.Context(command)) == said
+
+
+def test_a_file_without_its_option() -> None:
+    result = CliRunner().invoke(onnx_to_dlc.main, ["net.onnx"])
+    assert result.exit_code == 2
+    assert result.stderr.endswith("'net.onnx' belongs to no option\n  fix: write --input_network net.onnx\n")

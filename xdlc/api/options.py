@@ -64,7 +64,12 @@ _VERBS = {
     "xconv-onnx-to-dlc": "xdlc.convert",
     "xdlc-to-onnx": "xdlc.to_onnx",
 }
-_OTHER_NAMES = {"input_dim": "input_dims", "set_input": "set_inputs", "htp_socs": "socs"}
+_OTHER_NAMES = {
+    "input_dim": "input_dims",
+    "set_input": "set_inputs",
+    "htp_socs": "socs",
+    "hta_partitions": "partitions",
+}
 
 
 def in_python(text: str) -> str:

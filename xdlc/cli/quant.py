@@ -15,7 +15,14 @@ from xdlc.cli.tool import notice, tool
 
 
 @tool("xdlc-quant", epilog=SAMPLES)
-@click.option("--input_dlc", "-i", "source", type=params.INPUT_FILE, required=True, help="The float DLC.")
+@click.option(
+    "--input_dlc",
+    "-i",
+    "source",
+    type=params.INPUT_FILE,
+    required=True,
+    help="The DLC to quantize.",
+)
 @sample_flags
 @click.option(
     "--output_dlc",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -45,8 +45,8 @@ def understood(args: Sequence[str], ctx: click.Context) -> list[str]:
             raise_all(problems)
             return [*found, word, *args[index:]]
         if not word.startswith("-") or word == "-":
-            if not (takes_words or files or before not in known):
-                problems.append(_left_over(word, before, known[before]))
+            if not (takes_words or files or (before and before not in known)):
+                problems.append(_left_over(word, before, known))
             found += [files, word] if files else [word]
             continue
         before = word
@@ -58,7 +58,8 @@ def understood(args: Sequence[str], ctx: click.Context) -> list[str]:
             continue
         found.append(word)
         files = None
-        values = list(args[index : index + (0 if glued else _count(option, args[index:]))])
+        count = max(option.nargs - 1, 0) if glued else _count(option, args[index:])
+        values = list(args[index : index + count])
         index += len(values)
         if isinstance(option, DimsOption) and values and not (glued or index > len(args)):
             values, used = split_dims(values)
@@ -109,8 +110,13 @@ def _unknown(name: str, command: click.Command, known: dict[str, click.Option]) 
     )
 
 
-def _left_over(word: str, before: str, option: click.Option) -> UsageError:
-    """Return the error for a word after an option that has its values already."""
+def _left_over(word: str, before: str, known: Mapping[str, click.Option]) -> UsageError:
+    """Return the error for a word that is no option's value."""
+    option = known.get(before)
+    if option is None:
+        needed = next((each for each in known.values() if each.required), None)
+        fix = f"write {_name(needed)} {word}" if needed is not None else "--help lists the options"
+        return UsageError(f"{word!r} belongs to no option", fix=fix)
     if option.is_flag:
         return UsageError(f"{before} takes no value, found {word!r}", fix=f"write {before} alone")
     return UsageError(f"{word!r} is one value too many for {before}", fix=f"write {_form(option)}")
@@ -161,12 +167,6 @@ def usage_error(error: click.UsageError, ctx: click.Context) -> UsageError:
             where, usual = _name(param), _nearest_choice(param, error.message) or f"write {_form(param)}"
             usual += " in that range" if "not in the range" in error.message else ""
         return UsageError(_sentence(error.message), where=where, fix=getattr(error, "fix", usual))
-    extra = re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", error.message)
-    if extra is not None:
-        return UsageError(
-            f"no option takes {extra[1]!r}",
-            fix="leave it out: a flag takes no value; blanks inside a value need quotes",
-        )
     return UsageError(_sentence(error.message), fix="--help lists the options")
 
 
