@@ -84,7 +84,9 @@ def moving(net):
 @pytest.mark.parametrize("name", ["c", "r", "y_op"])
 def test_ops_that_move_values_stand_for_what_writes_them(net, name):
     n, model = moving(net)
-    tensors = quantize(model, n.samples(2), act_bitwidth_of={name: 16}).main.tensors
+    notes = []
+    tensors = quantize(model, n.samples(2), act_bitwidth_of={name: 16}, tell=notes.append).main.tensors
+    assert any(repr(name) in note and "'c_op'" in note for note in notes) is (name != "c")
     assert {tensors[name].dtype for name in ("c", "r", "y", "x", "z")} == {UFIXED16}
     assert tensors["y"].encoding == tensors["c"].encoding
     tensors = quantize(model, n.samples(2), act_bitwidth=16, act_bitwidth_of={name: 8}).main.tensors

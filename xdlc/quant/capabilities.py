@@ -113,7 +113,7 @@ def check_ops(graph: Graph, placement: Placement, precision: Precision, options:
             that accepts.
         ProblemList: The same of all kinds, if there are several.
     """
-    notes = _differing(graph, placement, precision)
+    notes = [*precision.notes, *_differing(graph, placement, precision)]
     soc = options.soc
     if soc is None:
         return notes + _host_only(placement, precision)

@@ -31,6 +31,7 @@ class Precision:
         customs: What the definitions of users' ops allow.
         soc: The SoC that is quantized for; None: any.
         named: Bits of activations that the user asked for, by the name of the op that they are for.
+        notes: Names that stand for other ops than those they fit, one line each.
         fine: Ops whose results hold small values beside large ones: at 16 bits no step is for values unseen.
     """
 
@@ -43,6 +44,7 @@ class Precision:
     customs: Customs = field(default_factory=Customs)
     soc: Soc | None = None
     named: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     fine: frozenset[str] = frozenset()
 
     def act_bits_of(self, op: Op) -> int | None:
@@ -85,7 +87,12 @@ def asked_precision(graph: Graph, options: QuantOptions, customs: Customs) -> Pr
     asked: dict[Op, str] = {}
     for name, bits in options.act_bitwidth_of.items():
         _check_width("act_bitwidth_of", name, bits, ACT_BITS)
-        for op in _with_width(graph, _find("act_bitwidth_of", name, named)):
+        found = _find("act_bitwidth_of", name, named)
+        deciding = _with_width(graph, found)
+        if not set(found) & set(deciding):
+            names = ", ".join(repr(op.name) for op in deciding)
+            precision.notes.append(f"{name!r} only hands on what {names} writes: that has {bits} bits now")
+        for op in deciding:
             first = asked.setdefault(op, name)
             if precision.named.setdefault(op.name, bits) != bits:
                 raise _disagreement(op, {first: precision.named[op.name], name: bits})
