@@ -193,7 +193,7 @@ def test_open_dimension_is_bound_by_name(models: Any) -> None:
 def test_unknown_flag_names_the_near_one(models: Any) -> None:
     done = call("xconv-onnx-to-dlc", "-i", models.save(models.cnn()), "--input_dims", "x", "1")
     assert done.returncode == 2
-    assert "No such option '--input_dims'" in done.stderr
+    assert "'--input_dims'" in done.stderr
     assert "--input_dim" in done.stderr
 
 
