@@ -330,7 +330,16 @@ def test_gather_of_a_table(models):
         {"x": floats(2, 3)},
         {"i": np.asarray([[0, 2], [1, 1]])},
     )
-    check(models, [node("GatherND", "x i")], {"x": floats(2, 3, 4)}, {"i": np.asarray([[0, 1], [1, 2]])})
+
+
+def test_known_places_are_gathered_by_rows(models):
+    x, mask = floats(2, 3, 4), np.asarray([[0, 1, 1], [1, 1, 0]])
+    check(models, [node("GatherND", "x i")], {"x": x}, {"i": np.asarray([[0, 1], [1, -1]])})
+    check(models, [node("GatherND", "x i", batch_dims=1)], {"x": x}, {"i": np.asarray([[[1]], [[-1]]])})
+    places = np.stack(np.meshgrid([0, 1], 0, 0, [0, 1, 2], indexing="ij"), -1)[..., [0, 3]]  # as torch writes
+    nodes = [node("Cast", "x", "seen", to=TensorProto.BOOL), node("GatherND", "seen i")]
+    converted = check(models, nodes, {"x": mask}, {"i": places})
+    assert not {"Gather", "GatherNd"} & {op.type for op in converted.main.ops}
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])

@@ -9,6 +9,7 @@ import numpy as np
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
+from xdlc.converter.onnx.ops._compose import picked
 from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value, identity
 from xdlc.ir.dtype import INT32
@@ -91,27 +92,13 @@ def gather_nd(node: Node, b: Builder) -> Value:
     x, indices = node.required(0), node.required(1)
     batch = node.attr("batch_dims", 0)
     depth = indices.shape[-1]
-    positions = tuple_value(node, b, indices, x.shape[batch : batch + depth])
-    if positions.is_static and not batch and depth and indices.rank > 1 and x.size < 1 << 31:
-        return _gather_rows(b, x, positions, depth)
-    inputs = [b.source_order(x), b.source_order(positions)]
+    joined = x.shape[batch : batch + depth]
+    positions = tuple_value(node, b, indices, joined)
     shape = (*indices.shape[:-1], *x.shape[batch + depth :])
+    if positions.is_static and not batch and indices.size and x.size < 1 << 31:
+        rows = np.ravel_multi_index(tuple(np.moveaxis(positions.numpy(), -1, 0)), joined).reshape(-1)
+        table = b.reshape(x, (math.prod(joined), *x.shape[depth:]))
+        return b.reshape(picked(b, table, 0, rows), shape)
+    inputs = [b.source_order(x), b.source_order(positions)]
     out = b.emit("GatherNd", inputs, shape, x.dtype, {"batch_dims": ir.u32(batch)})
-    return Value(out, identity(out.rank))
-
-
-def _gather_rows(b: Builder, x: Value, positions: Value, depth: int) -> Value:
-    """Gather along the first ``depth`` axes of a value, which become one, by known tuples of indices."""
-    joined, rest = x.shape[:depth], x.shape[depth:]
-    rows = np.ravel_multi_index(tuple(np.moveaxis(positions.numpy(), -1, 0)), joined)
-    held = b.source_order(b.reshape(x, (math.prod(joined), *rest)))
-    known = b.source_order(b.const(rows.astype(np.int32), positions.tensor.name))
-    out = b.emit(
-        "Gather",
-        [held, known],
-        (*rows.shape, *rest),
-        x.dtype,
-        {"axis": ir.i32(0)},
-        encoding=held.encoding,
-    )
     return Value(out, identity(out.rank))
