@@ -243,6 +243,16 @@ def test_rows_of_an_open_length_are_masked_on_the_host(way, tmp_path):
     assert any("attention mask" in note for note in notes) is (way != "Where of scores")
 
 
+def test_processes_that_share_samples_see_the_same_rows(tmp_path):
+    model = built("sum of two masks", LOWEST, tmp_path)
+    samples = list(feeds(model, LOWEST, range(3, 13)))
+    ranges = []
+    for jobs in (1, 2):
+        quantized = xdlc.quantize(model, samples, jobs=jobs, act_quantizer_calibration="min-max")
+        ranges.append([tensor.encoding for tensor in quantized.main.tensors.values()])
+    assert ranges[0] == ranges[1]
+
+
 def test_one_note_names_masks_and_how_many_there_are(tmp_path):
     notes = sqnr(built("sum of two masks", LOWEST, tmp_path, layers=2), LOWEST, (12,))[1]
     assert len([note for note in notes if "attention mask" in note and "3 more" in note]) == 1

@@ -93,10 +93,13 @@ def add_peaks(graph: Graph, masks: Masks) -> dict[Tensor, Tensor]:
 
     Rows that are masked as a whole give the largest score of all rows.
     """
+    import numpy as np
+
     peaks = {}
     for scores, softmax in masks.peaked.items():
         axis = row_axis(softmax)
-        lowest = static(graph.unique_name(f"{scores.name}_lowest"), [LOWEST_PEAK], scores.dtype)
+        limit = np.array([LOWEST_PEAK], scores.dtype.numpy)
+        lowest = static(graph.unique_name(f"{scores.name}_lowest"), limit, scores.dtype)
         row = _reduced(graph, scores, [axis])
         most = _reduced(graph, row, range(scores.rank))
         shown = _result(graph, row, "shown", BOOL8)
