@@ -146,7 +146,7 @@ def quantize(
         raise UsageError(
             "one of evaluate and min_score is missing",
             where="evaluate",
-            fix="give both: a function, and what it has to return at least",
+            fix="give both: evaluate=FUNCTION and min_score=NUMBER, what it has to return at least",
         )
     metric = None if evaluate is None else checked(evaluate)
     algorithms = find_algorithms(_names(asked, metric))

@@ -10,12 +10,17 @@ from __future__ import annotations
 
 from xdlc.errors import UsageError
 from xdlc.quant.algorithms import Stage, algorithm
+from xdlc.quant.choice import SAMPLE_BYTES, judged
 from xdlc.quant.job import Job
 from xdlc.quant.mixed.groups import find_groups
 from xdlc.quant.mixed.record import raised_records, summary
 from xdlc.quant.mixed.search import Found, Levels, search
 from xdlc.quant.mixed.trials import Goal, Trials, most_runs
+from xdlc.quant.samples import is_held_out
+from xdlc.quant.spread import Kept, Spread
 
+MOST_JUDGED = 16
+"""Samples that widths are judged on."""
 MARGIN = 0.3
 """What is kept beyond the goal, in dB: the choice fits the samples that it was made on a little."""
 MOST_SEARCHES = 8
@@ -34,14 +39,14 @@ def mixed_precision(job: Job) -> None:
         raise UsageError(
             "mixed precision has no goal",
             where="algorithms",
-            fix="give min_sqnr (dB), max_sqnr_drop (dB), or evaluate and min_score",
+            fix="give min_sqnr=DB, max_sqnr_drop=DB, or evaluate=FUNCTION and min_score=NUMBER",
         )
     base = job.precision
     groups = find_groups(job.graph, job.placement, job.sharing, base, options)
     if not groups:
         job.notes.append("mixed precision: no op has a choice of widths")
         return
-    trials = Trials(job, groups, base, job.measured, most_runs(job, sum(1 for _ in job.samples)))
+    trials = Trials(job, groups, base, _judged(job), most_runs(job, sum(1 for _ in job.samples)))
     with job.without_held_out():  # ranges that have seen a sample flatter it
         found = _search(job, trials)
         notes = summary(trials, found)
@@ -49,6 +54,20 @@ def mixed_precision(job: Job) -> None:
     job.place()
     job.raised = raised_records(trials, found)
     job.notes += notes
+
+
+def _judged(job: Job) -> list[Kept]:
+    """Return the samples to judge by: more of those held out than figures need, for the choice fits them."""
+    if not job.holds_out:
+        return job.measured
+    spread = Spread(MOST_JUDGED, SAMPLE_BYTES)
+    for number, sample in enumerate(job.samples):
+        if is_held_out(number):
+            spread.add(number, sample)
+    session = job.session(job.model, quantized=False, outputs=judged(job.graph))
+    for kept in list(spread.kept):
+        spread.give(kept.number, session.run(kept.sample))
+    return spread.kept
 
 
 def _search(job: Job, trials: Trials) -> Found:
@@ -59,15 +78,20 @@ def _search(job: Job, trials: Trials) -> Found:
     best, tried = None, set()
     while True:
         found = search(tops, trials)
-        if least is None or found.levels in tried:
-            return best or found
+        if least is None:
+            return found
+        if found.levels in tried:
+            break
         tried.add(found.levels)
         if trials.exact(found.levels) >= least + MARGIN / 2 and (
             best is None or trials.cost(found.levels) < trials.cost(best.levels)
         ):
             best = found
         if not found.reached or len(tried) == MOST_SEARCHES:
-            return best or found
+            break
+    if best is None:
+        found.reached = trials.exact(found.levels) >= least
+    return best or found
 
 
 def _least_sqnr(job: Job, trials: Trials) -> float | None:

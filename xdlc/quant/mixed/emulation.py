@@ -53,6 +53,13 @@ class Emulation:
         self._wide = job.decision.statics
         model = job.trial()
         ops = {op.name: op for op in job.graph.ops}
+        self._converted = {
+            op.outputs[0].name: (job.graph.tensors[source.name], op.outputs[0].dtype)
+            for op in model.main.ops
+            if op.type == "Convert"
+            and (source := op.inputs[0]) is not None
+            and source.name in job.graph.tensors
+        }
         self._uses: dict[str, Use] = {}
         for op in list(model.main.ops):
             for index, tensor in enumerate(op.inputs):
@@ -77,12 +84,17 @@ class Emulation:
         given: dict[str, Encoding] = {}
         for tensor, form in decision.activations.items():
             given[tensor.name] = given[entered(tensor)] = _encoding(form)
+        for name, (tensor, dtype) in self._converted.items():
+            read = decision.read(tensor, dtype)
+            if read is not None and read[0] is dtype:
+                given[name] = _encoding(read)
         for name, (op, index) in self._uses.items():
-            read, held = op.inputs[index], job.placement.read_type(graph, op, index)
-            if read is not None and held is not None:
-                is_narrow = read.is_static and held.bits == 8
-                statics = self._narrow if is_narrow else self._wide
-                given[name] = _encoding(statics[op, index] if read.is_static else decision.read(read, held))
+            source, type = op.inputs[index], job.placement.read_type(graph, op, index)
+            if source is not None and type is not None:
+                statics = self._narrow if type.bits == 8 else self._wide
+                given[name] = _encoding(
+                    statics[op, index] if source.is_static else decision.read(source, type)
+                )
         return self._session.encodings(given)
 
     def run(self, sample: Sample, fed: Mapping[str, Any]) -> dict[str, Any]:

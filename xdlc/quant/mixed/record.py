@@ -84,16 +84,17 @@ def summary(trials: Trials, found: Found) -> list[str]:
     if goal.sqnr is not None:
         now, was = trials.exact(found.levels), trials.exact(base)
         asked = f"{goal.sqnr:.1f} dB asked for and {goal.margin:.1f} more, which other samples may take"
-        parts.append(f"worst output at {now:.1f} dB, was {was:.1f}; {asked}")
+        kind = "held-out" if trials.job.holds_out else "calibration"
+        judged = f"judged on {trials.sample_count} {kind} samples"
+        parts.append(f"worst output at {now:.1f} dB, was {was:.1f}; {asked}; {judged}")
     if goal.evaluate is not None:
         parts.append(f"score {trials.score(found.levels):g}, {goal.least:g} asked for")
-    kind = "held-out" if trials.job.holds_out else "calibration"
-    parts.append(f"judged on {trials.sample_count} {kind} samples")
     if old.bytes:
         parts.append(f"bytes moved x {new.bytes / old.bytes:.2f}")
     if old.bit_operations:
         parts.append(f"bit operations x {new.bit_operations / old.bit_operations:.2f}")
-    lines = [f"mixed precision: {'; '.join(parts)}; {trials.count} trials; a report lists the ops"]
+    listed = "; a report lists the ops" if any(found.levels) else ""
+    lines = [f"mixed precision: {'; '.join(parts)}{listed}"]
     if not found.reached:
         lines.append(
             f"warning: no choice of widths reaches {goal}: the best reaches {_reached(trials, found)}; ask "

@@ -191,12 +191,12 @@ def _swap(found: Found, before: Levels, trials: Trials) -> None:
 
 
 def _fits(found: Found, levels: Levels, slack: float) -> bool:
-    """Return whether levels may keep the goal; what seems to be twice too much may: noise hardly adds up."""
+    """Return whether levels keep the goal if noise adds up: a trial that says so against that is luck."""
     before, after = (
         sum(noise for group, noise in found.added.items() if not held[group])
         for held in (found.levels, levels)
     )
-    return not before or after / before <= 2.0 * 10.0 ** (slack / 10.0) - 1.0
+    return not before or after / before <= 10.0 ** (slack / 10.0)
 
 
 def _raise_islands(found: Found, before: Levels, trials: Trials) -> bool:

@@ -85,6 +85,7 @@ class Trials:
         self._samples = samples
         self._names = judged(job.graph)
         self._few = MOST_FEW
+        self._most_parts: dict[int, int] = {}
         self._reference: tuple[Levels, list[Results]] | None = None
         self._added: dict[tuple[Levels, Levels], float] = {}
         self._sqnr: dict[Levels, float] = {}
@@ -112,11 +113,13 @@ class Trials:
 
     def most_parts(self, groups: int) -> int:
         """Return how many of so many groups may be tried alone, with half of the runs that are left."""
-        half = max((self.most_runs - self.runs) // 2, 0)
-        session = 0 if self._is_emulated else RUNS_A_SESSION
-        if not self._added:
-            self._few = max(min(half // max(groups, 1) - session, MOST_FEW), 1)
-        return max(half // (self._few + session), 8)
+        if groups not in self._most_parts:  # the same in each search
+            half = max((self.most_runs - self.runs) // 2, 0)
+            session = 0 if self._is_emulated else RUNS_A_SESSION
+            if not self._added:
+                self._few = max(min(half // max(groups, 1) - session, MOST_FEW), 1)
+            self._most_parts[groups] = max(half // (self._few + session), 8)
+        return self._most_parts[groups]
 
     def precision(self, levels: Levels) -> Precision:
         """Return the widths of all ops under some levels."""

@@ -244,6 +244,7 @@ const KINDS = {
     ["sensitivity", "Outputs if alone", "mid", t => mark(t.sensitivity)], ["clipped", "Clipped", "wide", t => t.clipped > CLIP ? h("span", { class: "mark warn" }, percent(t.clipped)) : percent(t.clipped)], ["used", "Range in use", "wide", t => percent(t.used)], ["", "Values", "wide spark", t => spark(t.histogram)]] },
   ops: { rows: R.ops, weak: weakOp, detail: opDetail, sort: "sensitivity", kinds: ["type", "placement"], columns: [
     ["name", "Operation", "", o => [clean(o.type) + (o.placement === "float" ? ", float" : "")]], ["order", "Place", "wide", o => o.order + 1], ["act_bits", "Bits", "wide", o => o.placement !== "fixed" ? "\u2013" : `${o.act_bits ?? "\u2013"}${o.weight_bits ? " / " + o.weight_bits : ""}`],
+    ...(R.ops.some(o => o.raised) ? [["raised", "Raised", "wide", o => clean(o.raised ?? "")]] : []),
     ["cumulative", "In network", "", o => mark(o.cumulative)], ["lost", "Lost here", "mid", o => db(o.lost)], ["isolated", "Alone", "wide", o => mark(o.isolated)], ["sensitivity", "Outputs if alone", "mid", o => mark(o.sensitivity)], ["sensitivity_weights", "by weights", "wide", o => db(o.sensitivity_weights)], ["sensitivity_activation", "by activation", "wide", o => db(o.sensitivity_activation)]] },
 };
 const PAGE = 100;
