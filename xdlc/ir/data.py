@@ -247,7 +247,9 @@ class Transform(TensorData):
     def numpy(self) -> Array:
         import numpy
 
-        result = numpy.asarray(self._function(*(base.numpy() for base in self._bases)))
+        bases = [base.numpy() for base in self._bases]
+        with numpy.errstate(all="ignore"):  # infinities and what they become are values like others
+            result = numpy.asarray(self._function(*bases))
         if tuple(result.shape) != self.shape:
             raise ValueError(f"transform gave shape {result.shape} instead of {self.shape}")
         return result.astype(self.dtype, copy=False)

@@ -42,6 +42,14 @@ def test_constants_are_folded_as_onnxruntime_evaluates(models: Any, case: str) -
     assert [op.type for op in converted.main.ops] == ["ElementWiseBinary"]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "kind"), [(np.float16, TensorProto.FLOAT16), (np.int64, TensorProto.INT64)]
+)
+def test_casts_of_what_a_type_does_not_hold_are_silent(models: Any, dtype: type, kind: int) -> None:
+    nodes = [node("Cast", "a", "known", to=kind), node("Mul", "x known")]
+    check(models, nodes, {"x": np.ones(3, dtype)}, {"a": np.float32([np.inf, -1e38, 2.5])})
+
+
 def test_the_one_quotient_that_has_no_integer_wraps_round(models: Any) -> None:
     weights = {"a": np.array([-(1 << 63), 7]), "b": np.array([-1, -2])}
     model = build([node("Div", "a b", "known")], {"x": floats(1)}, weights, ("known",), 17)
