@@ -391,3 +391,11 @@ def test_held_out_samples_that_do_not_fit_are_refused_before_the_work_begins(net
     n, model = _network(net)
     with pytest.raises(UsageError, match="held-out"):
         quantize(model, n.samples(2), report=Reporter(samples=samples), progress=pytest.fail)
+
+
+def test_warnings_of_decisions_are_among_what_is_lost(net):
+    n, model = _network(net)
+    job = _job(model, n.samples(2))
+    job.notes += ["a note", "warning: something is lost"]
+    report = measure(job, n.samples(1, seed=9), trials=0)
+    assert report.lost == ("something is lost",)

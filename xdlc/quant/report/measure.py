@@ -86,7 +86,7 @@ def measure(
         tuple(_exceptions(job)),
         (*job.notes, *job.decision.notes),
         tuple(_unmeasured(len(chosen) if has_more else None, left)),
-        tuple(line.removeprefix("warning: ") for line in warnings(job, job.figures)),
+        tuple(_lost(job)),
         tuple(job.command),
     )
 
@@ -117,6 +117,13 @@ def _unmeasured(most: int | None, left: str | None) -> Iterator[str]:
         yield f"no more than {most} held-out samples were measured: the network is large"
     if left is not None:
         yield left
+
+
+def _lost(job: Job) -> Iterator[str]:
+    """Yield the warnings of a job: those of its decisions, and of its outputs."""
+    for line in (*job.notes, *warnings(job, job.figures)):
+        if line.startswith("warning: "):
+            yield line.removeprefix("warning: ")
 
 
 def _with_figures(outputs: Sequence[OutputReport], figures: Sequence[Figure]) -> Iterator[OutputReport]:
