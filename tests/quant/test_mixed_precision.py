@@ -9,7 +9,7 @@ from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16
 from xdlc.quant import quantize
 from xdlc.quant.job import Job
 from xdlc.quant.mixed.cost import graph_cost
-from xdlc.quant.mixed.groups import find_groups
+from xdlc.quant.mixed.groups import Group, Level, find_groups
 from xdlc.quant.mixed.search import search
 from xdlc.quant.mixed.trials import Trials
 from xdlc.quant.options import QuantOptions
@@ -56,42 +56,46 @@ class Model:
         return own + self.border * changes
 
 
+def ceilings(tops):
+    return [tuple(min(level, top) for top in tops) for level in range(max(tops) + 1)]
+
+
 def test_search_raises_what_makes_the_noise():
     model = Model([1e-6, 1e-2, 1e-6, 1e-2, 1e-6], [1, 1, 1, 1, 1], 30)
-    found = search([1] * 5, model)
+    found = search(ceilings([1] * 5), model)
     assert (found.levels, found.reached) == ((0, 1, 0, 1, 0), True)
     assert found.added[1] > found.added[0]
 
 
 def test_search_leaves_what_is_good_enough():
     model = Model([1e-6] * 5, [1] * 5, 30)
-    assert search([2] * 5, model).levels == (0,) * 5
+    assert search(ceilings([2] * 5), model).levels == (0,) * 5
     assert len(model.tried) == 1
 
 
 def test_search_raises_the_cheaper_of_two():
     model = Model([1e-3, 1e-3], [10, 1], 28)
-    assert search([1, 1], model).levels == (0, 1)
+    assert search(ceilings([1, 1]), model).levels == (0, 1)
 
 
 def test_search_goes_higher_only_where_it_has_to():
     model = Model([1e-2, 1e-5, 1e-5, 1.0], [1] * 4, 36)
-    assert search([2] * 4, model).levels == (1, 0, 0, 2)
+    assert search(ceilings([2] * 4), model).levels == (1, 0, 0, 2)
 
 
 def test_search_leaves_bits_that_cost_nothing():
     model = Model([1e-6, 1e-6, 1e-2], [1, 1e-5, 1], 30)
-    assert search([1] * 3, model).levels == (0, 1, 1)
-    assert search([2] * 3, Model([1e-6, 1e-6, 1.0], [1, 1e-5, 1], 30)).levels == (0, 1, 2)
+    assert search(ceilings([1] * 3), model).levels == (0, 1, 1)
+    assert search(ceilings([2] * 3), Model([1e-6, 1e-6, 1.0], [1, 1e-5, 1], 30)).levels == (0, 1, 2)
 
 
 def test_search_raises_islands_again():
     model = Model([1e-2, 1e-6, 1e-2], [1, 1, 1], 30, border=2.0)
-    assert search([1] * 3, model).levels == (1, 1, 1)
+    assert search(ceilings([1] * 3), model).levels == (1, 1, 1)
 
 
 def test_search_says_that_a_goal_is_out_of_reach():
-    found = search([1] * 3, Model([1.0] * 3, [1] * 3, 60))
+    found = search(ceilings([1] * 3), Model([1.0] * 3, [1] * 3, 60))
     assert (found.reached, found.levels) == (False, (1, 1, 1))
 
 
@@ -100,7 +104,7 @@ def test_search_of_many_groups_takes_few_trials():
     noise = 10 ** rng.uniform(-9, -7, 600)
     noise[100:104] = noise[450:456] = 1e-3
     model = Model(noise, rng.uniform(0.5, 2, 600), -10 * np.log10(noise.sum()) + 10)
-    found = search([1] * 600, model)
+    found = search(ceilings([1] * 600), model)
     assert found.reached
     assert sum(found.levels) < 20
     assert len(model.tried) < 200
@@ -267,3 +271,13 @@ def test_one_session_emulates_all_widths(net, chance):
     levels = tuple(int(rng.random() < chance) for _ in groups)
     emulated = trials.sqnr(levels)
     assert emulated == pytest.approx(trials.exact(levels), abs=0.3)
+
+
+def test_what_has_16_bits_already_is_not_raised_with_the_others(net):
+    n, model = weak_spot(net)
+    mixed = quantize(model, n.samples(4), min_sqnr=18.0, act_quantizer_calibration="min-max", act_bitwidth=16)
+    assert {tensor.dtype.bits for tensor in mixed.main.tensors.values() if not tensor.is_static} == {16}
+    group = Group((), (Level(16, 8), Level(16, 16), Level(None, 8)))
+    assert [group.highest(stage) for stage in range(4)] == [0, 0, 1, 2]
+    group = Group((), (Level(8, 4), Level(8, 8), Level(16, 8), Level(None, 4)))
+    assert [group.highest(stage) for stage in range(4)] == [0, 2, 2, 3]

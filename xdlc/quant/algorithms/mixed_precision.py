@@ -14,7 +14,7 @@ from xdlc.quant.choice import SAMPLE_BYTES, judged
 from xdlc.quant.job import Job
 from xdlc.quant.mixed.groups import find_groups
 from xdlc.quant.mixed.record import raised_records, summary
-from xdlc.quant.mixed.search import Found, Levels, search
+from xdlc.quant.mixed.search import Found, search
 from xdlc.quant.mixed.trials import Goal, Trials, most_runs
 from xdlc.quant.samples import is_held_out
 from xdlc.quant.spread import Kept, Spread
@@ -74,10 +74,9 @@ def _search(job: Job, trials: Trials) -> Found:
     """Return what is found under the goal of the options, as the network is stored."""
     least = _least_sqnr(job, trials)
     trials.goal = Goal(least, MARGIN, job.evaluate, job.min_score)
-    tops = [len(group.levels) - 1 for group in trials.groups]
     best, tried = None, set()
     while True:
-        found = search(tops, trials)
+        found = search(trials.ceilings(), trials)
         if least is None:
             return found
         if found.levels in tried:
@@ -98,9 +97,5 @@ def _least_sqnr(job: Job, trials: Trials) -> float | None:
     """Return the SQNR that has to be kept, of the two that options may ask for the higher."""
     asked = [] if job.options.min_sqnr is None else [job.options.min_sqnr]
     if job.options.max_sqnr_drop is not None:
-        wide: Levels = tuple(
-            next((place for place, level in enumerate(group.levels) if level.acts == 16), 0)
-            for group in trials.groups
-        )
-        asked.append(trials.exact(wide) - job.options.max_sqnr_drop)
+        asked.append(trials.exact(trials.ceilings()[1]) - job.options.max_sqnr_drop)
     return max(asked, default=None)

@@ -48,6 +48,15 @@ class Group:
     ops: tuple[Op, ...]
     levels: tuple[Level, ...]
 
+    def highest(self, stage: int) -> int:
+        """Return the highest level up to a stage: 0 that asked for, 1 activations, 2 weights, 3 floats."""
+        asked = self.levels[0]
+        stages = [
+            3 if level.acts is None else 2 if level.weights == 16 != asked.weights else int(level != asked)
+            for level in self.levels
+        ]
+        return max(place for place, own in enumerate(stages) if own <= stage)
+
     def set(self, precision: Precision, level: Level) -> None:
         """Give the ops a level's widths; ops without a 16-bit kernel keep 8 bits."""
         for op in self.ops:

@@ -71,14 +71,13 @@ class Found:
     added: dict[int, float] = field(default_factory=dict)
 
 
-def search(tops: Sequence[int], trials: Trials) -> Found:
+def search(ceilings: Sequence[Levels], trials: Trials) -> Found:
     """Return the cheapest levels found that keep the goal, or the best there are.
 
     Args:
-        tops: The highest level of each group; 0 is the lowest.
+        ceilings: Levels to come down from, the lowest that keep the goal; the first are all 0.
         trials: Answers questions about levels.
     """
-    ceilings = [tuple(min(level, top) for top in tops) for level in range(max(tops, default=0) + 1)]
     reached = next((levels for levels in ceilings if trials.slack(levels) >= 0.0), None)
     if reached is None:
         return Found(max(ceilings, key=trials.sqnr), False)

@@ -121,6 +121,10 @@ class Trials:
             self._most_parts[groups] = max(half // (self._few + session), 8)
         return self._most_parts[groups]
 
+    def ceilings(self) -> list[Levels]:
+        """Return the levels asked for; with 16-bit activations; with 16-bit weights too; and with floats."""
+        return [tuple(group.highest(stage) for group in self.groups) for stage in range(4)]
+
     def precision(self, levels: Levels) -> Precision:
         """Return the widths of all ops under some levels."""
         return self._precision(tuple(map(_at, self.groups, levels)))
