@@ -173,3 +173,12 @@ def test_a_lost_output_is_warned_of_last_and_fails_where_that_is_wanted(dlc: Pat
     failed = invoke(quantize, *words, "--fail_below", 5, code=5)
     assert "fix: " in failed.stderr
     assert not target.exists()
+
+
+def test_a_metric_of_the_user_is_kept(dlc: Path, listing: Path, tmp_path: Path) -> None:
+    path = tmp_path / "metric.py"
+    path.write_text("def score(run):\n    return 1\n")
+    words = ("--input_dlc", dlc, "-l", listing, "-o", tmp_path / "q.dlc", "--evaluate", f"{path}:score")
+    assert "score 1, 0.5 asked for" in invoke(quantize, *words, "--min_score", 0.5).stdout
+    assert "warning" in invoke(quantize, *words, "--min_score", 2).stderr
+    assert "--min_score" in invoke(quantize, *words, code=2).stderr
