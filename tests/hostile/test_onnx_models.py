@@ -195,6 +195,8 @@ FATAL = {
     "GatherND": (["c", "i"], {"c": np.ones((2, 2), np.float32), "i": ints(1, 1)}, {"batch_dims": -5}),
     "LayerNormalization": (["c", "c"], {"c": np.ones(3, np.float32)}, {"axis": 1 << 31}),
     "Split": (["c"], {"c": np.ones(6, np.float32)}, {"num_outputs": 3}),
+    "Unique": (["c"], {"c": np.ones((3, 0), np.float32)}, {"axis": 0}),
+    "Range": (["a", "b", "d"], {"a": np.int32(2), "b": np.int32(-1 << 31), "d": np.int32(-3)}, {}),
 }
 
 

@@ -57,6 +57,12 @@ def test_the_one_quotient_that_has_no_integer_wraps_round(models: Any) -> None:
     assert found["known"].tolist() == [-(1 << 63), -3]
 
 
+@pytest.mark.parametrize(("type", "names"), [("Div", "a a"), ("Range", "a b a")])
+def test_a_constant_that_is_read_twice(models: Any, type: str, names: str) -> None:
+    nodes = [node(type, names, "known"), node("Mul", "x known")]
+    check(models, nodes, {"x": np.arange(1)}, {"a": np.array(2), "b": np.array(9)})
+
+
 @pytest.mark.parametrize("dtype", [np.int16, np.uint16])
 def test_types_without_a_kernel_in_onnxruntime_are_folded(models: Any, dtype: type) -> None:
     weights = {"a": np.array([3, 5], dtype), "b": np.array([4, 2], dtype)}

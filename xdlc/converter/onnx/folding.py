@@ -97,7 +97,9 @@ class Folding:
             return None
         try:
             model = _model(node, opset, given)
-            work = _work(node.op_type, list(given.values()), _result_sizes(model, given))
+            work = _work(
+                node.op_type, [given[name] for name in node.input if name], _result_sizes(model, given)
+            )
             if work is None or work > self._left:
                 return None
             self._left -= work
@@ -162,8 +164,10 @@ def _by_onnxruntime(model: Any, given: Mapping[str, TensorData]) -> list[Array] 
     """
     from xdlc.runtime.engine import contiguous, engine_errors, open_session
 
-    if model.graph.node[0].op_type == "Div" and _overflows(list(given.values())):
-        return None
+    node = model.graph.node[0]
+    inputs = [given[name] for name in node.input if name]
+    if any(0 in data.shape for data in inputs) or (node.op_type == "Div" and _overflows(inputs)):
+        return None  # its Unique, too, ends the process for a value without elements
     try:
         session = open_session(model.SerializeToString(), [], [], "DISABLE_ALL", 1, arena=False)
     except engine_errors():
@@ -223,9 +227,13 @@ def _result_sizes(model: Any, given: Mapping[str, TensorData]) -> list[int] | No
     """Return the bytes of each output of a model of one node; None if it is not known before it runs."""
     import onnx
 
-    values = _BY_VALUES.get(model.graph.node[0].op_type)
+    node = model.graph.node[0]
+    values = _BY_VALUES.get(node.op_type)
     if values is not None:
         return [8 * values * sum(math.prod(data.shape) for data in given.values())]
+    if node.op_type == "Range":  # inference counts in the type of the numbers, and overflows
+        start, limit, delta = (given[name].numpy().reshape(-1)[0].item() for name in node.input)
+        return [given[node.input[0]].dtype.itemsize * max(0, math.ceil((limit - start) / delta))]
     sizes = []
     for output in onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output:
         kind = output.type.tensor_type
