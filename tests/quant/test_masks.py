@@ -138,6 +138,11 @@ WAYS = {
     "one less the mask times -1e4": (-1e4, added(padding)),
     "subtracted": (-1e9, lambda a, s, v: a.op("Sub", s, padding(a, -v))),
     "mask less one times 1e9": (-1e9, added(lambda a, v: a.op("Mul", a.op("Sub", a.kept(), 1.0), -v))),
+    "mask times 1e9 less 1e9": (-1e9, added(lambda a, v: a.op("Sub", a.op("Mul", a.kept(), -v), -v))),
+    "lowest less the mask times lowest": (
+        LOWEST,
+        added(lambda a, v: a.op("Sub", v, a.op("Mul", v, a.kept()))),
+    ),
     "Where of constants": (LOWEST, added(lambda a, v: a.op("Where", a.shown(), 0.0, v))),
     "Where of scores": (LOWEST, lambda a, s, v: a.op("Where", a.shown(), s, v)),
     "masked_fill": (-math.inf, lambda a, s, v: a.op("Where", a.op("Not", a.shown()), v, s)),

@@ -15,7 +15,7 @@ from functools import partial
 from xdlc.ir import HOST_PACKAGE, Graph, Op, Param, Tensor, b8, make_op, static, u32, u32s
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import BOOL8, DType
-from xdlc.opdefs.operations import GREATER
+from xdlc.opdefs.operations import GREATER, MULTIPLY, SUBTRACT
 from xdlc.quant.ranges import Range, range_of
 from xdlc.quant.rules import is_real, rule_of, single_name
 
@@ -77,11 +77,64 @@ def hides(op: Op) -> bool:
     return op.graph is not None and any(tensor in find_masks(op.graph).hiding for tensor in op.inputs)
 
 
-def bound_masks(graph: Graph, masks: Masks) -> None:
-    """Bring masks of minus infinity and the like to ``BOUND``; no result of a Softmax changes by that."""
-    for tensor in masks.hiding:
+def bound_masks(graph: Graph) -> None:
+    """Bring masks of minus infinity and the like to ``BOUND``; no result of a Softmax changes by that.
+
+    What is ``flag * c - c`` becomes ``(flag - 1) * c``: no encoding holds both terms as exactly as their
+    difference has to be.
+    """
+    hiding = find_masks(graph).hiding
+    for op in list(graph.ops) if hiding else ():
+        if op.outputs[0] in hiding and single_name(op) in _SUMS[:2]:
+            _subtract_first(graph, op)
+    for tensor in find_masks(graph).hiding if hiding else ():
         if tensor.data is not None and not _range(tensor).within(Range(-BOUND, BOUND)):
             tensor.data = tensor.data.transform(partial(_bounded, limit=BOUND))
+
+
+def _subtract_first(graph: Graph, op: Op) -> None:
+    """Turn the sum of a product with a number and of its negative into a product of a difference."""
+    sign = 1.0 if single_name(op) == "ElementWiseAdd" else -1.0
+    for (product, sign_of_product), (number, sign_of_number) in (
+        ((op.inputs[0], 1.0), (op.inputs[1], sign)),
+        ((op.inputs[1], sign), (op.inputs[0], 1.0)),
+    ):
+        times = product.producer if product is not None else None
+        if times is None or product is None or single_name(times) != "ElementWiseMultiply":
+            continue
+        flag, factor = sorted(times.inputs, key=lambda tensor: tensor is not None and tensor.is_static)
+        held = [_number(factor), _number(number)]
+        if flag is None or None in held or graph.sole_consumer(product) is not op:
+            continue
+        size = sign_of_product * (held[0] or 0.0)
+        if size and size == -sign_of_number * (held[1] or 0.0) and flag.shape == op.outputs[0].shape:
+            one = _constant(graph, flag, 1.0)
+            scale = _constant(graph, flag, size)
+            less: dict[str, Param] = {"operation": u32(SUBTRACT)}
+            by: dict[str, Param] = {"operation": u32(MULTIPLY)}
+            first = Op(
+                "ElementWiseBinary", [flag, one], times.outputs, less, name=times.name, origin=times.origin
+            )
+            graph.replace_op(times, first)
+            last = Op("ElementWiseBinary", [product, scale], op.outputs, by, name=op.name, origin=op.origin)
+            graph.replace_op(op, last)
+            return
+
+
+def _number(tensor: Tensor | None) -> float | None:
+    """Return the number that a constant holds in one element, if it is one."""
+    return (
+        float(tensor.numpy().reshape(-1)[0])
+        if tensor is not None and tensor.is_static and tensor.size == 1
+        else None
+    )
+
+
+def _constant(graph: Graph, like: Tensor, value: float) -> Tensor:
+    import numpy as np
+
+    name = graph.unique_name(f"{like.name}_constant")
+    return graph.add_tensor(static(name, np.array([value], like.dtype.numpy), like.dtype))
 
 
 def _bounded(array: Array, *, limit: float) -> Array:

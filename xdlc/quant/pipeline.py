@@ -21,7 +21,7 @@ from xdlc.quant.figures import figure_note, measure_figures
 from xdlc.quant.inner import Inner, inner_graphs
 from xdlc.quant.job import Job, Step
 from xdlc.quant.kernels import KernelSource, Paths
-from xdlc.quant.masks import bound_masks, find_masks
+from xdlc.quant.masks import bound_masks
 from xdlc.quant.matmul import matmul_to_fully_connected
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.overrides.importing import Importing
@@ -218,7 +218,7 @@ def _quantize(
     importing.match(job)
     if not job.options.enable_float_fallback:
         for graph in job.model.graphs.values():
-            bound_masks(graph, find_masks(graph))
+            bound_masks(graph)
     moved = matmul_to_fully_connected(job.graph)
     importing.give(job, moved)
     _run(job, algorithms, Stage.GRAPH)
