@@ -57,17 +57,20 @@ def mixed_precision(job: Job) -> None:
 
 
 def _judged(job: Job) -> list[Kept]:
-    """Return the samples to judge by: more of those held out than figures need, for the choice fits them."""
+    """Return the samples to judge by: those held out, and others where these are few.
+
+    The choice of many widths fits few samples, by more than ranges flatter those that they have seen.
+    """
     if not job.holds_out:
         return job.measured
-    spread = Spread(MOST_JUDGED, SAMPLE_BYTES)
+    spreads = [Spread(MOST_JUDGED, SAMPLE_BYTES) for _ in range(2)]
     for number, sample in enumerate(job.samples):
-        if is_held_out(number):
-            spread.add(number, sample)
+        spreads[not is_held_out(number)].add(number, sample)
     session = job.session(job.model, quantized=False, outputs=judged(job.graph))
-    for kept in list(spread.kept):
-        spread.give(kept.number, session.run(kept.sample))
-    return spread.kept
+    for spread in spreads:
+        for kept in list(spread.kept):
+            spread.give(kept.number, session.run(kept.sample))
+    return [kept for spread in spreads for kept in spread.kept][:MOST_JUDGED]
 
 
 def _search(job: Job, trials: Trials) -> Found:

@@ -84,8 +84,7 @@ def summary(trials: Trials, found: Found) -> list[str]:
     if goal.sqnr is not None:
         now, was = trials.exact(found.levels), trials.exact(base)
         asked = f"{goal.sqnr:.1f} dB asked for and {goal.margin:.1f} more, which other samples may take"
-        kind = "held-out" if trials.job.holds_out else "calibration"
-        judged = f"judged on {trials.sample_count} {kind} samples"
+        judged = f"judged on {trials.sample_count} samples, {trials.held_out_count} of them held out"
         parts.append(f"worst output at {now:.1f} dB, was {was:.1f}; {asked}; {judged}")
     if goal.evaluate is not None:
         parts.append(f"score {trials.score(found.levels):g}, {goal.least:g} asked for")

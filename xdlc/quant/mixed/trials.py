@@ -19,6 +19,7 @@ from xdlc.quant.mixed.groups import Group, Level
 from xdlc.quant.mixed.search import Levels
 from xdlc.quant.placement import place
 from xdlc.quant.precision import Precision
+from xdlc.quant.samples import is_held_out
 from xdlc.quant.sums import EXACT, Noise
 
 if TYPE_CHECKING:
@@ -100,6 +101,11 @@ class Trials:
     def sample_count(self) -> int:
         """The number of samples that are judged."""
         return len(self._samples)
+
+    @property
+    def held_out_count(self) -> int:
+        """The number of those that ranges have not seen."""
+        return sum(is_held_out(kept.number) for kept in self._samples) if self.job.holds_out else 0
 
     def _tried(self) -> None:
         self.count += 1
