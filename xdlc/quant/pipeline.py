@@ -23,6 +23,7 @@ from xdlc.quant.job import Job, Step
 from xdlc.quant.kernels import KernelSource, Paths
 from xdlc.quant.masks import bound_masks
 from xdlc.quant.matmul import matmul_to_fully_connected
+from xdlc.quant.nan_checks import drop_nan_checks
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.overrides.importing import Importing
 from xdlc.quant.overrides.importing import Source as OverrideSource
@@ -226,6 +227,8 @@ def _quantize(
     importing.settle(job)
     if job.options.enable_float_fallback:
         spread_encodings(job.graph)
+    job.place()
+    job.notes += drop_nan_checks(job.graph, job.placement)
     job.place()
     if not job.options.enable_float_fallback:
         job.inner = inner_graphs(job.model, job.options, job.precision.customs)
