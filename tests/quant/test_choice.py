@@ -137,6 +137,18 @@ def test_kept_samples_are_spread_over_all(count):
     assert spread.count == count
 
 
+@pytest.mark.parametrize(("count", "wanted"), [(1, 1), (7, 7), (8, 8), (9, 8), (16, 8), (17, 8), (40, 8)])
+def test_as_many_samples_as_wanted_are_left_of_many(count, wanted):
+    spread = Spread(16, 1 << 20)
+    for number in range(count):
+        spread.add(number, {"x": np.zeros(1, np.float32)})
+    left = [held.number for held in spread.evenly(8)]
+    assert len(set(left)) == wanted
+    assert left == sorted(left)
+    assert left[0] == 0
+    assert left[-1] >= count * 3 // 4
+
+
 def test_kept_samples_are_bounded_in_bytes_and_copies():
     buffer, spread = np.zeros(256, np.float32), Spread(8, 2048)
     for number in range(10):

@@ -58,6 +58,22 @@ def test_a_held_out_sample_is_measured_without_it_and_stored_ranges_hold_it(net)
     assert x.encoding.scale * 255 > 300.0
 
 
+@pytest.mark.parametrize(("scale", "goal"), [(0.1, 30.0), (1.0, 20.0)])
+def test_held_out_samples_far_below_the_goal_of_mixed_precision_are_warned_of(net, scale, goal):
+    n, model = regression(net)
+    samples = n.samples(2 * HELD_OUT)
+    for sample in samples[HELD_OUT - 1 :: HELD_OUT]:
+        sample["x"] *= scale  # little beside the noise, and in the sum of all samples
+    command = ["xdlc-quant", f"--min_sqnr={goal}", "-i", "m.dlc"]
+    _, warned, lines = told(model, samples, min_sqnr=goal, command=command)
+    reached = float(figure(lines).split(" 'y' ")[1].removesuffix(" dB"))
+    assert (reached < goal - 1.0) is bool(warned) is (scale < 1.0)
+    for line in warned:
+        words = line.split(": ")[-1].split()
+        assert words[:-1] == ["xdlc-quant", "-i", "m.dlc", "--min_sqnr"]
+        assert float(words[-1]) == pytest.approx(2 * goal - reached, abs=0.2)
+
+
 def test_warnings_are_logged_where_nothing_takes_them(net, caplog):
     n, model = regression(net)
     samples = n.samples(HELD_OUT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,17 +19,22 @@ Options: TypeAlias = Mapping[str, Any]
 
 REPORT = "report.html"
 
+NEAR_DB = 1.0
+"""An output may be this much below a goal before it is worth a warning."""
+
 
 def written(options: Options, command: Sequence[str]) -> str:
     """Return options as the command line that has them, or as keyword arguments where there is none.
 
     Args:
         options: What to set.
-        command: The command line without them, by words; empty: the API was called.
+        command: The command line to set them in, by words; empty: the API was called.
 
     Example:
         >>> written({"act_bitwidth_of": {"a b": 16}}, ["xdlc-quant", "-i", "m.dlc"])
         "xdlc-quant -i m.dlc --act_bitwidth_of 'a b' 16"
+        >>> written({"act_bitwidth_of": {"a": 16}}, ["xdlc-quant", "--act_bitwidth_of", "a", "8"])
+        'xdlc-quant --act_bitwidth_of a 16'
         >>> written({"act_bitwidth": 16}, [])
         'act_bitwidth=16'
     """
@@ -38,11 +44,32 @@ def written(options: Options, command: Sequence[str]) -> str:
     for name, value in options.items():
         if isinstance(value, Mapping):
             for key, held in value.items():
-                words += [f"--{name}", str(key), str(held)]
+                words = [*_without(words, name, str(key)), f"--{name}", str(key), str(held)]
         else:
             text = str(value) if isinstance(value, str | int | float) else ",".join(value)
-            words += [f"--{name}", text]
+            words = [*_without(words, name), f"--{name}", text]
     return shlex.join(words)
+
+
+def _without(words: Sequence[str], name: str, key: str | None = None) -> list[str]:
+    """Return a command line without an option; of one that takes a name and bits, without that of a name.
+
+    Args:
+        words: The command line.
+        name: The option's name, without dashes.
+        key: The name that the option's first value has to be; None: it has one value, any.
+    """
+    left: list[str] = []
+    index = 0
+    while index < len(words):
+        flag, glued, value = words[index].partition("=")
+        count = (1 if key is None else 2) + (not glued) if flag == f"--{name}" else 1
+        taken = words[index : index + count]
+        first = value if glued else "".join(taken[1:2])
+        if flag != f"--{name}" or (key is not None and first != key):
+            left += taken
+        index += count
+    return left
 
 
 def warnings(job: Job, figures: Sequence[Figure]) -> Iterator[str]:
@@ -58,6 +85,29 @@ def warnings(job: Job, figures: Sequence[Figure]) -> Iterator[str]:
             text, options = remedy(job, figure, is_whole=is_whole)
             place = f"output {figure.output!r}{'' if is_whole else ','}"
             yield f"warning: {place} {lost}; {text}: {written(options, job.command)}"
+
+
+def goal_warnings(job: Job, figures: Sequence[Figure]) -> Iterator[str]:
+    """Yield a line if outputs are below the goal that mixed precision kept on the samples it judged by.
+
+    Args:
+        job: The quantization, decided.
+        figures: The figures of its outputs.
+    """
+    goal = job.goal
+    if goal is None:
+        return
+    below = [(f.sqnr, f) for f in figures if f.held_out and f.sqnr is not None and f.sqnr < goal - NEAR_DB]
+    if not below:
+        return
+    reached, worst = min(below, key=lambda pair: pair[0])
+    others = f", {len(below) - 1} more outputs below it too" if len(below) > 1 else ""
+    higher = written({"min_sqnr": math.ceil(10 * (2 * goal - max(reached, 0.0))) / 10}, job.command)
+    yield (
+        f"warning: output {worst.output!r} is at {reached:.1f} dB on {worst.samples} held-out samples, below "
+        f"the goal of {goal:.1f} dB that the samples for the choice of widths reach{others}; calibrate with "
+        f"more samples of what the network will see, or set a higher goal: {higher}"
+    )
 
 
 def check_figures(job: Job, figures: Sequence[Figure], least: float | None) -> None:

@@ -59,6 +59,8 @@ class Job:
         decision: The stored form of tensors; empty before that is decided.
         notes: What was done beyond ranges, and why, for people: one line each.
         raised: The ops that mixed precision gave more bits.
+        goal: Least SQNR in dB that mixed precision kept on the samples it judged by; None: it had no such
+            goal, or did not reach it.
         progress: Called with the number of samples done in the first pass.
         tried: Called with the number of trials that mixed precision has made.
         evaluate: The user's judge of a network, given a function that runs it; None: none.
@@ -86,6 +88,7 @@ class Job:
     decision: Decision = field(default_factory=Decision)
     notes: list[str] = field(default_factory=list)
     raised: list[Raised] = field(default_factory=list)
+    goal: float | None = None
     progress: Progress | None = None
     tried: Progress | None = None
     evaluate: Evaluate | None = None
@@ -156,7 +159,7 @@ class Job:
 
         self.__dict__.pop("masks", None)
         kept = Spread(most_samples(self.graph), SAMPLE_BYTES)
-        first, held = (Spread(MOST_HELD_OUT, SAMPLE_BYTES) for _ in range(2))
+        first, held = (Spread(2 * MOST_HELD_OUT, SAMPLE_BYTES) for _ in range(2))
         chooses = self._has_choice()
 
         def watched() -> Iterator[Sample]:
@@ -177,7 +180,7 @@ class Job:
         self.calibration = self.calibration_of(watched(), give=give, progress=self.progress)
         give_back()
         self._spread = kept if chooses else None
-        self.holds_out, self.measured = bool(held.kept), held.kept or first.kept
+        self.holds_out, self.measured = bool(held.kept), held.evenly(MOST_HELD_OUT) or first.kept
 
     def choose(self) -> None:
         """Choose what ``auto`` stands for at 8 bits, by the samples that calibration left."""

@@ -10,7 +10,7 @@ from xdlc.container import udo
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model
 from xdlc.passes import DequantizeWeights
-from xdlc.quant.advice import check_figures, warnings
+from xdlc.quant.advice import check_figures, goal_warnings, warnings
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.capabilities import check_ops, check_options, refused_by_target
 from xdlc.quant.custom_notes import check_customs, one_scale_notes
@@ -258,7 +258,11 @@ def _quantize(
     check_figures(job, job.figures, fail_below)
     if job.figures:
         job.notes.append(figure_note(job.figures))
-    job.warnings = [*warnings(job, job.figures), *stretched_warnings(job)]
+    job.warnings = [
+        *warnings(job, job.figures),
+        *goal_warnings(job, job.figures),
+        *stretched_warnings(job),
+    ]
     job.under_way("storing")
     job.finish()
     job.notes += refused_by_target(job.model, job.options.soc)

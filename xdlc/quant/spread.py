@@ -67,6 +67,17 @@ class Spread:
                 self._thin()
                 return
 
+    def evenly(self, most: int) -> list[Kept]:
+        """Return up to ``most`` of what is kept, spread evenly, the first and the last among them.
+
+        Args:
+            most: At least two.
+        """
+        last = len(self.kept) - 1
+        if last < most:
+            return self.kept
+        return [self.kept[place * last // (most - 1)] for place in range(most)]
+
     def _thin(self) -> None:
         while len(self.kept) > 1 and self._is_too_much():
             self.kept, self._stride = self.kept[::2], self._stride * 2

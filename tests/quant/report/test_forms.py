@@ -110,6 +110,8 @@ def test_advice_sets_what_is_not_set_already_and_ends_in_a_command_line(report):
     few = replace(report.ops[0], name="an op", sensitivity=11.0)
     poor = replace(report, options=options, command=command, ops=(few,))
     assert advice_of(poor)[1].endswith(": xdlc-quant -i m.dlc --act_bitwidth_of 'an op' 16")
+    given = replace(poor, command=(*command, "--act_bitwidth_of", "an op", "8", "--act_bitwidth_of=c", "8"))
+    assert advice_of(given)[1].endswith(" -i m.dlc --act_bitwidth_of=c 8 --act_bitwidth_of 'an op' 16")
     many = replace(poor, ops=())
     assert advice_of(many)[0].endswith("--min_sqnr 20")
     assert advice_of(replace(many, options={**options, "min_sqnr": "20"}))[0].endswith("--act_bitwidth 16")

@@ -53,6 +53,7 @@ def mixed_precision(job: Job) -> None:
     job.precision = trials.precision(found.levels)
     job.place()
     job.raised = raised_records(trials, found)
+    job.goal = trials.goal.sqnr if found.reached else None
     job.notes += notes
 
 
