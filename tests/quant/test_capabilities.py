@@ -12,7 +12,7 @@ from xdlc.quant.precision import Precision
 from xdlc.runtime.cpu import CpuSession
 from xdlc.targets import all_socs, find_soc
 
-RELU, SIGMOID, COS = 4, 6, 4
+RELU, SIGMOID, COS, RECIPROCAL = 4, 6, 4, 10
 
 
 def checked(model, options, precision=None):
@@ -287,3 +287,12 @@ def test_factors_are_as_wide_as_the_target_takes(net, target, kind, dtype):
     assert tensors["b"].dtype.bits == 32
     if dtype is UFIXED16 and kind != "InstanceNorm":
         assert tensors["g"].encoding.offset == -(1 << 15)
+
+
+def test_operations_without_a_kernel_are_a_note(net):
+    n = net(1, 4, 4, 3)
+    middle = n.neuron(n.x, RELU, "m")
+    model = n.done(n.op("ElementWiseUnary", [middle], (1, 4, 4, 3), "y", operation=u32(RECIPROCAL)))
+    (note,) = checked(model, QuantOptions())
+    assert "ElementWiseReciprocal" in note
+    assert "1 op(s)" in note

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from xdlc.errors import ConstraintError, UsageError, XdlcError, raise_all
-from xdlc.ir import Graph, Model, Op
+from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op
 from xdlc.ir.graph import is_custom
 from xdlc.opdefs import supplement
 from xdlc.quant.given import given_bits
@@ -113,7 +113,7 @@ def check_ops(graph: Graph, placement: Placement, precision: Precision, options:
             that accepts.
         ProblemList: The same of all kinds, if there are several.
     """
-    notes = [*precision.notes, *_differing(graph, placement, precision)]
+    notes = [*precision.notes, *_differing(graph, placement, precision), *_kernelless(placement)]
     soc = options.soc
     if soc is None:
         return notes + _host_only(placement, precision)
@@ -155,6 +155,15 @@ def _differing(graph: Graph, placement: Placement, precision: Precision) -> list
         width = "stay float" if bits is None else f"have {bits} bits"
         kinds.setdefault((f"asked for {asked} bits, {width}", why), []).append(op)
     return [f"{what}: {_listed(ops)}: {why}" for (what, why), ops in kinds.items()]
+
+
+def _kernelless(placement: Placement) -> list[str]:
+    """Return a note on the operations that stay float for want of a fixed-point kernel, if there are any."""
+    floats = [op for op in placement.reasons if op.package == NATIVE_PACKAGE and rule_of(op) is None]
+    if not floats:
+        return []
+    kinds = ", ".join(dict.fromkeys(map(single_name, floats)))
+    return [f"no fixed-point kernel for {kinds}: {len(floats)} op(s) stay float: {_listed(floats)}"]
 
 
 def _host_only(placement: Placement, precision: Precision) -> list[str]:
