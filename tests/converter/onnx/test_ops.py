@@ -76,6 +76,31 @@ def test_binary_with_a_constant(models, type, shape):
     check(models, [node(type, "x c")], {"x": positive(2, 3, 4, 5)}, {"c": positive(*shape)})
 
 
+@pytest.mark.parametrize(("type", "neutral"), [("Max", -np.inf), ("Min", np.inf)])
+@pytest.mark.parametrize(
+    ("inputs", "value", "shape", "kept"),
+    [
+        ("c x", 1, (), 0),
+        ("x c", 1, (3, 1), 0),
+        ("c x x", 1, (3,), 1),
+        ("x c", 1, (2, 1, 1), 1),  # makes the result larger
+        ("x c", -1, (), 1),
+    ],
+)
+def test_only_an_infinity_that_changes_nothing_is_dropped(models, type, neutral, inputs, value, shape, kept):
+    x = floats(3, 3)
+    x[0] = np.nan, -np.inf, np.inf
+    weights = {"c": np.full(shape, value * neutral, np.float32)}
+    converted = check(models, [node(type, inputs, "m"), node("Abs", "m")], {"x": x}, weights)
+    assert [op.type for op in converted.main.ops][:-1] == ["ElementWiseBinary"] * kept
+
+
+@pytest.mark.parametrize("type", ["Max", "Min"])
+def test_an_infinity_in_part_stays(models, type):
+    converted = check(models, [node(type, "x c")], {"x": floats(2, 2)}, {"c": np.float32([-np.inf, np.inf])})
+    assert len(converted.main.ops) == 1
+
+
 @pytest.mark.parametrize("shape", [(5,), (1,), ()])
 def test_binary_with_a_constant_of_higher_rank(models, shape):
     check(models, [node("Mul", "c x")], {"x": floats(*shape)}, {"c": floats(1, 1, 5)})

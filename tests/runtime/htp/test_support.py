@@ -79,6 +79,27 @@ def test_tables_know_what_a_generation_lacks() -> None:
 
 
 @pytest.mark.parametrize("tables_only", [True, pytest.param(False, marks=needs_htp)])
+def test_floats_of_a_quantized_graph_are_left_to_the_cpu(tables_only: bool) -> None:
+    graph = Graph("g")
+    x = graph.add_input(Tensor("x", (1, 4), dt.FLOAT32))
+    a = Tensor("a", (1, 4), dt.FLOAT32)
+    graph.append(make_op(graph, "Relu", [x], [a], name="relu"))
+    graph.add_output(a)
+    model = Model({"g": graph})
+    soc = find_soc("qcs6490")
+    (problem,) = support.judge(model, soc, tables_only=tables_only).refused
+    assert problem.fix is not None
+    assert problem.fix.startswith("quantize the model")
+    q = Tensor("q", (1, 4), dt.UFIXED16, ScaleOffset(1e-4, -32768))
+    graph.append(make_op(graph, "Quantize", [a], [q], name="quantize"))
+    graph.add_output(q)
+    (problem,) = support.judge(model, soc, tables_only=tables_only).refused
+    assert problem.fix is not None
+    assert "--partition" in problem.fix
+    assert "quantize the model" not in problem.fix
+
+
+@pytest.mark.parametrize("tables_only", [True, pytest.param(False, marks=needs_htp)])
 def test_a_second_factor_of_16_bits_needs_a_generation_too(tables_only: bool) -> None:
     graph = Graph("g")
     x, z = (graph.add_input(Tensor(name, (4, 4), dt.UFIXED16, ScaleOffset(1e-4, -32768))) for name in "xz")

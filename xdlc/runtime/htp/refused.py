@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdlc.errors import ConstraintError, XdlcError
+from xdlc.ir import Graph
 from xdlc.runtime.htp.op_facts import NO_FACTS, OpFacts
 from xdlc.runtime.htp.refusals import explain, lacking
 
@@ -39,8 +40,27 @@ class Refused:
         problem, fix = explain(answer["type"], answer["code"], answer["log"], facts)
         if lacks is not None:
             problem = f"this SoC has no {lacks}: accepted are ops of quantized types"
-            fix = "quantize the model, or choose a SoC that takes float graphs"
+            fix = fix_of_floats(is_quantized=answer.get("quantized", False))
         return cls(answer["graph"], answer["op"], answer["type"], problem, fix, lacks)
+
+
+def is_quantized(graph: Graph) -> bool:
+    """Return whether a graph computes in fixed point already; stored weights alone do not count."""
+    return any(tensor.dtype.is_fixed and not tensor.is_static for op in graph.ops for tensor in op.outputs)
+
+
+def fix_of_floats(*, is_quantized: bool) -> str:
+    """Return what to do about float ops on a SoC without FP16.
+
+    Args:
+        is_quantized: Whether the graph is quantized, so that quantization left these ops float.
+    """
+    if not is_quantized:
+        return "quantize the model, or choose a SoC that takes float graphs"
+    return (
+        "prepare with xdlc-graph-prepare --partition, which leaves the ops that quantization kept in float "
+        "to the CPU, or choose a SoC that has FP16"
+    )
 
 
 def in_words(refused: Iterable[Refused], place: str) -> list[XdlcError]:

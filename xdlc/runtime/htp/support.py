@@ -22,6 +22,7 @@ from xdlc.runtime.htp import validate
 from xdlc.runtime.htp.host_only import host_problems, is_host_only
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.refusals import BIND_EXTENTS, FIXED_EXTENTS
+from xdlc.runtime.htp.refused import fix_of_floats, is_quantized
 from xdlc.runtime.open_dimensions import open_problem
 from xdlc.targets import Arch, Soc
 
@@ -141,7 +142,7 @@ def _by_tables(model: Model, soc: Soc, skip: Collection[tuple[str, str]]) -> Ite
                 f"the vendor's compiler takes no float graphs for {soc.name}, {len(floats)} op(s) are float",
                 node=floats[0].name,
                 op=floats[0].type,
-                fix="quantize the model, or choose a SoC that takes float graphs",
+                fix=fix_of_floats(is_quantized=is_quantized(graph)),
             )
         for op in graph.ops:
             if (graph.name, op.name) in skip:

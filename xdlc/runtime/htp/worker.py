@@ -24,6 +24,7 @@ from xdlc.runtime.htp.forking import Forking
 from xdlc.runtime.htp.host_only import host_problems, is_host_only
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.ports import as_known
+from xdlc.runtime.htp.refused import is_quantized
 from xdlc.runtime.htp.runner import LoadedCache, LoadedModel
 from xdlc.runtime.open_dimensions import open_problem
 from xdlc.targets import find_soc
@@ -105,6 +106,7 @@ def _refusals(htp: Htp, graphs: Iterable[Graph], request: dict[str, Any]) -> lis
             "code": found.code,
             "log": found.log,
             "facts": found.facts.words(),
+            "quantized": is_quantized(graph),
         }
         for graph in graphs
         for found in htp.validate(graph, skip)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from xdlc.converter.builder import Builder
 from xdlc.converter.onnx.registry import ANY, Node, importer
 from xdlc.converter.values import Value
@@ -31,6 +33,8 @@ _COMPARISONS = {"Equal": EQUAL, "Greater": GREATER, "Less": LESS}
 _COMPARISONS_12 = {"GreaterOrEqual": GREATER_EQUAL, "LessOrEqual": LESS_EQUAL}
 _LOGICAL = {"And": AND, "Or": OR, "Xor": XOR}
 _CHAINS = {"Sum": ADD, "Max": MAXIMUM, "Min": MINIMUM}
+_NEUTRAL = {MAXIMUM: -math.inf, MINIMUM: math.inf}
+"""The constant that changes no operand, NaN included; no encoding holds it, it would keep the op float."""
 
 
 @importer(*_ARITHMETIC, since=7, layout=ANY, dynamic=True)
@@ -83,8 +87,25 @@ def mean(node: Node, b: Builder) -> Value:
 
 
 def chain_of(node: Node, b: Builder, operation: int) -> Value:
-    """Combine all inputs of a node pair by pair."""
+    """Combine all inputs of a node pair by pair, without constants that change nothing."""
     result = node.required(0)
     for index in range(1, len(node.inputs)):
-        result = b.binary(operation, result, node.required(index))
+        other = node.required(index)
+        if _is_neutral(result, other, operation):
+            result = other
+        elif not _is_neutral(other, result, operation):
+            result = b.binary(operation, result, other)
     return result
+
+
+def _is_neutral(constant: Value, other: Value, operation: int) -> bool:
+    """Return whether an operand changes neither the elements of the other one nor its shape."""
+    if operation not in _NEUTRAL or not constant.is_static or not constant.dtype.is_float:
+        return False
+    if constant.rank > (other.rank if other.ranked else 0):
+        return False
+    own = other.shape[other.rank - constant.rank :]
+    pairs = zip(constant.shape, own, strict=True)
+    if any(size != 1 and (size != fit or other.is_dynamic) for size, fit in pairs):
+        return False
+    return bool((constant.numpy() == _NEUTRAL[operation]).all())
