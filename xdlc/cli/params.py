@@ -49,15 +49,15 @@ def once_by_name(
 def dims_by_name(
     _ctx: click.Context, _param: click.Parameter, value: tuple[tuple[str, str], ...]
 ) -> dict[str, tuple[int, ...]]:
-    """Parse pairs of a name and extents, as ``dims`` does; -1 is an extent that stays open."""
+    """Parse pairs of a name and dimensions, as ``dims`` does; -1 is one that stays open."""
     return dims(value, least=-1)
 
 
 def dims(pairs: Iterable[tuple[str, str]], *, least: int = 0) -> dict[str, tuple[int, ...]]:
-    """Return extents by name from pairs of a name and extents: ``1,3,8,8``, ``1, 3, 8, 8`` or ``1x3x8x8``.
+    """Return dimensions by name from pairs of a name and these: ``1,3,8,8``, ``1, 3, 8, 8`` or ``1x3x8x8``.
 
     Raises:
-        BadValue: If an extent is no whole number of at least ``least``, or a name comes twice.
+        BadValue: If a dimension is no whole number of at least ``least``, or a name comes twice.
     """
     found: dict[str, tuple[int, ...]] = {}
     for name, extents in pairs:

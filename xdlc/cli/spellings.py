@@ -30,7 +30,7 @@ _BUFFERS = "leave it out: files are float32; --use_native_input_files and --use_
 _FLAGS = "write options as flags, like --algorithms; encodings of AIMET go to --quantization_overrides"
 _MEMORY = "leave it out: bytes of weights are in the totals, memory of caches is shown by --caches"
 _DEVICE = "leave it out: it sets a device, and this tool runs on the host"
-_RESIZE = "leave it out: an extent that is open in the DLC follows from the input's file"
+_RESIZE = "leave it out: a dimension that is open in the DLC follows from the input's file"
 _CACHED = "make caches with xdlc-graph-prepare"
 _PLATFORM = "leave it out: it sets a device"
 

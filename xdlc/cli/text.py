@@ -37,7 +37,7 @@ def short(text: str, most: int = MAX_NAME) -> str:
 def columns(rows: Sequence[Row], indent: str = "    ") -> Iterator[str]:
     """Yield the rows with their columns aligned; the last column is wrapped to the page.
 
-    Cells stay whole, for names are to be pasted: behind one that is too long for its column, the row goes on
+    Cells stay whole, for names are to be pasted: after one that is too long for its column, the row goes on
     in the next line.
     """
     if not rows:

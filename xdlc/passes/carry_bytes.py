@@ -87,7 +87,7 @@ def _places(op: Op) -> list[int]:
         return []
     # HTP's Cast of bytes to float32 gives 0 or 1, whatever the byte (emulation of SDK 2.51, v69 to v79).
     narrow = (UINT8,) if is_real else (BOOL8, UINT8)
-    first = 1 if op.type == "ElementWiseSelect" else 0  # behind the condition
+    first = 1 if op.type == "ElementWiseSelect" else 0  # after the condition
     held = enumerate(op.inputs[first:], first)
     return [place for place, tensor in held if tensor is not None and tensor.dtype in narrow]
 

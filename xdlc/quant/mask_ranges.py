@@ -37,7 +37,7 @@ def lowest_score(softmax: Op, peaks: Range, step: float) -> float:
 
 
 class MaskRanges:
-    """The part of each tensor's range that a Softmax behind it can tell apart.
+    """The part of each tensor's range that a Softmax after it can tell apart.
 
     Where the input of the Softmax may end, so may the terms of a sum, each by the largest value that the
     others add, and through moves and factors what they come from.

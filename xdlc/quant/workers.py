@@ -31,7 +31,7 @@ from xdlc.quant.samples import Sample, stored_samples, write_samples
 
 REQUEST, MODEL, LOG = "request.json", "model.dlc", "log"
 REST, HELD, RESULTS = "{}.rest.npz", "{}.held.npz", "{}.results.npz"
-"""What a chunk tells, what its held-out samples do, and the values that are wanted as they are."""
+"""Statistics of a chunk, those of its held-out samples, and the values that are wanted as they are."""
 OWN = "xdlc."
 """What records of ours begin with, definitions and kernels of users' ops among them."""
 _TAIL = 400
@@ -53,7 +53,7 @@ def measure_in_processes(
     progress: Callable[[int], None] | None = None,
     source: KernelSource,
 ) -> Iterator[tuple[Measured, Measured]]:
-    """Yield what each chunk of samples tells, and its held-out ones apart, in their order.
+    """Yield the statistics of each chunk of samples, and of its held-out ones apart, in their order.
 
     Args:
         model: The float model.
@@ -157,7 +157,7 @@ class _Child:
         self._process.communicate()
 
     def ask(self, first: int) -> tuple[Measured, Measured]:
-        """Return what the chunk tells whose first sample has this number, and its held-out samples apart.
+        """Return the statistics of the chunk with this first sample, and of its held-out samples apart.
 
         Raises:
             XdlcError: What the child reports.
