@@ -45,7 +45,7 @@ CERTAINTY = 1.645
 """How many of its standard errors a gain has to be: chance gives that once in twenty times."""
 
 LAG = 1.0
-"""How many of its standard errors a method may be behind one that clips less before it is given up."""
+"""How many of its standard errors a method may lag one that clips less before it is dropped."""
 
 SAMPLE_BYTES = 32 << 20
 """Most bytes of kept samples, what the float model makes of them included."""
@@ -77,7 +77,7 @@ def choose(job: Job, spread: Spread) -> Choice | None:
     """Return the method for activations of 8 bits, or None if there is nothing to choose by.
 
     All methods are run on a few samples, and what is left of them on twice as many each round: a method that
-    is behind another by more than chance explains is given up.
+    lags another by more than chance explains is dropped.
 
     Args:
         job: The quantization under way, calibrated with histograms.

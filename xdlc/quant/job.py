@@ -230,9 +230,9 @@ class Job:
         # Under other widths they may be apart from those that tell their values.
         for tensor in self.sharing.derived:
             for known in (calibration.found, calibration.rest):
-                told = [known[member] for member in self.sharing.members(tensor) if member in known]
-                if told and tensor not in known:
-                    known[tensor] = reduce(Statistics.merge, told)
+                merged = [known[member] for member in self.sharing.members(tensor) if member in known]
+                if merged and tensor not in known:
+                    known[tensor] = reduce(Statistics.merge, merged)
         return calibration
 
     def decide(self) -> None:

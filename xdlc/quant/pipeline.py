@@ -228,8 +228,10 @@ def _quantize(
     if job.options.enable_float_fallback:
         spread_encodings(job.graph)
     job.place()
-    job.notes += drop_nan_checks(job.graph, job.placement)
-    job.place()
+    removed = drop_nan_checks(job.graph, job.placement)
+    if removed:
+        job.notes += removed
+        job.place()
     if not job.options.enable_float_fallback:
         job.inner = inner_graphs(job.model, job.options, job.precision.customs)
     parts: list[Job | Inner] = [job, *job.inner]
