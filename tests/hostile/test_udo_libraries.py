@@ -15,7 +15,7 @@ from tests.runtime.udo.udo_graphs import between_relus, custom_graph
 from xdlc.errors import BackendError, ProblemList, XdlcError
 from xdlc.ir import f32, string
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.udo import Kernels, link
+from xdlc.runtime.udo import Kernels, worker_client
 
 pytestmark = needs_cc
 X = np.float32([[1, 2, 3], [4, 5, 6]])
@@ -34,7 +34,7 @@ def library(libraries: Libraries) -> Path:
 @pytest.fixture(scope="module")
 def kernels(library: Path) -> Iterator[Kernels]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(link, "RESTARTS", 100)
+        patch.setattr(worker_client, "RESTARTS", 100)
         made = Kernels(library, timeout=20)
         yield made
         made.close()
@@ -91,7 +91,7 @@ def test_a_library_logs_and_works_on(kernels: Kernels) -> None:
 
 
 def test_sessions_go_on_after_a_crash_a_few_times(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "RESTARTS", 2)
+    monkeypatch.setattr(worker_client, "RESTARTS", 2)
     with Kernels(library) as kernels:
         good = CpuSession(between_relus("Scale", {"factor": f32(2)}), kernels=kernels)
         bad = CpuSession(custom_graph("Evil", {"do": string("segfault")}), kernels=kernels)

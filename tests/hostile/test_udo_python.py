@@ -14,7 +14,7 @@ from xdlc.errors import BackendError, XdlcError
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.custom import OpView, TensorSpec
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.udo import Kernels, link
+from xdlc.runtime.udo import Kernels, worker_client
 
 X = np.float32([[1, 2, 3], [4, 5, 6]])
 HEAD = """\
@@ -126,7 +126,7 @@ def test_files_that_cannot_be_loaded(tmp_path: Path, text: str, said: str, line:
 
 
 def test_a_file_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "LOADING", 1.5)
+    monkeypatch.setattr(worker_client, "LOADING", 1.5)
     with pytest.raises(BackendError, match=r"loading it did not end within 1\.5 s") as caught:
         run(tmp_path / "k.py", "while True: pass\n", body=False, timeout=1)
     assert caught.value.where == str(tmp_path / "k.py")

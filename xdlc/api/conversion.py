@@ -209,7 +209,7 @@ def draft_udo_config(
         StorageError: If the file cannot be read.
     """
     from xdlc.converter.onnx.uncovered import uncovered
-    from xdlc.udo.config.converting import drafted
+    from xdlc.udo.config.convert import drafted
     from xdlc.udo.configured_ops import configured_ops
 
     check_lists(datatypes=datatypes, backends=backends, operators=operators)

@@ -12,7 +12,7 @@ from xdlc import opdefs
 from xdlc.errors import raise_all
 from xdlc.opdefs.custom import CustomOp, CustomOps
 from xdlc.udo.config.output_layouts import with_output_layouts
-from xdlc.udo.config.reading import Config, clashes, read_config
+from xdlc.udo.config.reader import Config, clashes, read_config
 
 _log = logging.getLogger(__name__)
 PathLike = str | os.PathLike[str]

@@ -7,7 +7,7 @@ from onnx import TensorProto, helper
 from xdlc import api
 from xdlc.errors import XdlcError, each_problem
 from xdlc.opdefs import read_valid
-from xdlc.udo.config.writing import write_json
+from xdlc.udo.config.json_writer import write_json
 
 CONFIG = """<OpDefCollection PackageName="Grow" Domain="my" Version="1.0"><OpDefList><OpDef><Name>Grow</Name>
 <Input><Name>x</Name><Mandatory>true</Mandatory><Datatype>FLOAT_32</Datatype>

@@ -15,8 +15,8 @@ from xdlc.ir import Model, ScaleOffset
 from xdlc.ir.dtype import BY_CODE, BY_NAME, UFIXED8
 from xdlc.opdefs import parse_collection
 from xdlc.opdefs.cpu_types import on_cpu
-from xdlc.runtime.udo.describe import form_of
-from xdlc.runtime.udo.forms import OpForm
+from xdlc.runtime.udo.build_descriptor import form_of
+from xdlc.runtime.udo.descriptor import OpForm
 
 KERNEL = """\
 import numpy as np

@@ -8,7 +8,7 @@ import pytest
 from xdlc.ir import Op, ScaleOffset, Tensor, static
 from xdlc.ir.dtype import FLOAT16, FLOAT32, INT32, UFIXED8, DType
 from xdlc.opdefs.model import OpDef, TensorDef
-from xdlc.runtime.udo.describe import form_of
+from xdlc.runtime.udo.build_descriptor import form_of
 
 TYPES = (FLOAT16, UFIXED8, INT32)
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.udo.generator.configs import op, operand, package
 from xdlc.opdefs import parse_collection
+from xdlc.udo.generator.build_context import package_view
 from xdlc.udo.generator.samples import Case, cases, changed_params, every_case, input_value, param_value
 from xdlc.udo.generator.variations import EVEN, EVERYTHING, ODD, Sizes
-from xdlc.udo.generator.viewing import package_view
 
 
 @pytest.mark.parametrize(("stated", "ranks"), [("1D", [1, 3, 1]), ("ND", [2, 3, 2])])

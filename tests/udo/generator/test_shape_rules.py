@@ -16,7 +16,7 @@ from xdlc.opdefs.custom import OpView, TensorSpec
 from xdlc.opdefs.shape_text import infer
 from xdlc.runtime.udo.kernels import Kernels
 from xdlc.udo.generator import generate
-from xdlc.udo.generator.viewing import package_view
+from xdlc.udo.generator.build_context import package_view
 
 TOLD = {
     "Same": "[n, h, w, c]",

@@ -11,7 +11,7 @@ from xdlc.ir.data import ArrayData
 from xdlc.ir.dtype import FLOAT32, from_numpy
 from xdlc.opdefs.custom import CustomOp, OpView, SourceNode, TensorSpec
 from xdlc.udo.plugin import plugin_ops
-from xdlc.udo.plugin.collecting import plugin_op
+from xdlc.udo.plugin.collection import plugin_op
 
 HEAD = "from xdlc.udo import *\nfrom xdlc.udo.plugin import *\n"
 EXAMPLES = Path(__file__).parents[3] / "examples" / "plugins"

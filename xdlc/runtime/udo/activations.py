@@ -10,7 +10,7 @@ from xdlc.ir.dtype import BY_CODE, FLOAT32, FLOAT64, DType
 from xdlc.opdefs.cpu_types import CPU, is_real
 from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.opdefs.schema_check import spelling
-from xdlc.runtime.udo.forms import OpForm, TensorForm
+from xdlc.runtime.udo.descriptor import OpForm, TensorForm
 
 
 def kernel_dtype(dtype: DType) -> DType:

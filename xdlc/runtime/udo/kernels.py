@@ -11,10 +11,9 @@ from xdlc.ir import Model, Op
 from xdlc.opdefs.cpu_types import on_cpu
 from xdlc.opdefs.custom import OpView, TensorSpec
 from xdlc.runtime.udo.activations import place_of
-from xdlc.runtime.udo.describe import form_of, form_of_view
-from xdlc.runtime.udo.forms import specs_in
-from xdlc.runtime.udo.link import Link
-from xdlc.runtime.udo.offers import Offer
+from xdlc.runtime.udo.build_descriptor import form_of, form_of_view
+from xdlc.runtime.udo.descriptor import specs_in
+from xdlc.runtime.udo.kernel_registry import Offer
 from xdlc.runtime.udo.operation import Operation
 from xdlc.runtime.udo.output_types import typed
 from xdlc.runtime.udo.sources import (
@@ -28,6 +27,7 @@ from xdlc.runtime.udo.sources import (
     paths_of,
     sources_of,
 )
+from xdlc.runtime.udo.worker_client import Link
 
 if TYPE_CHECKING:
     from xdlc.opdefs.model import OpDef

@@ -11,9 +11,9 @@ from xdlc.errors import BackendError
 from xdlc.ir.dtype import BY_CODE
 from xdlc.opdefs.custom import TensorSpec
 from xdlc.runtime.udo import structs
+from xdlc.runtime.udo.descriptor import OpForm
 from xdlc.runtime.udo.elf import beside, check_file
-from xdlc.runtime.udo.forms import OpForm
-from xdlc.runtime.udo.infos import read_implementation, read_registration, table
+from xdlc.runtime.udo.library_info import read_implementation, read_registration, table
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.native import Native, check, message_buffer, message_in, utf8
 

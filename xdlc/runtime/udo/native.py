@@ -9,7 +9,7 @@ from typing import Any
 from xdlc.errors import BackendError
 from xdlc.ir.dtype import BY_CODE
 from xdlc.runtime.udo import structs
-from xdlc.runtime.udo.forms import OpForm, ParamForm, TensorForm
+from xdlc.runtime.udo.descriptor import OpForm, ParamForm, TensorForm
 from xdlc.runtime.udo.memory import Memory
 
 MESSAGE = 1024

@@ -12,13 +12,13 @@ from xdlc.ir.dtype import BY_CODE
 from xdlc.opdefs.control_flow import has_open_rank
 from xdlc.opdefs.custom import Kernel, TensorSpec
 from xdlc.runtime.udo.activations import place_of
-from xdlc.runtime.udo.describe import arguments_of
-from xdlc.runtime.udo.forms import Dims, OpForm, TensorForm, element, specs_in
-from xdlc.runtime.udo.link import Link
+from xdlc.runtime.udo.build_descriptor import arguments_of
+from xdlc.runtime.udo.descriptor import Dims, OpForm, TensorForm, element, specs_in
+from xdlc.runtime.udo.kernel_registry import Offer
 from xdlc.runtime.udo.memory import Memory, layout
-from xdlc.runtime.udo.offers import Offer
 from xdlc.runtime.udo.output_buffers import OutputBuffers
 from xdlc.runtime.udo.static_data import StaticData
+from xdlc.runtime.udo.worker_client import Link
 
 Array = Any  # numpy.ndarray
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from xdlc.runtime.udo.forms import Dims, TensorForm, element, nbytes
+from xdlc.runtime.udo.descriptor import Dims, TensorForm, element, nbytes
 from xdlc.runtime.udo.memory import Memory, layout
 
 Array = Any  # numpy.ndarray

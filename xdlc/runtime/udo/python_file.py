@@ -13,10 +13,10 @@ from typing import Any
 from xdlc.errors import BackendError, XdlcError
 from xdlc.ir.dtype import UNDEFINED, DType
 from xdlc.opdefs.custom import OpView, TensorSpec
-from xdlc.runtime.udo.forms import OpForm, TensorForm, element, spec_of, static_array
+from xdlc.runtime.udo.descriptor import OpForm, TensorForm, element, spec_of, static_array
 from xdlc.runtime.udo.memory import Memory
-from xdlc.runtime.udo.neighbours import Neighbours
 from xdlc.runtime.udo.python import Mark, functions_of
+from xdlc.runtime.udo.sibling_imports import Neighbours
 from xdlc.runtime.udo.structs import MAX_RANK, OPEN_EXTENT
 
 MOST_OUTPUTS = 4096

@@ -8,7 +8,7 @@ from typing import Any
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.dtype import FLOAT32, PLAIN, DType, from_numpy
 from xdlc.ir.stored import real_data, unpacked
-from xdlc.runtime.udo.forms import TensorForm, element, nbytes
+from xdlc.runtime.udo.descriptor import TensorForm, element, nbytes
 from xdlc.runtime.udo.memory import ALIGNMENT, Memory
 from xdlc.runtime.udo.rounding import rounded
 

@@ -23,15 +23,15 @@ from xdlc.errors import BackendError, XdlcError, each_problem
 from xdlc.opdefs.custom import TensorSpec
 from xdlc.runtime.child import words_of
 from xdlc.runtime.udo import wire
-from xdlc.runtime.udo.compiled import Compiled, CompiledOp
-from xdlc.runtime.udo.forms import Dims, OpForm, told
+from xdlc.runtime.udo.descriptor import Dims, OpForm, told
+from xdlc.runtime.udo.embedded_kernel import Compiled, CompiledOp
 from xdlc.runtime.udo.library import LibraryOp, Registration
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.native import Native
-from xdlc.runtime.udo.neighbours import Neighbours
 from xdlc.runtime.udo.python import Mark
 from xdlc.runtime.udo.python_file import PythonFile, PythonOp
-from xdlc.runtime.udo.served import Infers, Served
+from xdlc.runtime.udo.sibling_imports import Neighbours
+from xdlc.runtime.udo.worker_op import Infers, Served
 
 Request = dict[str, Any]
 Files = list[int]

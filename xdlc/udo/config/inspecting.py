@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from xdlc import opdefs
 from xdlc.errors import XdlcError, each_problem
-from xdlc.udo.config.reading import Config, clashes, read_config
+from xdlc.udo.config.reader import Config, clashes, read_config
 
 
 @dataclass(frozen=True, slots=True)

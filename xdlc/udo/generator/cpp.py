@@ -9,7 +9,7 @@ from xdlc.ir.dtype import DType
 from xdlc.opdefs.schema_check import spelling
 from xdlc.udo.generator.cores import CPU, core_of
 from xdlc.udo.generator.quoting import Quoted, c_string
-from xdlc.udo.generator.views import Library, OperationView, PackageView, Place
+from xdlc.udo.generator.template_context import Library, OperationView, PackageView, Place
 
 _NO_CODE = ("bfloat16", "undefined")
 

@@ -1,8 +1,8 @@
 """The files of a package, each with the template that it comes from.
 
 Targets take ``{package}``, ``{core}`` (``CPU``, ``GPU``, ``DSP_V68``) and ``{op}``.  A template sees
-``package`` (:class:`~xdlc.udo.generator.views.PackageView`), ``core`` (:class:`~.views.CoreView`, of
-rows with a group) and ``op`` (:class:`~.views.OperationView`, of rows per op).
+``package`` (``PackageView``), ``core`` (``CoreView``, of rows with a group) and ``op`` (``OperationView``,
+of rows per op).
 
 What each folder below ``jni/src`` has to offer: a ``Makefile`` with the targets ``x86``, ``android`` and
 ``clean``, and for DSPs ``aarch64`` too (of a DSP, ``android`` builds the Hexagon library and ``x86`` the one

@@ -10,13 +10,13 @@ from pathlib import Path
 from xdlc.errors import raise_all
 from xdlc.opdefs import Collection, merge, write_collection
 from xdlc.udo.config.inspecting import inspect
-from xdlc.udo.config.reading import read_config
+from xdlc.udo.config.reader import read_config
 from xdlc.udo.config.text import read_bytes
 from xdlc.udo.generator import htp
+from xdlc.udo.generator.build_context import ignored_backends, notices, package_view
 from xdlc.udo.generator.rendering import Rendered, render
 from xdlc.udo.generator.store import Outcome, write_packages
-from xdlc.udo.generator.viewing import ignored_backends, notices, package_view
-from xdlc.udo.generator.views import PackageView
+from xdlc.udo.generator.template_context import PackageView
 
 
 @dataclass(frozen=True, slots=True)

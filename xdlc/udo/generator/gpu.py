@@ -6,7 +6,7 @@ from xdlc.ir.dtype import DType
 from xdlc.udo.generator.naming import identifiers
 from xdlc.udo.generator.quoting import Quoted
 from xdlc.udo.generator.scalars import scalar_default
-from xdlc.udo.generator.views import CoreView, OperationView, Place
+from xdlc.udo.generator.template_context import CoreView, OperationView, Place
 
 _SIZES = ("", "2", "3", "4", "8", "16")
 _TAKEN = frozenset(

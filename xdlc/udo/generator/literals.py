@@ -11,7 +11,7 @@ from xdlc.ir.dtype import DType
 from xdlc.udo.generator.cores import CPU
 from xdlc.udo.generator.cpp import element_of, scalar, type_code
 from xdlc.udo.generator.quoting import Quoted, c_string
-from xdlc.udo.generator.views import Place
+from xdlc.udo.generator.template_context import Place
 
 
 def literal(value: float, type: str) -> Quoted:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from xdlc.udo.generator.cores import CPU
 from xdlc.udo.generator.quoting import Quoted, c_comment
-from xdlc.udo.generator.views import CoreView, Place
+from xdlc.udo.generator.template_context import CoreView, Place
 
 _LONGEST = 200
 

@@ -13,7 +13,7 @@ from xdlc.udo.generator.files import FILES, FileRule
 from xdlc.udo.generator.place_text import place_text
 from xdlc.udo.generator.quoting import FILTERS, finalize
 from xdlc.udo.generator.samples import Operands
-from xdlc.udo.generator.views import CoreView, OperationView, PackageView
+from xdlc.udo.generator.template_context import CoreView, OperationView, PackageView
 
 TEMPLATES = Path(__file__).parent / "templates"
 HEADER = Path(__file__).parents[2] / "runtime" / "udo" / "include" / "xdlc_udo.h"

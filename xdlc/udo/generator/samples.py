@@ -11,6 +11,7 @@ from xdlc.ir.dtype import DType
 from xdlc.udo.generator.cores import CPU
 from xdlc.udo.generator.cpp import is_demanded, type_code
 from xdlc.udo.generator.quoting import Quoted, c_string, python
+from xdlc.udo.generator.template_context import CoreView, OperationView, Place
 from xdlc.udo.generator.variations import (
     EVEN,
     EVERYTHING,
@@ -23,7 +24,6 @@ from xdlc.udo.generator.variations import (
     sample_value,
     variations,
 )
-from xdlc.udo.generator.views import CoreView, OperationView, Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import math
 from xdlc.ir.dtype import DType
 from xdlc.opdefs.schema_check import spelling
 from xdlc.udo.generator.quoting import Quoted, c_string
-from xdlc.udo.generator.views import CoreView, Place
+from xdlc.udo.generator.template_context import CoreView, Place
 
 
 def scalar_field(dtype: DType) -> str:

@@ -14,9 +14,9 @@ from xdlc.opdefs.expression import Node, NotAnExpressionError, parse
 from xdlc.opdefs.extent_names import stated_names, with_extents
 from xdlc.opdefs.model import OpDef, ParamDef, TensorDef
 from xdlc.opdefs.shape_text import ELLIPSIS, whole_shape
-from xdlc.udo.generator.extent_code import ExtentCode, UnknownError
 from xdlc.udo.generator.quoting import c_string
-from xdlc.udo.generator.views import Rule
+from xdlc.udo.generator.shape_code import ExtentCode, UnknownError
+from xdlc.udo.generator.template_context import Rule
 
 _MOST = 16
 

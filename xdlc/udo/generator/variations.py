@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from xdlc.ir.dtype import FLOAT32, DType
 from xdlc.udo.generator.cores import CPU
 from xdlc.udo.generator.literals import default_number
-from xdlc.udo.generator.views import OperationView, Place
+from xdlc.udo.generator.template_context import OperationView, Place
 
 
 @dataclass(frozen=True, slots=True)

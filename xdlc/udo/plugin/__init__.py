@@ -9,7 +9,7 @@ from typing import Any
 
 from xdlc.udo.plugin.base import Plugin
 from xdlc.udo.plugin.build import compile_c
-from xdlc.udo.plugin.collecting import plugin_ops
+from xdlc.udo.plugin.collection import plugin_ops
 from xdlc.udo.plugin.decorator import plugin
 from xdlc.udo.plugin.kinds import (
     REQUIRED,

@@ -80,7 +80,7 @@ class Plugin:
     @classmethod
     def __xdlc_udo_functions__(cls) -> list[Any]:
         """Return what a runtime calls when it is given the plugin's file."""
-        from xdlc.udo.plugin.computing import functions_of_plugin
+        from xdlc.udo.plugin.python_kernel import functions_of_plugin
 
         return functions_of_plugin(cls) if cls.op_type else []
 

@@ -15,11 +15,11 @@ from xdlc.udo.plugin.attributes import Attributes
 from xdlc.udo.plugin.base import Plugin, overrides
 from xdlc.udo.plugin.build import BuildView
 from xdlc.udo.plugin.builtin_outputs import builtin_outputs
-from xdlc.udo.plugin.calling import user_code
 from xdlc.udo.plugin.declaration import Declaration
 from xdlc.udo.plugin.formats import Format
 from xdlc.udo.plugin.kinds import REQUIRED
 from xdlc.udo.plugin.ports import Port
+from xdlc.udo.plugin.user_code import user_code
 
 Values = dict[str, Any]
 SOURCE_ORDER = ("", "NCHW")

@@ -9,8 +9,8 @@ from typing import Any
 from xdlc.ir import Scalar, Tensor
 from xdlc.ir.stored import unpacked
 from xdlc.udo.generator.samples import Sample
+from xdlc.udo.generator.template_context import OperationView, Place
 from xdlc.udo.generator.variations import cpu_type
-from xdlc.udo.generator.views import OperationView, Place
 from xdlc.udo.testing.case import Random
 from xdlc.udo.testing.prepared import Prepared
 

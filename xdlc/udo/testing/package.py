@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Model, Op
 from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.udo.generator.build_context import package_view
 from xdlc.udo.generator.rendering import render_cases
-from xdlc.udo.generator.viewing import package_view
 from xdlc.udo.testing.case import Case
 from xdlc.udo.testing.given import GivenCase
 from xdlc.udo.testing.prepared import Prepared

@@ -17,7 +17,7 @@ from xdlc.udo.testing.case import Case, Random
 if TYPE_CHECKING:
     from xdlc.opdefs.model import Collection, OpDef
     from xdlc.runtime.udo.kernels import Kernels
-    from xdlc.udo.generator.views import OperationView, Place
+    from xdlc.udo.generator.template_context import OperationView, Place
 
 Array = Any  # numpy.ndarray
 _SCALE = 1 / 64

@@ -12,10 +12,10 @@ from typing import Any
 
 from xdlc.errors import BackendError, StorageError, XdlcError, each_problem, raise_all
 from xdlc.runtime.child import error_of, temporary_files
+from xdlc.runtime.udo.kernel_registry import Offers
 from xdlc.runtime.udo.memory import Memory
-from xdlc.runtime.udo.offers import Offers
-from xdlc.runtime.udo.process import DiedError, Process
 from xdlc.runtime.udo.sources import Embedded, Source, check_sources
+from xdlc.runtime.udo.worker_process import DiedError, Process
 
 LOADING = 60.0
 """Seconds at least that the child may take to start and to load a file: the caller's are for calls."""

@@ -9,9 +9,9 @@ from typing import Any
 from xdlc.opdefs.custom import OpView, TensorSpec
 from xdlc.runtime.udo.python import Mark
 from xdlc.udo.plugin.base import Plugin, overrides
-from xdlc.udo.plugin.calling import user_code
-from xdlc.udo.plugin.collecting import plugin_hooks
+from xdlc.udo.plugin.collection import plugin_hooks
 from xdlc.udo.plugin.hooks import PluginHooks, open_output
+from xdlc.udo.plugin.user_code import user_code
 
 Array = Any  # numpy.ndarray
 REAL_BYTES = 4  # quantized activations and halves reach kernels as float32

@@ -16,12 +16,12 @@ from xdlc.ir.dtype import UINT8, UINT16, DType
 from xdlc.opdefs.backends import unknown as unknown_backends
 from xdlc.opdefs.model import Collection
 from xdlc.opdefs.uncovered import UncoveredNode
-from xdlc.udo.config.comparing import differences
-from xdlc.udo.config.drafting import BACKENDS, REALS, draft
+from xdlc.udo.config.diff import differences
+from xdlc.udo.config.json_writer import write_json
 from xdlc.udo.config.names import TYPES
-from xdlc.udo.config.reading import Config, clashes, read_config
+from xdlc.udo.config.reader import Config, clashes, read_config
 from xdlc.udo.config.scope import choice
-from xdlc.udo.config.writing import write_json
+from xdlc.udo.config.skeleton import BACKENDS, REALS, draft
 
 FORMS = ("xml", "json")
 STDOUT = "-"

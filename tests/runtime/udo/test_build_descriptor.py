@@ -34,8 +34,8 @@ from xdlc.opdefs.model import OpDef
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.udo import Kernels
 from xdlc.runtime.udo import kernels as kernels_module
-from xdlc.runtime.udo.describe import arguments_of, form_of, form_of_view
-from xdlc.runtime.udo.forms import OpForm, element, static_array
+from xdlc.runtime.udo.build_descriptor import arguments_of, form_of, form_of_view
+from xdlc.runtime.udo.descriptor import OpForm, element, static_array
 
 XML = """\
 <OpDefCollection PackageName="Math" Domain="xdlc" Version="1.0">

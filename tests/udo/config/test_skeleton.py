@@ -26,7 +26,7 @@ from xdlc.ir.dtype import (
 from xdlc.opdefs import OpDef, check_collection
 from xdlc.opdefs.uncovered import Operand, UncoveredNode
 from xdlc.udo.config import draft
-from xdlc.udo.config.converting import drafted
+from xdlc.udo.config.convert import drafted
 
 X = Operand("x", (1, 4), FLOAT32)
 Y = Operand("y", (1, 4), FLOAT32)

@@ -17,7 +17,14 @@ from xdlc.udo.generator.cpp import check_types
 from xdlc.udo.generator.devices import op_notices, refusal
 from xdlc.udo.generator.naming import MAX_LENGTH, camel, check_name, identifiers
 from xdlc.udo.generator.shape_rules import shape_rules
-from xdlc.udo.generator.views import CoreView, Enumerator, Library, OperationView, PackageView, Place
+from xdlc.udo.generator.template_context import (
+    CoreView,
+    Enumerator,
+    Library,
+    OperationView,
+    PackageView,
+    Place,
+)
 
 _ALSO = {"HTP": ("HTP", "HTP_FP16")}
 """Tables of one processor: that of its float operations is one of its own."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdlc.runtime.udo import structs
-from xdlc.runtime.udo.forms import OpForm, ParamForm
+from xdlc.runtime.udo.descriptor import OpForm, ParamForm
 from xdlc.runtime.udo.library import exported, open_library
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.native import Native, check

@@ -13,7 +13,7 @@ from xdlc import api
 from xdlc.errors import ProblemList, StorageError, UsageError, XdlcError
 from xdlc.udo.custom_ops import custom_ops
 from xdlc.udo.entries import GROUP
-from xdlc.udo.plugin import Plugin, finding, plugin_ops
+from xdlc.udo.plugin import Plugin, discovery, plugin_ops
 
 TEXT = """class Base(Plugin):
     package = "Pack"
@@ -232,7 +232,7 @@ def installed(monkeypatch, *values):
     entries = [EntryPoint(f"entry{place}", value, GROUP) for place, value in enumerate(values)]
     for entry in entries:
         vars(entry).update(dist=Distribution)
-    monkeypatch.setattr(finding, "plugin_entries", lambda: entries)
+    monkeypatch.setattr(discovery, "plugin_entries", lambda: entries)
 
 
 def test_installed_plugins_are_used_unless_they_are_named(tmp_path, monkeypatch):
@@ -297,7 +297,7 @@ def test_a_class_may_be_given_itself():
         inputs = ("x",)
         outputs = ("y",)
 
-    assert plugin_ops([Mine], False).ops[0].source.startswith("plugin Mine (test_finding.py:")
+    assert plugin_ops([Mine], False).ops[0].source.startswith("plugin Mine (test_discovery.py:")
     with pytest.raises(UsageError, match="a plugin is the type int, no plugin"):
         plugin_ops([int], False)
 

@@ -16,7 +16,7 @@ from typing import Any
 from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names
 from xdlc.udo.entries import plugin_entries
 from xdlc.udo.plugin.base import Plugin
-from xdlc.udo.plugin.calling import user_code
+from xdlc.udo.plugin.user_code import user_code
 
 MAX_FILE = 8 << 20
 

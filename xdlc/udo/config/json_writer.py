@@ -8,7 +8,7 @@ from typing import Any
 
 from xdlc.opdefs.merging import UNTOLD
 from xdlc.opdefs.model import Collection, OpDef, TensorDef
-from xdlc.udo.config.comparing import differences
+from xdlc.udo.config.diff import differences
 from xdlc.udo.config.json_layout import laid_out
 from xdlc.udo.config.names import backends_of, cores_of
 from xdlc.udo.config.packages import read_packages

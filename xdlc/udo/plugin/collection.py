@@ -13,10 +13,10 @@ from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.opdefs.custom import CustomOp, CustomOps
 from xdlc.opdefs.model import Collection
 from xdlc.udo.plugin.base import Plugin, overrides
-from xdlc.udo.plugin.calling import user_code
 from xdlc.udo.plugin.declaration import declare
-from xdlc.udo.plugin.finding import checked_plugin, entry_plugins, named_plugins, place_of
+from xdlc.udo.plugin.discovery import checked_plugin, entry_plugins, named_plugins, place_of
 from xdlc.udo.plugin.hooks import PluginHooks
+from xdlc.udo.plugin.user_code import user_code
 
 _log = logging.getLogger(__name__)
 

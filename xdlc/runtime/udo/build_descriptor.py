@@ -16,7 +16,7 @@ from xdlc.opdefs.input_defaults import default_inputs
 from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.opdefs.op_view import view_of
 from xdlc.runtime.udo.activations import check_types, kernel_dtype, place_of
-from xdlc.runtime.udo.forms import OpForm, ParamForm, TensorForm
+from xdlc.runtime.udo.descriptor import OpForm, ParamForm, TensorForm
 from xdlc.runtime.udo.static_data import StaticData, array_form, static_form
 from xdlc.runtime.udo.structs import LAYOUTS, MAX_RANK
 

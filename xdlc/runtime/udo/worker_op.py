@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from xdlc.opdefs.custom import TensorSpec
-from xdlc.runtime.udo.forms import Dims, OpForm, element, told
+from xdlc.runtime.udo.descriptor import Dims, OpForm, element, told
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.native import static_addresses
 from xdlc.runtime.udo.python_file import PythonOp

@@ -11,8 +11,8 @@ from xdlc.opdefs import check_collection
 from xdlc.opdefs.elements import VERSION
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, TensorDef
 from xdlc.opdefs.uncovered import UncoveredNode
-from xdlc.udo.config.drafting_params import drafted_params
-from xdlc.udo.config.drafting_tensors import Place, drafted_tensor, places_of
+from xdlc.udo.config.skeleton_params import drafted_params
+from xdlc.udo.config.skeleton_tensors import Place, drafted_tensor, places_of
 
 REALS = (FLOAT32, UFIXED8, UFIXED16)
 """What inputs and outputs of reals may be stored as: as they are, or as a quantizer stores them."""
