@@ -10,10 +10,10 @@ import onnx
 import pytest
 from click.testing import CliRunner, Result
 from onnx import helper
-from tests.udo.config.test_reader import TEMPLATE
 
 import xdlc
 from tests.custom_ops import my_node, onnx_model
+from tests.udo.config.test_reader import TEMPLATE
 from xdlc.cli import udo_config
 from xdlc.cli.main import main as xdlc_main
 from xdlc.udo.config import read

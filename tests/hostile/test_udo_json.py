@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.udo.config.test_json_writer import EVERYTHING
 
 from tests.udo.config.test_bad_configs import GOOD
+from tests.udo.config.test_json_writer import EVERYTHING
 from xdlc import opdefs
 from xdlc.errors import XdlcError, each_problem
 from xdlc.udo.config import read, write_json

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.udo.config.test_reader import TEMPLATE
 
+from tests.udo.config.test_reader import TEMPLATE
 from xdlc import opdefs
 from xdlc.errors import ModelError
 from xdlc.opdefs import Collection
