@@ -24,7 +24,7 @@ from pathlib import Path
 
 import xdlc
 from xdlc.ir import Graph, Model, Op, Tensor
-from xdlc.ir.equal import differences
+from xdlc.ir.equality import differences
 
 
 def dims_of(path: Path) -> dict[str, tuple[int, ...]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from xdlc.container import add_cache, cache_facts
+from xdlc.container import add_cache, cache_provenance
 from xdlc.container.cache_entry import vendor_name
-from xdlc.container.cache_facts import CacheFacts, GraphFacts
+from xdlc.container.cache_provenance import CacheFacts, GraphFacts
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor
 from xdlc.ir.fingerprint import fingerprint
 from xdlc.targets import find_soc
@@ -91,5 +91,5 @@ def put_cache(
         facts = CacheFacts(
             {held.name: GraphFacts(fingerprint(held), held.name)}, memory, 2, None, dlbc=False, xdlc="0.5.0"
         )
-        cache_facts.write(model, {**cache_facts.read(model), name: facts})
+        cache_provenance.write(model, {**cache_provenance.read(model), name: facts})
     return name

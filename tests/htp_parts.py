@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from xdlc.container import cache_facts
+from xdlc.container import cache_provenance
 from xdlc.ir import Model
 from xdlc.runtime import htp
 from xdlc.runtime.cpu import CpuSession
@@ -14,7 +14,7 @@ from xdlc.runtime.htp.stretches import part_graph, schedule
 
 def parts_of(model: Model, record: str) -> dict[str, tuple[str, ...]]:
     """Return the ops of each part of a cache."""
-    facts = cache_facts.read(model)[record].graphs
+    facts = cache_provenance.read(model)[record].graphs
     return {name: graph.ops for name, graph in facts.items() if graph.ops is not None}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import xdlc
-from xdlc.container.aip import OWN_FLAVOUR, OWN_RECORD, AipRecord, Engine, Section, write_aip
+from xdlc.container.aip_record import OWN_FLAVOUR, OWN_RECORD, AipRecord, Engine, Section, write_aip
 from xdlc.ir import ArrayData, Graph, Model, Param, ScaleOffset, Tensor, f32, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.graph import NATIVE_PACKAGE

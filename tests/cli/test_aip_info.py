@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from tests.section_models import residual, with_record
 from xdlc.cli import info
-from xdlc.container.aip import AipBuffer, Dimension, Engine, Section
+from xdlc.container.aip_record import AipBuffer, Dimension, Engine, Section
 from xdlc.prepare import hta
 from xdlc.runtime.hta.form import decode
 

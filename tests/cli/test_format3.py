@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 import xdlc
 from tests.section_models import feeds_of, residual
 from xdlc.cli import info, net_run, quantize
-from xdlc.container.aip import OWN_FLAVOUR
-from xdlc.ir.equal import differences
+from xdlc.container.aip_record import OWN_FLAVOUR
+from xdlc.ir.equality import differences
 
 
 @pytest.fixture

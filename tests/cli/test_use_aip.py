@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 import xdlc
 from tests.section_models import feeds_of, residual, with_record
 from xdlc.cli import net_run
-from xdlc.container.aip import Engine, Section
+from xdlc.container.aip_record import Engine, Section
 from xdlc.prepare import hta
 
 

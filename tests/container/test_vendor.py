@@ -8,7 +8,7 @@ import pytest
 
 from tests.vendor_compare import differences
 from xdlc.container import caches, load, save
-from xdlc.container.aip import parse_aip
+from xdlc.container.aip_record import parse_aip
 from xdlc.ir import Graph, Model, Tensor, make_op, static, string, u32
 from xdlc.ir.dtype import FLOAT32
 

@@ -15,7 +15,7 @@ from xdlc.errors import ContainerError
 from xdlc.ir import AxisScaleOffset, Graph, MappedFile, Model, Op, ScaleOffset, Tensor, f32, i32, static
 from xdlc.ir.data import raw_data
 from xdlc.ir.dtype import FLOAT32, INT32, SFIXED8, UFIXED8, UFIXED16, UINT8
-from xdlc.ir.equal import differences
+from xdlc.ir.equality import differences
 from xdlc.schema._generated import dlc3_model, dlc3_params
 from xdlc.schema._generated.dlc3_model import Attribute
 

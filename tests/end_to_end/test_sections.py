@@ -6,7 +6,7 @@ import pytest
 import xdlc
 from tests.corpus_models import CorpusModel
 from xdlc import api
-from xdlc.container.aip import Engine
+from xdlc.container.aip_record import Engine
 from xdlc.prepare import hta
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.sections import SectionSession

@@ -18,7 +18,7 @@ from xdlc.converter.snpe import to_layers, translate
 from xdlc.errors import ContainerError, XdlcError
 from xdlc.ir import MappedFile, Model, i32, static, string
 from xdlc.ir.dtype import INT32
-from xdlc.ir.equal import differences
+from xdlc.ir.equality import differences
 
 DEADLINE = 5.0
 SEARCH = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

@@ -88,14 +88,14 @@ def test_graphs_without_encodings_are_left_alone():
 
 
 def test_a_constant_keeps_its_number_in_any_type():
-    from xdlc.ir.stored import real_data
+    from xdlc.ir.quantization import float_data
     from xdlc.passes._stored import stored_constant
 
     for number in (2.5, -0.125, 0.0):
         data = ArrayData(np.full((2, 1), number, np.float32))
         tensor = Tensor("c", (2, 1), dt.FLOAT32, data=data, role=Role.STATIC)
         for dtype in (dt.UFIXED8, dt.SFIXED8, dt.UFIXED16, dt.SFIXED16):
-            np.testing.assert_array_equal(real_data(stored_constant(tensor, dtype)).numpy(), data.numpy())
+            np.testing.assert_array_equal(float_data(stored_constant(tensor, dtype)).numpy(), data.numpy())
     assert (
         stored_constant(Tensor("c", (2,), dt.FLOAT32, data=ArrayData(np.float32([1, 2]))), dt.UFIXED8) is None
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.htp_models import cnn, needs_htp, prepared_cnn, refused
-from xdlc.container import cache_facts, load
+from xdlc.container import cache_provenance, load
 from xdlc.errors import BackendError, ConstraintError, ContainerError, UsageError
 from xdlc.ir import Graph, Model, Tensor, make_op, raw_data, static, u32
 from xdlc.ir import dtype as dt
@@ -57,7 +57,7 @@ def test_wide_integers_are_narrowed_in_the_cache_only() -> None:
 @needs_htp
 def test_damaged_facts_are_replaced_as_their_error_says() -> None:
     model = cnn(quantized=True)
-    model.records[cache_facts.RECORD] = raw_data(b'{"version": 9}')
+    model.records[cache_provenance.RECORD] = raw_data(b'{"version": 9}')
     with pytest.raises(ContainerError, match="is of version 9") as caught:
         prepare_all(model, ["sm8650"])
     assert "--overwrite_cache_records" in (caught.value.fix or "")
@@ -65,7 +65,7 @@ def test_damaged_facts_are_replaced_as_their_error_says() -> None:
     assert prepared.notices == (
         "record 'xdlc.caches' was damaged: what it noted about caches that were there is lost",
     )
-    assert list(cache_facts.read(prepared.model)) == ["htp.cache.sm8650.0"]
+    assert list(cache_provenance.read(prepared.model)) == ["htp.cache.sm8650.0"]
 
 
 @needs_htp
@@ -107,7 +107,7 @@ def test_identical_cache_is_kept_and_another_of_ours_is_replaced_with_a_reason()
     assert notice == ("sm8650: htp.cache.sm8650.0 was compiled with vtcm_mb 8 instead of 2; it is replaced")
     (entry,) = third.model.metadata["cacheList"]
     assert entry["graphs"][0]["graphBlobInfo"]["vtcmSize"] == 2
-    assert cache_facts.read(third.model)[name].vtcm_mb == 2
+    assert cache_provenance.read(third.model)[name].vtcm_mb == 2
 
 
 @needs_htp
@@ -126,7 +126,7 @@ def test_cache_of_a_graph_that_changed_or_of_another_build_is_replaced() -> None
     assert again.notices == (
         "sm8650: htp.cache.sm8650.0 is of another graph: what was compiled has changed since; it is replaced",
     )
-    assert cache_facts.read(again.model) != cache_facts.read(result.model)
+    assert cache_provenance.read(again.model) != cache_provenance.read(result.model)
 
 
 @needs_htp
@@ -142,15 +142,15 @@ def test_told_to_overwrite_an_identical_cache_is_compiled_again() -> None:
 @needs_htp
 def test_cache_that_xdlc_did_not_make_is_replaced_only_if_told() -> None:
     first = prepared_cnn("sm8650")
-    del first.records[cache_facts.RECORD]
+    del first.records[cache_provenance.RECORD]
     alike = prepare_all(first, ["sm8650"])
     assert alike.kept == ("sm8650",)
     assert "xdlc did not make it" in alike.notices[0]
-    assert cache_facts.RECORD not in alike.model.records
+    assert cache_provenance.RECORD not in alike.model.records
     with pytest.raises(UsageError, match="a cache for sm8650 already, not made by xdlc"):
         prepare(first, ["sm8650"], vtcm_override=2)
     other = prepare(first, ["sm8650"], vtcm_override=2, overwrite_cache_records=True)
-    assert list(cache_facts.read(other)) == ["htp.cache.sm8650.0"]
+    assert list(cache_provenance.read(other)) == ["htp.cache.sm8650.0"]
     assert len(other.metadata["cacheList"]) == 1
 
 
@@ -182,7 +182,7 @@ def test_socs_share_weights_if_told(tmp_path: Path) -> None:
     assert all(shared.records[name].nbytes < plain.records[name].nbytes for name in caches)
     found = {item["parentRecordName"]: item["childRecordNames"] for item in shared.metadata["relations"]}
     assert found == {key: [weights] for key in (*caches, about)}
-    assert [facts.share_weights for facts in cache_facts.read(shared).values()] == [True, True]
+    assert [facts.share_weights for facts in cache_provenance.read(shared).values()] == [True, True]
     assert prepare_all(shared, SOCS, share_weights=True).kept == tuple(SOCS)
     again = prepare_all(shared, SOCS)
     assert "was compiled with share_weights True instead of False" in again.notices[0]

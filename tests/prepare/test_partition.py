@@ -12,7 +12,7 @@ import pytest
 from tests.control_flow_models import loop_model
 from tests.htp_models import add, cnn, needs_htp, partly, refused
 from tests.htp_parts import in_segments, parts_of
-from xdlc.container import cache_facts, load
+from xdlc.container import cache_provenance, load
 from xdlc.errors import (
     BackendError,
     ConstraintError,
@@ -62,7 +62,7 @@ def test_supported_parts_are_cached_and_run_with_the_rest_on_the_cpu(quantized: 
     record = "htp.cache.sm8650.0"
     parts = parts_of(model, record)
     assert parts == {"my_graph_part0": ("conv2d_a",), "my_graph_part1": ("conv2d_b", "elementwisebinary_c")}
-    facts = cache_facts.read(model)[record].graphs
+    facts = cache_provenance.read(model)[record].graphs
     for name, ops in parts.items():
         assert facts[name].source == "my graph"
         assert fingerprint(part_graph(model.main, ops, name)) == facts[name].fingerprint

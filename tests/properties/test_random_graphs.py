@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import xdlc
 from xdlc import opdefs
-from xdlc.ir import equal
+from xdlc.ir import equality
 
 GRAPHS, STEPS = 60, 12
 
@@ -177,7 +177,7 @@ def test_random_graph(models, seed):
     target = path.with_suffix(".dlc")
     model.save(target)
     loaded = xdlc.load(target)
-    assert equal.differences(model.main, loaded.main) == []
+    assert equality.differences(model.main, loaded.main) == []
     found = xdlc.run(loaded, feeds)
     for name, values in expected.items():
         assert found[name].shape == values.shape

@@ -9,7 +9,7 @@ import xdlc
 from tests.properties.test_random_graphs import Random
 from xdlc import api
 from xdlc.converter.snpe import to_layers, translate
-from xdlc.ir import equal
+from xdlc.ir import equality
 from xdlc.runtime import CpuSession
 
 GRAPHS = 12
@@ -26,7 +26,7 @@ def test_random_graph_as_layers(models, seed, quantized):
     target = path.with_suffix(".dlc")
     api.save(model, target, "3")
     held = xdlc.load(target)
-    assert equal.differences(held.main, to_layers(model).main) == []
+    assert equality.differences(held.main, to_layers(model).main) == []
     expected = CpuSession(model, threads=1).run(feeds, native=True)
     found = CpuSession(translate(held), threads=1).run(feeds, native=True)
     assert list(found) == list(expected)

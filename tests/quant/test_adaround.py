@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from xdlc.ir.stored import real_data
+from xdlc.ir.quantization import float_data
 from xdlc.quant.algorithms import find_algorithms
 from xdlc.quant.job import Job
 from xdlc.quant.options import QuantOptions
@@ -47,7 +47,7 @@ def test_the_same_samples_give_the_same_model(net):
     model, samples, _ = a_net_and_samples(net)
     twice = [xdlc.quantize(model, samples, weights_bitwidth=4, algorithms=["adaround"]) for _ in range(2)]
     first, second = (
-        [real_data(op.inputs[1]).numpy() for op in m.main.ops if op.type == "Conv2d"] for m in twice
+        [float_data(op.inputs[1]).numpy() for op in m.main.ops if op.type == "Conv2d"] for m in twice
     )
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)

@@ -18,7 +18,7 @@ from xdlc.container import load, udo
 from xdlc.errors import ConstraintError
 from xdlc.ir import AxisScaleOffset, ScaleOffset, static
 from xdlc.ir.dtype import BY_NAME, FLOAT32, SFIXED4, SFIXED8, SFIXED32, UFIXED4, UFIXED8
-from xdlc.ir.stored import real_data
+from xdlc.ir.quantization import float_data
 from xdlc.opdefs.model import Collection, OpDef
 
 
@@ -43,7 +43,7 @@ def test_static_inputs_have_a_type_of_the_definition(net, quantized, allowed, dt
         assert np.array_equal(w.numpy(), wanted)
     else:
         assert isinstance(w.encoding, ScaleOffset)
-        assert np.abs(real_data(w).numpy() - wanted).max() <= 0.51 * w.encoding.scale
+        assert np.abs(float_data(w).numpy() - wanted).max() <= 0.51 * w.encoding.scale
 
 
 @pytest.mark.parametrize("allowed", ["=ufixed8", "=float32|ufixed8", "=uint8"])
@@ -145,8 +145,8 @@ def test_tensor_parameters_have_a_type_of_the_definition(net, tmp_path, quantize
     held = op(loaded, "y_op").params["by"]
     assert held.dtype is dtype
     step = 0.0 if dtype is FLOAT32 else held.encoding.scale
-    assert np.abs(real_data(held).numpy().reshape(-1) - by).max() <= 0.51 * step
-    wanted = SAMPLES[0]["x"] + real_data(held).numpy().reshape(-1)
+    assert np.abs(float_data(held).numpy().reshape(-1) - by).max() <= 0.51 * step
+    wanted = SAMPLES[0]["x"] + float_data(held).numpy().reshape(-1)
     scales = [tensor.encoding.scale for tensor in (loaded.main.inputs[0], loaded.main.outputs[0])]
     assert np.abs(results(path, loaded, SAMPLES[:1])[0]["y"] - wanted).max() <= 0.51 * sum(scales)
 
@@ -168,7 +168,7 @@ def test_static_weights_take_scales_per_channel_that_are_given(net, kernels, qua
     made, notes = quantized(model, SAMPLES, quantization_overrides=given)
     w = op(made, "g_op").inputs[1]
     assert (w.dtype, type(w.encoding), w.encoding.axis) == (SFIXED8, AxisScaleOffset, 0)
-    assert np.allclose(real_data(w).numpy(), model.main.tensors["g_w"].numpy(), rtol=1e-5)
+    assert np.allclose(float_data(w).numpy(), model.main.tensors["g_w"].numpy(), rtol=1e-5)
     assert any(note.startswith("overrides: 1 matched") for note in notes)
     assert quality(kernels, model, made, SAMPLES, "out") > 25
 

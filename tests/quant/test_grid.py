@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from xdlc.ir import AxisScaleOffset, ScaleOffset
 from xdlc.ir.dtype import SFIXED8, SFIXED32, UFIXED8
-from xdlc.ir.stored import to_real
+from xdlc.ir.quantization import to_float
 from xdlc.quant.grid import (
     MIN_WIDTH,
     activation_type,
@@ -17,7 +17,7 @@ from xdlc.quant.grid import (
     representable,
     softmax_top,
     symmetric_scale,
-    to_stored,
+    to_quantized,
     unit_encoding,
     weight_type,
 )
@@ -29,7 +29,7 @@ bits = st.sampled_from([8, 16])
 
 
 def real(stored, encoding):
-    return to_real(stored, encoding, where="here").astype(np.float64)
+    return to_float(stored, encoding, where="here").astype(np.float64)
 
 
 @given(floats, floats, bits)
@@ -37,7 +37,7 @@ def test_zero_is_exact_and_the_offset_not_positive(a, b, width):
     encoding = asymmetric(Range(min(a, b), max(a, b)), width)
     steps = (1 << width) - 1
     assert -steps <= encoding.offset <= 0
-    stored = to_stored(np.zeros(3, np.float32), encoding, activation_type(width))
+    stored = to_quantized(np.zeros(3, np.float32), encoding, activation_type(width))
     assert not real(stored, encoding).any()
 
 
@@ -45,7 +45,7 @@ def test_zero_is_exact_and_the_offset_not_positive(a, b, width):
 def test_round_trip_is_off_by_half_a_step_at_most(array, width):
     dtype = activation_type(width)
     encoding = asymmetric(range_of(array), width)
-    back = real(to_stored(array, encoding, dtype), encoding)
+    back = real(to_quantized(array, encoding, dtype), encoding)
     slack = 4e-7 * np.abs(array).max()  # float32 rounding of the scale and of the result
     assert np.abs(back - array).max() <= encoding.scale / 2 + slack
 
@@ -65,7 +65,7 @@ def test_a_centred_encoding_has_an_exact_zero_and_is_off_by_half_a_step(array, w
     encoding = centred(range_of(array), width)
     assert encoding.offset == -(1 << (width - 1))
     given = np.append(array, np.float32(0.0))
-    back = real(to_stored(given, encoding, dtype), encoding)
+    back = real(to_quantized(given, encoding, dtype), encoding)
     assert back[-1] == 0.0
     assert np.abs(back - given).max() <= encoding.scale / 2 + 4e-7 * np.abs(array).max()
 
@@ -74,7 +74,7 @@ def test_a_centred_encoding_has_an_exact_zero_and_is_off_by_half_a_step(array, w
 def test_symmetric_round_trip(array, width):
     dtype = weight_type(width)
     encoding = ScaleOffset(symmetric_scale(float(np.abs(array).max()), width), bits=4 if width == 4 else None)
-    stored = to_stored(array, encoding, dtype)
+    stored = to_quantized(array, encoding, dtype)
     limit = (1 << (width - 1)) - 1
     assert np.abs(stored.astype(int)).max() <= limit
     slack = 4e-7 * np.abs(array).max()
@@ -105,7 +105,7 @@ def test_empty_data_counts_as_zero():
 def test_constants(value):
     encoding = asymmetric(Range(value, value), 8)
     assert encoding.scale * 255 == pytest.approx(max(abs(value), MIN_WIDTH))
-    back = real(to_stored(np.float32([value]), encoding, UFIXED8), encoding)
+    back = real(to_quantized(np.float32([value]), encoding, UFIXED8), encoding)
     assert abs(back[0] - value) <= encoding.scale / 2
 
 
@@ -133,16 +133,16 @@ def test_unit_ranges(low, width, expected):
 
 
 def test_values_beyond_the_ends_are_clipped():
-    stored = to_stored(np.float32([-9, 9]), ScaleOffset(0.01, -100), UFIXED8)
+    stored = to_quantized(np.float32([-9, 9]), ScaleOffset(0.01, -100), UFIXED8)
     assert stored.tolist() == [0, 255]
-    stored = to_stored(np.float32([-1e12, 1e12]), ScaleOffset(1e-3), SFIXED32)
+    stored = to_quantized(np.float32([-1e12, 1e12]), ScaleOffset(1e-3), SFIXED32)
     assert stored.tolist() == [-(2**31), 2**31 - 1]
 
 
 def test_scalars_and_axes_keep_their_shape():
-    assert to_stored(np.float32(1.0), ScaleOffset(0.5), SFIXED8).shape == ()
+    assert to_quantized(np.float32(1.0), ScaleOffset(0.5), SFIXED8).shape == ()
     turned = np.arange(6, dtype=np.float32).reshape(2, 3).T
-    stored = to_stored(turned, AxisScaleOffset(1, (1.0, 0.5)), SFIXED8)
+    stored = to_quantized(turned, AxisScaleOffset(1, (1.0, 0.5)), SFIXED8)
     assert stored.tolist() == [[0, 6], [1, 8], [2, 10]]
     assert stored.flags.c_contiguous
 

@@ -19,7 +19,7 @@ from xdlc.container import udo
 from xdlc.errors import UnsupportedOp, UsageError, XdlcError, each_problem
 from xdlc.ir import ScaleOffset, static
 from xdlc.ir.dtype import FLOAT32, SFIXED8, UFIXED8
-from xdlc.ir.stored import real_data
+from xdlc.ir.quantization import float_data
 from xdlc.opdefs.custom import Kernel
 from xdlc.quant import quantize
 from xdlc.quant.options import QuantOptions
@@ -78,7 +78,8 @@ def test_algorithms_run_around_it(net, kernels, quantized, algorithm, type):
     made, notes = quantized(model, SAMPLES, algorithms=[algorithm], **more)
     assert raises or types(made, "g_op") == ([UFIXED8, SFIXED8], [UFIXED8])
     assert (
-        np.abs(real_data(op(made, "g_op").inputs[1]).numpy() - model.main.tensors["g_w"].numpy()).max() < 0.02
+        np.abs(float_data(op(made, "g_op").inputs[1]).numpy() - model.main.tensors["g_w"].numpy()).max()
+        < 0.02
     )
     assert any(note.startswith((algorithm, algorithm.replace("_", " "))) for note in notes)
     assert quality(kernels, model, made, SAMPLES, "out") > (31 if raises else 10)

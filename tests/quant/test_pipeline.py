@@ -5,7 +5,7 @@ from tests.control_flow_models import if_model
 from xdlc.errors import ModelError, UsageError, XdlcError
 from xdlc.ir import ArrayData, AxisScaleOffset, Model, ScaleOffset, Tensor, Transform, static, to_text, u32
 from xdlc.ir.dtype import FLOAT32, INT32, SFIXED8, SFIXED16, SFIXED32, UFIXED8, UFIXED16
-from xdlc.ir.stored import real_data
+from xdlc.ir.quantization import float_data
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.quant import quantize
 from xdlc.runtime import run
@@ -210,7 +210,7 @@ def test_shared_weights_and_constants_get_a_tensor_for_each_form(net):
     assert first.inputs[2] is not second.inputs[2]
     for op in (first, second):
         step = max(op.inputs[2].encoding.scales)
-        np.testing.assert_allclose(real_data(op.inputs[2]).numpy(), bias.numpy(), atol=step / 2)
+        np.testing.assert_allclose(float_data(op.inputs[2]).numpy(), bias.numpy(), atol=step / 2)
 
 
 def test_encodings_that_exist_are_kept(net):

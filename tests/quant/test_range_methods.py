@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from xdlc.errors import UsageError
-from xdlc.ir.stored import to_real
-from xdlc.quant.grid import activation_type, asymmetric, to_stored
+from xdlc.ir.quantization import to_float
+from xdlc.quant.grid import activation_type, asymmetric, to_quantized
 from xdlc.quant.range_methods import Grid, find_range_method, known_range_methods, legacy
 from xdlc.quant.ranges import NOTHING, Range, range_of
 from xdlc.quant.statistics import Histogram, Statistics
@@ -33,7 +33,7 @@ def heavy(count=20_000, seed=0):
 def noise(array, values, grid):
     dtype = activation_type(grid.bits)
     encoding = asymmetric(values, grid.bits)
-    back = to_real(to_stored(array, encoding, dtype), encoding, where="here")
+    back = to_float(to_quantized(array, encoding, dtype), encoding, where="here")
     return float(np.square(back.astype(np.float64) - array).mean())
 
 
@@ -52,7 +52,7 @@ def test_zero_is_exact_and_what_lies_inside_is_off_by_half_a_step(method, array,
     encoding = asymmetric(found, grid.bits)
     inside = array[(array >= found.low) & (array <= found.high)]
     given = np.append(inside, np.float32(0.0))
-    back = to_real(to_stored(given, encoding, dtype), encoding, where="here").astype(np.float64)
+    back = to_float(to_quantized(given, encoding, dtype), encoding, where="here").astype(np.float64)
     assert back[-1] == 0.0
     slack = 4e-7 * np.abs(given).max()
     assert np.abs(back - given).max() <= encoding.scale / 2 + slack

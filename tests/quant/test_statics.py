@@ -5,7 +5,7 @@ from xdlc.container import load
 from xdlc.errors import UsageError
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, ScaleOffset, static
 from xdlc.ir.dtype import SFIXED8, SFIXED16, SFIXED32, UFIXED8, UFIXED16
-from xdlc.ir.stored import real_data
+from xdlc.ir.quantization import float_data
 from xdlc.quant import quantize
 from xdlc.quant.job import Job
 from xdlc.quant.options import QuantOptions
@@ -76,7 +76,7 @@ def test_schemas_of_weights_with_one_scale(net, given, dtype, offset):
     assert weight.dtype is dtype
     assert isinstance(weight.encoding, ScaleOffset)
     assert offset is None or weight.encoding.offset == offset
-    error = np.abs(real_data(weight).numpy() - model.main.tensors["wide_w"].numpy())
+    error = np.abs(float_data(weight).numpy() - model.main.tensors["wide_w"].numpy())
     assert np.median(error) <= weight.encoding.scale / 2
 
 
@@ -128,7 +128,7 @@ def test_blocks_round_better_than_channels(net, given):
 
     def error(**options):
         weight = finished(n, model, weights_bitwidth=4, **options).graph.tensors["rows_w"]
-        return np.square(real_data(weight).numpy() - wanted).sum()
+        return np.square(float_data(weight).numpy() - wanted).sum()
 
     assert error(weights_block_size=8, **given) < 0.7 * error()
 
@@ -137,7 +137,7 @@ def test_min_max_blocks_clip_nothing(net):
     n, model = small(net)
     blocks = {"weights_block_size": 16, "use_lpbq": True, "param_quantizer_calibration": "min-max"}
     weight = finished(n, model, weights_bitwidth=4, **blocks).graph.tensors["point_w"]
-    error = np.abs(real_data(weight).numpy() - model.main.tensors["point_w"].numpy())[0, 0]
+    error = np.abs(float_data(weight).numpy() - model.main.tensors["point_w"].numpy())[0, 0]
     steps = np.float32(weight.encoding.scales) * np.float32(weight.encoding.block_scales)
     assert (error <= steps / 2 * (1 + 1e-5)).all()
 
@@ -175,7 +175,7 @@ def test_large_biases_widen_the_weights_or_are_clipped(net):
     assert scales[0][0] > 10 * scales[1][0]
     assert scales[0][1] == scales[1][1]
     np.testing.assert_allclose(
-        real_data(adjusted.graph.tensors["c_b"]).numpy(), bias.numpy(), rtol=1e-5, atol=1e-3
+        float_data(adjusted.graph.tensors["c_b"]).numpy(), bias.numpy(), rtol=1e-5, atol=1e-3
     )
     assert adjusted.notes == []
     assert left.notes == [

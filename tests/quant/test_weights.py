@@ -6,8 +6,8 @@ from hypothesis.extra import numpy as hnp
 
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, ScaleOffset, static
-from xdlc.ir.stored import to_real
-from xdlc.quant.grid import to_stored, weight_type
+from xdlc.ir.quantization import to_float
+from xdlc.quant.grid import to_quantized, weight_type
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.weight_methods import (
     Steps,
@@ -41,8 +41,8 @@ def encoded(array, axis, bits, method="min-max", floor=None):
 
 
 def rounded(array, encoding, bits):
-    stored = to_stored(array, encoding, weight_type(bits))
-    return stored, to_real(stored, encoding, where="here").astype(np.float64)
+    stored = to_quantized(array, encoding, weight_type(bits))
+    return stored, to_float(stored, encoding, where="here").astype(np.float64)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -170,7 +170,7 @@ def test_steps(bits, given, expected):
 def test_restricted_steps_hold_all_data(array, low, high):
     steps = weight_steps(8, QuantOptions(restrict_quantization_steps=(low, high)))
     scales = channel_scales(static("w", array), 0, steps, find_weight_method("min-max", 8))
-    stored = to_stored(array, weight_encoding(scales, 0, 8), weight_type(8))
+    stored = to_quantized(array, weight_encoding(scales, 0, 8), weight_type(8))
     assert low <= stored.min()
     assert stored.max() <= high
 

@@ -20,7 +20,7 @@ from xdlc.ir import (
     static,
 )
 from xdlc.ir.dtype import BY_NAME
-from xdlc.ir.stored import real_data, to_stored, unpacked
+from xdlc.ir.quantization import float_data, to_quantized, unpacked
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.lower import lower
 
@@ -171,7 +171,7 @@ def test_activations_are_rounded_to_any_encoding(scale, offset, bits, name):
     real = (np.linspace(-900, 900, 64) * scale).astype(np.float32)
     session = CpuSession(graph)
     found = session.run({"x": real}, native=True)["y"].astype(np.int64)
-    assert np.abs(found - to_stored(real, y).astype(np.int64)).max() <= 1
+    assert np.abs(found - to_quantized(real, y).astype(np.int64)).max() <= 1
     limit = dtype.limits if bits is None else ((-(1 << bits - 1)) if dtype.is_signed else 0, 0)
     assert found.min() >= limit[0]
     back = session.run({"x": real})["y"]
@@ -184,7 +184,7 @@ def test_packed_and_masked_4_bit_values():
     np.testing.assert_array_equal(unpacked(packed).numpy(), [-1, -8, 7])
     unsigned = static("w", np.array([0x8F, 0x07], np.uint8), BY_NAME["ufixed4"], ScaleOffset(0.5, -8))
     unsigned.shape = (3,)
-    np.testing.assert_array_equal(real_data(unsigned).numpy(), [3.5, 0, -0.5])
+    np.testing.assert_array_equal(float_data(unsigned).numpy(), [3.5, 0, -0.5])
     masked = static("w", np.array([15, -1, 8, 7], np.int8), SFIXED8, ScaleOffset(0.5, bits=4))
     np.testing.assert_array_equal(unpacked(masked).numpy(), [-1, -1, -8, 7])
 
@@ -192,13 +192,13 @@ def test_packed_and_masked_4_bit_values():
 def test_block_encodings():
     stored = np.arange(8, dtype=np.int8).reshape(2, 4)
     blocks = static("w", stored, SFIXED8, BlockScaleOffset((1, 2), (1, 10, 100, 1000), (0, 1, 0, 0)))
-    np.testing.assert_array_equal(real_data(blocks).numpy(), [[0, 1, 30, 40], [400, 500, 6000, 7000]])
+    np.testing.assert_array_equal(float_data(blocks).numpy(), [[0, 1, 30, 40], [400, 500, 6000, 7000]])
     lpbq = static("w", stored, SFIXED8, BlockwiseExpansion(0, (1, 0.5), (0, 0), 2, 4, (1, 2, 3, 4)))
-    np.testing.assert_array_equal(real_data(lpbq).numpy(), [[0, 1, 4, 6], [6, 7.5, 12, 14]])
+    np.testing.assert_array_equal(float_data(lpbq).numpy(), [[0, 1, 4, 6], [6, 7.5, 12, 14]])
     weight = static(
         "w", stored.reshape(1, 1, 4, 2), SFIXED8, BlockwiseExpansion(3, (1, 0.5), (0, 0), 2, 4, (1, 2, 3, 4))
     )
-    np.testing.assert_array_equal(real_data(weight).numpy()[0, 0], [[0, 1.5], [2, 4.5], [8, 10], [12, 14]])
+    np.testing.assert_array_equal(float_data(weight).numpy()[0, 0], [[0, 1.5], [2, 4.5], [8, 10], [12, 14]])
 
 
 @pytest.mark.parametrize(

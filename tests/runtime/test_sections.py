@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from tests.control_flow_models import if_model, loop_model
 from tests.section_models import Net, feeds_of, on_cpu, residual, with_record
-from xdlc.container.aip import OWN_FACTS, OWN_RECORD, Engine, Section
+from xdlc.container.aip_record import OWN_FACTS, OWN_RECORD, Engine, Section
 from xdlc.errors import ContainerError, UsageError
 from xdlc.ir import ArrayData, ScaleOffset
-from xdlc.ir.stored import to_stored
+from xdlc.ir.quantization import to_quantized
 from xdlc.prepare.hta import prepare
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.hta.form import decode, encode
@@ -144,7 +144,7 @@ def test_values_are_requantized_where_a_plan_holds_them_otherwise():
     taken = np.clip(np.rint(feeds["x"] / np.float32(finer.scale)) + 40, 0, 255).astype(np.uint8)
     given = PlanSession(changed).run({"x": taken})["t0"].astype(np.float32)
     (tensor,) = model.main.outputs
-    np.testing.assert_array_equal(found["t0"], to_stored((given - 90) * np.float32(coarser.scale), tensor))
+    np.testing.assert_array_equal(found["t0"], to_quantized((given - 90) * np.float32(coarser.scale), tensor))
 
 
 def change_buffer(index_of, **changes):

@@ -10,7 +10,7 @@ from tests.corpus_models import CorpusModel
 from tests.htp_models import needs_htp
 from tests.vendor.cached import differing, misfits, stored
 from xdlc.ir import ScaleOffset
-from xdlc.ir.stored import to_real
+from xdlc.ir.quantization import to_float
 from xdlc.runtime.htp.serving import Served
 
 pytestmark = [pytest.mark.vendor, pytest.mark.corpus, needs_htp]
@@ -71,7 +71,7 @@ def test_other_outputs_are_what_the_whole_network_computes(network):
 def test_float_ports_give_what_quantized_ones_do(network):
     port, result = network.main.inputs[0], network.main.outputs[0]
     feeds = stored(network.main, 0)
-    real = {port.name: to_real(feeds[port.name], port.encoding, where="")}
+    real = {port.name: to_float(feeds[port.name], port.encoding, where="")}
     results = []
     for options, given in (({}, feeds), ({"use_float_io": True}, real)):
         model = xdlc.prepare(network, [SOC], **options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from xdlc.container.aip import OWN_FLAVOUR, OWN_RECORD, AipBuffer, AipRecord, Section, parse_aip
+from xdlc.container.aip_record import OWN_FLAVOUR, OWN_RECORD, AipBuffer, AipRecord, Section, parse_aip
 from xdlc.errors import ContainerError
 from xdlc.ir import Model
 

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from xdlc.cli.text import clean
-from xdlc.container import cache_facts
+from xdlc.container import cache_provenance
 from xdlc.container.cache_entry import CachedGraph, CachedTensor, read_entry
-from xdlc.container.cache_facts import CacheFacts
+from xdlc.container.cache_provenance import CacheFacts
 from xdlc.container.caches import Cache, caches, shared_weights
 from xdlc.errors import ConstraintError, ContainerError
 from xdlc.ir import Model
@@ -24,7 +24,7 @@ def cache_records(model: Model) -> list[dict[str, Any]]:
     facts: dict[str, CacheFacts] = {}
     damage = None
     try:
-        facts = cache_facts.read(model)
+        facts = cache_provenance.read(model)
     except ContainerError as error:
         damage = f"what xdlc noted about the caches {error.problem}"
     return [_record(cache, model, facts.get(cache.name), damage) for cache in caches(model)]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from xdlc.container import cache_facts
+from xdlc.container import cache_provenance
 from xdlc.container.metadata import timestamp
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, TensorData, raw_data
@@ -208,9 +208,9 @@ def remove_caches(model: Model, soc: str | None = None) -> list[str]:
     if not gone:
         return []
     if wanted is None:
-        model.records.pop(cache_facts.RECORD, None)
+        model.records.pop(cache_provenance.RECORD, None)
     else:
-        cache_facts.drop(model, gone)
+        cache_provenance.drop(model, gone)
     kept = [entry for entry in model.metadata.get("cacheList", ()) if entry.get("cacheName") not in gone]
     removed = [name for name in gone if model.records.pop(name, None) is not None]
     relations = [

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         packed,
         raw_data,
     )
-    from xdlc.ir.dequantized import Dequantized
+    from xdlc.ir.dequantized_data import Dequantized
     from xdlc.ir.dtype import DType
     from xdlc.ir.encoding import (
         AxisScaleOffset,
@@ -87,7 +87,7 @@ _HOMES = {
     "Transform": ".data",
     "packed": ".data",
     "raw_data": ".data",
-    "Dequantized": ".dequantized",
+    "Dequantized": ".dequantized_data",
     "DType": ".dtype",
     "AxisScaleOffset": ".encoding",
     "BlockScaleOffset": ".encoding",

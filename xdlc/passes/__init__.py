@@ -55,6 +55,9 @@ HTP_ASKED: tuple[Pass, ...] = tuple(
 
 __all__ = [
     "CONVERTER",
+    "HTP",
+    "HTP_ASKED",
+    "STORAGE",
     "CarryBytes",
     "CastStoredIntegers",
     "DequantizeWeights",
@@ -66,8 +69,6 @@ __all__ = [
     "FoldTransposeIntoFullyConnected",
     "FuseGelu",
     "FuseHardSwish",
-    "HTP",
-    "HTP_ASKED",
     "LiftScalarPorts",
     "MergeCasts",
     "MergeViews",
@@ -75,7 +76,6 @@ __all__ = [
     "Pass",
     "Prune",
     "ReinterpretPorts",
-    "STORAGE",
     "StoreQuantizedWeights",
     "run",
 ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdlc import ir
 from xdlc.ir import BlockScaleOffset, Graph, Op, Role, Tensor
 from xdlc.ir.dtype import DType
-from xdlc.ir.stored import real_data
+from xdlc.ir.quantization import float_data
 from xdlc.passes._placing import suits_fixed_point
 
 _BORDERS = ("Quantize", "Dequantize", "Convert", "Cast")
@@ -71,7 +71,7 @@ def _real(tensor: Tensor | None, dtype: DType, made: dict[tuple[Tensor, DType], 
     if tensor is None or not _is_stored(tensor):
         return tensor
     if (tensor, dtype) not in made:
-        data = real_data(tensor).cast(dtype.numpy)
+        data = float_data(tensor).cast(dtype.numpy)
         made[tensor, dtype] = Tensor(tensor.name, tensor.shape, dtype, None, data, Role.STATIC)
     return made[tensor, dtype]
 

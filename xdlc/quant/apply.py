@@ -9,7 +9,7 @@ from xdlc.ir import Encoding, Graph, Origin, Tensor, VectorCode, make_op, packed
 from xdlc.ir.dtype import DType
 from xdlc.ir.tensor import Role
 from xdlc.quant.decision import Decision, Form, Use
-from xdlc.quant.grid import to_stored
+from xdlc.quant.grid import to_quantized
 from xdlc.quant.placement import Placement
 
 
@@ -144,7 +144,7 @@ def _store(graph: Graph, tensor: Tensor, uses: dict[Use, Form]) -> None:
 def _quantize(tensor: Tensor, dtype: DType, encoding: Encoding) -> None:
     if tensor.data is None or isinstance(encoding, VectorCode):
         raise ValueError(f"tensor {tensor.name!r} cannot be stored under {encoding!r}")
-    function = partial(to_stored, encoding=encoding, dtype=dtype)
+    function = partial(to_quantized, encoding=encoding, dtype=dtype)
     stored = tensor.data.transform(function, dtype=dtype.numpy)
     tensor.data = packed(stored) if dtype.bits == 4 else stored
     tensor.dtype, tensor.encoding = dtype, encoding

@@ -15,7 +15,7 @@ from xdlc.ir import Graph, Op, Tensor, Transform
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED32
 from xdlc.quant.decision import Decision, Form
-from xdlc.quant.grid import to_stored
+from xdlc.quant.grid import to_quantized
 from xdlc.quant.placement import Placement
 from xdlc.quant.rules import single_name
 
@@ -137,10 +137,10 @@ def _reached(size: int, results: int, taps: int, pad: int, stride: int) -> Array
 def _corrected(bias: Array, weight: Array, *, inputs: tuple[Array, ...], form: Form) -> Array:
     import numpy as np
 
-    from xdlc.ir.stored import to_real
+    from xdlc.ir.quantization import to_float
 
     dtype, encoding = form
-    error = weight - to_real(to_stored(weight, encoding, dtype), encoding, where="weight")
+    error = weight - to_float(to_quantized(weight, encoding, dtype), encoding, where="weight")
     axes = (1,) if weight.ndim == 2 else (0, 1, 2)
     lost = (error * reduce(np.multiply.outer, inputs)).sum(axis=axes, dtype=np.float64)
     return (bias + lost).astype(bias.dtype)

@@ -14,7 +14,7 @@ from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Encoding, ScaleOffset, 
 from xdlc.ir import dtype as dt
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import DType
-from xdlc.ir.stored import scale_and_offset
+from xdlc.ir.quantization import scale_and_offset
 from xdlc.quant.ranges import Range
 
 MIN_WIDTH = 1e-4
@@ -145,7 +145,7 @@ def softmax_top(largest: float, bits: int) -> float:
     return max(2.0 ** math.ceil(math.log2(largest)), 2.0**-8)
 
 
-def stored_limits(dtype: DType, bits: int | None = None) -> tuple[int, int]:
+def quantized_limits(dtype: DType, bits: int | None = None) -> tuple[int, int]:
     """Return the smallest and largest stored integer when ``bits`` of the type are used."""
     if bits is None or bits == dtype.bits:
         return dtype.limits
@@ -154,7 +154,7 @@ def stored_limits(dtype: DType, bits: int | None = None) -> tuple[int, int]:
 
 def representable(encoding: ScaleOffset, dtype: DType) -> Range:
     """Return the reals at both ends of an encoding."""
-    low, high = stored_limits(dtype, encoding.bits)
+    low, high = quantized_limits(dtype, encoding.bits)
     return Range((low + encoding.offset) * encoding.scale, (high + encoding.offset) * encoding.scale)
 
 
@@ -174,7 +174,7 @@ def used_bits(encoding: Encoding) -> int | None:
     return getattr(encoding, "bits", None)
 
 
-def to_stored(array: Array, encoding: Encoding, dtype: DType) -> Array:
+def to_quantized(array: Array, encoding: Encoding, dtype: DType) -> Array:
     """Return reals as stored integers: nearest step, ties to even, clipped to the encoding's ends.
 
     Args:
@@ -202,7 +202,7 @@ def to_stored(array: Array, encoding: Encoding, dtype: DType) -> Array:
     np.rint(steps, out=steps)
     if offset.any():
         steps -= (offset[0] if single else offset).astype(kind)
-    low, high = stored_limits(dtype, used_bits(encoding))
+    low, high = quantized_limits(dtype, used_bits(encoding))
     np.clip(steps, low, high, out=steps)
     element = {"sfixed": np.int8, "ufixed": np.uint8}[dtype.kind] if dtype.bits == 4 else dtype.numpy
     return steps.astype(element).reshape(array.shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdlc.errors import UsageError
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Model, Op, static
 from xdlc.ir.dtype import FLOAT32
-from xdlc.ir.stored import real_data
+from xdlc.ir.quantization import float_data
 from xdlc.quant.given import forget_given
 from xdlc.runtime.ops.reinterpret import keeps_stored
 
@@ -43,7 +43,7 @@ def float_model(model: Model) -> tuple[Model, int]:
                     tensor.dtype = FLOAT32
         for tensor in graph.tensors.values():
             if tensor.dtype.is_fixed:
-                tensor.data = real_data(tensor) if tensor.is_static else None
+                tensor.data = float_data(tensor) if tensor.is_static else None
                 tensor.dtype, tensor.encoding = FLOAT32, None
                 count += 1
         count += forget_given(graph)

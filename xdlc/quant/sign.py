@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xdlc.container import cache_facts
-from xdlc.container.aip import is_about_sections
+from xdlc.container import cache_provenance
+from xdlc.container.aip_record import is_about_sections
 from xdlc.container.metadata import add_step
 from xdlc.ir import Model
 from xdlc.quant.options import QuantOptions
@@ -15,7 +15,7 @@ def sign(model: Model, options: QuantOptions) -> None:
     The history also tells engines that encodings are ours, see :func:`xdlc.runtime.fused.came_quantized`.
     """
     for name in list(model.records):
-        if name.startswith("htp.") or name == cache_facts.RECORD or is_about_sections(name):
+        if name.startswith("htp.") or name == cache_provenance.RECORD or is_about_sections(name):
             del model.records[name]
     for key in ("cacheList", "relations"):
         model.metadata.pop(key, None)

@@ -18,7 +18,7 @@ from typing import Any
 
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import AxisScaleOffset, DType, Graph, Op, Tensor, TensorData
-from xdlc.ir.stored import encoding_of, real_data, unpacked
+from xdlc.ir.quantization import encoding_of, float_data, unpacked
 from xdlc.opdefs.model import OpDef
 from xdlc.runtime import qdq
 from xdlc.runtime.onnx_emitter import OnnxEmitter
@@ -244,7 +244,7 @@ class Builder(OnnxEmitter):
                 value = qdq.static(self, tensor, order, any_zeros=on_reals)
             if value is not None:
                 return value
-            data = real_data(tensor)
+            data = float_data(tensor)
         else:
             data = unpacked(tensor).cast(self.held(tensor))
         return self.initializer(tensor.name, data.transpose(order))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Model, Tensor
 from xdlc.ir.graph import is_custom
-from xdlc.ir.stored import to_real, to_stored
+from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.runtime.engine import contiguous
 from xdlc.runtime.fused import came_quantized
 from xdlc.runtime.lower import Lowered, as_float
@@ -119,7 +119,7 @@ def result(tensor: Tensor | None, array: Array, *, native: bool) -> Array:
     if tensor is None:
         return array
     if native and tensor.dtype.is_fixed:
-        return to_stored(array, tensor)
+        return to_quantized(array, tensor)
     return array.astype(tensor.dtype.numpy) if tensor.dtype.name == "bfloat16" else array
 
 
@@ -170,7 +170,7 @@ def feed(tensor: Tensor, value: Array) -> Array:
     array = numpy.asarray(value)
     _check_shape(tensor, array)
     if tensor.dtype.is_fixed and array.dtype == tensor.dtype.numpy and tensor.encoding is not None:
-        return contiguous(to_real(array, tensor.encoding, where=f"tensor {tensor.name!r}"))
+        return contiguous(to_float(array, tensor.encoding, where=f"tensor {tensor.name!r}"))
     wanted = numpy.dtype(numpy.float32) if as_float(tensor.dtype) else tensor.dtype.numpy
     if array.dtype == wanted:
         return contiguous(array)

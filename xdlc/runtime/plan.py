@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from xdlc.errors import XdlcError, each_problem, raise_all
 from xdlc.ir import Graph, Op, Role, Tensor
 from xdlc.ir.graph import is_custom
-from xdlc.ir.stored import real_data, unpacked
+from xdlc.ir.quantization import float_data, unpacked
 from xdlc.opdefs.control_flow import IF, Loop, called, is_control_flow
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.runtime.engine import Engine, contiguous
@@ -199,7 +199,7 @@ def _is_small(graph: Graph) -> bool:
 
 def constant(tensor: Tensor) -> Array:
     """Return static data in the form in which graphs take values."""
-    data = real_data(tensor) if as_float(tensor.dtype) else unpacked(tensor)
+    data = float_data(tensor) if as_float(tensor.dtype) else unpacked(tensor)
     return contiguous(data.numpy()).reshape(tensor.shape)
 
 

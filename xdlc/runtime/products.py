@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from xdlc.ir import NATIVE_PACKAGE, AxisScaleOffset, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED8, SFIXED32, UFIXED8, UFIXED16
-from xdlc.ir.stored import unpacked
+from xdlc.ir.quantization import unpacked
 from xdlc.runtime.builder import Builder
 
 Array: TypeAlias = Any  # numpy.ndarray

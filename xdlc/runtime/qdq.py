@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import ModelError
 from xdlc.ir import ArrayData, AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, ScaleOffset, Tensor
-from xdlc.ir.stored import block_shape, encoding_of, real_data, scale_and_offset, stored_limits, unpacked
+from xdlc.ir.quantization import (
+    block_shape,
+    encoding_of,
+    float_data,
+    quantized_limits,
+    scale_and_offset,
+    unpacked,
+)
 
 if TYPE_CHECKING:
     from xdlc.runtime.builder import Builder, Perm
@@ -177,7 +184,7 @@ def rounded(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
     scale, offset = scale_and_offset(encoding_of(tensor), tensor.shape, where=f"tensor {tensor.name!r}")
     if numpy.ndim(scale):
         scale, offset = scale.transpose(order), offset.transpose(order)
-    low, high = stored_limits(tensor)
+    low, high = quantized_limits(tensor)
     step = b.constant(numpy.float32(scale))
     low_real, high_real = numpy.float32(low + offset), numpy.float32(high + offset)
     steps = b.node("Round", [b.node("Div", [value, step])])
@@ -259,7 +266,7 @@ def _steps(bias: Tensor, scale: Any) -> Any:
 
     encoding = bias.encoding
     if not bias.dtype.is_fixed or not isinstance(encoding, ScaleOffset | AxisScaleOffset):
-        return real_data(bias).numpy().astype(numpy.float64).reshape(-1) / scale
+        return float_data(bias).numpy().astype(numpy.float64).reshape(-1) / scale
     scales = encoding.scales if isinstance(encoding, AxisScaleOffset) else encoding.scale
     ratio = numpy.asarray(scales, numpy.float64) / scale
     ratio = numpy.where(numpy.abs(ratio - 1) < SAME_SCALE, 1.0, ratio)

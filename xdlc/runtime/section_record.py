@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from xdlc.container.aip import (
+from xdlc.container.aip_record import (
     OWN_FACTS,
     OWN_FLAVOUR,
     OWN_RECORD,

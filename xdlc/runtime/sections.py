@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from xdlc.container.aip import Engine
+from xdlc.container.aip_record import Engine
 from xdlc.errors import UsageError, raise_all
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, TensorData
 from xdlc.ir.dtype import UFIXED8, UFIXED16
-from xdlc.ir.stored import stored_limits, to_real, to_stored
+from xdlc.ir.quantization import quantized_limits, to_float, to_quantized
 from xdlc.runtime.bonds import Part, parts_of
 from xdlc.runtime.cpu import CpuSession, feeds_of, result
 from xdlc.runtime.fused import came_quantized
@@ -256,14 +256,14 @@ def _rounded(real: Array, port: Tensor) -> Array:
 
     encoding = port.encoding
     assert isinstance(encoding, ScaleOffset)
-    low, high = stored_limits(port)
+    low, high = quantized_limits(port)
     steps = numpy.rint(numpy.asarray(real, numpy.float32) / numpy.float32(encoding.scale))
     return numpy.clip(steps - numpy.float32(encoding.offset), low, high).astype(port.dtype.numpy)
 
 
 def _real(stored: Array, port: Tensor, tensor: Tensor) -> Array:
     assert port.encoding is not None
-    real = to_real(stored, port.encoding, where=f"tensor {port.name!r}")
+    real = to_float(stored, port.encoding, where=f"tensor {port.name!r}")
     if port.encoding == tensor.encoding or tensor.encoding is None:
         return real
-    return to_real(to_stored(real, tensor), tensor.encoding, where=f"tensor {port.name!r}")
+    return to_float(to_quantized(real, tensor), tensor.encoding, where=f"tensor {port.name!r}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from xdlc.errors import BackendError
 from xdlc.ir import Op, Tensor
 from xdlc.ir.dtype import FLOAT64
-from xdlc.ir.stored import encoding_of, scale_and_offset, stored_limits
+from xdlc.ir.quantization import encoding_of, quantized_limits, scale_and_offset
 from xdlc.runtime.engine import contiguous
 from xdlc.runtime.lower import as_float
 from xdlc.runtime.timeout import Watch
@@ -94,6 +94,6 @@ class Custom:
         scale, offset = scale_and_offset(
             encoding_of(tensor), tuple(array.shape), where=f"tensor {tensor.name!r}"
         )
-        low, high = stored_limits(tensor)
+        low, high = quantized_limits(tensor)
         stored = numpy.clip(numpy.rint(array / scale) - offset, low, high)
         return ((stored + offset) * scale).astype(numpy.float32)

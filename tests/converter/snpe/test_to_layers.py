@@ -14,7 +14,7 @@ from tests.custom_ops import custom, place
 from tests.section_models import Net, feeds_of, residual, window
 from xdlc import api
 from xdlc.container import udo
-from xdlc.container.aip import OWN_FACTS, OWN_FLAVOUR, Engine, parse_aip
+from xdlc.container.aip_record import OWN_FACTS, OWN_FLAVOUR, Engine, parse_aip
 from xdlc.converter.snpe import foreign, to_layers, translate
 from xdlc.converter.snpe.inverse import _TABLE
 from xdlc.errors import ConstraintError, ProblemList, UnsupportedOp
@@ -35,7 +35,7 @@ from xdlc.ir import (
 )
 from xdlc.ir.data import raw_data
 from xdlc.ir.dtype import BFLOAT16, FLOAT32, INT32, INT64, SFIXED8, SFIXED32, UFIXED8
-from xdlc.ir.equal import differences
+from xdlc.ir.equality import differences
 from xdlc.opdefs import Collection
 from xdlc.opdefs.custom import Kernel
 from xdlc.prepare.hta import prepare

@@ -11,9 +11,9 @@ import xdlc
 from tests.corpus_models import CorpusModel
 from tests.section_models import feeds_of
 from xdlc import api
-from xdlc.container.aip import parse_aip
+from xdlc.container.aip_record import parse_aip
 from xdlc.converter.snpe import foreign, to_layers, translate
-from xdlc.ir.equal import differences
+from xdlc.ir.equality import differences
 from xdlc.prepare.hta import prepare
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.sections import SectionSession

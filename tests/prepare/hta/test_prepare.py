@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import xdlc
 from tests.section_models import Net, feeds_of, on_cpu, residual
-from xdlc.container.aip import OWN_FACTS, OWN_FLAVOUR, OWN_RECORD, Dimension, Engine, parse_aip
+from xdlc.container.aip_record import OWN_FACTS, OWN_FLAVOUR, OWN_RECORD, Dimension, Engine, parse_aip
 from xdlc.errors import ConstraintError, ProblemList, UsageError
 from xdlc.ir import ArrayData, ScaleOffset, static, u32
 from xdlc.ir.dtype import FLOAT32, SFIXED16

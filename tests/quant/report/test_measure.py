@@ -7,7 +7,7 @@ import pytest
 from xdlc.errors import UsageError
 from xdlc.ir import ArrayData, Scalar, ScaleOffset, Tensor, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32, STRING, UFIXED8
-from xdlc.ir.stored import to_real, to_stored
+from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.quant import quantize
 from xdlc.quant.job import Job
 from xdlc.quant.options import QuantOptions
@@ -363,7 +363,7 @@ def test_weights_are_compared_with_those_before_algorithms_touched_them(net):
     op = next(op for op in job.graph.ops if op.name == "first_op")
     dtype, encoding = job.decision.statics[op, 1]
     held = Tensor("w", weight.shape, dtype, encoding)
-    weight.data = ArrayData(to_real(to_stored(weight.numpy(), held), encoding, where="w"))
+    weight.data = ArrayData(to_float(to_quantized(weight.numpy(), held), encoding, where="w"))
     reporter.finish(job)
     found = next(tensor for tensor in reporter.result.tensors if tensor.name == "first_w")
     assert found.isolated < 25

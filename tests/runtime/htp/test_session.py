@@ -8,7 +8,7 @@ import pytest
 import xdlc.api
 from tests.htp_models import cnn, needs_htp, partly, prepared_cnn, refused
 from tests.runtime.htp.test_borders import MODELS, NAMES, feeds_of
-from xdlc.container import cache_facts
+from xdlc.container import cache_provenance
 from xdlc.errors import BackendError, ConstraintError, XdlcError
 from xdlc.ir import Model, raw_data
 from xdlc.prepare.htp import prepare, prepare_all
@@ -116,7 +116,7 @@ def test_records_that_were_swapped_are_not_run() -> None:
 
 def test_what_could_not_be_judged_is_told(prepared: Model) -> None:
     model = prepared.clone()
-    del model.records[cache_facts.RECORD]
+    del model.records[cache_provenance.RECORD]
     told: list[str] = []
     with HtpSession(model, "sm8650", tell=told.append) as session:
         assert session.record == "htp.cache.sm8650.0"

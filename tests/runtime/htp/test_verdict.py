@@ -8,8 +8,8 @@ import pytest
 
 from tests.cache_models import described, put_cache
 from tests.htp_models import cnn
-from xdlc.container import cache_facts
-from xdlc.container.cache_facts import CacheFacts, GraphFacts
+from xdlc.container import cache_provenance
+from xdlc.container.cache_provenance import CacheFacts, GraphFacts
 from xdlc.errors import ConstraintError, UsageError
 from xdlc.ir import Model, raw_data, static
 from xdlc.ir.fingerprint import fingerprint
@@ -187,11 +187,11 @@ def test_parts_of_a_graph_are_compared_as_parts() -> None:
     part.name = "cnn_part0"
     name = put_cache(model, "sm8650", graph=part)
     parts = {part.name: GraphFacts(fingerprint(part), "cnn", tuple(ops))}
-    cache_facts.write(model, {name: CacheFacts(parts, 8, 2, None, dlbc=False, xdlc="0.5.0")})
+    cache_provenance.write(model, {name: CacheFacts(parts, 8, 2, None, dlbc=False, xdlc="0.5.0")})
     assert judged(model, "sm8650").usable
     assert broken(judged(model, "sm8650", outputs=["y", "pool"])) == ["outputs"]
     gone = {part.name: GraphFacts(fingerprint(part), "cnn", ("gone",))}
-    cache_facts.write(model, {name: CacheFacts(gone, 8, 2, None, dlbc=False, xdlc="0.5.0")})
+    cache_provenance.write(model, {name: CacheFacts(gone, 8, 2, None, dlbc=False, xdlc="0.5.0")})
     assert "ops that are there" in judged(model, "sm8650").reason
 
 
@@ -227,7 +227,7 @@ def test_weights_that_are_shared_have_to_be_there() -> None:
 def test_damaged_facts_are_no_facts_and_told() -> None:
     model = quantized()
     put_cache(model, "sm8650")
-    model.records[cache_facts.RECORD] = raw_data(b"{")
+    model.records[cache_provenance.RECORD] = raw_data(b"{")
     verdict = judged(model, "sm8650")
     assert verdict.usable
     assert "what is recorded about the caches is no JSON text" in str(verdict.unjudged[0])

@@ -7,7 +7,7 @@ from typing import Any
 
 from xdlc import ir, opdefs
 from xdlc.container.read3 import PACKAGE
-from xdlc.converter.snpe.statics import as_bytes
+from xdlc.converter.snpe.static_tensors import as_bytes
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import Graph, Op, Origin, Param, ScaleOffset, Tensor, i32
 from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16

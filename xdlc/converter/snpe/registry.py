@@ -10,7 +10,7 @@ from typing import Any
 from xdlc import ir
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import Graph, Op, Origin, Param, Tensor
-from xdlc.ir.stored import real_data
+from xdlc.ir.quantization import float_data
 from xdlc.registry import Registry
 
 MISSING = object()
@@ -203,7 +203,7 @@ class Layer:
             return tensor
         if tensor.is_static:
             return Tensor(
-                tensor.name, tensor.shape, ir.dtype.FLOAT32, data=real_data(tensor), role=tensor.role
+                tensor.name, tensor.shape, ir.dtype.FLOAT32, data=float_data(tensor), role=tensor.role
             )
         twin = self._float_twin(tensor)
         self.append("Dequantize", [tensor], [twin], why="a layer of real numbers after a quantized one")

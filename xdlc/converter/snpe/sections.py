@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from xdlc.container.aip import OWN_RECORD, AipBuffer, Section, buffer_id, parse_aip, write_aip
+from xdlc.container.aip_record import OWN_RECORD, AipBuffer, Section, buffer_id, parse_aip, write_aip
 from xdlc.converter.snpe.inverse import Layers
 from xdlc.ir import Model, Op, TensorData
 from xdlc.ir.data import raw_data

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from xdlc import opdefs
-from xdlc.container.aip import OWN_RECORD, is_about_sections
+from xdlc.container.aip_record import OWN_RECORD, is_about_sections
 from xdlc.container.text3 import properties
 from xdlc.converter.snpe.inverse import Layers, Operation, find, has_place
 from xdlc.converter.snpe.sections import renumbered, section_of_ops

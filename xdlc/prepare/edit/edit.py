@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from xdlc.container import caches, remove_caches
-from xdlc.container.aip import is_about_sections
+from xdlc.container.aip_record import is_about_sections
 from xdlc.container.metadata import add_step
 from xdlc.ir import Model
 from xdlc.ir.fingerprint import fingerprint

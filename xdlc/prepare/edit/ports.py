@@ -11,7 +11,7 @@ from xdlc.errors import ConstraintError, UsageError, XdlcError, nearest_names, r
 from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Origin, Role, ScaleOffset, Tensor, make_op
 from xdlc.ir import dtype as dt
 from xdlc.ir.dtype import DType
-from xdlc.ir.stored import stored_limits
+from xdlc.ir.quantization import quantized_limits
 from xdlc.opdefs.control_flow import outer_graphs
 
 TYPES = {"float32": dt.FLOAT32, "fixedPoint8": dt.UFIXED8, "fixedPoint16": dt.UFIXED16}
@@ -226,7 +226,7 @@ def _encoding(graph: Graph, port: Tensor, wanted: DType) -> ScaleOffset:
 
 def _in_other_steps(held: Tensor, encoding: ScaleOffset, wanted: DType) -> ScaleOffset:
     """Return an unsigned encoding of the range of a tensor, zero kept exact."""
-    low, high = ((bound + encoding.offset) * encoding.scale for bound in stored_limits(held))
+    low, high = ((bound + encoding.offset) * encoding.scale for bound in quantized_limits(held))
     low, high = min(low, 0.0), max(high, 0.0)
     steps = wanted.limits[1]
     scale = (high - low) / steps

@@ -6,15 +6,15 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdlc.container.aip import OWN_FACTS, OWN_RECORD, Engine, Section, is_about_sections, write_aip
+from xdlc.container.aip_record import OWN_FACTS, OWN_RECORD, Engine, Section, is_about_sections, write_aip
 from xdlc.errors import ConstraintError, UsageError, XdlcError, each_problem, raise_all
 from xdlc.ir import Model, Op, raw_data
-from xdlc.prepare.hta import rules
+from xdlc.prepare.hta import op_support
+from xdlc.prepare.hta.aip_sections import facts_of, record_of, section_of
 from xdlc.prepare.hta.compile import compile_section
-from xdlc.prepare.hta.partition import Run, automatic, by_hand
-from xdlc.prepare.hta.ranges import ops_in, parse_ranges
-from xdlc.prepare.hta.records import facts_of, record_of, section_of
-from xdlc.prepare.hta.rules import Rejected
+from xdlc.prepare.hta.layer_ranges import ops_in, parse_ranges
+from xdlc.prepare.hta.op_support import Rejected
+from xdlc.prepare.hta.partitioner import Run, automatic, by_hand
 from xdlc.runtime.bonds import Part, bonds, parts_of
 from xdlc.runtime.fused import came_quantized
 from xdlc.runtime.hta.form import encode
@@ -55,7 +55,7 @@ def prepare(
     Args:
         model: A quantized model of QNN operations.
         partitions: Ranges of layer ids for HTA, like ``0-11,177-215``; default: chosen, see
-            :mod:`xdlc.prepare.hta.partition`.
+            :mod:`xdlc.prepare.hta.partitioner`.
         soc: Name of the SoC that it is for, to be told if that has no HTA.
         tell: Called with each note on what was done: a line of text.
         progress: Called with the number of HTA sections compiled, and of all.
@@ -69,7 +69,7 @@ def prepare(
         check_soc(soc)
     ranges = None if partitions is None else parse_ranges(partitions)
     graph = model.main
-    rules.check_quantized(graph)
+    op_support.check_quantized(graph)
     job = _Job(model, progress)
     problems = job.choose() if ranges is None else job.take(ops_in(ranges, job.given))
     if tell is not None and not problems:
@@ -126,7 +126,7 @@ class _Job:
         self._judge()
 
     def _judge(self) -> None:
-        self.reasons = rules.reasons(self.graph, self.refused)
+        self.reasons = op_support.reasons(self.graph, self.refused)
 
     @property
     def rejected(self) -> tuple[Rejected, ...]:
@@ -189,7 +189,7 @@ class _Job:
 
     def _batch_problems(self, runs: Sequence[Run]) -> list[XdlcError]:
         on_hta = {op for run in runs if run.engine is Engine.HTA for op in run.ops}
-        return rules.check_batch(self.graph, on_hta)
+        return op_support.check_batch(self.graph, on_hta)
 
     def _refused(self, problems: Sequence[XdlcError]) -> dict[Op, tuple[str, ...]]:
         ops = {op.name: op for op in self.graph.ops}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from xdlc import passes
-from xdlc.container.cache_facts import GraphFacts
+from xdlc.container.cache_provenance import GraphFacts
 from xdlc.errors import BackendError, ConstraintError, ProblemList, XdlcError, each_problem
 from xdlc.ir import Graph, Model
 from xdlc.ir.fingerprint import fingerprint

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from xdlc.container import cache_facts, load
+from xdlc.container import cache_provenance, load
 from xdlc.container.metadata import add_step
 from xdlc.errors import ConstraintError, ProblemList, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
@@ -24,7 +24,9 @@ from xdlc.runtime.htp.process import stored_model
 from xdlc.runtime.open_dimensions import open_problem
 
 _HINT = "where HTP takes other parts of the network, --partition caches these and leaves the rest to the CPU"
-_FORGOTTEN = f"record {cache_facts.RECORD!r} was damaged: what it noted about caches that were there is lost"
+_FORGOTTEN = (
+    f"record {cache_provenance.RECORD!r} was damaged: what it noted about caches that were there is lost"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,7 @@ def prepare_all(
     if unbound is not None:  # for any SoC, before the compiler is started
         unbound.where = name
         raise unbound
-    forgotten = overwrite_cache_records and cache_facts.drop_damaged(result)
+    forgotten = overwrite_cache_records and cache_provenance.drop_damaged(result)
     held = {} if overwrite_cache_records else held_caches(result)
     for target in wanted:
         if target.name in held:

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from xdlc import passes
-from xdlc.container import Cache, add_cache, cache_facts, caches, remove_caches
+from xdlc.container import Cache, add_cache, cache_provenance, caches, remove_caches
 from xdlc.container.cache_entry import CachedTensor, read_entry
-from xdlc.container.cache_facts import CacheFacts
+from xdlc.container.cache_provenance import CacheFacts
 from xdlc.errors import BackendError, ContainerError, UsageError
 from xdlc.ir import Model, ScaleOffset, Tensor
 from xdlc.prepare.htp.selection import Selection
@@ -36,7 +36,7 @@ def held_caches(model: Model) -> dict[str, Held]:
     Raises:
         ContainerError: If the record with the facts about them is damaged.
     """
-    facts = cache_facts.read(model)
+    facts = cache_provenance.read(model)
     found: dict[str, Held] = {}
     for cache in caches(model):
         found.setdefault(cache.soc, Held(cache, facts.get(cache.name)))
@@ -106,7 +106,7 @@ def store(model: Model, target: Target, compiled: Compiled, selection: Selection
     remove_caches(model, target.name)
     name = add_cache(model, target.name, compiled.data, compiled.entry, compiled.shared)
     facts = CacheFacts(selection.graphs, **asdict(target.options), xdlc=VERSION)
-    cache_facts.write(model, {**cache_facts.read(model), name: facts})
+    cache_provenance.write(model, {**cache_provenance.read(model), name: facts})
 
 
 _Signature = tuple[object, ...]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from xdlc.container.cache_facts import GraphFacts
+from xdlc.container.cache_provenance import GraphFacts
 from xdlc.ir import Model
 from xdlc.ir.fingerprint import fingerprint
 

@@ -8,7 +8,7 @@ from xdlc.ir import AxisScaleOffset, Encoding, Op, ScaleOffset, Tensor
 from xdlc.ir.data import Array, ArrayData
 from xdlc.ir.dtype import SFIXED32
 from xdlc.ir.graph import is_custom
-from xdlc.quant.grid import stored_limits, to_stored
+from xdlc.quant.grid import quantized_limits, to_quantized
 from xdlc.quant.job import Job
 from xdlc.quant.reconstruction.layout import Layout, layout_of
 
@@ -84,7 +84,7 @@ def _site(job: Job, op: Op, layout: Layout) -> Site | str:
     offsets = encoding.offsets if isinstance(encoding, AxisScaleOffset) else (encoding.offset,)
     if any(offsets) or not dtype.is_signed:
         return "its weight is not symmetric"
-    low, high = stored_limits(dtype, encoding.bits)
+    low, high = quantized_limits(dtype, encoding.bits)
     if job.options.restrict_quantization_steps is not None:
         least, most = job.options.restrict_quantization_steps
         low, high = max(low, least), min(high, most)
@@ -194,4 +194,4 @@ def show(job: Job, site: Site, fitted: Fitted, twin: Op) -> None:
     real = own.numpy() if fitted.bias is None else fitted.bias.reshape(own.shape)
     bias.dtype, bias.encoding = form
     if isinstance(form[1], ScaleOffset | AxisScaleOffset):
-        bias.data = ArrayData(to_stored(real, form[1], form[0]))
+        bias.data = ArrayData(to_quantized(real, form[1], form[0]))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.data import Array
-from xdlc.ir.stored import to_real, to_stored
+from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.quant.samples import Sample
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.plan import given_out, levels_of, segment_of
@@ -97,7 +97,7 @@ class Walk:
         found = self._values[sample][tensor.name]
         held = self.graph.tensors[tensor.name]
         if self._quantized and held.dtype.is_fixed and held.encoding is not None:
-            return to_real(found, held.encoding, where=f"tensor {tensor.name!r}")
+            return to_float(found, held.encoding, where=f"tensor {tensor.name!r}")
         return found
 
     def _session(self, ops: list[Op]) -> CpuSession | None:
@@ -118,5 +118,5 @@ class Walk:
         for tensor in self.graph.inputs:
             array = np.asarray(sample[tensor.name])
             rounded = self._quantized and tensor.dtype.is_fixed and array.dtype.kind == "f"
-            values[tensor.name] = to_stored(array, tensor) if rounded else array
+            values[tensor.name] = to_quantized(array, tensor) if rounded else array
         return values

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.data import Array
 from xdlc.quant.decision import Form
-from xdlc.quant.grid import representable, to_stored
+from xdlc.quant.grid import representable, to_quantized
 from xdlc.quant.ranges import NOTHING, Range, range_of
 from xdlc.quant.report.heard import Heard
 from xdlc.quant.report.subject import Step, Subject, groups, run
@@ -26,7 +26,7 @@ def rounded(values: Array, form: Form) -> Array:
     dtype, encoding = form
     if not isinstance(encoding, ScaleOffset):
         raise ValueError(f"activations cannot be stored under {encoding!r}")
-    stored = to_stored(values, encoding, dtype).astype(np.float32)
+    stored = to_quantized(values, encoding, dtype).astype(np.float32)
     stored += np.float32(encoding.offset)
     stored *= np.float32(encoding.scale)
     return stored

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import DType
-from xdlc.ir.stored import real_data, scale_and_offset, stored_limits, to_real, to_stored
+from xdlc.ir.quantization import float_data, quantized_limits, scale_and_offset, to_float, to_quantized
 from xdlc.quant.ranges import range_of
 from xdlc.quant.report.bars import bars
 from xdlc.quant.report.model import ChannelRanges, TensorReport
@@ -43,20 +43,20 @@ def report_static(
     if tensor is None or tensor.data is None:
         raise ValueError(f"input {index} of op {op.name!r} is not static")
     source = tensor if not tensor.dtype.is_fixed else None
-    values = (tensor.numpy() if source is not None else real_data(tensor).numpy()).reshape(tensor.shape)
+    values = (tensor.numpy() if source is not None else float_data(tensor).numpy()).reshape(tensor.shape)
     role = _role(op, index)
     dtype, encoding = subject.statics[op, index]
     form = Tensor(stored.name, tensor.shape, dtype, encoding)
     # A corrected bias differs on purpose; what is told of biases is their rounding.
     held = (
-        to_real(to_stored(values, form), encoding, where=f"tensor {tensor.name!r}")
+        to_float(to_quantized(values, form), encoding, where=f"tensor {tensor.name!r}")
         if role == "bias"
-        else real_data(stored).numpy()
+        else float_data(stored).numpy()
     )
     noise = Noise()
     noise.add(values, held.reshape(values.shape))
     scale, offset = scale_and_offset(encoding, tensor.shape, where=f"tensor {tensor.name!r}")
-    low, high = stored_limits(form)
+    low, high = quantized_limits(form)
     ends = [(low + offset) * scale, (high + offset) * scale]
     seen = range_of(values)
     return TensorReport(

@@ -11,7 +11,7 @@ from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.graph import is_custom
-from xdlc.ir.stored import real_data
+from xdlc.ir.quantization import float_data
 from xdlc.quant.decision import Form, Use
 from xdlc.quant.job import Job
 from xdlc.quant.placement import Placement
@@ -176,14 +176,14 @@ class Subject:
                     return tensor
                 name = graph.unique_name(f"{tensor.name}~stored")
                 made = Tensor(name, tensor.shape, tensor.dtype, role=tensor.role)
-                made.data = real_data(stored[tensor]).cast(tensor.dtype.numpy)
+                made.data = float_data(stored[tensor]).cast(tensor.dtype.numpy)
                 return graph.add_tensor(made)
 
             second = original.twin(twin, name=_twin_name(original))
             for name, param in self._trial_ops[op.name].params.items() if is_custom(op) else ():
                 if isinstance(param, Tensor) and param.dtype.is_fixed:
                     second.params[name] = real = Tensor(param.name, param.shape, FLOAT32, role=param.role)
-                    real.data = real_data(param)
+                    real.data = float_data(param)
             graph.insert_after(original, second)
         return model, names
 

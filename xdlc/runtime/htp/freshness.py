@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from xdlc import passes
-from xdlc.container import cache_facts
+from xdlc.container import cache_provenance
 from xdlc.container.cache_entry import CachedGraph, CachedTensor, CacheEntry
-from xdlc.container.cache_facts import CacheFacts, GraphFacts
+from xdlc.container.cache_provenance import CacheFacts, GraphFacts
 from xdlc.errors import ContainerError, UsageError, nearest_names
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor
 from xdlc.ir.fingerprint import fingerprint
@@ -40,7 +40,7 @@ class Freshness:
         self._damage: str | None = None
         self._facts: Mapping[str, CacheFacts] = {}
         try:
-            self._facts = cache_facts.read(model)
+            self._facts = cache_provenance.read(model)
         except ContainerError as error:
             self._damage = f"what is recorded about the caches {error.problem}"
 

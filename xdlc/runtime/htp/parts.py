@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from xdlc import passes
 from xdlc.ir import Graph, Model, Op, Tensor
-from xdlc.ir.stored import to_real, to_stored, unpacked
+from xdlc.ir.quantization import to_float, to_quantized, unpacked
 from xdlc.opdefs.control_flow import reachable
 from xdlc.runtime.cpu import CpuSession, feeds_of
 from xdlc.runtime.htp.ports import Port, as_known, given_results
@@ -145,13 +145,13 @@ def _stored(tensor: Tensor, feeds: Mapping[str, Array], given: Mapping[str, Arra
     array = numpy.asarray(feeds[tensor.name])
     if not tensor.dtype.is_fixed:
         return given[tensor.name].astype(tensor.dtype.numpy, copy=False)
-    return array if array.dtype == tensor.dtype.numpy else to_stored(given[tensor.name], tensor)
+    return array if array.dtype == tensor.dtype.numpy else to_quantized(given[tensor.name], tensor)
 
 
 def _given(tensor: Tensor, stored: Array, native: bool) -> Array:
     if native or tensor.encoding is None:
         return stored
-    return to_real(stored, tensor.encoding, where=f"tensor {tensor.name!r}")
+    return to_float(stored, tensor.encoding, where=f"tensor {tensor.name!r}")
 
 
 def _constant(tensor: Tensor) -> Array:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xdlc.errors import BackendError, UsageError, nearest_names
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir import dtype as dt
-from xdlc.ir.stored import to_real, to_stored
+from xdlc.ir.quantization import to_float, to_quantized
 
 if TYPE_CHECKING:
     from xdlc.runtime.htp.structs import QnnTensor
@@ -68,7 +68,7 @@ class Port:
                 f"should have shape {list(tensor.shape)}, has {list(array.shape)}", where=self._where
             )
         if tensor.encoding is not None and array.dtype.kind == "f":
-            return self._lowered(to_stored(array, tensor))
+            return self._lowered(to_quantized(array, tensor))
         if array.dtype != wanted and (tensor.dtype.is_fixed or not _holds(wanted, array)):
             raise UsageError(
                 f"should hold {wanted} ({tensor.dtype}), holds {array.dtype}",
@@ -95,7 +95,7 @@ class Port:
         array = array.reshape(self.tensor.shape).astype(self.tensor.dtype.numpy, copy=False)
         if native or self.tensor.encoding is None:
             return array
-        return to_real(array, self.tensor.encoding, where=self._where)
+        return to_float(array, self.tensor.encoding, where=self._where)
 
     @property
     def _where(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from xdlc import passes
-from xdlc.container import cache_facts
+from xdlc.container import cache_provenance
 from xdlc.container.cache_entry import read_entry
 from xdlc.container.caches import Cache, shared_weights
 from xdlc.errors import BackendError, ContainerError
@@ -68,9 +68,9 @@ class Stored:
         return self._runs.run(feeds, native=native)
 
 
-def _facts(model: Model) -> dict[str, cache_facts.CacheFacts]:
+def _facts(model: Model) -> dict[str, cache_provenance.CacheFacts]:
     try:
-        return cache_facts.read(model)
+        return cache_provenance.read(model)
     except ContainerError:  # the verdict has told of it
         return {}
 

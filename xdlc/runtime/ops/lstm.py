@@ -9,7 +9,7 @@ import numpy
 
 from xdlc.errors import ModelError
 from xdlc.ir import ArrayData, Op, Tensor, TensorData, Transform
-from xdlc.ir.stored import real_data
+from xdlc.ir.quantization import float_data
 from xdlc.runtime import args
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.registry import lowering
@@ -41,7 +41,7 @@ def _joined(arrays: Sequence[Any]) -> Any:
 
 
 def _part(tensor: Tensor, b: Builder) -> Part:
-    return real_data(tensor) if tensor.is_static else b.read(tensor, dtype=FLOAT)
+    return float_data(tensor) if tensor.is_static else b.read(tensor, dtype=FLOAT)
 
 
 def _gates(op: Op, first: int, input_gate: int, b: Builder) -> list[Part]:

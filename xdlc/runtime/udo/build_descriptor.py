@@ -9,7 +9,7 @@ from typing import Any
 from xdlc.errors import BackendError
 from xdlc.ir import Op, Scalar, Tensor
 from xdlc.ir.dtype import BOOL8, FLOAT32, FLOAT64, INT32, INT64, STRING, UINT32, DType
-from xdlc.ir.stored import unpacked
+from xdlc.ir.quantization import unpacked
 from xdlc.opdefs.custom import Kernel, OpView, TensorSpec
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.input_defaults import default_inputs

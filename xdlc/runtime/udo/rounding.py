@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from xdlc.ir import ArrayData, ScaleOffset, Tensor, packed
 from xdlc.ir.dtype import PLAIN, SFIXED4, SFIXED8, SFIXED16, UFIXED4, UFIXED8, UFIXED16, DType
-from xdlc.ir.stored import real_data
+from xdlc.ir.quantization import float_data
 
 _TYPES = (SFIXED16, UFIXED16, SFIXED8, UFIXED8, SFIXED4, UFIXED4)
 """The most exact first."""
@@ -28,7 +28,7 @@ def rounded(tensor: Tensor, allowed: Sequence[DType]) -> Tensor | None:
     dtype = next((one for one in _TYPES if {one, PLAIN.get(one)} & set(allowed)), None)
     if dtype is None or any(one.is_float for one in allowed):
         return None
-    reals = real_data(tensor).numpy().reshape(tensor.shape).astype(numpy.float64)
+    reals = float_data(tensor).numpy().reshape(tensor.shape).astype(numpy.float64)
     low, high = (float(numpy.append(reals, 0.0).min()), float(numpy.append(reals, 0.0).max()))
     if not (numpy.isfinite(low) and numpy.isfinite(high)):
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.dtype import FLOAT32, PLAIN, DType, from_numpy
-from xdlc.ir.stored import real_data, unpacked
+from xdlc.ir.quantization import float_data, unpacked
 from xdlc.runtime.udo.descriptor import TensorForm, element, nbytes
 from xdlc.runtime.udo.memory import ALIGNMENT, Memory
 from xdlc.runtime.udo.rounding import rounded
@@ -82,7 +82,7 @@ def static_form(
     kind = element(dtype.code)
 
     def elements() -> Array:
-        held = real_data(tensor) if dtype is FLOAT32 else unpacked(tensor)
+        held = float_data(tensor) if dtype is FLOAT32 else unpacked(tensor)
         return held.numpy().astype(kind, copy=False).reshape(shape)
 
     place = data.add(nbytes(shape, kind.itemsize), elements)

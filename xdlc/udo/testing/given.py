@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdlc.ir import Scalar, Tensor
-from xdlc.ir.stored import unpacked
+from xdlc.ir.quantization import unpacked
 from xdlc.udo.generator.samples import Sample
 from xdlc.udo.generator.template_context import OperationView, Place
 from xdlc.udo.generator.variations import cpu_type

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.hta_models import activated, both
-from xdlc.ir.stored import real_data
+from xdlc.ir.quantization import float_data
 from xdlc.prepare.hta.compile import compile_section
 from xdlc.runtime.hta.session import PlanSession
 
@@ -59,7 +59,7 @@ def test_functions_are_exact(function):
     entry, result = tensors["x"].encoding, tensors["z"].encoding
     sums = (x.astype(int) + entry.offset) @ tensors["w"].numpy().T.astype(int) + tensors["b"].numpy()
     slopes = (
-        [Fraction(float(slope)) for slope in real_data(tensors["slopes"]).numpy()]
+        [Fraction(float(slope)) for slope in float_data(tensors["slopes"]).numpy()]
         if function == "Prelu"
         else []
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdlc import ir
 from xdlc.converter.snpe.registry import Layer, layer
-from xdlc.converter.snpe.statics import as_signed, product_scales, stored_bias
+from xdlc.converter.snpe.static_tensors import as_signed, product_scales, stored_bias
 from xdlc.ir import Param, Tensor
 
 # Strategies whose padding attributes say what lies in front of the image: none, the smaller half of

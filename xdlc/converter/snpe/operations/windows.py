@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdlc.converter.snpe.inverse import Operation, operation, u32
-from xdlc.converter.snpe.statics import as_bytes, product_scales, real_bias
+from xdlc.converter.snpe.static_tensors import as_bytes, product_scales, real_bias
 from xdlc.ir import Param, Tensor, b8, i32
 from xdlc.ir.dtype import FLOAT32
 

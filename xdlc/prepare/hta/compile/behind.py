@@ -7,7 +7,7 @@ from typing import Any
 
 from xdlc.errors import ConstraintError
 from xdlc.ir import Graph, Op, ScaleOffset, Tensor
-from xdlc.ir.stored import real_data
+from xdlc.ir.quantization import float_data
 from xdlc.opdefs.operations import NEURON
 from xdlc.prepare.hta.compile import scaling
 from xdlc.runtime import args, fused
@@ -64,4 +64,4 @@ def _slopes(function: Op) -> Array:
         raise ConstraintError(
             f"has slopes of shape {list(slope.shape)}, should be static, one number or {channels} of them"
         )
-    return np.broadcast_to(real_data(slope).numpy().astype(np.float64).reshape(-1), (channels,))
+    return np.broadcast_to(float_data(slope).numpy().astype(np.float64).reshape(-1), (channels,))

@@ -12,7 +12,7 @@ from typing import Any
 from xdlc.errors import ConstraintError
 from xdlc.ir import ArrayData, Graph, Op, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import UFIXED8, UFIXED16
-from xdlc.ir.stored import unpacked
+from xdlc.ir.quantization import unpacked
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.runtime import args
 

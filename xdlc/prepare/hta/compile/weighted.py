@@ -8,7 +8,7 @@ from typing import Any
 
 from xdlc.errors import ConstraintError
 from xdlc.ir import AxisScaleOffset, Op, ScaleOffset, Tensor
-from xdlc.ir.stored import real_data, unpacked
+from xdlc.ir.quantization import float_data, unpacked
 from xdlc.prepare.hta.compile import behind, scaling
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.runtime import args, qdq
@@ -166,7 +166,7 @@ def weighted(
             raise ConstraintError(f"has a bias of {bias.size} numbers for {steps.size} output channels")
         axis = 0 if weight.rank == 2 else weight.rank - 1
         found = None if transposed else qdq.bias_steps(builder.host, bias, source, weight, axis)
-        real = real_data(bias).numpy().astype(np.float64).reshape(-1)
+        real = float_data(bias).numpy().astype(np.float64).reshape(-1)
         added = real / steps if found is None else found[0].astype(np.float64)
     integers = not transposed and qdq.has_integer_kernel(builder.host, source, weight)
     values = arrange(unpacked(weight).numpy())

@@ -6,7 +6,7 @@ from typing import Any
 
 from xdlc.errors import ConstraintError
 from xdlc.ir import Op
-from xdlc.ir.stored import unpacked
+from xdlc.ir.quantization import unpacked
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.registry import compiler
 from xdlc.prepare.hta.compile.tables import activation, check_activation, requantized, result

@@ -7,7 +7,7 @@ from typing import Any
 from xdlc.errors import ConstraintError
 from xdlc.ir import Op, Tensor
 from xdlc.ir.dtype import UFIXED8, UFIXED16
-from xdlc.ir.stored import unpacked
+from xdlc.ir.quantization import unpacked
 from xdlc.opdefs.operations import MULTIPLY
 from xdlc.prepare.hta.compile.bounds import bounds, quantized, real, real_numbers
 from xdlc.prepare.hta.compile.builder import PlanBuilder

@@ -5,10 +5,10 @@ from itertools import pairwise, product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xdlc.container.aip import Engine
+from xdlc.container.aip_record import Engine
 from xdlc.ir import Graph, Tensor, make_op
 from xdlc.ir.dtype import UFIXED8
-from xdlc.prepare.hta.partition import WORK_OF_BYTE, WORK_OF_CROSSING, automatic, by_hand
+from xdlc.prepare.hta.partitioner import WORK_OF_BYTE, WORK_OF_CROSSING, automatic, by_hand
 from xdlc.runtime.bonds import Bond
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.container.test_caches import BINARY, entry
-from xdlc.container import add_cache, cache_facts, load, remove_caches, save
-from xdlc.container.cache_facts import CacheFacts, GraphFacts
+from xdlc.container import add_cache, cache_provenance, load, remove_caches, save
+from xdlc.container.cache_provenance import CacheFacts, GraphFacts
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, raw_data
 
@@ -22,24 +22,24 @@ def test_facts_survive_the_file(tmp_path: Path) -> None:
     model = Model()
     names = [add_cache(model, soc, BINARY, entry(soc)) for soc in ("sm8650", "sm8550")]
     facts = dict.fromkeys(names, FACTS)
-    cache_facts.write(model, facts)
+    cache_provenance.write(model, facts)
     save(model, tmp_path / "m.dlc")
-    assert cache_facts.read(load(tmp_path / "m.dlc")) == facts
+    assert cache_provenance.read(load(tmp_path / "m.dlc")) == facts
 
 
 def test_a_model_without_the_record_has_no_facts() -> None:
     model = Model()
-    assert cache_facts.read(model) == {}
-    cache_facts.write(model, {})
+    assert cache_provenance.read(model) == {}
+    cache_provenance.write(model, {})
     assert model.records == {}
 
 
 def test_facts_go_with_their_caches() -> None:
     model = Model()
     names = [add_cache(model, soc, BINARY, entry(soc)) for soc in ("sm8650", "sm8550")]
-    cache_facts.write(model, dict.fromkeys(names, FACTS))
+    cache_provenance.write(model, dict.fromkeys(names, FACTS))
     remove_caches(model, "sm8650")
-    assert cache_facts.read(model) == {"htp.cache.sm8550.0": FACTS}
+    assert cache_provenance.read(model) == {"htp.cache.sm8550.0": FACTS}
     remove_caches(model)
     assert model.records == {}
 
@@ -81,32 +81,32 @@ def _damaged(change: Any) -> bytes:
 )
 def test_damage_is_named(change: Any, said: str) -> None:
     with pytest.raises(ContainerError, match=said):
-        cache_facts.read(Model(records={cache_facts.RECORD: raw_data(_damaged(change))}))
+        cache_provenance.read(Model(records={cache_provenance.RECORD: raw_data(_damaged(change))}))
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{", b"\xff", b"[" * 100_000, b'{"version": 1}'])
 def test_what_is_no_such_json_is_refused(text: bytes) -> None:
     with pytest.raises(ContainerError):
-        cache_facts.read(Model(records={cache_facts.RECORD: raw_data(text)}))
+        cache_provenance.read(Model(records={cache_provenance.RECORD: raw_data(text)}))
 
 
 def test_a_record_beyond_all_measure_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_facts, "MAX_BYTES", 8)
+    monkeypatch.setattr(cache_provenance, "MAX_BYTES", 8)
     with pytest.raises(ContainerError, match="has 9 bytes, at most 8 are read"):
-        cache_facts.read(Model(records={cache_facts.RECORD: raw_data(b"123456789")}))
+        cache_provenance.read(Model(records={cache_provenance.RECORD: raw_data(b"123456789")}))
 
 
 def test_damaged_facts_can_be_dropped_and_go_with_all_caches() -> None:
-    model = Model(records={cache_facts.RECORD: raw_data(b"{")})
+    model = Model(records={cache_provenance.RECORD: raw_data(b"{")})
     name = add_cache(model, "sm8650", BINARY, entry("sm8650"))
     add_cache(model, "sm8550", BINARY, entry("sm8550"))
     with pytest.raises(ContainerError, match="no JSON"):
         remove_caches(model, "sm8550")
-    assert cache_facts.drop_damaged(model)
-    assert not cache_facts.drop_damaged(model)
-    cache_facts.write(model, {name: FACTS})
-    assert not cache_facts.drop_damaged(model)
-    assert cache_facts.read(model) == {name: FACTS}
-    model.records[cache_facts.RECORD] = raw_data(b"{")
+    assert cache_provenance.drop_damaged(model)
+    assert not cache_provenance.drop_damaged(model)
+    cache_provenance.write(model, {name: FACTS})
+    assert not cache_provenance.drop_damaged(model)
+    assert cache_provenance.read(model) == {name: FACTS}
+    model.records[cache_provenance.RECORD] = raw_data(b"{")
     remove_caches(model)
     assert model.records == {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from xdlc.ir import AxisScaleOffset, Encoding, ScaleOffset, Tensor, static
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32, SFIXED8, SFIXED32, UFIXED8
-from xdlc.ir.stored import unpacked
+from xdlc.ir.quantization import unpacked
 from xdlc.ir.tensor import Role
 
 HALF = 128  # between a signed byte and the unsigned one that stands for it

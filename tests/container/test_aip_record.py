@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xdlc
-from xdlc.container.aip import (
+from xdlc.container.aip_record import (
     AipBuffer,
     AipRecord,
     Dimension,

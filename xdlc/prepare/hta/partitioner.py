@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from xdlc.container.aip import Engine
+from xdlc.container.aip_record import Engine
 from xdlc.ir import Graph, Op
 from xdlc.opdefs.macs import macs
 from xdlc.runtime.bonds import Bond

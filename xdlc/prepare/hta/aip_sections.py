@@ -1,9 +1,9 @@
 """AIP records of prepared sections.
 
 A record covers all layers with sections on HTA and HNN by turns, in the layout of SNPE 1
-(:mod:`xdlc.container.aip`).  A buffer's id names a layer and which of its inputs or outputs it is: of an
-input the first layer of the section that reads it.  The memory that dimensions describe is HTA's, innermost
-axis first: blocks of 32 channels, rows, blocks, columns.  What the network takes in is not in blocks: the
+(:mod:`xdlc.container.aip_record`).  A buffer's id names a layer and which of its inputs or outputs it is:
+of an input the first layer of the section that reads it.  The memory that dimensions describe is HTA's,
+innermost axis first: blocks of 32 channels, rows, blocks, columns.  A network input is not in blocks: the
 vendor's records name its rows, columns and channels.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 
-from xdlc.container.aip import (
+from xdlc.container.aip_record import (
     OWN_FLAVOUR,
     AipBuffer,
     AipRecord,

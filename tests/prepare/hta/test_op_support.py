@@ -4,12 +4,12 @@ from tests.section_models import RELU, Net
 from xdlc.errors import ConstraintError
 from xdlc.ir import AxisScaleOffset, Model, Op, Tensor, u32
 from xdlc.ir.dtype import FLOAT32
-from xdlc.prepare.hta import rules
+from xdlc.prepare.hta import op_support
 
 
 def why(model, refused=None):
     """Return why HTA does not take ops, by op type."""
-    found = rules.reasons(model.main, refused or {})
+    found = op_support.reasons(model.main, refused or {})
     return {op.type: "; ".join(reasons) for op, reasons in found.items()}
 
 
@@ -90,6 +90,6 @@ def test_one_error_for_a_float_graph():
     net = Net()
     net.graph.add_output(net.conv(net.input(1, 4, 4, 3), 4))
     with pytest.raises(ConstraintError) as caught:
-        rules.check_quantized(net.graph)
+        op_support.check_quantized(net.graph)
     assert "is not quantized: HTA computes on ufixed8 and ufixed16, found float32" in str(caught.value)
     assert "--enable_hta" in str(caught.value)

@@ -10,7 +10,7 @@ from xdlc.ir.tensor import Tensor
 _DAMAGED = "make the model again: the encoding contradicts the tensor that has it"
 
 
-def stored_limits(tensor: Tensor) -> tuple[int, int]:
+def quantized_limits(tensor: Tensor) -> tuple[int, int]:
     """Return the smallest and largest integer that ``tensor`` may store, used bits counted."""
     bits = _used_bits(tensor) or tensor.dtype.bits
     if tensor.dtype.is_signed:
@@ -145,7 +145,7 @@ def _expansion(encoding: BlockwiseExpansion, shape: tuple[int, ...], where: str)
     return numpy.moveaxis(per_element.reshape(shape[axis], *others), 0, axis)
 
 
-def to_real(stored: Array, encoding: Encoding, *, where: str) -> Array:
+def to_float(stored: Array, encoding: Encoding, *, where: str) -> Array:
     """Return ``(stored + offset) * scale`` as float32."""
     import numpy
 
@@ -155,7 +155,7 @@ def to_real(stored: Array, encoding: Encoding, *, where: str) -> Array:
     return (stored.astype(numpy.float32) + offset.astype(numpy.float32)) * scale
 
 
-def to_stored(real: Array, tensor: Tensor) -> Array:
+def to_quantized(real: Array, tensor: Tensor) -> Array:
     """Return the integers that ``tensor`` stores for real numbers: nearest, ties to even, clipped.
 
     Raises:
@@ -165,7 +165,7 @@ def to_stored(real: Array, tensor: Tensor) -> Array:
 
     encoding = encoding_of(tensor)
     scale, offset = scale_and_offset(encoding, tuple(real.shape), where=f"tensor {tensor.name!r}")
-    low, high = stored_limits(tensor)
+    low, high = quantized_limits(tensor)
     stored = numpy.rint(numpy.asarray(real, numpy.float64) / scale) - offset
     return numpy.clip(stored, low, high).astype(tensor.dtype.numpy)
 
@@ -185,7 +185,7 @@ def encoding_of(tensor: Tensor) -> Encoding:
     return tensor.encoding
 
 
-def real_data(tensor: Tensor) -> TensorData:
+def float_data(tensor: Tensor) -> TensorData:
     """Return the real numbers of a static tensor as float32, computed when needed.
 
     Raises:
@@ -199,4 +199,4 @@ def real_data(tensor: Tensor) -> TensorData:
         return tensor.data.reshape(tensor.shape).cast(numpy.dtype(numpy.float32))
     encoding, where = encoding_of(tensor), f"tensor {tensor.name!r}"
     scale_and_offset(encoding, tensor.shape, where=where)
-    return unpacked(tensor).transform(lambda q: to_real(q, encoding, where=where), dtype=numpy.float32)
+    return unpacked(tensor).transform(lambda q: to_float(q, encoding, where=where), dtype=numpy.float32)
