@@ -1,0 +1,25 @@
+"""Pages about the house: the index of decisions and the picture of the layers."""
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DECISIONS = ROOT / "docs" / "adr"
+
+
+def test_every_decision_is_in_the_index_with_its_status():
+    rows = []
+    for path in sorted(DECISIONS.glob("0*.md")):
+        number, title, status = re.match(r"# (\d{4}): (.*)\n\nStatus: (.*)\n", path.read_text()).groups()
+        rows.append(f"| [{number}]({path.name}) | {title} | {status} |")
+    assert (DECISIONS / "README.md").read_text().strip().split("\n")[-len(rows) :] == rows
+
+
+def test_the_picture_has_the_layers_that_the_imports_keep():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(each["layers"] for each in contracts if each.get("containers") == ["xdlc"])
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    picture = page.split("## Layers")[1].split("```")[1]
+    drawn = [re.findall(r"[a-z_]+", line.split("  ")[0]) for line in picture.strip().split("\n")[1:]]
+    assert drawn == [re.findall(r"[a-z_]+", layer) for layer in layers]
