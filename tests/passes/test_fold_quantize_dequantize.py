@@ -89,7 +89,7 @@ def test_graphs_without_encodings_are_left_alone():
 
 def test_a_constant_keeps_its_number_in_any_type():
     from xdlc.ir.quantization import float_data
-    from xdlc.passes._stored import stored_constant
+    from xdlc.passes._static_fixed_point import stored_constant
 
     for number in (2.5, -0.125, 0.0):
         data = ArrayData(np.full((2, 1), number, np.float32))

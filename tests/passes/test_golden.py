@@ -43,7 +43,7 @@ def test_pass(entry):
     path = FOLDER / f"{entry.name}.txt"
     before, _, expected = path.read_text().partition(MARK)
     graph = parse(before).main
-    feeds, native = feeds_of(graph), isinstance(entry, passes.ReinterpretPorts)
+    feeds, native = feeds_of(graph), isinstance(entry, passes.ReinterpretIo)
     numbers = results(graph, feeds, native)
     assert entry.apply(graph)
     passes.run(graph, [entry])

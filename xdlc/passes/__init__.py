@@ -1,8 +1,7 @@
 """Graph passes: each rewrites a graph and keeps what it computes."""
 
 from xdlc.passes.base import Pass, run
-from xdlc.passes.carry_bytes import CarryBytes
-from xdlc.passes.cast_stored_integers import CastStoredIntegers
+from xdlc.passes.cast_reinterpreted import CastReinterpreted
 from xdlc.passes.dequantize_weights import DequantizeWeights
 from xdlc.passes.exact_casts import ExactCasts
 from xdlc.passes.fold_affine import FoldAffine
@@ -12,13 +11,14 @@ from xdlc.passes.fold_quantize_dequantize import FoldQuantizeDequantize
 from xdlc.passes.fold_transpose_into_fully_connected import FoldTransposeIntoFullyConnected
 from xdlc.passes.fuse_gelu import FuseGelu
 from xdlc.passes.fuse_hard_swish import FuseHardSwish
-from xdlc.passes.lift_scalar_ports import LiftScalarPorts
+from xdlc.passes.lift_scalar_io import LiftScalarIo
 from xdlc.passes.merge_casts import MergeCasts
 from xdlc.passes.merge_views import MergeViews
 from xdlc.passes.narrow_integers import NarrowIntegers
 from xdlc.passes.prune import Prune
-from xdlc.passes.reinterpret_ports import ReinterpretPorts
+from xdlc.passes.reinterpret_io import ReinterpretIo
 from xdlc.passes.store_quantized_weights import StoreQuantizedWeights
+from xdlc.passes.widen_bytes import WidenBytes
 
 CONVERTER: tuple[Pass, ...] = (
     FuseGelu(),
@@ -38,13 +38,13 @@ STORAGE: tuple[Pass, ...] = (StoreQuantizedWeights(),)
 """What the importers run on the result, once."""
 
 HTP: tuple[Pass, ...] = (
-    LiftScalarPorts(),
-    ReinterpretPorts(),
+    LiftScalarIo(),
+    ReinterpretIo(),
     NarrowIntegers(),
     ExactCasts(),
-    CarryBytes(),
+    WidenBytes(),
     DequantizeWeights(),
-    CastStoredIntegers(),
+    CastReinterpreted(),
 )
 """What brings a graph into the form that HTP takes, before it is asked about, compiled or emulated."""
 
@@ -58,8 +58,8 @@ __all__ = [
     "HTP",
     "HTP_ASKED",
     "STORAGE",
-    "CarryBytes",
-    "CastStoredIntegers",
+    "WidenBytes",
+    "CastReinterpreted",
     "DequantizeWeights",
     "ExactCasts",
     "FoldAffine",
@@ -69,13 +69,13 @@ __all__ = [
     "FoldTransposeIntoFullyConnected",
     "FuseGelu",
     "FuseHardSwish",
-    "LiftScalarPorts",
+    "LiftScalarIo",
     "MergeCasts",
     "MergeViews",
     "NarrowIntegers",
     "Pass",
     "Prune",
-    "ReinterpretPorts",
+    "ReinterpretIo",
     "StoreQuantizedWeights",
     "run",
 ]

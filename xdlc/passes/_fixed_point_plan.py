@@ -9,9 +9,9 @@ from xdlc import ir
 from xdlc.ir import Graph, Op, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import FLOAT32, PLAIN, DType
 from xdlc.opdefs.model import OpDef, TensorDef
-from xdlc.passes._carriers import carried, clamps, moves, weight_axes
-from xdlc.passes._placing import suits_fixed_point
-from xdlc.passes._stored import Form, stored_constant, stored_weight
+from xdlc.passes._placement import suits_fixed_point
+from xdlc.passes._static_fixed_point import Form, stored_constant, stored_weight
+from xdlc.passes._value_preserving import carried, clamps, moves, weight_axes
 
 BORDERS = ("Quantize", "Dequantize")
 

@@ -9,7 +9,7 @@ from xdlc import ir
 from xdlc.ir import BlockScaleOffset, Graph, Op, Role, Tensor
 from xdlc.ir.dtype import DType
 from xdlc.ir.quantization import float_data
-from xdlc.passes._placing import suits_fixed_point
+from xdlc.passes._placement import suits_fixed_point
 
 _BORDERS = ("Quantize", "Dequantize", "Convert", "Cast")
 

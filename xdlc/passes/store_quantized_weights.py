@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from xdlc import ir
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, Encoding, Graph, Op, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED4, UFIXED4
-from xdlc.passes._carriers import weight_axes
-from xdlc.passes._stored import stored_weight
+from xdlc.passes._static_fixed_point import stored_weight
+from xdlc.passes._value_preserving import weight_axes
 
 _WIDEST = 16  # bits; wider integers take no less room than float32
 _NIBBLE_BITS = 4

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xdlc.prepare.edit.redimension.past import Factor
 from xdlc.prepare.edit.redimension.registry import Misfit
 from xdlc.prepare.edit.redimension.regroup import regrouped
+from xdlc.prepare.edit.redimension.resize_context import Factor
 
 Shape = tuple[int, ...]
 

@@ -9,10 +9,10 @@ from xdlc.ir import NATIVE_PACKAGE, Op
 from xdlc.registry import Registry
 
 if TYPE_CHECKING:
-    from xdlc.prepare.edit.redimension.past import Past
+    from xdlc.prepare.edit.redimension.resize_context import ResizeContext
 
 Shape = tuple[int, ...]
-Rule = Callable[[Op, "Past"], "list[Shape]"]
+Rule = Callable[[Op, "ResizeContext"], "list[Shape]"]
 
 _RULES: Registry[tuple[str, str], Rule] = Registry("xdlc.prepare.edit.redimension.rules", "rule")
 _always: set[tuple[str, str]] = set()

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from xdlc.prepare.edit.redimension.past import Axis, Factor
 from xdlc.prepare.edit.redimension.registry import Misfit
+from xdlc.prepare.edit.redimension.resize_context import Axis, Factor
 
 
 def regrouped(axes: Sequence[Axis], target: Sequence[int]) -> list[Axis]:

@@ -19,8 +19,8 @@ from xdlc.ir import HOST_PACKAGE, Graph, Model, Op, Tensor
 from xdlc.opdefs import verify_extents, verify_graph, verify_op
 from xdlc.opdefs.control_flow import outer_graphs
 from xdlc.prepare.edit.redimension import registry
-from xdlc.prepare.edit.redimension.past import Axis, Factor, Past
 from xdlc.prepare.edit.redimension.registry import Misfit, Shape
+from xdlc.prepare.edit.redimension.resize_context import Axis, Factor, ResizeContext
 
 FIX = "convert the source model again with these dimensions (--input_dim)"
 _MOST = 2**32 - 1
@@ -142,12 +142,12 @@ class _Trial:
 
     def __init__(self, graph: Graph, dims: Mapping[str, Shape], *, covers: bool) -> None:
         self._made = graph.clone()
-        past = Past(self._made, covers)
+        context = ResizeContext(self._made, covers)
         broken = _breaches(self._made)
-        problems = _walk(past, dims)
+        problems = _walk(context, dims)
         if not problems:
             problems = [problem for place, problem in _breaches(self._made).items() if place not in broken]
-        self.doubtful, self.notes = past.doubtful, past.notes
+        self.doubtful, self.notes = context.doubtful, context.notes
         self.failure = None if not problems else problems[0] if len(problems) == 1 else ProblemList(problems)
 
     def result(self) -> Graph:
@@ -171,14 +171,14 @@ def _breaches(graph: Graph) -> dict[str | None, XdlcError]:
     return found
 
 
-def _walk(past: Past, dims: Mapping[str, Shape]) -> list[XdlcError]:
-    graph = past.graph
+def _walk(context: ResizeContext, dims: Mapping[str, Shape]) -> list[XdlcError]:
+    graph = context.graph
     for tensor in graph.inputs:
         if tensor.name in dims:
             tensor.dynamic_axes = ()
-            past.settle(tensor, dims[tensor.name])
+            context.settle(tensor, dims[tensor.name])
         else:
-            past.settle(tensor, tensor.shape)
+            context.settle(tensor, tensor.shape)
     problems: list[XdlcError] = []
     lost: set[Tensor] = set()
     for op in graph.ops:
@@ -186,7 +186,7 @@ def _walk(past: Past, dims: Mapping[str, Shape]) -> list[XdlcError]:
             lost.update(op.outputs)
             continue
         try:
-            _settle(op, past)
+            _settle(op, context)
         except (Misfit, ModelError) as error:
             reason = error.problem if isinstance(error, ModelError) else str(error)
             problems.append(
@@ -196,18 +196,18 @@ def _walk(past: Past, dims: Mapping[str, Shape]) -> list[XdlcError]:
     return problems
 
 
-def _settle(op: Op, past: Past) -> None:
-    changed = [tensor for tensor in op.inputs if tensor is not None and past.is_changed(tensor)]
+def _settle(op: Op, context: ResizeContext) -> None:
+    changed = [tensor for tensor in op.inputs if tensor is not None and context.is_changed(tensor)]
     if not changed and not registry.is_always_asked(op):
         for tensor in op.outputs:
-            past.settle(tensor, tensor.shape)
+            context.settle(tensor, tensor.shape)
         return
     found = registry.find(op)
     if found is None:
         host = f"; it runs on the host only: {op.origin.reason}" if op.package == HOST_PACKAGE else ""
         raise Misfit(f"{_shapes(changed)} reaches it, and no rule tells what its results become{host}")
     try:
-        shapes = found(op, past)
+        shapes = found(op, context)
     except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
         raise Misfit(
             "; ".join(verify_op(op)) or f"its operands and parameters do not fit ({error})"
@@ -222,19 +222,19 @@ def _settle(op: Op, past: Past) -> None:
             raise Misfit(f"its output {tensor.name!r} of rank {tensor.rank} would become {list(shape)}")
         if not is_open:
             tensor.dynamic_axes = ()
-        past.note_axes(tensor, _inherited(op, tensor, shape, past))
-        past.settle(tensor, shape)
+        context.note_axes(tensor, _inherited(op, tensor, shape, context))
+        context.settle(tensor, shape)
 
 
-def _inherited(op: Op, result: Tensor, shape: Shape, past: Past) -> list[Axis]:
+def _inherited(op: Op, result: Tensor, shape: Shape, context: ResizeContext) -> list[Axis]:
     """Return the extents of a result as those of the operand that has them on the same axis."""
     axes: list[Axis] = []
     sources = [tensor for tensor in op.inputs if tensor is not None and tensor.rank == len(shape)]
     for axis, (old, new) in enumerate(zip(result.shape, shape, strict=True)):
         same = (
-            past.axes(tensor)[axis]
+            context.axes(tensor)[axis]
             for tensor in sources
-            if (past.shape(tensor)[axis], tensor.shape[axis]) == (old, new)
+            if (context.shape(tensor)[axis], tensor.shape[axis]) == (old, new)
         )
         axes.append(next(same, (Factor(old, new),)))
     return axes

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from xdlc.ir import HOST_PACKAGE, Op, Tensor
 from xdlc.opdefs.loader import all_types
 from xdlc.opdefs.loader import find as definition
-from xdlc.prepare.edit.redimension.past import Past
 from xdlc.prepare.edit.redimension.registry import Misfit, Shape, rule
+from xdlc.prepare.edit.redimension.resize_context import ResizeContext
 from xdlc.runtime import args
 
 # Their further operands hold positions, or their shapes follow other laws.
@@ -26,7 +26,7 @@ def _types(law: str) -> Iterator[str]:
 
 
 @rule(*_types("shape = in[0]"))
-def like_first(op: Op, _past: Past) -> list[Shape]:
+def like_first(op: Op, _context: ResizeContext) -> list[Shape]:
     """Return the shape of the first operand, over which the others must spread."""
     source = args.operand(op, 0)
     others = [tensor for tensor in op.inputs[1:] if tensor is not None]
@@ -37,13 +37,13 @@ def like_first(op: Op, _past: Past) -> list[Shape]:
 
 
 @rule("Reinterpret", package=HOST_PACKAGE)
-def reinterpret(op: Op, past: Past) -> list[Shape]:
+def reinterpret(op: Op, context: ResizeContext) -> list[Shape]:
     """Return the shape of the operand."""
-    return like_first(op, past)
+    return like_first(op, context)
 
 
 @rule(*_types("shape = broadcast("))
-def spread_out(op: Op, _past: Past) -> list[Shape]:
+def spread_out(op: Op, _context: ResizeContext) -> list[Shape]:
     """Return the shape that all operands spread to."""
     return [spread([tensor for tensor in op.inputs if tensor is not None])]
 

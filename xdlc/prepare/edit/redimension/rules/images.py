@@ -3,39 +3,39 @@
 from __future__ import annotations
 
 from xdlc.ir import Op
-from xdlc.prepare.edit.redimension.past import Past
 from xdlc.prepare.edit.redimension.registry import Misfit, Shape, rule
+from xdlc.prepare.edit.redimension.resize_context import ResizeContext
 from xdlc.prepare.edit.redimension.rules.windows import set_numbers
 from xdlc.runtime import args
 
 
 @rule("Resize", "ResizeBilinear", "ResizeNearestNeighbor", always=True)
-def resize(op: Op, past: Past) -> list[Shape]:
+def resize(op: Op, context: ResizeContext) -> list[Shape]:
     """Return extents in the ratio that they had, or those that stand elsewhere in place of the old ones."""
     source, target = args.operand(op, 0), op.outputs[0]
-    before, wanted = past.shape(source), target.shape
+    before, wanted = context.shape(source), target.shape
     shape = [source.shape[0], *wanted[1:-1], source.shape[-1]]
     if len(wanted) != source.rank or source.rank < 3:
         raise Misfit(f"cannot resize {list(before)} to {list(wanted)}")
     unconfirmed = False
     for axis in range(1, source.rank - 1):
         place = (source.rank, axis)
-        shape[axis] = _resized(past, place, before[axis], source.shape[axis], wanted[axis])
+        shape[axis] = _resized(context, place, before[axis], source.shape[axis], wanted[axis])
         unconfirmed |= shape[axis] not in (
             wanted[axis],
             source.shape[axis],
-            *past.known(*place, wanted[axis]),
+            *context.known(*place, wanted[axis]),
         )
     if unconfirmed:
-        past.notes.append(
+        context.notes.append(
             f"op {op.name!r} ({op.type}) resized {list(before)} to {list(wanted)}, and is taken to keep its "
             f"factors: {list(source.shape)} to {shape}"
         )
     return [tuple(shape)]
 
 
-def _resized(past: Past, place: tuple[int, int], old: int, new: int, target: int) -> int:
-    elsewhere = past.known(*place, target)
+def _resized(context: ResizeContext, place: tuple[int, int], old: int, new: int, target: int) -> int:
+    elsewhere = context.known(*place, target)
     if old == new:  # one value spread over an image whose size is not its own
         return _of_one(elsewhere, target) if old == 1 else target
     if target == old:
@@ -59,20 +59,20 @@ def _of_one(elsewhere: set[int], target: int) -> int:
 
 
 @rule("Tile", always=True)
-def tile(op: Op, past: Past) -> list[Shape]:
+def tile(op: Op, context: ResizeContext) -> list[Shape]:
     """Return the multiples; of one element, as many as an axis has now that was as long."""
     source = args.operand(op, 0)
-    before = past.shape(source)
+    before = context.shape(source)
     multiples = args.integers(op, "multiples", source.rank)
     for axis, count in enumerate(multiples):
         if before[axis] == source.shape[axis] == 1:
-            multiples[axis] = _of_one(past.known(source.rank, axis, count), count)
+            multiples[axis] = _of_one(context.known(source.rank, axis, count), count)
     set_numbers(op, "multiples", multiples)
     return [tuple(extent * count for extent, count in zip(source.shape, multiples, strict=True))]
 
 
 @rule("GridSample")
-def grid_sample(op: Op, _past: Past) -> list[Shape]:
+def grid_sample(op: Op, _context: ResizeContext) -> list[Shape]:
     """Return the grid's extents with the image's channels."""
     source, grid = args.operand(op, 0), args.operand(op, 1)
     if source.shape[0] != grid.shape[0]:
@@ -81,14 +81,14 @@ def grid_sample(op: Op, _past: Past) -> list[Shape]:
 
 
 @rule("CropAndResize", "RoiAlign")
-def crops(op: Op, _past: Past) -> list[Shape]:
+def crops(op: Op, _context: ResizeContext) -> list[Shape]:
     """Return crops of the size that they had, one a box."""
     source, boxes, held = args.operand(op, 0), args.operand(op, 1), op.outputs[0].shape
     return [(boxes.shape[0], *held[1:-1], source.shape[-1])]
 
 
 @rule("SpaceToDepth")
-def space_to_depth(op: Op, _past: Past) -> list[Shape]:
+def space_to_depth(op: Op, _context: ResizeContext) -> list[Shape]:
     """Return blocks that have become channels."""
     batch, height, width, depth = args.operand(op, 0).shape
     down, across = args.integers(op, "block_size", 2)
@@ -98,7 +98,7 @@ def space_to_depth(op: Op, _past: Past) -> list[Shape]:
 
 
 @rule("DepthToSpace")
-def depth_to_space(op: Op, _past: Past) -> list[Shape]:
+def depth_to_space(op: Op, _context: ResizeContext) -> list[Shape]:
     """Return channels that have become blocks."""
     batch, height, width, depth = args.operand(op, 0).shape
     down, across = args.integers(op, "block_size", 2)
@@ -106,13 +106,13 @@ def depth_to_space(op: Op, _past: Past) -> list[Shape]:
 
 
 @rule("ChannelShuffle")
-def channel_shuffle(op: Op, _past: Past) -> list[Shape]:
+def channel_shuffle(op: Op, _context: ResizeContext) -> list[Shape]:
     """Return the operand's shape."""
     return [args.operand(op, 0).shape]
 
 
 @rule("SpaceToBatch")
-def space_to_batch(op: Op, _past: Past) -> list[Shape]:
+def space_to_batch(op: Op, _context: ResizeContext) -> list[Shape]:
     """Return blocks of the padded image that have become items of the batch."""
     batch, height, width, depth = args.operand(op, 0).shape
     down, across = args.integers(op, "block_size", 2)
@@ -124,7 +124,7 @@ def space_to_batch(op: Op, _past: Past) -> list[Shape]:
 
 
 @rule("BatchToSpace")
-def batch_to_space(op: Op, _past: Past) -> list[Shape]:
+def batch_to_space(op: Op, _context: ResizeContext) -> list[Shape]:
     """Return items of the batch that have become blocks, with the edges cut off."""
     batch, height, width, depth = args.operand(op, 0).shape
     down, across = args.integers(op, "block_size", 2)

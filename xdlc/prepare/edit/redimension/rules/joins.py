@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from xdlc.ir import Op, ScaleOffset, Tensor
-from xdlc.prepare.edit.redimension.past import Past
 from xdlc.prepare.edit.redimension.registry import Misfit, Shape, rule
+from xdlc.prepare.edit.redimension.resize_context import ResizeContext
 from xdlc.prepare.edit.redimension.rules.elementwise import unfit
 from xdlc.prepare.edit.redimension.rules.windows import set_numbers
 from xdlc.runtime import args
 
 
 @rule("Concat")
-def concat(op: Op, past: Past) -> list[Shape]:
+def concat(op: Op, context: ResizeContext) -> list[Shape]:
     """Return the operands' shape with their sum along the axis; constants of extent 1 are repeated."""
     axis = args.axis(op, op.outputs[0].rank)
-    repeated(op, past, [other for other in range(op.outputs[0].rank) if other != axis])
+    repeated(op, context, [other for other in range(op.outputs[0].rank) if other != axis])
     tensors = [tensor for tensor in op.inputs if tensor is not None]
     first = tensors[0].shape
     around = {(tensor.shape[:axis], tensor.shape[axis + 1 :]) for tensor in tensors}
@@ -24,10 +24,10 @@ def concat(op: Op, past: Past) -> list[Shape]:
 
 
 @rule("Pack")
-def pack(op: Op, past: Past) -> list[Shape]:
+def pack(op: Op, context: ResizeContext) -> list[Shape]:
     """Return the operands' shape with their number on the new axis."""
     axis = args.axis(op, op.outputs[0].rank)
-    repeated(op, past, range(op.outputs[0].rank - 1))
+    repeated(op, context, range(op.outputs[0].rank - 1))
     tensors = [tensor for tensor in op.inputs if tensor is not None]
     if len({tensor.shape for tensor in tensors}) > 1:
         raise Misfit(unfit(tensors))
@@ -35,7 +35,7 @@ def pack(op: Op, past: Past) -> list[Shape]:
     return [(*first[:axis], len(tensors), *first[axis:])]
 
 
-def repeated(op: Op, past: Past, axes: range | list[int]) -> None:
+def repeated(op: Op, context: ResizeContext, axes: range | list[int]) -> None:
     """Repeat constants along axes of extent 1 that the other operands had as well, and have otherwise now."""
     tensors = [tensor for tensor in op.inputs if tensor is not None]
     made: dict[Tensor, Tensor] = {}
@@ -43,18 +43,18 @@ def repeated(op: Op, past: Past, axes: range | list[int]) -> None:
         wanted = list(tensor.shape)
         for axis in axes:
             others = {
-                (past.shape(other)[axis], other.shape[axis]) for other in tensors if not other.is_static
+                (context.shape(other)[axis], other.shape[axis]) for other in tensors if not other.is_static
             }
             if tensor.is_static and tensor.shape[axis] == 1 and len(others) == 1:
                 old, new = others.pop()
                 wanted[axis] = new if old == 1 else 1
         if tuple(wanted) != tensor.shape:
-            made[tensor] = spread_constant(past, tensor, tuple(wanted))
+            made[tensor] = spread_constant(context, tensor, tuple(wanted))
     if made:
-        past.graph.set_inputs(op, [None if held is None else made.get(held, held) for held in op.inputs])
+        context.graph.set_inputs(op, [None if held is None else made.get(held, held) for held in op.inputs])
 
 
-def spread_constant(past: Past, tensor: Tensor, shape: Shape) -> Tensor:
+def spread_constant(context: ResizeContext, tensor: Tensor, shape: Shape) -> Tensor:
     """Return a constant of the graph that is another one, repeated to a shape.
 
     Raises:
@@ -68,17 +68,17 @@ def spread_constant(past: Past, tensor: Tensor, shape: Shape) -> Tensor:
     data = tensor.data.transform(
         lambda array: numpy.ascontiguousarray(numpy.broadcast_to(array.reshape(old), shape)), shape=shape
     )
-    name = past.graph.unique_name(f"{tensor.name}_{'x'.join(map(str, shape))}")
+    name = context.graph.unique_name(f"{tensor.name}_{'x'.join(map(str, shape))}")
     made = Tensor(name, shape, tensor.dtype, tensor.encoding, data, tensor.role)
-    return past.graph.add_tensor(made)
+    return context.graph.add_tensor(made)
 
 
 @rule("Split")
-def split(op: Op, past: Past) -> list[Shape]:
+def split(op: Op, context: ResizeContext) -> list[Shape]:
     """Return the parts; equal parts stay equal."""
     source = args.operand(op, 0)
     axis = args.axis(op, source.rank)
-    old, new = past.shape(source)[axis], source.shape[axis]
+    old, new = context.shape(source)[axis], source.shape[axis]
     parts = [tensor.shape[axis] for tensor in op.outputs]
     if old != new:
         if len(set(parts)) > 1 or new % len(parts):
@@ -89,10 +89,10 @@ def split(op: Op, past: Past) -> list[Shape]:
 
 
 @rule("UnPack")
-def unpack(op: Op, past: Past) -> list[Shape]:
+def unpack(op: Op, context: ResizeContext) -> list[Shape]:
     """Return the operand's shape without the axis, whose extent is the number of results."""
     source = args.operand(op, 0)
     axis = args.axis(op, source.rank)
-    if past.shape(source)[axis] != source.shape[axis]:
+    if context.shape(source)[axis] != source.shape[axis]:
         raise Misfit(f"it has {len(op.outputs)} results for {source.shape[axis]} parts")
     return [(*source.shape[:axis], *source.shape[axis + 1 :]) for _ in op.outputs]

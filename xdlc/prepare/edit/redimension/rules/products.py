@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 
 from xdlc.ir import Op, Tensor
-from xdlc.prepare.edit.redimension.past import Past
 from xdlc.prepare.edit.redimension.registry import Misfit, Shape, rule
+from xdlc.prepare.edit.redimension.resize_context import ResizeContext
 from xdlc.prepare.edit.redimension.rules.elementwise import unfit
 from xdlc.prepare.edit.redimension.rules.joins import spread_constant
 from xdlc.runtime import args
 
 
 @rule("MatMul")
-def matmul(op: Op, _past: Past) -> list[Shape]:
+def matmul(op: Op, _context: ResizeContext) -> list[Shape]:
     """Return rows of one operand by columns of the other, for each of the matrices."""
     one, other = args.operand(op, 0), args.operand(op, 1)
     if min(one.rank, other.rank) < 2:
@@ -34,11 +34,11 @@ def matmul(op: Op, _past: Past) -> list[Shape]:
 
 
 @rule("FullyConnected")
-def fully_connected(op: Op, past: Past) -> list[Shape]:
+def fully_connected(op: Op, context: ResizeContext) -> list[Shape]:
     """Return one row of units for as many elements as the weights have columns."""
     source, weight = args.operand(op, 0), args.operand(op, 1)
     units, width = weight.shape
-    old = past.shape(source)
+    old = context.shape(source)
     taken = next((count for count in range(1, source.rank + 1) if math.prod(old[-count:]) == width), None)
     found = math.prod(source.shape[-(taken or source.rank) :])
     if taken is None or found != width:
@@ -49,33 +49,33 @@ def fully_connected(op: Op, past: Past) -> list[Shape]:
 
 
 @rule("Lstm")
-def lstm(op: Op, past: Past) -> list[Shape]:
+def lstm(op: Op, context: ResizeContext) -> list[Shape]:
     """Return a state for each item of the batch, and results for each step."""
     source = args.operand(op, 0)
     axis = 1 if source.rank == 3 and op.param("time_major", False) else 0
-    old, new = past.shape(source)[axis], source.shape[axis]
-    if past.shape(source)[-1] != source.shape[-1]:
-        raise Misfit(f"its weights are for {past.shape(source)[-1]} features, not {source.shape[-1]}")
+    old, new = context.shape(source)[axis], source.shape[axis]
+    if context.shape(source)[-1] != source.shape[-1]:
+        raise Misfit(f"its weights are for {context.shape(source)[-1]} features, not {source.shape[-1]}")
     inputs = [
-        _state(past, tensor, old, new) if at in (10, 11) else tensor for at, tensor in enumerate(op.inputs)
+        _state(context, tensor, old, new) if at in (10, 11) else tensor for at, tensor in enumerate(op.inputs)
     ]
-    past.graph.set_inputs(op, inputs)
+    context.graph.set_inputs(op, inputs)
     shapes: list[Shape] = []
     for tensor in op.outputs:
-        if tensor.rank == source.rank == 3 and tensor.shape[:2] == past.shape(source)[:2]:
+        if tensor.rank == source.rank == 3 and tensor.shape[:2] == context.shape(source)[:2]:
             shapes.append((*source.shape[:2], tensor.shape[-1]))
         else:
             shapes.append(_with_batch(tensor.shape, old, new))
     return shapes
 
 
-def _state(past: Past, tensor: Tensor | None, old: int, new: int) -> Tensor | None:
+def _state(context: ResizeContext, tensor: Tensor | None, old: int, new: int) -> Tensor | None:
     """Return a first state for the whole batch; a constant one for one item is repeated."""
     if tensor is None or old == new:
         return tensor
-    wanted = _with_batch(past.shape(tensor), old, new)
+    wanted = _with_batch(context.shape(tensor), old, new)
     if tensor.is_static and old == 1:
-        return spread_constant(past, tensor, wanted)
+        return spread_constant(context, tensor, wanted)
     if tensor.shape != wanted:
         raise Misfit(f"its state {tensor.name!r} is {list(tensor.shape)}, for a batch of {new}")
     return tensor

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from xdlc.ir import Op, Tensor, static
-from xdlc.prepare.edit.redimension.past import Past
 from xdlc.prepare.edit.redimension.registry import Misfit, Shape, rule
+from xdlc.prepare.edit.redimension.resize_context import ResizeContext
 from xdlc.runtime import args
 
 
 @rule("StridedSlice")
-def strided_slice(op: Op, past: Past) -> list[Shape]:
+def strided_slice(op: Op, context: ResizeContext) -> list[Shape]:
     """Return the extents of ranges that go on to the end of an axis they went to the end of."""
     source = args.operand(op, 0)
     if int(op.param("new_axes_mask", 0)):
@@ -17,7 +17,7 @@ def strided_slice(op: Op, past: Past) -> list[Shape]:
     ranges = args.integers(op, "ranges", 3 * source.rank)
     masks = [int(op.param(name, 0)) for name in ("begin_mask", "end_mask", "shrink_axes")]
     result: list[int] = []
-    for axis, (old, new) in enumerate(zip(past.shape(source), source.shape, strict=True)):
+    for axis, (old, new) in enumerate(zip(context.shape(source), source.shape, strict=True)):
         begin_open, end_open, shrinks = (bool(mask >> axis & 1) for mask in masks)
         held = ranges[3 * axis : 3 * axis + 3]
         if old != new:

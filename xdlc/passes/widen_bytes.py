@@ -24,7 +24,7 @@ _COMPARISONS = frozenset((EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NOT_E
 
 
 @dataclass(frozen=True, slots=True)
-class CarryBytes:
+class WidenBytes:
     """Cast bool8 and uint8 to int32 around operations that HTP has for int32 but not for them.
 
     These move or compare values, or make floats of them, so that the results are the same.  What they hand
@@ -34,7 +34,7 @@ class CarryBytes:
         name: Name of the pass.
     """
 
-    name: str = "carry_bytes"
+    name: str = "widen_bytes"
 
     def apply(self, graph: Graph) -> bool:
         """Rewrite ``graph`` and return whether anything changed."""

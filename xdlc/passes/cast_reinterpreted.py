@@ -10,14 +10,14 @@ from xdlc.ir.dtype import UFIXED8, UINT8
 
 
 @dataclass(frozen=True, slots=True)
-class CastStoredIntegers:
+class CastReinterpreted:
     """Turn Reinterpret between 8-bit unsigned fixed point and uint8 into Cast.
 
     HTP's Cast keeps the stored bytes there, whatever the encoding (emulation of SDK 2.51, SM8650).  Of
     other widths and signed types it has no such Cast, so they stay ops of the host.
     """
 
-    name: str = "cast_stored_integers"
+    name: str = "cast_reinterpreted"
 
     def apply(self, graph: Graph) -> bool:
         found = [

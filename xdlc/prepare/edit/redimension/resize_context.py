@@ -28,7 +28,7 @@ class Factor(NamedTuple):
 Axis = tuple[Factor, ...]
 
 
-class Past:
+class ResizeContext:
     """The state of a graph whose shapes are being replaced, op by op.
 
     Attributes:

@@ -12,14 +12,14 @@ _INDIFFERENT = frozenset(("Reshape", "Cast", "Convert", "Quantize", "Dequantize"
 
 
 @dataclass(frozen=True, slots=True)
-class LiftScalarPorts:
+class LiftScalarIo:
     """Turn inputs and outputs of shape [] into ones of shape [1], which are the same bytes.
 
     Attributes:
         name: Name of the pass.
     """
 
-    name: str = "lift_scalar_ports"
+    name: str = "lift_scalar_io"
 
     def apply(self, graph: Graph) -> bool:
         """Rewrite ``graph`` and return whether anything changed."""

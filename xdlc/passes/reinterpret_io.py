@@ -11,7 +11,7 @@ _VIEWS = ("Reshape", "Transpose")
 
 
 @dataclass(frozen=True, slots=True)
-class ReinterpretPorts:
+class ReinterpretIo:
     """Take out Reinterpret behind inputs and before outputs of a graph, also with views between.
 
     The callers give and get the same bytes; what they call them is theirs to keep.
@@ -20,7 +20,7 @@ class ReinterpretPorts:
         name: Name of the pass.
     """
 
-    name: str = "reinterpret_ports"
+    name: str = "reinterpret_io"
 
     def apply(self, graph: Graph) -> bool:
         """Rewrite ``graph`` and return whether anything changed."""
