@@ -27,9 +27,10 @@ from typing import Any
 import onnx
 
 import xdlc
-from xdlc.converter.onnx import control_flow, functions, sequences
-from xdlc.converter.onnx.host_only import can_keep
-from xdlc.converter.onnx.registry import MICROSOFT, find, load_all
+from xdlc.converter import control_flow
+from xdlc.converter.operators import functions, sequences
+from xdlc.converter.operators.host_only import can_keep
+from xdlc.converter.operators.registry import MICROSOFT, find, load_all
 from xdlc.ir import NATIVE_PACKAGE
 from xdlc.runtime.host_kernels import HOST_KERNELS, ML
 

@@ -129,7 +129,7 @@ def check(
         StorageError: If the file cannot be read.
     """
     options = given(check, locals())
-    from xdlc.converter.onnx.check import check as check_onnx
+    from xdlc.converter.checking import check as check_onnx
 
     with _custom_ops(options) as custom, _file(path) as file:
         dims = checked_dims(input_dims)

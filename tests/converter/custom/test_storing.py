@@ -12,7 +12,7 @@ from onnx import helper
 
 from tests.custom_ops import converted, custom, like_first, my_node, onnx_model, param, place
 from xdlc.container import load, udo
-from xdlc.converter.onnx.check import check
+from xdlc.converter.checking import check
 from xdlc.errors import BackendError
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.custom import CustomOps, Kernel, OpView

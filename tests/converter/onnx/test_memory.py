@@ -13,7 +13,7 @@ COUNT, EXTENT = 40, 720  # 40 weights of 2 MB
 CHILD = """
 import resource, sys
 import numpy, xdlc, xdlc.container, xdlc.converter.onnx.importing
-from xdlc.converter.onnx import protobuf, registry
+from xdlc.converter.operators import protobuf, registry
 registry.load_all(); protobuf.messages()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 xdlc.convert(sys.argv[1]).save(sys.argv[2])

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 import xdlc
 from xdlc.converter.onnx.source import OnnxFile
-from xdlc.converter.onnx.wire import without_blobs
+from xdlc.converter.protobuf_scan import without_blobs
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import ArrayData, MappedData
 

@@ -9,19 +9,19 @@ from dataclasses import replace
 from typing import Any
 
 from xdlc import ir, opdefs, passes
+from xdlc.converter.control_flow.unread import drop_unread
 from xdlc.converter.custom.notices import notices
 from xdlc.converter.custom.packages import check_package_name, rename_package
 from xdlc.converter.custom.replacing import check_replacements, replace_native
 from xdlc.converter.custom.rules import broken_rules
 from xdlc.converter.custom.settled import backend_forms
 from xdlc.converter.custom.storing import store_definitions, store_kernels
-from xdlc.converter.onnx import open_extents
-from xdlc.converter.onnx.control_flow.unread import drop_unread
-from xdlc.converter.onnx.findings import Findings
 from xdlc.converter.onnx.importing import import_model
 from xdlc.converter.onnx.set_inputs import set_inputs as fix_inputs
-from xdlc.converter.onnx.shapes import blame_bindings, input_shapes, open_symbols
 from xdlc.converter.onnx.source import OnnxFile
+from xdlc.converter.session import dynamic_dims
+from xdlc.converter.session.bindings import blame_bindings, input_shapes, open_symbols
+from xdlc.converter.session.diagnostics import Findings
 from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.control_flow import remove_uncalled
 from xdlc.opdefs.control_flow_rules import verify_control_flow
@@ -110,7 +110,7 @@ def convert(
     remove_uncalled(model)
     if not found.problems:
         drop_unread(model)
-        open_extents.settle(model)
+        dynamic_dims.settle(model)
     for graph in model.graphs.values():
         graph.verify()
         found.problems += opdefs.verify_graph(graph)

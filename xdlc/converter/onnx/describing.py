@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdlc.converter.onnx.declared import DeclaredTypes
-from xdlc.converter.onnx.inference import extents
 from xdlc.converter.onnx.nodes import domain_of, name_of
-from xdlc.converter.onnx.state import State
+from xdlc.converter.onnx.value_info import DeclaredTypes
+from xdlc.converter.operators.inference import extents
+from xdlc.converter.session.context import State
 from xdlc.converter.values import Value
 from xdlc.errors import XdlcError
 from xdlc.opdefs.uncovered import Operand, UncoveredNode

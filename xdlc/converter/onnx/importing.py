@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 from xdlc import ir
 from xdlc.converter.onnx.custom_nodes import CustomNodes
-from xdlc.converter.onnx.declared import DeclaredTypes
 from xdlc.converter.onnx.expansion import Expansion
-from xdlc.converter.onnx.findings import Findings
 from xdlc.converter.onnx.inputs import add_inputs
-from xdlc.converter.onnx.layouts import wants_channel_last
+from xdlc.converter.onnx.node_importer import NodeImport
 from xdlc.converter.onnx.nodes import read_names
 from xdlc.converter.onnx.notes import note_nodes
-from xdlc.converter.onnx.ordering import ordered
-from xdlc.converter.onnx.outputs import add_outputs, check_outputs
-from xdlc.converter.onnx.settling import NodeImport
 from xdlc.converter.onnx.source import OnnxFile
-from xdlc.converter.onnx.state import State
+from xdlc.converter.onnx.value_info import DeclaredTypes
+from xdlc.converter.session.boundary import add_outputs, check_outputs
+from xdlc.converter.session.context import State
+from xdlc.converter.session.diagnostics import Findings
+from xdlc.converter.session.layouts import wants_channel_last
+from xdlc.converter.session.ordering import ordered
 from xdlc.opdefs.custom import CustomOps
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from xdlc.converter.onnx.layouts import wants_channel_last
 from xdlc.converter.onnx.nodes import domain_of
-from xdlc.converter.onnx.ordering import ordered
-from xdlc.converter.onnx.registry import Node
-from xdlc.converter.onnx.scope import Scope, Unsettled
-from xdlc.converter.onnx.state import State
+from xdlc.converter.operators.registry import Node
+from xdlc.converter.session.context import State
+from xdlc.converter.session.layouts import wants_channel_last
+from xdlc.converter.session.ordering import ordered
+from xdlc.converter.session.scope import Scope, Unsettled
 from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import XdlcError
 from xdlc.runtime.host_kernels import HOST_OPSET
@@ -19,8 +19,8 @@ from xdlc.runtime.host_kernels import HOST_OPSET
 if TYPE_CHECKING:
     from xdlc import ir
     from xdlc.converter.builder import Builder
-    from xdlc.converter.onnx.control_flow.sub_graph import SubGraph
-    from xdlc.converter.onnx.control_flow.while_loop import Assumed
+    from xdlc.converter.control_flow.sub_graph import SubGraph
+    from xdlc.converter.control_flow.while_loop import Assumed
     from xdlc.converter.onnx.expansion import Expansion
 
 

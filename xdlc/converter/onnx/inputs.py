@@ -7,9 +7,9 @@ from typing import Any
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx import protobuf
-from xdlc.converter.onnx.layouts import note_layout
-from xdlc.converter.onnx.state import State
+from xdlc.converter.operators import protobuf
+from xdlc.converter.session.context import State
+from xdlc.converter.session.layouts import note_layout
 from xdlc.converter.values import Value, channel_last, identity, open_tensor
 from xdlc.errors import UnsupportedOp
 

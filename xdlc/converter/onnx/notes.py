@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from xdlc.converter.onnx.findings import INNER, KNOWN, LISTED, REFUSED, UNUSED, SourceNode
 from xdlc.converter.onnx.nodes import full_type, inner_nodes, name_of
-from xdlc.converter.onnx.state import State
+from xdlc.converter.session.context import State
+from xdlc.converter.session.diagnostics import INNER, KNOWN, LISTED, REFUSED, UNUSED, SourceNode
 from xdlc.converter.values import Value
 
 

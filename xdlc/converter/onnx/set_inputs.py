@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xdlc.converter.onnx import protobuf
+from xdlc.converter.operators import protobuf
 from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, raise_all
 
 Array = Any  # numpy.ndarray

@@ -30,8 +30,8 @@ class OnnxFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         from google.protobuf.message import DecodeError
 
-        from xdlc.converter.onnx import protobuf
-        from xdlc.converter.onnx.wire import without_blobs
+        from xdlc.converter.operators import protobuf
+        from xdlc.converter.protobuf_scan import without_blobs
 
         self.path = Path(path)
         if self.path.is_dir():
@@ -89,7 +89,7 @@ class OnnxFile:
         return self._small(tensor, shape, where)
 
     def _numpy_dtype(self, tensor: Any, where: str) -> Any:
-        from xdlc.converter.onnx import protobuf
+        from xdlc.converter.operators import protobuf
 
         if tensor.data_type == protobuf.STRING:
             raise UnsupportedOp(
@@ -138,7 +138,7 @@ class OnnxFile:
         return ir.MappedData(source, offset, shape, dtype)
 
     def _small(self, tensor: Any, shape: tuple[int, ...], where: str) -> ir.TensorData:
-        from xdlc.converter.onnx import protobuf
+        from xdlc.converter.operators import protobuf
 
         try:
             return ir.ArrayData(protobuf.to_array(tensor).reshape(shape))

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from xdlc.converter.onnx.budget import DENSE_BYTES
-from xdlc.converter.onnx.protobuf import INT64
+from xdlc.converter.operators.protobuf import INT64
+from xdlc.converter.session.budget import DENSE_BYTES
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import TensorData
 

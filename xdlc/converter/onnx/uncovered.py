@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from xdlc import ir
-from xdlc.converter.onnx.findings import Findings
 from xdlc.converter.onnx.importing import import_model
-from xdlc.converter.onnx.inference import Inference, Spec
 from xdlc.converter.onnx.nodes import all_nodes
-from xdlc.converter.onnx.shapes import input_shapes
 from xdlc.converter.onnx.source import OnnxFile
+from xdlc.converter.operators.inference import Inference, Spec
+from xdlc.converter.session.bindings import input_shapes
+from xdlc.converter.session.diagnostics import Findings
 from xdlc.errors import UsageError, XdlcError, nearest_names
 from xdlc.opdefs.custom import CustomOps
 from xdlc.opdefs.uncovered import Operand, UncoveredNode

@@ -1,0 +1,50 @@
+"""What would become of an ONNX model, without writing anything."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from xdlc.converter.onnx.convert import convert
+from xdlc.converter.report import Report, make_report
+from xdlc.converter.session.diagnostics import Findings
+from xdlc.errors import BackendError, XdlcError
+from xdlc.ir import Model
+from xdlc.runtime import open_dimensions
+from xdlc.runtime.htp.support import Verdict, judge
+from xdlc.targets import find_soc
+
+
+def check(
+    path: str | os.PathLike[str],
+    *,
+    target: str | None = None,
+    **options: Any,
+) -> Report:
+    """Return every problem of an ONNX file, and what became of its nodes.
+
+    Args:
+        path: The ``.onnx`` file.
+        target: Name of a SoC to ask about each op of the converted model.
+        **options: As for ``convert``.
+
+    Raises:
+        XdlcError: If there is nothing to report on: no such file, no valid model, a wrong option.
+    """
+    soc = find_soc(target) if target is not None else None
+    findings = Findings()
+    model: Model | None = None
+    try:
+        model = convert(path, findings=findings, **options)
+    except XdlcError:
+        if not findings.problems:  # else it is a consequence of them
+            raise
+    verdict: Verdict | None = None
+    if soc is not None and model is not None:
+        try:
+            verdict = judge(model, soc)
+        except BackendError as problem:
+            findings.problems.append(problem)
+    said = open_dimensions.notice(model) if verdict is not None and model is not None else None
+    notices = [notice for notice in findings.notices if notice != said]  # it is one of the problems
+    return make_report(os.fspath(path), model, findings.problems, soc, verdict, notices)

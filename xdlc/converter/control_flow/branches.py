@@ -1,0 +1,88 @@
+"""Imports If: both branches as graphs, or the branch that a known condition chooses."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from xdlc.converter.control_flow.interface import Importer
+from xdlc.converter.control_flow.kinds import emit, joined
+from xdlc.converter.control_flow.steps import as_condition
+from xdlc.converter.control_flow.sub_graph import SubGraph, boundary, commit, graph_name, share_captures
+from xdlc.converter.operators.registry import Node
+from xdlc.converter.operators.sequence_values import leaves, matched, rebuilt, tensor_of
+from xdlc.converter.session.scope import Unsettled
+from xdlc.converter.values import AnyValue
+from xdlc.opdefs.control_flow import IF
+
+
+def import_if(importer: Importer, node: Node) -> list[AnyValue]:
+    """Import a node; of a known condition only the branch that it chooses.
+
+    Raises:
+        ModelError: If the node is not valid.
+        UnsupportedOp: If a value has no form in a DLC.
+        Unsettled: If something inside has been reported.
+    """
+    condition = tensor_of(node, node.required(0), "its condition")
+    branches = [node.graph("then_branch"), node.graph("else_branch")]
+    for branch in branches:
+        if len(branch.output) < len(node.outputs):
+            raise node.invalid("a branch has fewer outputs than the node")
+    if condition.is_static:
+        if condition.size != 1:
+            raise node.invalid(f"its condition has {condition.size} elements")
+        return importer.inline(branches[0 if condition.numpy().reshape(-1)[0] else 1], {})
+    test = as_condition(importer, condition)
+    imported = [
+        _branch(importer, branch, graph_name(importer, node, key))
+        for branch, key in zip(branches, ("then", "else"), strict=True)
+    ]
+    subs = [sub for sub, _ in imported]
+    results = [values for _, values in imported if values is not None]
+    if len(results) < len(branches):
+        raise Unsettled  # once the problems of both branches have been reported
+    pairs = [matched(node, *pair) for pair in zip(*results, strict=False)]
+    tensors = [[leaf for pair in pairs for leaf in leaves(pair[index])] for index in range(len(branches))]
+    kinds = [joined(node, pair) for pair in zip(*tensors, strict=True)]
+    if not kinds:
+        return [first for first, _ in pairs]  # nothing but empty sequences
+    for sub, values in zip(subs, tensors, strict=True):
+        for value, (shape, _, _) in zip(values, kinds, strict=True):
+            sub.output(value, ranked=shape is not None)
+    captured = share_captures(subs)
+    for sub in subs:
+        sub.graph.inputs[:] = [sub.inputs[name] for name in captured]
+    params = commit(importer, subs, ("then_graph", "else_graph"))
+    inputs = [test, *(boundary(importer.builder, value) for value in captured.values())]
+    made = iter(emit(importer.builder, IF, inputs, kinds, params))
+    return [rebuilt(first, made) for first, _ in pairs]
+
+
+def _branch(importer: Importer, branch: Any, name: str) -> tuple[SubGraph, list[AnyValue] | None]:
+    """Import a branch; return its graph and its results, None if it cannot be imported.
+
+    The shapes around it may be such that it is never taken, and that it is not even valid with them.
+    So one that fails is tried once more as if the extents of what it reads were open.
+    """
+    forget = importer.attempt()
+    sub, results = _attempt(importer, branch, name)
+    if results is not None or importer.opening or not sub.captured:
+        return sub, results
+    problems = forget()
+    importer.opening = True
+    try:
+        opened, results = _attempt(importer, branch, name)
+    finally:
+        importer.opening = False
+    if results is not None:
+        return opened, results
+    forget()
+    importer.problems.extend(problems)
+    return sub, None
+
+
+def _attempt(importer: Importer, branch: Any, name: str) -> tuple[SubGraph, list[AnyValue] | None]:
+    with importer.sub_graph(name) as sub, suppress(Unsettled):
+        return sub, importer.inline(branch, {})
+    return sub, None

@@ -1,0 +1,74 @@
+"""What Loop and Scan have in common: an iteration, and the values that it carries to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdlc.converter.control_flow.interface import Importer
+from xdlc.converter.control_flow.steps import scalar
+from xdlc.converter.operators.registry import Node
+from xdlc.converter.operators.sequence_values import tensor_of
+from xdlc.converter.session.scope import Scope
+from xdlc.converter.values import AnyValue, Value
+
+Step = Callable[
+    [Value, Value, Sequence[AnyValue], Scope], "tuple[AnyValue | None, list[AnyValue], list[AnyValue]]"
+]
+"""One iteration: from its number, the condition and the states to the next condition (None: it goes
+on), the next states and the elements of the scan outputs."""
+
+
+@dataclass(slots=True)
+class Repeat:
+    """A Loop or a Scan.
+
+    Attributes:
+        node: The node.
+        body: Its ``GraphProto``.
+        step: One iteration.
+        states: Initial states.
+        trip: The largest number of iterations; None for any.
+        condition: Whether to begin; None if so.
+        scans: Axis of each scan output, and whether it is filled from its end.
+        ranks: Ranks in which the body takes the number of the iteration and the condition.
+    """
+
+    node: Node
+    body: Any
+    step: Step
+    states: list[AnyValue]
+    trip: Value | None
+    condition: Value | None
+    scans: list[tuple[int, bool]]
+    ranks: tuple[int, int] = (0, 0)
+
+    @property
+    def holds_tensors(self) -> bool:
+        """Whether all states are tensors."""
+        return all(isinstance(state, Value) for state in self.states)
+
+    def tensors(self, values: Sequence[AnyValue]) -> list[Value]:
+        """Return values that the body gives for tensors."""
+        return [tensor_of(self.node, value, "a value that its body gives") for value in values]
+
+    def number(self, importer: Importer, number: int) -> Value:
+        """Return the number of an iteration as the body takes it."""
+        return importer.builder.reshape(scalar(importer, number), (1,) * self.ranks[0])
+
+    def flag(self, importer: Importer, go_on: AnyValue | None) -> Value:
+        """Return a condition as the body takes it; true if it is left out."""
+        value = scalar(importer, True) if go_on is None else tensor_of(self.node, go_on, "its condition")
+        return importer.builder.reshape(value, (1,) * self.ranks[1])
+
+
+def formals(graph: Any) -> list[str]:
+    """Return the names of a graph's inputs."""
+    return [entry.name for entry in graph.input]
+
+
+def check_formals(node: Node, body: Any, inputs: int, outputs: int) -> None:
+    """Refuse a node whose body takes another number of values, or gives fewer."""
+    if len(body.input) != inputs or len(body.output) < outputs:
+        raise node.invalid(f"its body does not take {inputs} values and give at least {outputs}")

@@ -1,0 +1,117 @@
+"""Imports Scan: a loop over slices of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdlc.converter.control_flow.interface import Importer
+from xdlc.converter.control_flow.iterate import iterated
+from xdlc.converter.control_flow.repeat import Repeat, check_formals, formals
+from xdlc.converter.control_flow.steps import scalar, stacked
+from xdlc.converter.operators.inference import extents
+from xdlc.converter.operators.registry import Node
+from xdlc.converter.operators.sequence_values import tensor_of
+from xdlc.converter.session.scope import Scope
+from xdlc.converter.values import AnyValue, Value
+
+
+def import_scan(importer: Importer, node: Node) -> list[AnyValue]:
+    """Import a node, of opset 9 or newer.
+
+    Raises:
+        ModelError: If the node is not valid.
+        UnsupportedOp: If a value has no form in a DLC.
+        Unsettled: If something inside has been reported.
+    """
+    return _scan(importer, node, [_input(node, index) for index in range(len(node.inputs))])
+
+
+def import_scan_8(importer: Importer, node: Node) -> list[AnyValue]:
+    """Import a node of opset 8, which scans each element of a batch by itself.
+
+    Raises:
+        ModelError: If the node is not valid.
+        UnsupportedOp: If a value has no form in a DLC, or the lengths of the sequences differ.
+        Unsettled: If something inside has been reported.
+    """
+    if node.input(0) is not None:
+        raise node.problem(
+            "the sequences have lengths of their own", "scan them one by one, or upgrade the model to opset 9"
+        )
+    inputs = [_input(node, index) for index in range(1, len(node.inputs))]
+    batch = extents(inputs[0]) if inputs else None
+    if not batch or batch[0] is None:
+        raise node.problem("the size of the batch is not known", "bind it with --input_dim or --batch")
+    if not importer.spend(batch[0] * (importer.size_of(node.graph("body")) + len(inputs))):
+        raise node.problem(
+            f"a batch of {batch[0]} is too large to be scanned one by one", "upgrade the model to opset 9"
+        )
+    rows = []
+    for index in range(batch[0]):
+        at = scalar(importer, index)
+        rows.append(
+            _scan(importer, node, [importer.apply("Gather", [value, at], axis=0) for value in inputs])
+        )
+    return [stacked(importer, column, 0, False) for column in zip(*rows, strict=True)]
+
+
+def _input(node: Node, index: int) -> Value:
+    return tensor_of(node, node.required(index), f"input {index}")
+
+
+def _scan(importer: Importer, node: Node, inputs: Sequence[Value]) -> list[AnyValue]:
+    body, count = node.graph("body"), int(node.attr("num_scan_inputs", 0))
+    first = len(inputs) - count
+    if count < 1 or first < 0:
+        raise node.invalid(f"it scans {count} of {len(inputs)} inputs")
+    check_formals(node, body, len(inputs), first)
+    axes = _listed(node, "scan_input_axes", count)
+    reverse = _listed(node, "directions" if node.opset < 9 else "scan_input_directions", count)
+    made = len(body.output) - first
+    scans = list(
+        zip(
+            _listed(node, "scan_output_axes", made),
+            (way == 1 for way in _listed(node, "scan_output_directions", made)),
+            strict=True,
+        )
+    )
+    sequences = [f"{node.name}~sequence{index}" for index in range(count)]
+    for name, value, axis in zip(sequences, inputs[first:], axes, strict=True):
+        if value.ranked and not -value.rank <= axis < value.rank:
+            raise node.invalid(f"it scans axis {axis} of a value of rank {value.rank}")
+        importer.values[name] = value
+    length = f"{node.name}~length"
+    importer.values[length] = _length(importer, inputs[first], axes[0])
+    names = formals(body)
+
+    def step(
+        number: Value, flag: Value, held: Sequence[AnyValue], shared: Scope
+    ) -> tuple[AnyValue | None, list[AnyValue], list[AnyValue]]:
+        slices = []
+        for name, axis, backwards in zip(sequences, axes, reverse, strict=True):
+            at = number
+            if backwards:
+                last = importer.apply("Sub", [importer.values.tensor(length), scalar(importer, 1)])
+                at = importer.apply("Sub", [last, number])
+            slices.append(importer.apply("Gather", [importer.values.tensor(name), at], axis=axis))
+        results = importer.inline(body, dict(zip(names, (*held, *slices), strict=True)), shared)
+        return None, results[: len(held)], results[len(held) :]
+
+    trip = importer.values.tensor(length)
+    return iterated(importer, Repeat(node, body, step, list(inputs[:first]), trip, None, scans))
+
+
+def _listed(node: Node, attribute: str, count: int) -> list[int]:
+    values = [int(value) for value in node.attr(attribute) or [0] * count]
+    if len(values) != count:
+        raise node.invalid(f"attribute {attribute} has {len(values)} values instead of {count}")
+    return values
+
+
+def _length(importer: Importer, value: Value, axis: int) -> Value:
+    """Return the extent of a value along an axis."""
+    shape = extents(value)
+    known = None if shape is None else shape[axis]
+    if known is not None:
+        return scalar(importer, known)
+    return importer.apply("Gather", [importer.apply("Shape", [value]), scalar(importer, axis)], axis=0)

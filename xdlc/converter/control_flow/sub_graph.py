@@ -1,0 +1,128 @@
+"""Graphs of the model that an op runs, and what goes into them and out of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from xdlc import ir
+from xdlc.converter.builder import Builder
+from xdlc.converter.control_flow.interface import Importer
+from xdlc.converter.operators.inference import extents
+from xdlc.converter.operators.registry import Node
+from xdlc.converter.operators.sequence_values import leaves, rebuilt
+from xdlc.converter.values import AnyValue, Extents, Value, identity, open_tensor
+from xdlc.errors import UnsupportedOp
+from xdlc.ir import HOST_PACKAGE, DType, Graph, Tensor
+
+
+class SubGraph:
+    """A graph under construction that an op is going to run.
+
+    Attributes:
+        builder: Adds to the graph.
+        opened: Whether the extents of what it captures are taken as open.
+        captured: What the graph reads of the scope around it, by name: values there.
+        inputs: The input of the graph for each of these.
+    """
+
+    def __init__(self, name: str, *, opened: bool = False) -> None:
+        self.builder = Builder(Graph(name))
+        self.opened = opened
+        self.captured: dict[str, Value] = {}
+        self.inputs: dict[str, Tensor] = {}
+
+    @property
+    def graph(self) -> Graph:
+        """The graph."""
+        return self.builder.graph
+
+    def capture(self, name: str, value: AnyValue) -> AnyValue:
+        """Return what stands in the graph for a value of the scope around it."""
+        if isinstance(value, Value):
+            return self._capture_tensor(name, value)
+        parts = [self._capture_tensor(f"{name}~{index}", leaf) for index, leaf in enumerate(leaves(value))]
+        return rebuilt(value, iter(parts))
+
+    def _capture_tensor(self, name: str, value: Value) -> Value:
+        held = value.tensor
+        if value.is_static:
+            copy = Tensor(held.name, held.shape, held.dtype, held.encoding, held.data, held.role)
+            return Value(copy, value.order, bits=value.bits)
+        shape = extents(value)
+        if self.opened and shape is not None:
+            shape = (None,) * len(shape)
+        made = self.input(name, shape, held.dtype, held.encoding)
+        self.captured[name], self.inputs[name] = value, made.tensor
+        return made
+
+    def input(
+        self, name: str, shape: Extents | None, dtype: DType, encoding: ir.Encoding | None = None
+    ) -> Value:
+        """Add an input; its shape is None if the rank is open."""
+        lying = (None,) if shape is None else shape or (1,)
+        tensor = open_tensor(self.graph.unique_name(name), lying, dtype)
+        tensor.encoding = encoding
+        self.graph.add_input(tensor)
+        return Value(tensor, () if shape == () else identity(tensor.rank), ranked=shape is not None)
+
+    def output(self, value: Value, *, ranked: bool = True) -> Tensor:
+        """Make a value the graph's next output; a scalar is given as [1] if the rank is known."""
+        builder = self.builder
+        tensor = boundary(builder, value, ranked=ranked)
+        if tensor.producer is None or self.graph.is_output(tensor):
+            why = "an output that is an input, a constant or another output"
+            copied = Value(tensor, identity(tensor.rank), ranked=value.ranked)
+            if tensor.dynamic_axes:
+                tensor = builder.unary("Identity", copied, package=HOST_PACKAGE).tensor
+            else:
+                tensor = builder.emit(
+                    "Reshape", [tensor], tensor.shape, tensor.dtype, encoding=tensor.encoding, why=why
+                )
+        return self.graph.add_output(tensor)
+
+
+def boundary(builder: Builder, value: Value, *, ranked: bool = True) -> Tensor:
+    """Return the tensor in which a value goes from graph to graph: in the source's order, scalars as [1].
+
+    Args:
+        builder: Of the graph that holds the value.
+        value: The value.
+        ranked: Whether its rank is known on the other side; if not, a scalar keeps rank 0.
+    """
+    if value.rank or not ranked:
+        return builder.source_form(value)
+    if value.bits is not None:
+        raise UnsupportedOp(f"{value.tensor.name!r} holds integers of {value.bits} bits")
+    return builder.source_order(builder.reshape(value, (1,))) if value.is_static else value.tensor
+
+
+def share_captures(subs: Sequence[SubGraph]) -> dict[str, Value]:
+    """Give each graph inputs for what any of them reads of the outer scope; return these values."""
+    captured: dict[str, Value] = {}
+    for sub in subs:
+        captured |= sub.captured
+    for sub in subs:
+        for name, value in captured.items():
+            if name not in sub.inputs:
+                sub.capture(name, value)
+    return captured
+
+
+def graph_name(importer: Importer, node: Node, key: str) -> str:
+    """Return a name that sorts behind the main graph's and that other tools take as it is."""
+    main = next(iter(importer.graphs))
+    return f"{main}_{re.sub(r'[^0-9A-Za-z]+', '_', node.name).strip('_')}_{key}"
+
+
+def commit(importer: Importer, subs: Sequence[SubGraph], keys: Sequence[str]) -> dict[str, ir.Param]:
+    """Add graphs to the model under free names; return the parameters that name them."""
+    params: dict[str, ir.Param] = {}
+    for sub, key in zip(subs, keys, strict=True):
+        base, count = sub.graph.name, 1
+        while sub.graph.name in importer.graphs:
+            count += 1
+            sub.graph.name = f"{base}_{count}"
+        importer.graphs[sub.graph.name] = sub.graph
+        params[key] = ir.string(sub.graph.name)
+    return params

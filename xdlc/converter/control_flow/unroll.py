@@ -1,0 +1,118 @@
+"""Writes the iterations of a loop one after the other."""
+
+from __future__ import annotations
+
+from xdlc.converter.control_flow.interface import Importer
+from xdlc.converter.control_flow.kinds import grown, kind_of
+from xdlc.converter.control_flow.repeat import Repeat, formals
+from xdlc.converter.control_flow.steps import known, stacked
+from xdlc.converter.control_flow.sub_graph import graph_name
+from xdlc.converter.onnx.nodes import inner_graphs
+from xdlc.converter.operators.inference import extents
+from xdlc.converter.session.budget import UNROLLED_NODES
+from xdlc.converter.values import AnyValue, Value
+from xdlc.ir.dtype import BOOL8, INT64
+
+
+def unrolled(importer: Importer, loop: Repeat) -> list[AnyValue] | None:
+    """Return the results of the iterations one after the other; None if too many are needed.
+
+    A loop that carries sequences is unrolled as far as nodes are left, as there is no other way.
+    """
+    if any(value is not None and known(value) is None for value in (loop.trip, loop.condition)):
+        return None
+    begins = loop.condition is None or known(loop.condition)
+    count = known(loop.trip) if begins else 0
+    limit = importer.unroll_loops if loop.holds_tensors else UNROLLED_NODES
+    if count is not None and count > limit:
+        return None
+    if count != 0 and not _ends_known(importer, loop):
+        return None
+    forget = importer.attempt()
+    made = _iterations(importer, loop, count, limit)
+    if made is None:
+        forget()
+        return None
+    states, rows = made
+    if not rows and loop.scans:
+        return [*states, *_empty(importer, loop)]
+    columns = [[row[index] for row in rows] for index in range(len(loop.scans))]
+    joined = [stacked(importer, column, *scan) for column, scan in zip(columns, loop.scans, strict=True)]
+    return [*states, *joined]
+
+
+def _iterations(
+    importer: Importer, loop: Repeat, count: int | None, limit: int
+) -> tuple[list[AnyValue], list[list[Value]]] | None:
+    """Import the body as often as it runs; return the final states and the elements of each iteration.
+
+    Args:
+        importer: The import.
+        loop: The loop.
+        count: Number of iterations; None if only the body ends them.
+        limit: Most iterations; None is returned for a loop that does not end before.
+    """
+    shared = importer.constants(loop.body)
+    states, rows = loop.states, list[list[Value]]()
+    size = importer.size_of(loop.body)
+    go_on: AnyValue | None = None
+    while count is None or len(rows) < count:
+        if len(rows) >= limit or not importer.spend(size):
+            return None
+        number = loop.number(importer, len(rows))
+        go_on, states, row = loop.step(number, loop.flag(importer, go_on), states, shared)
+        rows.append(loop.tensors(row))
+        if go_on is None:
+            continue
+        if known(go_on) is None:
+            return None
+        if not known(go_on):
+            break
+    return states, rows
+
+
+def _ends_known(importer: Importer, loop: Repeat) -> bool:
+    """Return whether the condition of each iteration can be known, as far as names tell."""
+    body, names = loop.body, formals(loop.body)
+    if loop.node.type != "Loop" or not body.output:
+        return True
+    settled = set(names[:2]) | {tensor.name for tensor in body.initializer}
+    settled |= {name for name, state in zip(names[2:], loop.states, strict=False) if state.is_static}
+    producer = {name: node for node in body.node for name in node.output}
+    pending, seen = [str(body.output[0].name)], set[str]()
+    while pending:
+        name = pending.pop()
+        if name in seen or name in settled or not name:
+            continue
+        seen.add(name)
+        node = producer.get(name)
+        if node is None:
+            if name in names or name not in importer.values or not importer.values[name].is_static:
+                return False
+        elif list(inner_graphs(node)):
+            return False
+        elif node.op_type not in ("Shape", "Size"):
+            pending.extend(node.input)
+    return True
+
+
+def _empty(importer: Importer, loop: Repeat) -> list[Value]:
+    """Return scan outputs without elements, whose types an import of the body tells."""
+    import numpy
+
+    forget = importer.attempt()
+    with importer.sub_graph(graph_name(importer, loop.node, "none")) as sub:
+        states = [
+            sub.input(f"state{index}", *kind_of(value))
+            if isinstance(value, Value)
+            else sub.capture(f"state{index}", value)
+            for index, value in enumerate(loop.states)
+        ]
+        number = sub.input("number", (1,) * loop.ranks[0], INT64)
+        flag = sub.input("flag", (1,) * loop.ranks[1], BOOL8)
+        _, _, elements = loop.step(number, flag, states, importer.constants(loop.body))
+    forget()
+    return [
+        importer.builder.const(numpy.zeros(grown(extents(value), axis, 0), value.dtype.numpy))
+        for value, (axis, _) in zip(loop.tensors(elements), loop.scans, strict=True)
+    ]

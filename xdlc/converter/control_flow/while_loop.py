@@ -1,0 +1,266 @@
+"""Writes a loop as a ``While``, whose condition and body are graphs of the model.
+
+A scan output is an accumulator, a state that starts empty and grows along an axis, so that any number
+of iterations is exact, none among them.  Shapes of states are found by importing the body under an
+assumption and again under a wider one where the body breaks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdlc.converter.control_flow.interface import Importer
+from xdlc.converter.control_flow.kinds import Kind, emit, grown, joined, wider
+from xdlc.converter.control_flow.repeat import Repeat
+from xdlc.converter.control_flow.steps import as_condition, ints, known, scalar
+from xdlc.converter.control_flow.sub_graph import SubGraph, boundary, commit, graph_name, share_captures
+from xdlc.converter.operators.inference import extents
+from xdlc.converter.operators.sequence_values import tensor_of
+from xdlc.converter.values import AnyValue, Extents, Value, identity
+from xdlc.ir import Tensor
+from xdlc.ir.dtype import BOOL8, INT64
+from xdlc.opdefs.control_flow import WHILE
+
+
+@dataclass(slots=True)
+class Assumed:
+    """What is taken for granted about the values of a loop, until an iteration breaks it.
+
+    Attributes:
+        shapes: Shape of each state; None if the rank is open.
+        constant: Positions of the states that no iteration changes.
+        condition: Whether the body decides when the loop ends.
+    """
+
+    shapes: list[Extents | None]
+    constant: frozenset[int] = frozenset()
+    condition: bool = False
+
+
+def looped(importer: Importer, loop: Repeat) -> list[AnyValue]:
+    """Return the results of a ``While``, whose states must be tensors.
+
+    Raises:
+        ModelError: If the body is not valid.
+        UnsupportedOp: If a value has no form in a DLC.
+        Unsettled: If something inside has been reported.
+    """
+    assumed = _first_assumption(importer, loop)
+    for index, value in enumerate(loop.states):
+        importer.values[f"{loop.node.name}~state{index}"] = value
+    if loop.trip is not None:
+        importer.values[f"{loop.node.name}~trip"] = loop.trip
+    while True:
+        forget = importer.attempt()
+        body = _Body(importer, loop, assumed)
+        with importer.sub_graph(graph_name(importer, loop.node, "body")) as sub:
+            other = body.build(sub)
+        if other is None:
+            return body.finish(sub)
+        forget()
+        assumed = importer.assumptions[importer.path(loop.node)] = other
+
+
+def _first_assumption(importer: Importer, loop: Repeat) -> Assumed:
+    """Return what earlier imports of the node have found out, widened by its initial values now."""
+    states = loop.tensors(loop.states)
+    held = importer.assumptions.setdefault(
+        importer.path(loop.node), Assumed([extents(value) for value in states])
+    )
+    held.shapes = [wider(shape, extents(value)) for shape, value in zip(held.shapes, states, strict=True)]
+    held.condition |= loop.condition is not None and known(loop.condition) is None
+    return held
+
+
+@dataclass(slots=True)
+class _Body:
+    """The graphs of a loop, under an assumption.
+
+    Attributes:
+        importer: The import.
+        loop: The loop.
+        assumed: The assumption.
+        kinds: What is known of the states that vary and of the accumulators.
+        carried: Inputs of the body: those, the number of the iteration, and the condition if it varies.
+        results: What the body gives for them, and whether its rank is known.
+        elements: What it gives for the scan outputs.
+    """
+
+    importer: Importer
+    loop: Repeat
+    assumed: Assumed
+    kinds: list[Kind] = field(default_factory=list)
+    carried: list[Tensor] = field(default_factory=list)
+    results: list[tuple[Value, bool]] = field(default_factory=list)
+    elements: list[Value] = field(default_factory=list)
+
+    @property
+    def varying(self) -> list[int]:
+        """Positions of the states that iterations change."""
+        return [i for i in range(len(self.loop.states)) if i not in self.assumed.constant]
+
+    def build(self, sub: SubGraph) -> Assumed | None:
+        """Import the body; return the wider assumption that it asks for, if it does."""
+        importer, loop, assumed = self.importer, self.loop, self.assumed
+        states = self._states(sub)
+        number = sub.input(f"{loop.node.name}~number", (1,) * loop.ranks[0], INT64)
+        if assumed.condition:
+            flag = sub.input(f"{loop.node.name}~flag", (1,) * loop.ranks[1], BOOL8)
+        else:
+            flag = loop.flag(importer, None)
+        condition, after, rows = loop.step(number, flag, states, importer.constants(loop.body))
+        go_on = None if condition is None else tensor_of(loop.node, condition, "its condition")
+        following, self.elements = loop.tensors(after), loop.tensors(rows)
+        other = self._wider(go_on, states, following)
+        if other is not None:
+            return other
+        for index in self.varying:
+            self._carry(states[index], following[index], assumed.shapes[index])
+        for element, (axis, backwards) in zip(self.elements, loop.scans, strict=True):
+            self._accumulate(sub, number, element, axis, backwards)
+        one = scalar(importer, 1)
+        self.carried.append(number.tensor)
+        self.results.append((importer.apply("Add", [number, one]), True))
+        if assumed.condition:
+            self.carried.append(flag.tensor)
+            tensor = as_condition(importer, flag if go_on is None else go_on)
+            self.results.append((Value(tensor, identity(1)), True))
+        for value, ranked in self.results:
+            sub.output(value, ranked=ranked)
+        return None
+
+    def _states(self, sub: SubGraph) -> list[Value]:
+        """Return the states as an iteration gets them: inputs of the body, or values of the scope around."""
+        states = []
+        for index, (value, shape) in enumerate(
+            zip(self.loop.tensors(self.loop.states), self.assumed.shapes, strict=True)
+        ):
+            name = f"{self.loop.node.name}~state{index}"
+            if index in self.assumed.constant:
+                states.append(self.importer.values.tensor(name))
+            else:
+                states.append(sub.input(name, shape, value.dtype, value.tensor.encoding))
+        return states
+
+    def _wider(
+        self, go_on: Value | None, states: Sequence[Value], following: Sequence[Value]
+    ) -> Assumed | None:
+        """Return what holds for these states too; None if the assumption did."""
+        assumed, pairs = self.assumed, list(zip(states, following, strict=True))
+        constant = assumed.constant | {
+            index
+            for index, (before, after) in enumerate(pairs)
+            if before is after or before.tensor is after.tensor
+        }
+        shapes = list(assumed.shapes)
+        for index, pair in enumerate(pairs):
+            if index not in constant:
+                shapes[index], _, _ = joined(self.loop.node, pair)
+        condition = assumed.condition or (go_on is not None and not known(go_on))
+        other = Assumed(shapes, frozenset(constant), condition)
+        return None if other == assumed else other
+
+    def _carry(self, state: Value, following: Value, shape: Extents | None) -> None:
+        self.kinds.append((shape, state.dtype, state.tensor.encoding))
+        self.carried.append(state.tensor)
+        self.results.append((following, shape is not None))
+
+    def _accumulate(self, sub: SubGraph, number: Value, element: Value, axis: int, backwards: bool) -> None:
+        """Carry a scan output, to which each iteration adds an element."""
+        importer, shape = self.importer, extents(element)
+        at = axis if axis >= 0 or shape is None else axis + len(shape) + 1
+        known_shape = None if shape is None else grown(shape, at, None)
+        name = f"{self.loop.node.name}~scan{len(self.carried)}"
+        held = sub.input(name, known_shape, element.dtype, element.tensor.encoding)
+        piece = importer.apply("Unsqueeze", [element, ints(importer, axis)])
+        pair = [piece, held] if backwards else [held, piece]
+        if shape is not None and None not in shape:
+            longer = importer.apply("Concat", pair, axis=at)
+        else:
+            # What is there before the first element has none of its extents: the first one replaces it.
+            first = importer.apply("Equal", [number, scalar(importer, 0)])
+            given = {"first": first, "piece": piece, "a": pair[0], "b": pair[1]}
+            [longer] = self.loop.tensors(importer.inline(_first_or_joined(at), given, is_source=False))
+        self._carry(held, longer, known_shape)
+
+    def finish(self, body: SubGraph) -> list[AnyValue]:
+        """Make the graph of the condition and the op; return the results of the loop."""
+        importer, loop = self.importer, self.loop
+        if not self.kinds:
+            return loop.states  # nothing changes from iteration to iteration
+        with importer.sub_graph(graph_name(importer, loop.node, "cond")) as cond:
+            twins = [cond.graph.add_input(_twin(tensor)) for tensor in self.carried]
+            cond.output(self._condition(twins[len(self.kinds) :]))
+        captured = share_captures([body, cond])
+        for sub, carried in ((body, self.carried), (cond, twins)):
+            sub.graph.inputs[:] = [*carried, *(sub.inputs[name] for name in captured)]
+        params = commit(importer, [cond, body], ("cond_graph", "body_graph"))
+        inputs = [*self._initial(), *(boundary(importer.builder, value) for value in captured.values())]
+        finals = iter(emit(importer.builder, WHILE, inputs, self._final_kinds(), params))
+        states = [
+            value if index in self.assumed.constant else next(finals)
+            for index, value in enumerate(loop.states)
+        ]
+        return [*states, *finals]
+
+    def _condition(self, states: Sequence[Tensor]) -> Value:
+        """Return whether another iteration begins: as the body says, and as long as the trip count does."""
+        importer = self.importer
+        number, *flags = (Value(tensor, ()) for tensor in states)
+        parts = flags
+        if self.loop.trip is not None:
+            trip = importer.values.tensor(f"{self.loop.node.name}~trip")
+            parts = [importer.apply("Less", [number, trip]), *flags]
+        if not parts:
+            return scalar(importer, True)
+        value = parts[0] if len(parts) == 1 else importer.apply("And", parts)
+        return Value(as_condition(importer, value), identity(1))
+
+    def _initial(self) -> list[Tensor]:
+        """Return what the op takes for the values that iterations carry."""
+        import numpy
+
+        importer, loop, builder = self.importer, self.loop, self.importer.builder
+        states = loop.tensors(loop.states)
+        tensors = [
+            boundary(builder, states[i], ranked=self.assumed.shapes[i] is not None) for i in self.varying
+        ]
+        for shape, dtype, _ in self.kinds[len(tensors) :]:
+            none = tuple(0 if extent is None else extent for extent in shape or (None,))
+            tensors.append(boundary(builder, builder.const(numpy.zeros(none, dtype.numpy))))
+        tensors.append(boundary(builder, ints(importer, 0)))
+        if self.assumed.condition:
+            given = scalar(importer, True) if loop.condition is None else loop.condition
+            tensors.append(as_condition(importer, given))
+        return tensors
+
+    def _final_kinds(self) -> list[Kind]:
+        """Return what is known of the results: how long the scan outputs are, if every iteration runs."""
+        count = None if self.assumed.condition else known(self.loop.trip)
+        if count is None:
+            return self.kinds
+        first = len(self.varying)
+        scans = zip(self.kinds[first:], self.elements, self.loop.scans, strict=True)
+        longest = [
+            (shape and grown(extents(element) or (), axis, max(count, 0)), dtype, encoding)
+            for (shape, dtype, encoding), element, (axis, _) in scans
+        ]
+        return [*self.kinds[:first], *longest]
+
+
+def _twin(tensor: Tensor) -> Tensor:
+    return Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding, dynamic_axes=tensor.dynamic_axes)
+
+
+def _first_or_joined(axis: int) -> Any:
+    """Return a graph that gives ``piece`` if ``first`` holds, else ``a`` and ``b`` joined."""
+    from onnx import ValueInfoProto, helper
+
+    def graph(name: str, node: Any) -> Any:
+        return helper.make_graph([node], name, [], [ValueInfoProto(name=output) for output in node.output])
+
+    then = graph("then", helper.make_node("Identity", ["piece"], ["alone"]))
+    other = graph("else", helper.make_node("Concat", ["a", "b"], ["joined"], axis=axis))
+    return graph("choice", helper.make_node("If", ["first"], ["chosen"], then_branch=then, else_branch=other))

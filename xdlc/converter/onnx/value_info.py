@@ -1,0 +1,147 @@
+"""What an ONNX model states of its values, in all its graphs, with the symbols bound that its inputs bind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from xdlc import ir
+from xdlc.converter.custom.claims import Declared
+from xdlc.converter.onnx.nodes import inner_graphs
+from xdlc.converter.operators import protobuf
+from xdlc.converter.values import Extents
+from xdlc.errors import UnsupportedOp
+
+_UNDEFINED = 0
+
+
+class DeclaredTypes:
+    """Types of values by name, as ``value_info`` and the outputs of graphs state them.
+
+    A name that two graphs state in different ways is taken as not stated, and so are all shapes if an
+    input has other extents than the model states.
+
+    Args:
+        graph: The main ``GraphProto``.
+        input_shapes: Shapes of its inputs, None for open extents.
+    """
+
+    def __init__(self, graph: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> None:
+        self._symbols = _symbols(graph, input_shapes)
+        self._is_outdated = _changes(graph, input_shapes)
+        self._types: dict[str, Any] = {}
+        strings = protobuf.messages().TypeProto()
+        strings.tensor_type.elem_type = protobuf.STRING
+        for held in _graphs(graph):
+            self.add((entry.name, entry.type) for entry in (*held.value_info, *held.output, *held.input))
+            for entry in held.initializer:
+                if entry.data_type == protobuf.STRING:
+                    self._types.setdefault(entry.name, strings)
+
+    def add(self, types: Iterable[tuple[str, Any]]) -> None:
+        """Take up ``TypeProto`` by name."""
+        for name, kind in types:
+            if kind.WhichOneof("value") is not None and self._types.setdefault(name, kind) != kind:
+                self._types[name] = None
+
+    def find(self, name: str) -> Declared:
+        """Return what is stated of a value.
+
+        Raises:
+            UnsupportedOp: If it is nothing that a DLC holds.
+        """
+        kind = self._types.get(name) if name else None
+        if kind is None:
+            return Declared(read=bool(name))
+        odd = _oddity(kind)
+        if odd:
+            raise UnsupportedOp(
+                f"its output {name!r} is {odd}, which a DLC cannot hold",
+                fix="a DLC holds tensors of plain numbers: convert the part without strings and sequences",
+            )
+        tensor = kind.tensor_type
+        shape = tuple(map(self._extent, tensor.shape.dim)) if tensor.HasField("shape") else None
+        dtype = _dtype(tensor.elem_type)
+        if shape is not None and self._is_outdated:
+            return Declared(None, dtype, is_outdated=True)
+        return Declared(shape, dtype)
+
+    def contradicted(self, found: Mapping[str, Extents]) -> Iterator[tuple[str, Extents, Extents]]:
+        """Yield values that have another shape than the model states: name, stated extents, those found."""
+        for name, shape in found.items():
+            kind = self._types.get(name)
+            if kind is None or self._is_outdated or _oddity(kind):
+                continue
+            stated = self.find(name).shape
+            if stated is not None and not _agree(stated, shape):
+                yield name, stated, shape
+
+    def oddity(self, name: str) -> str:
+        """Return what a value is that no DLC holds, like ``strings``; empty for tensors of numbers."""
+        kind = self._types.get(name) if name else None
+        return "" if kind is None else _oddity(kind)
+
+    def _extent(self, dim: Any) -> int | None:
+        stated = _stated(dim)
+        return self._symbols.get(dim.dim_param) if stated is None else stated
+
+
+def _stated(dim: Any) -> int | None:
+    """Return the extent that a model states, None for an open one: some exporters write -1 for it."""
+    return int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else None
+
+
+def _agree(one: Extents, other: Extents) -> bool:
+    return len(one) == len(other) and all(
+        a is None or b is None or a == b for a, b in zip(one, other, strict=True)
+    )
+
+
+def _changes(graph: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> bool:
+    """Return whether an input has other extents than the model states."""
+    for entry in graph.input:
+        tensor = entry.type.tensor_type
+        stated = tuple(map(_stated, tensor.shape.dim))
+        if tensor.HasField("shape") and not _agree(stated, tuple(input_shapes.get(entry.name, stated))):
+            return True
+    return False
+
+
+def _oddity(kind: Any) -> str:
+    """Return what a ``TypeProto`` is that no DLC holds, or an empty text."""
+    if not kind.HasField("tensor_type"):
+        return f"a {str(kind.WhichOneof('value')).removesuffix('_type').replace('_', ' ')}"
+    data_type = kind.tensor_type.elem_type
+    if data_type == protobuf.STRING:
+        return "strings"
+    try:
+        _dtype(data_type)
+    except (KeyError, TypeError):
+        return f"data type {data_type}"
+    return ""
+
+
+def _dtype(data_type: int) -> ir.DType | None:
+    return None if data_type == _UNDEFINED else ir.dtype.from_numpy(protobuf.numpy_dtype(data_type))
+
+
+def _graphs(graph: Any) -> Iterator[Any]:
+    """Iterate over a graph and all those inside its nodes."""
+    stack = [graph]
+    while stack:
+        held = stack.pop()
+        yield held
+        for node in held.node:
+            stack.extend(inner_graphs(node))
+
+
+def _symbols(graph: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> dict[str, int | None]:
+    """Return the symbols of the inputs' dimensions that have one extent in all of them."""
+    found: dict[str, int | None] = {}
+    for entry in graph.input:
+        dims = entry.type.tensor_type.shape.dim
+        shape: Extents = tuple(input_shapes.get(entry.name, ()))
+        for dim, extent in zip(dims, shape, strict=False):
+            if dim.dim_param and found.setdefault(dim.dim_param, extent) != extent:
+                found[dim.dim_param] = None
+    return found

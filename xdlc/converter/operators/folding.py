@@ -1,0 +1,256 @@
+"""Evaluation of nodes whose inputs are all known, so that importers only see real computation.
+
+onnxruntime evaluates, as it would the whole model, and ONNX's reference implementation where that has no
+kernel for the types.
+
+A file may come from anyone, and a few bytes of it can ask for terabytes or for years.  So only operators
+are evaluated whose work follows from the size of their inputs and outputs, that size is known before
+they run, and a model has a budget of such work, in proportion to its own size.  What is not evaluated
+stays an op of the graph.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from xdlc.converter.operators.registry import MICROSOFT
+from xdlc.errors import ModelError
+from xdlc.runtime.host_kernels import HOST_OPSET
+
+if TYPE_CHECKING:
+    from xdlc.ir.data import Array, TensorData
+
+
+def _types(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Each element of the inputs and outputs is touched a few times.
+_LINEAR = _types(
+    """
+    Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh BatchNormalization BitShift BitwiseAnd
+    BitwiseNot BitwiseOr BitwiseXor BlackmanWindow CastLike Ceil Celu CenterCropPad Clip Compress Concat Cos
+    Cosh CumSum DepthToSpace Div DynamicQuantizeLinear Elu Equal Exp Expand EyeLike Floor Gather Gelu
+    Greater GreaterOrEqual HammingWindow HannWindow HardSigmoid HardSwish Hardmax IsInf IsNaN
+    LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax LpNormalization Max Mean
+    MeanVarianceNormalization Min Mish Mod Mul Neg NonZero Not OneHot Or PRelu Pad Pow QuantizeLinear Range
+    RMSNormalization Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin
+    ReduceProd ReduceSum ReduceSumSquare Relu Round Selu Shape Shrink Sigmoid Sign Sin Sinh Size Slice
+    Softmax Softplus Softsign SpaceToDepth Split Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Tile TopK Trilu
+    Unique Where Xor
+    """
+)
+# The same, but in ONNX's reference implementation each element takes a step of Python.
+_SLOW = _types(
+    "CumProd Erf GatherElements GatherND MelWeightMatrix ReverseSequence Scatter ScatterElements ScatterND"
+)
+_SLOW_STEP = 1 << 6  # bytes that numpy works through meanwhile
+_PRODUCTS = _types("Gemm MatMul MatMulInteger")
+_PRODUCT_STEPS = 8  # multiplications for which numpy needs as long as for a byte
+_VARIADIC = _types("Concat Max Mean Min Sum")
+# Types as onnxruntime names them that pass through numpy.
+_PLAIN = {"tensor(bool)", "tensor(double)", "tensor(float)", "tensor(float16)"} | {
+    f"tensor({sign}int{bits})" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
+# The size of a result depends on the values, but is at most so many 64-bit integers for each element.
+_BY_VALUES = {"NonZero": 64, "Unique": 4, "Compress": 1}
+_FOLDED = _LINEAR | _SLOW | _PRODUCTS
+_SHAPE_LIKE = 1 << 10  # elements of an input whose values may decide a shape
+_START = 1 << 26  # bytes of work that any model may ask for
+_PER_BYTE = 4  # bytes of work for each byte of a model
+
+
+class Folding:
+    """Evaluates the nodes of one model, within its budget.
+
+    Args:
+        nbytes: Size of the model, its weights included.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        self._left = _START + _PER_BYTE * nbytes
+
+    def evaluate(
+        self, node: Any, opset: int, inputs: Sequence[TensorData | None], where: str
+    ) -> list[Array | None] | None:
+        """Return the outputs of a node, by onnxruntime, or where it has no kernel by ONNX's reference.
+
+        Args:
+            node: ``NodeProto`` of the default domain.
+            opset: Version of the default domain.
+            inputs: Elements by position; None for a missing input.
+            where: Place for errors.
+
+        Returns:
+            The outputs, or None if the node is not valid, that is too much work, or nobody knows how much
+            it is, or they are no tensors of numbers, or neither has an implementation for the types.
+
+        Raises:
+            ModelError: If the inputs do not fit the operator.
+        """
+        given = {name: data for name, data in zip(node.input, inputs, strict=True) if data is not None}
+        if not _is_sound(node, inputs) or sum(data.nbytes for data in given.values()) > self._left:
+            return None
+        try:
+            model = _model(node, opset, given)
+            work = _work(
+                node.op_type, [given[name] for name in node.input if name], _result_sizes(model, given)
+            )
+            if work is None or work > self._left:
+                return None
+            self._left -= work
+            results = _by_onnxruntime(model, given)
+        except Exception as error:  # those of onnx and of onnxruntime have no common base
+            raise ModelError(
+                f"its inputs are constant, but it cannot be evaluated: {_reason(error)}",
+                where=where,
+                fix="correct the attributes or constant inputs of this node: onnxruntime refuses them, too",
+            ) from error
+        if results is None:
+            more = work * _SLOW_STEP if node.op_type in _SLOW else 0
+            if more > self._left:
+                return None
+            self._left -= more
+            results = _by_reference(model, given)
+        if results is None or any(not hasattr(array, "dtype") or array.dtype.hasobject for array in results):
+            return None  # sequences, optionals and strings
+        found = iter(results)
+        return [next(found) if name else None for name in node.output]
+
+
+def foldable(node: Any) -> bool:
+    """Return whether a node of known inputs is to be evaluated now."""
+    if node.domain == MICROSOFT:
+        return bool(node.op_type == "QuantizeLinear")  # ONNX's with more types
+    return node.domain in ("", "ai.onnx") and node.op_type in _FOLDED
+
+
+def _model(node: Any, opset: int, given: Mapping[str, TensorData]) -> Any:
+    """Return a model of a node alone."""
+    import onnx
+
+    kept = onnx.NodeProto()
+    kept.CopyFrom(node)
+    if node.domain == MICROSOFT:
+        kept.domain, opset = "", HOST_OPSET
+    graph = onnx.helper.make_graph(
+        [kept],
+        "fold",
+        [
+            onnx.helper.make_tensor_value_info(
+                name, onnx.helper.np_dtype_to_tensor_dtype(data.dtype), data.shape
+            )
+            for name, data in given.items()
+        ],
+        [onnx.helper.make_value_info(name, onnx.TypeProto()) for name in node.output if name],
+        [
+            onnx.numpy_helper.from_array(data.numpy(), name)
+            for name, data in given.items()
+            if math.prod(data.shape) <= _SHAPE_LIKE
+        ],
+    )
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=10)
+
+
+def _by_onnxruntime(model: Any, given: Mapping[str, TensorData]) -> list[Array] | None:
+    """Return the outputs of a model; None if onnxruntime has no kernel for its operator or types.
+
+    Raises:
+        Exception: One of onnxruntime's, if the values do not fit the operator.
+    """
+    from xdlc.runtime.engine import contiguous, engine_errors, open_session
+
+    node = model.graph.node[0]
+    inputs = [given[name] for name in node.input if name]
+    if any(0 in data.shape for data in inputs) or (node.op_type == "Div" and _overflows(inputs)):
+        return None  # its Unique, too, ends the process for a value without elements
+    try:
+        session = open_session(model.SerializeToString(), [], [], "DISABLE_ALL", 1, arena=False)
+    except engine_errors():
+        return None
+    if any(value.type not in _PLAIN for value in (*session.get_inputs(), *session.get_outputs())):
+        return None
+    return list(session.run(None, {name: contiguous(data.numpy()) for name, data in given.items()}))
+
+
+def _reason(error: Exception) -> str:
+    """Return what an error says, without the place in onnxruntime's sources."""
+    text = " ".join(str(error).split()).rpartition("Status Message: ")[2]
+    return re.sub(r"^\S+\.(cc|h):\d+ \S.*?\)( \[with .*?\])? ", "", text)[:300]
+
+
+def _is_sound(node: Any, inputs: Sequence[TensorData | None]) -> bool:
+    """Return whether a node keeps rules that onnxruntime does not check: breaking them ends the process."""
+    if not inputs or inputs[0] is None:
+        return not inputs
+    numbers = {attribute.name: attribute.i for attribute in node.attribute}
+    rank = len(inputs[0].shape)
+    return (
+        -rank - 1 <= numbers.get("axis", 0) <= rank
+        and 0 <= numbers.get("batch_dims", 0) <= rank
+        and numbers.get("num_outputs", len(node.output)) == len(node.output)
+        and not (node.op_type in _VARIADIC and None in inputs)
+    )
+
+
+def _overflows(inputs: Sequence[TensorData]) -> bool:
+    """Return whether a quotient may be the least integer by -1, which ends a process on x86."""
+    import numpy
+
+    if inputs[0].dtype.kind != "i":
+        return False
+    dividend, divisor = (data.numpy() for data in inputs)
+    return bool((divisor == -1).any() and (dividend == numpy.iinfo(dividend.dtype).min).any())
+
+
+def _by_reference(model: Any, given: Mapping[str, TensorData]) -> list[Array] | None:
+    """Return the outputs of a model by ONNX's reference implementation; None if it cannot work them out."""
+    import numpy
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        with numpy.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            arrays = {name: data.numpy() for name, data in given.items()}
+            return list(ReferenceEvaluator(model).run(None, arrays))
+    except (
+        Exception
+    ):  # whatever numpy raises: the node stays an op, whose importer or host has its own reason
+        return None
+
+
+def _result_sizes(model: Any, given: Mapping[str, TensorData]) -> list[int] | None:
+    """Return the bytes of each output of a model of one node; None if it is not known before it runs."""
+    import onnx
+
+    node = model.graph.node[0]
+    values = _BY_VALUES.get(node.op_type)
+    if values is not None:
+        return [8 * values * sum(math.prod(data.shape) for data in given.values())]
+    if node.op_type == "Range":  # inference counts in the type of the numbers, and overflows
+        start, limit, delta = (given[name].numpy().reshape(-1)[0].item() for name in node.input)
+        return [given[node.input[0]].dtype.itemsize * max(0, math.ceil((limit - start) / delta))]
+    sizes = []
+    for output in onnx.shape_inference.infer_shapes(model, data_prop=True).graph.output:
+        kind = output.type.tensor_type
+        if not kind.elem_type or any(not dim.HasField("dim_value") for dim in kind.shape.dim):
+            return None
+        itemsize = onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).itemsize
+        sizes.append(itemsize * math.prod(dim.dim_value for dim in kind.shape.dim))
+    return sizes
+
+
+def _work(type: str, inputs: Sequence[TensorData], results: list[int] | None) -> int | None:
+    """Return what evaluating an operator costs, in bytes that numpy works through; None if unknown."""
+    if results is None or min(results, default=0) < 0:
+        return None
+    touched = sum(data.nbytes for data in inputs) + sum(results)
+    if type in _PRODUCTS:
+        # a @ b has rows * inner * columns steps, the root of the product of the three sizes
+        sizes = (*(max(math.prod(data.shape), 1) for data in inputs[:2]), *results)
+        return touched + math.isqrt(math.prod(sizes)) // _PRODUCT_STEPS
+    return touched

@@ -1,0 +1,164 @@
+"""Bodies of ONNX functions: those that a model brings, and those that define standard operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from xdlc.converter.onnx.nodes import plain_domain
+from xdlc.converter.operators.inference import extents
+from xdlc.converter.values import Value
+from xdlc.errors import ModelError
+
+DEPTH = 64
+"""Most functions that may call one another."""
+
+
+def _schema(type: str, domain: str, opset: int) -> Any | None:
+    import onnx
+
+    try:
+        return onnx.defs.get_schema(type, opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def has_body(type: str, domain: str, opset: int) -> bool:
+    """Return whether a standard operator is defined by a function."""
+    schema = _schema(type, domain, opset)
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
+def has_attribute(type: str, domain: str, name: str) -> bool:
+    """Return whether an attribute is one of an operator's in its newest version, as far as ONNX knows it."""
+    import onnx
+
+    try:
+        return name in onnx.defs.get_schema(type, domain).attributes
+    except onnx.defs.SchemaError:
+        return True
+
+
+def body(proto: Any, opset: int, inputs: Sequence[Value | None]) -> Any | None:
+    """Return the ``FunctionProto`` that defines a standard operator, or None if none fits the node.
+
+    Args:
+        proto: ``NodeProto``.
+        opset: Version of its domain.
+        inputs: Its inputs, whose types decide the body of some operators.
+    """
+    import onnx
+
+    schema = _schema(proto.op_type, proto.domain, opset)
+    if schema is None or any(item.name not in schema.attributes for item in proto.attribute):
+        return None
+    made = None
+    if schema.has_context_dependent_function:
+        made = _for_types(schema, proto, opset, inputs)
+    elif schema.has_function:
+        versions = [version for version in schema.function_opset_versions if version <= opset]
+        made = schema.get_function_with_opset_version(max(versions)) if versions else None
+    if not made:
+        return None
+    function = onnx.FunctionProto()
+    function.ParseFromString(made)
+    function.attribute_proto.extend(
+        attribute.default_value
+        for name, attribute in sorted(schema.attributes.items())
+        if name in function.attribute and attribute.default_value.name
+    )
+    if not proto.domain and not any(entry.domain in ("", "ai.onnx") for entry in function.opset_import):
+        function.opset_import.append(onnx.helper.make_opsetid("", opset))
+    return function
+
+
+def _for_types(schema: Any, proto: Any, opset: int, inputs: Sequence[Value | None]) -> bytes | None:
+    import onnx
+
+    types = []
+    for value in inputs:
+        kind = onnx.TypeProto()
+        if value is not None:
+            element = onnx.helper.np_dtype_to_tensor_dtype(value.dtype.numpy)
+            kind = onnx.helper.make_tensor_type_proto(element, extents(value))
+        types.append(kind.SerializeToString())
+    versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
+    if not versions:
+        return None
+    made: bytes = schema.get_context_dependent_function_with_opset_version(
+        max(versions), proto.SerializeToString(), types
+    )
+    return made
+
+
+def opsets(function: Any) -> dict[str, int]:
+    """Return the operator versions by domain that a ``FunctionProto`` states."""
+    return {plain_domain(entry.domain): entry.version for entry in function.opset_import}
+
+
+def expanded(function: Any, call: Any, name: str) -> Iterator[Any]:
+    """Iterate over the nodes of a function's body, as if they stood in place of a call.
+
+    Args:
+        function: ``FunctionProto``.
+        call: The ``NodeProto`` that calls it.
+        name: Prefix of the names of values inside.
+
+    Raises:
+        ModelError: If the call has more operands than the function.
+    """
+    if len(call.input) > len(function.input) or len(call.output) > len(function.output):
+        raise ModelError(
+            f"calls function {function.name!r} with {len(call.input)} inputs and {len(call.output)} outputs, "
+            f"but it has {len(function.input)} and {len(function.output)}",
+            fix="check the model with onnx.checker",
+        )
+    names = {"": ""}
+    names |= dict.fromkeys(function.input, "")
+    names |= dict(zip(function.input, call.input, strict=False))
+    results = {formal: actual for formal, actual in zip(function.output, call.output, strict=False) if actual}
+    names |= {formal: actual for formal, actual in results.items() if formal not in function.input}
+    given = {item.name: item for item in function.attribute_proto}
+    given |= {item.name: item for item in call.attribute}
+    for node in function.node:
+        yield _renamed(node, names, given, f"{name}/")
+    for formal, actual in results.items():
+        if formal in function.input:
+            yield _identity(names[formal], actual)
+
+
+def _renamed(node: Any, names: Mapping[str, str], given: Mapping[str, Any], prefix: str) -> Any:
+    """Return a copy of a node with outer names and attributes put in."""
+    copy = type(node)()
+    copy.CopyFrom(node)
+    copy.name = prefix + (node.name or next(iter(node.output), node.op_type))
+    copy.input[:] = [names.get(item, prefix + item) for item in node.input]
+    copy.output[:] = [names.get(item, prefix + item) for item in node.output]
+    del copy.attribute[:]
+    for attribute in node.attribute:
+        if attribute.ref_attr_name:
+            found = given.get(attribute.ref_attr_name)
+            if found is not None:
+                copy.attribute.add().CopyFrom(found)
+                copy.attribute[-1].name = attribute.name
+            continue
+        copy.attribute.add().CopyFrom(attribute)
+        inner = copy.attribute[-1]
+        for graph in (*([inner.g] if inner.HasField("g") else ()), *inner.graphs):
+            _rename_graph(graph, names, given, prefix)
+    return copy
+
+
+def _rename_graph(graph: Any, names: Mapping[str, str], given: Mapping[str, Any], prefix: str) -> None:
+    sparse = [tensor.values for tensor in graph.sparse_initializer]
+    for entry in (*graph.input, *graph.output, *graph.initializer, *sparse, *graph.value_info):
+        entry.name = names.get(entry.name, prefix + entry.name)
+    nodes = [_renamed(node, names, given, prefix) for node in graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _identity(source: str, target: str) -> Any:
+    from onnx import helper
+
+    return helper.make_node("Identity", [source], [target], name=target)

@@ -1,0 +1,132 @@
+"""Keeps a node that QNN cannot carry as an op of the host: the operator itself, in package ``xdlc``.
+
+The op's type is the ONNX operator, its operands are in the source's axis order, its parameters are
+the attributes.  It is written in one version of the operator whatever the model's opset, so that the
+runtime needs no history: :mod:`xdlc.converter.operators.upgrades` brings older nodes up to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdlc import ir
+from xdlc.converter.builder import Builder
+from xdlc.converter.operators.host_faults import check_results
+from xdlc.converter.operators.inference import Spec
+from xdlc.converter.operators.registry import Node
+from xdlc.converter.operators.upgrades import upgraded
+from xdlc.converter.values import Value, open_tensor
+from xdlc.errors import UnsupportedOp
+from xdlc.ir import HOST_PACKAGE, Param, Scalar, Tensor, TensorData
+from xdlc.ir.dtype import INT64
+from xdlc.runtime.host_kernels import DOMAIN, has_kernel, opset_of
+
+
+def can_keep(type: str, domain: str) -> bool:
+    """Return whether the host executes an operator as it is, or one that has taken its place."""
+    return has_kernel(type, domain) or (not domain and type in ("Scatter", "Upsample"))
+
+
+def keep(node: Node, builder: Builder, outputs: Sequence[Spec], why: str) -> list[Value]:
+    """Append a host-only op for a node and return its results.
+
+    Args:
+        node: The node; its attributes count as read.
+        builder: Where the op goes.
+        outputs: What is known of the outputs.
+        why: Why no QNN operation carries it.
+
+    Raises:
+        UnsupportedOp: If an operand, attribute or version has no form here.
+    """
+    node.read.update(node.attributes)
+    node = upgraded(node, builder)
+    _check_attributes(node)
+    check_results(node)
+    while len(outputs) > 1 and not node.outputs[len(outputs) - 1]:
+        outputs = outputs[:-1]
+    made = [
+        builder.graph.add_tensor(_output(builder, name, spec))
+        for name, spec in zip(node.outputs, outputs, strict=False)
+    ]
+    op = ir.make_op(
+        builder.graph,
+        node.type,
+        [None if value is None else builder.source_form(value) for value in node.inputs],
+        made,
+        _params(node),
+        name=builder.new_op_name(node.type),
+        package=HOST_PACKAGE,
+        origin=ir.Origin((builder.node,) if builder.node else (), why),
+    )
+    builder.graph.append(op)
+    return [_value(builder, tensor, spec) for tensor, spec in zip(made, outputs, strict=True)]
+
+
+def _output(builder: Builder, name: str, spec: Spec) -> Tensor:
+    if spec.dtype is None:  # an output that is left out
+        return Tensor(builder.graph.unique_name(f"{builder.node}_unused"), (), ir.dtype.UNDEFINED)
+    try:
+        dtype = ir.dtype.from_numpy(spec.dtype)
+    except TypeError as error:
+        raise UnsupportedOp(str(error), fix="convert to a type that a DLC has before this node") from error
+    shape = (None,) if spec.shape is None else spec.shape
+    return open_tensor(builder.graph.unique_name(name), shape, dtype)
+
+
+def _value(builder: Builder, tensor: Tensor, spec: Spec) -> Value:
+    if spec.dtype is None:  # an output that is left out
+        return Value(tensor, ())
+    return builder.value_of(tensor, ranked=spec.shape is not None)
+
+
+def _check_attributes(node: Node) -> None:
+    """Refuse attributes that the host's version of the operator does not have."""
+    import onnx
+
+    version = opset_of(node.type, node.domain)
+    try:
+        schema = onnx.defs.get_schema(node.type, version, node.domain)
+    except onnx.defs.SchemaError:
+        return  # an operator of another domain, whose attributes its kernel checks
+    unknown = sorted(node.attributes.keys() - schema.attributes.keys() - {"consumed_inputs"})
+    if unknown:
+        raise node.problem(
+            f"attribute {', '.join(unknown)} is not one of {node.type}-{version}, which the host runs",
+            "remove the attribute if it has no effect, or rewrite the node",
+        )
+
+
+def _params(node: Node) -> Mapping[str, Param]:
+    params: dict[str, Param] = {}
+    if node.domain:
+        params[DOMAIN] = ir.string(node.domain)
+    for name, value in sorted(node.attributes.items()):
+        if name != "consumed_inputs" and value != []:
+            params[name] = _param(node, name, value)
+    return params
+
+
+def _param(node: Node, name: str, value: Any) -> Param:
+    import numpy
+
+    if isinstance(value, int):
+        return Scalar(INT64, value)
+    if isinstance(value, float):
+        return ir.f32(value)
+    if isinstance(value, str):
+        return ir.string(value)
+    if isinstance(value, TensorData):
+        try:
+            dtype = ir.dtype.from_numpy(value.dtype)
+        except TypeError as error:
+            raise node.problem(f"attribute {name}: {error}") from error
+        return Tensor("", value.shape, dtype, data=value, role=ir.Role.STATIC)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value) and value:
+        return ir.string(json.dumps(value))
+    if isinstance(value, list) and all(isinstance(item, int | float) for item in value):
+        whole = all(isinstance(item, int) for item in value)
+        return ir.static("", numpy.asarray(value, numpy.int64 if whole else numpy.float32))
+    raise node.problem(f"attribute {name} has no form in a DLC", "rewrite the node without it")

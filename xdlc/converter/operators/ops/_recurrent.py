@@ -1,0 +1,310 @@
+"""What RNN, GRU and LSTM have in common: directions, layouts, lengths, activations; and their unrolling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from xdlc import ir
+from xdlc.converter.builder import Builder
+from xdlc.converter.operators.ops._compose import compare, cut, joined, number, part, select, unary
+from xdlc.converter.operators.ops.matmul import multiply
+from xdlc.converter.operators.ops.neuron import neuron
+from xdlc.converter.operators.ops.reverse_sequence import reversed_steps
+from xdlc.converter.operators.registry import Node
+from xdlc.converter.values import Value
+from xdlc.ir.data import Array
+from xdlc.opdefs.operations import (
+    ABS,
+    ADD,
+    DIVIDE,
+    ELU,
+    GREATER,
+    HARD_SIGMOID,
+    MAXIMUM,
+    MINIMUM,
+    MULTIPLY,
+    RELU,
+    SIGMOID,
+    SOFTPLUS,
+    TANH,
+)
+
+LIMIT = 128  # steps that are unrolled; each is an op or a dozen
+STEPS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+Function = Callable[[Builder, Value], Value]
+Step = Callable[["Cell", Value, Sequence[Value]], Sequence[Value]]
+
+
+def time_major(
+    node: Node, b: Builder, function: Callable[[Node, Builder], list[Value]], states: Sequence[int]
+) -> list[Value]:
+    """Return what a handler of layout 0 gives, for either layout.
+
+    Args:
+        node: The node.
+        b: The builder.
+        function: Handler of nodes whose time axis comes first.
+        states: Positions of the inputs that hold initial states.
+    """
+    if not node.attr("layout", 0):
+        return function(node, b)
+    swapped = {0, *states}
+    inputs = [
+        b.transpose(value, (1, 0, 2)) if value is not None and index in swapped else value
+        for index, value in enumerate(node.inputs)
+    ]
+    every, *last = function(replace(node, inputs=inputs), b)
+    return [b.transpose(every, (2, 0, 1, 3)), *(b.transpose(value, (1, 0, 2)) for value in last)]
+
+
+def directions(node: Node) -> tuple[bool, ...]:
+    """Return for each direction whether it runs backwards."""
+    name = node.attr("direction", "forward")
+    if name not in STEPS:
+        raise node.invalid(f"direction {name!r} is unknown")
+    return STEPS[name]
+
+
+def lengths(node: Node, steps: int, batch: int) -> Array | None:
+    """Return the lengths of the sequences, or None if all are whole."""
+    given = node.static(4, "the sequence lengths")
+    if given is None:
+        return None
+    if given.size != batch or given.min(initial=0) < 0 or given.max(initial=0) > steps:
+        raise node.invalid(f"sequence lengths {given.tolist()} of {batch} sequences of {steps} steps")
+    if given.min(initial=1) == 0:
+        raise node.problem("an empty sequence: ONNX does not say what its last state is")
+    return None if np.all(given == steps) else given.reshape(-1).astype(np.int64)
+
+
+def activations(node: Node, default: Sequence[str]) -> list[list[Function]]:
+    """Return the activation functions of each direction."""
+    count = len(directions(node))
+    names = list(node.attr("activations") or list(default) * count)
+    alphas, betas = iter(node.attr("activation_alpha") or ()), iter(node.attr("activation_beta") or ())
+    if len(names) != len(default) * count:
+        raise node.invalid(f"{len(names)} activations instead of {len(default) * count}")
+    made = [_activation(node, name, alphas, betas) for name in names]
+    return [made[start : start + len(default)] for start in range(0, len(made), len(default))]
+
+
+def _activation(node: Node, name: str, alphas: Iterator[float], betas: Iterator[float]) -> Function:
+    """Return a function of the operator documentation of RNN; it takes the numbers that it needs."""
+    key = name.lower()
+    plain = {"relu": RELU, "sigmoid": SIGMOID, "tanh": TANH}
+    if key in plain:
+        return lambda b, x: neuron(b, x, plain[key])
+    if key == "softplus":
+        return lambda b, x: neuron(b, x, SOFTPLUS, {"beta": ir.f32(1.0)})
+    if key == "softsign":
+        return lambda b, x: b.binary(DIVIDE, x, b.binary(ADD, unary(b, ABS, x), number(b, x, 1)))
+    defaults = {
+        "affine": (1.0, 0.0),
+        "elu": (1.0, None),
+        "hardsigmoid": (0.2, 0.5),
+        "leakyrelu": (0.01, None),
+        "scaledtanh": (1.0, 1.0),
+        "thresholdedrelu": (1.0, None),
+    }
+    if key not in defaults:
+        raise node.invalid(f"activation {name!r} is unknown")
+    first, second = defaults[key]
+    alpha = next(alphas, first)
+    beta = 0.0 if second is None else next(betas, second)
+
+    def scaled(b: Builder, x: Value, factor: float) -> Value:
+        return b.binary(MULTIPLY, x, number(b, x, factor))
+
+    forms: dict[str, Function] = {
+        "affine": lambda b, x: b.binary(ADD, scaled(b, x, alpha), number(b, x, beta)),
+        "elu": lambda b, x: neuron(b, x, ELU, {"alpha": ir.f32(alpha)}),
+        "hardsigmoid": lambda b, x: neuron(
+            b, x, HARD_SIGMOID, {"alpha": ir.f32(alpha), "beta": ir.f32(beta)}
+        ),
+        "leakyrelu": lambda b, x: select(b, compare(b, GREATER, x, number(b, x, 0)), x, scaled(b, x, alpha)),
+        "scaledtanh": lambda b, x: scaled(b, neuron(b, scaled(b, x, beta), TANH), alpha),
+        "thresholdedrelu": lambda b, x: select(
+            b, compare(b, GREATER, x, number(b, x, alpha)), x, number(b, x, 0)
+        ),
+    }
+    return forms[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One direction of a recurrence.
+
+    Attributes:
+        node: The node.
+        b: The builder.
+        index: Number of the direction.
+        units: Number of hidden units.
+        weight: Weights of the inputs [gates * units, width].
+        recurrence: Weights of the hidden state [gates * units, units].
+        input_bias: Summands of the first product [gates * units], or None.
+        state_bias: Summands of the second one, or None.
+        functions: Activations.
+        clip: Bound of what activations get; 0 for none.
+    """
+
+    node: Node
+    b: Builder
+    index: int
+    units: int
+    weight: Value
+    recurrence: Value
+    input_bias: Value | None
+    state_bias: Value | None
+    functions: Sequence[Function]
+    clip: float
+
+    def gate(self, x: Value, index: int, count: int = 1) -> Value:
+        """Return the columns of ``count`` gates from ``index`` on."""
+        return part(self.b, x, x.rank - 1, index * self.units, (index + count) * self.units)
+
+    def recur(self, state: Value, index: int, count: int, *, bias: bool = True) -> Value:
+        """Return the hidden state times the weights of ``count`` gates."""
+        rows = (index * self.units, (index + count) * self.units)
+        summand = self.state_bias if bias else None
+        return linear(
+            self.node,
+            self.b,
+            state,
+            part(self.b, self.recurrence, 0, *rows),
+            None if summand is None else part(self.b, summand, 0, *rows),
+        )
+
+    def activate(self, index: int, x: Value) -> Value:
+        """Return an activation of ``x``, which is clipped before."""
+        if self.clip:
+            x = self.b.binary(MAXIMUM, x, number(self.b, x, -self.clip))
+            x = self.b.binary(MINIMUM, x, number(self.b, x, self.clip))
+        return self.functions[index](self.b, x)
+
+    def sum(self, *values: Value) -> Value:
+        """Return values added up."""
+        total = values[0]
+        for value in values[1:]:
+            total = self.b.binary(ADD, total, value)
+        return total
+
+    def times(self, x: Value, y: Value) -> Value:
+        """Return a product, element by element."""
+        return self.b.binary(MULTIPLY, x, y)
+
+
+def linear(node: Node, b: Builder, x: Value, weight: Value, bias: Value | None) -> Value:
+    """Return ``x`` [rows, k] times the transpose of ``weight`` [n, k], plus ``bias``."""
+    if weight.is_static and _is_zero(x) and np.all(np.isfinite(weight.numpy())):
+        nothing = np.zeros((x.shape[0], weight.shape[0]), x.dtype.numpy)
+        if bias is None or bias.is_static:
+            return b.const(nothing if bias is None else nothing + bias.numpy(), f"{b.stem}_start")
+        return b.binary(ADD, b.const(nothing, f"{b.stem}_start"), bias)
+    if weight.is_static and (bias is None or bias.is_static):
+        inputs = [b.source_order(x), b.source_order(weight)]
+        inputs += [] if bias is None else [b.source_order(bias)]
+        shape = (x.shape[0], weight.shape[0])
+        return Value(b.emit("FullyConnected", inputs, shape, x.dtype, {"keep_dims": ir.b8(False)}), (0, 1))
+    product = multiply(node, b, x, b.transpose(weight, (1, 0)))
+    return product if bias is None else b.binary(ADD, product, bias)
+
+
+def _is_zero(x: Value) -> bool:
+    """Return whether a value is known to be zero, like the state that a recurrence starts from."""
+    return x.is_static and not np.any(x.numpy())
+
+
+def unrolled(
+    node: Node, b: Builder, gates: int, default: Sequence[str], states: Sequence[int], step: Step
+) -> list[Value]:
+    """Return all hidden states [T, D, N, H] and the last of each state [D, N, H], step by step.
+
+    Args:
+        node: A node whose time axis comes first.
+        b: The builder.
+        gates: Number of gates.
+        default: Activations where the node names none.
+        states: Positions of the inputs that hold initial states, the hidden one first.
+        step: What one step makes of its input's share of the gates [N, gates * H] and of the states [N, H].
+
+    Raises:
+        UnsupportedOp: If there are too many steps.
+    """
+    x = node.required(0)
+    if x.rank != 3:
+        raise node.invalid(f"input of rank {x.rank} instead of 3")
+    steps, batch, _ = x.shape
+    if steps > LIMIT:
+        raise node.problem(
+            f"{steps} steps; QNN has no such recurrence, and more than {LIMIT} steps are not unrolled",
+            "cut the sequence, or run this part of the model on the host",
+        )
+    known = lengths(node, steps, batch)
+    functions = activations(node, default)
+    node.attr("hidden_size")
+    clip = node.attr("clip", 0.0)
+    runs = []
+    for index, backwards in enumerate(directions(node)):
+        cell = _cell(node, b, gates, index, functions[index], clip)
+        held = [_initial(node, b, position, index, (batch, cell.units)) for position in states]
+        runs.append(_run(cell, x, held, known, backwards, step))
+    every = [b.reshape(run[0], (steps, 1, *run[0].shape[1:])) for run in runs]
+    lasts = [
+        joined(b, [b.reshape(run[1][index], (1, *run[1][index].shape)) for run in runs], 0)
+        for index in range(len(states))
+    ]
+    return [joined(b, every, 1), *lasts]
+
+
+def _cell(node: Node, b: Builder, gates: int, index: int, functions: Sequence[Function], clip: float) -> Cell:
+    weight, recurrence, bias = node.required(1), node.required(2), node.input(3)
+    units = recurrence.shape[2]
+    rows = gates * units
+    if weight.shape[1:] != (rows, node.required(0).shape[2]) or recurrence.shape[1] != rows:
+        raise node.invalid(f"weights {list(weight.shape)} and {list(recurrence.shape)} for {gates} gates")
+
+    def own(value: Value) -> Value:
+        return b.reshape(part(b, value, 0, index, index + 1), value.shape[1:])
+
+    halves = (
+        [None, None] if bias is None else [part(b, own(bias), 0, i * rows, (i + 1) * rows) for i in (0, 1)]
+    )
+    return Cell(node, b, index, units, own(weight), own(recurrence), halves[0], halves[1], functions, clip)
+
+
+def _initial(node: Node, b: Builder, position: int, index: int, shape: tuple[int, int]) -> Value:
+    given = node.input(position)
+    if given is None:
+        return b.const(np.zeros(shape, node.required(0).dtype.numpy), f"{b.stem}_state{position}")
+    return b.reshape(part(b, given, 0, index, index + 1), shape)
+
+
+def _run(
+    cell: Cell, x: Value, states: Sequence[Value], known: Array | None, backwards: bool, step: Step
+) -> tuple[Value, Sequence[Value]]:
+    """Return all hidden states [T, N, H] of one direction, and the last states."""
+    b, (steps, batch, width) = cell.b, x.shape
+    if backwards and known is not None:
+        x = reversed_steps(b, x, known)
+    flat = linear(cell.node, b, b.reshape(x, (steps * batch, width)), cell.weight, cell.input_bias)
+    shares = cut(b, flat, 0, steps)
+    plain_order = range(steps - 1, -1, -1) if backwards and known is None else range(steps)
+    made: dict[int, Value] = {}
+    for place in plain_order:
+        found = step(cell, shares[place], states)
+        hidden = found[0]
+        if known is not None and place >= known.min():
+            alive = b.const((place < known).reshape(batch, 1), f"{b.stem}_alive")
+            states = [select(b, alive, new, old) for new, old in zip(found, states, strict=True)]
+            hidden = select(b, alive, hidden, number(b, hidden, 0))
+        else:
+            states = found
+        made[place] = hidden
+    rows = joined(b, [made[place] for place in range(steps)], 0)
+    every = b.reshape(rows, (steps, batch, cell.units))
+    if backwards and known is not None:
+        every = reversed_steps(b, every, known)
+    return every, states

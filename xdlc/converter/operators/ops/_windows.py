@@ -1,0 +1,145 @@
+"""Windows of convolutions and pools: strides, dilations and paddings of each spatial axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from xdlc import ir
+from xdlc.converter.operators.registry import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A sliding window over the spatial axes, in source order.
+
+    Attributes:
+        kernel: Extents of the window.
+        strides: Steps.
+        dilations: Distances between its elements.
+        before: Padding before each axis.
+        after: Padding behind each axis.
+        ceil: Whether the output extent is rounded up.
+    """
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    ceil: bool = False
+
+    @property
+    def rank(self) -> int:
+        """Number of spatial axes."""
+        return len(self.kernel)
+
+    def lifted(self) -> Window:
+        """Return the window with an axis of extent 1 in front: one-dimensional becomes two."""
+        return Window(
+            (1, *self.kernel),
+            (1, *self.strides),
+            (1, *self.dilations),
+            (0, *self.before),
+            (0, *self.after),
+            self.ceil,
+        )
+
+    def extents(self, spatial: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the output extents (ONNX operator documentation of Conv and MaxPool)."""
+        out = []
+        for axis, extent in enumerate(spatial):
+            reach = self.dilations[axis] * (self.kernel[axis] - 1) + 1
+            room = extent + self.before[axis] + self.after[axis] - reach
+            steps = -(-room // self.strides[axis]) if self.ceil else room // self.strides[axis]
+            if self.ceil and steps * self.strides[axis] >= extent + self.before[axis]:
+                steps -= 1  # the last window must start inside the data or the padding before them
+            out.append(steps + 1)
+        return tuple(out)
+
+    def rounded_down(self, spatial: tuple[int, ...]) -> Window:
+        """Return a window of the same output that rounds down: what hangs over becomes padding."""
+        after = []
+        for axis, extent in enumerate(self.extents(spatial)):
+            reach = self.dilations[axis] * (self.kernel[axis] - 1) + 1
+            end = (extent - 1) * self.strides[axis] + reach
+            after.append(max(self.after[axis], end - spatial[axis] - self.before[axis]))
+        return replace(self, after=tuple(after), ceil=False)
+
+    def repeats(self, spatial: tuple[int, ...]) -> tuple[int, ...]:
+        """Return how often one result recurs along each axis: wherever all windows cover all data."""
+        return tuple(
+            outputs
+            if self.before[axis] >= (outputs - 1) * self.strides[axis]
+            and self.kernel[axis] - self.before[axis] >= spatial[axis]
+            and self.dilations[axis] == 1
+            else 1
+            for axis, outputs in enumerate(self.extents(spatial))
+        )
+
+    def trimmed(self, spatial: tuple[int, ...]) -> Window:
+        """Return a window without padding along the axes of one result: only what it covers is left.
+
+        HTP averages wrongly where a window of 3 reaches over both ends of the data.
+        """
+        repeats = self.repeats(spatial)
+        kernel, strides, before, after = (
+            list(part) for part in (self.kernel, self.strides, self.before, self.after)
+        )
+        for axis, extent in enumerate(self.extents(spatial)):
+            if extent == repeats[axis] or (extent == 1 and self.dilations[axis] == 1):
+                kernel[axis] = min(spatial[axis], kernel[axis] - before[axis])
+                strides[axis] = spatial[axis]
+                before[axis] = after[axis] = 0
+        return replace(
+            self, kernel=tuple(kernel), strides=tuple(strides), before=tuple(before), after=tuple(after)
+        )
+
+    def params(self, *names: str) -> dict[str, ir.Param]:
+        """Return the named QNN parameters: stride, dilation, pad_amount, filter_size."""
+        made = {
+            "stride": self.strides,
+            "dilation": self.dilations,
+            "filter_size": self.kernel,
+            "pad_amount": list(zip(self.before, self.after, strict=True)),
+        }
+        return {name: ir.u32s(made[name]) for name in names}
+
+
+def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Window:
+    """Read a window from a node's attributes, automatic padding worked out.
+
+    Args:
+        node: The node.
+        kernel: Extents of the window.
+        spatial: Extents of the input's spatial axes.
+    """
+    rank = len(spatial)
+    if len(kernel) != rank:
+        raise node.problem(f"a kernel of {len(kernel)} axes does not fit {rank} spatial axes")
+    strides = tuple(node.attr("strides") or [1] * rank)
+    dilations = tuple(node.attr("dilations") or [1] * rank)
+    pads = node.attr("pads") or [0] * (2 * rank)
+    if len(strides) != rank or len(dilations) != rank or len(pads) != 2 * rank:
+        raise node.problem("strides, dilations or pads do not fit the number of spatial axes")
+    if any(value < 1 for value in (*strides, *dilations, *kernel)):
+        raise node.problem("a stride, dilation or kernel extent is below 1")
+    before, after = tuple(pads[:rank]), tuple(pads[rank:])
+    automatic = node.attr("auto_pad", "NOTSET")
+    if automatic == "VALID":
+        before = after = (0,) * rank
+    elif automatic in ("SAME_UPPER", "SAME_LOWER"):
+        total = [
+            max(0, (-(-extent // stride) - 1) * stride + dilation * (size - 1) + 1 - extent)
+            for extent, stride, dilation, size in zip(spatial, strides, dilations, kernel, strict=True)
+        ]
+        small, large = tuple(pad // 2 for pad in total), tuple(pad - pad // 2 for pad in total)
+        before, after = (small, large) if automatic == "SAME_UPPER" else (large, small)
+    if any(pad < 0 for pad in (*before, *after)):
+        raise node.problem(f"negative padding {list(pads)}", "cut the input with Slice instead")
+    made = Window(kernel, strides, dilations, before, after, bool(node.attr("ceil_mode", 0)))
+    if any(extent < 1 for extent in made.extents(spatial)):
+        raise node.problem(
+            f"the window {list(kernel)} is larger than the padded input {list(spatial)}",
+            "give a larger --input_dim",
+        )
+    return made

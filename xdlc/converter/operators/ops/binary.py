@@ -1,0 +1,111 @@
+"""Operators of two or more inputs that QNN has as one operation of ElementWiseBinary."""
+
+from __future__ import annotations
+
+import math
+
+from xdlc.converter.builder import Builder
+from xdlc.converter.operators.registry import ANY, Node, importer
+from xdlc.converter.values import Value
+from xdlc.ir.dtype import BOOL8
+from xdlc.opdefs.operations import (
+    ADD,
+    AND,
+    DIVIDE,
+    EQUAL,
+    FMOD,
+    GREATER,
+    GREATER_EQUAL,
+    LESS,
+    LESS_EQUAL,
+    MAXIMUM,
+    MINIMUM,
+    MOD,
+    MULTIPLY,
+    OR,
+    POWER,
+    SUBTRACT,
+    XOR,
+)
+
+_ARITHMETIC = {"Add": ADD, "Sub": SUBTRACT, "Mul": MULTIPLY, "Div": DIVIDE}
+_COMPARISONS = {"Equal": EQUAL, "Greater": GREATER, "Less": LESS}
+_COMPARISONS_12 = {"GreaterOrEqual": GREATER_EQUAL, "LessOrEqual": LESS_EQUAL}
+_LOGICAL = {"And": AND, "Or": OR, "Xor": XOR}
+_CHAINS = {"Sum": ADD, "Max": MAXIMUM, "Min": MINIMUM}
+_NEUTRAL = {MAXIMUM: -math.inf, MINIMUM: math.inf}
+"""The constant that changes no operand, NaN included; no encoding holds it, it would keep the op float."""
+
+
+@importer(*_ARITHMETIC, since=7, layout=ANY, dynamic=True)
+def arithmetic(node: Node, b: Builder) -> Value:
+    """Map arithmetic with broadcasting from the right (opset 7 on)."""
+    return b.binary(_ARITHMETIC[node.type], node.required(0), node.required(1))
+
+
+@importer("Pow", since=7, layout=ANY, dynamic=True)
+def power(node: Node, b: Builder) -> Value:
+    """Map x to the power of y; the exponent takes the type of the base."""
+    base = node.required(0)
+    return b.binary(POWER, base, b.cast(node.required(1), base.dtype))
+
+
+@importer("Mod", since=10, layout=ANY, dynamic=True)
+def modulo(node: Node, b: Builder) -> Value:
+    """Map the remainder: sign of the dividend with fmod, of the divisor without."""
+    return b.binary(FMOD if node.attr("fmod", 0) else MOD, node.required(0), node.required(1))
+
+
+@importer(*_COMPARISONS, since=7, layout=ANY, dynamic=True)
+@importer(*_COMPARISONS_12, since=12, layout=ANY, dynamic=True)
+def comparison(node: Node, b: Builder) -> Value:
+    """Map a comparison, whose result is boolean."""
+    operation = {**_COMPARISONS, **_COMPARISONS_12}[node.type]
+    return b.binary(operation, node.required(0), node.required(1), dtype=BOOL8)
+
+
+@importer(*_LOGICAL, since=7, layout=ANY, dynamic=True)
+def logical(node: Node, b: Builder) -> Value:
+    """Map a logical operator."""
+    return b.binary(_LOGICAL[node.type], node.required(0), node.required(1), dtype=BOOL8)
+
+
+@importer(*_CHAINS, since=6, layout=ANY, dynamic=True)
+def chain(node: Node, b: Builder) -> Value:
+    """Map an operator of any number of inputs as a chain of pairs."""
+    return chain_of(node, b, _CHAINS[node.type])
+
+
+@importer("Mean", since=8, layout=ANY, dynamic=True)
+def mean(node: Node, b: Builder) -> Value:
+    """Map the mean of the inputs as their sum times 1 / n."""
+    import numpy
+
+    total = chain_of(node, b, ADD)
+    share = numpy.asarray(1.0 / len(node.inputs), total.dtype.numpy)
+    return b.binary(MULTIPLY, total, b.const(share))
+
+
+def chain_of(node: Node, b: Builder, operation: int) -> Value:
+    """Combine all inputs of a node pair by pair, without constants that change nothing."""
+    result = node.required(0)
+    for index in range(1, len(node.inputs)):
+        other = node.required(index)
+        if _is_neutral(result, other, operation):
+            result = other
+        elif not _is_neutral(other, result, operation):
+            result = b.binary(operation, result, other)
+    return result
+
+
+def _is_neutral(constant: Value, other: Value, operation: int) -> bool:
+    """Return whether an operand changes neither the elements of the other one nor its shape."""
+    if operation not in _NEUTRAL or not constant.is_static or not constant.dtype.is_float:
+        return False
+    if constant.rank > (other.rank if other.ranked else 0):
+        return False
+    own = other.shape[other.rank - constant.rank :]
+    pairs = zip(constant.shape, own, strict=True)
+    if any(size != 1 and (size != fit or other.is_dynamic) for size, fit in pairs):
+        return False
+    return bool((constant.numpy() == _NEUTRAL[operation]).all())

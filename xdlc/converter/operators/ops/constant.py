@@ -1,0 +1,55 @@
+"""Operators whose result is known while converting."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xdlc.converter.builder import Builder
+from xdlc.converter.operators.registry import Node, importer
+from xdlc.converter.values import Value
+from xdlc.ir import TensorData
+
+
+@importer("Constant")
+def constant(node: Node, b: Builder) -> Value:
+    """Take up a constant; its data stay where they are."""
+    name = node.outputs[0]
+    for key, dtype in (("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64)):
+        if node.attr(key) is not None:
+            return b.const(np.asarray(node.attr(key), dtype), name)
+    if node.attr("value_ints") is not None:
+        return b.const(np.asarray(node.attr("value_ints"), np.int64), name)
+    value = node.attr("value", node.attr("sparse_value"))
+    if not isinstance(value, TensorData):
+        raise node.problem("holds strings", "use a tensor of numbers")
+    return b.const(value, name)
+
+
+@importer("ConstantOfShape", since=9)
+def constant_of_shape(node: Node, b: Builder) -> Value:
+    """Fill a shape with one value, when it is written and not before."""
+    shape = tuple(node.ints(0, "shape", "the shape") or ())
+    if any(extent < 0 for extent in shape):
+        raise node.problem(f"its shape {list(shape)} has a negative extent")
+    b.check_fill(*shape)
+    given = node.attr("value")
+    fill = given.numpy().reshape(()) if given is not None else np.zeros((), np.float32)
+    scalar = b.const(fill).tensor.data
+    if scalar is None:
+        raise node.problem("its value is no tensor")
+    return b.const(
+        scalar.transform(lambda array: np.broadcast_to(array, shape), shape=shape), node.outputs[0]
+    )
+
+
+@importer("Shape")
+def shape(node: Node, b: Builder) -> Value:
+    """Give the shape, which is known while converting."""
+    extents = np.asarray(node.required(0).shape, np.int64)
+    return b.const(extents[slice(node.attr("start", 0), node.attr("end"))], node.outputs[0])
+
+
+@importer("Size")
+def size(node: Node, b: Builder) -> Value:
+    """Give the number of elements, which is known while converting."""
+    return b.const(np.asarray(node.required(0).size, np.int64), node.outputs[0])

@@ -1,0 +1,85 @@
+"""Conv."""
+
+from __future__ import annotations
+
+from xdlc import ir
+from xdlc.converter.builder import Builder
+from xdlc.converter.operators.ops._windows import Window, window
+from xdlc.converter.operators.registry import CHANNEL_LAST, Node, importer
+from xdlc.converter.values import Value, channel_last
+from xdlc.ir import Tensor
+
+
+@importer("Conv", layout=CHANNEL_LAST)
+def conv(node: Node, b: Builder) -> Value:
+    """Map onto Conv2d, DepthWiseConv2d or Conv3d."""
+    bias = node.input(2)
+    return convolve(node, b, node.required(0), node.required(1), bias)
+
+
+def convolve(
+    node: Node,
+    b: Builder,
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    *,
+    dtype: ir.DType | None = None,
+    encoding: ir.Encoding | None = None,
+) -> Value:
+    """Append a convolution of [N, C, spatial...] with weights [M, C / group, kernel...].
+
+    Args:
+        node: The node, for its attributes.
+        b: The builder.
+        x: Input.
+        weight: Weights.
+        bias: Bias [M], or None.
+        dtype: Data type of the result; default: that of the input.
+        encoding: Encoding of a quantized result.
+    """
+    if x.rank < 3 or weight.rank != x.rank:
+        raise node.invalid(f"input of rank {x.rank} with weights of rank {weight.rank}")
+    if x.rank > 5:
+        raise node.invalid(f"{x.rank - 2} spatial axes; QNN convolves over at most 3")
+    group = node.attr("group", 1)
+    if group < 1 or x.shape[1] != weight.shape[1] * group or weight.shape[0] % group:
+        raise node.invalid(
+            f"{x.shape[1]} input channels, weights {list(weight.shape)} and group {group} do not fit"
+        )
+    spatial = x.shape[2:]
+    given = tuple(node.attr("kernel_shape") or weight.shape[2:])
+    if given != weight.shape[2:]:
+        raise node.problem(f"kernel_shape {list(given)} differs from the weights' {list(weight.shape[2:])}")
+    view = window(node, given, spatial)
+    shape = (x.shape[0], weight.shape[0], *view.extents(spatial))
+    if x.rank == 3:  # a convolution over one axis runs as one over two
+        view = view.lifted()
+        x = b.reshape(x, (*x.shape[:2], 1, *spatial))
+        weight = b.reshape(weight, (*weight.shape[:2], 1, *given))
+    out = _emit(b, x, weight, bias, view, group, (*shape[:2], *view.extents(x.shape[2:])), dtype, encoding)
+    return b.reshape(Value(out, channel_last(x.rank)), shape)
+
+
+def _emit(
+    b: Builder,
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    view: Window,
+    group: int,
+    shape: tuple[int, ...],
+    dtype: ir.DType | None,
+    encoding: ir.Encoding | None,
+) -> Tensor:
+    depthwise = group > 1 and group == x.shape[1] and view.rank == 2
+    kernel_last = (*range(2, weight.rank), 1, 0)  # OIHW to HWIO
+    inputs: list[Tensor | None] = [b.channel_last(x), b.physical(weight, kernel_last)]
+    if bias is not None:
+        inputs.append(b.source_order(bias))
+    params = view.params("stride", "pad_amount", "dilation")
+    if not depthwise:
+        params["group"] = ir.u32(group)
+    type = "DepthWiseConv2d" if depthwise else "Conv2d" if view.rank == 2 else "Conv3d"
+    lying = tuple(shape[axis] for axis in channel_last(len(shape)))
+    return b.emit(type, inputs, lying, dtype or x.dtype, params, encoding=encoding)

@@ -1,0 +1,115 @@
+"""ConvTranspose."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xdlc import ir
+from xdlc.converter.builder import Builder
+from xdlc.converter.operators.registry import CHANNEL_LAST, Node, importer
+from xdlc.converter.values import Value, channel_last
+from xdlc.ir import Tensor
+from xdlc.ir.data import Array
+
+
+@importer("ConvTranspose", layout=CHANNEL_LAST, ignores=("kernel_shape",))
+def conv_transpose(node: Node, b: Builder) -> Value:
+    """Map onto TransposeConv2d or TransposeConv3d."""
+    x, weight, bias = node.required(0), node.required(1), node.input(2)
+    rank = x.rank - 2
+    if rank not in (1, 2, 3) or weight.rank != x.rank:
+        raise node.problem(f"input of rank {x.rank} with weights of rank {weight.rank}")
+    group = node.attr("group", 1)
+    if weight.shape[0] != x.shape[1] or group < 1 or x.shape[1] % group:
+        raise node.problem(
+            f"{x.shape[1]} channels, weights {list(weight.shape)} and group {group} do not fit"
+        )
+    strides = list(node.attr("strides") or [1] * rank)
+    dilations = list(node.attr("dilations") or [1] * rank)
+    extra = list(node.attr("output_padding") or [0] * rank)
+    kernel, spatial = list(weight.shape[2:]), list(x.shape[2:])
+    if rank < 3 and any(dilation != 1 for dilation in dilations):
+        weight = _spread(node, b, weight, dilations)
+        kernel, dilations = list(weight.shape[2:]), [1] * rank
+    before, after = _pads(node, spatial, kernel, strides, dilations, extra)
+    shape = [
+        strides[axis] * (spatial[axis] - 1)
+        + extra[axis]
+        + (kernel[axis] - 1) * dilations[axis]
+        + 1
+        - before[axis]
+        - after[axis]
+        for axis in range(rank)
+    ]
+    target = (x.shape[0], weight.shape[1] * group, *shape)
+    if rank == 1:
+        x = b.reshape(x, (*x.shape[:2], 1, *spatial))
+        weight = b.reshape(weight, (*weight.shape[:2], 1, *kernel))
+        strides, dilations, extra = [1, *strides], [1, *dilations], [0, *extra]
+        before, after, shape = [0, *before], [0, *after], [1, *shape]
+    params: dict[str, ir.Param] = {
+        "stride": ir.u32s(strides),
+        "pad_amount": ir.u32s(list(zip(before, after, strict=True))),
+        "output_padding": ir.u32s(extra),
+        "group": ir.u32(group),
+    }
+    if len(shape) == 3:
+        params["dilation"] = ir.u32s(dilations)
+    inputs: list[Tensor | None] = [
+        b.channel_last(x),
+        b.physical(weight, (*range(2, weight.rank), 0, 1)),  # IOHW to HWIO
+    ]
+    if bias is not None:
+        inputs.append(b.source_order(bias))
+    lying = (target[0], *shape, target[1])
+    type = "TransposeConv3d" if len(shape) == 3 else "TransposeConv2d"
+    out = b.emit(type, inputs, lying, x.dtype, params)
+    return b.reshape(Value(out, channel_last(x.rank)), target)
+
+
+def _spread(node: Node, b: Builder, weight: Value, dilations: list[int]) -> Value:
+    """Return weights with zeros between them instead of dilations, which TransposeConv2d does not have."""
+    data = weight.tensor.data
+    if data is None:
+        raise node.problem(f"dilations {dilations} with weights that are computed; TransposeConv2d has none")
+    extents = [(extent - 1) * step + 1 for extent, step in zip(weight.shape[2:], dilations, strict=True)]
+    shape = (*weight.shape[:2], *extents)
+    b.check_table(*shape)
+
+    def spread(array: Array) -> Array:
+        made = np.zeros(shape, array.dtype)
+        made[(slice(None), slice(None), *(slice(None, None, step) for step in dilations))] = array
+        return made
+
+    return b.static_like(weight, data.transform(spread, shape=shape))
+
+
+def _pads(
+    node: Node,
+    spatial: list[int],
+    kernel: list[int],
+    strides: list[int],
+    dilations: list[int],
+    extra: list[int],
+) -> tuple[list[int], list[int]]:
+    """Return the padding that is cut off, as ONNX defines it for ConvTranspose."""
+    rank = len(spatial)
+    automatic = node.attr("auto_pad", "NOTSET")
+    wanted = node.attr("output_shape")
+    if wanted is None and automatic in ("NOTSET", "VALID"):
+        pads = node.attr("pads") or [0] * (2 * rank)
+        before, after = (list(pads[:rank]), list(pads[rank:])) if automatic == "NOTSET" else ([0] * rank,) * 2
+    else:
+        wanted = list(wanted)[-rank:] if wanted else [e * s for e, s in zip(spatial, strides, strict=True)]
+        before, after = [], []
+        for axis in range(rank):
+            reach = (kernel[axis] - 1) * dilations[axis] + 1
+            full = strides[axis] * (spatial[axis] - 1) + extra[axis] + reach
+            extra[axis] += max(0, wanted[axis] - full)  # what the padding cannot give
+            total = max(0, full - wanted[axis])
+            half = total // 2
+            before.append(half if automatic == "SAME_UPPER" else total - half)
+            after.append(total - before[-1])
+    if any(pad < 0 for pad in (*before, *after)):
+        raise node.problem("negative padding", "export with paddings of 0 or more")
+    return before, after

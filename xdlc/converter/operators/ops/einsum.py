@@ -1,0 +1,141 @@
+"""Einsum, as transposed views, sums and matrix products."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from xdlc.converter.builder import Builder
+from xdlc.converter.operators.ops._compose import reduced, strided
+from xdlc.converter.operators.ops.matmul import multiply
+from xdlc.converter.operators.registry import Node, importer
+from xdlc.converter.values import Value
+from xdlc.opdefs.operations import MULTIPLY
+
+Labels = list[str]
+_BATCH_AXES = 3  # a product of rank 5 is the most that backends take
+_TERM = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
+
+
+@importer("Einsum", since=12)
+def einsum(node: Node, b: Builder) -> Value:
+    """Write the equation as one product of two operands after the other."""
+    values = [node.required(index) for index in range(len(node.inputs))]
+    terms, wanted = _parsed(node, values)
+    extents: dict[str, int] = {}
+    for value, labels in zip(values, terms, strict=True):
+        for extent, label in zip(value.shape, labels, strict=True):
+            known = extents.setdefault(label, extent)
+            if 1 not in (known, extent) and known != extent:
+                raise node.invalid(f"label {label!r} stands for {known} and for {extent} elements")
+            extents[label] = max(known, extent)
+    left, labels = _diagonal(b, values[0], terms[0])
+    rest = [_diagonal(b, value, term) for value, term in zip(values[1:], terms[1:], strict=True)]
+    for index, (right, other) in enumerate(rest):
+        later = {label for _, term in rest[index + 1 :] for label in term} | set(wanted)
+        left, labels = _pair(node, b, (left, labels), (right, other), later, extents)
+    left, labels = _summed(b, left, labels, set(wanted))
+    return _arranged(b, left, labels, wanted)
+
+
+def _parsed(node: Node, values: Sequence[Value]) -> tuple[list[Labels], Labels]:
+    """Return a label for each axis of the operands and of the result; an ellipsis gets numbers."""
+    equation = str(node.attr("equation")).replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(values) or not all(map(_TERM.fullmatch, [*terms, right])):
+        raise node.invalid(f"equation {equation!r} with {len(values)} operands")
+    made = [_labels(node, term, value.rank) for term, value in zip(terms, values, strict=True)]
+    dots = max((sum(label.isdigit() for label in labels) for labels in made), default=0)
+    numbered = [str(index) for index in reversed(range(dots))]
+    if arrow:
+        wanted = _spelt(right, numbered)
+    else:
+        every = [label for labels in made for label in labels if not label.isdigit()]
+        wanted = numbered + sorted(label for label in set(every) if every.count(label) == 1)
+    known = {label for labels in made for label in labels}
+    if len(set(wanted)) != len(wanted) or not set(wanted) <= known:
+        raise node.invalid(f"equation {equation!r} has a result that its operands do not give")
+    return made, wanted
+
+
+def _spelt(term: str, numbered: Labels) -> Labels:
+    head, dots, tail = term.partition("...")
+    return [*head, *(numbered if dots else ()), *tail]
+
+
+def _labels(node: Node, term: str, rank: int) -> Labels:
+    """Return the labels of an operand; axes of its ellipsis are numbered from the right."""
+    count = rank - len(term.replace("...", ""))
+    if count < 0 or (count and "..." not in term):
+        raise node.invalid(f"term {term!r} does not fit rank {rank}")
+    return _spelt(term, [str(index) for index in reversed(range(count))])
+
+
+def _diagonal(b: Builder, x: Value, labels: Labels) -> tuple[Value, Labels]:
+    """Return the operand with each label once: where axes share one, their diagonal."""
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            first = labels.index(label)
+            second = labels.index(label, first + 1)
+            extent = x.shape[first]
+            others = [axis for axis in range(x.rank) if axis not in (first, second)]
+            rest = [x.shape[axis] for axis in others]
+            flat = b.reshape(b.transpose(x, (*others, first, second)), (*rest, extent * extent))
+            x = strided(b, flat, {len(rest): (0, extent * extent, extent + 1)})
+            labels = [*(labels[axis] for axis in others), label]
+    return x, labels
+
+
+def _without_units(b: Builder, x: Value, labels: Labels, extents: dict[str, int]) -> tuple[Value, Labels]:
+    """Return the operand without axes that would have to be repeated."""
+    kept = [axis for axis, label in enumerate(labels) if x.shape[axis] == extents[label]]
+    return b.reshape(x, [x.shape[axis] for axis in kept]), [labels[axis] for axis in kept]
+
+
+def _summed(b: Builder, x: Value, labels: Labels, wanted: set[str]) -> tuple[Value, Labels]:
+    """Return the operand summed over the labels that nobody else asks for."""
+    axes = [axis for axis, label in enumerate(labels) if label not in wanted]
+    if axes:
+        x = reduced(b, "ReduceSum", x, axes, keep=False)
+    return x, [label for label in labels if label in wanted]
+
+
+def _pair(
+    node: Node,
+    b: Builder,
+    left: tuple[Value, Labels],
+    right: tuple[Value, Labels],
+    later: set[str],
+    extents: dict[str, int],
+) -> tuple[Value, Labels]:
+    """Return two operands multiplied, and summed over the labels that are not needed later."""
+    x, first = _without_units(b, *left, extents)
+    y, second = _without_units(b, *right, extents)
+    x, first = _summed(b, x, first, later | set(second))
+    y, second = _summed(b, y, second, later | set(first))
+    shared = [label for label in first if label in second]
+    inner = [label for label in shared if label not in later]
+    batch = [label for label in shared if label in later]
+    rows = [label for label in first if label not in shared]
+    columns = [label for label in second if label not in shared]
+    made = [*batch, *rows, *columns]
+    shape = [extents[label] for label in made]
+    if not inner:
+        ones = (1,) * len(columns)
+        x = _arranged(b, x, first, [*batch, *rows])
+        y = _arranged(b, y, second, [*batch, *columns])
+        x = b.reshape(x, (*x.shape, *ones))
+        y = b.reshape(y, (*y.shape[: len(batch)], *(1,) * len(rows), *y.shape[len(batch) :]))
+        return b.reshape(b.binary(MULTIPLY, x, y), shape), made
+    lead = [extents[label] for label in batch]
+    lead = lead if len(lead) <= _BATCH_AXES else [math.prod(lead)]
+    m, k, n = (math.prod(extents[label] for label in group) for group in (rows, inner, columns))
+    x = _arranged(b, x, first, [*batch, *rows, *inner])
+    y = _arranged(b, y, second, [*batch, *inner, *columns])
+    return b.reshape(multiply(node, b, b.reshape(x, (*lead, m, k)), b.reshape(y, (*lead, k, n))), shape), made
+
+
+def _arranged(b: Builder, x: Value, labels: Labels, wanted: Labels) -> Value:
+    return b.transpose(x, [labels.index(label) for label in wanted])

@@ -1,0 +1,40 @@
+"""Expand and Tile."""
+
+from __future__ import annotations
+
+from xdlc import ir
+from xdlc.converter.builder import Builder
+from xdlc.converter.operators.registry import ANY, Node, importer
+from xdlc.converter.values import Value, broadcast
+
+
+@importer("Expand", since=8, layout=ANY)
+def expand(node: Node, b: Builder) -> Value:
+    """Map broadcasting onto Tile."""
+    x = node.required(0)
+    wanted = node.ints(1, "shape", "the new shape") or []
+    rank = max(x.rank, len(wanted))
+    x = b.with_rank(x, rank)
+    wanted = [1] * (rank - len(wanted)) + wanted
+    target = [broadcast((extent, other)) for extent, other in zip(x.shape, wanted, strict=True)]
+    return tiled(b, x, [new // old for new, old in zip(target, x.shape, strict=True)])
+
+
+@importer("Tile", since=6, layout=ANY)
+def tile(node: Node, b: Builder) -> Value:
+    """Map onto Tile."""
+    x = node.required(0)
+    repeats = node.ints(1, "repeats", "the repeats") or []
+    if len(repeats) != x.rank:
+        raise node.problem(f"{len(repeats)} repeats for rank {x.rank}")
+    return tiled(b, x, repeats)
+
+
+def tiled(b: Builder, x: Value, repeats: list[int]) -> Value:
+    """Append a Tile, unless nothing is repeated."""
+    if all(count == 1 for count in repeats):
+        return x
+    lying = [repeats[axis] for axis in x.order]
+    params = {"multiples": ir.u32s(lying)}
+    shape = [extent * count for extent, count in zip(x.tensor.shape, lying, strict=True)]
+    return Value(b.emit("Tile", [b.physical(x, x.order)], shape, x.dtype, params), x.order)

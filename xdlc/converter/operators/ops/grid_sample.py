@@ -1,0 +1,60 @@
+"""GridSample and AffineGrid."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xdlc import ir
+from xdlc.converter.builder import Builder
+from xdlc.converter.operators.ops._compose import product
+from xdlc.converter.operators.registry import CHANNEL_LAST, Node, importer
+from xdlc.converter.values import Value, channel_last
+
+_MODES = {"bilinear": 0, "linear": 0, "nearest": 1}
+_PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
+
+
+@importer("GridSample", since=16, layout=CHANNEL_LAST)
+def grid_sample(node: Node, b: Builder) -> Value:
+    """Map onto GridSample, which has two spatial axes and no cubic mode."""
+    x, grid = node.required(0), node.required(1)
+    mode = node.attr("mode", "linear")
+    padding, align = node.attr("padding_mode", "zeros"), bool(node.attr("align_corners", 0))
+    if x.rank != 4:
+        raise node.problem(f"{x.rank - 2} spatial axes; QNN's GridSample has 2")
+    if mode not in _MODES:
+        raise node.problem(f"mode {mode!r}; QNN's GridSample has linear and nearest")
+    if padding not in _PADDINGS or grid.rank != 4 or grid.shape[3] != 2:
+        raise node.invalid(f"padding_mode {padding!r} with a grid of shape {list(grid.shape)}")
+    shape = (x.shape[0], *grid.shape[1:3], x.shape[1])
+    params: dict[str, ir.Param] = {
+        "align_corners": ir.b8(align),
+        "mode": ir.u32(_MODES[mode]),
+        "padding_mode": ir.u32(_PADDINGS[padding]),
+    }
+    out = b.emit("GridSample", [b.channel_last(x), b.source_order(grid)], shape, x.dtype, params)
+    return Value(out, channel_last(4))
+
+
+@importer("AffineGrid", since=20)
+def affine_grid(node: Node, b: Builder) -> Value:
+    """Write the grid as the known positions times the transposed matrices."""
+    theta, size = node.required(0), node.static(1, "the size")
+    if size is None or size.size != theta.shape[1] + 2 or theta.shape[2] != theta.shape[1] + 1:
+        raise node.invalid(f"matrices of shape {list(theta.shape)} do not fit its size")
+    extents = [int(extent) for extent in size[2:]]
+    align = bool(node.attr("align_corners", 0))
+    b.check_table(*extents)
+    axes = [_positions(extent, align) for extent in extents]
+    last_first = np.meshgrid(*axes, indexing="ij")[::-1]
+    places = np.stack([*last_first, np.ones(extents)], axis=-1).reshape(1, -1, len(extents) + 1)
+    known = b.const(places.astype(theta.dtype.numpy), f"{b.stem}_positions")
+    grid = product(b, known, b.transpose(theta, (0, 2, 1)))
+    return b.reshape(grid, (theta.shape[0], *extents, len(extents)))
+
+
+def _positions(extent: int, align: bool) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return the normalized positions of an axis' elements (ONNX operator documentation)."""
+    if align:
+        return np.linspace(-1.0, 1.0, extent) if extent > 1 else np.asarray([-1.0])
+    return (np.arange(extent) * 2.0 + 1.0) / extent - 1.0

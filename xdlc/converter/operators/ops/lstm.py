@@ -1,0 +1,175 @@
+"""LSTM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xdlc import ir
+from xdlc.converter.builder import Builder
+from xdlc.converter.operators.ops._compose import number, part
+from xdlc.converter.operators.ops._recurrent import Cell, directions, lengths, time_major, unrolled
+from xdlc.converter.operators.registry import Node, importer
+from xdlc.converter.values import Value, identity
+from xdlc.ir import Tensor, TensorData
+from xdlc.opdefs.operations import SUBTRACT
+
+# Stated because the vendor's reader states them for a file without them.
+_DEFAULTS: dict[str, ir.Param] = {
+    **{
+        name: ir.f32(0.0)
+        for name in (
+            "cell_clip_threshold",
+            "output_clip_threshold",
+            "input_gate_qscale",
+            "forget_gate_qscale",
+            "cell_gate_qscale",
+            "output_gate_qscale",
+            "hidden_state_qscale",
+        )
+    },
+    "hidden_state_offset": ir.i32(0),
+}
+_GATES = {"input": 0, "output": 1, "forget": 2, "cell": 3}  # ONNX's order of the four blocks
+
+
+@importer("LSTM", since=7)
+def lstm(node: Node, b: Builder) -> list[Value]:
+    """Map each direction onto one Lstm; forms that it does not have are written step by step."""
+    return time_major(node, b, _time_major, [5, 6])
+
+
+def _time_major(node: Node, b: Builder) -> list[Value]:
+    x = node.required(0)
+    if x.rank != 3:
+        raise node.invalid(f"input of rank {x.rank} instead of 3")
+    flags = directions(node)
+    if not _offered(node, x):
+        return _unrolled(node, b)
+    runs = [_direction(node, b, x, index, reverse) for index, reverse in enumerate(flags)]
+    if len(runs) == 1:
+        return runs[0]
+    joined = []
+    for axis, parts in (
+        (1, [run[0] for run in runs]),
+        (0, [run[1] for run in runs]),
+        (0, [run[2] for run in runs]),
+    ):
+        tensors = [b.source_order(part) for part in parts]
+        shape = list(tensors[0].shape)
+        shape[axis] = len(tensors)
+        out = b.emit("Concat", tensors, shape, x.dtype, {"axis": ir.u32(axis)})
+        joined.append(Value(out, identity(len(shape))))
+    return joined
+
+
+def _offered(node: Node, x: Value) -> bool:
+    """Return whether QNN's Lstm computes the same."""
+    usual = ["sigmoid", "tanh", "tanh"] * len(directions(node))
+    named = [name.lower() for name in node.attr("activations") or usual]
+    node.attr("hidden_size")
+    weights = [node.input(position) for position in (1, 2, 3, 7)]
+    return (
+        named == usual
+        and not any(node.attr(name, 0) for name in ("clip", "input_forget"))
+        and lengths(node, *x.shape[:2]) is None
+        and all(value is None or value.is_static for value in weights)
+    )
+
+
+def _unrolled(node: Node, b: Builder) -> list[Value]:
+    coupled = bool(node.attr("input_forget", 0))
+    given = node.input(7)
+
+    def peep(cell: Cell, total: Value, index: int, memory: Value, direction: int) -> Value:
+        if given is None:
+            return total
+        units = cell.units
+        own = b.reshape(part(b, given, 0, direction, direction + 1), (3 * units,))
+        weight = part(b, own, 0, index * units, (index + 1) * units)
+        return cell.sum(total, cell.times(weight, memory))
+
+    def step(cell: Cell, share: Value, states: Sequence[Value]) -> list[Value]:
+        hidden, memory = states
+        total = cell.sum(share, cell.recur(hidden, 0, 4))
+        gate = {name: cell.gate(total, index) for name, index in _GATES.items()}
+        taken = cell.activate(0, peep(cell, gate["input"], 0, memory, cell.index))
+        if coupled:
+            kept = b.binary(SUBTRACT, number(b, taken, 1), taken)
+        else:
+            kept = cell.activate(0, peep(cell, gate["forget"], 2, memory, cell.index))
+        new = cell.activate(1, gate["cell"])
+        memory = cell.sum(cell.times(kept, memory), cell.times(taken, new))
+        shown = cell.activate(0, peep(cell, gate["output"], 1, memory, cell.index))
+        return [cell.times(shown, cell.functions[2](b, memory)), memory]
+
+    return unrolled(node, b, 4, ["Sigmoid", "Tanh", "Tanh"], [5, 6], step)
+
+
+def _direction(node: Node, b: Builder, x: Value, index: int, reverse: bool) -> list[Value]:
+    """Append one Lstm; return all hidden states [T, 1, N, H], the last one and the cell [1, N, H]."""
+    steps, batch, _ = x.shape
+    weight, recurrence = _block(node, 1, index), _block(node, 2, index)
+    units = recurrence.shape[1]
+    bias = _bias(node, index, units, weight.dtype)
+    peepholes = node.input(7)
+
+    def gate(data: TensorData, name: str, what: str) -> Tensor:
+        block = _GATES[name]
+        part = data.transform(
+            lambda array: array[block * units : (block + 1) * units], shape=(units, *data.shape[1:])
+        )
+        return b.source_order(b.const(part, f"{b.stem}_{what}_{name}_{index}"))
+
+    def state(position: int, what: str) -> Tensor:
+        given = node.input(position)
+        if given is None:
+            zeros = np.zeros((batch, units), x.dtype.numpy)
+            return b.source_order(b.const(zeros, f"{b.stem}_{what}_{index}"))
+        count = given.shape[0]
+        if count > 1 and given.is_static:
+            return b.source_order(b.const(given.numpy()[index], f"{b.stem}_{what}_{index}"))
+        own = part(b, given, 0, index, index + 1)
+        return b.source_order(b.reshape(own, given.shape[1:]))
+
+    once = steps == 1  # HTP's emulation (SDK 2.51) executes single steps only
+    inputs: list[Tensor | None] = [b.source_order(b.reshape(x, x.shape[1:]) if once else x)]
+    inputs += [gate(weight, name, "w") for name in ("forget", "cell", "output")]
+    inputs += [gate(recurrence, name, "r") for name in ("forget", "cell", "output")]
+    inputs += [gate(bias, name, "b") for name in ("forget", "cell", "output")]
+    inputs += [state(5, "hidden"), state(6, "cell"), None, None, None, None]
+    inputs += [gate(weight, "input", "w"), gate(recurrence, "input", "r")]
+    if peepholes is None:
+        inputs += [None, None, None]
+    else:
+        array = peepholes.numpy()[index].reshape(3, units)  # input, output, forget
+        inputs += [b.source_order(b.const(array[row], f"{b.stem}_p{row}_{index}")) for row in (0, 2, 1)]
+    inputs += [gate(bias, "input", "b"), None, None]  # HTP wants all 24 positions
+    params: dict[str, ir.Param] = {"direction": ir.u32(int(reverse)), "time_major": ir.b8(True), **_DEFAULTS}
+    shapes = [(batch, units) if once else (steps, batch, units), (batch, units), (batch, units)]
+    hidden, cell, last = (
+        Value(tensor, identity(tensor.rank))
+        for tensor in b.emit_many("Lstm", inputs, [(shape, x.dtype) for shape in shapes], params)
+    )
+    return [
+        b.reshape(hidden, (steps, 1, batch, units)),
+        b.reshape(last, (1, batch, units)),
+        b.reshape(cell, (1, batch, units)),
+    ]
+
+
+def _block(node: Node, position: int, index: int) -> TensorData:
+    data = node.required(position).tensor.data
+    if data is None:
+        raise node.problem(f"input {position} is computed at run time")
+    return data.transform(lambda array: array[index], shape=data.shape[1:])
+
+
+def _bias(node: Node, index: int, units: int, dtype: np.dtype[np.float32]) -> TensorData:
+    value = node.input(3)
+    if value is None or value.tensor.data is None:
+        return ir.ArrayData(np.zeros(4 * units, dtype))
+    return value.tensor.data.transform(
+        lambda array: array[index][: 4 * units] + array[index][4 * units :], shape=(4 * units,)
+    )

@@ -1,0 +1,109 @@
+"""MaxPool, AveragePool, LpPool and their global forms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdlc import ir
+from xdlc.converter.builder import Builder
+from xdlc.converter.operators.ops._compose import number, reduced, unary
+from xdlc.converter.operators.ops._im2col import (
+    dilated_maximum,
+    dilated_mean,
+    maximum_and_place,
+    padding_share,
+    taps,
+)
+from xdlc.converter.operators.ops._windows import Window, window
+from xdlc.converter.operators.ops.expand import tiled
+from xdlc.converter.operators.registry import CHANNEL_LAST, Node, importer
+from xdlc.converter.values import Value, channel_last
+from xdlc.opdefs.operations import ABS, ADD, MULTIPLY, POWER
+
+_STEMS = {"MaxPool": "PoolMax", "AveragePool": "PoolAvg", "LpPool": "L2Pool"}
+
+
+@importer(*_STEMS, layout=CHANNEL_LAST)
+def pool(node: Node, b: Builder) -> Value | Sequence[Value]:
+    """Map a pool over one, two or three axes; dilated ones, and places of maxima, element by element."""
+    x = node.required(0)
+    view = window(node, tuple(node.attr("kernel_shape") or ()), x.shape[2:])
+    column_major = bool(node.attr("storage_order", 0))
+    if len(node.outputs) > 1 and node.outputs[1]:
+        return maximum_and_place(node, b, x, view, column_major=column_major)
+    if node.type == "LpPool":
+        return _lp_pool(node, b, x, view, node.attr("p", 2))
+    if any(dilation != 1 for dilation in view.dilations):
+        if node.type == "MaxPool":
+            return dilated_maximum(node, b, x, view)
+        return dilated_mean(node, b, x, view, counts_padding=bool(node.attr("count_include_pad", 0)))
+    return pooled(node, b, x, view, _STEMS[node.type])
+
+
+def _lp_pool(node: Node, b: Builder, x: Value, view: Window, p: int) -> Value:
+    """Map onto L2Pool, or write the root of the windows' sums of powers."""
+    dilated = any(dilation != 1 for dilation in view.dilations)
+    if p == 2 and not dilated and x.rank <= 4:
+        return pooled(node, b, x, view, _STEMS[node.type])
+    powers = unary(b, ABS, x)
+    powers = powers if p == 1 else b.binary(POWER, powers, number(b, x, p))
+    total, *others = taps(node, b, powers, view, 0.0).values(b)
+    for value in others:
+        total = b.binary(ADD, total, value)
+    return total if p == 1 else b.binary(POWER, total, number(b, x, 1.0 / p))
+
+
+@importer("GlobalLpPool", since=2, layout=CHANNEL_LAST)
+def global_lp_pool(node: Node, b: Builder) -> Value:
+    """Write the root of each channel's sum of powers."""
+    x, p = node.required(0), node.attr("p", 2)
+    powers = unary(b, ABS, x)
+    powers = powers if p == 1 else b.binary(POWER, powers, number(b, x, p))
+    total = reduced(b, "ReduceSum", powers, range(2, x.rank))
+    return total if p == 1 else b.binary(POWER, total, number(b, x, 1.0 / p))
+
+
+@importer("GlobalMaxPool", "GlobalAveragePool", layout=CHANNEL_LAST)
+def global_pool(node: Node, b: Builder) -> Value:
+    """Map a pool over the whole of every channel."""
+    x = node.required(0)
+    return pooled(node, b, x, whole(x), _STEMS[node.type.removeprefix("Global")])
+
+
+def whole(x: Value) -> Window:
+    """Return the window that covers all spatial axes."""
+    spatial = x.shape[2:]
+    ones, zeros = (1,) * len(spatial), (0,) * len(spatial)
+    return Window(spatial, spatial, ones, zeros, zeros)
+
+
+def pooled(
+    node: Node, b: Builder, x: Value, view: Window, stem: str, *, encoding: ir.Encoding | None = None
+) -> Value:
+    """Append a pool; one over a single axis runs as one over two."""
+    spatial = x.shape[2:]
+    shape = (*x.shape[:2], *view.extents(spatial))
+    if x.rank == 3:
+        view = view.lifted()
+        x = b.reshape(x, (*x.shape[:2], 1, *spatial))
+    if x.rank not in (4, 5):
+        raise node.problem(f"{x.rank - 2} spatial axes; QNN pools over 2 or 3")
+    counts_padding = stem == "PoolAvg" and bool(node.attr("count_include_pad", 0))
+    floor = view.rounded_down(x.shape[2:])
+    given, hangs_over = view, counts_padding and floor.after != view.after
+    once = (1,) * floor.rank
+    view, repeats = floor, once
+    if not counts_padding:
+        view, repeats = floor.trimmed(x.shape[2:]), floor.repeats(x.shape[2:])
+    params = view.params("filter_size", "stride", "pad_amount")
+    if stem == "PoolAvg":
+        params["count_pad_for_edges"] = ir.b8(counts_padding)
+    lying = (x.shape[0], *view.extents(x.shape[2:]), x.shape[1])
+    out = b.emit(f"{stem}{view.rank}d", [b.channel_last(x)], lying, x.dtype, params, encoding=encoding)
+    result = Value(out, channel_last(x.rank))
+    if repeats != once:
+        result = tiled(b, result, [1, 1, *repeats])
+    if hangs_over:  # QNN divides by the whole window there, ONNX by what lies within the padding
+        share = padding_share(given, x.shape[2:]).astype(x.dtype.numpy)
+        result = b.binary(MULTIPLY, result, b.const(share, f"{b.stem}_share"))
+    return b.reshape(result, shape)

@@ -1,0 +1,73 @@
+"""Operators that only look at the same elements in another way."""
+
+from __future__ import annotations
+
+import math
+
+from xdlc.converter.builder import Builder
+from xdlc.converter.operators.registry import Node, importer
+from xdlc.converter.values import Value
+
+
+@importer("Transpose")
+def transpose(node: Node, b: Builder) -> Value:
+    """Permute the axes: only the order kept with the value changes, unless the node stands for an op."""
+    value = node.required(0)
+    perm = [int(axis) for axis in node.attr("perm", range(value.rank)[::-1])]
+    if sorted(perm) != list(range(value.rank)):
+        raise node.problem(f"perm {perm} does not fit rank {value.rank}")
+    if b.noted is not None and not value.is_static:
+        return b.moved(value, perm, f"{node.name} moves the elements here")
+    return b.transpose(value, perm)
+
+
+@importer("Reshape", since=5)
+def reshape(node: Node, b: Builder) -> Value:
+    """Reshape; 0 keeps an extent (unless allowzero), -1 is worked out."""
+    value = node.required(0)
+    wanted = node.ints(1, "shape", "the new shape") or []
+    if not node.attr("allowzero", 0):
+        wanted = [value.shape[axis] if extent == 0 else extent for axis, extent in enumerate(wanted)]
+    if -1 in wanted:
+        known = math.prod(extent for extent in wanted if extent != -1)
+        wanted[wanted.index(-1)] = value.size // known if known else 0
+    if math.prod(wanted) != value.size or any(extent < 0 for extent in wanted):
+        raise node.problem(f"{list(value.shape)} cannot become {wanted}: the number of elements differs")
+    return b.reshape(value, wanted)
+
+
+@importer("Flatten")
+def flatten(node: Node, b: Builder) -> Value:
+    """Reshape to two axes, cut at ``axis``."""
+    value = node.required(0)
+    axis = node.attr("axis", 1)
+    axis += value.rank if axis < 0 else 0
+    head = math.prod(value.shape[:axis])
+    return b.reshape(value, (head, math.prod(value.shape[axis:])))
+
+
+@importer("Squeeze")
+def squeeze(node: Node, b: Builder) -> Value:
+    """Drop axes of extent 1."""
+    value = node.required(0)
+    axes = node.ints(1, "axes", "the axes")
+    if axes is None:
+        dropped = {axis for axis, extent in enumerate(value.shape) if extent == 1}
+    else:
+        dropped = {axis + value.rank if axis < 0 else axis for axis in axes}
+    if any(not 0 <= axis < value.rank or value.shape[axis] != 1 for axis in dropped):
+        raise node.problem(f"axes {sorted(dropped)} of {list(value.shape)} are not all of extent 1")
+    return b.reshape(value, [extent for axis, extent in enumerate(value.shape) if axis not in dropped])
+
+
+@importer("Unsqueeze")
+def unsqueeze(node: Node, b: Builder) -> Value:
+    """Insert axes of extent 1."""
+    value = node.required(0)
+    axes = node.ints(1, "axes", "the axes") or []
+    rank = value.rank + len(axes)
+    inserted = {axis + rank if axis < 0 else axis for axis in axes}
+    if len(inserted) != len(axes) or any(not 0 <= axis < rank for axis in inserted):
+        raise node.problem(f"axes {axes} do not fit rank {value.rank}")
+    extents = iter(value.shape)
+    return b.reshape(value, [1 if axis in inserted else next(extents) for axis in range(rank)])

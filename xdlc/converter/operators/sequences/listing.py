@@ -1,0 +1,62 @@
+"""Imports what makes sequences, changes them, and takes elements out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdlc.converter.control_flow.interface import Importer
+from xdlc.converter.control_flow.steps import scalar
+from xdlc.converter.operators.registry import Node
+from xdlc.converter.operators.sequences.operands import elements_of, position, sequence, tensor
+from xdlc.converter.values import AnyValue, SequenceValue, Value
+
+
+def _check_types(node: Node, elements: Iterable[Value]) -> None:
+    types = dict.fromkeys(element.dtype.numpy for element in elements)
+    if len(types) > 1:
+        raise node.invalid(f"a sequence of {' and '.join(map(str, types))}; all elements must be of one type")
+
+
+def import_empty(importer: Importer, node: Node) -> list[AnyValue]:
+    """Import a SequenceEmpty; the type of its elements is that of the first one inserted."""
+    node.attr("dtype")
+    return [SequenceValue(())]
+
+
+def import_construct(importer: Importer, node: Node) -> list[AnyValue]:
+    """Import a SequenceConstruct."""
+    elements = [tensor(node, index) for index in range(len(node.inputs))]
+    _check_types(node, elements)
+    return [sequence(importer, node, elements)]
+
+
+def import_insert(importer: Importer, node: Node) -> list[AnyValue]:
+    """Import a SequenceInsert; without a position at the end."""
+    elements = list(elements_of(node, 0))
+    length = len(elements)
+    at = length if node.input(2) is None else position(node, 2, length, length)
+    element = tensor(node, 1)
+    _check_types(node, [*elements[:1], element])
+    elements.insert(at, element)
+    return [sequence(importer, node, elements)]
+
+
+def import_erase(importer: Importer, node: Node) -> list[AnyValue]:
+    """Import a SequenceErase; without a position it takes the last element away."""
+    elements = list(elements_of(node, 0))
+    length = len(elements)
+    if not elements:
+        raise node.invalid("takes an element away from an empty sequence")
+    del elements[length - 1 if node.input(1) is None else position(node, 1, length, length - 1)]
+    return [sequence(importer, node, elements)]
+
+
+def import_at(importer: Importer, node: Node) -> list[AnyValue]:
+    """Import a SequenceAt."""
+    elements = elements_of(node, 0)
+    return [elements[position(node, 1, len(elements), len(elements) - 1)]]
+
+
+def import_length(importer: Importer, node: Node) -> list[AnyValue]:
+    """Import a SequenceLength."""
+    return [scalar(importer, len(elements_of(node, 0)))]

@@ -1,0 +1,42 @@
+"""Imports SequenceMap: its body once for each element."""
+
+from __future__ import annotations
+
+from xdlc.converter.control_flow.interface import Importer
+from xdlc.converter.operators.registry import Node
+from xdlc.converter.operators.sequence_values import tensor_of
+from xdlc.converter.operators.sequences.operands import elements_of, given, sequence, spend, tensor
+from xdlc.converter.values import AnyValue, SequenceValue
+
+
+def import_map(importer: Importer, node: Node) -> list[AnyValue]:
+    """Import a SequenceMap: its body once for each element.
+
+    Raises:
+        ModelError: If the node is not valid.
+        UnsupportedOp: If that takes too many nodes.
+        Unsettled: If something inside has been reported.
+    """
+    body = node.graph("body")
+    if len(body.input) != len(node.inputs) or len(body.output) < len(node.outputs):
+        raise node.invalid(
+            f"its body does not take {len(node.inputs)} values and give at least {len(node.outputs)}"
+        )
+    length = len(elements_of(node, 0))
+    columns = []
+    for index in range(len(node.inputs)):
+        value = given(node, index)
+        column = value.elements if isinstance(value, SequenceValue) else (tensor(node, index),) * length
+        if len(column) != length:
+            raise node.invalid(f"it reads sequences of {length} and {len(column)} elements")
+        columns.append(column)
+    spend(importer, node, length * max(importer.size_of(body), 1), "its body, once for each element,")
+    names, shared = [entry.name for entry in body.input], importer.constants(body)
+    rows = [
+        importer.inline(body, dict(zip(names, row, strict=True)), shared)
+        for row in zip(*columns, strict=True)
+    ]
+    return [
+        sequence(importer, node, [tensor_of(node, row[index], "what its body gives") for row in rows])
+        for index in range(len(node.outputs))
+    ]

@@ -1,0 +1,39 @@
+"""Imports the operators on optionals."""
+
+from __future__ import annotations
+
+from xdlc.converter.control_flow.interface import Importer
+from xdlc.converter.control_flow.steps import scalar
+from xdlc.converter.operators.registry import Node
+from xdlc.converter.operators.sequences.operands import given
+from xdlc.converter.values import AnyValue, OptionalValue
+
+
+def import_optional(importer: Importer, node: Node) -> list[AnyValue]:
+    """Import an Optional; without an input it is empty."""
+    node.attr("type")
+    if node.input(0) is None:
+        return [OptionalValue(scalar(importer, False), None)]
+    value = given(node, 0)
+    if isinstance(value, OptionalValue):
+        raise node.invalid("it holds an optional")
+    return [OptionalValue(scalar(importer, True), value)]
+
+
+def import_has_element(importer: Importer, node: Node) -> list[AnyValue]:
+    """Import an OptionalHasElement; from opset 18 on, what is no optional counts as a full one."""
+    value: AnyValue | None = node.input(0)
+    return [value.present if isinstance(value, OptionalValue) else scalar(importer, value is not None)]
+
+
+def import_get_element(importer: Importer, node: Node) -> list[AnyValue]:
+    """Import an OptionalGetElement; from opset 18 on, what is no optional is passed on.
+
+    ONNX leaves open what it gives where the optional turns out to be empty when the graph runs.
+    """
+    value = given(node, 0)
+    if not isinstance(value, OptionalValue):
+        return [value]
+    if value.element is None:
+        raise node.invalid("it takes the element of an empty optional")
+    return [value.element]

@@ -1,0 +1,1 @@
+"""Import session: context, diagnostics, boundary and layouts of one conversion."""
