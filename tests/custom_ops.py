@@ -14,8 +14,9 @@ from xdlc.converter.onnx import convert
 from xdlc.ir import DType, Graph, Model, Op, Tensor, f32, make_op
 from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.graph import is_custom
-from xdlc.opdefs.custom import CustomOp, CustomOps, OpView, TensorSpec
 from xdlc.opdefs.model import OpDef, ParamDef, TensorDef
+from xdlc.opdefs.op_view import OpView, TensorSpec
+from xdlc.opdefs.source_match import Udo, UdoSet
 
 FLOATS = (FLOAT32,)
 DOMAIN = "my.domain"
@@ -39,7 +40,7 @@ def custom(
     package: str = "Pkg",
     native: bool = False,
     **more: Any,
-) -> CustomOp:
+) -> Udo:
     """Return an op of a user's package."""
     definition = OpDef(
         name,
@@ -49,7 +50,7 @@ def custom(
         {entry.name: entry for entry in params},
         use_default_translation=native,
     )
-    return CustomOp(definition, **more)
+    return Udo(definition, **more)
 
 
 SCALE = custom("Scale", [place("x")], [place("y")], param("factor", FLOAT32)).definition
@@ -111,12 +112,12 @@ def my_node(type: str, inputs: Sequence[str], outputs: Sequence[str], **attribut
     return helper.make_node(type, list(inputs), list(outputs), name=f"n_{type}", domain=DOMAIN, **attributes)
 
 
-def converted(folder: Path, model: Any, *ops: CustomOp, **options: Any) -> Model:
+def converted(folder: Path, model: Any, *ops: Udo, **options: Any) -> Model:
     """Convert a model with definitions."""
     path = folder / "model.onnx"
     onnx.save(model, path)
     shapes = options.pop("shapes", {})
-    return convert(path, custom=CustomOps(ops, {}, shapes), **options)
+    return convert(path, custom=UdoSet(ops, {}, shapes), **options)
 
 
 def custom_op(model: Model) -> Op:

@@ -16,7 +16,7 @@ from xdlc.cli.net_run import main
 from xdlc.container import udo
 from xdlc.errors import UsageError
 from xdlc.ir import Model, f32
-from xdlc.opdefs.custom import Kernel
+from xdlc.opdefs.source_match import Kernel
 from xdlc.runtime.udo.elf import machine
 
 X = np.float32([[-1, 2, 3], [4, -5, 6]])

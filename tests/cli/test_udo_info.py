@@ -16,8 +16,8 @@ from xdlc.cli.info import main
 from xdlc.container import udo
 from xdlc.ir import Graph, Model, Op, Tensor, f32, make_op, raw_data, static, string, u32
 from xdlc.ir.dtype import BY_NAME, FLOAT32, STRING, UINT32
-from xdlc.opdefs.custom import Kernel
 from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTable, SupplementTensor
+from xdlc.opdefs.source_match import Kernel
 
 BINARY = b"\x7fELF and so on"
 INTERP = OpDef(

@@ -17,7 +17,7 @@ from xdlc import api
 from xdlc.container import udo
 from xdlc.errors import BackendError, ContainerError, UnsupportedOp, XdlcError
 from xdlc.ir import Model, raw_data
-from xdlc.opdefs.custom import Kernel
+from xdlc.opdefs.source_match import Kernel
 from xdlc.runtime.udo import Kernels
 from xdlc.runtime.udo.elf import machine
 

@@ -8,7 +8,7 @@ import pytest
 from tests.opdefs.user_configs import BLEND
 from xdlc import opdefs
 from xdlc.errors import ModelError, XdlcError
-from xdlc.opdefs import checked
+from xdlc.opdefs import xml_reader
 from xdlc.opdefs.loader import MAX_XML_BYTES
 
 HEAD = '<OpDefCollection PackageName="P" Domain="" Version="1"><OpDefList>'
@@ -146,5 +146,5 @@ def test_damaged_files_are_errors_and_nothing_else(tmp_path):
 
 
 def test_depth_is_counted_along_the_document_not_in_all():
-    assert checked.MAX_DEPTH == 16
+    assert xml_reader.MAX_DEPTH == 16
     assert problems(HEAD + "".join(one_op(name=f"o{i}") for i in range(40)) + TAIL) == ()

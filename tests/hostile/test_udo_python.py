@@ -12,7 +12,7 @@ import pytest
 from tests.runtime.udo.udo_graphs import custom_graph
 from xdlc.errors import BackendError, XdlcError
 from xdlc.ir.dtype import FLOAT32
-from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.udo import Kernels, worker_client
 

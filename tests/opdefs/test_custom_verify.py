@@ -11,7 +11,7 @@ from xdlc.ir.graph import Op
 from xdlc.ir.tensor import Scalar, Tensor, b8, f32, i32, static, string, u32, u32s
 from xdlc.opdefs import Constraint, OpDef, ParamDef, TensorDef, verify_custom, verify_custom_ops
 from xdlc.opdefs.custom_verify import rules_of
-from xdlc.opdefs.effort import MOST_STEPS, Effort, spend
+from xdlc.opdefs.eval_budget import MOST_STEPS, Effort, spend
 
 
 def rules(*pairs):

@@ -8,9 +8,9 @@ import pytest
 from xdlc import opdefs
 from xdlc.ir import dtype as dt
 from xdlc.opdefs import OpDef, backends
-from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.opdefs.constraint_parser import parse
 from xdlc.opdefs.custom_verify import _SUBJECTS
-from xdlc.opdefs.expression import parse
+from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.schema_check import CONSTRAINT_TYPES, LAYOUTS
 from xdlc.opdefs.shape_text import infer
 

@@ -8,9 +8,9 @@ import pytest
 
 from xdlc.errors import ModelError
 from xdlc.ir.dtype import BOOL8, FLOAT16, FLOAT32, INT32, UFIXED8, UINT8, DType
-from xdlc.opdefs.custom import OpView, TensorSpec
 from xdlc.opdefs.input_defaults import default_inputs
 from xdlc.opdefs.model import OpDef, TensorDef
+from xdlc.opdefs.op_view import OpView, TensorSpec
 
 Found = tuple[DType, Any] | None
 

@@ -9,8 +9,8 @@ from xdlc import opdefs
 from xdlc.errors import ModelError, StorageError, UsageError
 from xdlc.ir import dtype as dt
 from xdlc.opdefs import loader
-from xdlc.opdefs.checked import schema_problems_of, validate_xml
 from xdlc.opdefs.loader import BACKENDS, dtype_of, read_collection, supplement
+from xdlc.opdefs.xml_reader import schema_problems_of, validate_xml
 
 DATA = Path(opdefs.__file__).parent / "data"
 FILES = sorted(DATA.rglob("*.xml"))

@@ -2,7 +2,7 @@
 
 from tests.opdefs.user_configs import BLEND
 from xdlc import opdefs
-from xdlc.opdefs.rule_report import rule_report
+from xdlc.opdefs.lint import rule_report
 
 
 def test_each_constraint_is_told_with_its_line():

@@ -4,7 +4,7 @@ import pytest
 
 from xdlc.ir import dtype as dt
 from xdlc.opdefs import OpDef, ParamDef, TensorDef
-from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.shape_reason import why_unknown
 
 

@@ -20,14 +20,14 @@ from xdlc.opdefs import (
     SupplementTensor,
     TensorDef,
 )
-from xdlc.opdefs.custom import OpView, TensorSpec
-from xdlc.opdefs.elements import collection as built
-from xdlc.opdefs.evaluate import UnknownError, evaluate
-from xdlc.opdefs.expression import NotAnExpressionError, parse
-from xdlc.opdefs.relations import check
+from xdlc.opdefs.constraint_check import check
+from xdlc.opdefs.constraint_eval import UnknownError, evaluate
+from xdlc.opdefs.constraint_parser import NotAnExpressionError, parse
+from xdlc.opdefs.constraint_scope import OpScope
+from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.schema_check import CONSTRAINT_TYPES, LAYOUTS
-from xdlc.opdefs.scope import OpScope
-from xdlc.opdefs.supplement_rules import tensors_of
+from xdlc.opdefs.supplements import tensors_of
+from xdlc.opdefs.xml_elements import collection as built
 
 CHARS = st.characters(exclude_categories=("Cs", "Cc", "Cn"), include_characters="\n\t")
 TEXT = st.text(CHARS, max_size=12).map(str.strip)

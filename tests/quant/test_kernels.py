@@ -20,7 +20,7 @@ from xdlc.errors import UnsupportedOp, UsageError, XdlcError, each_problem
 from xdlc.ir import ScaleOffset, static
 from xdlc.ir.dtype import FLOAT32, SFIXED8, UFIXED8
 from xdlc.ir.quantization import float_data
-from xdlc.opdefs.custom import Kernel
+from xdlc.opdefs.source_match import Kernel
 from xdlc.quant import quantize
 from xdlc.quant.options import QuantOptions
 from xdlc.runtime.udo.elf import machine

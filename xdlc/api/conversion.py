@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from xdlc.converter.report import Report
-    from xdlc.opdefs.custom import CustomOps
+    from xdlc.opdefs.source_match import UdoSet
     from xdlc.udo.config import Converted
     from xdlc.udo.configured_ops import Paths
     from xdlc.udo.plugin import Plugin
@@ -158,7 +158,7 @@ def _file(model: PathLike | ModelProto) -> Iterator[PathLike]:
         yield path
 
 
-def _custom_ops(options: dict[str, Any]) -> AbstractContextManager[CustomOps]:
+def _custom_ops(options: dict[str, Any]) -> AbstractContextManager[UdoSet]:
     """Return the operations of users that options name, and leave in them what the converter takes."""
     from xdlc.udo.custom_ops import custom_ops
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from xdlc.lazy import names_of
 
 if TYPE_CHECKING:
-    from xdlc.opdefs.checked import collection_lines, parse_collection, read_valid, validate_xml
+    from xdlc.opdefs.backend_view import only_default, resolve
+    from xdlc.opdefs.collections import merge
     from xdlc.opdefs.custom_verify import verify_custom, verify_custom_ops
     from xdlc.opdefs.defaults import default_value, parse_default
     from xdlc.opdefs.extents import verify_extents
+    from xdlc.opdefs.lint import notices
     from xdlc.opdefs.loader import all_types, find, read_collection, supplement
-    from xdlc.opdefs.merging import merge
     from xdlc.opdefs.model import (
         Collection,
         Constraint,
@@ -26,11 +27,10 @@ if TYPE_CHECKING:
         SupplementTensor,
         TensorDef,
     )
-    from xdlc.opdefs.noticing import notices
-    from xdlc.opdefs.resolving import only_default, resolve
     from xdlc.opdefs.semantics import check_collection, duplicate
     from xdlc.opdefs.verify import verify_graph, verify_op
-    from xdlc.opdefs.writer import write_collection
+    from xdlc.opdefs.xml_reader import collection_lines, parse_collection, read_valid, validate_xml
+    from xdlc.opdefs.xml_writer import write_collection
 
 __all__ = [
     "Collection",
@@ -69,10 +69,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "collection_lines": ".checked",
-    "parse_collection": ".checked",
-    "read_valid": ".checked",
-    "validate_xml": ".checked",
+    "collection_lines": ".xml_reader",
+    "parse_collection": ".xml_reader",
+    "read_valid": ".xml_reader",
+    "validate_xml": ".xml_reader",
     "verify_custom": ".custom_verify",
     "verify_custom_ops": ".custom_verify",
     "default_value": ".defaults",
@@ -82,7 +82,7 @@ _HOMES = {
     "find": ".loader",
     "read_collection": ".loader",
     "supplement": ".loader",
-    "merge": ".merging",
+    "merge": ".collections",
     "Collection": ".model",
     "Constraint": ".model",
     "DescriptionPart": ".model",
@@ -94,13 +94,13 @@ _HOMES = {
     "SupplementTable": ".model",
     "SupplementTensor": ".model",
     "TensorDef": ".model",
-    "notices": ".noticing",
-    "only_default": ".resolving",
-    "resolve": ".resolving",
+    "notices": ".lint",
+    "only_default": ".backend_view",
+    "resolve": ".backend_view",
     "check_collection": ".semantics",
     "duplicate": ".semantics",
     "verify_graph": ".verify",
     "verify_op": ".verify",
-    "write_collection": ".writer",
+    "write_collection": ".xml_writer",
 }
 __getattr__ = names_of(__name__, _HOMES)

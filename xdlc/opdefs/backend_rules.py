@@ -12,11 +12,11 @@ from functools import partial
 
 from xdlc.ir.graph import Op
 from xdlc.ir.tensor import Scalar
+from xdlc.opdefs.backend_view import constrained, only_default
 from xdlc.opdefs.custom_verify import RuleProblem, broken_rules, is_sound
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import Collection, OpDef, ParamDef
-from xdlc.opdefs.resolving import constrained, only_default
-from xdlc.opdefs.supplement_rules import offered, side_of, tensors_of
+from xdlc.opdefs.supplements import offered, side_of, tensors_of
 
 _FIX = "change the model, or the supplement for the backend"
 

@@ -1,6 +1,6 @@
 """Checks an op of a user's package against its definition, constraints included.
 
-A constraint is enforced if it is an expression (see ``xdlc.opdefs.expression``) whose names all mean
+A constraint is enforced if it is an expression (see ``xdlc.opdefs.constraint_parser``) whose names all mean
 something in the op; ``rules_of`` says which are.  Others, and those of type Description, are words.
 """
 
@@ -16,17 +16,16 @@ from xdlc.ir.dtype import FLOAT32, PLAIN, UINT8, UINT16, UNDEFINED, DType
 from xdlc.ir.graph import Op, is_custom
 from xdlc.ir.model import Model
 from xdlc.ir.tensor import Param, Role, Scalar, Tensor
-from xdlc.opdefs.custom import OpView
-from xdlc.opdefs.effort import MOST_STEPS, Effort, TooMuchError
-from xdlc.opdefs.elements import Key
-from xdlc.opdefs.expression import Node, NotAnExpressionError, parse
+from xdlc.opdefs.constraint_check import check
+from xdlc.opdefs.constraint_parser import Node, NotAnExpressionError, parse
+from xdlc.opdefs.constraint_scope import OpScope
+from xdlc.opdefs.eval_budget import MOST_STEPS, Effort, TooMuchError
 from xdlc.opdefs.extent_names import in_rule, stated_names
 from xdlc.opdefs.model import Constraint, OpDef, ParamDef, TensorDef
-from xdlc.opdefs.op_view import make_view
-from xdlc.opdefs.relations import check
-from xdlc.opdefs.scope import OpScope
+from xdlc.opdefs.op_view import OpView, make_view
 from xdlc.opdefs.shape_text import named_extents
-from xdlc.opdefs.supplement_rules import tensors_of
+from xdlc.opdefs.supplements import tensors_of
+from xdlc.opdefs.xml_elements import Key
 
 MAX_PROBLEMS = 20
 """Most problems that are told of one op."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from xdlc.opdefs.elements import dtype_of
-from xdlc.opdefs.expression import Node
+from xdlc.opdefs.constraint_parser import Node
 from xdlc.opdefs.model import OpDef, TensorDef
+from xdlc.opdefs.xml_elements import dtype_of
 
 ANY = "_"
 _OF_NUMBERS = ("min", "max", "abs", "floor", "ceil")
@@ -43,7 +43,7 @@ def with_extents(node: Node, names: Collection[str], numeric: bool = True) -> No
         numeric: Whether a number is meant; False for a shape as a whole.
 
     Example:
-        >>> from xdlc.opdefs.expression import parse
+        >>> from xdlc.opdefs.constraint_parser import parse
         >>> [part.kind for part in with_extents(parse("w + dim(w, 0)"), ["w"]).parts]
         ['extent', 'call']
     """

@@ -11,9 +11,9 @@ from xdlc.errors import ModelError
 from xdlc.ir.data import ArrayData
 from xdlc.ir.dtype import FLOAT32, UINT8, UINT16, DType
 from xdlc.ir.tensor import Role, Tensor
-from xdlc.opdefs.custom import OpView
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import OpDef, TensorDef
+from xdlc.opdefs.op_view import OpView
 from xdlc.opdefs.shape_text import input_shape
 
 MOST = 1 << 22
@@ -35,7 +35,7 @@ def default_inputs(definition: OpDef, view: OpView) -> dict[int, Tensor]:
         ModelError: If a default has no such form.
 
     Example:
-        >>> from xdlc.opdefs.custom import TensorSpec
+        >>> from xdlc.opdefs.source_match import TensorSpec
         >>> x = TensorDef("x", True, (), 2, "[n, c]")
         >>> bias = TensorDef("bias", False, (), 1, "[c]", default="0.5")
         >>> view = OpView("P", "A", "a", (TensorSpec((2, 3), FLOAT32),), (None,))

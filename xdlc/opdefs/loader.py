@@ -8,9 +8,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from xdlc.errors import ModelError, StorageError, UsageError, nearest_names
-from xdlc.opdefs import elements
-from xdlc.opdefs.elements import dtype_of
+from xdlc.opdefs import xml_elements
 from xdlc.opdefs.model import Collection, OpDef, Supplement
+from xdlc.opdefs.xml_elements import dtype_of
 
 __all__ = ["BACKENDS", "NATIVE_PACKAGE", "all_types", "dtype_of", "find", "read_collection", "supplement"]
 
@@ -81,7 +81,7 @@ def _collection(path: str | os.PathLike[str], parser: ElementTree.XMLParser) -> 
     except (ElementTree.ParseError, ValueError) as error:
         raise ModelError(f"is not well-formed XML: {error}", where=where) from error
     try:
-        return elements.collection(root)
+        return xml_elements.collection(root)
     except ValueError as error:
         raise ModelError(
             f"breaks the OpDef schema: {error}", where=where, fix="check the file with validate_xml"

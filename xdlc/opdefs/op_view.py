@@ -1,13 +1,59 @@
-"""Ops of users as shape functions and kernels see them: plain values under the definition's names."""
+"""Op views: an operation's tensors and parameters as plain values under the names of its definition."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+from xdlc.ir.data import TensorData
+from xdlc.ir.dtype import DType
 from xdlc.ir.graph import Op
 from xdlc.ir.tensor import Param, Tensor
-from xdlc.opdefs.custom import OpView, TensorSpec, Value
 from xdlc.opdefs.model import OpDef, TensorDef
+
+Value = Any
+"""A plain value of a parameter: int, float, bool, str, numpy.ndarray, or a list of one of the first four."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """What is known of a tensor before a graph runs.
+
+    Attributes:
+        shape: Extents, None for one that is open.
+        dtype: Data type.
+        name: Its name, if it has one.
+        layout: ``NHWC``, ``NCHW``, ``NHCW``, or empty.
+        data: Elements of a static tensor.
+    """
+
+    shape: tuple[int | None, ...]
+    dtype: DType
+    name: str = ""
+    layout: str = ""
+    data: TensorData | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpView:
+    """An op of a user's package, as shape functions and kernel builders see it.
+
+    Attributes:
+        package: Op package.
+        type: Operation type.
+        name: Name of the op.
+        inputs: Inputs in the order and layout of the definition; None for one left out.
+        outputs: How many outputs there are, or what is known of them.
+        params: Parameters by name, as plain values; an enumeration under the name of its value.
+    """
+
+    package: str
+    type: str
+    name: str
+    inputs: tuple[TensorSpec | None, ...]
+    outputs: tuple[TensorSpec | None, ...]
+    params: Mapping[str, Value] = field(default_factory=dict)
 
 
 def view_of(op: Op, definition: OpDef) -> OpView:

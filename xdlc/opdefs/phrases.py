@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from xdlc.opdefs.words import Cursor, Node, NotAnExpressionError
+from xdlc.opdefs.constraint_parser import Cursor, Node, NotAnExpressionError
 
 _ADJECTIVES = {
     "positive": ">",

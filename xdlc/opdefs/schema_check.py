@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from xdlc.errors import ModelError
-from xdlc.ir.dtype import BY_NAME, UNDEFINED, DType
-from xdlc.opdefs.elements import BACKEND_SPECIFIC, RANKS, TITLES, Element, text_of
+from xdlc.ir.dtype import BY_NAME, UNDEFINED
 from xdlc.opdefs.names import MAX_NAME, near
+from xdlc.opdefs.xml_elements import BACKEND_SPECIFIC, RANKS, TITLES, Element, spelling, text_of
 from xdlc.opdefs.xml_lines import AttributeLines
 
 MAX_PROBLEMS = 100
@@ -57,19 +57,6 @@ _REQUIRED = {
     "SupplementalOpDef": ("Name",),
 }
 _FLAGS = ("Mandatory", "Repeated", "IsStaticTensor", "UseDefaultTranslation", "OnlyDefaultSupported")
-
-
-def spelling(dtype: DType) -> str:
-    """Return QNN's spelling of a data type.
-
-    Example:
-        >>> spelling(BY_NAME["ufixed8"]), spelling(BY_NAME["bool8"])
-        ('QNN_DATATYPE_UFIXED_POINT_8', 'QNN_DATATYPE_BOOL_8')
-    """
-    stem = dtype.name.rstrip("0123456789")
-    family = stem.upper().replace("FIXED", "FIXED_POINT")
-    bits = dtype.name[len(stem) :]
-    return f"QNN_DATATYPE_{family}" + (f"_{bits}" if bits else "")
 
 
 def _spellings() -> tuple[str, ...]:

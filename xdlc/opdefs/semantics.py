@@ -7,7 +7,7 @@ a mandatory one needs at least one tensor, and hence no optional input before it
 stand anywhere.
 
 Other choices: a **Repeated** input or output of an op for HTP or DSP is a notice, not an error (see
-``xdlc.opdefs.noticing``): those backends take such an op once the number is known, which it is in a model.
+``xdlc.opdefs.lint``): those backends take such an op once the number is known, which it is in a model.
 The default of an **input** may be one number, which stands for every element, as in QNN's own
 definitions; that of a parameter has the parameter's rank.  A **string** is a scalar parameter.  Names of
 **enumerators** may be any words, as source models spell them.
@@ -21,14 +21,14 @@ from itertools import islice
 
 from xdlc.errors import ModelError
 from xdlc.opdefs import backends
+from xdlc.opdefs.constraint_parser import NotAnExpressionError, parse
 from xdlc.opdefs.defaults import default_value
-from xdlc.opdefs.elements import Key
-from xdlc.opdefs.expression import NotAnExpressionError, parse
 from xdlc.opdefs.loader import all_types
 from xdlc.opdefs.model import Collection, OpDef, ParamDef, TensorDef
 from xdlc.opdefs.names import RESERVED_PACKAGES, identifier_problem, near
 from xdlc.opdefs.schema_check import MAX_PROBLEMS
-from xdlc.opdefs.supplement_rules import Problem, repeated_ids, supplement_problems, tensors_of
+from xdlc.opdefs.supplements import Problem, repeated_ids, supplement_problems, tensors_of
+from xdlc.opdefs.xml_elements import Key
 
 TITLES = {"input": "input", "output": "output", "param": "parameter"}
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdlc.opdefs.custom import OpView
-from xdlc.opdefs.expression import Node, NotAnExpressionError, parse
+from xdlc.opdefs.constraint_parser import Node, NotAnExpressionError, parse
+from xdlc.opdefs.constraint_scope import OpScope
 from xdlc.opdefs.extent_names import ANY, stated_names, told_names, with_extents
 from xdlc.opdefs.model import OpDef, TensorDef
-from xdlc.opdefs.scope import OpScope
+from xdlc.opdefs.op_view import OpView
 from xdlc.opdefs.shape_text import ELLIPSIS, named_extents, whole_shape, word_extent
 
 _LONGEST = 60

@@ -4,7 +4,7 @@
 Text                                    Meaning
 ======================================= =======================================================
 ``[N, H, W, C]``                        one extent each; a name means one number in the whole op
-``[N, H / stride, 2 * C + 1]``          arithmetic (see ``xdlc.opdefs.expression``), rounded down
+``[N, H / stride, 2 * C + 1]``          arithmetic (see ``xdlc.opdefs.constraint_parser``), rounded down
 ``[in[0].dim[0], shape(w)[1], axis]``   extents of other tensors, values of parameters
 ``[.., C]``                             ``..`` stands for the axes that it stands for in an input
 ``_``                                   any extent, of which nothing is said
@@ -27,12 +27,12 @@ from fractions import Fraction
 
 from xdlc.errors import ConstraintError
 from xdlc.ir.dtype import UNDEFINED
-from xdlc.opdefs.custom import OpView, TensorSpec
-from xdlc.opdefs.evaluate import Place, UnknownError, Value, evaluate
-from xdlc.opdefs.expression import Node, NotAnExpressionError, parse
+from xdlc.opdefs.constraint_eval import Place, UnknownError, Value, evaluate
+from xdlc.opdefs.constraint_parser import Node, NotAnExpressionError, parse
+from xdlc.opdefs.constraint_scope import OpScope
 from xdlc.opdefs.extent_names import ANY, stated_names, with_extents
 from xdlc.opdefs.model import OpDef, TensorDef
-from xdlc.opdefs.scope import OpScope
+from xdlc.opdefs.op_view import OpView, TensorSpec
 
 ELLIPSIS = ("..", "...")
 _FIX = "correct the text of the shape in the definition, or the model"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from xdlc.opdefs.elements import Element
+from xdlc.opdefs.xml_elements import Element
 
 LARGEST = 65_535
 """The largest line that lxml can be told; it counts beyond by itself."""

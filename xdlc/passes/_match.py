@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Origin, Tensor
-from xdlc.opdefs.operations import DIVIDE, MULTIPLY
+from xdlc.opdefs.elementwise_enums import DIVIDE, MULTIPLY
 
 
 def is_native(op: Op | None, type: str, operation: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdlc import ir
 from xdlc.ir import Op
-from xdlc.opdefs.operations import RELU, RELU_MIN_MAX
+from xdlc.opdefs.elementwise_enums import RELU, RELU_MIN_MAX
 
 _NEAREST = 0
 # Each result is a value of input 0.

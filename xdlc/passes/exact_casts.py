@@ -9,7 +9,7 @@ import numpy
 from xdlc import ir, opdefs
 from xdlc.ir import Graph, Op, Origin, ScaleOffset, Tensor
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, UFIXED16
-from xdlc.opdefs.operations import NOT_EQUAL
+from xdlc.opdefs.elementwise_enums import NOT_EQUAL
 
 _PLAIN = ("int", "uint")
 _STEPS = ScaleOffset(2.0**-24, -(1 << 15))

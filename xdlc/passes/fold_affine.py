@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, TensorData
-from xdlc.opdefs.operations import ADD, DIVIDE, MULTIPLY, SUBTRACT
+from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, MULTIPLY, SUBTRACT
 from xdlc.passes._affine import channels, fold, foldable_producer, per_channel
 
 

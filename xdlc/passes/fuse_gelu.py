@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
-from xdlc.opdefs.operations import ADD, DIVIDE, GELU, MULTIPLY
+from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, GELU, MULTIPLY
 from xdlc.passes._match import is_binary, is_constant, other_input, product_chain, replace_by_neuron
 
 

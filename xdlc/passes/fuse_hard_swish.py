@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from xdlc.ir import Graph, Op
-from xdlc.opdefs.operations import ADD, HARD_SIGMOID, HARD_SWISH, RELU_MIN_MAX
+from xdlc.opdefs.elementwise_enums import ADD, HARD_SIGMOID, HARD_SWISH, RELU_MIN_MAX
 from xdlc.passes._match import is_binary, is_constant, is_native, product_chain, replace_by_neuron
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdlc import ir, opdefs
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, UINT8
-from xdlc.opdefs.operations import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NOT_EQUAL
+from xdlc.opdefs.elementwise_enums import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NOT_EQUAL
 from xdlc.passes.narrow_integers import cast_between
 
 # Results are values of the operands.

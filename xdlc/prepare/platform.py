@@ -11,7 +11,7 @@ from typing import Any
 from xdlc.errors import BackendError, ConstraintError, UsageError, XdlcError, nearest_names
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, make_op, u32
 from xdlc.ir.dtype import UFIXED8
-from xdlc.opdefs.operations import RELU
+from xdlc.opdefs.elementwise_enums import RELU
 from xdlc.prepare.htp.parallel import each_of, processors
 from xdlc.targets import Soc, all_archs, all_socs, find_soc
 from xdlc.version import VERSION

@@ -17,7 +17,7 @@ from xdlc.ir import dtype as dt
 from xdlc.ir.dtype import DType
 from xdlc.opdefs import backends
 from xdlc.opdefs.model import Collection, OpDef
-from xdlc.opdefs.supplement_rules import offered
+from xdlc.opdefs.supplements import offered
 from xdlc.quant.given import given_bits
 from xdlc.quant.rules import is_real
 

@@ -15,7 +15,7 @@ from functools import partial
 from xdlc.ir import HOST_PACKAGE, Graph, Op, Param, Tensor, b8, make_op, static, u32, u32s
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import BOOL8, DType
-from xdlc.opdefs.operations import GREATER, MULTIPLY, SUBTRACT
+from xdlc.opdefs.elementwise_enums import GREATER, MULTIPLY, SUBTRACT
 from xdlc.quant.ranges import Range, range_of
 from xdlc.quant.rules import is_real, rule_of, single_name
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from xdlc.ir import NATIVE_PACKAGE, Op, Tensor
 from xdlc.ir.graph import is_custom
-from xdlc.opdefs.operations import RELU, RELU_MIN_MAX
+from xdlc.opdefs.elementwise_enums import RELU, RELU_MIN_MAX
 
 _NEURON = {
     0: "Elu", 1: "Gelu", 2: "HardSigmoid", 3: "HardSwish", RELU: "Relu", RELU_MIN_MAX: "ReluMinMax",

@@ -9,7 +9,7 @@ convolution and Sigmoid, Gelu or Elu, or an addition and Relu, round between.
 from __future__ import annotations
 
 from xdlc.ir import NATIVE_PACKAGE, Model, Op, Tensor
-from xdlc.opdefs.operations import MULTIPLY, NEURON
+from xdlc.opdefs.elementwise_enums import MULTIPLY, NEURON
 
 _WEIGHTED = ("Conv2d", "DepthWiseConv2d", "FullyConnected", "Batchnorm")
 _PRODUCERS = {"Prelu": _WEIGHTED, "HardSwish": _WEIGHTED, "Relu": ("Conv2d", "FullyConnected")}

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from xdlc.lazy import names_of
 
 if TYPE_CHECKING:
-    from xdlc.opdefs.custom import OpView, TensorSpec
+    from xdlc.opdefs.op_view import OpView, TensorSpec
     from xdlc.runtime.udo.python import kernel, shape_function
     from xdlc.udo.plugin import Plugin, plugin
 
 __all__ = ["OpView", "Plugin", "TensorSpec", "kernel", "plugin", "shape_function"]
 
 _HOMES = {
-    "OpView": "xdlc.opdefs.custom",
+    "OpView": "xdlc.opdefs.op_view",
     "Plugin": "xdlc.udo.plugin",
-    "TensorSpec": "xdlc.opdefs.custom",
+    "TensorSpec": "xdlc.opdefs.op_view",
     "kernel": "xdlc.runtime.udo.python",
     "shape_function": "xdlc.runtime.udo.python",
     "plugin": "xdlc.udo.plugin",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from xdlc import opdefs
 from xdlc.errors import raise_all
-from xdlc.opdefs.custom import CustomOp, CustomOps
+from xdlc.opdefs.source_match import Udo, UdoSet
 from xdlc.udo.config.output_layouts import with_output_layouts
 from xdlc.udo.config.reader import Config, clashes, read_config
 
@@ -23,7 +23,7 @@ def configured_ops(
     udo_config_paths: Paths = None,
     op_package_config: Paths = None,
     tell: Callable[[str], None] | None = None,
-) -> CustomOps:
+) -> UdoSet:
     """Return the operations that configurations define.
 
     Packages of one name are merged; a file that is named twice counts once.  An operation stands for the
@@ -48,7 +48,7 @@ def configured_ops(
             tell(notice)
     configs = [_laid_out(config, tell) for config in configs]
     collections = opdefs.merge([package for config in configs for package in config.collections])
-    return CustomOps(tuple(op for config in configs for op in _ops(config)), collections)
+    return UdoSet(tuple(op for config in configs for op in _ops(config)), collections)
 
 
 def _laid_out(config: Config, tell: Callable[[str], None]) -> Config:
@@ -65,11 +65,11 @@ def _laid_out(config: Config, tell: Callable[[str], None]) -> Config:
     return replace(config, collections=tuple(collections))
 
 
-def _ops(config: Config) -> Iterable[CustomOp]:
+def _ops(config: Config) -> Iterable[Udo]:
     for p, collection in enumerate(config.collections):
         every = config.op_lines(p)
         for i, definition in enumerate(collection.opdefs):
-            yield CustomOp(definition, source=config.places[p, i], lines=every[i])
+            yield Udo(definition, source=config.places[p, i], lines=every[i])
 
 
 def _listed(paths: Paths) -> tuple[PathLike, ...]:

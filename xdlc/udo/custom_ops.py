@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from xdlc import opdefs
 from xdlc.errors import UsageError, raise_all
-from xdlc.opdefs.custom import CustomOps, OpView, ShapeFunction, TensorSpec
 from xdlc.opdefs.model import OpDef
+from xdlc.opdefs.op_view import OpView, TensorSpec
+from xdlc.opdefs.source_match import ShapeFunction, UdoSet
 from xdlc.runtime.udo.sources import paths_of
 from xdlc.udo.configured_ops import Paths, configured_ops
 from xdlc.udo.entries import plugin_entries
@@ -32,7 +33,7 @@ def custom_ops(
     plugin: Sequence[str | type[Plugin]] = (),
     no_plugins: bool = False,
     tell: Callable[[str], None] | None = None,
-) -> Iterator[CustomOps]:
+) -> Iterator[UdoSet]:
     """Return the operations that configurations and plugins define, while the context is open.
 
     Args:
@@ -65,7 +66,7 @@ def custom_ops(
         [package for _, package in packages], [f"package {name!r}" for name, _ in packages]
     )
     if not paths_of(converter_op_package_lib):
-        yield CustomOps(ops, collections)
+        yield UdoSet(ops, collections)
         return
     from xdlc.runtime.udo import Kernels
 
@@ -73,12 +74,12 @@ def custom_ops(
         shapes = {
             (op.definition.package, op.definition.name): _shape_function(kernels, op.definition) for op in ops
         }
-        yield CustomOps(ops, collections, shapes)
+        yield UdoSet(ops, collections, shapes)
         for path in kernels.unused():
             (tell or _log.warning)(f"{path} told of no op of the model what it gives")
 
 
-def _clashes(configured: CustomOps, plugged: CustomOps) -> list[UsageError]:
+def _clashes(configured: UdoSet, plugged: UdoSet) -> list[UsageError]:
     """Return the errors of ops that a configuration and a plugin both define."""
     told = {(op.definition.package, op.definition.name): op.source for op in configured.ops}
     both = [
@@ -102,10 +103,10 @@ def _shape_function(kernels: Kernels, definition: OpDef) -> ShapeFunction:
 
 def _plugged(
     names: Sequence[str | type[Plugin]], entry_points: bool, tell: Callable[[str], None] | None
-) -> CustomOps:
+) -> UdoSet:
     """Return the ops of plugins; without any, plugins are not even imported."""
     if not names and not (entry_points and plugin_entries()):
-        return CustomOps()
+        return UdoSet()
     from xdlc.udo.plugin import plugin_ops
 
     return plugin_ops(names, entry_points, tell)

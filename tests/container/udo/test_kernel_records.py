@@ -15,7 +15,7 @@ from tests.custom_ops import scale_graph
 from xdlc.container import load, udo
 from xdlc.errors import ContainerError
 from xdlc.ir import raw_data
-from xdlc.opdefs.custom import Kernel
+from xdlc.opdefs.source_match import Kernel
 
 KERNEL = Kernel("scale", "scale_run", "ifs", (1, 0.5, "a"), "linux-x86_64", "gcc 12", b"\x7fELF...")
 

@@ -15,7 +15,8 @@ from xdlc.container import load, udo
 from xdlc.converter.checking import check
 from xdlc.errors import BackendError
 from xdlc.ir.dtype import FLOAT32
-from xdlc.opdefs.custom import CustomOps, Kernel, OpView
+from xdlc.opdefs.op_view import OpView
+from xdlc.opdefs.source_match import Kernel, UdoSet
 
 F32 = np.float32
 
@@ -96,5 +97,5 @@ def test_a_kernel_that_cannot_be_built_is_a_problem_of_the_model(tmp_path: Path)
     given = onnx_model([node], {"x": (F32, [2])}, {"y": (F32, [2])}, {"w": np.arange(4, dtype=F32)})
     with pytest.raises(BackendError, match="no compiler"):
         converted(tmp_path, given, broken)
-    report = check(tmp_path / "model.onnx", custom=CustomOps((broken,)))
+    report = check(tmp_path / "model.onnx", custom=UdoSet((broken,)))
     assert [problem.why for problem in report.problems] == ["there is no compiler"]

@@ -14,7 +14,8 @@ from xdlc.converter.onnx import convert
 from xdlc.errors import XdlcError
 from xdlc.ir import Model
 from xdlc.ir.dtype import FLOAT32, FLOAT64, INT32, STRING, UINT32
-from xdlc.opdefs.custom import CustomOp, CustomOps, OpView, TensorSpec
+from xdlc.opdefs.op_view import OpView, TensorSpec
+from xdlc.opdefs.source_match import Udo, UdoSet
 
 pytestmark = pytest.mark.corpus
 ANY, REALS = (FLOAT32, INT32), (FLOAT32, FLOAT64)
@@ -30,10 +31,10 @@ def _first_elements(op: OpView) -> list[TensorSpec]:
     return [TensorSpec((int(end.data.numpy()[0] - begin.data.numpy()[0]),), first.dtype)]
 
 
-def _model(corpus: Path, name: str, *ops: CustomOp, **options: Any) -> Model:
+def _model(corpus: Path, name: str, *ops: Udo, **options: Any) -> Model:
     shapes = options.pop("shapes", {})
     path = corpus / "onnx" / "ort_misc" / name / f"{name}.onnx"
-    return convert(path, custom=CustomOps(ops, {}, shapes), **options)
+    return convert(path, custom=UdoSet(ops, {}, shapes), **options)
 
 
 BOX = custom(
@@ -45,7 +46,7 @@ COPY = (
     [place("a"), place("more", mandatory=False, repeated=True)],
     [place("y"), place("others", mandatory=False, repeated=True)],
 )
-CASES: dict[str, tuple[list[CustomOp], dict[str, Any], list[str]]] = {
+CASES: dict[str, tuple[list[Udo], dict[str, Any], list[str]]] = {
     "custom_mul": ([custom("Custom_Mul", [place("a"), place("b")], [place("y")])], {}, ["Custom_Mul"]),
     "custom_op_test": (
         [

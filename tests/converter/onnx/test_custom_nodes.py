@@ -30,8 +30,9 @@ from xdlc.ir.dtype import (
     UNDEFINED,
     DType,
 )
-from xdlc.opdefs.custom import CustomOps, OpView, TensorSpec
 from xdlc.opdefs.model import Collection, Constraint, SupplementOp, SupplementTable, SupplementTensor
+from xdlc.opdefs.op_view import OpView, TensorSpec
+from xdlc.opdefs.source_match import UdoSet
 
 F32 = np.float32
 SCALE = custom("Scale", [place("x")], [place("y")], param("factor", FLOAT32))
@@ -351,7 +352,7 @@ def test_of_two_packages_the_one_of_the_nodes_domain_is_taken(tmp_path: Path) ->
         for op, domain in zip(ops, ("other", "my.domain"), strict=True)
     }
     onnx.save(scale_model(), tmp_path / "m.onnx")
-    model = convert(tmp_path / "m.onnx", custom=CustomOps(tuple(ops), packages), tell=[].append)
+    model = convert(tmp_path / "m.onnx", custom=UdoSet(tuple(ops), packages), tell=[].append)
     assert [op.package for op in model.main.ops] == ["B"]
 
 
@@ -431,7 +432,7 @@ def test_types_that_differ_between_cores_are_all_allowed(tmp_path: Path) -> None
     )
     onnx.save(given, tmp_path / "m.onnx")
     packages = {"Pkg": Collection("Pkg", "d", "1.0", (op.definition,), tables)}
-    model = convert(tmp_path / "m.onnx", custom=CustomOps((op,), packages))
+    model = convert(tmp_path / "m.onnx", custom=UdoSet((op,), packages))
     at = custom_op(model).inputs[1]
     assert at is not None
     assert at.dtype is INT32
@@ -469,7 +470,7 @@ def test_weights_that_the_source_quantizes_by_channel(tmp_path: Path, dtypes: An
         table = SupplementTable("CPU", frozenset({"Mix"}), {"Mix": (row,)})
         packages = {"Pkg": Collection("Pkg", "d", "1.0", (op.definition,), (table,))}
         onnx.save(given, tmp_path / "m.onnx")
-        model = convert(tmp_path / "m.onnx", custom=CustomOps((op,), packages))
+        model = convert(tmp_path / "m.onnx", custom=UdoSet((op,), packages))
     else:
         model = converted(tmp_path, given, op)
     weight = custom_op(model).inputs[1]
@@ -542,7 +543,7 @@ def test_each_side_between_roundings_is_as_one_backend_has_it(
     given = onnx_model(nodes, {"x": (F32, [2])}, {"y": (F32, [2])}, weights, infos={"b": (F32, [2])})
     onnx.save(given, tmp_path / "m.onnx")
     packages = {"Pkg": Collection("Pkg", "d", "1.0", (op.definition,), tables)}
-    made = custom_op(convert(tmp_path / "m.onnx", custom=CustomOps((op,), packages)))
+    made = custom_op(convert(tmp_path / "m.onnx", custom=UdoSet((op,), packages)))
     read, weight = made.inputs
     assert read is not None
     assert weight is not None

@@ -15,8 +15,7 @@ from xdlc.converter.onnx.uncovered import uncovered
 from xdlc.errors import UsageError
 from xdlc.ir import TensorData
 from xdlc.ir.dtype import FLOAT32, INT64, UINT8
-from xdlc.opdefs.custom import CustomOps
-from xdlc.opdefs.uncovered import Operand, UncoveredNode
+from xdlc.opdefs.source_match import Operand, UdoSet, UncoveredNode
 
 F32 = np.float32
 LIKE = {"x": (F32, [1, 3])}
@@ -82,7 +81,7 @@ def test_what_is_covered_is_left_out(tmp_path: Path) -> None:
         infos={"a": (F32, [1, 3])},
         imports=(("", 17), ("my.domain", 1)),
     )
-    known = CustomOps((custom("Known", [place("x")], [place("y")]),))
+    known = UdoSet((custom("Known", [place("x")], [place("y")]),))
     assert found(tmp_path, model, custom=known) == []
     assert [node.type for node in found(tmp_path, model)] == ["Known"]
 
@@ -131,7 +130,7 @@ def test_operators_that_have_a_mapping_can_be_asked_for(tmp_path: Path) -> None:
     relu, absolute = found(tmp_path, model, operators=["Abs", "Relu"])
     assert (relu.type, absolute.type) == ("Relu", "Abs")
     assert absolute.inputs == (Operand("a", (1, 3), FLOAT32),)
-    known = CustomOps((custom("Relu", [place("x")], [place("y")]),))
+    known = UdoSet((custom("Relu", [place("x")], [place("y")]),))
     assert [node.type for node in found(tmp_path, model, operators=["Abs"], custom=known)] == ["Abs"]
     with pytest.raises(UsageError, match="no node of the model is a Reluu that nothing defines"):
         found(tmp_path, model, operators=["Reluu"])

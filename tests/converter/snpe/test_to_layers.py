@@ -37,7 +37,7 @@ from xdlc.ir.data import raw_data
 from xdlc.ir.dtype import BFLOAT16, FLOAT32, INT32, INT64, SFIXED8, SFIXED32, UFIXED8
 from xdlc.ir.equality import differences
 from xdlc.opdefs import Collection
-from xdlc.opdefs.custom import Kernel
+from xdlc.opdefs.source_match import Kernel
 from xdlc.prepare.hta import prepare
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.sections import SectionSession

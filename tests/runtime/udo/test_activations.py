@@ -14,7 +14,7 @@ from xdlc.errors import ProblemList
 from xdlc.ir import Model, ScaleOffset
 from xdlc.ir.dtype import BY_CODE, BY_NAME, UFIXED8
 from xdlc.opdefs import parse_collection
-from xdlc.opdefs.cpu_types import on_cpu
+from xdlc.opdefs.backend_view import on_cpu
 from xdlc.runtime.udo.build_descriptor import form_of
 from xdlc.runtime.udo.descriptor import OpForm
 

@@ -29,8 +29,9 @@ from xdlc.ir.dtype import (
     DType,
 )
 from xdlc.opdefs import parse_collection
-from xdlc.opdefs.custom import Kernel, OpView, TensorSpec
 from xdlc.opdefs.model import OpDef
+from xdlc.opdefs.op_view import OpView, TensorSpec
+from xdlc.opdefs.source_match import Kernel
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.udo import Kernels
 from xdlc.runtime.udo import kernels as kernels_module

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from xdlc.ir.dtype import FLOAT32, INT32, UFIXED8, UINT8, UNDEFINED, DType
-from xdlc.opdefs.custom import OpView, TensorSpec
 from xdlc.opdefs.model import OpDef, TensorDef
+from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.runtime.udo.output_types import typed
 
 

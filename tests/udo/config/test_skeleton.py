@@ -24,7 +24,7 @@ from xdlc.ir.dtype import (
     DType,
 )
 from xdlc.opdefs import OpDef, check_collection
-from xdlc.opdefs.uncovered import Operand, UncoveredNode
+from xdlc.opdefs.source_match import Operand, UncoveredNode
 from xdlc.udo.config import draft
 from xdlc.udo.config.convert import drafted
 

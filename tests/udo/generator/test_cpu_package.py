@@ -215,7 +215,7 @@ def test_an_enumerator_out_of_range_is_refused(kernels: Any) -> None:
 
 
 def test_shapes_follow_from_the_configuration(kernels: Any) -> None:
-    from xdlc.opdefs.custom import OpView, TensorSpec
+    from xdlc.opdefs.op_view import OpView, TensorSpec
 
     inputs = (TensorSpec((2, None, 4, 5), FLOAT32), TensorSpec((5,), FLOAT32))
     view = OpView("TwoOps", "Affine", "a", inputs, (None,), {"bias": np.ones(5, np.float32)})

@@ -12,7 +12,7 @@ from tests.udo.generator.configs import op, operand, package
 from xdlc.errors import BackendError, ConstraintError
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, UFIXED8, UINT8, UINT16, DType
 from xdlc.opdefs import Collection, read_valid
-from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.shape_text import infer
 from xdlc.runtime.udo.kernels import Kernels
 from xdlc.udo.generator import generate

@@ -9,7 +9,8 @@ import numpy as np
 
 from xdlc.ir.data import ArrayData
 from xdlc.ir.dtype import FLOAT32, from_numpy
-from xdlc.opdefs.custom import CustomOp, OpView, SourceNode, TensorSpec
+from xdlc.opdefs.op_view import OpView, TensorSpec
+from xdlc.opdefs.source_match import SourceNode, Udo
 from xdlc.udo.plugin import plugin_ops
 from xdlc.udo.plugin.collection import plugin_op
 
@@ -24,13 +25,13 @@ def written(folder: Path, text: str, name: str = "mine.py") -> Path:
     return path
 
 
-def op_of(folder: Path, text: str, **options: Any) -> CustomOp:
+def op_of(folder: Path, text: str, **options: Any) -> Udo:
     """Return the only op of a plugin's file."""
     (op,) = plugin_ops([str(written(folder, text))], False, **options).ops
     return op
 
 
-def of_class(found: Any, **options: Any) -> CustomOp:
+def of_class(found: Any, **options: Any) -> Udo:
     return plugin_op(found, **options)
 
 
@@ -47,7 +48,7 @@ def node(
     return SourceNode("onnx", type, domain, "n1", inputs, ("y",), attributes)
 
 
-def view(op: CustomOp, held: SourceNode, outputs: tuple[TensorSpec | None, ...] = (None,)) -> OpView:
+def view(op: Udo, held: SourceNode, outputs: tuple[TensorSpec | None, ...] = (None,)) -> OpView:
     """Return a node as hooks see its op."""
     assert op.hooks is not None
     params = op.hooks.parse_params(held)

@@ -12,7 +12,7 @@ import pytest
 from tests.compilers import needs_cc
 from xdlc.errors import BackendError, StorageError, UsageError
 from xdlc.ir.dtype import FLOAT32
-from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.udo.plugin import compile_c
 from xdlc.udo.plugin.build import BuildView
 from xdlc.udo.plugin.compiler import machine

@@ -17,7 +17,8 @@ from xdlc.container import udo
 from xdlc.errors import BackendError, UsageError, XdlcError
 from xdlc.ir import Graph, Model, Op, Tensor, make_op, static
 from xdlc.ir.dtype import BY_NAME, FLOAT32, UFIXED8, from_numpy
-from xdlc.opdefs.custom import CustomOp, OpView, TensorSpec
+from xdlc.opdefs.op_view import OpView, TensorSpec
+from xdlc.opdefs.source_match import Udo
 from xdlc.runtime import CpuSession
 from xdlc.runtime.udo import Kernels
 from xdlc.udo.plugin import plugin_ops
@@ -81,7 +82,7 @@ def plugin_file(folder: Path, dtype: str = "float32", text: str = SHAPES) -> Pat
     return written(folder, head + text)
 
 
-def model_of(op: CustomOp, arrays: dict[str, Any]) -> tuple[Model, Op]:
+def model_of(op: Udo, arrays: dict[str, Any]) -> tuple[Model, Op]:
     """Return a model of one op from arrays (static ones are named w...) to outputs of the hook's shapes."""
     given = [
         None
@@ -118,7 +119,7 @@ def model_of(op: CustomOp, arrays: dict[str, Any]) -> tuple[Model, Op]:
     return model, made
 
 
-def stored_param(op: CustomOp, name: str, value: Any) -> Any:
+def stored_param(op: Udo, name: str, value: Any) -> Any:
     from xdlc.ir import Scalar
 
     known = op.definition.params[name]

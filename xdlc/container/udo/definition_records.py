@@ -9,7 +9,7 @@ from xdlc.errors import ContainerError, XdlcError, each_problem, raise_all
 from xdlc.ir import Model, Op, raw_data
 from xdlc.ir.graph import is_custom
 from xdlc.opdefs import check_collection, parse_collection, write_collection
-from xdlc.opdefs.merging import reduced
+from xdlc.opdefs.collections import reduced
 from xdlc.opdefs.model import Collection, OpDef
 
 DEFINITIONS = "xdlc.udo."

@@ -1,7 +1,7 @@
 """Records ``xdlc.kernel.<package>.<type>.<n>``: compiled kernels for ops of users.
 
 A record is a JSON text.  It tells package and type, the ops by name that the kernel is for, and the fields of
-:class:`xdlc.opdefs.custom.Kernel`; arrays are objects of their type, shape and elements (base64, little
+:class:`xdlc.opdefs.source_match.Kernel`; arrays are objects of their type, shape and elements (base64, little
 endian).  The binary is a record of its own, ``xdlc.kernel_binary.<SHA-256>``, and told by its SHA-256, so
 that kernels share it that differ in their arguments alone.
 """
@@ -20,7 +20,7 @@ from typing import Any
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, TensorData, raw_data
 from xdlc.ir.dtype import BY_NAME, INT64
-from xdlc.opdefs.custom import Kernel
+from xdlc.opdefs.source_match import Kernel
 
 KERNELS = "xdlc.kernel."
 BINARIES = "xdlc.kernel_binary."

@@ -12,9 +12,9 @@ from xdlc.errors import XdlcError
 from xdlc.ir import DType
 from xdlc.ir.dtype import UNDEFINED
 from xdlc.opdefs import shape_text
-from xdlc.opdefs.custom import CustomOp, OpView, ShapeFunction, TensorSpec
-from xdlc.opdefs.layouts import order_of
-from xdlc.opdefs.model import TensorDef
+from xdlc.opdefs.model import TensorDef, order_of
+from xdlc.opdefs.op_view import OpView, TensorSpec
+from xdlc.opdefs.source_match import ShapeFunction, Udo
 
 Source = Callable[[OpView], Sequence[TensorSpec | None] | None]
 """Tells what an op gives, as far as it knows."""
@@ -52,7 +52,7 @@ class Claim(NamedTuple):
 
 
 def claims_of(
-    custom: CustomOp,
+    custom: Udo,
     view: OpView,
     places: Sequence[tuple[TensorDef, Declared]],
     shapes: Mapping[tuple[str, str], ShapeFunction],
@@ -77,7 +77,7 @@ def claims_of(
 
 
 def _sources(
-    custom: CustomOp, shapes: Mapping[tuple[str, str], ShapeFunction], count: int
+    custom: Udo, shapes: Mapping[tuple[str, str], ShapeFunction], count: int
 ) -> list[tuple[str, Source]]:
     """Return what tells of the outputs beside the model, the most explicit first."""
     definition = custom.definition

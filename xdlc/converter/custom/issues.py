@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from xdlc.errors import UnsupportedOp, raise_all
-from xdlc.opdefs.custom import CustomOp
+from xdlc.opdefs.source_match import Udo
 
 OPTIONAL = "make it optional in the definition: Mandatory false (xdlc_mandatory in JSON)"
 
@@ -18,7 +18,7 @@ class Issue(NamedTuple):
     fix: str
 
 
-def raise_issues(custom: CustomOp, issues: Sequence[Issue]) -> None:
+def raise_issues(custom: Udo, issues: Sequence[Issue]) -> None:
     """Raise what was found, if anything.
 
     Raises:
@@ -28,6 +28,6 @@ def raise_issues(custom: CustomOp, issues: Sequence[Issue]) -> None:
     raise_all([UnsupportedOp(f"{full_name(custom)}{stated}: {text}", fix=fix) for text, fix in issues])
 
 
-def full_name(custom: CustomOp) -> str:
+def full_name(custom: Udo) -> str:
     """Return the package and type of an op, for messages."""
     return f"{custom.definition.package}::{custom.definition.name}"

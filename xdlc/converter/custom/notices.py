@@ -8,12 +8,12 @@ from xdlc.converter.custom.issues import full_name
 from xdlc.ir import Model, Op
 from xdlc.ir.graph import is_custom
 from xdlc.opdefs.backend_rules import backend_notices
-from xdlc.opdefs.custom import CustomOp, CustomOps
+from xdlc.opdefs.source_match import Udo, UdoSet
 
 _SHOWN = 10
 
 
-def notices(model: Model, custom: CustomOps, used: Collection[CustomOp]) -> Iterator[str]:
+def notices(model: Model, custom: UdoSet, used: Collection[Udo]) -> Iterator[str]:
     """Yield a line for definitions that nothing of the model came to, open extents, backends that refuse.
 
     Plugins of installed packages are told of if something came to them, and only then.
@@ -42,7 +42,7 @@ def notices(model: Model, custom: CustomOps, used: Collection[CustomOp]) -> Iter
                     yield from backend_notices(op, definition, custom.collections.get(op.package))
 
 
-def _installed(model: Model, custom: CustomOp) -> Iterator[str]:
+def _installed(model: Model, custom: Udo) -> Iterator[str]:
     key = (custom.definition.package, custom.definition.name)
     count = sum((op.package, op.type) == key for graph in model.graphs.values() for op in graph.ops)
     if count:
@@ -51,7 +51,7 @@ def _installed(model: Model, custom: CustomOp) -> Iterator[str]:
         yield from more
 
 
-def _why(model: Model, unused: Sequence[CustomOp]) -> str:
+def _why(model: Model, unused: Sequence[Udo]) -> str:
     """Return why definitions that replace operations of QNN may have found none, if that is known."""
     replacing = any(op.definition.use_default_translation for op in unused)
     inputs = model.main.inputs

@@ -12,9 +12,8 @@ from xdlc.converter.custom.types import converted, is_allowed
 from xdlc.converter.values import Order, Value
 from xdlc.ir import DType, Role, Tensor, TensorData
 from xdlc.ir.dtype import PLAIN
-from xdlc.opdefs.custom import CustomOp
-from xdlc.opdefs.layouts import order_of
-from xdlc.opdefs.model import OpDef, TensorDef
+from xdlc.opdefs.model import OpDef, TensorDef, order_of
+from xdlc.opdefs.source_match import Udo
 
 _SOURCE = "the source's axis order"
 
@@ -133,7 +132,7 @@ def _too_many(definition: OpDef, given: Sequence[Value | None], attributes: Mapp
 # ---------------------------------------------------------------------- tensors
 
 
-def laid(builder: Builder, custom: CustomOp, slots: Sequence[Slot]) -> list[Tensor | None]:
+def laid(builder: Builder, custom: Udo, slots: Sequence[Slot]) -> list[Tensor | None]:
     """Return the tensors at the places of an op, in the layouts and types that its definition asks for.
 
     Args:
@@ -149,7 +148,7 @@ def laid(builder: Builder, custom: CustomOp, slots: Sequence[Slot]) -> list[Tens
     return found
 
 
-def _tensor(builder: Builder, custom: CustomOp, slot: Slot, value: Value) -> Tensor:
+def _tensor(builder: Builder, custom: Udo, slot: Slot, value: Value) -> Tensor:
     definition, layout = slot.definition, slot.definition.layout
     if value.is_static:
         return _static(definition, value)

@@ -12,8 +12,7 @@ from xdlc.errors import nearest_names
 from xdlc.ir import Param, Tensor, TensorData
 from xdlc.ir.dtype import STRING
 from xdlc.opdefs.defaults import default_value
-from xdlc.opdefs.layouts import order_of
-from xdlc.opdefs.model import OpDef, ParamDef
+from xdlc.opdefs.model import OpDef, ParamDef, order_of
 
 _GIVEN = "correct the model, or the parameter in the definition"
 _NAMES = "state the names of its values as Enumeration (xdlc_enumeration in JSON), or make it a STRING"

@@ -15,15 +15,15 @@ from xdlc.converter.custom.results import Result, results
 from xdlc.converter.values import Value, identity
 from xdlc.errors import XdlcError
 from xdlc.ir import Param, Role, ScaleOffset, Tensor
-from xdlc.opdefs.custom import CustomOp, ShapeFunction, SourceNode
 from xdlc.opdefs.op_view import make_view
+from xdlc.opdefs.source_match import ShapeFunction, SourceNode, Udo
 
 
 def place(
     builder: Builder,
     node: SourceNode,
     values: Sequence[Value | None],
-    custom: CustomOp,
+    custom: Udo,
     declared: Sequence[Declared],
     shapes: Mapping[tuple[str, str], ShapeFunction],
     notices: list[str],
@@ -65,13 +65,13 @@ def place(
     return [_value(builder, custom, tensor, result) for tensor, result in zip(made, found, strict=True)]
 
 
-def misfits(node: SourceNode, values: Sequence[Value | None], custom: CustomOp) -> list[Issue]:
+def misfits(node: SourceNode, values: Sequence[Value | None], custom: Udo) -> list[Issue]:
     """Return what keeps a node from being an op, as far as its operands and attributes tell."""
     _, issues = parameters(custom.definition, _given(custom, node))
     return [*issues, *bound(custom.definition, values, node.attributes)[1]]
 
 
-def _given(custom: CustomOp, node: SourceNode) -> Mapping[str, Any]:
+def _given(custom: Udo, node: SourceNode) -> Mapping[str, Any]:
     """Return the values of the parameters by name, as the node has them or as the op's object reads them."""
     if custom.hooks is None:
         return node.attributes
@@ -88,7 +88,7 @@ def _given(custom: CustomOp, node: SourceNode) -> Mapping[str, Any]:
 
 
 def _stored(
-    custom: CustomOp, name: str, inputs: list[Tensor | None], params: Mapping[str, Param]
+    custom: Udo, name: str, inputs: list[Tensor | None], params: Mapping[str, Param]
 ) -> list[Tensor | None]:
     """Return the inputs, static ones in the form in which the op's object stores them."""
     if custom.hooks is None:
@@ -108,7 +108,7 @@ def _extents(result: Result) -> tuple[int, ...]:
     return tuple(1 if extent is None else extent for extent in result.shape)
 
 
-def _value(builder: Builder, custom: CustomOp, tensor: Tensor, result: Result) -> Value:
+def _value(builder: Builder, custom: Udo, tensor: Tensor, result: Result) -> Value:
     tensor.dynamic_axes = tuple(axis for axis, extent in enumerate(result.shape) if extent is None)
     if result.wanted is not result.dtype:
         why = f"{full_name(custom)} gives {result.dtype.name}, the model has {result.wanted.name}"

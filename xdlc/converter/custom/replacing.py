@@ -13,16 +13,16 @@ from xdlc.converter.custom.issues import OPTIONAL, Issue, full_name
 from xdlc.converter.custom.params import parameters
 from xdlc.errors import UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Param, Scalar, Tensor
-from xdlc.opdefs.custom import CustomOp, CustomOps, SourceNode
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.opdefs.op_view import make_view, plain_value
+from xdlc.opdefs.source_match import SourceNode, Udo, UdoSet
 
 FRAMEWORK = "qnn"
 _LAYOUTS = ("", "NHWC", "UNDEFINED", "BACKEND_SPECIFIC")
 
 
-def check_replacements(custom: CustomOps) -> None:
+def check_replacements(custom: UdoSet) -> None:
     """Refuse definitions that are to replace what QNN does not have.
 
     Raises:
@@ -43,7 +43,7 @@ def check_replacements(custom: CustomOps) -> None:
     )
 
 
-def replace_native(model: Model, custom: CustomOps) -> tuple[list[CustomOp], list[XdlcError]]:
+def replace_native(model: Model, custom: UdoSet) -> tuple[list[Udo], list[XdlcError]]:
     """Put native ops into the packages that replace them.
 
     An op keeps its operands, which stand for the inputs and outputs of the definition in their order, and
@@ -53,7 +53,7 @@ def replace_native(model: Model, custom: CustomOps) -> tuple[list[CustomOp], lis
     Returns:
         The definitions that replaced something, and what does not fit.
     """
-    replacements, used = custom.replacements(), list[CustomOp]()
+    replacements, used = custom.replacements(), list[Udo]()
     problems: list[XdlcError] = []
     for graph in model.graphs.values() if replacements else ():
         for op in list(graph.ops):
@@ -80,14 +80,14 @@ def replace_native(model: Model, custom: CustomOps) -> tuple[list[CustomOp], lis
     return used, problems
 
 
-def _replacement(op: Op, replacements: dict[str, CustomOp]) -> CustomOp | None:
+def _replacement(op: Op, replacements: dict[str, Udo]) -> Udo | None:
     if op.package != NATIVE_PACKAGE:
         return None
     narrow = (name for name, wide in NARROW.items() if wide == (op.type, op.param("operation")))
     return next((replacements[name] for name in (op.type, *narrow) if name in replacements), None)
 
 
-def _accepts(custom: CustomOp, op: Op) -> bool:
+def _accepts(custom: Udo, op: Op) -> bool:
     if custom.hooks is None:
         return True
     definition = opdefs.find(op.type) or custom.definition
@@ -98,7 +98,7 @@ def _accepts(custom: CustomOp, op: Op) -> bool:
     )
 
 
-def _fitted(op: Op, custom: CustomOp) -> tuple[dict[str, Param], list[Issue]]:
+def _fitted(op: Op, custom: Udo) -> tuple[dict[str, Param], list[Issue]]:
     """Return the parameters of an op as its replacement has them, and what does not fit."""
     definition, native = custom.definition, opdefs.find(op.type)
     given = dict(op.params)

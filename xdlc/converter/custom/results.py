@@ -12,10 +12,10 @@ from xdlc.converter.values import Extents, Order
 from xdlc.ir import DType
 from xdlc.ir.dtype import FLOAT32, UINT8, UINT16
 from xdlc.opdefs import shape_text
-from xdlc.opdefs.custom import CustomOp, OpView, ShapeFunction
-from xdlc.opdefs.layouts import order_of
-from xdlc.opdefs.model import OpDef, TensorDef
+from xdlc.opdefs.model import OpDef, TensorDef, order_of
+from xdlc.opdefs.op_view import OpView
 from xdlc.opdefs.shape_reason import why_unknown
+from xdlc.opdefs.source_match import ShapeFunction, Udo
 
 _SHAPE_FIX = (
     "state it as Shape/Text of the output in the definition (xdlc_shape in JSON), give a shape function with "
@@ -46,7 +46,7 @@ class Result:
 
 
 def results(
-    custom: CustomOp,
+    custom: Udo,
     view: OpView,
     declared: Sequence[Declared],
     shapes: Mapping[tuple[str, str], ShapeFunction],
@@ -107,7 +107,7 @@ def _result(
     index: int,
     place: TensorDef,
     said: Declared,
-    custom: CustomOp,
+    custom: Udo,
     view: OpView,
     claims: Sequence[tuple[str, Known]],
 ) -> Result | Issue:

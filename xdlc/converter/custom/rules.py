@@ -7,12 +7,12 @@ from xdlc.ir import Model
 from xdlc.ir.graph import Op
 from xdlc.opdefs import verify_custom_ops
 from xdlc.opdefs.backend_rules import backend_problems
-from xdlc.opdefs.custom import CustomOps
 from xdlc.opdefs.custom_verify import RuleProblem
 from xdlc.opdefs.model import OpDef
+from xdlc.opdefs.source_match import UdoSet
 
 
-def broken_rules(model: Model, custom: CustomOps) -> list[ConstraintError]:
+def broken_rules(model: Model, custom: UdoSet) -> list[ConstraintError]:
     """Return the rules that users' ops break; where backends have rules of their own, those that all break.
 
     Args:

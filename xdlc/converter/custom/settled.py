@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import TypeVar
 
 from xdlc.errors import ModelError
-from xdlc.opdefs.custom import CustomOp, CustomOps
+from xdlc.opdefs.backend_view import resolve
 from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTensor, TensorDef
-from xdlc.opdefs.resolving import resolve
+from xdlc.opdefs.source_match import Udo, UdoSet
 
 BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
 D = TypeVar("D", bound=TensorDef)
 
 
-def settled(custom: CustomOp, collection: Collection | None) -> CustomOp:
+def settled(custom: Udo, collection: Collection | None) -> Udo:
     """Return an op whose types and layouts are all stated, as far as its package tells them.
 
     A model is converted for all backends at once: of types that differ between them all are allowed, a
@@ -40,7 +40,7 @@ def settled(custom: CustomOp, collection: Collection | None) -> CustomOp:
     return replace(custom, definition=made)
 
 
-def backend_forms(custom: CustomOps) -> dict[tuple[str, str], list[OpDef]]:
+def backend_forms(custom: UdoSet) -> dict[tuple[str, str], list[OpDef]]:
     """Return the definitions by package and type, each as the backends that have it take it."""
     return {
         (op.definition.package, op.definition.name): _forms(

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 from xdlc import ir
 from xdlc.container import udo
-from xdlc.opdefs.custom import CustomOp, CustomOps, Kernel
 from xdlc.opdefs.model import Collection
 from xdlc.opdefs.op_view import view_of
+from xdlc.opdefs.source_match import Kernel, Udo, UdoSet
 
 
-def store_definitions(model: ir.Model, custom: CustomOps) -> None:
+def store_definitions(model: ir.Model, custom: UdoSet) -> None:
     """Store the definitions of the custom ops of a model."""
     udo.add_definitions(model, _completed(custom.ops, custom.collections))
 
 
-def _completed(ops: Sequence[CustomOp], collections: Mapping[str, Collection]) -> dict[str, Collection]:
+def _completed(ops: Sequence[Udo], collections: Mapping[str, Collection]) -> dict[str, Collection]:
     """Return the collections, with ops that no collection tells of."""
     found = dict(collections)
     for op in ops:
@@ -28,7 +28,7 @@ def _completed(ops: Sequence[CustomOp], collections: Mapping[str, Collection]) -
     return found
 
 
-def store_kernels(model: ir.Model, custom: CustomOps) -> None:
+def store_kernels(model: ir.Model, custom: UdoSet) -> None:
     """Store a kernel for each op whose object builds one; ops with the same kernel share it.
 
     Kernels are told by the names of their ops, so ops of one package and type get names of their own in all
@@ -55,9 +55,7 @@ def store_kernels(model: ir.Model, custom: CustomOps) -> None:
         udo.add_kernel(model, str(package), str(type), ops, kernel)
 
 
-def _ops_of(
-    model: ir.Model, makers: Mapping[tuple[str, str], CustomOp]
-) -> Iterator[tuple[ir.Graph, ir.Op, CustomOp]]:
+def _ops_of(model: ir.Model, makers: Mapping[tuple[str, str], Udo]) -> Iterator[tuple[ir.Graph, ir.Op, Udo]]:
     """Yield the ops of a model that one of the makers defines, with their graphs and makers."""
     for graph in model.graphs.values():
         for op in graph.ops:

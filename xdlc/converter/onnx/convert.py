@@ -25,13 +25,13 @@ from xdlc.converter.session.diagnostics import Findings
 from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.control_flow import remove_uncalled
 from xdlc.opdefs.control_flow_rules import verify_control_flow
-from xdlc.opdefs.custom import CustomOps
+from xdlc.opdefs.source_match import UdoSet
 from xdlc.runtime import open_dimensions
 from xdlc.version import VERSION
 
 UNROLL_LOOPS = 16
 _log = logging.getLogger(__name__)
-_NO_CUSTOM_OPS = CustomOps()
+_NO_CUSTOM_OPS = UdoSet()
 
 
 def convert(
@@ -45,7 +45,7 @@ def convert(
     disable_batchnorm_folding: bool = False,
     unroll_loops: int = UNROLL_LOOPS,
     package_name: str | None = None,
-    custom: CustomOps = _NO_CUSTOM_OPS,
+    custom: UdoSet = _NO_CUSTOM_OPS,
     findings: Findings | None = None,
     tell: Callable[[str], None] | None = None,
     step: Callable[[str, int, int], None] | None = None,
@@ -151,7 +151,7 @@ def convert(
     return model
 
 
-def _take_up(model: ir.Model, custom: CustomOps, found: Findings) -> None:
+def _take_up(model: ir.Model, custom: UdoSet, found: Findings) -> None:
     """Let packages of users replace native ops, check users' ops, and store what is known of them."""
     replacing, misfits = replace_native(model, custom)
     found.problems += misfits
@@ -166,7 +166,7 @@ def _take_up(model: ir.Model, custom: CustomOps, found: Findings) -> None:
         found.problems += each_problem(error)
 
 
-def _for_customs(entry: passes.Pass, custom: CustomOps) -> passes.Pass:
+def _for_customs(entry: passes.Pass, custom: UdoSet) -> passes.Pass:
     if isinstance(entry, passes.FoldQuantizeDequantize):
         return replace(entry, customs=backend_forms(custom))
     return entry

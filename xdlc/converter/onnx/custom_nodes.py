@@ -18,8 +18,8 @@ from xdlc.converter.session.context import State
 from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import UnsupportedOp, XdlcError
 from xdlc.opdefs import shape_text
-from xdlc.opdefs.custom import CustomOp, CustomOps, SourceNode, TensorSpec
-from xdlc.opdefs.uncovered import UncoveredNode
+from xdlc.opdefs.op_view import TensorSpec
+from xdlc.opdefs.source_match import SourceNode, Udo, UdoSet, UncoveredNode
 
 FRAMEWORK = "onnx"
 
@@ -37,14 +37,14 @@ class CustomNodes:
         declared: What the model states of its values.
     """
 
-    def __init__(self, state: State, custom: CustomOps, declared: DeclaredTypes) -> None:
+    def __init__(self, state: State, custom: UdoSet, declared: DeclaredTypes) -> None:
         self._state = state
         self._custom = custom
         self._declared = declared
         self._foreign = _foreign_types(state.file.proto) if custom.ops else frozenset()
         self._passed_over: set[tuple[str, str]] = set()
 
-    def candidates(self, proto: Any) -> tuple[CustomOp, ...]:
+    def candidates(self, proto: Any) -> tuple[Udo, ...]:
         """Return the definitions that a node's operator has."""
         if not self._custom.ops:
             return ()
@@ -141,7 +141,7 @@ class CustomNodes:
                 f"{node.domain or 'ONNX'}'s {node.type} keeps xdlc's mapping"
             )
 
-    def _tell_passed_over(self, custom: CustomOp, node: Node) -> None:
+    def _tell_passed_over(self, custom: Udo, node: Node) -> None:
         key = (node.domain, node.type)
         if key not in self._passed_over:
             self._passed_over.add(key)
@@ -149,7 +149,7 @@ class CustomNodes:
                 f"{full_name(custom)} stands for {node.type} nodes; xdlc's own mapping is passed over"
             )
 
-    def _chosen(self, found: Sequence[CustomOp], source: SourceNode, node: Node) -> CustomOp | None:
+    def _chosen(self, found: Sequence[Udo], source: SourceNode, node: Node) -> Udo | None:
         """Return the definition that stands for a node; None if those by objects all decline it.
 
         Raises:
@@ -175,15 +175,15 @@ class CustomNodes:
             )
         return left[0] if left else None
 
-    def _settled(self, custom: CustomOp) -> CustomOp:
+    def _settled(self, custom: Udo) -> Udo:
         return settled(custom, self._custom.collections.get(custom.definition.package))
 
-    def _domain(self, custom: CustomOp) -> str | None:
+    def _domain(self, custom: Udo) -> str | None:
         collection = self._custom.collections.get(custom.definition.package)
         return collection.domain if collection is not None else None
 
 
-def _accepts(custom: CustomOp, source: SourceNode) -> bool:
+def _accepts(custom: Udo, source: SourceNode) -> bool:
     try:
         return custom.hooks is not None and bool(custom.hooks.accepts(source))
     except XdlcError:

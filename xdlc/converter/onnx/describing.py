@@ -10,7 +10,7 @@ from xdlc.converter.operators.inference import extents
 from xdlc.converter.session.context import State
 from xdlc.converter.values import Value
 from xdlc.errors import XdlcError
-from xdlc.opdefs.uncovered import Operand, UncoveredNode
+from xdlc.opdefs.source_match import Operand, UncoveredNode
 
 
 def describe(state: State, proto: Any, where: str, declared: DeclaredTypes) -> UncoveredNode:

@@ -18,7 +18,7 @@ from xdlc.converter.session.context import State
 from xdlc.converter.session.diagnostics import Findings
 from xdlc.converter.session.layouts import wants_channel_last
 from xdlc.converter.session.ordering import ordered
-from xdlc.opdefs.custom import CustomOps
+from xdlc.opdefs.source_match import UdoSet
 
 
 def import_model(
@@ -27,7 +27,7 @@ def import_model(
     out_names: Sequence[str] | None,
     findings: Findings,
     unroll_loops: int,
-    custom: CustomOps,
+    custom: UdoSet,
     step: Callable[[str, int, int], None] | None = None,
 ) -> ir.Model:
     """Return the IR of a model, or what could be imported of it: the main graph, then those that it runs.

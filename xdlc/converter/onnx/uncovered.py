@@ -14,10 +14,9 @@ from xdlc.converter.operators.inference import Inference, Spec
 from xdlc.converter.session.bindings import input_shapes
 from xdlc.converter.session.diagnostics import Findings
 from xdlc.errors import UsageError, XdlcError, nearest_names
-from xdlc.opdefs.custom import CustomOps
-from xdlc.opdefs.uncovered import Operand, UncoveredNode
+from xdlc.opdefs.source_match import Operand, UdoSet, UncoveredNode
 
-_NO_CUSTOM_OPS = CustomOps()
+_NO_CUSTOM_OPS = UdoSet()
 
 
 def uncovered(
@@ -26,7 +25,7 @@ def uncovered(
     input_dims: Mapping[str, Sequence[int]] | None = None,
     define_symbol: Mapping[str, int] | None = None,
     batch: int | None = None,
-    custom: CustomOps = _NO_CUSTOM_OPS,
+    custom: UdoSet = _NO_CUSTOM_OPS,
     operators: Sequence[str] = (),
 ) -> tuple[list[UncoveredNode], list[XdlcError]]:
     """Return the nodes whose operators have no mapping, and the other problems that there are.

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from xdlc.converter.values import Value
 from xdlc.errors import XdlcError
 from xdlc.ir import NATIVE_PACKAGE, Graph, Origin, Tensor
-from xdlc.opdefs.custom import CustomOp
-from xdlc.opdefs.uncovered import UncoveredNode
+from xdlc.opdefs.source_match import Udo, UncoveredNode
 
 UNUSED = "no output of the model needs it"
 REFUSED = "it could not be imported"
@@ -69,7 +68,7 @@ class Findings:
     makers: dict[str, str] = field(default_factory=dict)
     values: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
-    used: list[CustomOp] = field(default_factory=list)
+    used: list[Udo] = field(default_factory=list)
     uncovered: list[UncoveredNode] = field(default_factory=list)
     asked: frozenset[str] = frozenset()
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from xdlc.ir import Graph, Model, Role, Tensor, make_op, u32
 from xdlc.ir.data import Array
 from xdlc.ir.graph import is_custom
-from xdlc.opdefs.operations import ADD
+from xdlc.opdefs.elementwise_enums import ADD
 from xdlc.quant.report.subject import Subject
 from xdlc.quant.rules import is_real
 from xdlc.quant.samples import Sample

@@ -8,8 +8,7 @@ from typing import Any
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import Op, Param, Tensor
 from xdlc.ir.dtype import FLOAT32, DType
-from xdlc.opdefs.layouts import order_of
-from xdlc.opdefs.model import OpDef, TensorDef
+from xdlc.opdefs.model import OpDef, TensorDef, order_of
 from xdlc.opdefs.op_view import plain_value
 from xdlc.runtime.builder import Builder
 

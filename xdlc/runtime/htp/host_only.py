@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from xdlc.errors import ConstraintError
 from xdlc.ir import HOST_PACKAGE, Graph, Model, Op
 from xdlc.ir.graph import is_custom
-from xdlc.opdefs.control_flow import is_control_flow
-from xdlc.opdefs.control_flow_blockers import blockers
+from xdlc.opdefs.control_flow import blockers, is_control_flow
 from xdlc.runtime.open_dimensions import keeps_on_host, open_problem
 
 MOST_BLOCKERS = 8

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy
 
 from xdlc.ir import Op, Tensor
-from xdlc.opdefs.operations import BINARY as OPERATIONS
+from xdlc.opdefs.elementwise_enums import BINARY as OPERATIONS
 from xdlc.runtime import args, fused, unsigned
 from xdlc.runtime.builder import Builder, Perm
 from xdlc.runtime.narrow_add import is_narrow_sum, write_sum

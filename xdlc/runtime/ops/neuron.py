@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xdlc.ir import Op, Tensor
-from xdlc.opdefs.operations import NEURON as OPERATIONS
+from xdlc.opdefs.elementwise_enums import NEURON as OPERATIONS
 from xdlc.runtime import args, fused
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.registry import lowering

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy
 
 from xdlc.ir import Op
-from xdlc.opdefs.operations import UNARY as OPERATIONS
+from xdlc.opdefs.elementwise_enums import UNARY as OPERATIONS
 from xdlc.runtime import args, unsigned
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.registry import lowering

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from xdlc.errors import BackendError, XdlcError, raise_all
 from xdlc.ir import Op, Tensor
 from xdlc.ir.dtype import BY_CODE, FLOAT32, FLOAT64, DType
-from xdlc.opdefs.cpu_types import CPU, is_real
+from xdlc.opdefs.backend_view import CPU, is_real
 from xdlc.opdefs.model import OpDef, TensorDef
-from xdlc.opdefs.schema_check import spelling
+from xdlc.opdefs.xml_elements import spelling
 from xdlc.runtime.udo.descriptor import OpForm, TensorForm
 
 

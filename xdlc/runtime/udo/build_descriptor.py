@@ -10,11 +10,11 @@ from xdlc.errors import BackendError
 from xdlc.ir import Op, Scalar, Tensor
 from xdlc.ir.dtype import BOOL8, FLOAT32, FLOAT64, INT32, INT64, STRING, UINT32, DType
 from xdlc.ir.quantization import unpacked
-from xdlc.opdefs.custom import Kernel, OpView, TensorSpec
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.input_defaults import default_inputs
 from xdlc.opdefs.model import OpDef, TensorDef
-from xdlc.opdefs.op_view import view_of
+from xdlc.opdefs.op_view import OpView, TensorSpec, view_of
+from xdlc.opdefs.source_match import Kernel
 from xdlc.runtime.udo.activations import check_types, kernel_dtype, place_of
 from xdlc.runtime.udo.descriptor import OpForm, ParamForm, TensorForm
 from xdlc.runtime.udo.static_data import StaticData, array_form, static_form

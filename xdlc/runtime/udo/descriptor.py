@@ -9,7 +9,7 @@ from typing import Any
 
 from xdlc.ir.data import ArrayData
 from xdlc.ir.dtype import BY_CODE, DType
-from xdlc.opdefs.custom import OpView, TensorSpec, Value
+from xdlc.opdefs.op_view import OpView, TensorSpec, Value
 from xdlc.runtime.udo.memory import Memory
 
 Array = Any  # numpy.ndarray
@@ -98,7 +98,7 @@ class ParamForm:
 
 @dataclass(frozen=True, slots=True)
 class OpForm:
-    """An operation; attributes as those of :class:`xdlc.opdefs.custom.OpView`."""
+    """An operation; attributes as those of :class:`xdlc.opdefs.op_view.OpView`."""
 
     package: str
     type: str

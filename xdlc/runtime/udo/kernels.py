@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from xdlc.errors import BackendError, UnsupportedOp, XdlcError, nearest_names
 from xdlc.ir import Model, Op
-from xdlc.opdefs.cpu_types import on_cpu
-from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.opdefs.backend_view import on_cpu
+from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.runtime.udo.activations import place_of
 from xdlc.runtime.udo.build_descriptor import form_of, form_of_view
 from xdlc.runtime.udo.descriptor import specs_in

@@ -9,7 +9,7 @@ from typing import Any
 
 from xdlc.errors import BackendError
 from xdlc.ir.dtype import BY_CODE
-from xdlc.opdefs.custom import TensorSpec
+from xdlc.opdefs.op_view import TensorSpec
 from xdlc.runtime.udo import structs
 from xdlc.runtime.udo.descriptor import OpForm
 from xdlc.runtime.udo.elf import beside, check_file

@@ -10,7 +10,8 @@ from xdlc.errors import BackendError, StorageError
 from xdlc.ir import Op
 from xdlc.ir.dtype import BY_CODE
 from xdlc.opdefs.control_flow import has_open_rank
-from xdlc.opdefs.custom import Kernel, TensorSpec
+from xdlc.opdefs.op_view import TensorSpec
+from xdlc.opdefs.source_match import Kernel
 from xdlc.runtime.udo.activations import place_of
 from xdlc.runtime.udo.build_descriptor import arguments_of
 from xdlc.runtime.udo.descriptor import Dims, OpForm, TensorForm, element, specs_in

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from xdlc.ir.dtype import FLOAT32, UINT8, UINT16, UNDEFINED
-from xdlc.opdefs.custom import OpView, TensorSpec
 from xdlc.opdefs.model import OpDef
+from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.runtime.udo.activations import kernel_dtype
 
 

@@ -30,7 +30,7 @@ def kernel(package: str, type: str) -> Callable[[Function], Function]:
     """Mark a function as the kernel of an operation.
 
     It is called as ``f(inputs, params, outputs)``: arrays by position, None for an input that is left out;
-    parameters by name, an enumeration under the name of its value; a :class:`xdlc.opdefs.custom.TensorSpec`
+    parameters by name, an enumeration under the name of its value; a :class:`xdlc.opdefs.op_view.TensorSpec`
     for each output.  It returns an array, or a sequence of one for each output, of these shapes and types.
     Quantized values, static ones included, and halves come and go as float32 reals; arrays that come
     cannot be written.
@@ -48,7 +48,7 @@ def kernel(package: str, type: str) -> Callable[[Function], Function]:
 def shape_function(package: str, type: str) -> Callable[[Function], Function]:
     """Mark a function as the one that gives the outputs of an operation.
 
-    It is called with an :class:`xdlc.opdefs.custom.OpView` and returns a ``TensorSpec`` or a shape, which
+    It is called with an :class:`xdlc.opdefs.op_view.OpView` and returns a ``TensorSpec`` or a shape, which
     stands for a tensor of the type of the first input, or a sequence of one for each output.
     """
     return _marked(Mark("shape_function", package, type))

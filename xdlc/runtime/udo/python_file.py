@@ -12,7 +12,7 @@ from typing import Any
 
 from xdlc.errors import BackendError, XdlcError
 from xdlc.ir.dtype import UNDEFINED, DType
-from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.runtime.udo.descriptor import OpForm, TensorForm, element, spec_of, static_array
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.python import Mark, functions_of

@@ -16,7 +16,7 @@ from xdlc.runtime.udo.elf import check_content, check_file, machine
 
 if TYPE_CHECKING:
     from xdlc.ir import Model
-    from xdlc.opdefs.custom import Kernel
+    from xdlc.opdefs.source_match import Kernel
 
 PathLike = str | os.PathLike[str]
 DEFAULT_TIMEOUT = 60.0

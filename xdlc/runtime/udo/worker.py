@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from xdlc.errors import BackendError, XdlcError, each_problem
-from xdlc.opdefs.custom import TensorSpec
+from xdlc.opdefs.op_view import TensorSpec
 from xdlc.runtime.child import words_of
 from xdlc.runtime.udo import wire
 from xdlc.runtime.udo.descriptor import Dims, OpForm, told

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from xdlc.opdefs.custom import TensorSpec
+from xdlc.opdefs.op_view import TensorSpec
 from xdlc.runtime.udo.descriptor import Dims, OpForm, element, told
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.native import static_addresses

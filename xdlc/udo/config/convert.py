@@ -15,7 +15,7 @@ from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir.dtype import UINT8, UINT16, DType
 from xdlc.opdefs.backends import unknown as unknown_backends
 from xdlc.opdefs.model import Collection
-from xdlc.opdefs.uncovered import UncoveredNode
+from xdlc.opdefs.source_match import UncoveredNode
 from xdlc.udo.config.diff import differences
 from xdlc.udo.config.json_writer import write_json
 from xdlc.udo.config.names import TYPES

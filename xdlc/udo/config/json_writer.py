@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdlc.opdefs.merging import UNTOLD
+from xdlc.opdefs.collections import UNTOLD
 from xdlc.opdefs.model import Collection, OpDef, TensorDef
 from xdlc.udo.config.diff import differences
 from xdlc.udo.config.json_layout import laid_out

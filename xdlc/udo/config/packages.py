@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from xdlc.errors import raise_all
-from xdlc.opdefs.merging import UNTOLD
+from xdlc.opdefs.collections import UNTOLD
 from xdlc.opdefs.model import Collection, SupplementTable
 from xdlc.udo.config import extension
 from xdlc.udo.config.fields import Fields, kind_of

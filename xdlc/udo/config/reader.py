@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from xdlc import opdefs
 from xdlc.errors import ModelError, raise_all
-from xdlc.opdefs.elements import Key
+from xdlc.opdefs.lint import rule_report
 from xdlc.opdefs.model import Collection
-from xdlc.opdefs.rule_report import rule_report
 from xdlc.opdefs.semantics import check_collection
+from xdlc.opdefs.xml_elements import Key
 from xdlc.udo.config.packages import Package, read_packages
 from xdlc.udo.config.places import lines_of
 from xdlc.udo.config.text import is_xml, read_bytes
@@ -38,7 +38,7 @@ class Config:
     lines: tuple[Mapping[Key, str], ...] = ()
 
     def op_lines(self, package: int) -> list[dict[Key, str]]:
-        """Return file and line of the parts of each operation of a package, as ``CustomOp.lines`` has them.
+        """Return file and line of the parts of each operation of a package, as ``Udo.lines`` has them.
 
         Args:
             package: Position of the package.

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, raise_all
 from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16, DType
 from xdlc.opdefs import check_collection
-from xdlc.opdefs.elements import VERSION
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, TensorDef
-from xdlc.opdefs.uncovered import UncoveredNode
+from xdlc.opdefs.source_match import UncoveredNode
+from xdlc.opdefs.xml_elements import VERSION
 from xdlc.udo.config.skeleton_params import drafted_params
 from xdlc.udo.config.skeleton_tensors import Place, drafted_tensor, places_of
 

@@ -9,7 +9,7 @@ from xdlc.errors import UnsupportedOp
 from xdlc.ir.data import TensorData
 from xdlc.ir.dtype import FLOAT32, FLOAT64, INT32, INT64, STRING, UINT32, UINT64, DType, from_numpy
 from xdlc.opdefs.model import DescriptionPart, ParamDef
-from xdlc.opdefs.uncovered import UncoveredNode
+from xdlc.opdefs.source_match import UncoveredNode
 
 _NARROWER = {INT64: INT32, UINT64: UINT32, FLOAT64: FLOAT32}
 _SHOWN = 60

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdlc.ir.dtype import DType
 from xdlc.opdefs.model import DescriptionPart, TensorDef
-from xdlc.opdefs.uncovered import Operand
+from xdlc.opdefs.source_match import Operand
 from xdlc.udo.config.skeleton_params import stored
 
 _SHOWN = 3

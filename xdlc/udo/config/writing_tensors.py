@@ -11,8 +11,8 @@ from typing import Any
 from xdlc.errors import ModelError
 from xdlc.ir.dtype import DType
 from xdlc.opdefs.defaults import default_value, parse_default
-from xdlc.opdefs.elements import BACKEND_SPECIFIC
 from xdlc.opdefs.model import ParamDef, SupplementOp, SupplementTable, SupplementTensor, TensorDef
+from xdlc.opdefs.xml_elements import BACKEND_SPECIFIC
 from xdlc.udo.config.extension import RANKS
 from xdlc.udo.config.json_layout import Raw
 from xdlc.udo.config.names import LAYOUTS, cores_of, type_name

@@ -8,8 +8,8 @@ from typing import Any
 
 from xdlc.errors import ModelError, XdlcError, raise_all
 from xdlc.ir.dtype import DType
+from xdlc.opdefs.backend_view import activation_types
 from xdlc.opdefs.backends import chain
-from xdlc.opdefs.cpu_types import activation_types
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, ParamDef, SupplementTensor, TensorDef
 from xdlc.udo.generator.cores import CPU, Core, core_of, cores_of

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from xdlc.errors import ModelError
 from xdlc.ir.dtype import DType
-from xdlc.opdefs.schema_check import spelling
+from xdlc.opdefs.xml_elements import spelling
 from xdlc.udo.generator.cores import CPU, core_of
 from xdlc.udo.generator.quoting import Quoted, c_string
 from xdlc.udo.generator.template_context import Library, OperationView, PackageView, Place

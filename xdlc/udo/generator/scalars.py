@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from xdlc.ir.dtype import DType
-from xdlc.opdefs.schema_check import spelling
+from xdlc.opdefs.xml_elements import spelling
 from xdlc.udo.generator.quoting import Quoted, c_string
 from xdlc.udo.generator.template_context import CoreView, Place
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdlc.opdefs.expression import Node
+from xdlc.opdefs.constraint_parser import Node
 
 _CALLS = {"min": "udo::least", "max": "udo::most"}
 _SINGLE = {"floor": "udo::floor_of", "ceil": "udo::ceil_of", "abs": "udo::magnitude"}

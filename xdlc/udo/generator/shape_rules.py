@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from xdlc.opdefs.constraint_parser import Node, NotAnExpressionError, parse
 from xdlc.opdefs.defaults import default_value
-from xdlc.opdefs.expression import Node, NotAnExpressionError, parse
 from xdlc.opdefs.extent_names import stated_names, with_extents
 from xdlc.opdefs.model import OpDef, ParamDef, TensorDef
 from xdlc.opdefs.shape_text import ELLIPSIS, whole_shape

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from xdlc.opdefs.custom import Kernel, OpView, SourceNode, TensorSpec
+from xdlc.opdefs.op_view import OpView, TensorSpec
+from xdlc.opdefs.source_match import Kernel, SourceNode
 from xdlc.udo.plugin.kinds import Kind
 from xdlc.udo.plugin.ports import Port
 

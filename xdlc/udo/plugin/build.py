@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from xdlc.errors import StorageError, UsageError
-from xdlc.opdefs.custom import Kernel, OpView
+from xdlc.opdefs.op_view import OpView
+from xdlc.opdefs.source_match import Kernel
 from xdlc.udo.plugin.arguments import flattened
 from xdlc.udo.plugin.compiler import compile_library, find_compiler, machine
 from xdlc.udo.plugin.packing import SOURCE, formats_header, needs_packing, outer_name

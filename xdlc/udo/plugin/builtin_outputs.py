@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xdlc.ir.dtype import FLOAT32, DType, from_numpy
-from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.udo.plugin.builtin import Builtin
 
 MAX_ELEMENTS = 1024

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from xdlc import opdefs
 from xdlc.errors import UsageError, XdlcError, raise_all
-from xdlc.opdefs.custom import CustomOp, CustomOps
 from xdlc.opdefs.model import Collection
+from xdlc.opdefs.source_match import Udo, UdoSet
 from xdlc.udo.plugin.base import Plugin, overrides
 from xdlc.udo.plugin.declaration import declare
 from xdlc.udo.plugin.discovery import checked_plugin, entry_plugins, named_plugins, place_of
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 def plugin_ops(
     names: Sequence[str | type[Plugin]], entry_points: bool = True, tell: Callable[[str], None] | None = None
-) -> CustomOps:
+) -> UdoSet:
     """Return the ops of plugins.
 
     Plugins that take some nodes only (they have an ``accepts`` of their own) are asked before those that
@@ -53,14 +53,14 @@ def plugin_ops(
             problems.append(error)
     raise_all([*problems, *_clashes(ops)], where="plugins")
     ops.sort(key=lambda op: not _is_choosy(op))
-    return CustomOps(tuple(ops), _collections(ops))
+    return UdoSet(tuple(ops), _collections(ops))
 
 
 def _classes(name: str | type[Plugin]) -> list[type[Plugin]]:
     return named_plugins(name) if isinstance(name, str) else [checked_plugin(name, "a plugin")]
 
 
-def plugin_op(found: type[Plugin], tell: Callable[[str], None] | None = None, origin: str = "") -> CustomOp:
+def plugin_op(found: type[Plugin], tell: Callable[[str], None] | None = None, origin: str = "") -> Udo:
     """Return the op of a plugin.
 
     Args:
@@ -84,9 +84,7 @@ def plugin_op(found: type[Plugin], tell: Callable[[str], None] | None = None, or
     return op
 
 
-def plugin_hooks(
-    found: type[Plugin], tell: Callable[[str], None] | None = None
-) -> tuple[CustomOp, PluginHooks]:
+def plugin_hooks(found: type[Plugin], tell: Callable[[str], None] | None = None) -> tuple[Udo, PluginHooks]:
     """Return the op of a plugin, and its hooks."""
     place = place_of(found)
     with user_code(found.__name__, "__init__", place):
@@ -95,7 +93,7 @@ def plugin_hooks(
         declaration = declare(made, place.rpartition(":")[0])
     hooks = PluginHooks(made, declaration, place, tell)
     line = f"{Path(place.rpartition(':')[0]).name}:{place.rpartition(':')[2]}"
-    op = CustomOp(
+    op = Udo(
         declaration.definition,
         declaration.types,
         declaration.frameworks,
@@ -115,11 +113,11 @@ def _mistyped(found: type[Plugin]) -> Iterator[tuple[str, str]]:
             yield name, near[0]
 
 
-def _is_choosy(op: CustomOp) -> bool:
+def _is_choosy(op: Udo) -> bool:
     return isinstance(op.hooks, PluginHooks) and overrides(op.hooks.plugin, "accepts")
 
 
-def _clashes(ops: Sequence[CustomOp]) -> list[UsageError]:
+def _clashes(ops: Sequence[Udo]) -> list[UsageError]:
     problems = []
     for place, op in enumerate(ops):
         for earlier in ops[:place]:
@@ -137,7 +135,7 @@ def _clashes(ops: Sequence[CustomOp]) -> list[UsageError]:
     return problems
 
 
-def _clash(one: CustomOp, other: CustomOp) -> str:
+def _clash(one: Udo, other: Udo) -> str:
     sources = f"{one.source} and {other.source}"
     if (one.definition.package, one.definition.name) == (other.definition.package, other.definition.name):
         return f"{sources} both define {one.definition.package}::{one.definition.name}"
@@ -150,7 +148,7 @@ def _clash(one: CustomOp, other: CustomOp) -> str:
     return ""
 
 
-def _collections(ops: Sequence[CustomOp]) -> dict[str, Collection]:
+def _collections(ops: Sequence[Udo]) -> dict[str, Collection]:
     ordered = sorted(ops, key=lambda op: (op.definition.package, op.definition.name))
     packages = [op.hooks.declaration.collection for op in ordered if isinstance(op.hooks, PluginHooks)]
     return opdefs.merge(packages, [op.source for op in ordered])

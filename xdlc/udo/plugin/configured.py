@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from xdlc.errors import UsageError, nearest_names
-from xdlc.opdefs.merging import reduced
+from xdlc.opdefs.collections import reduced
 from xdlc.opdefs.model import Collection, ParamDef, TensorDef
 from xdlc.udo.config import read
 from xdlc.udo.plugin.kinds import REQUIRED, Bool, Enum, Float, Int, Kind, Str, Tensor

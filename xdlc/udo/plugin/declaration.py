@@ -11,7 +11,7 @@ from pathlib import Path
 from xdlc.errors import UsageError, nearest_names, raise_all
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE
 from xdlc.opdefs import check_collection
-from xdlc.opdefs.merging import UNTOLD
+from xdlc.opdefs.collections import UNTOLD
 from xdlc.opdefs.model import Collection, OpDef, TensorDef
 from xdlc.udo.plugin.base import Plugin
 from xdlc.udo.plugin.builtin import Builtin, find_builtin

@@ -10,7 +10,8 @@ from typing import Any
 
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir.data import TensorData
-from xdlc.opdefs.custom import Kernel, OpView, SourceNode, TensorSpec
+from xdlc.opdefs.op_view import OpView, TensorSpec
+from xdlc.opdefs.source_match import Kernel, SourceNode
 from xdlc.udo.plugin.attributes import Attributes
 from xdlc.udo.plugin.base import Plugin, overrides
 from xdlc.udo.plugin.build import BuildView

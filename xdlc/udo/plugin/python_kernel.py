@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.runtime.udo.python import Mark
 from xdlc.udo.plugin.base import Plugin, overrides
 from xdlc.udo.plugin.collection import plugin_hooks

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdlc.errors import UsageError
-from xdlc.opdefs.custom import TensorSpec
+from xdlc.opdefs.op_view import TensorSpec
 from xdlc.udo.plugin.ports import data_type
 
 Extent = int | None

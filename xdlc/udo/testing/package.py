@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Model, Op
-from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.udo.generator.build_context import package_view
 from xdlc.udo.generator.rendering import render_cases
 from xdlc.udo.testing.case import Case

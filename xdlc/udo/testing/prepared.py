@@ -11,7 +11,7 @@ from xdlc.errors import UsageError
 from xdlc.ir import Graph, Op, Scalar, ScaleOffset, Tensor, string
 from xdlc.ir.data import ArrayData, packed
 from xdlc.ir.dtype import UINT32, DType
-from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.udo.testing.case import Case, Random
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from xdlc.converter.operators.ops.matmul import multiply
 from xdlc.converter.operators.ops.neuron import neuron
 from xdlc.converter.operators.registry import Node
 from xdlc.converter.values import Value, identity
-from xdlc.opdefs.operations import ABS, ADD, DIVIDE, GREATER, MULTIPLY, SIGMOID, TANH
+from xdlc.opdefs.elementwise_enums import ABS, ADD, DIVIDE, GREATER, MULTIPLY, SIGMOID, TANH
 
 SQRT_2_OVER_PI = 0.7978845608028654
 CUBIC = 0.044715

@@ -15,7 +15,7 @@ from xdlc.converter.operators.registry import Node
 from xdlc.converter.values import Value
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import INT64
-from xdlc.opdefs.operations import ADD, GREATER, MAXIMUM, MULTIPLY
+from xdlc.opdefs.elementwise_enums import ADD, GREATER, MAXIMUM, MULTIPLY
 
 LIMIT = 64  # elements of a window; each costs a StridedSlice and what is done with it
 

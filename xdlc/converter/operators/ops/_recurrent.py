@@ -16,7 +16,7 @@ from xdlc.converter.operators.ops.reverse_sequence import reversed_steps
 from xdlc.converter.operators.registry import Node
 from xdlc.converter.values import Value
 from xdlc.ir.data import Array
-from xdlc.opdefs.operations import (
+from xdlc.opdefs.elementwise_enums import (
     ABS,
     ADD,
     DIVIDE,

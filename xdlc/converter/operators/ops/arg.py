@@ -8,7 +8,7 @@ from xdlc.converter.operators.ops._compose import number, reversed_along, withou
 from xdlc.converter.operators.registry import ANY, Node, importer
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import INT32, INT64
-from xdlc.opdefs.operations import SUBTRACT
+from xdlc.opdefs.elementwise_enums import SUBTRACT
 
 
 @importer("ArgMax", "ArgMin", layout=ANY)

@@ -12,7 +12,7 @@ from xdlc.converter.operators.registry import CHANNEL_LAST, Node, importer
 from xdlc.converter.values import Value, channel_last
 from xdlc.ir import Transform
 from xdlc.ir.data import Array
-from xdlc.opdefs.operations import ADD, DIVIDE, MULTIPLY, SQRT, SUBTRACT
+from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, MULTIPLY, SQRT, SUBTRACT
 
 
 @importer("BatchNormalization", since=7, layout=CHANNEL_LAST, ignores=("is_test",))

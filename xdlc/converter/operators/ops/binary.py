@@ -8,7 +8,7 @@ from xdlc.converter.builder import Builder
 from xdlc.converter.operators.registry import ANY, Node, importer
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import BOOL8
-from xdlc.opdefs.operations import (
+from xdlc.opdefs.elementwise_enums import (
     ADD,
     AND,
     DIVIDE,

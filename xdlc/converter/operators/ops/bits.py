@@ -12,7 +12,7 @@ from xdlc.converter.operators.registry import Node, importer
 from xdlc.converter.values import Value, identity
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import BOOL8, INT32, INT64, UINT8, UINT64
-from xdlc.opdefs.operations import FLOOR_DIV, LESS, MINIMUM, MULTIPLY
+from xdlc.opdefs.elementwise_enums import FLOOR_DIV, LESS, MINIMUM, MULTIPLY
 
 _LONG = 62  # most bits by which one division by a positive 64-bit number shifts
 

@@ -10,7 +10,7 @@ from xdlc.converter.operators.ops.neuron import neuron
 from xdlc.converter.operators.registry import ANY, Node, importer
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import FLOAT64
-from xdlc.opdefs.operations import MAXIMUM, MINIMUM, RELU, RELU_MIN_MAX
+from xdlc.opdefs.elementwise_enums import MAXIMUM, MINIMUM, RELU, RELU_MIN_MAX
 
 
 @importer("Clip", since=6, layout=ANY)

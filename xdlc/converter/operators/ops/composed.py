@@ -9,7 +9,7 @@ from xdlc.converter.operators.ops._compose import compare, number, select
 from xdlc.converter.operators.ops.neuron import neuron
 from xdlc.converter.operators.registry import ANY, Node, importer
 from xdlc.converter.values import Value
-from xdlc.opdefs.operations import ADD, DIVIDE, ELU, GREATER, MULTIPLY, SOFTPLUS, SUBTRACT, TANH
+from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, ELU, GREATER, MULTIPLY, SOFTPLUS, SUBTRACT, TANH
 
 
 @importer("Selu", since=6, layout=ANY)

@@ -8,7 +8,7 @@ from xdlc.converter.builder import Builder
 from xdlc.converter.operators.ops._compose import joined, part, reversed_along
 from xdlc.converter.operators.registry import ANY, Node, importer
 from xdlc.converter.values import Value
-from xdlc.opdefs.operations import MULTIPLY
+from xdlc.opdefs.elementwise_enums import MULTIPLY
 
 
 @importer("CumProd", since=26, layout=ANY)

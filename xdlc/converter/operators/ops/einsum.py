@@ -11,7 +11,7 @@ from xdlc.converter.operators.ops._compose import reduced, strided
 from xdlc.converter.operators.ops.matmul import multiply
 from xdlc.converter.operators.registry import Node, importer
 from xdlc.converter.values import Value
-from xdlc.opdefs.operations import MULTIPLY
+from xdlc.opdefs.elementwise_enums import MULTIPLY
 
 Labels = list[str]
 _BATCH_AXES = 3  # a product of rank 5 is the most that backends take

@@ -15,7 +15,7 @@ from xdlc.converter.operators.ops._windows import window
 from xdlc.converter.operators.registry import Node, importer
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import INT32
-from xdlc.opdefs.operations import ADD, SUBTRACT
+from xdlc.opdefs.elementwise_enums import ADD, SUBTRACT
 
 
 @importer("MatMulInteger", since=10)

@@ -13,7 +13,7 @@ from xdlc.converter.operators.ops._recurrent import Cell, directions, lengths, t
 from xdlc.converter.operators.registry import Node, importer
 from xdlc.converter.values import Value, identity
 from xdlc.ir import Tensor, TensorData
-from xdlc.opdefs.operations import SUBTRACT
+from xdlc.opdefs.elementwise_enums import SUBTRACT
 
 # Stated because the vendor's reader states them for a file without them.
 _DEFAULTS: dict[str, ir.Param] = {

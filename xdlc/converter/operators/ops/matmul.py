@@ -7,7 +7,7 @@ from xdlc.converter.builder import Builder
 from xdlc.converter.operators.registry import Node, importer
 from xdlc.converter.values import Value, broadcast, identity
 from xdlc.ir import Tensor
-from xdlc.opdefs.operations import ADD, MULTIPLY
+from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY
 
 
 @importer("MatMul")

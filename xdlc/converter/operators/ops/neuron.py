@@ -8,7 +8,7 @@ from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.registry import ANY, Node, importer
 from xdlc.converter.values import Value
-from xdlc.opdefs.operations import ELU, GELU, HARD_SIGMOID, HARD_SWISH, RELU, SIGMOID, SOFTPLUS, TANH
+from xdlc.opdefs.elementwise_enums import ELU, GELU, HARD_SIGMOID, HARD_SWISH, RELU, SIGMOID, SOFTPLUS, TANH
 
 
 def neuron(b: Builder, value: Value, operation: int, params: Mapping[str, ir.Param] | None = None) -> Value:

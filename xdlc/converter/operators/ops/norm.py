@@ -12,7 +12,7 @@ from xdlc.converter.operators import protobuf
 from xdlc.converter.operators.ops._compose import compare, joined, number, part, reduced, select, unary
 from xdlc.converter.operators.registry import ANY, CHANNEL_LAST, Node, importer
 from xdlc.converter.values import Value, channel_last, identity
-from xdlc.opdefs.operations import ABS, ADD, DIVIDE, EQUAL, MULTIPLY, POWER, RSQRT, SUBTRACT
+from xdlc.opdefs.elementwise_enums import ABS, ADD, DIVIDE, EQUAL, MULTIPLY, POWER, RSQRT, SUBTRACT
 
 
 # Tools of onnxruntime misspell epsilon; onnxruntime passes over what it does not know.

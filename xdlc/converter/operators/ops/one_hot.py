@@ -13,7 +13,7 @@ from xdlc.converter.operators.registry import Node, importer
 from xdlc.converter.values import Value, identity
 from xdlc.ir import DType, Scalar, Tensor
 from xdlc.ir.dtype import INT32
-from xdlc.opdefs.operations import ADD, LESS
+from xdlc.opdefs.elementwise_enums import ADD, LESS
 
 
 @importer("OneHot", since=9)

@@ -8,7 +8,7 @@ from xdlc.converter.builder import Builder
 from xdlc.converter.operators.ops._compose import compare, number, select, unary
 from xdlc.converter.operators.registry import Node, importer
 from xdlc.converter.values import Value
-from xdlc.opdefs.operations import ADD, DIVIDE, GREATER, MULTIPLY, POWER, SQRT, SUBTRACT
+from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, GREATER, MULTIPLY, POWER, SQRT, SUBTRACT
 
 _DOMAIN = "ai.onnx.preview.training"
 Update = Callable[[Value, Value, Sequence[Value]], Sequence[Value]]

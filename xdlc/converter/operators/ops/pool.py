@@ -18,7 +18,7 @@ from xdlc.converter.operators.ops._windows import Window, window
 from xdlc.converter.operators.ops.expand import tiled
 from xdlc.converter.operators.registry import CHANNEL_LAST, Node, importer
 from xdlc.converter.values import Value, channel_last
-from xdlc.opdefs.operations import ABS, ADD, MULTIPLY, POWER
+from xdlc.opdefs.elementwise_enums import ABS, ADD, MULTIPLY, POWER
 
 _STEMS = {"MaxPool": "PoolMax", "AveragePool": "PoolAvg", "LpPool": "L2Pool"}
 

@@ -7,7 +7,7 @@ import numpy as np
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.registry import ANY, Node, importer
 from xdlc.converter.values import Value
-from xdlc.opdefs.operations import DIVIDE
+from xdlc.opdefs.elementwise_enums import DIVIDE
 
 
 @importer("Reciprocal", since=6, layout=ANY)

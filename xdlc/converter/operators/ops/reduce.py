@@ -11,7 +11,7 @@ from xdlc.converter.operators.ops.neuron import neuron
 from xdlc.converter.operators.registry import ANY, Node, importer
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import FLOAT32
-from xdlc.opdefs.operations import ABS, ADD, EXP, LOG, MULTIPLY, RELU_MIN_MAX, SQRT, SUBTRACT
+from xdlc.opdefs.elementwise_enums import ABS, ADD, EXP, LOG, MULTIPLY, RELU_MIN_MAX, SQRT, SUBTRACT
 
 _TYPES = {f"Reduce{name}": f"Reduce{name}" for name in ("Max", "Mean", "Min", "Prod", "Sum")}
 

@@ -10,7 +10,7 @@ from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.operators.registry import Node, importer
 from xdlc.converter.values import Value, identity
-from xdlc.opdefs.operations import MULTIPLY
+from xdlc.opdefs.elementwise_enums import MULTIPLY
 
 
 @importer("RMSNormalization", since=23, ignores=("stash_type",))

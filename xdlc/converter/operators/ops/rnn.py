@@ -9,7 +9,7 @@ from xdlc.converter.operators.ops._compose import number
 from xdlc.converter.operators.ops._recurrent import Cell, time_major, unrolled
 from xdlc.converter.operators.registry import Node, importer
 from xdlc.converter.values import Value
-from xdlc.opdefs.operations import SUBTRACT
+from xdlc.opdefs.elementwise_enums import SUBTRACT
 
 UPDATE, RESET, HIDDEN = range(3)
 

@@ -10,7 +10,7 @@ from xdlc.converter.operators.ops._compose import number, unary
 from xdlc.converter.operators.ops.gather import index_value, tuple_value
 from xdlc.converter.operators.registry import Node, importer
 from xdlc.converter.values import Value, identity
-from xdlc.opdefs.operations import NEG, SUBTRACT
+from xdlc.opdefs.elementwise_enums import NEG, SUBTRACT
 
 _REDUCTIONS = {"none": 0, "add": 1, "mul": 2, "max": 3}
 

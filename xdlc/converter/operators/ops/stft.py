@@ -10,7 +10,7 @@ from xdlc.converter.operators.ops._compose import picked
 from xdlc.converter.operators.registry import Node, importer
 from xdlc.converter.values import Value
 from xdlc.ir.data import Array
-from xdlc.opdefs.operations import MULTIPLY
+from xdlc.opdefs.elementwise_enums import MULTIPLY
 
 
 @importer("STFT", since=17)

@@ -10,7 +10,7 @@ from xdlc.converter.operators.ops.expand import tiled
 from xdlc.converter.operators.registry import Node, importer
 from xdlc.converter.values import Value
 from xdlc.ir.dtype import INT32
-from xdlc.opdefs.operations import ADD, MOD
+from xdlc.opdefs.elementwise_enums import ADD, MOD
 
 
 @importer("TensorScatter", since=24)

@@ -8,7 +8,7 @@ from xdlc.converter.builder import Builder
 from xdlc.converter.operators.ops._compose import number, unary
 from xdlc.converter.operators.registry import ANY, Node, importer
 from xdlc.converter.values import Value
-from xdlc.opdefs.operations import ADD, ASIN, COS, DIVIDE, EXP, NEG, SIN, SUBTRACT
+from xdlc.opdefs.elementwise_enums import ADD, ASIN, COS, DIVIDE, EXP, NEG, SIN, SUBTRACT
 
 
 @importer("Tan", since=7, layout=ANY, dynamic=True)

@@ -6,23 +6,23 @@ from xdlc.converter.builder import Builder
 from xdlc.converter.operators.ops import _compose
 from xdlc.converter.operators.registry import ANY, Node, importer
 from xdlc.converter.values import Value
-from xdlc.opdefs import operations
+from xdlc.opdefs import elementwise_enums
 
 _OPERATIONS = {
-    "Abs": operations.ABS,
-    "Asin": operations.ASIN,
-    "Atan": operations.ATAN,
-    "Ceil": operations.CEIL,
-    "Cos": operations.COS,
-    "Exp": operations.EXP,
-    "Floor": operations.FLOOR,
-    "Log": operations.LOG,
-    "Neg": operations.NEG,
-    "Not": operations.NOT,
-    "Round": operations.ROUND,
-    "Sign": operations.SIGN,
-    "Sin": operations.SIN,
-    "Sqrt": operations.SQRT,
+    "Abs": elementwise_enums.ABS,
+    "Asin": elementwise_enums.ASIN,
+    "Atan": elementwise_enums.ATAN,
+    "Ceil": elementwise_enums.CEIL,
+    "Cos": elementwise_enums.COS,
+    "Exp": elementwise_enums.EXP,
+    "Floor": elementwise_enums.FLOOR,
+    "Log": elementwise_enums.LOG,
+    "Neg": elementwise_enums.NEG,
+    "Not": elementwise_enums.NOT,
+    "Round": elementwise_enums.ROUND,
+    "Sign": elementwise_enums.SIGN,
+    "Sin": elementwise_enums.SIN,
+    "Sqrt": elementwise_enums.SQRT,
 }
 
 

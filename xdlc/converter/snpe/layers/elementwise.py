@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdlc import ir
 from xdlc.converter.snpe.registry import Layer, layer
 from xdlc.ir import Param
-from xdlc.opdefs.operations import ABS, ADD, RELU, RELU_MIN_MAX, SIGMOID
+from xdlc.opdefs.elementwise_enums import ABS, ADD, RELU, RELU_MIN_MAX, SIGMOID
 
 # Numbers of QNN's operations: OpDefs of ElementWiseBinary, ElementWiseUnary and ElementWiseNeuron.
 BINARY = {0: "sum"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdlc.converter.snpe.inverse import Operation, operation, u32
 from xdlc.ir import f32
-from xdlc.opdefs.operations import ABS, ADD, BINARY, NEURON, RELU, RELU_MIN_MAX, SIGMOID, UNARY
+from xdlc.opdefs.elementwise_enums import ABS, ADD, BINARY, NEURON, RELU, RELU_MIN_MAX, SIGMOID, UNARY
 
 SUM, ABSOLUTE = 0, 8
 # Number of the function in QNN: in layer Neuron, and the factor ``a`` that real files have beside it.

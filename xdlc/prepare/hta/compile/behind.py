@@ -8,7 +8,7 @@ from typing import Any
 from xdlc.errors import ConstraintError
 from xdlc.ir import Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.quantization import float_data
-from xdlc.opdefs.operations import NEURON
+from xdlc.opdefs.elementwise_enums import NEURON
 from xdlc.prepare.hta.compile import scaling
 from xdlc.runtime import args, fused
 

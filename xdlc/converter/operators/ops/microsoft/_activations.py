@@ -11,7 +11,16 @@ from xdlc.converter.operators.ops._compose import number
 from xdlc.converter.operators.ops.neuron import neuron
 from xdlc.converter.operators.registry import Node
 from xdlc.converter.values import Value
-from xdlc.opdefs.operations import ELU, HARD_SIGMOID, HARD_SWISH, RELU, RELU_MIN_MAX, SIGMOID, SOFTPLUS, TANH
+from xdlc.opdefs.elementwise_enums import (
+    ELU,
+    HARD_SIGMOID,
+    HARD_SWISH,
+    RELU,
+    RELU_MIN_MAX,
+    SIGMOID,
+    SOFTPLUS,
+    TANH,
+)
 
 Activation = Callable[[Builder, Value, Sequence[float]], Value]
 

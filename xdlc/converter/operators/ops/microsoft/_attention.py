@@ -21,7 +21,7 @@ from xdlc.converter.operators.registry import Node
 from xdlc.converter.values import Value
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import INT32
-from xdlc.opdefs.operations import GREATER, GREATER_EQUAL, LESS, MINIMUM, OR
+from xdlc.opdefs.elementwise_enums import GREATER, GREATER_EQUAL, LESS, MINIMUM, OR
 
 FILTER = -10000.0
 

@@ -9,7 +9,7 @@ from xdlc.converter.operators.ops._formulas import plus
 from xdlc.converter.operators.ops.softmax import along
 from xdlc.converter.operators.registry import ANY, MICROSOFT, Node, importer
 from xdlc.converter.values import Value
-from xdlc.opdefs.operations import ADD, MULTIPLY
+from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY
 
 
 @importer("BiasAdd", domain=MICROSOFT, layout=ANY, dynamic=True)

@@ -8,7 +8,7 @@ from xdlc.converter.operators.ops._formulas import times
 from xdlc.converter.operators.ops.matmul import multiply
 from xdlc.converter.operators.registry import MICROSOFT, Node, importer
 from xdlc.converter.values import Value
-from xdlc.opdefs.operations import ADD, MAXIMUM, MULTIPLY, SQRT
+from xdlc.opdefs.elementwise_enums import ADD, MAXIMUM, MULTIPLY, SQRT
 
 
 @importer("CDist", domain=MICROSOFT)

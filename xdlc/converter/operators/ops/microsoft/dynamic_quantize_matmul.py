@@ -9,7 +9,7 @@ from xdlc.converter.operators.ops._formulas import plus
 from xdlc.converter.operators.ops.matmul import multiply
 from xdlc.converter.operators.registry import MICROSOFT, Node, importer
 from xdlc.converter.values import Value
-from xdlc.opdefs.operations import ADD, DIVIDE, EQUAL, MAXIMUM, MINIMUM, MULTIPLY, ROUND, SUBTRACT
+from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, EQUAL, MAXIMUM, MINIMUM, MULTIPLY, ROUND, SUBTRACT
 
 _STEPS = 255.0
 

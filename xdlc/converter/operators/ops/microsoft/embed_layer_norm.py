@@ -11,7 +11,7 @@ from xdlc.converter.operators.ops._formulas import normalized, plus
 from xdlc.converter.operators.registry import MICROSOFT, Node, importer
 from xdlc.converter.values import Value, identity
 from xdlc.ir.dtype import INT32
-from xdlc.opdefs.operations import EQUAL
+from xdlc.opdefs.elementwise_enums import EQUAL
 
 
 @importer("EmbedLayerNormalization", domain=MICROSOFT, ignores=("mask_index_type",))

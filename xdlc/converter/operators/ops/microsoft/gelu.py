@@ -8,7 +8,7 @@ from xdlc.converter.operators.ops._formulas import plus, silu, tanh_gelu
 from xdlc.converter.operators.ops.neuron import neuron
 from xdlc.converter.operators.registry import ANY, MICROSOFT, Node, importer
 from xdlc.converter.values import Value
-from xdlc.opdefs.operations import ADD, GELU, MULTIPLY
+from xdlc.opdefs.elementwise_enums import ADD, GELU, MULTIPLY
 
 
 @importer("Gelu", domain=MICROSOFT, layout=ANY, dynamic=True)

@@ -10,7 +10,7 @@ from xdlc.converter.operators.ops._compose import joined, part
 from xdlc.converter.operators.registry import MICROSOFT, Node, importer
 from xdlc.converter.values import Value, identity
 from xdlc.ir.dtype import INT32
-from xdlc.opdefs.operations import ADD, MULTIPLY, SUBTRACT
+from xdlc.opdefs.elementwise_enums import ADD, MULTIPLY, SUBTRACT
 
 
 @importer("RotaryEmbedding", domain=MICROSOFT, ignores=("scale",))

@@ -8,7 +8,7 @@ from xdlc.converter.operators.ops.neuron import neuron
 from xdlc.converter.operators.ops.rms_norm import rms_normalization
 from xdlc.converter.operators.registry import MICROSOFT, Node, importer
 from xdlc.converter.values import Value
-from xdlc.opdefs.operations import MULTIPLY, SIGMOID
+from xdlc.opdefs.elementwise_enums import MULTIPLY, SIGMOID
 
 
 @importer("SkipLayerNormalization", domain=MICROSOFT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdlc.errors import ConstraintError
 from xdlc.ir import Op
-from xdlc.opdefs.operations import BINARY
+from xdlc.opdefs.elementwise_enums import BINARY
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.registry import compiler, find
 

@@ -8,7 +8,7 @@ from xdlc.errors import ConstraintError
 from xdlc.ir import Op, Tensor
 from xdlc.ir.dtype import UFIXED8, UFIXED16
 from xdlc.ir.quantization import unpacked
-from xdlc.opdefs.operations import MULTIPLY
+from xdlc.opdefs.elementwise_enums import MULTIPLY
 from xdlc.prepare.hta.compile.bounds import bounds, quantized, real, real_numbers
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.registry import compiler

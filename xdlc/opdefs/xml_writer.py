@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 
 from xdlc.errors import ModelError
 from xdlc.ir.dtype import DType
-from xdlc.opdefs.elements import BACKEND_SPECIFIC, RANKS
 from xdlc.opdefs.model import (
     Collection,
     Constraint,
@@ -20,7 +19,7 @@ from xdlc.opdefs.model import (
     SupplementTensor,
     TensorDef,
 )
-from xdlc.opdefs.schema_check import spelling
+from xdlc.opdefs.xml_elements import BACKEND_SPECIFIC, RANKS, spelling
 
 _RANK_WORDS = {rank: word for word, rank in RANKS.items()}
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -19,7 +19,7 @@ from xdlc.opdefs import (
     SupplementTensor,
     TensorDef,
 )
-from xdlc.opdefs.checked import schema_problems_of
+from xdlc.opdefs.xml_reader import schema_problems_of
 
 NATIVE = sorted((Path(opdefs.__file__).parent / "data").rglob("*.xml"))
 ODD = 'a < b && "c" > d\r\n\t\u2014 \U0001f600'

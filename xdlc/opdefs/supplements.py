@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from xdlc.opdefs import backends
 from xdlc.opdefs.defaults import default_value
-from xdlc.opdefs.elements import BACKEND_SPECIFIC, Key
 from xdlc.opdefs.model import (
     Collection,
     Constraint,
@@ -21,6 +20,7 @@ from xdlc.opdefs.model import (
     TensorDef,
 )
 from xdlc.opdefs.names import near
+from xdlc.opdefs.xml_elements import BACKEND_SPECIFIC, Key
 
 
 class Problem(NamedTuple):

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdlc.ir.dtype import DType
-from xdlc.opdefs.custom import OpView, TensorSpec
+from xdlc.opdefs.constraint_eval import Enumerator, Place, UnknownError, Value, about, extents_of, plain
+from xdlc.opdefs.constraint_parser import Node
 from xdlc.opdefs.defaults import default_value
-from xdlc.opdefs.elements import dtype_of
-from xdlc.opdefs.evaluate import Enumerator, Place, UnknownError, Value, about, extents_of, plain
-from xdlc.opdefs.expression import Node
 from xdlc.opdefs.model import OpDef, ParamDef, TensorDef
+from xdlc.opdefs.op_view import OpView, TensorSpec
+from xdlc.opdefs.xml_elements import dtype_of
 
 OWN = ("rank", "shape", "size", "datatype", "value", "number")
 """Words that alone mean the tensor or parameter that a rule is about."""

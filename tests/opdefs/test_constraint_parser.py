@@ -2,7 +2,7 @@
 
 import pytest
 
-from xdlc.opdefs.expression import MAX_DEPTH, NotAnExpressionError, parse
+from xdlc.opdefs.constraint_parser import MAX_DEPTH, NotAnExpressionError, parse
 
 
 def tree(text, subject=""):
@@ -115,7 +115,7 @@ def test_flat_expressions_are_read_up_to_a_length():
 
 
 def test_the_deepest_expression_that_is_read_can_be_evaluated():
-    from xdlc.opdefs.evaluate import evaluate
+    from xdlc.opdefs.constraint_eval import evaluate
 
     text = "1"
     for _ in range(MAX_DEPTH - 1):
@@ -128,7 +128,7 @@ def test_the_deepest_expression_that_is_read_can_be_evaluated():
     ["floor(1e999)", "ceil([1, 1e999])", "1e999 // 1", "-1e999", f"prod([{'1/999999999999999989, ' * 2}1])"],
 )
 def test_numbers_without_bound_are_not_known(text):
-    from xdlc.opdefs.evaluate import UnknownError, evaluate
+    from xdlc.opdefs.constraint_eval import UnknownError, evaluate
 
     with pytest.raises(UnknownError):
         evaluate(parse(text), None)

@@ -13,12 +13,12 @@ from typing import Any
 from xml.parsers import expat
 
 from xdlc.errors import ModelError, raise_all
-from xdlc.opdefs import elements
-from xdlc.opdefs.elements import BACKEND_SPECIFIC, TITLES, Element, Key, text_of
+from xdlc.opdefs import xml_elements
 from xdlc.opdefs.loader import MAX_XML_BYTES, read_content
 from xdlc.opdefs.model import Collection
 from xdlc.opdefs.schema_check import MAX_PROBLEMS, place_of, schema_problems
 from xdlc.opdefs.semantics import check_collection, duplicate
+from xdlc.opdefs.xml_elements import BACKEND_SPECIFIC, TITLES, Element, Key, text_of
 from xdlc.opdefs.xml_lines import AttributeLines, attribute_lines, settle
 
 MAX_ELEMENTS = 50_000
@@ -82,7 +82,7 @@ def collection_lines(data: bytes, where: str) -> dict[Key, str]:
 
 def _lines(root: Element, where: str, attributes: AttributeLines) -> dict[Key, str]:
     found: dict[Key, str] = {(name,): f"{where}:{root.sourceline}" for name in root.attrib}
-    for key, element in elements.keys(root):
+    for key, element in xml_elements.keys(root):
         found[key] = f"{where}:{element.sourceline}"
         for name, line in attributes.get(element, {}).items():
             found[*key, name] = f"{where}:{line}"
@@ -95,7 +95,7 @@ def _read(data: bytes, where: str) -> tuple[Collection | None, list[ModelError]]
         return None, problems
     if problems := schema_problems(root, where, attributes):
         return None, problems
-    found = elements.collection(root)
+    found = xml_elements.collection(root)
     problems = list(islice(_unheld(root, where), MAX_PROBLEMS))
     return found, problems or check_collection(found, _lines(root, where, attributes))
 

@@ -1,6 +1,6 @@
 """What converters, quantizer and runtime know of operations that users define.
 
-A converter is handed a :class:`CustomOps`, in which each :class:`CustomOp` ties operators of source
+A converter is handed a :class:`UdoSet`, in which each :class:`Udo` ties operators of source
 models to one definition.  Where they come from, a configuration or a plugin, it does not know.
 """
 
@@ -13,31 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from xdlc.errors import UsageError
 from xdlc.ir.data import TensorData
 from xdlc.ir.dtype import DType
+from xdlc.opdefs.op_view import OpView, TensorSpec, Value
 
 if TYPE_CHECKING:
     from xdlc.opdefs.model import Collection, OpDef
-
-Value = Any
-"""A plain value of a parameter: int, float, bool, str, numpy.ndarray, or a list of one of the first four."""
-
-
-@dataclass(frozen=True, slots=True)
-class TensorSpec:
-    """What is known of a tensor before a graph runs.
-
-    Attributes:
-        shape: Extents, None for one that is open.
-        dtype: Data type.
-        name: Its name, if it has one.
-        layout: ``NHWC``, ``NCHW``, ``NHCW``, or empty.
-        data: Elements of a static tensor.
-    """
-
-    shape: tuple[int | None, ...]
-    dtype: DType
-    name: str = ""
-    layout: str = ""
-    data: TensorData | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,27 +40,6 @@ class SourceNode:
     inputs: tuple[TensorSpec | None, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class OpView:
-    """An op of a user's package, as shape functions and kernel builders see it.
-
-    Attributes:
-        package: Op package.
-        type: Operation type.
-        name: Name of the op.
-        inputs: Inputs in the order and layout of the definition; None for one left out.
-        outputs: How many outputs there are, or what is known of them.
-        params: Parameters by name, as plain values; an enumeration under the name of its value.
-    """
-
-    package: str
-    type: str
-    name: str
-    inputs: tuple[TensorSpec | None, ...]
-    outputs: tuple[TensorSpec | None, ...]
-    params: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +88,7 @@ class Hooks(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class CustomOp:
+class Udo:
     """An op of a user's package, and the source operators that it stands for.
 
     Attributes:
@@ -169,7 +127,7 @@ class ShapeFunction(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class CustomOps:
+class UdoSet:
     """All ops of users that a conversion knows.
 
     Attributes:
@@ -178,11 +136,11 @@ class CustomOps:
         shapes: Shape functions by package and type, given beside the configurations.
     """
 
-    ops: tuple[CustomOp, ...] = ()
+    ops: tuple[Udo, ...] = ()
     collections: Mapping[str, Collection] = field(default_factory=dict)
     shapes: Mapping[tuple[str, str], ShapeFunction] = field(default_factory=dict)
 
-    def candidates(self, framework: str, type: str, domain: str = "") -> tuple[CustomOp, ...]:
+    def candidates(self, framework: str, type: str, domain: str = "") -> tuple[Udo, ...]:
         """Return the ops that stand for an operator of a source model, those with hooks first.
 
         Ops that replace a native one are not among them: they have its type, not the source's.
@@ -197,13 +155,13 @@ class CustomOps:
         ]
         return tuple(sorted(found, key=lambda op: op.hooks is None))
 
-    def replacements(self) -> dict[str, CustomOp]:
+    def replacements(self) -> dict[str, Udo]:
         """Return the ops that replace a native one, by its type.
 
         Raises:
             UsageError: If two replace the same.
         """
-        found: dict[str, CustomOp] = {}
+        found: dict[str, Udo] = {}
         for op in self.ops:
             if op.definition.use_default_translation:
                 other = found.setdefault(op.definition.name, op)
@@ -214,3 +172,50 @@ class CustomOps:
                         fix="leave UseDefaultTranslation to one of them",
                     )
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An input or output.
+
+    Attributes:
+        name: Its name in the source; values that stay nameless have none.
+        shape: Extents in the source's axis order, None for one that is open; None if even the rank is.
+        dtype: Data type; None if nothing states it.
+        is_static: Whether the model holds its elements.
+        odd: What it is if it is no tensor that a model can hold, like ``a sequence``; else empty.
+    """
+
+    name: str
+    shape: tuple[int | None, ...] | None = None
+    dtype: DType | None = None
+    is_static: bool = False
+    odd: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UncoveredNode:
+    """A node whose operator has no mapping.
+
+    Attributes:
+        type: Operator.
+        domain: Domain of the operator; empty for the framework's own.
+        name: Name of the node.
+        where: File and node, for messages.
+        inputs: Inputs by position; None for one left out.
+        outputs: Outputs by position; None for one left out.
+        attributes: Attributes by name: int, float, str, lists of them, or ``TensorData``.
+    """
+
+    type: str
+    domain: str
+    name: str
+    where: str
+    inputs: tuple[Operand | None, ...]
+    outputs: tuple[Operand | None, ...]
+    attributes: Mapping[str, Any]
+
+    @property
+    def operator(self) -> str:
+        """The operator, with its domain in front where it has one."""
+        return f"{self.domain}::{self.type}" if self.domain else self.type

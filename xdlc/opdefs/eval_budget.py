@@ -26,7 +26,7 @@ class Effort:
         ...     spend(3)
         Traceback (most recent call last):
             ...
-        xdlc.opdefs.effort.TooMuchError
+        xdlc.opdefs.eval_budget.TooMuchError
     """
 
     def __init__(self, steps: int = MOST_STEPS) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
 from xdlc.errors import ModelError, raise_all
-from xdlc.opdefs.elements import VERSION
 from xdlc.opdefs.model import Collection, SupplementTable
+from xdlc.opdefs.xml_elements import VERSION
 
 UNTOLD = ("", VERSION)
 """Domain and version of packages whose definitions do not tell them: JSON, plugins."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
-from xdlc.opdefs.custom import TensorSpec
-from xdlc.opdefs.effort import spend
-from xdlc.opdefs.expression import Node
+from xdlc.opdefs.constraint_parser import Node
+from xdlc.opdefs.eval_budget import spend
+from xdlc.opdefs.op_view import TensorSpec
 
 Value = Any
 """int, float, Fraction, str, DType, Place, or a list of values, None for an element that is not known."""

@@ -13,9 +13,9 @@ from fractions import Fraction
 from typing import Any
 
 from xdlc.ir.dtype import FLOAT32, UNDEFINED, DType
-from xdlc.opdefs.effort import spend
-from xdlc.opdefs.evaluate import Enumerator, Place, Scope, UnknownError, Value, about, evaluate
-from xdlc.opdefs.expression import Node
+from xdlc.opdefs.constraint_eval import Enumerator, Place, Scope, UnknownError, Value, about, evaluate
+from xdlc.opdefs.constraint_parser import Node
+from xdlc.opdefs.eval_budget import spend
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,19 @@ def dtype_of(word: str) -> DType | None:
     return BY_NAME[name]
 
 
+def spelling(dtype: DType) -> str:
+    """Return QNN's spelling of a data type.
+
+    Example:
+        >>> spelling(BY_NAME["ufixed8"]), spelling(BY_NAME["bool8"])
+        ('QNN_DATATYPE_UFIXED_POINT_8', 'QNN_DATATYPE_BOOL_8')
+    """
+    stem = dtype.name.rstrip("0123456789")
+    family = stem.upper().replace("FIXED", "FIXED_POINT")
+    bits = dtype.name[len(stem) :]
+    return f"QNN_DATATYPE_{family}" + (f"_{bits}" if bits else "")
+
+
 def collection(root: Element) -> Collection:
     """Return what an ``OpDefCollection`` holds.
 
