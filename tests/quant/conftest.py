@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from tests.quant.custom_models import KERNELS
+from tests.quant.udo_models import KERNELS
 from xdlc.ir import Graph, Model, Tensor, b8, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32
 from xdlc.quant import quantize

@@ -6,11 +6,11 @@ import pytest
 from xdlc.errors import BackendError, ModelError, UsageError
 from xdlc.ir import Tensor, make_op, u32
 from xdlc.ir.dtype import FLOAT64
-from xdlc.quant.calibrate import CHUNK, calibrate
-from xdlc.quant.measured import Measured
-from xdlc.quant.reading import VALUES, spread
+from xdlc.quant.calibration.calibrate import CHUNK, calibrate
+from xdlc.quant.calibration.measured import Measured
+from xdlc.quant.calibration.reading import VALUES, spread
+from xdlc.quant.calibration.statistics import DECAY
 from xdlc.quant.samples import HELD_OUT
-from xdlc.quant.statistics import DECAY
 from xdlc.runtime import CpuSession
 
 RELU, ADD, DIVIDE = 4, 0, 2
@@ -213,7 +213,9 @@ def test_an_error_in_a_process_is_the_same_error(net):
 def test_a_process_that_dies(net, monkeypatch):
     n, model = network(net)
     script = "import sys; sys.stdin.readline(); sys.stderr.write('out of luck'); sys.exit(3)"
-    monkeypatch.setattr("xdlc.quant.workers.worker_command", lambda: [sys.executable, "-c", script])
+    monkeypatch.setattr(
+        "xdlc.quant.calibration.workers.worker_command", lambda: [sys.executable, "-c", script]
+    )
     with pytest.raises(BackendError, match=r"status 3 \(out of luck\)(?s:.*)jobs=1"):
         calibrate(model, activations(model), n.samples(2), jobs=2)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.compilers import build_library, needs_cc
-from tests.quant.custom_models import (
+from tests.quant.udo_models import (
     SAMPLES,
     defined,
     gain,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xdlc
-from tests.quant.custom_models import SAMPLES, sandwich, types
+from tests.quant.udo_models import SAMPLES, sandwich, types
 from xdlc.errors import UsageError
 from xdlc.ir import Op, Tensor, u32
 from xdlc.ir.dtype import FLOAT32, UFIXED16, UINT8

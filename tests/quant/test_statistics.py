@@ -8,8 +8,8 @@ from hypothesis.extra.numpy import arrays
 
 from xdlc.errors import ModelError
 from xdlc.ir import static
+from xdlc.quant.calibration.statistics import BINS, Histogram, Statistics
 from xdlc.quant.ranges import NOTHING, range_of
-from xdlc.quant.statistics import BINS, Histogram, Statistics
 from xdlc.quant.weights import channel_ranges
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, width=32)

@@ -7,7 +7,7 @@ from hypothesis.extra import numpy as hnp
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, ScaleOffset, static
 from xdlc.ir.quantization import to_float
-from xdlc.quant.grid import to_quantized, weight_type
+from xdlc.quant.affine import to_quantized, weight_type
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.weight_methods import (
     Steps,

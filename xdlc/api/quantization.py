@@ -10,9 +10,9 @@ from xdlc.api.options import Array, Names, PathLike, Tell, given, verb
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
-    from xdlc.quant.evaluation import Evaluate
     from xdlc.quant.job import Step
     from xdlc.quant.report import Reporter
+    from xdlc.quant.user_metric import Evaluate
 
 
 @verb

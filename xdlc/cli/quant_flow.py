@@ -63,7 +63,7 @@ class Quantized:
 
 def options_of(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the quantizer's options for flags of old and new tools; notices go to stderr."""
-    from xdlc.quant.legacy import modern
+    from xdlc.quant.legacy_flags import modern
 
     options, notices = modern(flags)
     for text in notices:

@@ -58,7 +58,6 @@ __all__ = [
     "HTP",
     "HTP_ASKED",
     "STORAGE",
-    "WidenBytes",
     "CastReinterpreted",
     "DequantizeWeights",
     "ExactCasts",
@@ -77,5 +76,6 @@ __all__ = [
     "Prune",
     "ReinterpretIo",
     "StoreQuantizedWeights",
+    "WidenBytes",
     "run",
 ]

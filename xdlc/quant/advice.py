@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdlc.errors import ConstraintError, raise_all
-from xdlc.quant.figures import Figure
-from xdlc.quant.joins import writer
+from xdlc.quant.mixed_scale_ops import writer
+from xdlc.quant.output_accuracy import Figure
 
 if TYPE_CHECKING:
     from xdlc.quant.job import Job

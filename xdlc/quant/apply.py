@@ -8,8 +8,8 @@ from functools import partial
 from xdlc.ir import Encoding, Graph, Origin, Tensor, VectorCode, make_op, packed
 from xdlc.ir.dtype import DType
 from xdlc.ir.tensor import Role
+from xdlc.quant.affine import to_quantized
 from xdlc.quant.decision import Decision, Form, Use
-from xdlc.quant.grid import to_quantized
 from xdlc.quant.placement import Placement
 
 

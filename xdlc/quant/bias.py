@@ -14,10 +14,10 @@ from functools import partial, reduce
 from xdlc.ir import Graph, Op, Tensor, Transform
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED32
+from xdlc.quant.affine import to_quantized
 from xdlc.quant.decision import Decision, Form
-from xdlc.quant.grid import to_quantized
+from xdlc.quant.op_specs import single_name
 from xdlc.quant.placement import Placement
-from xdlc.quant.rules import single_name
 
 _CONVOLUTIONS = ("Conv2d", "DepthWiseConv2d")
 

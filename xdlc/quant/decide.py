@@ -6,10 +6,7 @@ from dataclasses import replace
 
 from xdlc.ir import Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import UFIXED8, DType
-from xdlc.quant.calibrate import Calibration
-from xdlc.quant.choice import Choice
-from xdlc.quant.decision import GIVEN, Decision, Form
-from xdlc.quant.grid import (
+from xdlc.quant.affine import (
     activation_type,
     asymmetric,
     centred,
@@ -21,21 +18,24 @@ from xdlc.quant.grid import (
     symmetric,
     unit_encoding,
 )
-from xdlc.quant.headroom import with_headroom
-from xdlc.quant.mask_ranges import MaskRanges, lowest_score
-from xdlc.quant.masks import Masks
+from xdlc.quant.attention_masks import Masks
+from xdlc.quant.attention_ranges import MaskRanges, lowest_score
+from xdlc.quant.auto_range import Choice
+from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.calibration.statistics import Statistics
+from xdlc.quant.decision import GIVEN, Decision, Form
 from xdlc.quant.multipliers import exact, rest_of, rounds
+from xdlc.quant.op_specs import rule_of, single_name
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
+from xdlc.quant.range_margin import with_headroom
 from xdlc.quant.range_methods import AUTO, Grid, find_range_method
 from xdlc.quant.ranges import NOTHING, Range, range_of
-from xdlc.quant.rules import rule_of, single_name
 from xdlc.quant.saturation import EVERYTHING, useful_range
 from xdlc.quant.sharing import Sharing
-from xdlc.quant.signed import is_signed
-from xdlc.quant.statics import Statics
-from xdlc.quant.statistics import Statistics
+from xdlc.quant.signedness import is_signed
+from xdlc.quant.static_encodings import Statics
 
 
 def watch_list(graph: Graph, placement: Placement, sharing: Sharing) -> list[Tensor]:

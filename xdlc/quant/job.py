@@ -12,32 +12,32 @@ from typing import TYPE_CHECKING, Any
 from xdlc.ir import Graph, Model
 from xdlc.ir.data import Array
 from xdlc.quant.apply import apply
+from xdlc.quant.attention_masks import Masks, add_peaks, find_masks
+from xdlc.quant.auto_range import SAMPLE_BYTES, Choice, choose, most_samples
 from xdlc.quant.bias import averaged_inputs, correct_biases
-from xdlc.quant.calibrate import Calibration, calibrate
-from xdlc.quant.choice import SAMPLE_BYTES, Choice, choose, most_samples
+from xdlc.quant.calibration.calibrate import Calibration, calibrate
+from xdlc.quant.calibration.session import Give
+from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.decide import Decider, watch_list
 from xdlc.quant.decision import Decision
-from xdlc.quant.figures import MOST_HELD_OUT, Figure, measured_outputs
+from xdlc.quant.existing_encodings import forget_given
+from xdlc.quant.finalize import sign
 from xdlc.quant.float_types import store_floats
-from xdlc.quant.given import forget_given
-from xdlc.quant.inner import Inner
+from xdlc.quant.insert_converts import convert_moves
 from xdlc.quant.kernels import KernelSource
-from xdlc.quant.masks import Masks, add_peaks, find_masks
-from xdlc.quant.meter import Give
-from xdlc.quant.moves import convert_moves
 from xdlc.quant.options import QuantOptions
+from xdlc.quant.output_accuracy import MOST_HELD_OUT, Figure, measured_outputs
 from xdlc.quant.placement import Placement, place
 from xdlc.quant.precision import Precision
 from xdlc.quant.range_methods import AUTO, find_range_method
+from xdlc.quant.sample_reservoir import Kept, Spread
 from xdlc.quant.samples import HELD_OUT, Sample, Samples, is_held_out
 from xdlc.quant.sharing import Sharing
-from xdlc.quant.sign import sign
-from xdlc.quant.spread import Kept, Spread
-from xdlc.quant.statistics import Statistics
+from xdlc.quant.subgraphs import Inner
 
 if TYPE_CHECKING:
-    from xdlc.quant.evaluation import Evaluate
     from xdlc.quant.mixed.record import Raised
+    from xdlc.quant.user_metric import Evaluate
     from xdlc.runtime.cpu import CpuSession
     from xdlc.runtime.udo import Kernels
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Origin, Tensor, b8, make_op
 from xdlc.ir.tensor import Role
-from xdlc.quant.rules import single_name
+from xdlc.quant.op_specs import single_name
 
 
 def matmul_to_fully_connected(graph: Graph) -> dict[Tensor, Tensor]:

@@ -7,7 +7,7 @@ whole.  A fixed-point number is never NaN, and only some generations of HTP have
 from __future__ import annotations
 
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
-from xdlc.quant.given import given_bits
+from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.placement import Placement
 
 

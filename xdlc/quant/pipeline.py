@@ -12,31 +12,31 @@ from xdlc.ir import Graph, Model
 from xdlc.passes import DequantizeWeights
 from xdlc.quant.advice import check_figures, goal_warnings, warnings
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
+from xdlc.quant.attention_masks import bound_masks
 from xdlc.quant.capabilities import check_ops, check_options, refused_by_target
-from xdlc.quant.custom_notes import check_customs, one_scale_notes
-from xdlc.quant.customs import Customs
-from xdlc.quant.evaluation import Evaluate, checked
-from xdlc.quant.fallback import spread_encodings
-from xdlc.quant.figures import figure_note, measure_figures
-from xdlc.quant.inner import Inner, inner_graphs
+from xdlc.quant.encoding_propagation import spread_encodings
+from xdlc.quant.finalize import sign
 from xdlc.quant.job import Job, Step
 from xdlc.quant.kernels import KernelSource, Paths
-from xdlc.quant.masks import bound_masks
 from xdlc.quant.matmul import matmul_to_fully_connected
 from xdlc.quant.nan_checks import drop_nan_checks
 from xdlc.quant.options import QuantOptions
+from xdlc.quant.output_accuracy import figure_note, measure_figures
 from xdlc.quant.overrides.importing import Importing
 from xdlc.quant.overrides.importing import Source as OverrideSource
 from xdlc.quant.overrides.names import note_names
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision, asked_precision
+from xdlc.quant.range_outliers import stretched_warnings
 from xdlc.quant.report.reporter import PathLike, Reporter
 from xdlc.quant.requantize import float_model, was_quantized
-from xdlc.quant.residual import raise_residual
 from xdlc.quant.samples import Samples, Source, read_samples
-from xdlc.quant.sign import sign
-from xdlc.quant.stretched import stretched_warnings
-from xdlc.quant.unlike import raise_unlike
+from xdlc.quant.subgraphs import Inner, inner_graphs
+from xdlc.quant.udo import Customs
+from xdlc.quant.udo_notes import check_customs, one_scale_notes
+from xdlc.quant.user_metric import Evaluate, checked
+from xdlc.quant.widen_mixed_scales import raise_unlike
+from xdlc.quant.widen_residual import raise_residual
 from xdlc.runtime import open_dimensions
 
 _log = logging.getLogger(__name__)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from xdlc.ir import Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import DType
 from xdlc.ir.graph import is_custom
-from xdlc.quant.customs import Ports, widest
+from xdlc.quant.affine import activation_type
 from xdlc.quant.decision import Use
-from xdlc.quant.given import given_bits
-from xdlc.quant.grid import activation_type
+from xdlc.quant.existing_encodings import given_bits
+from xdlc.quant.op_specs import crosses, float_tensors, is_real, rule_of, single_name, why_float
 from xdlc.quant.precision import Precision, followed, follows
 from xdlc.quant.ranges import range_of
-from xdlc.quant.rules import crosses, float_tensors, is_real, rule_of, single_name, why_float
+from xdlc.quant.udo import Ports, widest
 
 LARGEST = 1e30
 """Constants beyond this stand for infinity, as in masks; no encoding holds them beside data."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.dtype import DType
-from xdlc.quant.customs import Customs
+from xdlc.quant.op_specs import is_real, rule_of
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.rules import is_real, rule_of
+from xdlc.quant.udo import Customs
 from xdlc.targets import Soc
 
 ACT_BITS = (8, 16)

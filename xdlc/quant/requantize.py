@@ -6,7 +6,7 @@ from xdlc.errors import UsageError
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Model, Op, static
 from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.quantization import float_data
-from xdlc.quant.given import forget_given
+from xdlc.quant.existing_encodings import forget_given
 from xdlc.runtime.ops.reinterpret import keeps_stored
 
 _MOVES = ((NATIVE_PACKAGE, "Cast"), (HOST_PACKAGE, "Reinterpret"))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 from xdlc.ir import Graph, Op, Tensor
+from xdlc.quant.op_specs import rule_of, single_name
 from xdlc.quant.ranges import Range
-from xdlc.quant.rules import rule_of, single_name
 
 EVERYTHING = Range(-math.inf, math.inf)
 NEGLIGIBLE = 0.1

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from xdlc.ir import Encoding, Graph, Op, Tensor
+from xdlc.quant.op_specs import is_real, pad_value, rule_of
 from xdlc.quant.placement import Placement
 from xdlc.quant.ranges import Range
-from xdlc.quant.rules import is_real, pad_value, rule_of
 
 LOSS_LIMIT = 1.25
 """How much wider a range may get for the sake of sharing: 1.25 is a third of a bit."""

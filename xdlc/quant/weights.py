@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xdlc.errors import ModelError
 from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Encoding, ScaleOffset, Tensor
 from xdlc.ir.data import Array
-from xdlc.quant.grid import MIN_SCALE, symmetric_scale
+from xdlc.quant.affine import MIN_SCALE, symmetric_scale
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.ranges import NOTHING, Range, range_of
 from xdlc.quant.weight_methods import Fit, Steps

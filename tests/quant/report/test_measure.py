@@ -10,13 +10,13 @@ from xdlc.ir.dtype import FLOAT32, STRING, UFIXED8
 from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.quant import quantize
 from xdlc.quant.job import Job
+from xdlc.quant.noise_power import EXACT, Noise
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.precision import Precision
 from xdlc.quant.report import Reporter, measure
+from xdlc.quant.report.comparison import groups
 from xdlc.quant.report.quality import rounded
-from xdlc.quant.report.subject import groups
 from xdlc.quant.samples import HELD_OUT, Samples
-from xdlc.quant.sums import EXACT, Noise
 from xdlc.runtime import CpuSession
 
 
@@ -252,7 +252,7 @@ def test_groups_bound_what_is_held(net):
 
 def test_reports_in_groups_are_the_same(net, monkeypatch):
     job, samples, report = _report(net)
-    monkeypatch.setattr("xdlc.quant.report.subject.groups.__defaults__", (3000,))
+    monkeypatch.setattr("xdlc.quant.report.comparison.groups.__defaults__", (3000,))
     again = measure(job, samples)
     first, second = json.dumps(report.as_json()), json.dumps(again.as_json())
     assert first == second

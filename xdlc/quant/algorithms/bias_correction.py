@@ -16,13 +16,13 @@ from itertools import pairwise
 from xdlc.ir import Op, ScaleOffset, Tensor
 from xdlc.ir.data import Array, TensorData
 from xdlc.ir.dtype import SFIXED32
+from xdlc.quant.acceptance import Guard, is_gain
+from xdlc.quant.affine import representable
 from xdlc.quant.algorithms import Stage, algorithm
-from xdlc.quant.grid import representable
-from xdlc.quant.guard import Guard, is_gain
+from xdlc.quant.channel_means import Means
 from xdlc.quant.job import Job
-from xdlc.quant.means import Means
+from xdlc.quant.op_specs import rule_of
 from xdlc.quant.ranges import Range
-from xdlc.quant.rules import rule_of
 
 GROUPS = 8
 """Most groups of layers that are corrected one after the other; each costs one trial."""

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from xdlc.errors import UsageError
 from xdlc.quant.algorithms import Stage, algorithm
-from xdlc.quant.choice import SAMPLE_BYTES, judged
+from xdlc.quant.auto_range import SAMPLE_BYTES, judged
 from xdlc.quant.job import Job
 from xdlc.quant.mixed.groups import find_groups
 from xdlc.quant.mixed.record import raised_records, summary
 from xdlc.quant.mixed.search import Found, search
 from xdlc.quant.mixed.trials import Goal, Trials, most_runs
+from xdlc.quant.sample_reservoir import Kept, Spread
 from xdlc.quant.samples import is_held_out
-from xdlc.quant.spread import Kept, Spread
 
 MOST_JUDGED = 16
 """Samples that widths are judged on."""

@@ -8,7 +8,7 @@ from enum import IntEnum
 from math import prod
 
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
-from xdlc.quant.rules import pad_value, single_name
+from xdlc.quant.op_specs import pad_value, single_name
 
 CONVOLUTIONS = ("Conv2d", "DepthWiseConv2d", "TransposeConv2d")
 NORMS = ("LayerNorm", "RmsNorm", "GroupNorm", "InstanceNorm", "Batchnorm")

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from xdlc.ir import Model, Op
 from xdlc.ir.data import Array
+from xdlc.quant.acceptance import Guard, keep_what_helps
 from xdlc.quant.equalization.chains import Chain, Shift, find_chains
 from xdlc.quant.equalization.channels import ChannelRanges, channel_ranges_of
-from xdlc.quant.equalization.noise import best_factors
+from xdlc.quant.equalization.factors import best_factors
 from xdlc.quant.equalization.rescale import rescale, shift
-from xdlc.quant.guard import Guard, keep_what_helps
 from xdlc.quant.job import Job
 
 TRIALS, MORE_TRIALS = 12, 3

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from xdlc.ir import Graph, Op
 from xdlc.opdefs.macs import macs
 from xdlc.quant.mixed.groups import has_weights
+from xdlc.quant.op_specs import float_tensors, is_real
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
-from xdlc.quant.rules import float_tensors, is_real
 
 
 @dataclass(frozen=True, slots=True)

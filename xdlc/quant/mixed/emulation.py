@@ -17,8 +17,8 @@ from xdlc.ir.tensor import Role
 from xdlc.quant.apply import entered
 from xdlc.quant.decision import Form, Use
 from xdlc.quant.mixed.groups import Group
+from xdlc.quant.op_specs import rule_of
 from xdlc.quant.precision import Precision
-from xdlc.quant.rules import rule_of
 from xdlc.runtime.adjustable import AdjustableSession
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.graph import is_custom
 from xdlc.quant.capabilities import takes
-from xdlc.quant.given import given_bits
+from xdlc.quant.existing_encodings import given_bits
+from xdlc.quant.op_specs import rule_of, single_name
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
-from xdlc.quant.rules import rule_of, single_name
 from xdlc.quant.sharing import Sharing
 
 _WEIGHTED = ("Conv2d", "DepthWiseConv2d", "FullyConnected", "Batchnorm")

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from xdlc.ir.graph import is_custom
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.macs import macs
-from xdlc.quant.choice import judged
-from xdlc.quant.evaluation import Evaluate, Run
+from xdlc.quant.auto_range import judged
 from xdlc.quant.mixed.cost import Cost, graph_cost, op_cost
 from xdlc.quant.mixed.emulation import Emulation
 from xdlc.quant.mixed.groups import Group, Level
 from xdlc.quant.mixed.search import Levels
+from xdlc.quant.noise_power import EXACT, Noise
 from xdlc.quant.placement import place
 from xdlc.quant.precision import Precision
 from xdlc.quant.samples import is_held_out
-from xdlc.quant.sums import EXACT, Noise
+from xdlc.quant.user_metric import Evaluate, Run
 
 if TYPE_CHECKING:
     from xdlc.quant.job import Job
-    from xdlc.quant.spread import Kept
+    from xdlc.quant.sample_reservoir import Kept
 
 Results: TypeAlias = Mapping[str, Any]
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.graph import is_custom
+from xdlc.quant.affine import used_bits
 from xdlc.quant.decision import GIVEN, Decision, Form
-from xdlc.quant.grid import used_bits
 from xdlc.quant.job import Job
-from xdlc.quant.overrides.forms import activation_form, bias_form, custom_form, weight_form
+from xdlc.quant.op_specs import rule_of
 from xdlc.quant.overrides.matching import Matching
 from xdlc.quant.overrides.override import Override
-from xdlc.quant.rules import rule_of
+from xdlc.quant.overrides.storage import activation_form, bias_form, custom_form, weight_form
 
 _FLOAT_BIAS = "is a bias that is to stay float, which no fixed-point op has"
 _STORED = "is stored as integers already"

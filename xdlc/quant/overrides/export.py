@@ -20,15 +20,15 @@ from xdlc.ir import (
     ScaleOffset,
     Tensor,
 )
-from xdlc.quant.overrides import flat, legacy, named
+from xdlc.quant.op_specs import is_real, rule_of, single_name, why_float
+from xdlc.quant.overrides import format_0, format_1, format_2
 from xdlc.quant.overrides.matching import source_names
 from xdlc.quant.overrides.override import Grain, Override
 from xdlc.quant.overrides.reading import ENCODING_VERSIONS
-from xdlc.quant.rules import is_real, rule_of, single_name, why_float
 from xdlc.runtime.export.aimet import by_channel
 
 
-def export_encodings(model: Model, version: str = named.VERSION) -> dict[str, Any]:
+def export_encodings(model: Model, version: str = format_1.VERSION) -> dict[str, Any]:
     """Return the encodings of a quantized model's main graph as the content of a JSON file.
 
     Tensors have the names of the source where they are known; what quantization has added is left out.
@@ -60,7 +60,7 @@ def export_encodings(model: Model, version: str = named.VERSION) -> dict[str, An
             fix="quantize the model first",
         )
     others = source_names(model)
-    for tensor in _stating(graph, floats=version not in (legacy.VERSIONS[0], flat.VERSION)):
+    for tensor in _stating(graph, floats=version not in (format_0.VERSIONS[0], format_2.VERSION)):
         names = others.get(tensor.name, [tensor.name])
         name = tensor.name if tensor.name in names else next(iter(names), None)
         if name is not None and name not in found:
@@ -70,12 +70,12 @@ def export_encodings(model: Model, version: str = named.VERSION) -> dict[str, An
                 full = single_name(op) == "FullyConnected"
                 grids[name] = (2, tensor.shape[0]) if full else (tensor.rank, tensor.shape[-1])
     overrides = list(found.values())
-    if version == flat.VERSION:
-        return flat.write(overrides, grids)
-    return named.write(overrides) if version == named.VERSION else legacy.write(overrides, version)
+    if version == format_2.VERSION:
+        return format_2.write(overrides, grids)
+    return format_1.write(overrides) if version == format_1.VERSION else format_0.write(overrides, version)
 
 
-def save_encodings(model: Model, path: str | os.PathLike[str], version: str = named.VERSION) -> Path:
+def save_encodings(model: Model, path: str | os.PathLike[str], version: str = format_1.VERSION) -> Path:
     """Write the encodings of a quantized model to a JSON file, and return its path.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import Any
 
 from xdlc.errors import UsageError
 from xdlc.ir import Model, Tensor
-from xdlc.quant.given import forget_given
+from xdlc.quant.existing_encodings import forget_given
 from xdlc.quant.job import Job
 from xdlc.quant.overrides.applying import Given, give, settle
 from xdlc.quant.overrides.matching import Matching, match, moved

@@ -9,9 +9,9 @@ from typing import Any
 
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Model, Tensor
+from xdlc.quant.op_specs import is_real
 from xdlc.quant.overrides.override import Override
 from xdlc.quant.overrides.reading import Overrides
-from xdlc.quant.rules import is_real
 
 MOST_NAMED = 20
 """Names that match nothing for which the nearest tensors are looked up; of more only the number is told."""

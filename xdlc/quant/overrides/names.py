@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xdlc.ir import Model, Tensor
+from xdlc.quant.op_specs import single_name
 from xdlc.quant.overrides.matching import source_names
-from xdlc.quant.rules import single_name
 
 
 def note_names(model: Model, before: Model, moved: Mapping[str, str]) -> None:

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdlc.errors import StorageError, UsageError, XdlcError, raise_all
-from xdlc.quant.overrides import flat, legacy, named
+from xdlc.quant.overrides import format_0, format_1, format_2
 from xdlc.quant.overrides.fields import Fields, shown
 from xdlc.quant.overrides.override import Override
 
 LARGEST = 128 << 20
 """Most bytes of a file; read, it takes about ten times that."""
 MOST_PROBLEMS = 20
-ENCODING_VERSIONS = (*legacy.VERSIONS, named.VERSION, flat.VERSION)
+ENCODING_VERSIONS = (*format_0.VERSIONS, format_1.VERSION, format_2.VERSION)
 _READABLE = (*ENCODING_VERSIONS, "2.1.0")
 
 Reader = Callable[[Any, str, Any, str], Override]
@@ -62,7 +62,7 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overri
     found: dict[str, Override] = {}
     problems: list[XdlcError] = []
     for kind, name, value in entries:
-        section = flat.SECTION if kind is None else f"{kind}_encodings"
+        section = format_2.SECTION if kind is None else f"{kind}_encodings"
         place = f"{where}: {section} {name!r}"
         try:
             made = reader(kind, name, value, place)
@@ -82,18 +82,18 @@ def _format(top: Fields) -> tuple[Iterator[tuple[Any, str, Any]], Reader]:
     version = top.get("version")
     if version is not None and version not in _READABLE:
         raise top.error(f"version is {shown(version)}; known: {', '.join(_READABLE)}", "use one of these")
-    if flat.SECTION in top and not any(section in top for section in legacy.SECTIONS):
-        return flat.entries(top), flat.read
-    if version in (flat.VERSION, "2.1.0"):
+    if format_2.SECTION in top and not any(section in top for section in format_0.SECTIONS):
+        return format_2.entries(top), format_2.read
+    if version in (format_2.VERSION, "2.1.0"):
         raise top.error(
-            f"is of version {version}, but has no {flat.SECTION!r}", f"add the list {flat.SECTION!r}"
+            f"is of version {version}, but has no {format_2.SECTION!r}", f"add the list {format_2.SECTION!r}"
         )
-    for section in legacy.SECTIONS:
+    for section in format_0.SECTIONS:
         top.required(section)
-    kinds = {type(held) for section in legacy.SECTIONS if (held := top.get(section))}
-    if version == named.VERSION or kinds == {list}:
-        return named.entries(top), named.read
-    return legacy.entries(top), legacy.read
+    kinds = {type(held) for section in format_0.SECTIONS if (held := top.get(section))}
+    if version == format_1.VERSION or kinds == {list}:
+        return format_1.entries(top), format_1.read
+    return format_0.entries(top), format_0.read
 
 
 def _text(path: str) -> bytes:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdlc.errors import UsageError, nearest_names
+from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.ranges import Range
-from xdlc.quant.statistics import Statistics
 from xdlc.registry import Registry
 
 

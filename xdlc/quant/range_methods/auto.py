@@ -1,8 +1,8 @@
 """What is best for the network at hand; chosen by ``choice`` and ``headroom``."""
 
+from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.range_methods import AUTO, Grid, range_method
 from xdlc.quant.ranges import Range
-from xdlc.quant.statistics import Statistics
 
 
 @range_method(AUTO)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from xdlc.ir.data import Array
+from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.range_methods import Grid, range_method, shrunk
 from xdlc.quant.ranges import Range
-from xdlc.quant.statistics import Statistics
 
 
 @range_method("entropy")

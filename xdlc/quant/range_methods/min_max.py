@@ -1,8 +1,8 @@
 """All that was seen."""
 
+from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.range_methods import Grid, range_method
 from xdlc.quant.ranges import Range
-from xdlc.quant.statistics import Statistics
 
 
 @range_method("min-max", histogram=False)

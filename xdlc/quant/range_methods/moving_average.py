@@ -1,8 +1,8 @@
 """The average range of a sample."""
 
+from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.range_methods import Grid, range_method
 from xdlc.quant.ranges import Range
-from xdlc.quant.statistics import Statistics
 
 
 @range_method("moving-average", histogram=False)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.range_methods import Grid, range_method
 from xdlc.quant.ranges import Range
-from xdlc.quant.statistics import Statistics
 
 
 @range_method("percentile")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from xdlc.ir.data import Array
+from xdlc.quant.calibration.statistics import Histogram, Statistics
 from xdlc.quant.range_methods import Grid, range_method
 from xdlc.quant.ranges import Range
-from xdlc.quant.statistics import Histogram, Statistics
 
 CANDIDATES = 128
 """Ends tried on each side of zero, denser near it; all pairs of them are compared."""

@@ -10,7 +10,7 @@ from xdlc.ir import Graph, Op, Tensor, TensorData
 from xdlc.ir.data import Array
 from xdlc.quant.decision import Form, Use
 from xdlc.quant.job import Job
-from xdlc.quant.rules import is_real, single_name
+from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.samples import Sample
 from xdlc.runtime.cpu import CpuSession
 

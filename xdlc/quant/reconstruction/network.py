@@ -9,13 +9,13 @@ from xdlc.ir import Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.quant.job import Job
+from xdlc.quant.op_specs import single_name
 from xdlc.quant.reconstruction.damping import damping_for
 from xdlc.quant.reconstruction.held_out import Judge, Kept
 from xdlc.quant.reconstruction.problem import Problem, Rows, Sums
 from xdlc.quant.reconstruction.rounding import rounded_in_turn
 from xdlc.quant.reconstruction.sites import Fitted, Site, find_sites, scales_of, show, store
 from xdlc.quant.reconstruction.walk import Walk
-from xdlc.quant.rules import single_name
 from xdlc.quant.samples import Sample
 
 MOST_SAMPLES = 128

@@ -8,7 +8,7 @@ from xdlc.ir import AxisScaleOffset, Encoding, Op, ScaleOffset, Tensor
 from xdlc.ir.data import Array, ArrayData
 from xdlc.ir.dtype import SFIXED32
 from xdlc.ir.graph import is_custom
-from xdlc.quant.grid import quantized_limits, to_quantized
+from xdlc.quant.affine import quantized_limits, to_quantized
 from xdlc.quant.job import Job
 from xdlc.quant.reconstruction.layout import Layout, layout_of
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from xdlc.quant.calibration.statistics import Histogram
 from xdlc.quant.report.model import Bars
-from xdlc.quant.statistics import Histogram
 
 MOST = 80
 """Most bins of a picture."""

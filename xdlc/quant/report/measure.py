@@ -10,20 +10,20 @@ from itertools import islice
 from xdlc.errors import ProblemList, UnsupportedOp, UsageError, each_problem
 from xdlc.ir import Op, ScaleOffset, Tensor
 from xdlc.quant.advice import warnings
-from xdlc.quant.figures import Figure
-from xdlc.quant.grid import representable
+from xdlc.quant.affine import representable
 from xdlc.quant.job import Job
 from xdlc.quant.mixed.record import Raised
+from xdlc.quant.noise_power import Noise, mean_db
+from xdlc.quant.op_specs import float_tensors
+from xdlc.quant.output_accuracy import Figure
 from xdlc.quant.report.bars import bars
+from xdlc.quant.report.comparison import Subject, groups
+from xdlc.quant.report.end_to_end import measure_outputs
 from xdlc.quant.report.model import SCHEMA, OpReport, OutputReport, QuantReport, TensorReport
 from xdlc.quant.report.quality import Quality, measure_activations
 from xdlc.quant.report.sensitivity import Effect, Trial, measure_effects, plan_trials
 from xdlc.quant.report.statics import report_static, used_bits
-from xdlc.quant.report.subject import Subject, groups
-from xdlc.quant.report.whole import measure_outputs
-from xdlc.quant.rules import float_tensors
 from xdlc.quant.samples import Sample
-from xdlc.quant.sums import Noise, mean_db
 from xdlc.version import VERSION
 
 Progress = Callable[[int, int], None]

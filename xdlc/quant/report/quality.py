@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from xdlc.ir import ScaleOffset, Tensor
 from xdlc.ir.data import Array
+from xdlc.quant.affine import representable, to_quantized
+from xdlc.quant.calibration.statistics import Histogram
 from xdlc.quant.decision import Form
-from xdlc.quant.grid import representable, to_quantized
+from xdlc.quant.noise_power import Noise
 from xdlc.quant.ranges import NOTHING, Range, range_of
-from xdlc.quant.report.heard import Heard
-from xdlc.quant.report.subject import Step, Subject, groups, run
-from xdlc.quant.statistics import Histogram
-from xdlc.quant.sums import Noise
+from xdlc.quant.report.comparison import Step, Subject, groups, run
+from xdlc.quant.report.effective_range import Heard
 
 COUNTED = 1 << 16
 """Most values of a sample that a histogram counts, evenly spread."""

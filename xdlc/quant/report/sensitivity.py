@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from xdlc.ir import Tensor
 from xdlc.opdefs.control_flow import has_control_flow
+from xdlc.quant.noise_power import Noise
+from xdlc.quant.op_specs import is_real, rule_of
+from xdlc.quant.report.comparison import Step, Subject, groups, run
+from xdlc.quant.report.perturbation import shifted
 from xdlc.quant.report.quality import Quality, rounded
-from xdlc.quant.report.shifted import shifted
-from xdlc.quant.report.subject import Step, Subject, groups, run
-from xdlc.quant.rules import is_real, rule_of
-from xdlc.quant.sums import Noise
 
 WORK = 1 << 33
 """Bytes of activations that all trials together may compute: about ten seconds."""

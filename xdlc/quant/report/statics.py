@@ -6,14 +6,14 @@ from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encod
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import DType
 from xdlc.ir.quantization import float_data, quantized_limits, scale_and_offset, to_float, to_quantized
+from xdlc.quant.calibration.statistics import Histogram
+from xdlc.quant.noise_power import Noise
+from xdlc.quant.op_specs import rule_of
 from xdlc.quant.ranges import range_of
 from xdlc.quant.report.bars import bars
+from xdlc.quant.report.comparison import Subject
 from xdlc.quant.report.model import ChannelRanges, TensorReport
 from xdlc.quant.report.quality import spread
-from xdlc.quant.report.subject import Subject
-from xdlc.quant.rules import rule_of
-from xdlc.quant.statistics import Histogram
-from xdlc.quant.sums import Noise
 
 CHANNELS = 128
 """Most ranges that are kept of a weight's channels; more are joined, neighbour to neighbour."""

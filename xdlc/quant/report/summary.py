@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from xdlc.quant.advice import written
-from xdlc.quant.figures import SURE
+from xdlc.quant.output_accuracy import SURE
 from xdlc.quant.report.model import CLIP_WARN, OpReport, QuantReport, TensorReport
 from xdlc.quant.report.text import printable
 

@@ -1,0 +1,169 @@
+import numpy as np
+import pytest
+
+from xdlc.quant import auto_range as module
+from xdlc.quant.auto_range import CANDIDATES, Choice, judged
+from xdlc.quant.job import Job
+from xdlc.quant.options import QuantOptions
+from xdlc.quant.precision import Precision
+from xdlc.quant.sample_reservoir import Kept, Spread
+from xdlc.quant.samples import Samples
+
+RELU, SIGMOID = 4, 6
+
+
+def calibrated(model, samples, **options):
+    asked = QuantOptions.of(options)
+    job = Job(model, asked, Samples(samples), Precision(asked.act_bitwidth, asked.weights_bitwidth))
+    job.calibrate()
+    job.choose()
+    return job
+
+
+def classifier(net):
+    n = net(1, 8, 8, 3)
+    logits = n.mean(n.conv(n.neuron(n.conv(n.x, 8, "c1"), RELU, "r1"), 4, "c2"), "logits")
+    return n, n.done(n.op("Softmax", [logits], logits.shape, "y"))
+
+
+def samples_with_outliers(n, count):
+    samples = n.samples(count)
+    for sample in samples:
+        sample["x"][0, 0, 0, 0] = 300.0
+    return samples
+
+
+def test_auto_clips_where_that_helps(net):
+    n, model = classifier(net)
+    job = calibrated(model, samples_with_outliers(n, 8))
+    assert job.choice in CANDIDATES
+    job.decide()
+    forms = {tensor.name: form for tensor, form in job.decision.activations.items()}
+    assert str(job.choice) in job.notes[0]
+    assert "min-max at" in job.notes[0]
+    assert job.decision.sources[job.graph.tensors["x"]] == f"{job.choice} of 8 samples"
+    assert forms["x"][1].scale <= 305.0 / 255
+
+
+def test_auto_keeps_min_max_where_nothing_is_gained(net, monkeypatch):
+    monkeypatch.setattr(module, "MIN_GAIN", 1000.0)
+    n, model = classifier(net)
+    assert calibrated(model, n.samples(4)).choice == Choice("min-max")
+
+
+def test_auto_takes_the_method_with_the_highest_sqnr(net, monkeypatch):
+    wanted = Choice("sqnr")
+
+    def powers(self, choice, count):
+        return np.array([[[1.0], [0.1 if choice == wanted else 1.0]] for _ in range(count)])
+
+    monkeypatch.setattr(module._Trials, "powers", powers)
+    n, model = classifier(net)
+    assert calibrated(model, n.samples(4)).choice == wanted
+
+
+def test_a_gain_of_one_sample_alone_is_chance():
+    before = np.ones((8, 2, 1))
+    before[0, 1] = 100.0
+    lucky, all_gain = before.copy(), before.copy()
+    lucky[0, 1] = 1.0
+    all_gain[:, 1] /= 2.0
+    assert module._sqnr(lucky) > module._sqnr(all_gain)
+    assert not module._is_gain(before, lucky)
+    assert module._is_gain(before, all_gain)
+
+
+def test_the_same_samples_give_the_same_choice(net):
+    n, model = classifier(net)
+    samples = samples_with_outliers(n, 6)
+    one, two = (calibrated(model.clone(), samples) for _ in range(2))
+    assert one.choice == two.choice
+    assert one.notes == two.notes
+
+
+def test_nothing_is_tried_for_16_bits(net):
+    n, model = classifier(net)
+    job = calibrated(model, n.samples(2), act_bitwidth=16)
+    assert job.choice is None
+    assert not job.notes
+
+
+def test_a_method_by_name_is_taken_as_it_is(net):
+    n, model = classifier(net)
+    assert calibrated(model, n.samples(2), act_quantizer_calibration="mse").choice is None
+
+
+def test_what_goes_into_a_softmax_is_judged(net):
+    _, model = classifier(net)
+    assert judged(model.main) == ["logits"]
+
+
+def test_the_decision_of_a_job_is_not_touched_by_looking(net):
+    n, model = classifier(net)
+    job = calibrated(model, n.samples(2))
+    job.decide()
+    before = dict(job.decision.activations)
+    assert job.decide_activations().activations == before
+    assert job.decision.activations == before
+
+
+def test_what_is_behind_is_given_up_and_what_clips_less_is_kept_longer():
+    def held(*noises):
+        return np.array([[[1.0], [noise]] for noise in noises])
+
+    best, close, poor = held(1, 1, 1, 1), held(1.5, 0.8, 1.5, 0.5), held(4, 4.5, 5, 4)
+    first, second, third, fourth, fifth, _ = CANDIDATES
+    assert module._unbeaten({first: poor, second: best, third: close, fifth: poor}) == [second, third]
+    assert module._unbeaten({first: close, second: close, third: close, fourth: best}) == [
+        first,
+        second,
+        fourth,
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 4, 5, 63])
+def test_kept_samples_are_spread_over_all(count):
+    spread = Spread(4, 1 << 20)
+    for number in range(count):
+        spread.add(number, {"x": np.full(2, number, np.float32)})
+        spread.give(number, {"y": np.full(1, -number, np.float32)})
+    kept = [held.number for held in spread.kept]
+    assert [int(held.sample["x"][0]) for held in spread.kept] == kept
+    assert [-int(held.floats["y"][0]) for held in spread.kept] == kept
+    assert 0 < len(kept) <= 4
+    assert kept[0] == 0
+    assert len(set(np.diff(kept))) <= 1
+    assert kept[-1] >= count // 2 - 1 or count == 1
+    assert spread.count == count
+
+
+@pytest.mark.parametrize(("count", "wanted"), [(1, 1), (7, 7), (8, 8), (9, 8), (16, 8), (17, 8), (40, 8)])
+def test_as_many_samples_as_wanted_are_left_of_many(count, wanted):
+    spread = Spread(16, 1 << 20)
+    for number in range(count):
+        spread.add(number, {"x": np.zeros(1, np.float32)})
+    left = [held.number for held in spread.evenly(8)]
+    assert len(set(left)) == wanted
+    assert left == sorted(left)
+    assert left[0] == 0
+    assert left[-1] >= count * 3 // 4
+
+
+def test_kept_samples_are_bounded_in_bytes_and_copies():
+    buffer, spread = np.zeros(256, np.float32), Spread(8, 2048)
+    for number in range(10):
+        spread.add(number, {"x": buffer})
+        buffer += 1
+    assert [held.sample["x"][0] for held in spread.kept] == [0.0, 8.0]
+    spread.give(8, {"y": np.zeros(1024, np.float32)})
+    assert [held.number for held in spread.kept] == [0]
+
+
+def test_boxes_and_scores_of_one_output_are_judged_apart(net):
+    n = net(1, 2, 2, 3)
+    scores = n.neuron(n.conv(n.x, 2, "classes"), SIGMOID, "scores")
+    model = n.done(n.concat([n.conv(n.x, 4, "boxes"), scores, scores], "y"))
+    values = np.full((1, 2, 2, 8), 300.0, np.float32)
+    values[..., 4:6], values[..., 6:] = 0.5, 0.0
+    parts = module._unlike(model.main, [Kept(0, {}, {"y": values})], ["y"])["y"]
+    assert [(part.start, part.stop) for part in parts] == [(0, 4), (4, 6)]

@@ -1,0 +1,265 @@
+"""Additive attention masks: how much of minus infinity a Softmax can tell apart.
+
+Exporters hide places from attention by adding the smallest float, minus infinity or -1e9 to scores.  A
+range that holds such a number has no steps left for scores.  What lies far enough below the largest
+score of a row gives zero all the same, so ranges may end there: that of the Softmax's input, and through
+sums, selections and moves that of each mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+from xdlc.ir import HOST_PACKAGE, Graph, Op, Param, Tensor, b8, make_op, static, u32, u32s
+from xdlc.ir.data import Array
+from xdlc.ir.dtype import BOOL8, DType
+from xdlc.opdefs.elementwise_enums import GREATER, MULTIPLY, SUBTRACT
+from xdlc.quant.op_specs import is_real, rule_of, single_name
+from xdlc.quant.ranges import Range, range_of
+
+BOUND = 2.0**40
+"""Magnitude that masks keep: sums of some are finite, and float32 has no step below 2^16 beside it."""
+
+ADDED, MULTIPLIED = 100.0, 1000.0
+"""Least magnitude of a constant that is a mask: of one that is added or selected, and of a factor."""
+
+LOWEST_PEAK = -500.0
+"""A row of scores whose largest one is below this is masked as a whole: nobody reads its result."""
+
+_SUMS = ("ElementWiseAdd", "ElementWiseSubtract", "ElementWiseMaximum", "ElementWiseMinimum")
+_PRODUCTS = ("ElementWiseMultiply", "ElementWiseDivide")
+_HOST_MOVES = ("Expand", "Identity", "Reshape", "Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze")
+
+
+@dataclass(slots=True)
+class Masks:
+    """The tensors of a graph that results depend on by way of a Softmax alone.
+
+    Attributes:
+        paths: Those tensors, static ones among them.
+        hiding: Those of them that hold masks, alone or in a sum with scores.
+        peaked: Inputs of a Softmax whose useful range hangs on the largest score of each row, and the op.
+    """
+
+    paths: set[Tensor] = field(default_factory=set)
+    hiding: set[Tensor] = field(default_factory=set)
+    peaked: dict[Tensor, Op] = field(default_factory=dict)
+
+
+def find_masks(graph: Graph) -> Masks:
+    """Return the masks of a graph."""
+    masks = Masks()
+    huge = _huge(graph)
+    other: set[Tensor] = set()
+    for op in reversed(list(graph.ops)):
+        goes_on = all(tensor in masks.paths and tensor not in other for tensor in op.outputs)
+        for index, tensor in enumerate(op.inputs):
+            if tensor is None or not is_real(tensor):
+                continue
+            ends = single_name(op) == "Softmax" and float(op.param("beta", 1.0)) > 0
+            stays = ends or (goes_on and _passes(op, index, huge))
+            (masks.paths if stays and not graph.is_output(tensor) else other).add(tensor)
+    masks.paths -= other
+    masks.hiding = masks.paths & huge
+    for op in graph.ops:
+        source = op.inputs[0] if op.inputs else None
+        if single_name(op) == "Softmax" and source in masks.paths and source is not None:
+            inner = not graph.is_output(op.outputs[0])
+            if source in masks.hiding or (inner and _is_sum(source)):
+                masks.peaked[source] = op
+    return masks
+
+
+def hides(op: Op) -> bool:
+    """Return whether an op reads masks: what it reads is no measure of quality then."""
+    return op.graph is not None and any(tensor in find_masks(op.graph).hiding for tensor in op.inputs)
+
+
+def bound_masks(graph: Graph) -> None:
+    """Bring masks of minus infinity and the like to ``BOUND``; no result of a Softmax changes by that.
+
+    What is ``flag * c - c`` becomes ``(flag - 1) * c``: no encoding holds both terms as exactly as their
+    difference has to be.
+    """
+    hiding = find_masks(graph).hiding
+    for op in list(graph.ops) if hiding else ():
+        if op.outputs[0] in hiding and single_name(op) in _SUMS[:2]:
+            _subtract_first(graph, op)
+    for tensor in find_masks(graph).hiding if hiding else ():
+        if tensor.data is not None and not _range(tensor).within(Range(-BOUND, BOUND)):
+            tensor.data = tensor.data.transform(partial(_bounded, limit=BOUND))
+
+
+def _subtract_first(graph: Graph, op: Op) -> None:
+    """Turn the sum of a product with a number and of its negative into a product of a difference."""
+    sign = 1.0 if single_name(op) == "ElementWiseAdd" else -1.0
+    for (product, sign_of_product), (number, sign_of_number) in (
+        ((op.inputs[0], 1.0), (op.inputs[1], sign)),
+        ((op.inputs[1], sign), (op.inputs[0], 1.0)),
+    ):
+        times = product.producer if product is not None else None
+        if times is None or product is None or single_name(times) != "ElementWiseMultiply":
+            continue
+        flag, factor = sorted(times.inputs, key=lambda tensor: tensor is not None and tensor.is_static)
+        held = [_number(factor), _number(number)]
+        if flag is None or None in held or graph.sole_consumer(product) is not op:
+            continue
+        size = sign_of_product * (held[0] or 0.0)
+        if size and size == -sign_of_number * (held[1] or 0.0) and flag.shape == op.outputs[0].shape:
+            one = _constant(graph, flag, 1.0)
+            scale = _constant(graph, flag, size)
+            less: dict[str, Param] = {"operation": u32(SUBTRACT)}
+            by: dict[str, Param] = {"operation": u32(MULTIPLY)}
+            first = Op(
+                "ElementWiseBinary", [flag, one], times.outputs, less, name=times.name, origin=times.origin
+            )
+            graph.replace_op(times, first)
+            last = Op("ElementWiseBinary", [product, scale], op.outputs, by, name=op.name, origin=op.origin)
+            graph.replace_op(op, last)
+            return
+
+
+def _number(tensor: Tensor | None) -> float | None:
+    """Return the number that a constant holds in one element, if it is one."""
+    return (
+        float(tensor.numpy().reshape(-1)[0])
+        if tensor is not None and tensor.is_static and tensor.size == 1
+        else None
+    )
+
+
+def _constant(graph: Graph, like: Tensor, value: float) -> Tensor:
+    import numpy as np
+
+    name = graph.unique_name(f"{like.name}_constant")
+    return graph.add_tensor(static(name, np.array([value], like.dtype.numpy), like.dtype))
+
+
+def _bounded(array: Array, *, limit: float) -> Array:
+    return array.clip(-limit, limit)
+
+
+def add_peaks(graph: Graph, masks: Masks) -> dict[Tensor, Tensor]:
+    """Put ops at the end of a graph that give the largest score of each row; return it by Softmax input.
+
+    Rows that are masked as a whole give the largest score of all rows.
+    """
+    import numpy as np
+
+    peaks = {}
+    for scores, softmax in masks.peaked.items():
+        axis = row_axis(softmax)
+        limit = np.array([LOWEST_PEAK], scores.dtype.numpy)
+        lowest = static(graph.unique_name(f"{scores.name}_lowest"), limit, scores.dtype)
+        row = _reduced(graph, scores, [axis])
+        most = _reduced(graph, row, range(scores.rank))
+        shown = _result(graph, row, "shown", BOOL8)
+        above: dict[str, Param] = {"operation": u32(GREATER)}
+        graph.append(make_op(graph, "ElementWiseBinary", [row, lowest], [shown], above, name=shown.name))
+        peak = peaks[scores] = _result(graph, row, "peak", row.dtype)
+        graph.append(make_op(graph, "ElementWiseSelect", [shown, row, most], [peak], name=peak.name))
+    return peaks
+
+
+def row_axis(softmax: Op) -> int:
+    """Return the axis of the rows of a Softmax; one of the host may count it from the end."""
+    rank = softmax.outputs[0].rank
+    return int(softmax.param("axis", rank - 1)) % max(rank, 1)
+
+
+def _reduced(graph: Graph, tensor: Tensor, axes: Iterable[int]) -> Tensor:
+    held = list(axes)
+    result = _result(graph, tensor, "max", tensor.dtype)
+    result.shape = tuple(1 if axis in held else size for axis, size in enumerate(tensor.shape))
+    result.dynamic_axes = tuple(axis for axis in tensor.dynamic_axes if axis not in held)
+    params: dict[str, Param] = {"axes": u32s(held), "keep_dims": b8(True)}
+    graph.append(make_op(graph, "ReduceMax", [tensor], [result], params, name=result.name))
+    return result
+
+
+def _result(graph: Graph, tensor: Tensor, suffix: str, dtype: DType) -> Tensor:
+    name = graph.unique_name(f"{tensor.name}_{suffix}")
+    return graph.add_tensor(Tensor(name, tensor.shape, dtype, dynamic_axes=tensor.dynamic_axes))
+
+
+def _huge(graph: Graph) -> set[Tensor]:
+    """Return what may be a mask, and what comes of it.
+
+    Those are constants that are large enough, and inputs that are added to what is larger than they are.
+    """
+    found = {tensor for tensor in graph.inputs if tensor.dtype.is_float and _is_spread(graph, tensor)}
+    for op in graph.ops:
+        least = MULTIPLIED if single_name(op) in _PRODUCTS else ADDED
+        carried = False
+        for index, tensor in enumerate(op.inputs):
+            if tensor is None or not is_real(tensor) or not _carries(op, index):
+                continue
+            if tensor.is_static and tensor.dtype.is_float and tensor not in found:
+                values = _range(tensor)
+                if max(-values.low, values.high) >= least:
+                    found.add(tensor)
+            carried |= tensor in found
+        if carried:
+            found.update(tensor for tensor in op.outputs if is_real(tensor))
+    return found
+
+
+def _is_spread(graph: Graph, tensor: Tensor) -> bool:
+    """Return whether a tensor is added to a larger one, after moves perhaps."""
+    moved = [tensor]
+    for held in moved:
+        for op in graph.consumers(held):
+            if single_name(op) in _SUMS and held.size < op.outputs[0].size:
+                return True
+            if _moves(op) and op.inputs[0] is held:
+                moved += op.outputs
+    return False
+
+
+def _moves(op: Op) -> bool:
+    rule = rule_of(op)
+    return (rule is not None and rule.selects) or (op.package == HOST_PACKAGE and op.type in _HOST_MOVES)
+
+
+def _carries(op: Op, index: int) -> bool:
+    """Return whether a result of an op grows and falls with its input at ``index``."""
+    rule, kind = rule_of(op), single_name(op)
+    if _moves(op) or kind in ("Cast", "ElementWiseNeg", "ElementWiseDivide"):
+        return index == 0
+    if rule is None:
+        return op.package == HOST_PACKAGE and kind == "Where" and index in (1, 2)
+    return index in rule.gathers or kind in (*_SUMS, "ElementWiseMultiply") or rule.clamps
+
+
+def _passes(op: Op, index: int, huge: set[Tensor]) -> bool:
+    """Return whether a limit of an op's result is one of its input at ``index`` too."""
+    if not _carries(op, index):
+        return False
+    if single_name(op) not in _PRODUCTS:
+        return True
+    tensor, factor = op.inputs[index], op.inputs[1 - index]
+    if factor is None or factor is tensor or (factor in huge and tensor in huge):
+        return False
+    if tensor in huge and single_name(op) == "ElementWiseMultiply":
+        return True
+    return factor.is_static and factor not in huge and is_scale(factor)
+
+
+def is_scale(tensor: Tensor) -> bool:
+    """Return whether all of a constant's values have one sign."""
+    values = _range(tensor)
+    return values.low > 0.0 or values.high < 0.0
+
+
+def _is_sum(tensor: Tensor) -> bool:
+    """Return whether a tensor holds sums or selected values, after moves and factors perhaps."""
+    op = tensor.producer
+    while op is not None and op.inputs[0] is not None and (_moves(op) or single_name(op) in _PRODUCTS):
+        op = op.inputs[0].producer
+    return op is not None and (single_name(op) in _SUMS or bool((rule := rule_of(op)) and rule.gathers))
+
+
+def _range(tensor: Tensor) -> Range:
+    return range_of(tensor.numpy())

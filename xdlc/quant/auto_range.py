@@ -1,0 +1,302 @@
+"""What the method ``auto`` does for 8 bits: the range method that leaves the outputs closest to float.
+
+No method is best for every network: clipping helps where rounding is what hurts, and ruins what hangs on
+its largest values.  So each is tried on the network as a whole.  One session serves all of them, for
+encodings are fed to it; tensor by tensor the same samples would only be fitted, which other samples
+do not gain by.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from xdlc.ir import Encoding, Graph, Tensor
+from xdlc.ir.data import Array
+from xdlc.ir.graph import is_custom
+from xdlc.opdefs.control_flow import has_control_flow
+from xdlc.quant.apply import entered
+from xdlc.quant.attention_masks import hides
+from xdlc.quant.op_specs import is_real, single_name
+from xdlc.quant.sample_reservoir import Kept, Spread
+from xdlc.quant.samples import Sample
+from xdlc.quant.tensor_slices import Part, Parts, output_parts, unlike_parts
+
+if TYPE_CHECKING:
+    from xdlc.quant.job import Job
+    from xdlc.runtime.cpu import CpuSession
+
+FEW, LEAST, MOST = 4, 8, 16
+"""Samples of the first round, and of the last: as many as ``WORK`` allows between these."""
+
+WORK = 1 << 28
+"""Bytes of activations that the runs of one method may compute."""
+
+FINALISTS = 2
+"""Methods that go into the second round, beside min-max."""
+
+MIN_GAIN = 0.1
+"""Least gain in dB for which a method is taken in place of one that clips less."""
+
+CERTAINTY = 1.645
+"""How many of its standard errors a gain has to be: chance gives that once in twenty times."""
+
+LAG = 1.0
+"""How many of its standard errors a method may lag one that clips less before it is dropped."""
+
+SAMPLE_BYTES = 32 << 20
+"""Most bytes of kept samples, what the float model makes of them included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A range method and what it keeps if it is ``percentile``."""
+
+    method: str
+    percentile: float = 100.0
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.percentile:g}" if self.method == "percentile" else self.method
+
+
+CANDIDATES = (
+    Choice("min-max"),
+    Choice("percentile", 99.999),
+    Choice("mse"),
+    Choice("percentile", 99.99),
+    Choice("sqnr"),
+    Choice("percentile", 99.9),
+)
+"""Those that clip less first: samples that are not at hand reach farther than those that are."""
+
+
+def choose(job: Job, spread: Spread) -> Choice | None:
+    """Return the method for activations of 8 bits, or None if there is nothing to choose by.
+
+    All methods are run on a few samples, and what is left of them on twice as many each round: a method that
+    lags another by more than chance explains is dropped.
+
+    Args:
+        job: The quantization under way, calibrated with histograms.
+        spread: What is left of the calibration samples.
+    """
+    names = judged(job.graph)
+    if not names or not spread.kept or has_control_flow(job.graph) or not _has_bytes(job):
+        return None
+    trials = _Trials(job, _evenly(spread.kept), names)
+    first, left = CANDIDATES[0], list(CANDIDATES)
+    powers: dict[Choice, Array] = {}
+    for count in _rounds(trials.count):
+        powers |= {choice: trials.powers(choice, count) for choice in left}
+        left = _unbeaten({choice: powers[choice] for choice in left})
+        if len(left) == 1:
+            break
+    chosen = left[0]
+    for choice in left[1:]:
+        if _is_gain(powers[chosen], powers[choice]):
+            chosen = choice
+    used = min(len(powers[first]), len(powers[chosen]))
+    reached, plain = (_sqnr(powers[choice][:used]) for choice in (chosen, first))
+    job.notes.append(
+        f"auto: {chosen} for 8-bit activations, outputs of {used} calibration samples at {reached:.1f} dB; "
+        f"min-max at {plain:.1f} dB"
+    )
+    return chosen
+
+
+def most_samples(graph: Graph) -> int:
+    """Return how many samples methods are tried on."""
+    work = 4 * sum(tensor.size for op in graph.ops for tensor in op.outputs)
+    return min(max(LEAST, WORK // max(work, 1)), MOST)
+
+
+def _evenly(kept: Sequence[Kept]) -> list[Kept]:
+    """Return samples in an order in which the first few are spread over all, however few they are.
+
+    Example:
+        >>> [kept.number for kept in _evenly([Kept(number, {}) for number in range(8)])]
+        [0, 4, 2, 6, 1, 5, 3, 7]
+    """
+    places = sorted(range(len(kept)), key=lambda place: f"{place:016b}"[::-1])
+    return [kept[place] for place in places]
+
+
+def _rounds(count: int) -> list[int]:
+    """Return the number of samples of each round: ``FEW``, and twice as many each time."""
+    rounds = [FEW]
+    while rounds[-1] < count:
+        rounds.append(2 * rounds[-1])
+    return [min(size, count) for size in rounds]
+
+
+def _unbeaten(powers: Mapping[Choice, Array]) -> list[Choice]:
+    """Return the methods that may still be the best, in their order: min-max and few others."""
+    reached = {choice: _sqnr(held) for choice, held in powers.items()}
+    order = list(powers)
+    leader = max(order, key=lambda choice: reached[choice])
+    left = []
+    for place, choice in enumerate(order):
+        clips_less = place < order.index(leader)
+        sure = CERTAINTY if clips_less else LAG
+        if choice is leader or not _is_gain(powers[choice], powers[leader], sure):
+            left.append(choice)
+    best = sorted((choice for choice in left if choice != CANDIDATES[0]), key=lambda choice: -reached[choice])
+    return [choice for choice in left if choice == CANDIDATES[0] or choice in best[:FINALISTS]]
+
+
+def _sqnr(powers: Array) -> float:
+    """Return the SQNR in dB, pooled over samples, the mean over tensors.
+
+    Args:
+        powers: Sums of squares of values and of errors, [samples, 2, tensors].
+    """
+    import numpy as np
+
+    signal, noise = powers.sum(axis=0) + _TINY
+    return float(10.0 * np.log10(signal / noise).mean())
+
+
+def _is_gain(before: Array, after: Array, sure: float = CERTAINTY) -> bool:
+    """Return whether the SQNR gains more than chance explains, by the jackknife over samples.
+
+    Args:
+        before: Sums of squares under one method, [samples, 2, tensors].
+        after: The same under another.
+        sure: How many of its standard errors the gain has to be.
+    """
+    import numpy as np
+
+    count = len(before)
+    gain = _sqnr(after) - _sqnr(before)
+    if count == 1:
+        return gain >= MIN_GAIN
+    left = [[index for index in range(count) if index != out] for out in range(count)]
+    gains = np.array([_sqnr(after[rest]) - _sqnr(before[rest]) for rest in left])
+    error = math.sqrt((count - 1) / count * float(np.square(gains - gains.mean()).sum()))
+    return gain >= max(MIN_GAIN, sure * error)
+
+
+def judged(graph: Graph) -> list[str]:
+    """Return the names of the real outputs, of what goes into a Softmax in place of its result.
+
+    A class that is sure to win has the same probability with much noise as with little.
+    """
+    found = (judged_by(output) for output in graph.outputs)
+    return list(dict.fromkeys(t.name for t in found if is_real(t) and t.size and not t.is_static))
+
+
+def judged_by(output: Tensor) -> Tensor:
+    """Return the tensor that an output is judged by: itself, or what goes into its Softmax without masks."""
+    producer = output.producer
+    if producer is not None and single_name(producer) in ("Softmax", "LogSoftmax") and not hides(producer):
+        return producer.inputs[0] or output
+    return output
+
+
+def _has_bytes(job: Job) -> bool:
+    return 8 in job.placement.fixed.values()
+
+
+class _Trials:
+    """Runs the quantized model under the encodings of one method after the other."""
+
+    def __init__(self, job: Job, kept: Sequence[Kept], names: Sequence[str]) -> None:
+        self._kept = kept
+        self._parts = _unlike(job.graph, kept, names)
+        parted = any(is_custom(op) for op in job.graph.ops)
+        self._runs = _One(job, names) if not parted else _Each(job, names)
+        self._known: dict[tuple[Choice, int], Array] = {}
+
+    @property
+    def count(self) -> int:
+        """Number of samples."""
+        return len(self._kept)
+
+    def powers(self, choice: Choice, count: int) -> Array:
+        """Return the sums of squares of values and of errors of the first samples, [samples, 2, tensors]."""
+        import numpy as np
+
+        for index in range(count):
+            if (choice, index) not in self._known:
+                kept = self._kept[index]
+                results = self._runs.run(choice, kept.sample)
+                self._known[choice, index] = _powers(self._arrays(kept.floats), self._arrays(results))
+        return np.array([self._known[choice, index] for index in range(count)])
+
+    def _arrays(self, results: Mapping[str, Array]) -> list[Array]:
+        import numpy as np
+
+        held = {name: np.atleast_1d(results[name]) for name in self._parts}
+        return [part.of(held[name]) for name, parts in self._parts.items() for part in parts]
+
+
+def _unlike(graph: Graph, kept: Sequence[Kept], names: Sequence[str]) -> dict[str, Parts]:
+    """Return the parts of what is judged that are judged alone: boxes would drown scores beside them."""
+    known = output_parts(graph)
+    found: dict[str, Parts] = {}
+    for name in names:
+        floats = [sample.floats[name] for sample in kept]
+        parts = unlike_parts(known.get(name, ()), floats)
+        filled = tuple(part for part in parts if any(part.of(values).any() for values in floats))
+        found[name] = filled or (Part(0, 0, sys.maxsize),)
+    return found
+
+
+class _One:
+    """One session that is fed the encodings of each method."""
+
+    def __init__(self, job: Job, names: Sequence[str]) -> None:
+        from xdlc.runtime.adjustable import AdjustableSession
+        from xdlc.runtime.engine import give_back
+
+        encodings = {choice: _decided(job, choice) for choice in CANDIDATES}
+        job.choice = CANDIDATES[0]
+        job.decide()
+        self._session = AdjustableSession(job.trial(), names)
+        give_back()  # what opening took beside the session
+        self._fed = {choice: self._session.encodings(held) for choice, held in encodings.items()}
+
+    def run(self, choice: Choice, sample: Sample) -> Mapping[str, Array]:
+        return self._session.run(sample, self._fed[choice])
+
+
+class _Each:
+    """A session for each method, for a graph that users' ops part."""
+
+    def __init__(self, job: Job, names: Sequence[str]) -> None:
+        self._job = job
+        self._names = names
+        self._sessions: dict[Choice, CpuSession] = {}
+
+    def run(self, choice: Choice, sample: Sample) -> Mapping[str, Array]:
+        if choice not in self._sessions:
+            self._job.choice = choice
+            self._job.decide()
+            self._sessions[choice] = self._job.session(self._job.trial(), outputs=self._names)
+        return self._sessions[choice].run(sample)
+
+
+def _decided(job: Job, choice: Choice) -> dict[str, Encoding]:
+    job.choice = choice
+    found = {}
+    for tensor, (_, encoding) in job.decide_activations().activations.items():
+        found[tensor.name] = encoding
+        if not job.placement.is_fixed(job.graph, tensor):
+            found[entered(tensor)] = encoding
+    return found
+
+
+def _powers(real: Sequence[Array], rounded: Sequence[Array]) -> Array:
+    import numpy as np
+
+    rows = []
+    for wanted, found in zip(real, rounded, strict=True):
+        exact = np.asarray(wanted, np.float64)
+        rows.append((np.square(exact).sum(), np.square(found - exact).sum()))
+    return np.array(rows).T
+
+
+_TINY = 1e-30

@@ -1,0 +1,177 @@
+"""Reductions behind the tensors of one part of a graph, and where their results lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from xdlc.ir import Tensor
+from xdlc.ir import dtype as dt
+from xdlc.ir.data import Array
+from xdlc.quant.calibration.reading import Key, Reading, spread
+
+if TYPE_CHECKING:
+    from xdlc.runtime.lower import Lowered
+
+_LOW, _HIGH, _SUM, _MEAN, _SAMPLE = "ReduceMin", "ReduceMax", "ReduceSum", "ReduceMean", "Slice"
+_KINDS = (_LOW, _HIGH, _SUM, _MEAN, _SAMPLE)
+
+
+@dataclass
+class PartTaps:
+    """The taps of a part of the graph, and where their results lie in its vector.
+
+    Attributes:
+        name: Name of the vector among the results.
+        watched: Positions of the watched tensors in the order in which results lie.
+        averaged: The averaged ones.
+        checked: For each of ``watched`` the averaged tensor whose mean tells of NaN, which is the same.
+        parts: ONNX values of each kind of result.
+        sizes: Number of elements of each of these.
+        loose: Names of results whose number is open, by position.
+        runs: How often the part has run for the sample.
+    """
+
+    name: str
+    watched: list[int] = field(default_factory=list)
+    averaged: list[Key] = field(default_factory=list)
+    checked: list[Key | None] = field(default_factory=list)
+    parts: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in _KINDS})
+    sizes: dict[str, list[int]] = field(default_factory=lambda: {kind: [] for kind in _KINDS})
+    loose: dict[int, str] = field(default_factory=dict)
+    runs: int = 0
+
+    def tap(
+        self, lowered: Lowered, tensor: Tensor, index: int | None, *, mean: Key | None, limit: int
+    ) -> None:
+        """Add the reductions of one tensor."""
+        value = lowered.value(tensor.name, any_layout=True)
+        order = lowered.layout(tensor.name)
+        if mean is not None:
+            last = order.index(tensor.rank - 1)
+            self.averaged.append(mean)
+            self._reduce(lowered, tensor, "ReduceMean", value, last, tensor.shape[-1])
+        if index is None:
+            return
+        self.watched.append(index)
+        self.checked.append(mean)
+        kept = _kept(tensor, order)
+        rows = 1 if kept is None else tensor.shape[order[kept]]
+        for kind in (_LOW, _HIGH) if mean is not None else (_LOW, _HIGH, _SUM):
+            self._reduce(lowered, tensor, kind, value, kept, rows)
+        if limit:
+            self._sample(lowered, tensor, value, index, limit)
+
+    def _reduce(
+        self, lowered: Lowered, tensor: Tensor, kind: str, value: str, kept: int | None, rows: int
+    ) -> None:
+        import numpy as np
+
+        axes = np.array([axis for axis in range(tensor.rank) if axis != kept], np.int64)
+        if axes.size:
+            (value,) = lowered.add_node(kind, [value, lowered.add_constant(axes)], keepdims=0)
+        self._keep(kind, self._vector(lowered, tensor, value, flat=kept is not None), rows)
+
+    def _vector(self, lowered: Lowered, tensor: Tensor, value: str, *, flat: bool = False) -> str:
+        import numpy as np
+        from onnx import TensorProto
+
+        if lowered.dtype(tensor) != np.float32:
+            (value,) = lowered.add_node("Cast", [value], to=TensorProto.FLOAT)
+        if flat:
+            return value
+        (value,) = lowered.add_node("Reshape", [value, lowered.add_constant(np.array([-1], np.int64))])
+        return value
+
+    def _sample(self, lowered: Lowered, tensor: Tensor, value: str, index: int, limit: int) -> None:
+        import numpy as np
+
+        start, stride = spread(tensor.size, limit)
+        bounds = (start, np.iinfo(np.int64).max, 0, stride)
+        inputs = [lowered.add_constant(np.array([number], np.int64)) for number in bounds]
+        (taken,) = lowered.add_node("Slice", [self._vector(lowered, tensor, value), *inputs])
+        if tensor.dynamic_axes:
+            self.loose[index] = f"{self.name}:{index}"
+            lowered.add_output(self.loose[index], taken, dt.FLOAT32, [None])
+            taken, count = lowered.add_constant(np.zeros(0, np.float32)), 0
+        else:
+            count = len(range(start, tensor.size, stride))
+        self._keep(_SAMPLE, taken, count)
+
+    def _keep(self, kind: str, value: str, size: int) -> None:
+        self.parts[kind].append(value)
+        self.sizes[kind].append(size)
+
+    def close(self, lowered: Lowered) -> bool:
+        """Join all results to one; return whether there are any."""
+        values = [value for kind in _KINDS for value in self.parts[kind]]
+        if not values:
+            return False
+        (joined,) = lowered.add_node("Concat", values, axis=0)
+        size = sum(sum(self.sizes[kind]) for kind in _KINDS)
+        lowered.add_output(self.name, joined, dt.FLOAT32, (size,))
+        return True
+
+    def read(self, results: Mapping[str, Array], reading: Reading) -> None:
+        """Add what the part's vector tells."""
+        import numpy as np
+
+        self.runs += 1
+        vector = results[self.name]
+        pieces, at = {}, 0
+        for kind in _KINDS:
+            size = sum(self.sizes[kind])
+            pieces[kind], at = vector[at : at + size], at + size
+        means = dict(zip(self.averaged, self._split(pieces, _MEAN), strict=False))
+        for key, mean in means.items():
+            whole = mean.astype(np.float64)
+            reading.means[key] = reading.means[key] + whole if key in reading.means else whole
+            reading.runs[key] = reading.runs.get(key, 0) + 1
+        if not self.watched:
+            return
+        places = self.watched
+        for target, kind, least in ((reading.lows, _LOW, np.minimum), (reading.highs, _HIGH, np.maximum)):
+            target[places] = least(target[places], least.reduceat(pieces[kind], _starts(self.sizes[kind])))
+        # The largest number is NaN if one is.
+        summed = [index for index, mean in zip(places, self.checked, strict=True) if mean is None]
+        if summed:
+            reading.sums[summed] += np.maximum.reduceat(pieces[_SUM], _starts(self.sizes[_SUM]))
+        for index, checked in zip(places, self.checked, strict=True):
+            if checked is not None:
+                reading.sums[index] += means[checked].max()
+        # Of many runs the first, second, fourth, eighth ... are counted.
+        if reading.values and self.runs & (self.runs - 1) == 0:
+            for index, values in zip(places, self._split(pieces, _SAMPLE), strict=True):
+                reading.values[index].append(results[self.loose[index]] if index in self.loose else values)
+
+    def _split(self, pieces: Mapping[str, Array], kind: str) -> list[Array]:
+        import numpy as np
+
+        return np.split(pieces[kind], _starts(self.sizes[kind])[1:])
+
+
+def _starts(sizes: Sequence[int]) -> Array:
+    import numpy as np
+
+    return np.cumsum([0, *sizes[:-1]])
+
+
+def _kept(tensor: Tensor, order: Sequence[int]) -> int | None:
+    """Return the axis that reductions keep, so that its rows are shared out between threads.
+
+    None where there is no such axis; the result is a single number then.
+
+    Args:
+        tensor: An activation.
+        order: The axes of the tensor in the order in which its values lie.
+    """
+    if tensor.dynamic_axes or not tensor.rank:
+        return None
+    extents = [tensor.shape[axis] for axis in order]
+    first = next((axis for axis, extent in enumerate(extents) if extent > 1), 0)
+    return (
+        first
+        if first < tensor.rank - 1
+        else next((i for i, extent in enumerate(extents) if extent == 1), None)
+    )

@@ -1,0 +1,224 @@
+"""Runs samples through the float model and measures activations on the way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from xdlc.errors import ModelError, UsageError, XdlcError
+from xdlc.ir import Model, Tensor
+from xdlc.ir.data import Array
+from xdlc.ir.graph import is_custom
+from xdlc.quant.calibration.measured import Measured
+from xdlc.quant.calibration.reading import Key, Reading, spread, values_each
+from xdlc.quant.calibration.statistics import DECAY, Histogram, Statistics
+from xdlc.quant.calibration.taps import Taps
+from xdlc.quant.ranges import Range, range_of
+from xdlc.quant.samples import Sample, is_held_out
+from xdlc.runtime.timeout import LONGEST
+
+if TYPE_CHECKING:
+    from xdlc.runtime.udo import Kernels
+
+Give: TypeAlias = Callable[[int, Mapping[str, Array]], None]
+"""Takes the number of a sample, and values of the float model by tensor name."""
+
+
+class Meter:
+    """A session of the float model that measures.
+
+    Args:
+        model: The model; encodings it has already are ignored.
+        tensors: Activations to watch.
+        averaged: Activations to take the mean of each channel of.
+        histograms: Whether histograms are wanted.
+        outputs: Names of tensors of the main graph whose values are wanted as they are.
+        threads: Threads of one op; default: one per core.
+        kernels: Kernels of users' ops.
+
+    Raises:
+        XdlcError: If the model cannot be run.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        tensors: Sequence[Tensor],
+        averaged: Sequence[Tensor],
+        *,
+        histograms: bool,
+        outputs: Sequence[str] = (),
+        threads: int | None = None,
+        kernels: Kernels | None = None,
+    ) -> None:
+        from xdlc.runtime.cpu import CpuSession
+
+        keys = keys_of(model)
+        held = [tensor for tensor in tensors if tensor.size]
+        self._given = [tensor for tensor in held if tensor.producer is None]
+        self._watched = [tensor for tensor in held if tensor.producer is not None]
+        self._keys = [keys[tensor] for tensor in (*self._given, *self._watched)]
+        self._averaged = {keys[tensor]: tensor.shape[-1] for tensor in averaged}
+        self._limit = values_each(len(held)) if histograms else 0
+        watched = self._keys[len(self._given) :]
+        self._taps = Taps(watched, list(self._averaged), limit=self._limit)
+        self._outputs = outputs
+        self._session = CpuSession(
+            model,
+            quantized=False,
+            outputs=outputs,
+            threads=threads,
+            spins=False,
+            loop_timeout=LONGEST,
+            observer=self._taps,
+            kernels=kernels,
+        )
+
+    def measure(
+        self,
+        samples: Iterable[Sample],
+        first: int,
+        give: Give | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> tuple[Measured, Measured]:
+        """Return what some samples tell, and what those of them do that are held out, in this order.
+
+        Args:
+            samples: Arrays by input name; few, for values for histograms are kept until the last.
+            first: Number of the first one among all samples.
+            give: Called with the number of each sample and the values of ``outputs``.
+            progress: Called with the number of samples done of all.
+
+        Raises:
+            UsageError: If a sample does not fit the inputs.
+            ModelError: If a value is NaN or infinite; names tensor and sample.
+        """
+        rest, held = (_Total(self._keys, self._averaged) for _ in range(2))
+        for number, sample in enumerate(samples, first):
+            results = self._run(sample, number)
+            (held if is_held_out(number) else rest).add(self._read(sample, number))
+            if give is not None:
+                give(number, {name: results[name] for name in self._outputs})
+            if progress is not None:
+                progress(number + 1)
+        return rest.measured(), held.measured()
+
+    def _read(self, sample: Sample, number: int) -> Reading:
+        import numpy as np
+
+        reading = self._taps.take()
+        inputs = [np.asarray(sample[tensor.name]) for tensor in self._given]
+        ranges = [range_of(array) for array in inputs]
+        reading.lows = np.concatenate([[seen.low for seen in ranges], reading.lows])
+        reading.highs = np.concatenate([[seen.high for seen in ranges], reading.highs])
+        reading.sums = np.concatenate([reading.lows[: len(inputs)], reading.sums])
+        if self._limit:
+            reading.values = [*([_part(array, self._limit)] for array in inputs), *reading.values]
+        finite = np.isfinite(reading.lows) & np.isfinite(reading.highs) & ~np.isnan(reading.sums)
+        finite |= _unreached(reading) & ~np.isnan(reading.sums)
+        if not finite.all():
+            index = int(np.argmin(finite))
+            tensor = [*self._given, *self._watched][index]
+            ends = (reading.lows[index], reading.highs[index], reading.sums[index])
+            raise _not_finite(tensor, number, *(float(end) for end in ends))
+        return reading
+
+    def _run(self, sample: Sample, number: int) -> dict[str, Array]:
+        try:
+            return self._session.run(sample)
+        except XdlcError as error:
+            place = f"calibration sample {number}"
+            error.where = f"{place}: {error.where}" if error.where else place
+            raise
+
+
+class _Total:
+    """What the samples of a chunk tell together.
+
+    Args:
+        keys: The watched tensors.
+        averaged: Number of channels of each averaged one.
+    """
+
+    def __init__(self, keys: Sequence[Key], averaged: Mapping[Key, int]) -> None:
+        import numpy as np
+
+        self._keys = keys
+        self._count = 0
+        self._reached = np.zeros(len(keys), np.int64)
+        self._low = np.full(len(keys), math.inf)
+        self._high = np.full(len(keys), -math.inf)
+        self._lows, self._highs = np.zeros(len(keys)), np.zeros(len(keys))
+        self._sums: dict[Key, Array] = {key: np.zeros(channels) for key, channels in averaged.items()}
+        self._counts = dict.fromkeys(averaged, 0)
+        self._values: list[list[list[Array]]] = []
+
+    def add(self, reading: Reading) -> None:
+        import numpy as np
+
+        reached = ~_unreached(reading)
+        self._count += 1
+        self._reached += reached
+        self._low, self._high = np.minimum(self._low, reading.lows), np.maximum(self._high, reading.highs)
+        self._lows = np.where(reached, self._lows * DECAY + reading.lows, self._lows)
+        self._highs = np.where(reached, self._highs * DECAY + reading.highs, self._highs)
+        for key, mean in reading.means.items():
+            self._sums[key] += mean / reading.runs[key]
+            self._counts[key] += 1
+        if reading.values:
+            self._values.append(reading.values)
+
+    def measured(self) -> Measured:
+        """Return it in the form that is merged."""
+        import numpy as np
+
+        found = {}
+        for index, key in enumerate(self._keys):
+            parts = [part for values in self._values for part in values[index]]
+            found[key] = Statistics(
+                Range(float(self._low[index]), float(self._high[index])),
+                int(self._reached[index]),
+                float(self._lows[index]),
+                float(self._highs[index]),
+                Histogram.of(np.concatenate(parts)) if parts else Histogram(),
+            )
+        return Measured(self._count, found, self._sums, self._counts)
+
+
+def keys_of(model: Model) -> dict[Tensor, Key]:
+    """Return the names by which the tensors of a model are told apart."""
+    return {
+        tensor: (graph.name, tensor.name)
+        for graph in model.graphs.values()
+        for tensor in graph.tensors.values()
+    }
+
+
+def _unreached(reading: Reading) -> Array:
+    """Return for each watched tensor whether no run of the sample has computed it."""
+    return reading.lows > reading.highs
+
+
+def _part(array: Array, limit: int) -> Array:
+    """Return the values of an input that go into its histogram."""
+    import numpy as np
+
+    start, stride = spread(array.size, limit)
+    return np.asarray(array.reshape(-1)[start::stride], np.float32)
+
+
+def _not_finite(tensor: Tensor, sample: int, low: float, high: float, total: float) -> XdlcError:
+    nan = math.isnan(total) or math.isnan(low) or math.isnan(high)
+    what = "NaN" if nan else f"{high if math.isinf(high) else low}"
+    place = f"calibration sample {sample}, tensor {tensor.name!r}"
+    if tensor.producer is None:
+        return UsageError(f"holds {what}", where=place, fix="leave the sample out, or mend what makes it")
+    op = tensor.producer
+    kind = f"{op.package}::{op.type}" if is_custom(op) else op.type
+    mend = f"check the kernel of {kind}, and " if is_custom(op) else "check "
+    return ModelError(
+        f"the float model gives {what}, which no encoding can hold",
+        where=f"{place} of op {op.name!r} ({kind})",
+        fix=f"{mend}that samples are preprocessed as the model expects; leave such samples out",
+    )

@@ -1,0 +1,227 @@
+"""What is measured: a float model, the decided quantization, and how their tensors correspond."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from xdlc.errors import XdlcError
+from xdlc.ir import Graph, Model, Op, Tensor
+from xdlc.ir.data import Array
+from xdlc.ir.dtype import FLOAT32
+from xdlc.ir.graph import is_custom
+from xdlc.ir.quantization import float_data
+from xdlc.quant.decision import Form, Use
+from xdlc.quant.job import Job
+from xdlc.quant.op_specs import is_real, single_name
+from xdlc.quant.placement import Placement
+from xdlc.quant.report.effective_range import Heard, heard
+from xdlc.quant.samples import Sample
+from xdlc.runtime.fused import gate_of, with_producer
+
+GROUP_BYTES = 1 << 28
+"""Most bytes of float values of a sample that are held at once, unless one tensor alone has more."""
+
+RUN_BYTES = 1 << 22
+"""Bytes of activations that take as long as a run of hardly any."""
+
+Step = Callable[[], None]
+
+
+@dataclass
+class Subject:
+    """A job before it is finished, and samples to measure it with.
+
+    Attributes:
+        job: The job, decided.
+        samples: Samples that calibration has not seen.
+    """
+
+    job: Job
+    samples: Sequence[Sample] = ()
+
+    @property
+    def reference(self) -> Model:
+        """The float model before algorithms touched weights; ops and tensors have the job's names."""
+        return self.job.reference or self.job.model
+
+    @cached_property
+    def reference_ops(self) -> dict[str, Op]:
+        """The ops of the float model by name."""
+        return {op.name: op for op in self.reference.main.ops}
+
+    @cached_property
+    def trial(self) -> Model:
+        """The quantized model."""
+        return self.job.trial()
+
+    @property
+    def graph(self) -> Graph:
+        """The job's graph, whose ops and tensors decisions are about."""
+        return self.job.graph
+
+    @property
+    def placement(self) -> Placement:
+        """Which ops are quantized."""
+        return self.job.placement
+
+    @cached_property
+    def activations(self) -> list[Tensor]:
+        """Tensors of the job's graph that hold reals and are no static data, in order of execution."""
+        made = [tensor for op in self.graph.ops for tensor in op.outputs]
+        return [tensor for tensor in (*self.graph.inputs, *made) if is_real(tensor) and tensor.size]
+
+    @property
+    def work(self) -> int:
+        """What a run costs: bytes of all activations as float32, and what even small networks take."""
+        return RUN_BYTES + 4 * sum(tensor.size for tensor in self.activations)
+
+    @cached_property
+    def statics(self) -> dict[Use, Form]:
+        """The stored form of static data by use, in the main graph."""
+        ops = set(self.graph.ops)
+        return {use: form for use, form in self.job.decision.statics.items() if use[0] in ops}
+
+    @cached_property
+    def stored_statics(self) -> dict[tuple[str, int], Tensor]:
+        """Static tensors of the quantized model by op and input."""
+        return {
+            (op.name, index): tensor
+            for op, index in self.statics
+            if (tensor := self._trial_ops[op.name].inputs[index]) is not None
+        }
+
+    @cached_property
+    def _trial_ops(self) -> dict[str, Op]:
+        return {op.name: op for op in self.trial.main.ops}
+
+    def form(self, tensor: Tensor) -> Form | None:
+        """Return the stored form of an activation, None if it stays float."""
+        return self.job.decision.activations.get(tensor)
+
+    def heard(self, tensor: Tensor) -> Heard:
+        """Return what the readers of an activation hear of it."""
+        form = self.form(tensor)
+        if form is None:
+            return Heard()
+        useful = self.job.decision.useful.get(tensor)
+        if useful is not None:
+            return Heard(useful.low, useful.high)
+        found = heard(self.graph, self.placement, self.job.sharing, tensor, form)
+        return replace(found, joined=self.joined_to(tensor))
+
+    def stored_name(self, tensor: Tensor) -> str:
+        """Return the name under which the quantized model has an activation in its stored form."""
+        twin = self.trial.main.tensors[tensor.name]
+        form = self.form(tensor)
+        if form is not None and not twin.dtype.is_fixed:
+            for reader in self.trial.main.consumers(twin):
+                if single_name(reader) == "Quantize" and reader.outputs[0].dtype is form[0]:
+                    return reader.outputs[0].name
+        return tensor.name
+
+    def joined_to(self, tensor: Tensor) -> str | None:
+        """Return the op that takes an activation unrounded, as it is computed as one with its op, or None."""
+        stored = self.trial.main.tensors[tensor.name]
+        readers = self.trial.main.consumers(stored)
+        if not readers or self.trial.main.is_output(stored):
+            return None
+        return readers[0].name if all(_takes_unrounded(op, stored) for op in readers) else None
+
+    def weighted(self) -> list[Op]:
+        """Return the ops that have quantized static data, and may run under another name too."""
+        ops = set(self.graph.ops)
+        params = (op for op, _ in self.job.decision.params if op in ops)
+        return [op for op in dict.fromkeys((*(op for op, _ in self.statics), *params)) if self._has_twin(op)]
+
+    def _has_twin(self, op: Op) -> bool:
+        """Return whether an op can run twice; kernels that a model carries are for ops of certain names."""
+        if not is_custom(op):
+            return True
+        kernels = self.job.kernels
+        return kernels is not None and kernels.knows(op.twin(lambda tensor: tensor, name=_twin_name(op)))
+
+    def with_stored_weights(self, ops: Sequence[Op]) -> tuple[Model, dict[str, str]]:
+        """Return the float model with a second op beside some, which has the stored static data.
+
+        Args:
+            ops: Ops of the job's graph.
+
+        Returns:
+            The model, and by name of an op's result the name of that of its twin.
+        """
+        model = self.reference.clone()
+        graph = model.main
+        originals = {op.name: op for op in graph.ops}
+        names: dict[str, str] = {}
+        for op in ops:
+            original = originals[op.name]
+            stored = {
+                original.inputs[index]: self.stored_statics[op.name, index]
+                for held, index in self.statics
+                if held is op and (op.name, index) in self.stored_statics
+            }
+            results = set(original.outputs)
+
+            def twin(
+                tensor: Tensor,
+                stored: dict[Tensor | None, Tensor] = stored,
+                results: set[Tensor] = results,
+            ) -> Tensor:
+                if tensor in results:
+                    name = names[tensor.name] = graph.unique_name(f"{tensor.name}~stored")
+                    return Tensor(name, tensor.shape, tensor.dtype, dynamic_axes=tensor.dynamic_axes)
+                if tensor not in stored:
+                    return tensor
+                name = graph.unique_name(f"{tensor.name}~stored")
+                made = Tensor(name, tensor.shape, tensor.dtype, role=tensor.role)
+                made.data = float_data(stored[tensor]).cast(tensor.dtype.numpy)
+                return graph.add_tensor(made)
+
+            second = original.twin(twin, name=_twin_name(original))
+            for name, param in self._trial_ops[op.name].params.items() if is_custom(op) else ():
+                if isinstance(param, Tensor) and param.dtype.is_fixed:
+                    second.params[name] = real = Tensor(param.name, param.shape, FLOAT32, role=param.role)
+                    real.data = float_data(param)
+            graph.insert_after(original, second)
+        return model, names
+
+
+def _twin_name(op: Op) -> str:
+    return f"{op.name}~stored"
+
+
+def _takes_unrounded(op: Op, source: Tensor) -> bool:
+    name = single_name(op)
+    if name == "ElementWiseMultiply":
+        return gate_of(op) is source
+    if op.inputs[0] is not source or not with_producer(source, name):
+        return False
+    # With one encoding for both, rounding before and after the function is the same.
+    return name == "Prelu" or source.encoding != op.outputs[0].encoding
+
+
+def groups(tensors: Sequence[Tensor], limit: int = GROUP_BYTES) -> Iterator[list[Tensor]]:
+    """Yield runs of tensors whose float values fit together into ``limit`` bytes."""
+    group: list[Tensor] = []
+    held = 0
+    for tensor in tensors:
+        if group and held + 4 * tensor.size > limit:
+            yield group
+            group, held = [], 0
+        group.append(tensor)
+        held += 4 * tensor.size
+    if group:
+        yield group
+
+
+def run(session: object, sample: Sample, index: int) -> dict[str, Array]:
+    """Return what a session gives for a held-out sample, which an error names."""
+    try:
+        results: dict[str, Array] = session.run(sample)  # type: ignore[attr-defined]
+    except XdlcError as error:
+        place = f"held-out sample {index}"
+        error.where = f"{place}: {error.where}" if error.where else place
+        raise
+    return results

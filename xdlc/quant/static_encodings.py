@@ -1,0 +1,211 @@
+"""Encodings of static data: weights, factors, biases, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdlc.errors import UsageError
+from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Graph, Op, ScaleOffset, Tensor
+from xdlc.ir.dtype import SFIXED32, UFIXED8, DType
+from xdlc.ir.graph import is_custom
+from xdlc.quant.affine import activation_type, asymmetric, centred, representable, stored_form
+from xdlc.quant.decision import Decision, Form
+from xdlc.quant.multipliers import exact, rest_of, rounds
+from xdlc.quant.op_specs import is_real, rule_of
+from xdlc.quant.options import QuantOptions
+from xdlc.quant.placement import Placement
+from xdlc.quant.precision import Precision
+from xdlc.quant.ranges import Range
+from xdlc.quant.udo_statics import custom_static_form
+from xdlc.quant.weight_storage import Around, weight_form
+from xdlc.quant.weights import Channels, bias_encoding, channel_ranges, clipped_biases
+
+
+class Statics:
+    """Decides the encodings of static data, once those of activations are known.
+
+    Args:
+        graph: The float graph.
+        placement: Which ops are quantized.
+        options: Range methods and granularity.
+        precision: Bit widths.
+        group_range: Range of the tensors that share an encoding with one.
+        activation: The form that a tensor has as an activation.
+        held: The part that counts of the range of a tensor's values.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        placement: Placement,
+        options: QuantOptions,
+        precision: Precision,
+        group_range: Callable[[Tensor], Range],
+        activation: Callable[[Tensor], Form],
+        held: Callable[[Tensor, Range], Range],
+    ) -> None:
+        self.graph = graph
+        self.placement = placement
+        self.options = options
+        self.precision = precision
+        self._group_range = group_range
+        self._activation = activation
+        self._held = held
+        soc = options.soc
+        self._rounds = rounds(soc)
+        self._wide_factors = soc is None or soc.capabilities.a16w16
+        self._channels: dict[tuple[Tensor, int | None], Channels] = {}
+
+    def decide(self, decision: Decision) -> None:
+        """Add the forms of static data, use by use.
+
+        Raises:
+            ModelError: If static data hold NaN or infinite values; names the tensor.
+            UsageError: If scales per block were asked for and no weight can have them.
+        """
+        for op in self.placement.fixed:
+            self._statics_of(op, decision)
+        if self.options.weights_block_size is not None:
+            _refuse_without_blocks(decision)
+
+    def whole(self, tensor: Tensor) -> Range:
+        """Return the range of a static tensor's data, as far as it counts."""
+        return self._held(tensor, self._channel_range(tensor, None).whole)
+
+    def _channel_range(self, tensor: Tensor, axis: int | None) -> Channels:
+        found = self._channels.get((tensor, axis))
+        if found is None:
+            found = self._channels[tensor, axis] = channel_ranges(tensor, axis)
+        return found
+
+    def _statics_of(self, op: Op, decision: Decision) -> None:
+        if is_custom(op):
+            self._custom_statics_of(op, decision)
+            return
+        rule = rule_of(op)
+        if rule is None:
+            return
+        dtype = activation_type(self.placement.fixed[op])
+        for index, tensor in enumerate(op.inputs):
+            if tensor is None or not tensor.is_static or not is_real(tensor) or tensor.dtype.is_fixed:
+                continue
+            given = self._given(tensor, dtype, is_param=(rule.weight or rule.scale_input) and index in (1, 2))
+            if given is not None:
+                form = given
+            elif rule.selects and index == 0:
+                form = self._activation(tensor)
+            elif index in rule.gathers:
+                form = self._gathered(op, tensor, dtype, decision)
+            elif rule.weight and index == 1:
+                form = self._weight(op, tensor, rule.channel_axis, decision)
+            elif (rule.weight or rule.scale_input) and index == 2:
+                form = self._bias(op, tensor, decision)
+            else:
+                form = self._constant(tensor, dtype, centred_16=index in rule.centred_16)
+            if given is None and tensor.encoding is not None:
+                form = form[0], tensor.encoding
+            decision.statics[op, index] = form
+
+    def _custom_statics_of(self, op: Op, decision: Decision) -> None:
+        """Add the forms of what the definition of a user's op lets be stored in fixed point."""
+        customs = self.precision.customs
+        for index, (tensor, place) in enumerate(zip(op.inputs, customs.inputs(op), strict=True)):
+            if tensor is None or not tensor.is_static or not tensor.dtype.is_float:
+                continue
+            form = custom_static_form(op, tensor, place, self.precision, self.options)
+            if form is not None:
+                decision.statics[op, index] = form
+        for name, tensor, place in customs.params(op):
+            form = custom_static_form(op, tensor, place, self.precision, self.options)
+            if form is not None:
+                decision.params[op, name] = form
+
+    def _constant(self, tensor: Tensor, dtype: DType, *, centred_16: bool) -> Form:
+        """Return the form of a constant that is no weight: as wide as activations, where HTP has that."""
+        if centred_16 and dtype.bits == 16 and not self._wide_factors:
+            dtype = UFIXED8
+        grid = centred if centred_16 and dtype.bits == 16 else asymmetric
+        return dtype, grid(self.whole(tensor), dtype.bits, min_width=0.0)
+
+    def _given(self, tensor: Tensor, dtype: DType, *, is_param: bool) -> Form | None:
+        """Return the form of a static tensor of a given encoding, if it is no param in the op's bits."""
+        stored, encoding = self.precision.statics.get(tensor.name), tensor.encoding
+        if stored is None or encoding is None:
+            return None
+        if is_param or stored.bits == dtype.bits or not isinstance(encoding, ScaleOffset):
+            return stored_form(stored, encoding)
+        return dtype, asymmetric(representable(encoding, stored), dtype.bits)
+
+    def _gathered(self, op: Op, tensor: Tensor, dtype: DType, decision: Decision) -> Form:
+        shared = decision.activations.get(op.outputs[0])
+        own = self.whole(tensor)
+        if shared is not None and own.width <= self._group_range(op.outputs[0]).width:
+            return shared
+        return dtype, asymmetric(own, dtype.bits, min_width=0.0)
+
+    def _input_scale(self, op: Op, decision: Decision) -> float | None:
+        source = op.inputs[0]
+        if source is None:
+            return None
+        dtype = activation_type(self.placement.fixed[op])
+        form = decision.statics.get((op, 0)) if source.is_static else decision.read(source, dtype)
+        encoding = form[1] if form is not None else source.encoding
+        return encoding.scale if isinstance(encoding, ScaleOffset) else None
+
+    def _weight(self, op: Op, tensor: Tensor, axis: int | None, decision: Decision) -> Form:
+        scale = self._input_scale(op, decision)
+        bias = op.inputs[2] if len(op.inputs) > 2 else None
+        floor = None
+        if (
+            bias is not None
+            and bias.is_static
+            and bias.dtype.is_float
+            and scale
+            and self.options.bias_bitwidth == 32
+            and self.options.adjust_bias_encoding
+        ):
+            floor = self._channel_range(bias, 0).largest / (scale * 2.0**30)
+        around = Around(axis, self.precision.weight_bits_of(op), floor)
+        dtype, encoding = weight_form(op, tensor, around, self.options, decision.notes)
+        # One that several ops read would be stored once for each.
+        if self._rounds and self.placement.fixed[op] == 16 and self.graph.sole_consumer(tensor) is op:
+            encoding = exact(encoding, rest_of(op, decision))
+        return dtype, encoding
+
+    def _bias(self, op: Op, tensor: Tensor, decision: Decision) -> Form:
+        values = self._channel_range(tensor, 0 if tensor.rank == 1 else None)
+        weight = op.inputs[1]
+        form = decision.statics.get((op, 1))
+        held = form[1] if form is not None else (weight.encoding if weight is not None else None)
+        if held is None and weight is not None:
+            bits = self.placement.read_bits(self.graph, op, 1)
+            form = decision.read(weight, activation_type(bits)) if bits is not None else None
+            held = form[1] if form is not None else None
+        if self.options.bias_bitwidth == 8 and not isinstance(held, AxisScaleOffset | BlockwiseExpansion):
+            return UFIXED8, asymmetric(values.whole, 8, min_width=0.0)
+        # Behind factors any scale will do, and its own holds every bias.
+        scale = self._input_scale(op, decision) if _is_weighted(op) else None
+        encoding = bias_encoding(values, tensor.size, scale, held)
+        clipped = clipped_biases(values, encoding)
+        if clipped:
+            decision.notes.append(
+                f"{clipped} of {tensor.size} biases of {op.name!r} are beyond 32 bits in steps of input "
+                "scale times weight scale and were clipped"
+            )
+        return SFIXED32, encoding
+
+
+def _is_weighted(op: Op) -> bool:
+    rule = rule_of(op)
+    return rule is not None and rule.weight
+
+
+def _refuse_without_blocks(decision: Decision) -> None:
+    blocks = BlockScaleOffset | BlockwiseExpansion
+    if not any(isinstance(encoding, blocks) for _, encoding in decision.statics.values()):
+        why = decision.notes[0] if decision.notes else "no quantized op has weights"
+        raise UsageError(
+            f"no weight of the graph can have a scale per block: {why}",
+            where="weights_block_size",
+            fix="leave it out, or pass a number that divides the input channels of 1x1 convolutions",
+        )

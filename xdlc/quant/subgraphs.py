@@ -1,0 +1,229 @@
+"""Branches and loop bodies: quantized inside, float at their borders.
+
+What runs a graph hands it floats and takes floats from it.  While such a graph is quantized, its inputs
+and outputs lie behind ops that stay float, so that it is treated like any part of a float graph; these
+ops go again at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from xdlc.ir import HOST_PACKAGE, Graph, Model, Op, Origin, Role, Tensor, make_op
+from xdlc.ir.data import Array
+from xdlc.opdefs.control_flow import WHILE, Loop, called, is_control_flow, reachable
+from xdlc.passes import DequantizeWeights
+from xdlc.quant.apply import apply
+from xdlc.quant.attention_masks import Masks, find_masks
+from xdlc.quant.auto_range import Choice
+from xdlc.quant.bias import averaged_inputs, correct_biases
+from xdlc.quant.calibration.calibrate import Calibration
+from xdlc.quant.decide import Decider, watch_list
+from xdlc.quant.decision import Decision
+from xdlc.quant.existing_encodings import forget_given
+from xdlc.quant.float_types import store_floats
+from xdlc.quant.insert_converts import convert_moves
+from xdlc.quant.matmul import matmul_to_fully_connected
+from xdlc.quant.op_specs import single_name
+from xdlc.quant.options import QuantOptions
+from xdlc.quant.placement import Placement, place
+from xdlc.quant.precision import Precision
+from xdlc.quant.sharing import Sharing
+from xdlc.quant.udo import Customs
+
+
+@dataclass
+class Inner:
+    """A branch or loop body under quantization.
+
+    Attributes:
+        graph: The graph, with borders.
+        precision: Bit widths of its ops.
+        placement: Which of them are quantized.
+        borders: The ops at its inputs and outputs, which only keep both float.
+        decision: The stored form of its tensors; None while it is float.
+        basis: What that was decided from.
+        missed: Activations that no sample has reached; the graph stays float if there are any.
+    """
+
+    graph: Graph
+    precision: Precision
+    placement: Placement
+    borders: list[Op]
+    decision: Decision | None = None
+    basis: tuple[Calibration, Choice | None] | None = None
+    missed: list[Tensor] = field(default_factory=list)
+
+    @cached_property
+    def masks(self) -> Masks:
+        """The attention masks of the graph; settled when it is first read."""
+        return find_masks(self.graph)
+
+    @property
+    def watched(self) -> list[Tensor]:
+        """The activations whose ranges must be seen."""
+        return watch_list(self.graph, self.placement, Sharing(self.graph, self.placement))
+
+    @property
+    def averaged(self) -> list[Tensor]:
+        """The activations whose means are wanted."""
+        return averaged_inputs(self.graph, self.placement)
+
+    def decide(self, calibration: Calibration, options: QuantOptions, choice: Choice | None) -> None:
+        """Choose the stored form of tensors, unless no sample has reached some."""
+        if (calibration, choice) == self.basis:
+            return
+        self.basis = calibration, choice
+        self.missed = [t for t in self.watched if t.size and not calibration.found[t].count]
+        self.decision = None
+        if not self.missed:
+            self.decision = Decider(
+                self.graph,
+                self.placement,
+                Sharing(self.graph, self.placement),
+                calibration,
+                self.masks,
+                options,
+                self.precision,
+                choice,
+            ).decide()
+
+    def finish(self, means: Mapping[Tensor, Array], options: QuantOptions) -> list[str]:
+        """Store what was decided, and take the borders away; return what a user should know."""
+        notes = [
+            f"graph {self.graph.name!r} stays float: no sample has run it, so that nothing is known of "
+            f"{tensor.name!r}"
+            for tensor in self.missed[:1]
+        ]
+        if self.decision is not None:
+            correct_biases(self.graph, self.placement, self.decision, means)
+            apply(self.graph, self.placement, self.decision)
+            convert_moves(self.graph, self.placement)
+            notes += self.decision.notes
+        for op in self.borders:
+            _remove(self.graph, op)
+        forget_given(self.graph)
+        store_floats(self.graph, options.float_bitwidth)
+        return notes
+
+    def twin(
+        self, model: Model, means: Mapping[Tensor, Array], *, statics: bool
+    ) -> tuple[Inner, dict[Tensor, Array]]:
+        """Return the same of a copy of the model, and the means of its tensors.
+
+        Args:
+            model: The copy.
+            means: Means of tensors of any graph.
+            statics: Whether the forms of static data are taken over.
+        """
+        graph = model.graphs[self.graph.name]
+        ops = dict(zip(self.graph.ops, graph.ops, strict=True))
+        placement = place(graph, self.precision)
+        decision = None if self.decision is None else self.decision.moved(ops, graph.tensors, statics=statics)
+        moved = {
+            graph.tensors[tensor.name]: mean
+            for tensor, mean in means.items()
+            if self.graph.tensors.get(tensor.name) is tensor
+        }
+        return Inner(graph, self.precision, placement, [ops[op] for op in self.borders], decision), moved
+
+
+def inner_graphs(model: Model, options: QuantOptions, customs: Customs) -> list[Inner]:
+    """Return the branches and loop bodies that the main graph runs, ready to be calibrated.
+
+    Conditions of loops stay float: they only tell when to stop.
+
+    Args:
+        model: The model; its graphs but the main one get borders.
+        options: Bit widths.
+        customs: What the definitions of users' ops allow.
+    """
+    graphs = reachable(model.main, model.graphs)
+    loops = [op for graph in graphs for op in graph.ops if is_control_flow(op) and op.type == WHILE]
+    conditions = {called(op)[0] for op in loops}
+    grown: dict[str, set[Op]] = {}
+    for op in loops:
+        cond, body = (model.graphs[name] for name in called(op))
+        grown.setdefault(body.name, set()).update(_accumulations(op, cond, body))
+    found = []
+    for graph in graphs[1:]:
+        if graph.name in conditions:
+            continue
+        DequantizeWeights(refused_only=False).apply(graph)
+        matmul_to_fully_connected(graph)
+        precision = Precision(
+            options.act_bitwidth, options.weights_bitwidth, customs=customs, soc=options.soc
+        )
+        growing = grown.get(graph.name, set())
+        precision.acts.update((op.name, None) for op in growing)
+        borders = _add_borders(graph, growing)
+        found.append(Inner(graph, precision, place(graph, precision), borders))
+    return found
+
+
+def _accumulations(op: Op, cond: Graph, body: Graph) -> list[Op]:
+    """Return the ops that only add to a value that grows from iteration to iteration."""
+    from xdlc.runtime.iteration import accumulators
+
+    results = [body.outputs[index].producer for index in accumulators(cond, body, Loop.of(op, body))]
+    return [result for result in results if result is not None]
+
+
+def _add_borders(graph: Graph, growing: set[Op]) -> list[Op]:
+    """Put an op that stays float behind each real input and before each real output; return them.
+
+    Values that ``growing`` ops add to are left alone.
+    """
+    borders = []
+    for held in list(graph.inputs):
+        readers = [op for op in graph.consumers(held) if op not in growing]
+        if not held.dtype.is_float or not readers:
+            continue
+        inside = _like(graph, held, f"{held.name}_inside")
+        op = _border(graph, held, inside)
+        graph.insert_before(graph.ops[0], op)
+        for reader in readers:
+            graph.set_inputs(reader, [inside if tensor is held else tensor for tensor in reader.inputs])
+        borders.append(op)
+    for result in dict.fromkeys(graph.outputs):
+        producer = result.producer
+        if not result.dtype.is_float or producer is None or producer in growing:
+            continue
+        outside = _like(graph, result, f"{result.name}_outside")
+        borders.append(graph.append(_border(graph, result, outside)))
+        _give(graph, result, outside)
+    return borders
+
+
+def _like(graph: Graph, tensor: Tensor, name: str) -> Tensor:
+    return Tensor(graph.unique_name(name), tensor.shape, tensor.dtype, dynamic_axes=tensor.dynamic_axes)
+
+
+def _border(graph: Graph, source: Tensor, result: Tensor) -> Op:
+    name = graph.unique_name(f"{result.name}_border")
+    return make_op(graph, "Identity", [source], [result], name=name, package=HOST_PACKAGE)
+
+
+def _give(graph: Graph, old: Tensor, new: Tensor) -> None:
+    """Give the caller ``new`` in place of ``old``."""
+    old.role, new.role = Role.NATIVE, Role.OUTPUT
+    graph.outputs = [new if tensor is old else tensor for tensor in graph.outputs]
+
+
+def _remove(graph: Graph, border: Op) -> None:
+    (source,), (result,) = border.inputs, border.outputs
+    if source is None:
+        raise ValueError(f"{border.name!r} has no input")
+    if graph.is_output(result):
+        _give(graph, result, source)
+        converter = source.producer
+        if converter is not None and single_name(converter) == "Dequantize":
+            converter.origin = Origin(converter.origin.nodes, "its caller takes floats")
+    else:
+        for reader in graph.consumers(result):
+            if single_name(reader) == "Quantize":
+                reader.origin = Origin(reader.origin.nodes, "its caller gives floats")
+        graph.replace(result, source)
+    graph.remove(border)

@@ -1,0 +1,280 @@
+"""What the definitions of users' operations allow the quantizer.
+
+A definition names the datatypes that each input and output has on each core.  Fixed point runs on DSPs, so
+their types count; an operation that runs on none of them is asked for its types on the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import chain
+
+from xdlc import opdefs
+from xdlc.errors import ConstraintError, ModelError
+from xdlc.ir import Op, Tensor
+from xdlc.ir import dtype as dt
+from xdlc.ir.dtype import DType
+from xdlc.opdefs import backends
+from xdlc.opdefs.model import Collection, OpDef
+from xdlc.opdefs.supplements import offered
+from xdlc.quant.existing_encodings import given_bits
+from xdlc.quant.op_specs import is_real
+
+_FIXED, _FLOAT = ("LPAI", "AIC"), "HTP_FP16"
+"""Backends of fixed point beside DSPs, and the DSP that computes with floats."""
+
+_ACTIVATIONS = (dt.UFIXED8, dt.UFIXED16, dt.SFIXED8, dt.SFIXED16)
+"""Types of activations; the first that fits is taken: what surrounds an op is unsigned."""
+
+_STATICS = (dt.SFIXED8, dt.UFIXED8, dt.SFIXED16, dt.UFIXED16, dt.SFIXED32, dt.SFIXED4, dt.UFIXED4)
+"""Types of static data; the first that fits is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An input or output of a definition.
+
+    Attributes:
+        name: Its name.
+        dtypes: The types that it may have where fixed point runs; empty: they are not known.
+        differs: Whether no type is taken by all that run it, and these are the types of any.
+    """
+
+    name: str
+    dtypes: frozenset[DType]
+    differs: bool = False
+
+    @property
+    def has_floats(self) -> bool:
+        """Whether it may be of floats."""
+        return any(dtype.is_float for dtype in self.dtypes)
+
+    def activation(self, wanted: int) -> DType | None:
+        """Return the type of an activation, of the bits wanted if they are allowed; None: floats only.
+
+        Plain signed integers beside floats are what a kernel for integers takes.
+        """
+        plain = {dt.INT8, dt.INT16} if self.has_floats else set()
+        allowed = [dtype for dtype in _ACTIVATIONS if self._takes(dtype, but=plain)]
+        return next((dtype for dtype in allowed if dtype.bits == wanted), next(iter(allowed), None))
+
+    def static_types(self) -> list[DType]:
+        """Return the fixed-point types that static data may have, the best first."""
+        return [dtype for dtype in _STATICS if self._takes(dtype)]
+
+    def static(self, wanted: int) -> DType | None:
+        """Return the type of static data, of the bits wanted if they are allowed; None: floats.
+
+        Four bits are not chosen unasked where there is anything wider.
+        """
+        types = self.static_types()
+        fits = next((dtype for dtype in types if dtype.bits == wanted), next(iter(types), None))
+        lossy = fits is not None and fits.bits < min(wanted, 8)
+        return None if lossy and self.has_floats else fits
+
+    def _takes(self, dtype: DType, but: Set[DType] = frozenset()) -> bool:
+        return not self.dtypes.isdisjoint({dtype, dt.PLAIN.get(dtype)}.difference(but))
+
+    def __str__(self) -> str:
+        """Say what is allowed."""
+        return f"{self.name!r} as {', '.join(sorted(map(str, self.dtypes))) or 'no known type'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """How an op of a user is read and written.
+
+    Attributes:
+        inputs: Type of each input that is an activation of fixed point; None: as it is.
+        outputs: Type of each output of fixed point.
+    """
+
+    inputs: tuple[DType | None, ...]
+    outputs: tuple[DType | None, ...]
+
+    @property
+    def bits(self) -> int | None:
+        """The most bits of all; None: nothing is of fixed point."""
+        return max((held.bits for held in chain(self.inputs, self.outputs) if held is not None), default=None)
+
+    def of(self, op: Op, tensor: Tensor) -> DType | None:
+        """Return the widest type in which the op reads or writes a tensor; None: only as it is."""
+        pairs = chain(zip(op.inputs, self.inputs, strict=True), zip(op.outputs, self.outputs, strict=True))
+        return widest(held for read, held in pairs if read is tensor)
+
+
+def widest(dtypes: Iterable[DType | None]) -> DType | None:
+    """Return the type of most bits, of two with as many the unsigned one; None if there is none."""
+    known = (dtype for dtype in dtypes if dtype is not None)
+    return max(known, key=lambda dtype: (dtype.bits, not dtype.is_signed), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    inputs: tuple[Place, ...]
+    outputs: tuple[Place, ...]
+    repeated: tuple[bool, bool]
+    params: Mapping[str, Place]
+
+
+@dataclass(frozen=True, slots=True)
+class Customs:
+    """The definitions of the users' operations of a model; without one, an op stays float.
+
+    Attributes:
+        places: Inputs and outputs of each operation, by package and type.
+        elsewhere: Backends of the operations that have none of the DSP that is quantized for.
+    """
+
+    places: Mapping[tuple[str, str], _Places] = field(default_factory=dict)
+    elsewhere: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, collections: Mapping[str, Collection], arch: int | None = None) -> Customs:
+        """Return what the packages of a model allow.
+
+        Args:
+            collections: The packages by name.
+            arch: Generation of the DSP that is quantized for, like 73; None: any that a definition names.
+        """
+        defined = [
+            (package, opdef, collection)
+            for package, collection in collections.items()
+            for opdef in collection.opdefs
+        ]
+        return cls(
+            {
+                (package, opdef.name): _places(opdef, collection, arch)
+                for package, opdef, collection in defined
+            },
+            {
+                (package, opdef.name): sorted(offers)
+                for package, opdef, collection in defined
+                if f"DSP_V{arch}" in backends.NAMES
+                and (offers := offered(collection)[opdef.name])
+                and not any(backends.overlap(f"DSP_V{arch}", name) for name in offers)
+            },
+        )
+
+    def is_known(self, op: Op) -> bool:
+        """Return whether there is a definition of an op."""
+        return (op.package, op.type) in self.places
+
+    def inputs(self, op: Op) -> list[Place]:
+        """Return what is allowed for each input of an op."""
+        found = self.places.get((op.package, op.type))
+        return _spread(found.inputs, len(op.inputs), found.repeated[0]) if found else _unknown(op.inputs)
+
+    def outputs(self, op: Op) -> list[Place]:
+        """Return what is allowed for each output of an op."""
+        found = self.places.get((op.package, op.type))
+        return _spread(found.outputs, len(op.outputs), found.repeated[1]) if found else _unknown(op.outputs)
+
+    def params(self, op: Op) -> list[tuple[str, Tensor, Place]]:
+        """Return the parameters of an op that are tensors of reals, and what is allowed for each."""
+        found = self.places.get((op.package, op.type))
+        return [
+            (name, param, found.params[name])
+            for name, param in op.params.items()
+            if found is not None
+            and name in found.params
+            and isinstance(param, Tensor)
+            and param.dtype.is_float
+        ]
+
+    def ports(self, op: Op, wanted: int) -> Ports:
+        """Return how an op is read and written where activations are to have ``wanted`` bits.
+
+        A result whose encoding is given has the bits of that.
+        """
+        inputs = zip(op.inputs, self.inputs(op), strict=True)
+        outputs = zip(op.outputs, self.outputs(op), strict=True)
+        return Ports(
+            tuple(_port(tensor, place, wanted) for tensor, place in inputs),
+            tuple(_port(tensor, place, given_bits(tensor) or wanted) for tensor, place in outputs),
+        )
+
+    def why_float(self, op: Op) -> str:
+        """Return why an op has nothing of fixed point."""
+        if not self.is_known(op):
+            return f"the model holds no definition of {op.package}::{op.type}"
+        tensors, places = (*op.inputs, *op.outputs), (*self.inputs(op), *self.outputs(op))
+        named = [
+            str(place)
+            for tensor, place in zip(tensors, places, strict=True)
+            if tensor is not None and is_real(tensor)
+        ]
+        return f"its definition takes {'; '.join(dict.fromkeys(named))}"
+
+    def conflicts(self, op: Op) -> Iterator[ConstraintError]:
+        """Yield an error for each encoding that a result of an op has and its definition does not take."""
+        for tensor, place in zip(op.outputs, self.outputs(op), strict=True):
+            stated = given_bits(tensor)
+            taken = None if stated is None else place.activation(stated)
+            if taken is not None and taken.bits != stated:
+                yield ConstraintError(
+                    f"{tensor.name!r} has an encoding of {stated} bits; the definition takes {place}",
+                    where=f"op {op.name!r} ({op.package}::{op.type})",
+                    fix=f"give it {taken.bits} bits, or widen the definition in the configuration",
+                    node=op.name,
+                    op=op.type,
+                )
+
+
+def _port(tensor: Tensor | None, place: Place, wanted: int) -> DType | None:
+    if tensor is None or tensor.is_static or not is_real(tensor):
+        return None
+    found = place.activation(wanted)
+    has_own = found is not None and found.bits == tensor.dtype.bits and tensor.dtype in place.dtypes
+    return tensor.dtype if has_own and tensor.dtype.is_fixed else found
+
+
+def _spread(places: Sequence[Place], count: int, repeated: bool) -> list[Place]:
+    """Return the place of each of ``count`` tensors; a repeated one takes the rest."""
+    rest = places[-1] if repeated and places else Place("?", frozenset())
+    return [places[index] if index < len(places) else rest for index in range(count)]
+
+
+def _unknown(tensors: Sequence[object]) -> list[Place]:
+    return [Place("?", frozenset())] * len(tensors)
+
+
+def _places(opdef: OpDef, collection: Collection, arch: int | None) -> _Places:
+    forms = list(_forms(opdef, collection, arch)) or [opdef]
+
+    def side(name: str) -> tuple[Place, ...]:
+        rows = zip(*(getattr(form, name) for form in forms), strict=True)
+        return tuple(_place(row[0].name, [tensor.dtypes for tensor in row]) for row in rows)
+
+    last = [bool(held) and held[-1].repeated for held in (opdef.inputs, opdef.outputs)]
+    params = {name: _place(name, [form.params[name].dtypes for form in forms]) for name in opdef.params}
+    return _Places(side("inputs"), side("outputs"), (last[0], last[1]), params)
+
+
+def _forms(opdef: OpDef, collection: Collection, arch: int | None) -> Iterator[OpDef]:
+    """Yield the definition as each backend whose types count has it."""
+    for core in _cores(opdef, collection, arch):
+        try:
+            yield opdefs.resolve(opdef, collection, core)
+        except ModelError:  # narrower ones of its kind settle what it leaves open
+            continue
+
+
+def _place(name: str, types: Sequence[Sequence[DType]]) -> Place:
+    """Return what one tensor may be on all cores; on any of them if these have nothing in common."""
+    known = [frozenset(held) for held in types if held]
+    common = frozenset.intersection(*known) if known else frozenset()
+    return Place(name, common or frozenset().union(*known), differs=bool(known) and not common)
+
+
+def _cores(opdef: OpDef, collection: Collection, arch: int | None) -> list[str]:
+    """Return the backends whose types count: the DSP of the target, else all DSPs, else the CPU."""
+    offers = offered(collection)[opdef.name]
+    own = f"DSP_V{arch}"
+    if own in backends.NAMES and any(backends.overlap(own, name) for name in offers):
+        return [own]
+    told = offers | {table.backend for table in collection.supplements if opdef.name in table.ops}
+    named = [name for name in backends.NAMES if name in told and name != _FLOAT]
+    fixed = [name for name in named if backends.is_dsp(name) or name in _FIXED]
+    return fixed or (["CPU"] if "CPU" in named else named[:1])

@@ -1,0 +1,132 @@
+"""What a user should know of how users' ops are quantized, and what keeps them from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from xdlc.errors import raise_all
+from xdlc.ir import Graph, Op, Tensor
+from xdlc.ir.graph import is_custom
+from xdlc.quant.op_specs import is_real
+from xdlc.quant.placement import Placement
+from xdlc.quant.precision import Precision
+from xdlc.quant.udo import Place
+
+_NAMED = 5
+"""Most ops that a note names."""
+
+
+class Part(Protocol):
+    """A graph under quantization.
+
+    Attributes:
+        graph: The float graph.
+        placement: Which of its ops are quantized.
+        precision: The widths that were asked for, and what definitions allow.
+    """
+
+    @property
+    def graph(self) -> Graph: ...
+    @property
+    def placement(self) -> Placement: ...
+    @property
+    def precision(self) -> Precision: ...
+
+
+def check_customs(parts: Sequence[Part]) -> list[str]:
+    """Refuse encodings that definitions do not take; return notes on what is not as it was asked for.
+
+    Args:
+        parts: The graphs.
+
+    Raises:
+        ConstraintError: For each encoding of a result that the definition of its op does not take.
+    """
+    customs = [(op, part) for part in parts for op in part.graph.ops if is_custom(op)]
+    raise_all(
+        [
+            problem
+            for op, part in customs
+            if op in part.placement.ports
+            for problem in part.precision.customs.conflicts(op)
+        ]
+    )
+    found: dict[str, list[str]] = {}
+    for op, part in customs:
+        for what in _notes(op, part.placement, part.precision):
+            found.setdefault(f"{op.package}::{op.type} {what}", []).append(op.name)
+    return [f"{text} ({_listed(names)})" for text, names in found.items()]
+
+
+def one_scale_notes(parts: Sequence[Part]) -> list[str]:
+    """Return which static data of graphs get one scale where one per channel was asked for."""
+    names = [
+        f"{op.package}::{op.type} {place.name!r}"
+        for part in parts
+        for op in part.placement.ports
+        for tensor, place in _statics(op, part.precision)
+        if place.static(part.precision.weight_bits_of(op)) is not None and tensor.size > 1
+    ]
+    if not names:
+        return []
+    return [
+        "static data of users' ops have one scale, for no definition tells which axis has channels; "
+        "quantization_overrides can give them one per channel "
+        f"({_listed(list(dict.fromkeys(names)))})"
+    ]
+
+
+def _statics(op: Op, precision: Precision) -> list[tuple[Tensor, Place]]:
+    """Return the static data of an op whose form is not given, and what its definition takes."""
+    inputs = zip(op.inputs, precision.customs.inputs(op), strict=True)
+    params = ((param, place) for _, param, place in precision.customs.params(op))
+    return [
+        (tensor, place)
+        for tensor, place in (*inputs, *params)
+        if tensor is not None and tensor.is_static and tensor.dtype.is_float and tensor.encoding is None
+    ]
+
+
+def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
+    others = precision.customs.elsewhere.get((op.package, op.type))
+    if others:
+        yield f"is not for the DSP of the target: its definition names {', '.join(others)}"
+    ports = placement.ports.get(op)
+    if ports is None:
+        if op in placement.reasons:
+            yield f"stays float: {placement.reasons[op]}"
+        return
+    wanted = precision.act_bits_of(op) or precision.act_bits
+    customs = precision.customs
+    read = zip(op.inputs, ports.inputs, customs.inputs(op), strict=True)
+    written = zip(op.outputs, ports.outputs, customs.outputs(op), strict=True)
+    for verb, side in (("reads", read), ("writes", written)):
+        for tensor, dtype, place in side:
+            if tensor is None or tensor.is_static or not is_real(tensor):
+                continue
+            if dtype is not None and dtype.bits == wanted:
+                continue
+            how = "as floats" if dtype is None else f"with {dtype.bits} bits, not {wanted}"
+            yield f"{verb} {place.name!r} {how}: its definition takes {place}"
+    differing = [place.name for place in (*customs.inputs(op), *customs.outputs(op)) if place.differs]
+    if differing:
+        names = ", ".join(map(repr, dict.fromkeys(differing)))
+        yield f"has no type for {names} that is taken by all DSPs it is defined for: name the target"
+    yield from _static_notes(op, precision)
+
+
+def _static_notes(op: Op, precision: Precision) -> Iterator[str]:
+    """Yield what becomes of static data that have other bits than weights were asked to have."""
+    wanted = precision.weight_bits_of(op)
+    for _, place in _statics(op, precision):
+        dtype = place.static(wanted)
+        if dtype is None and place.static_types():
+            yield f"keeps {place.name!r} float, 4 bits have to be asked for: its definition takes {place}"
+        elif dtype is not None and dtype.bits not in (wanted, 32):
+            yield f"stores {place.name!r} with {dtype.bits} bits, not {wanted}: its definition takes {place}"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
