@@ -83,7 +83,7 @@ def test_signatures_state_every_option_of_what_they_call() -> None:
     own = {"custom", "findings"}
     for name, functions, internal in (
         ("convert", (convert, custom_ops), own),
-        ("check", (convert, custom_ops), own | {"tell", "step"}),
+        ("check", (convert, custom_ops), own | {"notify", "step"}),
         ("quantize", (quantize,), set()),
         ("prepare", (prepare_all, edit), set()),
         ("prepare_all", (prepare_all, edit), set()),

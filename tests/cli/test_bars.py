@@ -63,11 +63,11 @@ def test_outcomes_are_drawn_with_what_is_under_way(monkeypatch: pytest.MonkeyPat
 
     @tool("x")
     def command() -> None:
-        with bars.outcomes("compiling", "SoC", 3) as (tell, found):
-            tell("a", "started")
-            tell("b", "started")
-            tell("b", "failed")
-            tell("c", "kept")
+        with bars.outcomes("compiling", "SoC", 3) as (notify, found):
+            notify("a", "started")
+            notify("b", "started")
+            notify("b", "failed")
+            notify("c", "kept")
         collected.update(found)
 
     command.main([], standalone_mode=False)

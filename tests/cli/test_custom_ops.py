@@ -115,11 +115,11 @@ def test_plugins_are_used_and_told_apart(source: Path, tmp_path: Path) -> None:
 def test_the_python_interface_has_the_same_options(source: Path, tmp_path: Path) -> None:
     files = [config(tmp_path, f"{name}.json", name) for name in ("Scale", "Shift", "Other")]
     (tmp_path / "shapes.py").write_text(SHAPES)
-    told: list[str] = []
+    notes: list[str] = []
     options = {"udo_config_paths": files, "converter_op_package_lib": tmp_path / "shapes.py"}
-    model = xdlc.convert(source, **options, tell=told.append)
+    model = xdlc.convert(source, **options, notify=notes.append)
     assert [op.type for op in model.main.ops] == ["Scale", "Shift"]
-    assert told == ["no op of the model is My::Other"]
+    assert notes == ["no op of the model is My::Other"]
     assert xdlc.check(source, **options).notices == ("no op of the model is My::Other",)
     with pytest.raises(UsageError, match="convert has no option 'custom'"):
         xdlc.convert(source, custom=None)

@@ -88,9 +88,9 @@ def test_default_plans_for_all_vtcm_and_override_for_less() -> None:
 @needs_htp
 def test_identical_cache_is_kept_and_another_of_ours_is_replaced_with_a_reason() -> None:
     first = prepared_cnn("sm8650")
-    told: list[tuple[str, str]] = []
-    second = prepare_all(first, SOCS, jobs=1, tell=lambda soc, state: told.append((soc, state)))
-    assert told == [
+    notes: list[tuple[str, str]] = []
+    second = prepare_all(first, SOCS, jobs=1, notify=lambda soc, state: notes.append((soc, state)))
+    assert notes == [
         *(("sm8550", "started"), ("sm8550", "compiled")),
         *(("sm8650", "started"), ("sm8650", "kept")),
     ]

@@ -98,7 +98,7 @@ def test_every_other_way_to_fail_is_told_and_harms_no_other(
     result: Prepared = prepare_all(
         cnn(quantized=True),
         [FAILING, "sm8650"],
-        tell=lambda soc, state: states.append((soc, state)),
+        notify=lambda soc, state: states.append((soc, state)),
     )
     (problem,) = result.problems
     assert isinstance(problem, BackendError)

@@ -164,10 +164,10 @@ def without_defaults(collection: Collection) -> Collection:
 def test_there_and_back(seed: int, tmp_path: Path) -> None:
     first = packaged(Definitions(seed).collection())
     path = tmp_path / "c.json"
-    told: list[str] = []
-    path.write_text(write_json([first], extended=True, tell=told.append))
+    notices: list[str] = []
+    path.write_text(write_json([first], extended=True, notify=notices.append))
     (second,) = read(path)
-    assert told == []
+    assert notices == []
     assert without_defaults(first) == without_defaults(second)
     assert list(differences(first, second)) == []
     assert list(differences(second, packaged(second))) == []
@@ -178,11 +178,11 @@ def test_there_and_back(seed: int, tmp_path: Path) -> None:
 def test_what_the_plain_form_loses_is_told(seed: int, tmp_path: Path) -> None:
     first = packaged(Definitions(seed).collection())
     path = tmp_path / "c.json"
-    told: list[str] = []
-    path.write_text(write_json([first], tell=told.append))
+    notices: list[str] = []
+    path.write_text(write_json([first], notify=notices.append))
     assert "xdlc_" not in path.read_text()
     (second,) = read(path)
-    assert [line.partition(": ")[0] for line in told] == [part for part, _ in differences(first, second)]
+    assert [line.partition(": ")[0] for line in notices] == [part for part, _ in differences(first, second)]
     again: list[str] = []
-    text = write_json([packaged(second)], tell=again.append)
+    text = write_json([packaged(second)], notify=again.append)
     assert (json.loads(text), again) == (json.loads(path.read_text()), [])

@@ -112,7 +112,7 @@ def quantized(kernels):
 
     def run(model, samples, **options):
         notes, given = [], {"act_quantizer_calibration": "min-max", "udo_package_path": str(kernels)}
-        made = quantize(model, samples, tell=notes.append, **{**given, **options})
+        made = quantize(model, samples, notify=notes.append, **{**given, **options})
         made.main.verify()
         return made, notes
 

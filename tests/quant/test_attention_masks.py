@@ -193,7 +193,7 @@ def sqnr(model, value, lengths, seen=(7, 10, 12, 5), **options):
     """Return the SQNR in dB of a quantized model, and what the quantizer reports."""
     notes = []
     samples = list(feeds(model, value, seen))
-    quantized = xdlc.quantize(model, samples, tell=notes.append, **options)
+    quantized = xdlc.quantize(model, samples, notify=notes.append, **options)
     real, rounded = results(model, value, lengths), results(quantized, value, lengths)
     return 10 * np.log10((real**2).sum() / ((rounded - real) ** 2).sum()), notes
 

@@ -136,7 +136,7 @@ def test_a_second_input_is_as_wide_as_the_target_takes(net, target, bits):
     y = n.op("MatMul", [n.x, keys], (1, 4, 4), "y", transpose_in1=b8(True))
     model = n.done(y, n.neuron(keys, SIGMOID, "z"))
     notes = []
-    quantized = quantize(model, n.samples(4), act_bitwidth=16, target=target, tell=notes.append)
+    quantized = quantize(model, n.samples(4), act_bitwidth=16, target=target, notify=notes.append)
     ops = {op.outputs[0].name: op for op in quantized.main.ops}
     assert [tensor.dtype.bits for tensor in ops["y"].inputs] == [16, bits]
     assert {tensor.dtype for tensor in (ops["keys"].outputs[0], ops["z"].inputs[0], ops["y"].outputs[0])} == {
@@ -168,7 +168,7 @@ def test_ops_without_a_wide_kernel_where_there_are_no_floats(net):
     types = {}
     for target in ("qcs6490", "sm8550"):
         notes = []
-        quantized = quantize(model, n.samples(2), act_bitwidth=16, target=target, tell=notes.append).main
+        quantized = quantize(model, n.samples(2), act_bitwidth=16, target=target, notify=notes.append).main
         (op,) = (op for op in quantized.ops if op.type == "ElementWiseUnary")
         types[target] = op.inputs[0].dtype, op.outputs[0].dtype
         assert quantized.tensors["r"].dtype is UFIXED16
@@ -252,7 +252,7 @@ def test_what_preparing_will_refuse_is_a_warning(net, target, kind, warned):
     package = {"Erf": {"package": "xdlc"}}.get(kind, {})
     notes = []
     model = n.done(n.op(kind, [source], source.shape, "y", **package))
-    quantize(model, n.samples(1), target=target, tell=notes.append)
+    quantize(model, n.samples(1), target=target, notify=notes.append)
     assert [note.startswith("warning") and "'y_op'" in note for note in notes].count(True) == warned
 
 

@@ -183,7 +183,7 @@ def test_float_is_the_last_resort(net):
 def test_a_goal_out_of_reach_gives_the_best_and_a_warning(net):
     n, model = weak_spot(net)
     said = []
-    best = quantize(model, n.samples(4), min_sqnr=100.0, target="sm7350", tell=said.append)
+    best = quantize(model, n.samples(4), min_sqnr=100.0, target="sm7350", notify=said.append)
     assert best.main.tensors["wide"].dtype == UFIXED16
     (warning,) = (line for line in said if line.startswith("warning"))
     assert "100.0 dB" in warning
@@ -243,7 +243,7 @@ def test_a_metric_in_a_file(net, tmp_path):
         "    return 'good'\n"
     )
     said = []
-    quantize(model, n.samples(4), evaluate=f"{path}:peak", min_score=0.0, tell=said.append)
+    quantize(model, n.samples(4), evaluate=f"{path}:peak", min_score=0.0, notify=said.append)
     assert any("score" in line for line in said)
     for name, error, where in (
         ("broken", BackendError, f"{path}:6"),

@@ -38,7 +38,7 @@ def guarded(request, tmp_path):
 @pytest.mark.parametrize("bits", [8, 16])
 def test_checks_of_fixed_point_go(guarded, bits):
     notes = []
-    quantized = xdlc.quantize(guarded, SAMPLES, act_bitwidth=bits, tell=notes.append)
+    quantized = xdlc.quantize(guarded, SAMPLES, act_bitwidth=bits, notify=notes.append)
     assert not {"IsNan", "ElementWiseSelect"} & {op.type for op in quantized.main.ops}
     assert any("'isnan'" in note for note in notes)
     assert {"isnan", "where"} <= {node for op in quantized.main.ops for node in op.origin.nodes}

@@ -24,7 +24,7 @@ def regression(net):
 
 def told(model, samples, **options):
     lines = []
-    made = quantize(model, samples, tell=lines.append, **options)
+    made = quantize(model, samples, notify=lines.append, **options)
     return made, [line for line in lines if line.startswith("warning")], lines
 
 

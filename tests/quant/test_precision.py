@@ -85,7 +85,7 @@ def moving(net):
 def test_ops_that_move_values_stand_for_what_writes_them(net, name):
     n, model = moving(net)
     notes = []
-    tensors = quantize(model, n.samples(2), act_bitwidth_of={name: 16}, tell=notes.append).main.tensors
+    tensors = quantize(model, n.samples(2), act_bitwidth_of={name: 16}, notify=notes.append).main.tensors
     assert any(repr(name) in note and "'c_op'" in note for note in notes) is (name != "c")
     assert {tensors[name].dtype for name in ("c", "r", "y", "x", "z")} == {UFIXED16}
     assert tensors["y"].encoding == tensors["c"].encoding
@@ -114,7 +114,7 @@ def test_widths_that_are_named_and_cannot_be_had_are_reported(net):
     n = net(1, 4)
     model = n.done(n.op("ElementWiseUnary", [n.neuron(n.x, RELU, "r")], (1, 4), "y", operation=u32(4)))
     notes = []
-    quantize(model, n.samples(2), act_bitwidth_of={"y": 16, "r": 16}, tell=notes.append)
+    quantize(model, n.samples(2), act_bitwidth_of={"y": 16, "r": 16}, notify=notes.append)
     (note,) = (note for note in notes if "'y_op'" in note)
     assert "'r_op'" not in note
 

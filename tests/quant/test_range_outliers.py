@@ -10,7 +10,7 @@ ADD = 0
 
 def warnings(model, samples, **options):
     found = []
-    quantize(model, samples, tell=found.append, **options)
+    quantize(model, samples, notify=found.append, **options)
     return [line for line in found if "few values" in line]
 
 

@@ -66,7 +66,7 @@ def test_requantizing_equals_the_way_through_onnx(net, options, tmp_path):
         for name, array in xdlc.run(real, sample).items():
             np.testing.assert_allclose(array, expected[name], rtol=1e-3, atol=1e-3)
     notes = []
-    again = quantize(quantized, n.samples(3), requantize=True, act_bitwidth=16, tell=notes.append)
+    again = quantize(quantized, n.samples(3), requantize=True, act_bitwidth=16, notify=notes.append)
     through = quantize(detour, n.samples(3), act_bitwidth=16)
     assert any(note.startswith("requantized") for note in notes)
     assert not differences(quantized, before)

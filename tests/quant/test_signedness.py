@@ -142,7 +142,7 @@ def test_bodies_of_loops_have_them_too(kernels):
         {"x": rng.standard_normal(3).astype("f4"), "n": np.int32([2]), "f": np.float32([0.9, 0.8, 0.7])}
         for _ in range(4)
     ]
-    made = quantize(model, samples, udo_package_path=kernels, tell=notes.append)
+    made = quantize(model, samples, udo_package_path=kernels, notify=notes.append)
     held = next(op for op in made.graphs["main_body"].ops if op.name == "body_gain")
     assert [tensor.dtype for tensor in (*held.inputs, *held.outputs)] == [SFIXED8, SFIXED8, SFIXED16]
     assert any(note.endswith("its definition takes 'y' as sfixed16 (body_gain)") for note in notes)

@@ -53,7 +53,7 @@ def test_boxes_and_scores_survive_at_the_defaults(kind):
 def test_what_is_alike_keeps_8_bits():
     head, model, _ = made("ssd")
     notes = []
-    made_8 = quantize(model, head.samples(4), tell=notes.append, **MIN_MAX)
+    made_8 = quantize(model, head.samples(4), notify=notes.append, **MIN_MAX)
     assert set(widths(made_8).values()) == {8}
     assert not any("joins" in note for note in notes)
 
@@ -93,7 +93,7 @@ def test_large_values_that_are_joined_have_no_headroom_at_16_bits():
 def test_where_16_bits_are_excluded_a_note_names_op_and_flag(options, place):
     head, model, _ = made("yolox")
     notes = []
-    made_8 = quantize(model, head.samples(4), tell=notes.append, **MIN_MAX, **options)
+    made_8 = quantize(model, head.samples(4), notify=notes.append, **MIN_MAX, **options)
     assert 16 not in widths(made_8).values()
     (note,) = [note for note in notes if note.startswith("warning: 'join_")]
     assert place in note
@@ -129,6 +129,6 @@ def test_low_scores_of_samples_without_a_detection_are_not_lost():
     boxes = head.with_constant(head.flat(head.layer(head.feature, 4, 30.0, 100.0)), heads.MULTIPLY, [3.0])
     scores = head.sigmoid(head.flat(head.layer(head.feature, 2, 0.3, -5.5)))
     notes = []
-    quantize(head.done(head.join(boxes, scores)), head.samples(6), tell=notes.append, **MIN_MAX)
+    quantize(head.done(head.join(boxes, scores)), head.samples(6), notify=notes.append, **MIN_MAX)
     assert any("joins" in note for note in notes)
     assert not any(note.startswith("warning") for note in notes)

@@ -45,7 +45,7 @@ def samples(seed, stretch=1.0):
 def quantized(model, stretch=1.0, **options):
     notes = []
     found = xdlc.quantize(
-        model, samples(0, stretch), tell=notes.append, act_quantizer_calibration="mse", **options
+        model, samples(0, stretch), notify=notes.append, act_quantizer_calibration="mse", **options
     )
     return found, [note for note in notes if "residual stream" in note]
 

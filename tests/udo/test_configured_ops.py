@@ -77,13 +77,13 @@ def test_domains_of_one_package_agree(tmp_path: Path) -> None:
 
 def test_notices_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     a = write(tmp_path / "a.json", "A", "Blur", more=', "UDO_PACKAGE_PATH": "here"')
-    told: list[str] = []
-    configured_ops([a], tell=told.append)
-    assert len(told) == 1
-    assert "UDO_PACKAGE_PATH of package 'P' changes nothing" in told[0]
+    notices: list[str] = []
+    configured_ops([a], notify=notices.append)
+    assert len(notices) == 1
+    assert "UDO_PACKAGE_PATH of package 'P' changes nothing" in notices[0]
     assert not caplog.records
     configured_ops([a])
-    assert [record.message for record in caplog.records] == told
+    assert [record.message for record in caplog.records] == notices
 
 
 def test_packages_of_one_name_on_one_line(tmp_path: Path) -> None:
@@ -100,10 +100,10 @@ def test_what_is_good_to_know_of_definitions_is_told(tmp_path: Path) -> None:
     path.write_text(
         text.replace('{"data_type"', '{"repeated": true, "data_type"').replace('["CPU"]', '["DSP"]')
     )
-    told: list[str] = []
-    configured_ops(path, tell=told.append)
-    assert [line.partition(": op")[0] for line in told] == [f"{path}:3", f"{path}:4"]
-    assert all("is Repeated, but DSP cannot have an unknown number of tensors" in line for line in told)
+    notices: list[str] = []
+    configured_ops(path, notify=notices.append)
+    assert [line.partition(": op")[0] for line in notices] == [f"{path}:3", f"{path}:4"]
+    assert all("is Repeated, but DSP cannot have an unknown number of tensors" in line for line in notices)
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ def test_outputs_lie_as_the_inputs_where_nothing_is_said(
         f"<Shape><Rank>{rank}</Rank>{of_output}</Shape></Output>"
         "<SupportedBackend>CPU</SupportedBackend></OpDef></OpDefList></OpDefCollection>"
     )
-    told: list[str] = []
-    ops = configured_ops(path, tell=told.append)
+    notices: list[str] = []
+    ops = configured_ops(path, notify=notices.append)
     assert ops.ops[0].definition.outputs[0].layout == expected
     assert ops.collections["P"].opdefs[0].outputs[0].layout == expected
     words = "op 'Blur': output 'y' has no layout: NHWC, as its inputs; UNDEFINED is the model's order"
-    assert told == ([f"{path}:3: {words}"] if expected == "NHWC" else [])
+    assert notices == ([f"{path}:3: {words}"] if expected == "NHWC" else [])

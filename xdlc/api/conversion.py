@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xdlc.api.options import PathLike, Tell, check_lists, checked_dims, checked_path, given, verb
+from xdlc.api.options import Notify, PathLike, check_lists, checked_dims, checked_path, given, verb
 from xdlc.errors import UsageError
 from xdlc.ir import Model
 
@@ -39,7 +39,7 @@ def convert(
     converter_op_package_lib: Paths = None,
     plugin: Sequence[str | type[Plugin]] = (),
     no_plugins: bool = False,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
     step: Callable[[str, int, int], None] | None = None,
 ) -> Model:
     """Return a framework model as a model of QNN operations.
@@ -63,7 +63,7 @@ def convert(
         converter_op_package_lib: Registration libraries, or Python files with shape functions.
         plugin: Plugins that define operations: classes, ``module:Class``, or ``file.py``.
         no_plugins: Leave out the plugins of installed packages.
-        tell: Called with each notice, a line of text; default: the log.
+        notify: Called with each notice, a line of text; default: the log.
         step: Called with the title of what is done, the number of steps done and of all (0: not known).
 
     Returns:
@@ -162,7 +162,7 @@ def _custom_ops(options: dict[str, Any]) -> AbstractContextManager[UdoSet]:
     """Return the operations of users that options name, and leave in them what the converter takes."""
     from xdlc.udo.custom_ops import custom_ops
 
-    of_both = {name: options[name] for name in ("package_name", "tell") if name in options}
+    of_both = {name: options[name] for name in ("package_name", "notify") if name in options}
     own = {name: options.pop(name) for name in _OF_USERS if name in options}
     return custom_ops(**own, **of_both)
 

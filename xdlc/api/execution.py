@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.api.custom_kernels import KERNEL_OPTIONS, kernels_to_own
 from xdlc.api.models import executable, loaded
-from xdlc.api.options import Array, PathLike, Tell, by_name, given, verb
+from xdlc.api.options import Array, Notify, PathLike, by_name, given, verb
 from xdlc.errors import ContainerError, UsageError, nearest_names, raise_all
 from xdlc.ir import Graph, Model
 
@@ -61,7 +61,7 @@ class Session:
 
 _OF_RUNTIME = {
     "cpu": ("quantized", "plain", "threads", "loop_timeout", "outputs", *KERNEL_OPTIONS, "kernels"),
-    "htp": ("soc", "mode", "validate", "cpu_fallback", "tell", "outputs", *KERNEL_OPTIONS, "kernels"),
+    "htp": ("soc", "mode", "validate", "cpu_fallback", "notify", "outputs", *KERNEL_OPTIONS, "kernels"),
     "aip": ("threads", "loop_timeout", "outputs", *KERNEL_OPTIONS, "kernels"),
 }
 """Options that each runtime takes."""
@@ -85,7 +85,7 @@ def session(
     allow_embedded_kernels: bool = False,
     udo_timeout: float | None = None,
     kernels: Kernels | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> Session:
     """Return a session that runs a model any number of times; what takes long is done once.
 
@@ -106,7 +106,7 @@ def session(
         allow_embedded_kernels: Run kernels that the model carries.
         udo_timeout: Seconds that one execution of a user's op may take; default: 60.
         kernels: Kernels that are open already, which the caller closes, instead of those three.
-        tell: Called with each notice, a line of text (htp).
+        notify: Called with each notice, a line of text (htp).
 
     Raises:
         UsageError: If the runtime, or an option for it, is not known.
@@ -163,7 +163,7 @@ def run(
     allow_embedded_kernels: bool = False,
     udo_timeout: float | None = None,
     kernels: Kernels | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> dict[str, Array]:
     """Return the outputs of a model on this machine, by name; for more than one run, see ``session``.
 
@@ -185,7 +185,7 @@ def run(
         allow_embedded_kernels: Run kernels that the model carries.
         udo_timeout: Seconds that one execution of a user's op may take.
         kernels: Kernels that are open already.
-        tell: Called with each notice (htp).
+        notify: Called with each notice (htp).
 
     Raises:
         UsageError: If the runtime, an option or an input name is not known.
@@ -249,7 +249,7 @@ def emulation(
     allow_embedded_kernels: bool = False,
     udo_timeout: float | None = None,
     kernels: Kernels | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> HtpSession:
     """Return a session that runs a model on the vendor's emulation of a SoC, as often as wanted.
 
@@ -264,7 +264,7 @@ def emulation(
     from xdlc.runtime.htp.session import HtpSession
 
     if options.pop("cpu_fallback", False):
-        options["divide"] = _dividing(tell)
+        options["divide"] = _dividing(notify)
     whole = executable(model)
     with kernels_to_own(whole, options) as opened:
         found = HtpSession(whole, soc, **options, **opened)
@@ -272,7 +272,7 @@ def emulation(
     return found
 
 
-def _dividing(tell: Tell | None) -> Callable[[Model, str], Model]:
+def _dividing(notify: Notify | None) -> Callable[[Model, str], Model]:
     """Return what compiles the parts of a model that HTP takes."""
 
     def divide(source: Model, name: str) -> Model:
@@ -280,9 +280,9 @@ def _dividing(tell: Tell | None) -> Callable[[Model, str], Model]:
 
         bare = Model(dict(source.graphs), source.metadata | {"cacheList": []})
         prepared = prepare_all(bare, [name], partition=True)
-        if tell is not None:
+        if notify is not None:
             for text in prepared.notices:
-                tell(text)
+                notify(text)
         raise_all(prepared.problems)
         return prepared.model
 

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from xdlc.api.options import PathLike, Tell, checked_path, verb
+from xdlc.api.options import Notify, PathLike, checked_path, verb
 from xdlc.errors import ContainerError, raise_all
 from xdlc.ir import Model
 
@@ -48,7 +48,7 @@ def _refuse_other(path: Path) -> None:
 
 
 @verb
-def save(model: Model, path: PathLike, version: str = "4.1", tell: Tell | None = None) -> None:
+def save(model: Model, path: PathLike, version: str = "4.1", notify: Notify | None = None) -> None:
     """Write a model as a DLC; an existing file is replaced in one step.
 
     Args:
@@ -56,7 +56,7 @@ def save(model: Model, path: PathLike, version: str = "4.1", tell: Tell | None =
         path: The file.
         version: ``4.1``; ``4.0`` for one that more viewers read, up to 2 GiB; ``3`` or ``3.0`` for layers of
             SNPE 1, into which QNN operations are translated.
-        tell: Called with each note on what was done: a line of text.
+        notify: Called with each note on what was done: a line of text.
 
     Raises:
         UsageError: If the version is another.
@@ -71,14 +71,14 @@ def save(model: Model, path: PathLike, version: str = "4.1", tell: Tell | None =
     if version in LAYERS and not has_layers(model):
         written = to_layers(model)
         unknown = foreign(written)
-        if unknown and tell is not None:
+        if unknown and notify is not None:
             types = ", ".join(sorted({op.type for op in unknown}))
-            tell(
+            notify(
                 f"{len(unknown)} of {len(written.main)} layers are none of SNPE 1 and only xdlc reads them: "
                 f"no file of SNPE 1 is known that shows its layer for {types}"
             )
-        if "aip.metadata0" in written.records and tell is not None:
-            tell(
+        if "aip.metadata0" in written.records and notify is not None:
+            notify(
                 f"HTA sections count layers as format 3 does, which begins with {len(written.main.inputs)} "
                 "Input layer(s): their ids are not those of the operations"
             )

@@ -16,7 +16,7 @@ from xdlc.errors import UsageError, XdlcError, nearest_names, reword
 Array: TypeAlias = Any  # numpy.ndarray of any dtype
 PathLike: TypeAlias = "str | os.PathLike[str]"
 Names: TypeAlias = "Sequence[str] | str"
-Tell: TypeAlias = "Callable[[str], None]"
+Notify: TypeAlias = "Callable[[str], None]"
 P = ParamSpec("P")
 R = TypeVar("R")
 MAX_EXTENT = 2**32 - 1

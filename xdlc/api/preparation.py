@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdlc.api.models import executable, preparable
-from xdlc.api.options import Names, PathLike, Tell, check_lists, given, keywords, verb
+from xdlc.api.options import Names, Notify, PathLike, check_lists, given, keywords, verb
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def prepare(
     jobs: int | None = None,
     timeout: float = 1800,
     progress: Callable[[int], None] | None = None,
-    tell: Callable[[str, str], None] | None = None,
+    notify: Callable[[str, str], None] | None = None,
 ) -> Model:
     """Return a copy of the model with one compiled HTP cache for each SoC.
 
@@ -64,7 +64,7 @@ def prepare(
         jobs: SoCs to compile at a time; default: one per processor.
         timeout: Seconds that one SoC may take.
         progress: Called with the number of SoCs finished.
-        tell: Called with a SoC's name and what becomes of it.
+        notify: Called with a SoC's name and what becomes of it.
 
     Raises:
         UsageError: If a SoC, an option, or a name in an option is not known.
@@ -99,7 +99,7 @@ def prepare_all(
     jobs: int | None = None,
     timeout: float = 1800,
     progress: Callable[[int], None] | None = None,
-    tell: Callable[[str, str], None] | None = None,
+    notify: Callable[[str, str], None] | None = None,
 ) -> Prepared:
     """Do what ``prepare`` does, with the same arguments, but return what failed beside what worked.
 
@@ -129,7 +129,7 @@ def prepare_hta(
     partitions: str | None = None,
     *,
     soc: str | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PreparedHta:
     """Return a quantized model with sections for the Hexagon Tensor Accelerator, and what it does not take.
@@ -140,7 +140,7 @@ def prepare_hta(
         model: The model, or the path of a DLC.
         partitions: Ranges of layer ids for the accelerator, like ``0-11,177-215``; default: chosen.
         soc: Name of the SoC that it is for, like ``sm8250``: an error if that has no HTA.
-        tell: Called with each note on what was done, a line of text.
+        notify: Called with each note on what was done, a line of text.
         progress: Called with the number of sections compiled, and of all.
 
     Raises:
@@ -149,4 +149,4 @@ def prepare_hta(
     """
     from xdlc.prepare.hta import prepare as prepare_sections
 
-    return prepare_sections(executable(model), partitions, soc=soc, tell=tell, progress=progress)
+    return prepare_sections(executable(model), partitions, soc=soc, notify=notify, progress=progress)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import executable
-from xdlc.api.options import Array, Names, PathLike, Tell, given, verb
+from xdlc.api.options import Array, Names, Notify, PathLike, given, verb
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def quantize(
     udo_package_path: PathLike | Sequence[PathLike] | None = None,
     allow_embedded_kernels: bool = False,
     udo_timeout: float | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
     step: Step | None = None,
     progress: Callable[[int], None] | None = None,
     tried: Callable[[int], None] | None = None,
@@ -110,7 +110,7 @@ def quantize(
         udo_package_path: Registration libraries, or Python files with kernels, of users' ops.
         allow_embedded_kernels: Run kernels that the model carries.
         udo_timeout: Seconds that one execution of a user's op may take; default: 60.
-        tell: Called at the end with each note on what was done, a line of text; those on outputs of which
+        notify: Called at the end with each note on what was done, a line of text; those on outputs of which
             something is lost begin with ``warning:``.  Without it, warnings are logged by ``xdlc.quant``.
         step: Called with the title of what is done, the number of steps done and of all (0: not known).
         progress: Called with the number of samples done.

@@ -27,7 +27,7 @@ USUAL = 80
 """Columns of a terminal that states none."""
 
 Step = Callable[[str, int, int], None]
-Tell = Callable[[str, str], None]
+Notify = Callable[[str, str], None]
 
 
 def _is_shown() -> bool:
@@ -148,7 +148,7 @@ def _draw_nothing(_title: str, _done: int, _total: int) -> None:
 
 
 @contextmanager
-def outcomes(title: str, unit: str, total: int) -> Iterator[tuple[Tell, dict[str, str]]]:
+def outcomes(title: str, unit: str, total: int) -> Iterator[tuple[Notify, dict[str, str]]]:
     """Give a callback for parts of the work and what becomes of them, and what was reported last of each.
 
     ``started`` is no outcome yet.  A bar on a terminal shows the number of outcomes, the latest one, and
@@ -158,7 +158,7 @@ def outcomes(title: str, unit: str, total: int) -> Iterator[tuple[Tell, dict[str
     running: dict[str, None] = {}
     with _drawn(unit, pause=0) as line:
 
-        def tell(part: str, state: str) -> None:
+        def notify(part: str, state: str) -> None:
             if state == "started":
                 running[part] = None
             else:
@@ -171,7 +171,7 @@ def outcomes(title: str, unit: str, total: int) -> Iterator[tuple[Tell, dict[str
 
         if line is not None:
             line.step(title, 0, total)
-        yield tell, found
+        yield notify, found
 
 
 @contextmanager

@@ -167,9 +167,9 @@ def main(
         socs = (DEFAULT_SOC,)
     dims = params.dims(zip(input_names, extents, strict=True))
     target = check_target(target or derived_path(source, "_cached.dlc"))
-    with bars.outcomes("compiling", "SoC", len(socs or htp_archs)) as (tell, found):
+    with bars.outcomes("compiling", "SoC", len(socs or htp_archs)) as (notify, found):
         prepared = api.prepare_all(
-            source, socs, htp_archs=htp_archs, input_dimensions=dims, tell=tell, **options
+            source, socs, htp_archs=htp_archs, input_dimensions=dims, notify=notify, **options
         )
     for text in prepared.notices:
         notice(text)

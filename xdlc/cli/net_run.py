@@ -190,7 +190,7 @@ def _session(
         outputs=extra,
         validate=options["validate_cache"],
         cpu_fallback=options["enable_cpu_fallback"],
-        tell=notice,
+        notify=notice,
         name=str(source),
         kernels=options["kernels"],
     )

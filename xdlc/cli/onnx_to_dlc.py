@@ -157,9 +157,9 @@ def main(
         raise UsageError("--target and --report go with --dry_run", fix="add --dry_run, or leave them out")
     target = check_target(target or derived_path(source, ".dlc"), keep=source)
     with bars.steps("converting") as step:
-        model = api.convert(source, tell=notice, step=step, **options)
+        model = api.convert(source, notify=notice, step=step, **options)
         step("writing", 0, 0)
-        api.save(model, target, dlc_version, tell=notice)
+        api.save(model, target, dlc_version, notify=notice)
     for line in (*contract(model, recipes=True), *inserted(model), *host_only(model), *user_defined(model)):
         show(line)
     show(f"written: {target}")

@@ -59,5 +59,5 @@ def main(
     )
     made = quant_flow.quantized(request, flags)
     with bars.steps("writing"):
-        api.save(made.model, target, dlc_version, tell=notice)
+        api.save(made.model, target, dlc_version, notify=notice)
     quant_flow.finish(request, made, target)

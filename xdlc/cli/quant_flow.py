@@ -79,7 +79,7 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
 
     warnings: list[str] = []
 
-    def tell(text: str) -> None:
+    def notify(text: str) -> None:
         if text.startswith("warning"):
             warnings.append(text.partition(":")[2].strip())
         else:
@@ -105,7 +105,7 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
             tried=lambda done: step("trying widths", done, 0),
             step=step,
             report=reporter,
-            tell=tell,
+            notify=notify,
             command=command_line(),
             **options,
         )

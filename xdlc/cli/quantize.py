@@ -110,15 +110,15 @@ def main(
     problems: list[XdlcError] = []
     if enable_htp:
         options = {"overwrite_cache_records": overwrite_cache_records, "use_float_io": use_float_io}
-        model, failed, told = _with_caches(model, socs, options)
+        model, failed, added = _with_caches(model, socs, options)
         problems += failed
-        lines += told
+        lines += added
     if enable_hta:
-        model, failed, told = _with_sections(model, partitions)
+        model, failed, added = _with_sections(model, partitions)
         problems += failed
-        lines += told
+        lines += added
     with bars.steps("writing"):
-        api.save(model, target, dlc_version, tell=notice)
+        api.save(model, target, dlc_version, notify=notice)
     quant_flow.finish(request, quant_flow.Quantized(model, tuple(lines), made.warnings), target)
     raise_all(problems)
 
@@ -131,8 +131,8 @@ def _with_caches(
     from xdlc.cli.cache_inspection import summary
 
     try:
-        with bars.outcomes("compiling", "SoC", len(socs)) as (tell, found):
-            prepared = api.prepare_all(model, socs, tell=tell, **options)
+        with bars.outcomes("compiling", "SoC", len(socs)) as (notify, found):
+            prepared = api.prepare_all(model, socs, notify=notify, **options)
     except XdlcError as error:
         return model, each_problem(error), []
     for text in prepared.notices:
@@ -150,7 +150,7 @@ def _with_sections(model: Model, partitions: str | None) -> tuple[Model, Sequenc
             prepared = api.prepare_hta(
                 model,
                 partitions,
-                tell=notice,
+                notify=notice,
                 progress=lambda done, total: step("compiling HTA sections", done, total),
             )
     except XdlcError as error:

@@ -60,10 +60,10 @@ def main(configs: tuple[Path, ...], folder: Path, force: bool, converter_op_pack
             "with --converter_op_package_lib"
         )
     for made in generate_files(configs, folder, force=force):
-        _tell(made)
+        _report(made)
 
 
-def _tell(made: Generated) -> None:
+def _report(made: Generated) -> None:
     outcome, package = made.outcome, made.package
     for core in package.cores:
         show(f"{core.name:8}{', '.join(op.type for op in core.ops)}")

@@ -69,7 +69,7 @@ def quantize(
     report: Reporter | PathLike | None = None,
     tried: Callable[[int], None] | None = None,
     step: Step | None = None,
-    tell: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     evaluate: Evaluate | str | None = None,
     min_score: float | None = None,
     quantization_overrides: OverrideSource | None = None,
@@ -105,9 +105,9 @@ def quantize(
         tried: Called after each trial of mixed precision with the number of trials made.
         step: Called by what takes long with its title, the number of steps done, and that of all (0: not
             known).
-        tell: Called at the end with each note on what was done beyond ranges, and why: a line of text.
+        notify: Called at the end with each note on what was done beyond ranges, and why: a line of text.
             Warnings, of outputs of which something is lost, begin with ``warning:`` and come last; without
-            ``tell`` they are logged by the logger ``xdlc.quant.pipeline``.
+            ``notify`` they are logged by the logger ``xdlc.quant.pipeline``.
         evaluate: How good a network is: called with a function that takes arrays by input name and returns
             arrays by output name, it returns a number, the higher the better; or where it is, as
             ``FILE.py:FUNCTION``.
@@ -191,8 +191,8 @@ def quantize(
     sign(job.model, asked)
     importing.sign(job.model)
     for text in (*job.notes, *job.warnings):
-        if tell is not None:
-            tell(text)
+        if notify is not None:
+            notify(text)
         elif text.startswith("warning"):
             _log.warning(text.partition(":")[2].strip())
     return job.model

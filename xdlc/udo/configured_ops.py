@@ -22,7 +22,7 @@ Paths = PathLike | Sequence[PathLike] | None
 def configured_ops(
     udo_config_paths: Paths = None,
     op_package_config: Paths = None,
-    tell: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
 ) -> UdoSet:
     """Return the operations that configurations define.
 
@@ -32,7 +32,7 @@ def configured_ops(
     Args:
         udo_config_paths: JSON UDO configurations or OpDef XML; a path or several.
         op_package_config: The same, under the name that QNN's converters use.
-        tell: Is given what the user should know; default: the log.
+        notify: Is given what the user should know; default: the log.
 
     Raises:
         StorageError: If a file cannot be read.
@@ -42,16 +42,16 @@ def configured_ops(
         read_config(path) for path in _distinct((*_listed(udo_config_paths), *_listed(op_package_config)))
     ]
     raise_all(clashes(configs))
-    tell = tell or _log.warning
+    notify = notify or _log.warning
     for config in configs:
         for notice in config.notices:
-            tell(notice)
-    configs = [_laid_out(config, tell) for config in configs]
+            notify(notice)
+    configs = [_laid_out(config, notify) for config in configs]
     collections = opdefs.merge([package for config in configs for package in config.collections])
     return UdoSet(tuple(op for config in configs for op in _ops(config)), collections)
 
 
-def _laid_out(config: Config, tell: Callable[[str], None]) -> Config:
+def _laid_out(config: Config, notify: Callable[[str], None]) -> Config:
     """Return a configuration whose outputs have the layout of the inputs where it says nothing of them."""
     collections = []
     for p, collection in enumerate(config.collections):
@@ -59,7 +59,7 @@ def _laid_out(config: Config, tell: Callable[[str], None]) -> Config:
         for i, definition in enumerate(collection.opdefs):
             made, notice = with_output_layouts(definition)
             if notice:
-                tell(f"{config.places[p, i]}: {notice}")
+                notify(f"{config.places[p, i]}: {notice}")
             found.append(made)
         collections.append(replace(collection, opdefs=tuple(found)))
     return replace(config, collections=tuple(collections))

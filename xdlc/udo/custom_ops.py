@@ -32,7 +32,7 @@ def custom_ops(
     converter_op_package_lib: Paths = None,
     plugin: Sequence[str | type[Plugin]] = (),
     no_plugins: bool = False,
-    tell: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
 ) -> Iterator[UdoSet]:
     """Return the operations that configurations and plugins define, while the context is open.
 
@@ -44,7 +44,7 @@ def custom_ops(
             ops give; a path or several.
         plugin: Names of plugins: ``module:Class``, or ``path/to/file.py``; or their classes.
         no_plugins: Whether plugins of installed packages are left out.
-        tell: Called with each line that the user should read; default: the log.
+        notify: Called with each line that the user should read; default: the log.
 
     Raises:
         UsageError: If options exclude each other, or a plugin cannot be loaded or clashes with another.
@@ -55,8 +55,8 @@ def custom_ops(
             "package_name and op_package_config exclude each other",
             fix="name the packages in the configuration alone",
         )
-    configured = configured_ops(udo_config_paths, op_package_config, tell)
-    plugged = _plugged(plugin, not no_plugins, tell)
+    configured = configured_ops(udo_config_paths, op_package_config, notify)
+    plugged = _plugged(plugin, not no_plugins, notify)
     raise_all(_clashes(configured, plugged))
     ops = (*configured.ops, *plugged.ops)
     packages = [
@@ -76,7 +76,7 @@ def custom_ops(
         }
         yield UdoSet(ops, collections, shapes)
         for path in kernels.unused():
-            (tell or _log.warning)(f"{path} told of no op of the model what it gives")
+            (notify or _log.warning)(f"{path} told of no op of the model what it gives")
 
 
 def _clashes(configured: UdoSet, plugged: UdoSet) -> list[UsageError]:
@@ -102,11 +102,11 @@ def _shape_function(kernels: Kernels, definition: OpDef) -> ShapeFunction:
 
 
 def _plugged(
-    names: Sequence[str | type[Plugin]], entry_points: bool, tell: Callable[[str], None] | None
+    names: Sequence[str | type[Plugin]], entry_points: bool, notify: Callable[[str], None] | None
 ) -> UdoSet:
     """Return the ops of plugins; without any, plugins are not even imported."""
     if not names and not (entry_points and plugin_entries()):
         return UdoSet()
     from xdlc.udo.plugin import plugin_ops
 
-    return plugin_ops(names, entry_points, tell)
+    return plugin_ops(names, entry_points, notify)

@@ -104,9 +104,9 @@ def test_a_type_of_another_domain_is_not_taken_for_onnx_own(tmp_path: Path) -> N
         helper.make_node("Neg", ["m"], ["y"], name="native"),
     ]
     given = onnx_model(nodes, {"x": (F32, [2])}, {"y": (F32, [2])}, infos={"m": (F32, [2])})
-    told: list[str] = []
-    model = converted(tmp_path, given, custom("Neg", [place("x")], [place("y")]), tell=told.append)
-    assert told == [
+    notices: list[str] = []
+    model = converted(tmp_path, given, custom("Neg", [place("x")], [place("y")]), notify=notices.append)
+    assert notices == [
         "Pkg::Neg stands for the Neg of a domain of the model's own; ONNX's Neg keeps xdlc's mapping"
     ]
     assert [(op.package, op.type) for op in model.main.ops] == [
@@ -352,7 +352,7 @@ def test_of_two_packages_the_one_of_the_nodes_domain_is_taken(tmp_path: Path) ->
         for op, domain in zip(ops, ("other", "my.domain"), strict=True)
     }
     onnx.save(scale_model(), tmp_path / "m.onnx")
-    model = convert(tmp_path / "m.onnx", custom=UdoSet(tuple(ops), packages), tell=[].append)
+    model = convert(tmp_path / "m.onnx", custom=UdoSet(tuple(ops), packages), notify=[].append)
     assert [op.package for op in model.main.ops] == ["B"]
 
 
@@ -568,9 +568,9 @@ def test_shapes_that_a_model_states_for_other_inputs_are_not_those_of_the_op(tmp
 def test_what_follows_from_an_op_and_is_not_as_the_model_states_is_told(tmp_path: Path) -> None:
     nodes = [my_node("Scale", ["x"], ["y"], factor=2.0), helper.make_node("Relu", ["y"], ["z"])]
     proto = onnx_model(nodes, {"x": (F32, [2, 3])}, {"z": (F32, [3, 2])})
-    told: list[str] = []
-    converted(tmp_path, proto, SCALE, shapes={("Pkg", "Scale"): like_first}, tell=told.append)
-    assert told == [
+    notices: list[str] = []
+    converted(tmp_path, proto, SCALE, shapes={("Pkg", "Scale"): like_first}, notify=notices.append)
+    assert notices == [
         "the model states [3, 2] for 'z', and it comes out as [2, 3]: check what tells the outputs of your "
         "operations"
     ]
@@ -584,11 +584,12 @@ def test_a_data_type_that_nothing_states_is_told_once(
 ) -> None:
     op = custom("Less", [place("x", text="[N, C]")], [place("y", dtypes, text="[N, C]")])
     nodes = [*(my_node("Less", ["x"], [name]) for name in "ab"), helper.make_node("Add", ["a", "b"], ["y"])]
-    told: list[str] = []
-    model = converted(tmp_path, onnx_model(nodes, {"x": (F32, [2, 3])}, {"y": None}), op, tell=told.append)
+    notices: list[str] = []
+    proto = onnx_model(nodes, {"x": (F32, [2, 3])}, {"y": None})
+    model = converted(tmp_path, proto, op, notify=notices.append)
     assert model.main.outputs[0].dtype is FLOAT32
     notice = (
         "Pkg::Less: nothing states the data type of output 0 ('y'), which may be bool8 or float32: float32 "
         "is taken; a value_info of the model or a shape function would tell it"
     )
-    assert told == [notice] * guessed
+    assert notices == [notice] * guessed

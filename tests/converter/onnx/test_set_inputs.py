@@ -47,7 +47,7 @@ def test_a_fixed_input_dissolves_branches(source: Path, tmp_path: Path) -> None:
     fixed = {"rate": 16000, "gain": 2, "flags": tmp_path / "flags.npy"}
     said: list[str] = []
     options = {"set_inputs": fixed, "define_symbol": {"batch": 3}}
-    model = xdlc.convert(source, tell=said.append, **options)
+    model = xdlc.convert(source, notify=said.append, **options)
     assert [tensor.name for tensor in model.main.inputs] == ["x"]
     assert [(op.package, op.type) for op in model.main.ops] == [("qti.aisw", "ElementWiseBinary")] * 2
     assert len(model.graphs) == 1

@@ -55,7 +55,7 @@ def opened(tmp_path):
 
 def test_symbols_go_with_the_model(opened, tmp_path):
     said = []
-    model = xdlc.convert(opened, tell=said.append)
+    model = xdlc.convert(opened, notify=said.append)
     xdlc.save(model, tmp_path / "m.dlc")
     loaded = xdlc.load(tmp_path / "m.dlc")
     symbols = {"x": ["batch", None, "height", "width"], "gain": ["batch"], "y": ["batch", None, None, None]}
@@ -67,7 +67,7 @@ def test_symbols_go_with_the_model(opened, tmp_path):
     assert any("batch x 3 x height x width" in line for line in lines)
     quantized = []
     samples = [{"x": np.ones((2, 3, 5, 4), np.float32), "gain": np.ones(2, np.float32)}]
-    xdlc.quantize(loaded, samples, tell=quantized.append)
+    xdlc.quantize(loaded, samples, notify=quantized.append)
     assert line in quantized
 
 

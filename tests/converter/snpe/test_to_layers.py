@@ -370,11 +370,11 @@ def test_layers_between_which_a_section_ends_are_not_merged(tmp_path):
 
 def test_notes_tell_what_only_xdlc_reads(tmp_path):
     notes: list[str] = []
-    api.save(residual(), tmp_path / "a.dlc", "3", tell=notes.append)
+    api.save(residual(), tmp_path / "a.dlc", "3", notify=notes.append)
     assert len(notes) == 1
     assert notes[0].startswith("7 of 18 layers are none of SNPE 1 and only xdlc reads them")
     net = built(lambda net, x: net.conv(x, 2))
-    api.save(net.quantized(net.last), tmp_path / "b.dlc", "3.0", tell=notes.append)
+    api.save(net.quantized(net.last), tmp_path / "b.dlc", "3.0", notify=notes.append)
     assert len(notes) == 1
 
 

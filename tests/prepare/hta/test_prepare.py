@@ -184,13 +184,13 @@ def test_a_model_that_came_quantized_is_rounded_everywhere():
     )
     for ranges in (None, "1-4,6-8", "0-0,3-3"):
         notes = []
-        assert_same(model, prepare(model, ranges, tell=notes.append))
+        assert_same(model, prepare(model, ranges, notify=notes.append))
         assert notes == []
 
 
 def test_a_section_computes_what_it_needs_beyond_its_border():
     notes = []
-    prepared = prepare(residual(), "1-4", tell=notes.append)
+    prepared = prepare(residual(), "1-4", notify=notes.append)
     assert notes == [
         "the section of layers 1-4 computes layers 0 too: all are computed as one",
     ]
@@ -276,7 +276,7 @@ def test_ids_of_translated_layers_select_but_are_not_kept():
     model = residual()
     model.metadata["layers"] = {op.name: 10 + 2 * index for index, op in enumerate(model.main.ops)}
     notes: list[str] = []
-    prepared = prepare(model, "36-36", tell=notes.append)
+    prepared = prepare(model, "36-36", notify=notes.append)
     assert notes[0] == (
         "ranges and refusals go by the layer ids of the DLC given; sections count the operations from 0: "
         "layers 36-36 are 13-13"

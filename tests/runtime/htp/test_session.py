@@ -34,12 +34,12 @@ def prepared(request: pytest.FixtureRequest) -> Model:
 
 
 def test_a_cache_gives_what_the_composed_graph_gives_bit_for_bit(prepared: Model) -> None:
-    told: list[str] = []
+    notices: list[str] = []
     with (
-        HtpSession(prepared, "sm8650", tell=told.append) as session,
+        HtpSession(prepared, "sm8650", notify=notices.append) as session,
         Served.of_model(prepared, "sm8650") as composed,
     ):
-        assert (session.soc, session.record, told) == ("sm8650", "htp.cache.sm8650.0", [])
+        assert (session.soc, session.record, notices) == ("sm8650", "htp.cache.sm8650.0", [])
         for native in (False, True):
             for x in X:
                 given = session.run({"x": x}, native=native)
@@ -50,10 +50,10 @@ def test_a_cache_gives_what_the_composed_graph_gives_bit_for_bit(prepared: Model
 
 
 def test_other_outputs_are_compiled_with_a_reason(prepared: Model) -> None:
-    told: list[str] = []
-    with HtpSession(prepared, "sm8650", outputs=["pool"], tell=told.append) as session:
+    notices: list[str] = []
+    with HtpSession(prepared, "sm8650", outputs=["pool"], notify=notices.append) as session:
         assert session.record is None
-        assert told == [
+        assert notices == [
             "not used on sm8650: htp.cache.sm8550.0: outputs: found 'y', accepted 'pool', 'y'",
             "not used on sm8650: htp.cache.sm8650.0: outputs: found 'y', accepted 'pool', 'y'",
             "model is compiled for sm8650 now",
@@ -81,17 +81,18 @@ def test_caches_that_the_library_does_not_take_are_told() -> None:
         held = model.records[name].numpy().copy()
         held[4096:] = 0
         model.records[name] = raw_data(held.tobytes())
-        told: list[str] = []
-        with HtpSession(model, "sm8650", tell=told.append) as session:
+        notices: list[str] = []
+        with HtpSession(model, "sm8650", notify=notices.append) as session:
             assert np.array_equal(session.run({"x": X[0]})["y"], wanted)
         if is_last:
             assert session.record is None
-            assert [text.split(": ")[1] for text in told[:2]] == ["htp.cache.sm8650.0", "htp.cache.sm8550.0"]
-            assert told[2] == "model is compiled for sm8650 now"
+            records = [text.split(": ")[1] for text in notices[:2]]
+            assert records == ["htp.cache.sm8650.0", "htp.cache.sm8550.0"]
+            assert notices[2] == "model is compiled for sm8650 now"
         else:
             assert session.record == "htp.cache.sm8550.0"
-            assert "htp.cache.sm8650.0" in told[0]
-        assert "loading the cache failed" in told[0]
+            assert "htp.cache.sm8650.0" in notices[0]
+        assert "loading the cache failed" in notices[0]
     with pytest.raises(ConstraintError, match=r"no cache is usable on sm8650: htp\.cache\.sm8650\.0"):
         HtpSession(model, "sm8650", validate=True)
 
@@ -106,21 +107,21 @@ def test_records_that_were_swapped_are_not_run() -> None:
         | {"cacheName": "htp.cache.sm8450.0", "socModel": 36, "contextMetadata": {"dspArch": 69}}
     )
     model.records["htp.cache.sm8450.0"] = foreign.records["htp.cache.sm8450.0"]
-    told: list[str] = []
-    with HtpSession(model, "sm8650", tell=told.append) as session:
+    notices: list[str] = []
+    with HtpSession(model, "sm8650", notify=notices.append) as session:
         assert session.record is None
-    assert f"{other}: is described as one for the SoC with id 57, but was compiled for id 43" in told[0]
-    assert f"{one}: is described as one for the SoC with id 43, but was compiled for id 57" in told[1]
-    assert "htp.cache.sm8450.0: holds no graph 'cnn', only 'other'" in told[2]
+    assert f"{other}: is described as one for the SoC with id 57, but was compiled for id 43" in notices[0]
+    assert f"{one}: is described as one for the SoC with id 43, but was compiled for id 57" in notices[1]
+    assert "htp.cache.sm8450.0: holds no graph 'cnn', only 'other'" in notices[2]
 
 
 def test_what_could_not_be_judged_is_told(prepared: Model) -> None:
     model = prepared.clone()
     del model.records[cache_provenance.RECORD]
-    told: list[str] = []
-    with HtpSession(model, "sm8650", tell=told.append) as session:
+    notices: list[str] = []
+    with HtpSession(model, "sm8650", notify=notices.append) as session:
         assert session.record == "htp.cache.sm8650.0"
-        assert "graph's hash is not known" in told[0]
+        assert "graph's hash is not known" in notices[0]
 
 
 @pytest.mark.parametrize("make", MODELS, ids=NAMES)
@@ -139,9 +140,9 @@ def test_ports_of_a_cache_are_those_of_the_model(make: Any) -> None:
 @pytest.mark.parametrize("quantized", [True, False])
 def test_parts_of_a_cache_run_with_the_rest_on_the_cpu(quantized: bool) -> None:
     model = prepare_all(partly(quantized=quantized), ["sm8650"], partition=True).model
-    told: list[str] = []
-    with HtpSession(model, "sm8650", tell=told.append) as session:
-        assert (session.record, session.parts, told) == ("htp.cache.sm8650.0", 2, [])
+    notices: list[str] = []
+    with HtpSession(model, "sm8650", notify=notices.append) as session:
+        assert (session.record, session.parts, notices) == ("htp.cache.sm8650.0", 2, [])
         given = session.run({"x": X[0]})
     wanted = CpuSession(partly(quantized=quantized)).run({"x": X[0]})["c"]
     assert "c" in given
@@ -149,16 +150,16 @@ def test_parts_of_a_cache_run_with_the_rest_on_the_cpu(quantized: bool) -> None:
 
 
 def test_what_htp_refuses_runs_on_the_cpu_if_wanted() -> None:
-    told: list[str] = []
+    notices: list[str] = []
     model = partly(quantized=True)
-    with xdlc.api.emulation(model, "sm8650", cpu_fallback=True, tell=told.append) as session:
+    with xdlc.api.emulation(model, "sm8650", cpu_fallback=True, notify=notices.append) as session:
         assert (session.record, session.parts) == (None, 2)
         given = session.run({"x": X[0]})
     assert list(given) == ["c"]
     wanted = CpuSession(model).run({"x": X[0]})["c"]
     assert np.abs(given["c"] - wanted).max() <= 2.01 * 6 / 255
-    assert "op 'softmax_s' (Softmax)" in told[0]
-    assert any("2 part" in text for text in told[1:])
+    assert "op 'softmax_s' (Softmax)" in notices[0]
+    assert any("2 part" in text for text in notices[1:])
 
 
 def test_where_nothing_is_left_for_htp_it_is_an_error() -> None:
@@ -168,10 +169,10 @@ def test_where_nothing_is_left_for_htp_it_is_an_error() -> None:
 
 def test_caches_that_share_weights_are_not_loaded_and_it_is_told() -> None:
     shared = prepare(cnn(quantized=True), ["sm8650"], share_weights=True)
-    told: list[str] = []
-    with HtpSession(shared, "sm8650", tell=told.append) as session:
+    notices: list[str] = []
+    with HtpSession(shared, "sm8650", notify=notices.append) as session:
         assert session.record is None
-    assert told == [
+    assert notices == [
         "not used on sm8650: htp.cache.sm8650.0: the emulation loads no caches that share their weights",
         "model is compiled for sm8650 now",
     ]
@@ -180,7 +181,7 @@ def test_caches_that_share_weights_are_not_loaded_and_it_is_told() -> None:
 def test_a_missing_library_is_one_error_and_no_verdict_on_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     model = prepared_cnn("sm8550", "sm8650")
     monkeypatch.setattr(library, "find_spec", lambda name: None)
-    told: list[str] = []
+    notices: list[str] = []
     with pytest.raises(BackendError, match="onnxruntime-qnn, which is not installed"):
-        HtpSession(model, "sm8550", tell=told.append)
-    assert told == []
+        HtpSession(model, "sm8550", notify=notices.append)
+    assert notices == []

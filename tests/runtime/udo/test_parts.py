@@ -56,8 +56,8 @@ def test_what_is_left_to_the_cpu_runs_with_kernels(model: Model, python_file: Pa
 
 @needs_htp
 def test_what_the_htp_refuses_runs_with_kernels_beside_its_emulation(model: Model, python_file: Path) -> None:
-    told: list[str] = []
-    options = {"cpu_fallback": True, "udo_package_path": python_file, "tell": told.append}
+    notices: list[str] = []
+    options = {"cpu_fallback": True, "udo_package_path": python_file, "notify": notices.append}
     with api.emulation(model, "sm8650", **options) as session:
         got = session.run({"x": X})["y"]
         assert session.parts == 2
@@ -65,7 +65,7 @@ def test_what_the_htp_refuses_runs_with_kernels_beside_its_emulation(model: Mode
         with pytest.raises(BackendError, match="closed"):
             session.run({"x": X})
     np.testing.assert_allclose(got, EXPECTED, rtol=1e-3)
-    assert any("left to the CPU: 1 Scale ('custom')" in line for line in told)
+    assert any("left to the CPU: 1 Scale ('custom')" in line for line in notices)
 
 
 def test_sections_run_with_kernels(model: Model, python_file: Path) -> None:

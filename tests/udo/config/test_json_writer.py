@@ -76,9 +76,9 @@ RANK = "<Shape><Rank>1D</Rank></Shape>"
 def through_json(
     path: Path, collections: Sequence[Collection], *, extended: bool = False
 ) -> tuple[list[Collection], list[str]]:
-    told: list[str] = []
-    path.write_text(write_json(collections, extended=extended, tell=told.append))
-    return read(path), told
+    notices: list[str] = []
+    path.write_text(write_json(collections, extended=extended, notify=notices.append))
+    return read(path), notices
 
 
 def through_xml(path: Path, collection: Collection) -> Collection:
@@ -99,8 +99,8 @@ def test_json_becomes_xml_and_the_same_json_again(tmp_path: Path) -> None:
     (first,) = read(source)
     second = through_xml(tmp_path / "config.xml", first)
     assert second == first
-    (third,), told = through_json(tmp_path / "again.json", [second])
-    assert (third, told) == (first, [])
+    (third,), notices = through_json(tmp_path / "again.json", [second])
+    assert (third, notices) == (first, [])
     expected = json.loads(source.read_text())
     (operator,) = expected["UdoPackage_0"]["Operators"]
     for side, stem in (("inputs", "in"), ("outputs", "out")):
@@ -155,8 +155,8 @@ def test_numbers_that_json_does_not_have(tmp_path: Path, default: str, rank: str
 
 def test_fields_of_ours_keep_everything(tmp_path: Path) -> None:
     first = xml(tmp_path / "all.xml", EVERYTHING)
-    (second,), told = through_json(tmp_path / "all.json", [first], extended=True)
-    assert told == []
+    (second,), notices = through_json(tmp_path / "all.json", [first], extended=True)
+    assert notices == []
     assert second == through_xml(tmp_path / "again.xml", second)
     brackets = str.maketrans("(){}", "[][]")
     assert opdefs.write_collection(second) == opdefs.write_collection(first).translate(brackets)
@@ -164,9 +164,9 @@ def test_fields_of_ours_keep_everything(tmp_path: Path) -> None:
 
 def test_what_the_form_cannot_say_is_told(tmp_path: Path) -> None:
     first = xml(tmp_path / "all.xml", EVERYTHING)
-    (second,), told = through_json(tmp_path / "all.json", [first])
+    (second,), notices = through_json(tmp_path / "all.json", [first])
     assert "xdlc_" not in (tmp_path / "all.json").read_text()
-    assert [line.removesuffix(" cannot be said in JSON") for line in told] == [
+    assert [line.removesuffix(" cannot be said in JSON") for line in notices] == [
         "package 'Mixed': Domain, Version",
         "operator 'Blend': Description, Reference, order of Parameters",
         "input 'a' of operator 'Blend': Datatype, Rank, Shape Text, Constraint, Description",
@@ -195,9 +195,9 @@ def test_plain_json_has_no_default_before_an_input_that_it_makes_mandatory(tmp_p
     third = late.replace("<Default>(1.50, 2)</Default>", "").replace("true", "false")
     third = f"<Input><Name>z</Name><Mandatory>false</Mandatory><Datatype>INT_32</Datatype>{RANK}{third}"
     collection = xml(tmp_path / "all.xml", EVERYTHING.replace(late, f"{late}{third}"))
-    (again,), told = through_json(tmp_path / "all.json", [collection])
+    (again,), notices = through_json(tmp_path / "all.json", [collection])
     assert [(one.mandatory, one.default) for one in again.opdefs[0].inputs] == [(True, None)] * 4
-    assert any(text.startswith("input 'w' of operator 'Blend': Mandatory, ") for text in told)
+    assert any(text.startswith("input 'w' of operator 'Blend': Mandatory, ") for text in notices)
 
 
 def test_types_of_other_backends_have_no_place(tmp_path: Path) -> None:
@@ -208,9 +208,9 @@ def test_types_of_other_backends_have_no_place(tmp_path: Path) -> None:
     collection = xml(tmp_path / "all.xml", text)
     with pytest.raises(ModelError, match="input 'b' of operator 'Blend' has no data type for CPU"):
         write_json([collection])
-    (again,), told = through_json(tmp_path / "all.json", [collection], extended=True)
+    (again,), notices = through_json(tmp_path / "all.json", [collection], extended=True)
     assert again.supplements == collection.supplements
-    assert told == []
+    assert notices == []
 
 
 def test_several_packages(tmp_path: Path) -> None:
@@ -322,8 +322,8 @@ XML_TEMPLATE = """<OpDefCollection
 
 def test_the_template_of_xml_both_ways(tmp_path: Path) -> None:
     first = xml(tmp_path / "a.xml", XML_TEMPLATE)
-    (plain,), told = through_json(tmp_path / "plain.json", [first])
-    assert [line.removesuffix(" cannot be said in JSON") for line in told] == [
+    (plain,), notices = through_json(tmp_path / "plain.json", [first])
+    assert [line.removesuffix(" cannot be said in JSON") for line in notices] == [
         "package 'ExamplePackage': Domain",
         "operator 'OpName': SupportedBackend",
         "input 'in[0]' of operator 'OpName': Rank",
@@ -331,6 +331,6 @@ def test_the_template_of_xml_both_ways(tmp_path: Path) -> None:
         "parameter 'param' of operator 'OpName': Mandatory, Rank",
     ]
     assert plain.opdefs[0].name == "OpName"
-    (full,), told = through_json(tmp_path / "full.json", [first], extended=True)
-    assert (full, told) == (first, [])
+    (full,), notices = through_json(tmp_path / "full.json", [first], extended=True)
+    assert (full, notices) == (first, [])
     assert through_xml(tmp_path / "b.xml", full) == first

@@ -310,11 +310,11 @@ def test_the_life_cycle_is_kept(filled: Path) -> None:
         "the operation has no inputs and outputs: call set_io",
     )
     assert table.set_io(operation, *bound) == OK
-    told: list[tuple[int, int]] = []
+    notices: list[tuple[int, int]] = []
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_int32)
-    notify = kind(lambda _, number, status: told.append((number, status)))
+    notify = kind(lambda _, number, status: notices.append((number, status)))
     assert table.execute(operation, 7, ctypes.cast(notify, ctypes.c_void_p), None) == OK
-    assert told == [(7, OK)]
+    assert notices == [(7, OK)]
     assert y.tolist() == (x * 1.5).tolist()
     assert table.profile(operation, ctypes.byref(time)) == OK
     assert (table.release_factory(factory), said()) == (STATE, "the factory still has operations")

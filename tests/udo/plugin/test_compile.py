@@ -86,13 +86,13 @@ def test_only_the_entry_is_exported(tmp_path):
 
 @needs_cc
 def test_warnings_are_told_once_for_each_library():
-    told: list[str] = []
-    view = BuildView("P", "Twice", "n", (SPEC,), (SPEC,), tell=told.append)
+    notices: list[str] = []
+    view = BuildView("P", "Twice", "n", (SPEC,), (SPEC,), notify=notices.append)
     for _ in range(2):
         compile_c(view, TWICE + "static int unused;\n", entry="twice")
-    assert len(told) == 1
-    assert "kernel.c:11:12: warning" in told[0]
-    assert "static int unused;" in told[0]
+    assert len(notices) == 1
+    assert "kernel.c:11:12: warning" in notices[0]
+    assert "static int unused;" in notices[0]
 
 
 @needs_cc

@@ -51,9 +51,9 @@ def test_a_module_and_a_class(tmp_path, monkeypatch):
 
 
 def test_a_name_that_is_nearly_that_of_a_hook_is_told(tmp_path):
-    path, told = written(tmp_path, plugin_text(more="def infer_shapes_and_type(self, op): ...")), []
-    plugin_ops([str(path)], False, told.append)
-    assert told == [
+    path, notes = written(tmp_path, plugin_text(more="def infer_shapes_and_type(self, op): ...")), []
+    plugin_ops([str(path)], False, notes.append)
+    assert notes == [
         "plugin Mine has 'infer_shapes_and_type', which nothing uses: is it 'infer_shape_and_type'?"
     ]
 
@@ -239,9 +239,9 @@ def test_installed_plugins_are_used_unless_they_are_named(tmp_path, monkeypatch)
     written(tmp_path, plugin_text(), "their_ops.py")
     monkeypatch.syspath_prepend(str(tmp_path))
     installed(monkeypatch, "their_ops:Mine")
-    told: list[str] = []
-    (op,) = plugin_ops([], True, told.append).ops
-    assert told == []
+    notes: list[str] = []
+    (op,) = plugin_ops([], True, notes.append).ops
+    assert notes == []
     assert op.installed == ("plugin Mine is in use: entry point 'entry0' of my-ops 2.1",)
     assert plugin_ops([], False).ops == ()
     (op,) = plugin_ops(["their_ops:Mine"], True).ops
@@ -280,9 +280,9 @@ def test_plugins_of_a_real_installation(tmp_path, monkeypatch, models):
     model = models.make([node], {"x": [2]}, {"y": [2]})
     model.opset_import.append(helper.make_opsetid("custom", 1))
     path = models.save(model)
-    told: list[str] = []
-    assert [op.package for op in api.convert(path, tell=told.append).main.ops] == ["Pack"]
-    assert "plugin Mine is in use: entry point 'mine' of real-ops 1.2; 1 op is Pack::Mine" in told
+    notes: list[str] = []
+    assert [op.package for op in api.convert(path, notify=notes.append).main.ops] == ["Pack"]
+    assert "plugin Mine is in use: entry point 'mine' of real-ops 1.2; 1 op is Pack::Mine" in notes
     with pytest.raises(XdlcError):
         api.convert(path, no_plugins=True)
     other = models.save(models.make([helper.make_node("Relu", ["x"], ["y"])], {"x": [2]}, {"y": [2]}))
@@ -314,8 +314,8 @@ def test_a_package_that_a_configuration_tells_of_too(tmp_path):
     with custom_ops(udo_config_paths=config, plugin=[str(path)]) as found:
         assert sorted(op.name for op in found.collections["Pack"].opdefs) == ["Mine", "Other"]
     config.write_text(config.read_text().replace("Other", "Mine"))
-    told = r"^plugin Mine \(mine.py:8\) and .*other.json:1 both define Pack::Mine"
-    with pytest.raises(UsageError, match=told), custom_ops(udo_config_paths=config, plugin=[str(path)]):
+    notes = r"^plugin Mine \(mine.py:8\) and .*other.json:1 both define Pack::Mine"
+    with pytest.raises(UsageError, match=notes), custom_ops(udo_config_paths=config, plugin=[str(path)]):
         pass
 
 

@@ -124,10 +124,10 @@ def test_reduction_is_quantized_with_its_kernel(tmp_path):
 def test_a_reduction_that_does_not_fit_is_told_with_the_line_of_the_plugin(tmp_path, attributes, problem):
     with pytest.raises(XdlcError, match=problem) as caught:
         api.convert(reduction_model(tmp_path, (2, 3, 4), **attributes), plugin=[f"{REDUCTION}:Reduction"])
-    told = str(caught.value)
-    assert f"{REDUCTION}:" in told
-    assert "plugin Reduction, " in told
-    assert "red" in told
+    notices = str(caught.value)
+    assert f"{REDUCTION}:" in notices
+    assert "plugin Reduction, " in notices
+    assert "red" in notices
 
 
 def test_a_dry_run_tells_the_line_of_the_plugin(tmp_path):
@@ -183,12 +183,12 @@ def convolutions(folder: Path, *, bias: bool = True) -> tuple[Path, np.ndarray, 
 def test_conv_of_one_shape(tmp_path, bias):
     source, x, (wanted, weights) = convolutions(tmp_path, bias=bias)
     path = tmp_path / "convolutions.dlc"
-    told: list[str] = []
-    api.save(api.convert(source, plugin=[f"{FAST_CONV}:FastConv"], tell=told.append), path)
+    notices: list[str] = []
+    api.save(api.convert(source, plugin=[f"{FAST_CONV}:FastConv"], notify=notices.append), path)
     model = api.load(path)
     ops = [(op.package, op.type) for op in model.main.ops if "Conv" in op.type]
     assert ops == [("Fast", "FastConv"), ("qti.aisw", "Conv2d"), ("Fast", "FastConv")]
-    assert any("Fast::FastConv stands for Conv nodes" in text for text in told)
+    assert any("Fast::FastConv stands for Conv nodes" in text for text in notices)
     first = next(op for op in model.main.ops if op.type == "FastConv")
     assert first.param("W_format") == "FRACTAL_Z"
     assert first.param("W_shape").tolist() == [24, 20, 3, 3]

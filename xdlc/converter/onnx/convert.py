@@ -10,18 +10,21 @@ from typing import Any
 
 from xdlc import ir, opdefs, passes
 from xdlc.converter.control_flow.unread import drop_unread
-from xdlc.converter.custom.notices import notices
-from xdlc.converter.custom.packages import check_package_name, rename_package
-from xdlc.converter.custom.replacing import check_replacements, replace_native
-from xdlc.converter.custom.rules import broken_rules
-from xdlc.converter.custom.settled import backend_forms
-from xdlc.converter.custom.storing import store_definitions, store_kernels
 from xdlc.converter.onnx.importing import import_model
 from xdlc.converter.onnx.set_inputs import set_inputs as fix_inputs
 from xdlc.converter.onnx.source import OnnxFile
 from xdlc.converter.session import dynamic_dims
 from xdlc.converter.session.bindings import blame_bindings, input_shapes, open_symbols
 from xdlc.converter.session.diagnostics import Findings
+from xdlc.converter.udo.diagnostics import broken_rules, notices
+from xdlc.converter.udo.merged_definition import backend_forms
+from xdlc.converter.udo.native_ops import (
+    check_package_name,
+    check_replacements,
+    rename_package,
+    replace_native,
+)
+from xdlc.converter.udo.storing import store_definitions, store_kernels
 from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.control_flow import remove_uncalled
 from xdlc.opdefs.control_flow_rules import verify_control_flow
@@ -47,7 +50,7 @@ def convert(
     package_name: str | None = None,
     custom: UdoSet = _NO_CUSTOM_OPS,
     findings: Findings | None = None,
-    tell: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     step: Callable[[str, int, int], None] | None = None,
 ) -> ir.Model:
     """Return the model of an ONNX file; weights stay in the file until they are written or used.
@@ -67,7 +70,7 @@ def convert(
         custom: Operations that the user defines.
         findings: Takes the problems of nodes and ops, which are then not raised: the result holds what
             could be converted, and is no whole model if there are any.
-        tell: Called with each notice: what is good to know and no problem; default: the log.  Not with
+        notify: Called with each notice: what is good to know and no problem; default: the log.  Not with
             ``findings``, which has them.
         step: Called with the title of what is done, the number of steps done and of all (0: not known).
 
@@ -147,7 +150,7 @@ def convert(
     args |= {name: str(value) for name, value in options.items() if value is not None}
     model.metadata["history"] = [{"tool": "xconv-onnx-to-dlc", "converterVersion": VERSION, "args": args}]
     for notice in found.notices if found is not findings else ():
-        (tell or _log.warning)(notice)
+        (notify or _log.warning)(notice)
     return model
 
 

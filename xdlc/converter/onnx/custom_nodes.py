@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdlc.converter.custom.issues import Issue, full_name, raise_issues
-from xdlc.converter.custom.placing import misfits, place
-from xdlc.converter.custom.settled import settled
 from xdlc.converter.onnx.describing import describe
 from xdlc.converter.onnx.nodes import all_nodes, domain_of
 from xdlc.converter.onnx.value_info import DeclaredTypes
 from xdlc.converter.operators.inference import extents
 from xdlc.converter.operators.registry import Node, load_all
 from xdlc.converter.session.context import State
+from xdlc.converter.udo.diagnostics import Issue, full_name, raise_issues
+from xdlc.converter.udo.lowering import misfits, place
+from xdlc.converter.udo.merged_definition import settled
 from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import UnsupportedOp, XdlcError
 from xdlc.opdefs import shape_text

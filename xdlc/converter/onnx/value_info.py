@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xdlc import ir
-from xdlc.converter.custom.claims import Declared
 from xdlc.converter.onnx.nodes import inner_graphs
 from xdlc.converter.operators import protobuf
+from xdlc.converter.udo.output_inference import Declared
 from xdlc.converter.values import Extents
 from xdlc.errors import UnsupportedOp
 

@@ -45,7 +45,7 @@ def prepare(
     partitions: str | None = None,
     *,
     soc: str | None = None,
-    tell: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PreparedHta:
     """Return the model with sections for HTA; preparing again needs no other quantization.
@@ -57,7 +57,7 @@ def prepare(
         partitions: Ranges of layer ids for HTA, like ``0-11,177-215``; default: chosen, see
             :mod:`xdlc.prepare.hta.partitioner`.
         soc: Name of the SoC that it is for, to be told if that has no HTA.
-        tell: Called with each note on what was done: a line of text.
+        notify: Called with each note on what was done: a line of text.
         progress: Called with the number of HTA sections compiled, and of all.
 
     Raises:
@@ -72,9 +72,9 @@ def prepare(
     op_support.check_quantized(graph)
     job = _Job(model, progress)
     problems = job.choose() if ranges is None else job.take(ops_in(ranges, job.given))
-    if tell is not None and not problems:
+    if notify is not None and not problems:
         for note in (*job.renumbered(), *job.notes):
-            tell(note)
+            notify(note)
     clean = without_sections(model)
     if problems:
         return PreparedHta(clean, (), tuple(problems), job.rejected)

@@ -23,7 +23,7 @@ from xdlc.prepare.htp.parallel import each_of
 from xdlc.prepare.htp.records import Held
 from xdlc.prepare.htp.selection import Selection, whole
 from xdlc.prepare.htp.targets import Target
-from xdlc.prepare.htp.work import Outcome, Tell, Work
+from xdlc.prepare.htp.work import Notify, Outcome, Work
 from xdlc.runtime.htp import compile_for
 from xdlc.runtime.htp.fork_server import ForkServer
 from xdlc.runtime.htp.process import ChildDiedError, stored_model
@@ -81,7 +81,7 @@ class Partition:
         self._failed: dict[str, XdlcError] = {}
         self._prints: dict[tuple[str, tuple[str, ...] | None, tuple[str, ...]], str] = {}
 
-    def do(self, jobs: int, progress: Callable[[int], None] | None, tell: Tell | None) -> None:
+    def do(self, jobs: int, progress: Callable[[int], None] | None, notify: Notify | None) -> None:
         """Ask the HTP of each SoC, divide the model, and compile, for ``jobs`` SoCs at a time."""
         self._ask(jobs)
         finished = len(self._failed)
@@ -96,7 +96,7 @@ class Partition:
                 if not todo:
                     return
                 work = Work(self._name, todo, self._held, selections, self._timeout, self._server)
-                work.do(jobs, None, tell)
+                work.do(jobs, None, notify)
                 for target, outcome in work.outcomes():
                     self._states[target.name].outcome = outcome
                 for soc, error in work.failures().items():

@@ -17,7 +17,7 @@ from xdlc.prepare.htp.partition import Partition
 from xdlc.prepare.htp.records import check_foreign, held_caches, store
 from xdlc.prepare.htp.selection import whole
 from xdlc.prepare.htp.targets import Target, targets
-from xdlc.prepare.htp.work import Tell, Work
+from xdlc.prepare.htp.work import Notify, Work
 from xdlc.runtime.htp.fork_server import ForkServer
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.process import stored_model
@@ -99,7 +99,7 @@ def prepare_all(
     jobs: int | None = None,
     timeout: float = 1800,
     progress: Callable[[int], None] | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> Prepared:
     """Compile a model for each SoC; return a copy with the caches, and what failed.
 
@@ -130,7 +130,7 @@ def prepare_all(
         jobs: SoCs to compile at a time; default: one per processor.
         timeout: Seconds that one SoC may take.
         progress: Called with the number of SoCs finished.
-        tell: Called with the name of a SoC and ``started``, ``compiled``, ``kept`` or ``failed``.
+        notify: Called with the name of a SoC and ``started``, ``compiled``, ``kept`` or ``failed``.
 
     Raises:
         UsageError: If a SoC or an option is not known, or a cache exists that xdlc did not make.
@@ -170,7 +170,7 @@ def prepare_all(
         else:
             selections = dict.fromkeys((target.name for target in wanted), whole(result, path))
             work = Work(name, wanted, held, selections, timeout, server)
-        work.do(jobs or processors(), progress, tell)
+        work.do(jobs or processors(), progress, notify)
     args = {
         "vtcm_override": vtcm_override,
         "optimization_level": optimization_level,

@@ -13,7 +13,7 @@ from xdlc.prepare.htp.targets import Target
 from xdlc.runtime.htp import Compiled, build_id, compile_for
 from xdlc.runtime.htp.fork_server import ForkServer
 
-Tell = Callable[[str, str], None]
+Notify = Callable[[str, str], None]
 """Called with a SoC and what becomes of it: ``started``, then ``compiled``, ``kept`` or ``failed``."""
 
 
@@ -59,26 +59,26 @@ class Work:
         self._build = build_id(launch=server.launch) if self._wanted.keys() & held.keys() else ""
         self._results: dict[str, Outcome | XdlcError] = {}
 
-    def do(self, jobs: int, progress: Callable[[int], None] | None, tell: Tell | None) -> None:
+    def do(self, jobs: int, progress: Callable[[int], None] | None, notify: Notify | None) -> None:
         """Do it for ``jobs`` SoCs at a time, each in a process of its own."""
 
-        def told(soc: str, state: str) -> None:
-            if tell is not None:
-                tell(soc, state)
+        def announce(soc: str, state: str) -> None:
+            if notify is not None:
+                notify(soc, state)
 
         outcomes = each_of(
             list(self._wanted),
             self._outcome,
             jobs=jobs,
-            started=lambda soc: told(soc, "started"),
+            started=lambda soc: announce(soc, "started"),
             give_up=self._server.close,
         )
         for count, (soc, outcome) in enumerate(outcomes, start=1):
             result = self._results[soc] = self._result(soc, outcome)
             if isinstance(result, Outcome):
-                told(soc, "kept" if result.compiled is None else "compiled")
+                announce(soc, "kept" if result.compiled is None else "compiled")
             else:
-                told(soc, "failed")
+                announce(soc, "failed")
             if progress is not None:
                 progress(count)
 

@@ -42,8 +42,8 @@ class HtpSession:
     """The main graph of a model, ready to run on the emulation of a SoC as often as wanted.
 
     Of the model's caches the one is loaded that fits best: the SoC's own, or else the one of the latest
-    architecture and the most vector memory.  If none is usable, ``tell`` hears why for each, and the
-    model is compiled.  A child process holds what is loaded: use as a context manager, or call ``close``.
+    architecture and the most vector memory.  If none is usable, ``notify`` receives the reason for each, and
+    the model is compiled.  A child process holds what is loaded: use as a context manager, or call ``close``.
 
     Args:
         model: The model.
@@ -53,7 +53,7 @@ class HtpSession:
         validate: Fail instead of compiling if no cache is usable.
         divide: Called with the model and the SoC's name if the HTP refuses the model; returns the model with
             a cache of the parts that it takes.  Default: that is an error.
-        tell: Called with sentences that the user should read.
+        notify: Called with sentences that the user should read.
         timeout: Seconds that loading or compiling may take.
         run_timeout: Seconds that one run may take.
         name: What messages call the model.
@@ -83,7 +83,7 @@ class HtpSession:
         outputs: Iterable[str] = (),
         validate: bool = False,
         divide: Divide | None = None,
-        tell: Callable[[str], None] = lambda text: None,
+        notify: Callable[[str], None] = lambda text: None,
         timeout: float = OPENING,
         run_timeout: float = RUNNING,
         name: str = "model",
@@ -98,21 +98,21 @@ class HtpSession:
         self.record: str | None = None
         self.parts, self._timeout, self._kernels = 0, timeout, kernels
         failures: list[str] = []
-        runs = self._of_caches(failures, tell)
+        runs = self._of_caches(failures, notify)
         if runs is None and validate:
             raise refuse_to_compile(self.choice, failures, asked)
         if runs is None:
             reasons = [*failures, *self.choice.reasons]
             for reason in reasons:
-                tell(f"not used on {self.soc}: {reason}")
+                notify(f"not used on {self.soc}: {reason}")
             if reasons:
-                tell(f"{name} is compiled for {self.soc} now")
-            runs = self._compiled(name, divide, tell)
+                notify(f"{name} is compiled for {self.soc} now")
+            runs = self._compiled(name, divide, notify)
         self._runs = runs
         self._served.run_timeout = run_timeout
         self._owned = ExitStack()
 
-    def _of_caches(self, failures: list[str], tell: Callable[[str], None]) -> _Runs | None:
+    def _of_caches(self, failures: list[str], notify: Callable[[str], None]) -> _Runs | None:
         """Load the best cache that the library takes; add why to ``failures`` for each that it does not."""
         for cache in self.choice.records:
             try:
@@ -124,14 +124,14 @@ class HtpSession:
             for row in self.choice.verdicts:
                 if row.record == cache.name and row.unjudged:
                     doubts = "; ".join(map(str, row.unjudged))
-                    tell(f"{cache.name} is used without a verdict on all rules: {doubts}")
+                    notify(f"{cache.name} is used without a verdict on all rules: {doubts}")
             if failures:
-                tell(f"{cache.name} is used, for better ones do not load: {'; '.join(failures)}")
+                notify(f"{cache.name} is used, for better ones do not load: {'; '.join(failures)}")
             self._served, self.parts = stored.served, stored.parts
             return stored
         return None
 
-    def _compiled(self, name: str, divide: Divide | None, tell: Callable[[str], None]) -> _Runs:
+    def _compiled(self, name: str, divide: Divide | None, notify: Callable[[str], None]) -> _Runs:
         try:
             self._served = Served.of_model(self._model, self.soc, timeout=self._timeout, name=name)
             return self._served
@@ -140,7 +140,7 @@ class HtpSession:
                 raise
             first, *others = each_problem(error)
             place = f"{first.where}: " if first.where else ""
-            tell(f"HTP refuses {1 + len(others)} op(s) or more, the first is {place}{first.problem}")
+            notify(f"HTP refuses {1 + len(others)} op(s) or more, the first is {place}{first.problem}")
         divided = divide(self._model, self.soc)
         (cache,) = (held for held in caches(divided) if held.soc == self.soc)
         stored = Stored(divided, cache, timeout=self._timeout, kernels=self._kernels)

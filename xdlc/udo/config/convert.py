@@ -227,7 +227,7 @@ def render(
 
 def _text(collections: Sequence[Collection], form: str, extended: bool, notices: list[str]) -> str:
     if form == "json":
-        return write_json(collections, extended=extended, tell=notices.append)
+        return write_json(collections, extended=extended, notify=notices.append)
     (collection,) = collections
     text = opdefs.write_collection(collection)
     after = opdefs.parse_collection(text.encode(), "the XML written")

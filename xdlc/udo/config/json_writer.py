@@ -22,25 +22,25 @@ def write_json(
     collections: Sequence[Collection],
     *,
     extended: bool = False,
-    tell: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
 ) -> str:
     """Return packages as a JSON UDO configuration.
 
     Args:
         collections: The packages.
         extended: Whether to keep what the vendor's form has no field for in fields of ours, ``xdlc_...``.
-        tell: Is given a line for each part of which something is left out.
+        notify: Is given a line for each part of which something is left out.
 
     Raises:
         ModelError: If an operation cannot be written: the vendor's form needs a data type for each core.
     """
     packages = {f"UdoPackage_{i}": _package(held, extended) for i, held in enumerate(collections)}
     text = laid_out(packages) + "\n"
-    if tell is not None:
+    if notify is not None:
         read, _ = read_packages(text.encode(), _WRITTEN)
         for before, after in zip(collections, read, strict=True):
             for part, fields in differences(before, after.collection):
-                tell(f"{part}: {', '.join(fields)} cannot be said in JSON")
+                notify(f"{part}: {', '.join(fields)} cannot be said in JSON")
     return text
 
 

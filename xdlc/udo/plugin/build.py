@@ -32,13 +32,13 @@ class BuildView(OpView):
     Attributes:
         input_formats: Format of each input, as the kernel gets it.
         output_formats: Format of each output.
-        tell: Called with what the compiler warns of.
+        notify: Called with what the compiler warns of.
         built: Libraries of this conversion that were made already.
     """
 
     input_formats: tuple[str, ...] = ()
     output_formats: tuple[str, ...] = ()
-    tell: Callable[[str], None] | None = None
+    notify: Callable[[str], None] | None = None
     built: dict[Any, bytes] = field(default_factory=dict)
 
 
@@ -94,8 +94,8 @@ def compile_c(
             files, outer, compiler=compiler, flags=flags, include=folder, timeout=timeout
         )
         built[key] = binary
-        if warned and isinstance(op, BuildView) and op.tell is not None:
-            op.tell(f"{compiler.tool} on {file}:\n{warned.rstrip()}")
+        if warned and isinstance(op, BuildView) and op.notify is not None:
+            op.notify(f"{compiler.tool} on {file}:\n{warned.rstrip()}")
     return Kernel(name or entry, outer, letters, row, machine(), compiler.tool, built[key])
 
 

@@ -22,7 +22,9 @@ _log = logging.getLogger(__name__)
 
 
 def plugin_ops(
-    names: Sequence[str | type[Plugin]], entry_points: bool = True, tell: Callable[[str], None] | None = None
+    names: Sequence[str | type[Plugin]],
+    entry_points: bool = True,
+    notify: Callable[[str], None] | None = None,
 ) -> UdoSet:
     """Return the ops of plugins.
 
@@ -33,13 +35,13 @@ def plugin_ops(
         names: Names of plugins: ``module:Class``, ``path/to/file.py:Class`` or ``path/to/file.py``; or their
             classes.
         entry_points: Whether those of installed packages, entry point group ``xdlc.plugins``, are used too.
-        tell: Called with each line that the user should read; default: the log.
+        notify: Called with each line that the user should read; default: the log.
 
     Raises:
         UsageError: If a plugin cannot be found or loaded, is not complete, or two clash.
         StorageError: If a file cannot be read.
     """
-    tell = tell or _log.warning
+    notify = notify or _log.warning
     if isinstance(names, str):
         raise UsageError(f"plugins are the string {names!r}", fix=f"give a list: [{names!r}]")
     classes = {found: "" for name in names for found in _classes(name)}
@@ -48,7 +50,7 @@ def plugin_ops(
     ops, problems = [], []
     for found, origin in classes.items():
         try:
-            ops.append(plugin_op(found, tell, origin))
+            ops.append(plugin_op(found, notify, origin))
         except XdlcError as error:
             problems.append(error)
     raise_all([*problems, *_clashes(ops)], where="plugins")
@@ -60,38 +62,38 @@ def _classes(name: str | type[Plugin]) -> list[type[Plugin]]:
     return named_plugins(name) if isinstance(name, str) else [checked_plugin(name, "a plugin")]
 
 
-def plugin_op(found: type[Plugin], tell: Callable[[str], None] | None = None, origin: str = "") -> Udo:
+def plugin_op(found: type[Plugin], notify: Callable[[str], None] | None = None, origin: str = "") -> Udo:
     """Return the op of a plugin.
 
     Args:
         found: The plugin.
-        tell: Called with each line that the user should read, warnings of the compiler among them.
+        notify: Called with each line that the user should read, warnings of the compiler among them.
         origin: The entry point of an installed plugin that the user has not named.
 
     Raises:
         UsageError: If the plugin cannot be made, or is not complete.
     """
-    op, _ = plugin_hooks(found, tell)
+    op, _ = plugin_hooks(found, notify)
     mistyped = [
         f"plugin {found.__name__} has {name!r}, which nothing uses: is it {meant!r}?"
         for name, meant in _mistyped(found)
     ]
     if origin:
         return replace(op, installed=(f"plugin {found.__name__} is in use: {origin}", *mistyped))
-    if tell is not None:
+    if notify is not None:
         for text in mistyped:
-            tell(text)
+            notify(text)
     return op
 
 
-def plugin_hooks(found: type[Plugin], tell: Callable[[str], None] | None = None) -> tuple[Udo, PluginHooks]:
+def plugin_hooks(found: type[Plugin], notify: Callable[[str], None] | None = None) -> tuple[Udo, PluginHooks]:
     """Return the op of a plugin, and its hooks."""
     place = place_of(found)
     with user_code(found.__name__, "__init__", place):
         made = found()
     with user_code(found.__name__, "declaration", place):
         declaration = declare(made, place.rpartition(":")[0])
-    hooks = PluginHooks(made, declaration, place, tell)
+    hooks = PluginHooks(made, declaration, place, notify)
     line = f"{Path(place.rpartition(':')[0]).name}:{place.rpartition(':')[2]}"
     op = Udo(
         declaration.definition,

@@ -33,7 +33,7 @@ class PluginHooks:
         plugin: The plugin.
         declaration: What it declares.
         place: File and line of the plugin.
-        tell: Called with what the user should know, like warnings of the compiler.
+        notify: Called with what the user should know, like warnings of the compiler.
     """
 
     def __init__(
@@ -41,13 +41,13 @@ class PluginHooks:
         plugin: Plugin,
         declaration: Declaration,
         place: str,
-        tell: Callable[[str], None] | None = None,
+        notify: Callable[[str], None] | None = None,
     ) -> None:
         self.plugin = plugin
         self.plugin._kinds = declaration.kinds
         self.declaration = declaration
         self.place = place
-        self._tell = tell
+        self._notify = notify
         self._built: dict[Any, bytes] = {}
         self._shapes = {f"{port.name}_shape" for port in declaration.inputs}
 
@@ -174,7 +174,7 @@ class PluginHooks:
                 for port, format in (self.input_at(place) for place in range(len(op.inputs)))
             ),
             output_formats=tuple(self.output_at(place).name for place in range(len(op.outputs))),
-            tell=None if self._tell is None else partial(self._warn, op.name),
+            notify=None if self._notify is None else partial(self._warn, op.name),
             built=self._built,
         )
         with self._calling("build_kernel", f"op {op.name!r}"):
@@ -187,8 +187,8 @@ class PluginHooks:
         return kernel
 
     def _warn(self, op: str, text: str) -> None:
-        if self._tell is not None:
-            self._tell(f"plugin {self.name}, build_kernel, op {op!r}: {text}")
+        if self._notify is not None:
+            self._notify(f"plugin {self.name}, build_kernel, op {op!r}: {text}")
 
     def stored_inputs(self, op: OpView) -> dict[int, TensorData]:
         """Return the static inputs that are stored in a format, by position.

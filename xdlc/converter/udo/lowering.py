@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdlc.converter.builder import Builder
-from xdlc.converter.custom.claims import Declared
-from xdlc.converter.custom.filling import filled
-from xdlc.converter.custom.issues import Issue, full_name, raise_issues
-from xdlc.converter.custom.operands import bound, laid, lying
-from xdlc.converter.custom.params import parameters
-from xdlc.converter.custom.results import Result, results
+from xdlc.converter.udo.binding import bound, filled, laid, lying
+from xdlc.converter.udo.diagnostics import Issue, full_name, raise_issues
+from xdlc.converter.udo.output_inference import Declared, Result, results
+from xdlc.converter.udo.params import parameters
 from xdlc.converter.values import Value, identity
 from xdlc.errors import XdlcError
 from xdlc.ir import Param, Role, ScaleOffset, Tensor

@@ -40,14 +40,14 @@ def test_an_op_moves_to_the_package_with_the_values_that_qnn_means(tmp_path: Pat
 
 def test_a_model_with_open_extents_has_nothing_to_replace_and_the_notice_says_why(tmp_path: Path) -> None:
     node = helper.make_node("Softmax", ["x"], ["y"], axis=1)
-    told: list[str] = []
+    notices: list[str] = []
     converted(
         tmp_path,
         onnx_model([node], {"x": (F32, ["N", 3])}, {"y": (F32, ["N", 3])}),
         SOFTMAX,
-        tell=told.append,
+        notify=notices.append,
     )
-    assert told[0] == (
+    assert notices[0] == (
         "no op of the model is Pkg::Softmax; nodes with open extents become no operation of QNN: bind "
         "them with --input_dim"
     )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
-from xdlc import opdefs
+from xdlc import ir, opdefs
 from xdlc.container.opnames import NARROW
-from xdlc.converter.custom.filling import filled
-from xdlc.converter.custom.issues import OPTIONAL, Issue, full_name
-from xdlc.converter.custom.params import parameters
+from xdlc.converter.udo.binding import filled
+from xdlc.converter.udo.diagnostics import OPTIONAL, Issue, full_name
+from xdlc.converter.udo.params import parameters
 from xdlc.errors import UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op, Param, Scalar, Tensor
 from xdlc.opdefs.defaults import default_value
@@ -172,3 +173,43 @@ def _rename(op: Op) -> None:
     for name, param in op.params.items():
         if isinstance(param, Tensor):
             param.name = f"{op.name}_{name}"
+
+
+_NAME = re.compile(r"(?=.{1,128}$)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+
+
+def check_package_name(name: str) -> None:
+    """Refuse what cannot be a package of native operations.
+
+    Raises:
+        UsageError: If it is none, or a package that has a meaning of its own.
+    """
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"package_name is {name!r}",
+            fix="give letters, digits and _, no digit first; dots may stand between such names",
+        )
+    if name in (ir.HOST_PACKAGE, "snpe"):
+        raise UsageError(f"package_name is {name!r}, whose ops are xdlc's own", fix="give another name")
+
+
+def rename_package(model: ir.Model, name: str, notices: list[str]) -> None:
+    """Put every native op into a package, and tell what that means.
+
+    Args:
+        model: The model.
+        name: The package.
+        notices: Takes the notice.
+    """
+    if name == ir.NATIVE_PACKAGE:
+        return
+    count = 0
+    for graph in model.graphs.values():
+        for op in graph.ops:
+            if op.package == ir.NATIVE_PACKAGE:
+                op.package = name
+                count += 1
+    notices.append(
+        f"{count} op(s) are of package {name!r} instead of {ir.NATIVE_PACKAGE!r}: only a runtime that loads "
+        "this package runs them, and xdlc quantizes, runs and prepares them by no rules of its own"
+    )

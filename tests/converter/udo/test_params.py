@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from tests.custom_ops import custom, param, place
-from xdlc.converter.custom.params import parameters
+from xdlc.converter.udo.params import parameters
 from xdlc.ir import ArrayData, DType, Tensor
 from xdlc.ir.dtype import (
     BOOL8,

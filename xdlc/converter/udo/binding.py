@@ -7,12 +7,15 @@ from typing import Any, NamedTuple
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.custom.issues import OPTIONAL, Issue, full_name
-from xdlc.converter.custom.types import converted, is_allowed
+from xdlc.converter.udo.diagnostics import OPTIONAL, Issue, full_name
+from xdlc.converter.udo.types import converted, is_allowed
 from xdlc.converter.values import Order, Value
-from xdlc.ir import DType, Role, Tensor, TensorData
+from xdlc.errors import ModelError
+from xdlc.ir import DType, Param, Role, Tensor, TensorData
 from xdlc.ir.dtype import PLAIN
+from xdlc.opdefs.input_defaults import default_inputs
 from xdlc.opdefs.model import OpDef, TensorDef, order_of
+from xdlc.opdefs.op_view import make_view
 from xdlc.opdefs.source_match import Udo
 
 _SOURCE = "the source's axis order"
@@ -210,3 +213,25 @@ def _stored_type(data: TensorData | None, definition: TensorDef) -> DType | None
         return None
     allowed, fixed = definition.dtypes, data.fixed
     return fixed if not allowed or fixed in allowed or PLAIN.get(fixed) in allowed else None
+
+
+def filled(
+    definition: OpDef, name: str, inputs: Sequence[Tensor | None], params: Mapping[str, Param]
+) -> tuple[list[Tensor | None], list[Issue]]:
+    """Return the inputs of an op with defaults where some are left out, and which defaults do not fit.
+
+    Args:
+        definition: The op's definition.
+        name: The op's name.
+        inputs: Tensors by position; None for one left out.
+        params: Parameters by name.
+    """
+    try:
+        found = default_inputs(definition, make_view(definition, name, inputs, params))
+    except ModelError as error:
+        return list(inputs), [Issue(error.problem, error.fix or "")]
+    for tensor in found.values():
+        tensor.name = f"{name}_{tensor.name}"
+    count = max([len(inputs), *(at + 1 for at in found)])
+    held = [*inputs, *[None] * (count - len(inputs))]
+    return [found.get(at, tensor) for at, tensor in enumerate(held)], []

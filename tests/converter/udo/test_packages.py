@@ -19,19 +19,19 @@ MODEL = onnx_model(
 
 
 def test_native_ops_get_the_package_and_a_notice_tells_what_that_means(tmp_path: Path) -> None:
-    told: list[str] = []
-    model = converted(tmp_path, MODEL, package_name="My.Pkg", tell=told.append)
+    notices: list[str] = []
+    model = converted(tmp_path, MODEL, package_name="My.Pkg", notify=notices.append)
     assert [op.package for op in model.main.ops] == ["My.Pkg", "xdlc"]
-    assert told == [
+    assert notices == [
         "1 op(s) are of package 'My.Pkg' instead of 'qti.aisw': only a runtime that loads this package runs "
         "them, and xdlc quantizes, runs and prepares them by no rules of its own"
     ]
 
 
 def test_the_package_that_they_have_is_no_news(tmp_path: Path) -> None:
-    told: list[str] = []
-    model = converted(tmp_path, MODEL, package_name="qti.aisw", tell=told.append)
-    assert ([op.package for op in model.main.ops], told) == (["qti.aisw", "xdlc"], [])
+    notices: list[str] = []
+    model = converted(tmp_path, MODEL, package_name="qti.aisw", notify=notices.append)
+    assert ([op.package for op in model.main.ops], notices) == (["qti.aisw", "xdlc"], [])
 
 
 @pytest.mark.parametrize("name", ["", "1a", "a b", "a..b", "ä", "a.", "x" * 200, "xdlc", "snpe"])

@@ -1,14 +1,43 @@
-"""What users should know of their operations in a converted model."""
+"""What keeps a node from being an op of a user's package: found one by one, reported together."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
-from xdlc.converter.custom.issues import full_name
+from xdlc.errors import ConstraintError, UnsupportedOp, raise_all
 from xdlc.ir import Model, Op
 from xdlc.ir.graph import is_custom
-from xdlc.opdefs.backend_rules import backend_notices
+from xdlc.opdefs import verify_custom_ops
+from xdlc.opdefs.backend_rules import backend_notices, backend_problems
+from xdlc.opdefs.custom_verify import RuleProblem
+from xdlc.opdefs.model import OpDef
 from xdlc.opdefs.source_match import Udo, UdoSet
+
+OPTIONAL = "make it optional in the definition: Mandatory false (xdlc_mandatory in JSON)"
+
+
+class Issue(NamedTuple):
+    """Something about a node that does not fit its definition."""
+
+    text: str
+    fix: str
+
+
+def raise_issues(custom: Udo, issues: Sequence[Issue]) -> None:
+    """Raise what was found, if anything.
+
+    Raises:
+        UnsupportedOp: For one; a ProblemList for several.
+    """
+    stated = f" (from {custom.source})" if custom.source else ""
+    raise_all([UnsupportedOp(f"{full_name(custom)}{stated}: {text}", fix=fix) for text, fix in issues])
+
+
+def full_name(custom: Udo) -> str:
+    """Return the package and type of an op, for messages."""
+    return f"{custom.definition.package}::{custom.definition.name}"
+
 
 _SHOWN = 10
 
@@ -69,3 +98,22 @@ def _open_extents(op: Op) -> Iterator[str]:
                 f"nothing states the extents of {tensor.name!r}, which {op.package}::{op.type} gives: they "
                 "stay open, which accelerators do not take; a shape function would tell them"
             )
+
+
+def broken_rules(model: Model, custom: UdoSet) -> list[ConstraintError]:
+    """Return the rules that users' ops break; where backends have rules of their own, those that all break.
+
+    Args:
+        model: The converted model.
+        custom: The definitions.
+    """
+
+    def of_backends(op: Op, definition: OpDef) -> list[RuleProblem] | None:
+        return backend_problems(op, definition, custom.collections.get(definition.package))
+
+    lines = {
+        (op.definition.package, op.definition.name): {(): op.source, **op.lines}
+        for op in custom.ops
+        if op.source
+    }
+    return verify_custom_ops(model, [op.definition for op in custom.ops], of_backends, lines)
