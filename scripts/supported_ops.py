@@ -27,8 +27,7 @@ from typing import Any
 import onnx
 
 import xdlc
-from xdlc.converter import control_flow
-from xdlc.converter.operators import functions, sequences
+from xdlc.converter.operators import control_flow, functions, sequences
 from xdlc.converter.operators.host_only import can_keep
 from xdlc.converter.operators.registry import MICROSOFT, find, load_all
 from xdlc.ir import NATIVE_PACKAGE

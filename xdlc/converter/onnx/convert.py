@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from xdlc import ir, opdefs, passes
-from xdlc.converter.control_flow.unread import drop_unread
 from xdlc.converter.onnx.importing import import_model
 from xdlc.converter.onnx.set_inputs import set_inputs as fix_inputs
 from xdlc.converter.onnx.source import OnnxFile
+from xdlc.converter.operators.control_flow.unread import drop_unread
 from xdlc.converter.session import dynamic_dims
 from xdlc.converter.session.bindings import blame_bindings, input_shapes, open_symbols
 from xdlc.converter.session.diagnostics import Findings

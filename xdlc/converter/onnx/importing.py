@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from xdlc import ir
-from xdlc.converter.onnx.custom_nodes import CustomNodes
 from xdlc.converter.onnx.expansion import Expansion
 from xdlc.converter.onnx.inputs import add_inputs
-from xdlc.converter.onnx.node_importer import NodeImport
 from xdlc.converter.onnx.nodes import read_names
 from xdlc.converter.onnx.notes import note_nodes
 from xdlc.converter.onnx.source import OnnxFile
 from xdlc.converter.onnx.value_info import DeclaredTypes
+from xdlc.converter.operators.applying import NodeImport
 from xdlc.converter.session.boundary import add_outputs, check_outputs
 from xdlc.converter.session.context import State
 from xdlc.converter.session.diagnostics import Findings
 from xdlc.converter.session.layouts import wants_channel_last
 from xdlc.converter.session.ordering import ordered
+from xdlc.converter.udo.nodes import CustomNodes
 from xdlc.opdefs.source_match import UdoSet
 
 

@@ -19,9 +19,9 @@ from xdlc.runtime.host_kernels import HOST_OPSET
 if TYPE_CHECKING:
     from xdlc import ir
     from xdlc.converter.builder import Builder
-    from xdlc.converter.control_flow.sub_graph import SubGraph
-    from xdlc.converter.control_flow.while_loop import Assumed
     from xdlc.converter.onnx.expansion import Expansion
+    from xdlc.converter.operators.control_flow.sub_graph import SubGraph
+    from xdlc.converter.operators.control_flow.while_loop import Assumed
 
 
 class InnerGraphs:

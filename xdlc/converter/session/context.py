@@ -9,11 +9,11 @@ from typing import Any
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.control_flow.sub_graph import SubGraph
 from xdlc.converter.onnx import sparse
 from xdlc.converter.onnx.nodes import name_of
 from xdlc.converter.onnx.source import OnnxFile
 from xdlc.converter.operators import protobuf
+from xdlc.converter.operators.control_flow.sub_graph import SubGraph
 from xdlc.converter.operators.functions import DEPTH
 from xdlc.converter.session.budget import Budget
 from xdlc.converter.session.diagnostics import Findings

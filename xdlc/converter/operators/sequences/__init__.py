@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdlc.converter.control_flow.interface import Importer
+from xdlc.converter.operators.control_flow.interface import Importer
 from xdlc.converter.operators.registry import Node
 from xdlc.converter.operators.sequence_values import tensor_of
 from xdlc.converter.operators.sequences import listing, mapping, optionals, pieces

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xdlc.converter.control_flow.interface import Importer
-from xdlc.converter.control_flow.steps import scalar
+from xdlc.converter.operators.control_flow.interface import Importer
+from xdlc.converter.operators.control_flow.steps import scalar
 from xdlc.converter.operators.registry import Node
 from xdlc.converter.operators.sequences.operands import elements_of, position, sequence, tensor
 from xdlc.converter.values import AnyValue, SequenceValue, Value

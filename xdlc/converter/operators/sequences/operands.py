@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xdlc.converter.control_flow.interface import Importer
+from xdlc.converter.operators.control_flow.interface import Importer
 from xdlc.converter.operators.registry import Node
 from xdlc.converter.session.budget import SEQUENCE_ELEMENTS
 from xdlc.converter.values import AnyValue, SequenceValue, Value

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xdlc.converter.control_flow.interface import Importer
-from xdlc.converter.control_flow.steps import scalar
+from xdlc.converter.operators.control_flow.interface import Importer
+from xdlc.converter.operators.control_flow.steps import scalar
 from xdlc.converter.operators.registry import Node
 from xdlc.converter.operators.sequences.operands import given
 from xdlc.converter.values import AnyValue, OptionalValue

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xdlc.converter.control_flow.interface import Importer
-from xdlc.converter.control_flow.steps import ints
+from xdlc.converter.operators.control_flow.interface import Importer
+from xdlc.converter.operators.control_flow.steps import ints
 from xdlc.converter.operators.inference import extents
 from xdlc.converter.operators.protobuf import INT64
 from xdlc.converter.operators.registry import Node

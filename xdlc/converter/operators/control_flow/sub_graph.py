@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.control_flow.interface import Importer
+from xdlc.converter.operators.control_flow.interface import Importer
 from xdlc.converter.operators.inference import extents
 from xdlc.converter.operators.registry import Node
 from xdlc.converter.operators.sequence_values import leaves, rebuilt

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdlc.converter.control_flow.interface import Importer
-from xdlc.converter.control_flow.sub_graph import boundary
+from xdlc.converter.operators.control_flow.interface import Importer
+from xdlc.converter.operators.control_flow.sub_graph import boundary
 from xdlc.converter.values import AnyValue, Value
 from xdlc.ir import Tensor
 

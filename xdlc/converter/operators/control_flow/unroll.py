@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from xdlc.converter.control_flow.interface import Importer
-from xdlc.converter.control_flow.kinds import grown, kind_of
-from xdlc.converter.control_flow.repeat import Repeat, formals
-from xdlc.converter.control_flow.steps import known, stacked
-from xdlc.converter.control_flow.sub_graph import graph_name
 from xdlc.converter.onnx.nodes import inner_graphs
+from xdlc.converter.operators.control_flow.interface import Importer
+from xdlc.converter.operators.control_flow.kinds import grown, kind_of
+from xdlc.converter.operators.control_flow.repeat import Repeat, formals
+from xdlc.converter.operators.control_flow.steps import known, stacked
+from xdlc.converter.operators.control_flow.sub_graph import graph_name
 from xdlc.converter.operators.inference import extents
 from xdlc.converter.session.budget import UNROLLED_NODES
 from xdlc.converter.values import AnyValue, Value

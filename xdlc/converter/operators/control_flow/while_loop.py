@@ -11,11 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdlc.converter.control_flow.interface import Importer
-from xdlc.converter.control_flow.kinds import Kind, emit, grown, joined, wider
-from xdlc.converter.control_flow.repeat import Repeat
-from xdlc.converter.control_flow.steps import as_condition, ints, known, scalar
-from xdlc.converter.control_flow.sub_graph import SubGraph, boundary, commit, graph_name, share_captures
+from xdlc.converter.operators.control_flow.interface import Importer
+from xdlc.converter.operators.control_flow.kinds import Kind, emit, grown, joined, wider
+from xdlc.converter.operators.control_flow.repeat import Repeat
+from xdlc.converter.operators.control_flow.steps import as_condition, ints, known, scalar
+from xdlc.converter.operators.control_flow.sub_graph import (
+    SubGraph,
+    boundary,
+    commit,
+    graph_name,
+    share_captures,
+)
 from xdlc.converter.operators.inference import extents
 from xdlc.converter.operators.sequence_values import tensor_of
 from xdlc.converter.values import AnyValue, Extents, Value, identity

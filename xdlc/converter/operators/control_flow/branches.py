@@ -5,10 +5,16 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from xdlc.converter.control_flow.interface import Importer
-from xdlc.converter.control_flow.kinds import emit, joined
-from xdlc.converter.control_flow.steps import as_condition
-from xdlc.converter.control_flow.sub_graph import SubGraph, boundary, commit, graph_name, share_captures
+from xdlc.converter.operators.control_flow.interface import Importer
+from xdlc.converter.operators.control_flow.kinds import emit, joined
+from xdlc.converter.operators.control_flow.steps import as_condition
+from xdlc.converter.operators.control_flow.sub_graph import (
+    SubGraph,
+    boundary,
+    commit,
+    graph_name,
+    share_captures,
+)
 from xdlc.converter.operators.registry import Node
 from xdlc.converter.operators.sequence_values import leaves, matched, rebuilt, tensor_of
 from xdlc.converter.session.scope import Unsettled

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdlc.converter.control_flow.interface import Importer
-from xdlc.converter.control_flow.steps import scalar
+from xdlc.converter.operators.control_flow.interface import Importer
+from xdlc.converter.operators.control_flow.steps import scalar
 from xdlc.converter.operators.registry import Node
 from xdlc.converter.operators.sequence_values import tensor_of
 from xdlc.converter.session.scope import Scope

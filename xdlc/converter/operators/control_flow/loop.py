@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdlc.converter.control_flow.interface import Importer
-from xdlc.converter.control_flow.iterate import iterated
-from xdlc.converter.control_flow.repeat import Repeat, check_formals, formals
+from xdlc.converter.operators.control_flow.interface import Importer
+from xdlc.converter.operators.control_flow.iterate import iterated
+from xdlc.converter.operators.control_flow.repeat import Repeat, check_formals, formals
 from xdlc.converter.operators.registry import Node
 from xdlc.converter.operators.sequence_values import tensor_of
 from xdlc.converter.session.scope import Scope

@@ -14,8 +14,8 @@ from xdlc.errors import XdlcError
 from xdlc.ir import Graph
 
 if TYPE_CHECKING:
-    from xdlc.converter.control_flow.sub_graph import SubGraph
-    from xdlc.converter.control_flow.while_loop import Assumed
+    from xdlc.converter.operators.control_flow.sub_graph import SubGraph
+    from xdlc.converter.operators.control_flow.while_loop import Assumed
 
 
 class Importer(Protocol):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from xdlc.converter.control_flow.interface import Importer
-from xdlc.converter.control_flow.repeat import Repeat
-from xdlc.converter.control_flow.unroll import unrolled
-from xdlc.converter.control_flow.while_loop import looped
+from xdlc.converter.operators.control_flow.interface import Importer
+from xdlc.converter.operators.control_flow.repeat import Repeat
+from xdlc.converter.operators.control_flow.unroll import unrolled
+from xdlc.converter.operators.control_flow.while_loop import looped
 from xdlc.converter.values import AnyValue
 
 

@@ -6,20 +6,19 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from xdlc import ir
-from xdlc.converter import control_flow
-from xdlc.converter.control_flow.interface import Importer
 from xdlc.converter.emitter import Noted
-from xdlc.converter.onnx.custom_nodes import CustomNodes
 from xdlc.converter.onnx.expansion import Expansion
 from xdlc.converter.onnx.inner_graphs import InnerGraphs
 from xdlc.converter.onnx.nodes import domain_of, key_of, name_of, plain_domain
 from xdlc.converter.onnx.roundtrip_metadata import hint_of
-from xdlc.converter.operators import functions, host_only, sequences, upgrades
+from xdlc.converter.operators import control_flow, functions, host_only, sequences, upgrades
+from xdlc.converter.operators.control_flow.interface import Importer
 from xdlc.converter.operators.folding import Folding, foldable
 from xdlc.converter.operators.inference import Inference
 from xdlc.converter.operators.registry import Entry, Node, find, load_all
 from xdlc.converter.session.context import State
 from xdlc.converter.session.scope import Unsettled
+from xdlc.converter.udo.nodes import CustomNodes
 from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, each_problem
 from xdlc.runtime.open_dimensions import REASON
