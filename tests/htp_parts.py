@@ -9,7 +9,7 @@ from xdlc.container import cache_provenance
 from xdlc.ir import Model
 from xdlc.runtime import htp
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.htp.stretches import part_graph, schedule
+from xdlc.runtime.htp.partition_schedule import part_graph, schedule
 
 
 def parts_of(model: Model, record: str) -> dict[str, tuple[str, ...]]:

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from tests.htp_models import cnn, needs_htp, partly, prepared_cnn
 from xdlc.cli.net_run import main
 from xdlc.runtime.htp import process
-from xdlc.runtime.htp.serving import Served
+from xdlc.runtime.htp.worker_session import Served
 
 X = [np.random.default_rng(seed).uniform(-1, 1, (1, 8, 8, 4)).astype("float32") for seed in range(3)]
 

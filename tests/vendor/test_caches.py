@@ -13,8 +13,8 @@ from xdlc.cli.cache_inspection import cache_records, cache_table
 from xdlc.cli.cache_report import cache_lines, table_lines
 from xdlc.container import load
 from xdlc.runtime import htp
+from xdlc.runtime.htp.cache_verdict import verdicts
 from xdlc.runtime.htp.session import HtpSession
-from xdlc.runtime.htp.verdict import verdicts
 
 pytestmark = pytest.mark.vendor
 

@@ -11,7 +11,7 @@ from tests.htp_models import needs_htp
 from tests.vendor.cached import differing, misfits, stored
 from xdlc.ir import ScaleOffset
 from xdlc.ir.quantization import to_float
-from xdlc.runtime.htp.serving import Served
+from xdlc.runtime.htp.worker_session import Served
 
 pytestmark = [pytest.mark.vendor, pytest.mark.corpus, needs_htp]
 SOC = "SM8650"

@@ -10,8 +10,8 @@ from tests.corpus_models import CorpusModel
 from tests.htp_models import needs_htp
 from tests.htp_parts import in_segments, parts_of
 from xdlc.prepare.htp import prepare_all
-from xdlc.runtime.htp.parts import PartedSession
-from xdlc.runtime.htp.serving import Served
+from xdlc.runtime.htp.partition_session import PartedSession
+from xdlc.runtime.htp.worker_session import Served
 
 pytestmark = [pytest.mark.corpus, pytest.mark.vendor, needs_htp]
 RECORD = "htp.cache.sm8650.0"

@@ -11,7 +11,7 @@ from xdlc.ir import Model
 
 if TYPE_CHECKING:
     from xdlc.prepare.platform import Machine
-    from xdlc.runtime.htp.verdict import Verdict
+    from xdlc.runtime.htp.cache_verdict import Verdict
 
 
 @verb
@@ -36,7 +36,7 @@ def verdicts(
         UsageError: If the SoC, an option or an output is not known.
         ConstraintError: If the device has no HTP.
     """
-    from xdlc.runtime.htp.verdict import verdicts as verdicts_of
+    from xdlc.runtime.htp.cache_verdict import verdicts as verdicts_of
 
     return verdicts_of(loaded(model), device, outputs=outputs, mode=mode, sdk=sdk)
 

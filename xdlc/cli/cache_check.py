@@ -80,7 +80,7 @@ def show(
     from xdlc import api
     from xdlc.cli.cache_report import table_lines
     from xdlc.errors import raise_all
-    from xdlc.runtime.htp.verdict import device_soc, lacking, table
+    from xdlc.runtime.htp.cache_verdict import device_soc, lacking, table
 
     devices = list(dict.fromkeys(map(device_soc, check)))
     model = api.load(source)

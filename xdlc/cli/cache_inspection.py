@@ -108,7 +108,7 @@ def cache_table(model: Model, devices: Sequence[str], sdk: str | None = None) ->
     Raises:
         UsageError: If a SoC or the version is not known.
     """
-    from xdlc.runtime.htp.verdict import table
+    from xdlc.runtime.htp.cache_verdict import table
 
     socs, without = _socs(model, devices)
     rows = table(model, socs, sdk=sdk)
@@ -121,7 +121,7 @@ def cache_table(model: Model, devices: Sequence[str], sdk: str | None = None) ->
 
 def _socs(model: Model, devices: Sequence[str]) -> tuple[list[Soc], list[str]]:
     """Return the SoCs to judge for, each once, and why others are left out."""
-    from xdlc.runtime.htp.verdict import device_soc, soc_of
+    from xdlc.runtime.htp.cache_verdict import device_soc, soc_of
 
     if not devices:
         made_for = (soc_of(cache, read_entry(cache.entry)) for cache in caches(model))

@@ -77,7 +77,7 @@ def main(
     from xdlc import api
     from xdlc.errors import raise_all
     from xdlc.prepare.hta import parse_ranges
-    from xdlc.runtime.htp.verdict import device_soc
+    from xdlc.runtime.htp.cache_verdict import device_soc
 
     for given, flag, needed in (
         (socs, "--htp_socs", enable_htp),

@@ -10,7 +10,7 @@ from xdlc.converter.report import Report, make_report
 from xdlc.converter.session.diagnostics import Findings
 from xdlc.errors import BackendError, XdlcError
 from xdlc.ir import Model
-from xdlc.runtime import open_dimensions
+from xdlc.runtime import dynamic_dims
 from xdlc.runtime.htp.support import Verdict, judge
 from xdlc.targets import find_soc
 
@@ -45,6 +45,6 @@ def check(
             verdict = judge(model, soc)
         except BackendError as problem:
             findings.problems.append(problem)
-    said = open_dimensions.notice(model) if verdict is not None and model is not None else None
+    said = dynamic_dims.notice(model) if verdict is not None and model is not None else None
     notices = [notice for notice in findings.notices if notice != said]  # it is one of the problems
     return make_report(os.fspath(path), model, findings.problems, soc, verdict, notices)

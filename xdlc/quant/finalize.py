@@ -12,7 +12,7 @@ from xdlc.quant.options import QuantOptions
 def sign(model: Model, options: QuantOptions) -> None:
     """Take out what belongs to the float model, and add to the history what was done.
 
-    The history also tells engines that encodings are ours, see :func:`xdlc.runtime.fused.came_quantized`.
+    From the history engines see that encodings are ours (:func:`xdlc.runtime.htp_fusion.came_quantized`).
     """
     for name in list(model.records):
         if name.startswith("htp.") or name == cache_provenance.RECORD or is_about_sections(name):

@@ -37,7 +37,7 @@ from xdlc.quant.udo_notes import check_customs, one_scale_notes
 from xdlc.quant.user_metric import Evaluate, checked
 from xdlc.quant.widen_mixed_scales import raise_unlike
 from xdlc.quant.widen_residual import raise_residual
-from xdlc.runtime import open_dimensions
+from xdlc.runtime import dynamic_dims
 
 _log = logging.getLogger(__name__)
 
@@ -177,7 +177,7 @@ def quantize(
             reporter.begin(kept, model.main)
         job = Job(model.clone(), asked, kept, precision, progress=progress, tried=tried, step=step)
         job.kernels, job.kernel_source = kernels, source
-        unbound = open_dimensions.notice(model)
+        unbound = dynamic_dims.notice(model)
         job.notes += [] if unbound is None else [unbound]
         if requantize:
             job.notes.append(f"requantized: weights as stored, encodings of {dropped} tensors dropped")

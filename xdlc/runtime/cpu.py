@@ -10,7 +10,7 @@ from xdlc.ir import Graph, Model, Tensor
 from xdlc.ir.graph import is_custom
 from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.runtime.engine import contiguous
-from xdlc.runtime.fused import came_quantized
+from xdlc.runtime.htp_fusion import came_quantized
 from xdlc.runtime.lower import Lowered, as_float
 from xdlc.runtime.plan import make_plan, whole_plan
 from xdlc.runtime.steps import Observer

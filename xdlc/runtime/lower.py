@@ -368,7 +368,7 @@ def _function(op: Op, b: Builder) -> Lowering | None:
     """Return the function that lowers an op."""
     if b.customs is None or not is_custom(op):
         return find(op)
-    from xdlc.runtime.export.custom_nodes import write_node
+    from xdlc.runtime.export.udo_nodes import write_node
 
     return partial(write_node, definition=b.customs.get((op.package, op.type)))
 

@@ -17,7 +17,7 @@ from xdlc.ir.quantization import float_data, unpacked
 from xdlc.opdefs.control_flow import IF, Loop, called, is_control_flow
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.runtime.engine import Engine, contiguous
-from xdlc.runtime.iteration import accumulators, iteration
+from xdlc.runtime.loop_body import accumulators, iteration
 from xdlc.runtime.lower import Lowered, as_float, check_outputs, lower
 from xdlc.runtime.steps import Array, Branch, Observer, Plan, Repeat, Segment, Step, place, truth
 from xdlc.runtime.udo_step import Custom

@@ -23,7 +23,7 @@ from xdlc.container.aip_record import (
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, Op, TensorData
 from xdlc.ir.fingerprint import fingerprint
-from xdlc.runtime.bonds import Part
+from xdlc.runtime.fusion_groups import Part
 from xdlc.runtime.hta.form import is_plan
 from xdlc.runtime.layers import layer_ids
 

@@ -16,12 +16,12 @@ from xdlc.errors import UsageError, raise_all
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, TensorData
 from xdlc.ir.dtype import UFIXED8, UFIXED16
 from xdlc.ir.quantization import quantized_limits, to_float, to_quantized
-from xdlc.runtime.bonds import Part, parts_of
 from xdlc.runtime.cpu import CpuSession, feeds_of, result
-from xdlc.runtime.fused import came_quantized
+from xdlc.runtime.fusion_groups import Part, parts_of
 from xdlc.runtime.hta.form import decode
 from xdlc.runtime.hta.plan import Buffer
 from xdlc.runtime.hta.session import PlanSession
+from xdlc.runtime.htp_fusion import came_quantized
 from xdlc.runtime.lower import check_outputs
 from xdlc.runtime.plan import constant
 from xdlc.runtime.section_record import Placed, check_prints, find_record, placed, refuse

@@ -11,7 +11,7 @@ from xdlc.ir import Graph, Op
 from xdlc.opdefs.control_flow import Loop
 from xdlc.runtime.builder import describe
 from xdlc.runtime.engine import Engine
-from xdlc.runtime.iteration import Accumulator
+from xdlc.runtime.loop_body import Accumulator
 from xdlc.runtime.lower import Lowered
 from xdlc.runtime.timeout import Watch
 

@@ -13,7 +13,7 @@ import xdlc
 from xdlc.errors import BackendError, ModelError, ProblemList, UnsupportedOp, XdlcError
 from xdlc.opdefs.control_flow import Loop, called
 from xdlc.runtime.export import export
-from xdlc.runtime.iteration import accumulators
+from xdlc.runtime.loop_body import accumulators
 
 HEAD = '<ir_version: 8, opset_import: ["" : {opset}]>\n'
 X = np.array([[1, -2, 3], [0.5, 4, -1]], np.float32)

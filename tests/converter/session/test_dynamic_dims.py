@@ -14,7 +14,7 @@ from tests.htp_models import needs_htp
 from xdlc.cli.contract import contract
 from xdlc.cli.onnx_to_dlc import main as onnx_to_dlc
 from xdlc.errors import XdlcError, each_problem
-from xdlc.runtime.open_dimensions import notice
+from xdlc.runtime.dynamic_dims import notice
 
 
 def test_an_extent_behind_a_computed_shape_is_stated(tmp_path):

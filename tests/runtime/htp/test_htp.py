@@ -14,7 +14,7 @@ from xdlc.ir import Graph, Model, Tensor, i32, make_op, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.runtime import CpuSession, htp
 from xdlc.runtime.htp import library, process
-from xdlc.runtime.htp.refusals import explain
+from xdlc.runtime.htp.validator_log import explain
 
 X = np.random.default_rng(3).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")
 

@@ -14,8 +14,8 @@ from xdlc.ir import Model, raw_data
 from xdlc.prepare.htp import prepare, prepare_all
 from xdlc.runtime import CpuSession, htp
 from xdlc.runtime.htp import library
-from xdlc.runtime.htp.serving import Served
 from xdlc.runtime.htp.session import HtpSession
+from xdlc.runtime.htp.worker_session import Served
 
 pytestmark = needs_htp
 X = [np.random.default_rng(seed).uniform(-1, 1, (1, 8, 8, 4)).astype("float32") for seed in range(2)]

@@ -9,8 +9,8 @@ from tests.htp_models import cnn, needs_htp, refused
 from xdlc.errors import ConstraintError
 from xdlc.ir import BlockScaleOffset, Graph, Model, Origin, ScaleOffset, Tensor, make_op, static, string, u32
 from xdlc.ir import dtype as dt
+from xdlc.runtime.dynamic_dims import REASON
 from xdlc.runtime.htp import library, support
-from xdlc.runtime.open_dimensions import REASON
 from xdlc.targets import find_soc
 
 SM8650 = find_soc("sm8650")

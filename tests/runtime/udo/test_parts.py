@@ -17,8 +17,8 @@ from xdlc.errors import BackendError, UnsupportedOp
 from xdlc.ir import Model, f32
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.htp.host_only import is_host_only
-from xdlc.runtime.htp.parts import PartedSession
-from xdlc.runtime.htp.stretches import part_graph
+from xdlc.runtime.htp.partition_schedule import part_graph
+from xdlc.runtime.htp.partition_session import PartedSession
 from xdlc.runtime.udo import Kernels
 
 X = np.float32([[-1, 2, 3], [4, -5, 6]])

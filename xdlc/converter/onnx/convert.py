@@ -29,7 +29,7 @@ from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.control_flow import remove_uncalled
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.opdefs.source_match import UdoSet
-from xdlc.runtime import open_dimensions
+from xdlc.runtime import dynamic_dims as open_dimensions
 from xdlc.version import VERSION
 
 UNROLL_LOOPS = 16

@@ -21,7 +21,7 @@ from xdlc.converter.session.scope import Unsettled
 from xdlc.converter.udo.nodes import CustomNodes
 from xdlc.converter.values import AnyValue, Value
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError, each_problem
-from xdlc.runtime.open_dimensions import REASON
+from xdlc.runtime.dynamic_dims import REASON
 
 _BIND = "bind the open dimensions with --input_dim, --define_symbol or --batch"
 

@@ -24,7 +24,7 @@ from xdlc.container.aip_record import (
 from xdlc.errors import ConstraintError
 from xdlc.ir import Op, Tensor
 from xdlc.ir.fingerprint import fingerprint
-from xdlc.runtime.bonds import Part
+from xdlc.runtime.fusion_groups import Part
 from xdlc.runtime.section_record import FACTS_VERSION
 from xdlc.version import VERSION
 

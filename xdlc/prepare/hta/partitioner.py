@@ -19,7 +19,7 @@ from itertools import accumulate
 from xdlc.container.aip_record import Engine
 from xdlc.ir import Graph, Op
 from xdlc.opdefs.macs import macs
-from xdlc.runtime.bonds import Bond
+from xdlc.runtime.fusion_groups import Bond
 
 WORK_OF_CROSSING = 1 / 200  # of the work of the whole graph: requantizing has a price however small it is
 WORK_OF_BYTE = 1.0  # carrying an element over is no cheaper than computing one

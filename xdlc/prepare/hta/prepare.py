@@ -15,9 +15,9 @@ from xdlc.prepare.hta.compile import compile_section
 from xdlc.prepare.hta.layer_ranges import ops_in, parse_ranges
 from xdlc.prepare.hta.op_support import Rejected
 from xdlc.prepare.hta.partitioner import Run, automatic, by_hand
-from xdlc.runtime.bonds import Part, bonds, parts_of
-from xdlc.runtime.fused import came_quantized
+from xdlc.runtime.fusion_groups import Part, bonds, parts_of
 from xdlc.runtime.hta.form import encode
+from xdlc.runtime.htp_fusion import came_quantized
 from xdlc.runtime.layers import layer_ids
 from xdlc.targets import all_socs, find_soc
 

@@ -11,17 +11,17 @@ from xdlc.container import cache_provenance, load
 from xdlc.container.metadata import add_step
 from xdlc.errors import ConstraintError, ProblemList, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
-from xdlc.prepare.htp.division import Division
+from xdlc.prepare.htp.cache_records import check_foreign, held_caches, store
+from xdlc.prepare.htp.compile_jobs import Notify, Work
 from xdlc.prepare.htp.parallel import processors
-from xdlc.prepare.htp.partition import Partition
-from xdlc.prepare.htp.records import check_foreign, held_caches, store
+from xdlc.prepare.htp.partition_plan import Division
+from xdlc.prepare.htp.prepare_partitions import Partition
 from xdlc.prepare.htp.selection import whole
 from xdlc.prepare.htp.targets import Target, targets
-from xdlc.prepare.htp.work import Notify, Work
-from xdlc.runtime.htp.fork_server import ForkServer
+from xdlc.runtime.dynamic_dims import open_problem
+from xdlc.runtime.htp.forkserver import ForkServer
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.process import stored_model
-from xdlc.runtime.open_dimensions import open_problem
 
 _HINT = "where HTP takes other parts of the network, --partition caches these and leaves the rest to the CPU"
 _FORGOTTEN = (

@@ -18,7 +18,7 @@ from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.placement import Placement
 from xdlc.quant.report.effective_range import Heard, heard
 from xdlc.quant.samples import Sample
-from xdlc.runtime.fused import gate_of, with_producer
+from xdlc.runtime.htp_fusion import gate_of, with_producer
 
 GROUP_BYTES = 1 << 28
 """Most bytes of float values of a sample that are held at once, unless one tensor alone has more."""

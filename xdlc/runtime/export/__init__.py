@@ -53,7 +53,7 @@ def export(
     from xdlc.runtime.export.aimet import save_encodings
     from xdlc.runtime.export.naming import carry_names
     from xdlc.runtime.export.onnx_file import save
-    from xdlc.runtime.fused import came_quantized
+    from xdlc.runtime.htp_fusion import came_quantized
     from xdlc.runtime.lower import lower
 
     if encodings not in ENCODINGS:

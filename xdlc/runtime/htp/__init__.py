@@ -16,9 +16,9 @@ from xdlc.errors import BackendError
 from xdlc.ir import Graph, MappedData, MappedFile, Model, TensorData
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.process import Child, Launch, ask, judged, start, stored_model
-from xdlc.runtime.htp.refused import Refused
-from xdlc.runtime.htp.serving import Served
 from xdlc.runtime.htp.shared import shared_records
+from xdlc.runtime.htp.unsupported_op import Refused
+from xdlc.runtime.htp.worker_session import Served
 
 __all__ = [
     "CompileOptions",

@@ -8,7 +8,7 @@ from xdlc.errors import ConstraintError
 from xdlc.ir import HOST_PACKAGE, Graph, Model, Op
 from xdlc.ir.graph import is_custom
 from xdlc.opdefs.control_flow import blockers, is_control_flow
-from xdlc.runtime.open_dimensions import keeps_on_host, open_problem
+from xdlc.runtime.dynamic_dims import keeps_on_host, open_problem
 
 MOST_BLOCKERS = 8
 

@@ -18,7 +18,7 @@ from xdlc.ir import Graph, Model
 from xdlc.runtime.child import ending, error_of, temporary_files
 from xdlc.runtime.child import environment as environment_of
 from xdlc.runtime.htp.library import library_folder
-from xdlc.runtime.htp.refused import Refused, in_words
+from xdlc.runtime.htp.unsupported_op import Refused, in_words
 
 _TAIL = 400
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from xdlc.ir import Graph, Tensor
 from xdlc.runtime.htp.backend import CompiledGraph, Htp
-from xdlc.runtime.htp.info import BinaryDescription
-from xdlc.runtime.htp.ports import Port, read_feeds, results_of
+from xdlc.runtime.htp.binary_info import BinaryDescription
+from xdlc.runtime.htp.graph_io import Port, read_feeds, results_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,11 @@ from xdlc.errors import (
     raise_all,
 )
 from xdlc.ir import Model
-from xdlc.runtime.htp.choice import choose, refuse_to_compile
+from xdlc.runtime.htp.cache_selection import choose, refuse_to_compile
+from xdlc.runtime.htp.cache_session import Stored
+from xdlc.runtime.htp.cache_verdict import PERMISSIVE
 from xdlc.runtime.htp.library import library_folder
-from xdlc.runtime.htp.serving import OPENING, RUNNING, Served
-from xdlc.runtime.htp.stored import Stored
-from xdlc.runtime.htp.verdict import PERMISSIVE
+from xdlc.runtime.htp.worker_session import OPENING, RUNNING, Served
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo.kernels import Kernels

@@ -18,12 +18,12 @@ from xdlc.ir import (
     Tensor,
 )
 from xdlc.passes.narrow_integers import misfits
+from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp import validate
 from xdlc.runtime.htp.host_only import host_problems, is_host_only
 from xdlc.runtime.htp.library import library_folder
-from xdlc.runtime.htp.refusals import BIND_EXTENTS, FIXED_EXTENTS
-from xdlc.runtime.htp.refused import fix_of_floats, is_quantized
-from xdlc.runtime.open_dimensions import open_problem
+from xdlc.runtime.htp.unsupported_op import fix_of_floats, is_quantized
+from xdlc.runtime.htp.validator_log import BIND_EXTENTS, FIXED_EXTENTS
 from xdlc.targets import Arch, Soc
 
 PACKAGE = "onnxruntime-qnn"

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 from xdlc.errors import StorageError, UsageError, XdlcError, each_problem, nearest_names, raise_all
 from xdlc.opdefs.control_flow import reachable
 from xdlc.runtime.child import words_of
+from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp import shared
 from xdlc.runtime.htp.backend import Htp, build_id
-from xdlc.runtime.htp.forking import Forking
+from xdlc.runtime.htp.fork_worker import Forking
+from xdlc.runtime.htp.graph_io import as_known
 from xdlc.runtime.htp.host_only import host_problems, is_host_only
 from xdlc.runtime.htp.options import CompileOptions
-from xdlc.runtime.htp.ports import as_known
-from xdlc.runtime.htp.refused import is_quantized
 from xdlc.runtime.htp.runner import LoadedCache, LoadedModel
-from xdlc.runtime.open_dimensions import open_problem
+from xdlc.runtime.htp.unsupported_op import is_quantized
 from xdlc.targets import find_soc
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _adapted(request: dict[str, Any], step: Step) -> Model:
 
 
 def _compile(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
-    from xdlc.runtime.htp.info import BinaryDescription
+    from xdlc.runtime.htp.binary_info import BinaryDescription
 
     model, options = _adapted(request, step), CompileOptions(**request["options"])
     arch = find_soc(request["soc_id"]).arch if options.arch_only else None

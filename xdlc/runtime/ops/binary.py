@@ -8,9 +8,9 @@ import numpy
 
 from xdlc.ir import Op, Tensor
 from xdlc.opdefs.elementwise_enums import BINARY as OPERATIONS
-from xdlc.runtime import args, fused, unsigned
+from xdlc.runtime import args, htp_fusion, unsigned
 from xdlc.runtime.builder import Builder, Perm
-from xdlc.runtime.narrow_add import is_narrow_sum, write_sum
+from xdlc.runtime.htp_arithmetic.u8_add import is_narrow_sum, write_sum
 from xdlc.runtime.registry import lowering
 
 # Numbers of parameter `operation`: OpDef of ElementWiseBinary.
@@ -86,7 +86,7 @@ def _shared_order(b: Builder, first: Tensor, second: Tensor, target: Tensor) -> 
 def _operands(op: Op, b: Builder, dtype: numpy.dtype | None, operation: str) -> tuple[str, str, Perm | None]:
     first, second = args.operand(op, 0), args.operand(op, 1)
     order = _shared_order(b, first, second, args.result(op))
-    gate = fused.gate_of(op) if operation == "Multiply" else None
+    gate = htp_fusion.gate_of(op) if operation == "Multiply" else None
     x, y = (b.read(tensor, order, dtype=dtype, rounded=tensor is not gate) for tensor in (first, second))
     return x, y, order
 

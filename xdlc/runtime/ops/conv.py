@@ -9,10 +9,10 @@ from xdlc.errors import ModelError
 from xdlc.ir import Op
 from xdlc.runtime import args, qdq
 from xdlc.runtime.builder import Builder, channels_first
-from xdlc.runtime.narrow import narrow_results
-from xdlc.runtime.products import Product, unsigned_weights
+from xdlc.runtime.htp_arithmetic.products import Product, unsigned_weights
+from xdlc.runtime.htp_arithmetic.u8 import narrow_results
+from xdlc.runtime.htp_arithmetic.u16 import wide_results
 from xdlc.runtime.registry import lowering
-from xdlc.runtime.wide import wide_results
 
 
 @lowering("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d")

@@ -8,10 +8,10 @@ from xdlc.errors import ModelError
 from xdlc.ir import Op
 from xdlc.runtime import args, qdq
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.narrow import narrow_results
-from xdlc.runtime.products import Product, unsigned_weights
+from xdlc.runtime.htp_arithmetic.products import Product, unsigned_weights
+from xdlc.runtime.htp_arithmetic.u8 import narrow_results
+from xdlc.runtime.htp_arithmetic.u16 import wide_results
 from xdlc.runtime.registry import lowering
-from xdlc.runtime.wide import wide_results
 
 
 @lowering("FullyConnected")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from xdlc.ir import Op, Tensor
 from xdlc.opdefs.elementwise_enums import NEURON as OPERATIONS
-from xdlc.runtime import args, fused
+from xdlc.runtime import args, htp_fusion
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.registry import lowering
 
@@ -74,7 +74,7 @@ def _lower(op: Op, b: Builder, function: str) -> None:
     source = args.operand(op, 0)
     target = args.result(op)
     order = b.orders(source)[0] if b.orders(source) else None
-    rounded = source.encoding == target.encoding or not fused.with_producer(source, function)
+    rounded = source.encoding == target.encoding or not htp_fusion.with_producer(source, function)
     value = b.read(source, order, rounded=rounded)
     b.write(target, FUNCTIONS[function](op, b, source, value), order)
 

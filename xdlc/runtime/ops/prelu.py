@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdlc.ir import Op
-from xdlc.runtime import args, fused
+from xdlc.runtime import args, htp_fusion
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.registry import lowering
 
@@ -13,7 +13,7 @@ def prelu(op: Op, b: Builder) -> None:
     """Lower to PRelu; the slope broadcasts against the input's last axes."""
     source, slope = args.operand(op, 0), args.operand(op, 1)
     orders = b.orders(source)
-    rounded = not fused.with_producer(source, "Prelu")
+    rounded = not htp_fusion.with_producer(source, "Prelu")
     if (
         orders
         and slope.is_static

@@ -10,14 +10,14 @@ from xdlc.ir import Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.quantization import float_data
 from xdlc.opdefs.elementwise_enums import NEURON
 from xdlc.prepare.hta.compile import scaling
-from xdlc.runtime import args, fused
+from xdlc.runtime import args, htp_fusion
 
 Array = Any  # numpy.ndarray
 
 
 def functions(graph: Graph, result: Tensor) -> list[Op]:
     """Return the activation functions that read a result unrounded."""
-    return [op for op in graph.consumers(result) if fused.reads_unrounded(op) is result]
+    return [op for op in graph.consumers(result) if htp_fusion.reads_unrounded(op) is result]
 
 
 def is_clip(function: Op) -> bool:

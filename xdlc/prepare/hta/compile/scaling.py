@@ -8,9 +8,9 @@ from typing import Any
 
 from xdlc.errors import ConstraintError
 from xdlc.runtime.hta.scaling import WIDE
-from xdlc.runtime.narrow import dropped
-from xdlc.runtime.products import Product, fifteen_bits
-from xdlc.runtime.wide import half_down
+from xdlc.runtime.htp_arithmetic.products import Product, fifteen_bits
+from xdlc.runtime.htp_arithmetic.u8 import dropped
+from xdlc.runtime.htp_arithmetic.u16 import half_down
 
 Array = Any  # numpy.ndarray
 
@@ -31,7 +31,7 @@ class Constants:
 
 
 def narrow(held: Product, zeros: Array, *, whole: bool) -> Constants:
-    """Return the constants of an 8-bit product as HTP computes it; the formulas are in ``runtime.narrow``.
+    """Return the constants of an 8-bit product as HTP computes it; see ``runtime.htp_arithmetic.u8``.
 
     Args:
         held: The product.
@@ -56,7 +56,7 @@ def narrow(held: Product, zeros: Array, *, whole: bool) -> Constants:
 
 
 def wide(held: Product, zeros: Array, *, whole: bool) -> Constants:
-    """Return the constants of a 16-bit product as HTP computes it; the formulas are in ``runtime.wide``.
+    """Return the constants of a 16-bit product as HTP computes it; see ``runtime.htp_arithmetic.u16``.
 
     Args:
         held: The product.

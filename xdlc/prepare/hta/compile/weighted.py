@@ -13,7 +13,7 @@ from xdlc.prepare.hta.compile import behind, scaling
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.runtime import args, qdq
 from xdlc.runtime.hta.scaling import NARROW, WIDE
-from xdlc.runtime.products import Product
+from xdlc.runtime.htp_arithmetic.products import Product
 
 Array = Any  # numpy.ndarray
 

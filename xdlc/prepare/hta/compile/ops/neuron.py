@@ -6,7 +6,7 @@ from xdlc.ir import Op
 from xdlc.prepare.hta.compile.builder import PlanBuilder
 from xdlc.prepare.hta.compile.registry import compiler
 from xdlc.prepare.hta.compile.tables import activation, emit_lookup, filled, result, stored_integers
-from xdlc.runtime import fused
+from xdlc.runtime import htp_fusion
 
 
 @compiler(
@@ -35,4 +35,4 @@ def _is_folded(op: Op, builder: PlanBuilder) -> bool:
     readers = graph.consumers(target)
     if builder.stated or not readers or target in graph.outputs:
         return False
-    return all(fused.gate_of(reader) is target for reader in readers)
+    return all(htp_fusion.gate_of(reader) is target for reader in readers)

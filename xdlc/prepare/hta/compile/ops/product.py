@@ -21,7 +21,7 @@ from xdlc.prepare.hta.compile.tables import (
     stored_integers,
     with_static,
 )
-from xdlc.runtime import fused
+from xdlc.runtime import htp_fusion
 from xdlc.runtime.hta.kernels.product import MORE
 from xdlc.runtime.hta.single import DROP, LARGEST_SHIFT
 
@@ -90,7 +90,7 @@ def static_operands(*operands: Tensor) -> dict[str, Any]:
 
 def _gate(op: Op, builder: PlanBuilder) -> Op | None:
     """Return the Sigmoid of a product ``x * sigmoid(x)``, which the host does not round."""
-    gate = None if builder.stated else fused.gate_of(op)
+    gate = None if builder.stated else htp_fusion.gate_of(op)
     return gate.producer if gate is not None else None
 
 

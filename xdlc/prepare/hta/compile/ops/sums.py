@@ -10,7 +10,7 @@ from xdlc.prepare.hta.compile.registry import compiler
 from xdlc.prepare.hta.compile.scaling import mantissas
 from xdlc.runtime import args
 from xdlc.runtime.hta.scaling import NARROW
-from xdlc.runtime.narrow_add import is_narrow_sum, sum_factors
+from xdlc.runtime.htp_arithmetic.u8_add import is_narrow_sum, sum_factors
 
 
 @compiler("ElementWiseAdd")

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.htp_models import cnn
+from xdlc.errors import BackendError
+from xdlc.runtime.htp import process
+from xdlc.runtime.htp.forkserver import ForkServer
+from xdlc.runtime.htp.process import Child, ChildDiedError
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the vendor's library runs on Linux only")
+
+# Serves requests as the worker does, with commands of its own in the place of the vendor's library.
+SCRIPT = """
+import ctypes, json, os, signal, sys, time
+from pathlib import Path
+from xdlc.runtime.htp import worker
+
+def who(request, folder, step):
+    return {"refused": [], "pid": os.getpid(), "parent": os.getppid(), "models": list(worker._READY)}
+
+def die(request, folder, step):
+    step("compiling graph g")
+    print("the last words", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), request["signal"])
+
+def fail(request, folder, step):
+    raise MemoryError("no room")
+
+def sleep(request, folder, step):
+    step("sleeping")
+    time.sleep(60)
+
+def chat(request, folder, step):
+    ctypes.CDLL(None).puts(b"what a library prints")
+    return {"refused": []}
+
+def garble(request, folder, step):
+    (folder / "answer.json").write_bytes(bytes.fromhex(request["bytes"]))
+    os._exit(0)
+
+worker._COMMANDS.update(who=who, die=die, fail=fail, sleep=sleep, chat=chat, garble=garble)
+worker.main(Path(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def server(monkeypatch, tmp_path):
+    script = tmp_path / "child.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    monkeypatch.setattr(process, "worker_command", lambda: [sys.executable, str(script)])
+    path = tmp_path / "m.dlc"
+    cnn(quantized=False).save(path)
+    with ForkServer(path) as server:
+        yield server
+
+
+def ask(server: ForkServer, command: str, *, timeout: float = 30, **request: object):
+    with Child(server.launch) as child:
+        return child.ask({"command": command, **request}, timeout=timeout)
+
+
+def sleeper(server: ForkServer) -> tuple[threading.Thread, list[BaseException]]:
+    """Return a thread whose child sleeps, and what is going to tell of the child's death."""
+    found: list[BaseException] = []
+
+    def sleep() -> None:
+        try:
+            ask(server, "sleep")
+        except ChildDiedError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=sleep)
+    thread.start()
+    until = time.monotonic() + 20
+    while not server._pids and time.monotonic() < until:
+        time.sleep(0.01)
+    return thread, found
+
+
+def test_children_are_copies_of_one_process(server: ForkServer) -> None:
+    first, second = ask(server, "who"), ask(server, "who")
+    assert first["pid"] != second["pid"]
+    assert first["parent"] == second["parent"] != os.getpid()
+    assert [Path(name).name for name in second["models"]] == ["m.dlc"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL])
+def test_the_death_of_one_is_told_and_harms_no_other(server: ForkServer, number: signal.Signals) -> None:
+    parent = ask(server, "who")["parent"]
+    with pytest.raises(ChildDiedError, match=f"ended with {number.name}.*the last words.*compiling graph g"):
+        ask(server, "die", signal=int(number))
+    assert ask(server, "who")["parent"] == parent
+
+
+def test_a_bug_in_one_is_told_with_its_last_line(server: ForkServer) -> None:
+    with pytest.raises(ChildDiedError, match=r"status 1 \(MemoryError: no room\)"):
+        ask(server, "fail")
+
+
+def test_one_that_is_late_is_ended(server: ForkServer) -> None:
+    ask(server, "who")
+    with pytest.raises(ChildDiedError, match=r"no answer within 1 s while sleeping"):
+        ask(server, "sleep", timeout=1)
+
+
+def test_what_a_library_prints_goes_to_the_log(server: ForkServer, capfd) -> None:
+    assert ask(server, "chat") == {"refused": []}
+    assert ask(server, "who")["pid"]
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("left", [b"", b"\xff\xfe", b"[1]", b"7", b'{"errors": 3}', b'{"errors": [{}]}'])
+def test_an_answer_that_is_garbage_is_told(server: ForkServer, left: bytes) -> None:
+    with pytest.raises(ChildDiedError, match="left an answer that is garbage"):
+        ask(server, "garble", bytes=left.hex())
+
+
+def test_the_death_of_the_process_ends_its_children_and_later_ones_start_afresh(server: ForkServer) -> None:
+    parent = ask(server, "who")["parent"]
+    thread, found = sleeper(server)
+    os.kill(parent, signal.SIGKILL)
+    thread.join(10)
+    assert "SIGKILL" in str(found[0])
+    assert ask(server, "who")["parent"] == os.getpid()
+
+
+def test_closing_ends_what_is_running_and_starts_nothing_more(server: ForkServer) -> None:
+    pid = ask(server, "who")["parent"]
+    thread, found = sleeper(server)
+    server.close()
+    thread.join(10)
+    assert len(found) == 1
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    with pytest.raises(BackendError, match="given up"):
+        ask(server, "who")
+
+
+def test_nothing_is_started_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "Popen", None)
+    with ForkServer(tmp_path / "m.dlc"):
+        pass
+
+
+def test_a_child_may_be_ended_after_the_server_is_closed(server: ForkServer, tmp_path: Path) -> None:
+    folder = tmp_path / "child"
+    folder.mkdir()
+    (folder / "request.json").write_text('{"command": "sleep"}')
+    running = server.launch(folder)
+    server.close()
+    running.kill()
+    assert isinstance(running.wait(10), int)

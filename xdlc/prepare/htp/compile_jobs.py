@@ -1,0 +1,132 @@
+"""The work for each SoC: what to compile, whether a cache of it is there already, and compiling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdlc.errors import XdlcError
+from xdlc.prepare.htp.cache_records import Held, check, difference
+from xdlc.prepare.htp.parallel import each_of
+from xdlc.prepare.htp.selection import Selection
+from xdlc.prepare.htp.targets import Target
+from xdlc.runtime.htp import Compiled, build_id, compile_for
+from xdlc.runtime.htp.forkserver import ForkServer
+
+Notify = Callable[[str, str], None]
+"""Called with a SoC and what becomes of it: ``started``, then ``compiled``, ``kept`` or ``failed``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a SoC that did not fail.
+
+    Attributes:
+        selection: The graphs of its cache.
+        compiled: The cache; None if the one that was there is kept.
+        notice: What the caller should know about a cache that was there; None if there was none.
+    """
+
+    selection: Selection
+    compiled: Compiled | None
+    notice: str | None
+
+
+class Work:
+    """The work for several SoCs.
+
+    Args:
+        name: What messages call the model.
+        wanted: What to compile for.
+        held: Caches that are there already, by SoC.
+        selections: The graphs to compile, by SoC.
+        timeout: Seconds that one SoC may take.
+        server: Starts the processes.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        wanted: Sequence[Target],
+        held: Mapping[str, Held],
+        selections: Mapping[str, Selection],
+        timeout: float,
+        server: ForkServer,
+    ) -> None:
+        self._name, self._timeout, self._server = name, timeout, server
+        self._wanted = {target.name: target for target in wanted}
+        self._held, self._selections = held, selections
+        self._build = build_id(launch=server.launch) if self._wanted.keys() & held.keys() else ""
+        self._results: dict[str, Outcome | XdlcError] = {}
+
+    def do(self, jobs: int, progress: Callable[[int], None] | None, notify: Notify | None) -> None:
+        """Do it for ``jobs`` SoCs at a time, each in a process of its own."""
+
+        def announce(soc: str, state: str) -> None:
+            if notify is not None:
+                notify(soc, state)
+
+        outcomes = each_of(
+            list(self._wanted),
+            self._outcome,
+            jobs=jobs,
+            started=lambda soc: announce(soc, "started"),
+            give_up=self._server.close,
+        )
+        for count, (soc, outcome) in enumerate(outcomes, start=1):
+            result = self._results[soc] = self._result(soc, outcome)
+            if isinstance(result, Outcome):
+                announce(soc, "kept" if result.compiled is None else "compiled")
+            else:
+                announce(soc, "failed")
+            if progress is not None:
+                progress(count)
+
+    def outcomes(self) -> Iterator[tuple[Target, Outcome]]:
+        """Yield the SoCs that did not fail, in the order wanted."""
+        for soc, target in self._wanted.items():
+            result = self._results[soc]
+            if isinstance(result, Outcome):
+                yield target, result
+
+    def problems(self) -> tuple[XdlcError, ...]:
+        """Return why the others failed, in the order wanted."""
+        return tuple(self.failures().values())
+
+    def failures(self) -> dict[str, XdlcError]:
+        """Return why SoCs failed, in the order wanted."""
+        results = ((soc, self._results[soc]) for soc in self._wanted)
+        return {soc: result for soc, result in results if isinstance(result, XdlcError)}
+
+    def _outcome(self, soc: str) -> Outcome:
+        target, held, selection = self._wanted[soc], self._held.get(soc), self._selections[soc]
+        notice = None
+        if held is not None:
+            changed = difference(held, selection, target.options, self._build)
+            if changed is None:
+                return Outcome(selection, None, f"{soc}: {held.cache.name} is kept: {_why_kept(held)}")
+            notice = f"{soc}: {held.cache.name} {changed}; it is replaced"
+        compiled = compile_for(
+            selection.model,
+            soc,
+            target.options,
+            timeout=self._timeout,
+            name=self._name,
+            launch=self._server.launch,
+        )
+        check(target, compiled, f"{self._name}: {soc}")
+        return Outcome(selection, compiled, notice)
+
+    def _result(self, soc: str, outcome: Outcome | Exception) -> Outcome | XdlcError:
+        if isinstance(outcome, Outcome | XdlcError):
+            return outcome
+        raise outcome
+
+
+def _why_kept(held: Held) -> str:
+    if held.facts is not None:
+        return "it is what would be made again"
+    return (
+        "xdlc did not make it, so that nothing tells of which graph it is, but its inputs, outputs and "
+        "options are those asked for"
+    )

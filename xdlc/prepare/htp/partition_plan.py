@@ -1,0 +1,158 @@
+"""How the graphs of a model divide for the HTPs of several SoCs, and what that makes of its outputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdlc.ir import Graph, Model, Op, Tensor
+from xdlc.opdefs.control_flow import outer_graphs
+from xdlc.prepare.htp.cost_model import divide
+from xdlc.prepare.htp.partitioner import crossings
+from xdlc.prepare.htp.support_query import Left
+from xdlc.runtime.htp.partition_schedule import part_name
+
+MOST_NAMED = 8
+_SMALL = "takes less time on the CPU than the way to HTP and back"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A graph of a cache.
+
+    Attributes:
+        name: Its name in the cache.
+        graph: Name of the model's graph that it is, or is part of.
+        ops: Names of its ops, in order; None stands for the whole graph.
+        count: Number of its ops.
+    """
+
+    name: str
+    graph: str
+    ops: tuple[str, ...] | None
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How a model divides for the HTP of one SoC.
+
+    Attributes:
+        soc: Name of the SoC.
+        parts: What its cache holds, in the order in which it runs.
+        left: What stays on the CPU, in the order of the ops.
+    """
+
+    soc: str
+    parts: tuple[Part, ...]
+    left: tuple[Left, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the cache holds the graphs as they are."""
+        return not self.left and all(part.ops is None for part in self.parts)
+
+    @property
+    def cached(self) -> int:
+        """Number of ops in the cache."""
+        return sum(part.count for part in self.parts)
+
+    def lines(self) -> list[str]:
+        """Return in words how many ops are cached, and what is left to the CPU for which reasons."""
+        ops = self.cached + len(self.left)
+        lines = [f"{self.soc}: {self.cached} of {ops} ops are cached, in {len(self.parts)} part(s)"]
+        reasons: dict[str, list[Left]] = {}
+        for left in self.left:
+            reasons.setdefault(left.reason, []).append(left)
+        for reason, ops_left in reasons.items():
+            types = Counter(left.type for left in ops_left)
+            kinds = ", ".join(f"{count} {kind}" for kind, count in types.items())
+            named = ", ".join(repr(left.op) for left in ops_left[:MOST_NAMED])
+            more = f" and {len(ops_left) - MOST_NAMED} more" if len(ops_left) > MOST_NAMED else ""
+            lines.append(f"{self.soc}: left to the CPU: {kinds} ({named}{more}): {reason}")
+        return lines
+
+
+def divided(
+    model: Model,
+    soc: str,
+    refused: Mapping[tuple[str, str], Left],
+    cuts: Collection[tuple[str, str]] = (),
+) -> Division:
+    """Return how a model divides for a SoC.
+
+    Args:
+        model: The model.
+        soc: Name of the SoC.
+        refused: The ops that its HTP does not take, by graph and name.
+        cuts: Graph and name of ops before which the part that holds them is cut in two.
+    """
+    parts: list[Part] = []
+    left: list[Left] = []
+    for graph in outer_graphs(model):
+        groups, poor = _groups(graph, refused, cuts)
+        if len(groups) == 1 and len(groups[0]) == len(graph):
+            parts.append(Part(graph.name, graph.name, None, len(graph)))
+            continue
+        for ops in groups:
+            name = part_name(
+                graph.name, sum(part.graph == graph.name for part in parts), {*model.graphs, *_names(parts)}
+            )
+            parts.append(Part(name, graph.name, tuple(op.name for op in ops), len(ops)))
+        for op in graph.ops:
+            if (graph.name, op.name) in refused:
+                left.append(refused[graph.name, op.name])
+            elif op in poor:
+                left.append(Left(graph.name, op.name, op.type, _SMALL))
+    return Division(soc, tuple(parts), tuple(left))
+
+
+def _names(parts: Sequence[Part]) -> set[str]:
+    return {part.name for part in parts}
+
+
+def _groups(
+    graph: Graph, refused: Collection[tuple[str, str]], cuts: Collection[tuple[str, str]]
+) -> tuple[list[list[Op]], set[Op]]:
+    """Return the ops of each part, in order, and those that are not worth one."""
+    taken = {op for op in graph.ops if (graph.name, op.name) not in refused}
+    numbers, poor = divide(graph, taken) if len(taken) < len(graph) else (dict.fromkeys(graph.ops, 0), [])
+    by_number: dict[int, list[Op]] = {}
+    for op in graph.ops:
+        if op in numbers:
+            by_number.setdefault(numbers[op], []).append(op)
+    groups: list[list[Op]] = []
+    for _, ops in sorted(by_number.items()):
+        groups.append([])
+        for op in ops:
+            if (graph.name, op.name) in cuts and groups[-1]:
+                groups.append([])
+            groups[-1].append(op)
+    return groups, set(poor)
+
+
+def mark(model: Model, divisions: Sequence[Division]) -> list[str]:
+    """Make outputs of the graphs what crosses from a part of any division, and return its names.
+
+    The outputs that were there stay first; the others follow in the order of the ops.
+    """
+    marked: list[str] = []
+    for graph in outer_graphs(model):
+        crossing = set().union(*(_crossing(graph, division) for division in divisions))
+        for op in list(graph.ops):
+            for tensor in op.outputs:
+                if tensor in crossing and not graph.is_output(tensor):
+                    graph.add_output(tensor)
+                    marked.append(tensor.name)
+    return marked
+
+
+def _crossing(graph: Graph, division: Division) -> set[Tensor]:
+    number = {
+        name: index
+        for index, part in enumerate(division.parts)
+        if part.graph == graph.name
+        for name in part.ops or ()
+    }
+    return set(crossings(graph, {op: number[op.name] for op in graph.ops if op.name in number}))

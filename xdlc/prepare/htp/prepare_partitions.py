@@ -1,0 +1,277 @@
+"""Preparing a model of which HTP takes only parts: each SoC gets a cache of those that its HTP takes.
+
+What crosses from a part to elsewhere becomes an output of the graph, on whichever SoC it crosses: all
+caches are of the same model.  The compiler may fail on a part whose ops HTP takes one by one; that part is
+cut in two and tried again, a few times, and then left to the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from xdlc import passes
+from xdlc.container.cache_provenance import GraphFacts
+from xdlc.errors import BackendError, ConstraintError, ProblemList, XdlcError, each_problem
+from xdlc.ir import Graph, Model
+from xdlc.ir.fingerprint import fingerprint
+from xdlc.prepare.htp.cache_records import Held
+from xdlc.prepare.htp.compile_jobs import Notify, Outcome, Work
+from xdlc.prepare.htp.parallel import each_of
+from xdlc.prepare.htp.partition_plan import Division, Part, divided, mark
+from xdlc.prepare.htp.selection import Selection, whole
+from xdlc.prepare.htp.support_query import Answer, around, ask
+from xdlc.prepare.htp.targets import Target
+from xdlc.runtime.htp import compile_for
+from xdlc.runtime.htp.forkserver import ForkServer
+from xdlc.runtime.htp.partition_schedule import part_graph
+from xdlc.runtime.htp.process import ChildDiedError, stored_model
+
+CUTTING = 4
+"""Times that a part on which the compiler fails is cut in two, before it is left out."""
+ROUNDS = 8
+"""Times that a SoC is tried at most."""
+
+
+@dataclass(slots=True)
+class _State:
+    """What is known about a SoC so far."""
+
+    target: Target
+    answer: Answer
+    cuts: dict[tuple[str, str], str] = field(default_factory=dict)
+    division: Division | None = None
+    outcome: Outcome | None = None
+
+
+class Partition:
+    """The parts of a model for several SoCs, and the work of preparing them.
+
+    Args:
+        model: The model; it stays as it is.
+        path: A DLC with it.
+        name: What messages call it.
+        wanted: What to compile for.
+        held: Caches that are there already, by SoC.
+        timeout: Seconds that one SoC may take.
+        server: Starts the processes.
+
+    Attributes:
+        model: A copy of the model with what crosses marked as outputs, once the work is done.
+        marked: Names of the outputs that it has for that.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        path: Path,
+        name: str,
+        wanted: Sequence[Target],
+        held: Mapping[str, Held],
+        timeout: float,
+        server: ForkServer,
+    ) -> None:
+        self.model, self.marked = model, list[str]()
+        self._source, self._path, self._name = model, path, name
+        self._wanted = {target.name: target for target in wanted}
+        self._held, self._timeout, self._server = held, timeout, server
+        self._states: dict[str, _State] = {}
+        self._failed: dict[str, XdlcError] = {}
+        self._prints: dict[tuple[str, tuple[str, ...] | None, tuple[str, ...]], str] = {}
+
+    def do(self, jobs: int, progress: Callable[[int], None] | None, notify: Notify | None) -> None:
+        """Ask the HTP of each SoC, divide the model, and compile, for ``jobs`` SoCs at a time."""
+        self._ask(jobs)
+        finished = len(self._failed)
+        for attempt in range(ROUNDS + 1):
+            with ExitStack() as stack:
+                selections = self._selections(stack)
+                todo = [
+                    state.target
+                    for soc, state in self._states.items()
+                    if state.outcome is None or state.outcome.selection.graphs != selections[soc].graphs
+                ]
+                if not todo:
+                    return
+                work = Work(self._name, todo, self._held, selections, self._timeout, self._server)
+                work.do(jobs, None, notify)
+                for target, outcome in work.outcomes():
+                    self._states[target.name].outcome = outcome
+                for soc, error in work.failures().items():
+                    if attempt == ROUNDS or not self._learn(soc, selections[soc], error, attempt):
+                        self._failed[soc] = error
+                        del self._states[soc]
+            if progress is not None:
+                done = len(self._failed) + sum(state.outcome is not None for state in self._states.values())
+                finished = max(finished, done)
+                progress(finished)
+
+    def outcomes(self) -> list[tuple[Target, Outcome]]:
+        """Return what came of the SoCs that did not fail, in the order wanted."""
+        found = [(soc, self._states[soc]) for soc in self._wanted if soc in self._states]
+        return [(state.target, state.outcome) for _, state in found if state.outcome is not None]
+
+    def problems(self) -> tuple[XdlcError, ...]:
+        """Return why the others failed, in the order wanted."""
+        return tuple(self._failed[soc] for soc in self._wanted if soc in self._failed)
+
+    def divisions(self) -> tuple[Division, ...]:
+        """Return how the model divides for the SoCs that did not fail, in the order wanted."""
+        found = (self._states[soc].division for soc in self._wanted if soc in self._states)
+        return tuple(division for division in found if division is not None)
+
+    def notices(self) -> list[str]:
+        """Return in words how the model divides, and what that makes of its outputs."""
+        found = [line for division in self.divisions() for line in division.lines()]
+        for soc, state in self._states.items():
+            for (_, op), reason in state.cuts.items():
+                found.append(
+                    f"{soc}: a part is cut in two before {op!r}, for the compiler failed on it: {reason}"
+                )
+        if self.marked:
+            names = ", ".join(map(repr, self.marked))
+            found.append(f"{len(self.marked)} tensor(s) that parts give to others are outputs now: {names}")
+            found += [
+                f"{soc}: {held.cache.name} is of the model without these outputs; prepare {soc} again"
+                for soc, held in self._held.items()
+                if soc not in self._wanted
+            ]
+        return found
+
+    def _ask(self, jobs: int) -> None:
+        def answer(soc: str) -> Answer:
+            return ask(
+                self._source,
+                self._path,
+                soc,
+                timeout=self._timeout,
+                name=self._name,
+                launch=self._server.launch,
+            )
+
+        for soc, found in each_of(
+            list(self._wanted), answer, jobs=jobs, started=lambda soc: None, give_up=self._server.close
+        ):
+            if isinstance(found, XdlcError):
+                self._failed[soc] = found
+            elif isinstance(found, Exception):
+                raise found
+            else:
+                self._states[soc] = _State(self._wanted[soc], found)
+        self._states = {soc: self._states[soc] for soc in self._wanted if soc in self._states}
+
+    def _selections(self, stack: ExitStack) -> dict[str, Selection]:
+        """Divide the model for each SoC; return what is to be compiled, stored until ``stack`` is left."""
+        for soc, state in list(self._states.items()):
+            state.division = divided(self._source, soc, state.answer.refused, state.cuts)
+            if not state.division.parts:
+                self._failed[soc] = _nothing(state, f"{self._name}: {soc}")
+                del self._states[soc]
+        divisions = self.divisions()
+        self.model = self._source.clone()
+        self.marked = mark(self.model, divisions)
+        stored: dict[tuple[Part, ...], Selection] = {}
+        for division in divisions:
+            if division.parts not in stored:
+                stored[division.parts] = self._stored(division, stack)
+        return {division.soc: stored[division.parts] for division in divisions}
+
+    def _stored(self, division: Division, stack: ExitStack) -> Selection:
+        if division.is_whole and not self.marked:
+            return whole(self.model, self._path)
+        graphs = {part.name: self._graph(part) for part in division.parts}
+        facts = {
+            part.name: GraphFacts(self._print(part, graphs[part.name]), part.graph, part.ops)
+            for part in division.parts
+        }
+        return Selection(stack.enter_context(stored_model(Model(graphs))), facts)
+
+    def _graph(self, part: Part) -> Graph:
+        graph = self.model.graphs[part.graph]
+        return graph if part.ops is None else part_graph(graph, part.ops, part.name)
+
+    def _print(self, part: Part, graph: Graph) -> str:
+        key = (part.graph, part.ops, tuple(tensor.name for tensor in graph.outputs))
+        if key not in self._prints:
+            self._prints[key] = fingerprint(graph)
+        return self._prints[key]
+
+    def _learn(self, soc: str, selection: Selection, error: XdlcError, attempt: int) -> bool:
+        """Take what the compiler fails on out of the parts of a SoC; return whether there was anything."""
+        state = self._states[soc]
+        if state.division is None or not _is_about_parts(error):
+            return False
+        blamed = self._blamed(state, error)
+        for part, reason in blamed.items():
+            graph = self._source.graphs[part.graph]
+            ops = [op for op in graph.ops if part.ops is None or op.name in part.ops]
+            names = _named(self._graph(part), reason)
+            found = [op for op in ops if op.name in names]
+            if found:
+                for op in found:
+                    state.answer.refuse(part.graph, op, names[op.name])
+            elif attempt < CUTTING and len(ops) > 1:
+                state.cuts[part.graph, ops[len(ops) // 2].name] = reason.problem
+            else:
+                for op in ops:
+                    state.answer.refuse(part.graph, op, f"the compiler fails on its part: {reason.problem}")
+        return bool(blamed)
+
+    def _blamed(self, state: _State, error: XdlcError) -> dict[Part, XdlcError]:
+        """Return the parts that do not even compile alone, and why."""
+        assert state.division is not None
+        if len(state.division.parts) == 1:
+            return {state.division.parts[0]: error}
+        found: dict[Part, XdlcError] = {}
+        for part in state.division.parts:
+            try:
+                compile_for(
+                    Model({part.name: self._graph(part)}),
+                    state.target.name,
+                    state.target.options,
+                    timeout=self._timeout,
+                    name=self._name,
+                    launch=self._server.launch,
+                )
+            except XdlcError as failure:
+                if not _is_about_parts(failure):
+                    return {}
+                found[part] = failure
+        return found
+
+
+def _nothing(state: _State, place: str) -> XdlcError:
+    problems = state.answer.problems
+    if problems:
+        return problems[0] if len(problems) == 1 else ProblemList(problems, where=place)
+    reasons = sorted({left.reason for left in state.answer.refused.values()})
+    return ConstraintError(
+        f"HTP takes no part of it: {'; '.join(reasons) or 'it has no op'}",
+        where=place,
+        fix="run the model on the CPU, or choose another SoC",
+    )
+
+
+def _is_about_parts(error: XdlcError) -> bool:
+    """Return whether the compiler objects to what it was given, and may take less."""
+    if isinstance(error, ChildDiedError):
+        return not error.is_late
+    return all(isinstance(problem, BackendError | ConstraintError) for problem in each_problem(error))
+
+
+def _named(part: Graph, error: XdlcError) -> dict[str, str]:
+    """Return the ops that an error names, and why; for an op of HTP's form only, those around it."""
+    known = [op.name for op in part.ops]
+    adapted = part.clone()
+    passes.run(adapted, passes.HTP_ASKED)
+    inserted = {op.name: op for op in adapted.ops}
+    found: dict[str, str] = {}
+    for problem in each_problem(error):
+        node = problem.node
+        if node in known:
+            found[node] = problem.problem
+        elif node in inserted:
+            found.update((name, problem.problem) for name in around(inserted[node], adapted, known))
+    return found

@@ -1,0 +1,167 @@
+"""Partitions of a graph that compute what the whole graph computes, despite the fusions of HTP.
+
+Between some ops nothing is rounded (:mod:`xdlc.runtime.htp_fusion`), and a product of 8-bit values is
+rounded otherwise where an activation function follows (:mod:`xdlc.runtime.htp_arithmetic.products`).  A
+partition that ends between two such ops would compute other numbers than the whole graph does.  So it
+computes more than its own ops: the producers of what they read unrounded, once more, and the ops that decide
+how its own results are rounded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdlc.ir import NATIVE_PACKAGE, Graph, Op
+from xdlc.ir.dtype import UFIXED8
+from xdlc.runtime.htp_arithmetic.products import FUSED
+from xdlc.runtime.htp_fusion import gate_of, reads_unrounded
+from xdlc.runtime.plan import segment_of
+
+_PRODUCTS = ("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d", "FullyConnected")
+
+
+@dataclass(frozen=True, slots=True)
+class Bond:
+    """Two ops that one section has to compute.
+
+    Attributes:
+        producer: The first.
+        reader: What reads its result.
+        unrounded: Whether it reads more than the result's stored integers.
+        shaping: Whether it decides how the result is rounded.
+    """
+
+    producer: Op
+    reader: Op
+    unrounded: bool
+    shaping: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some ops of a graph, as a graph of their own that gives what they give in the whole.
+
+    Attributes:
+        ops: The ops, in order.
+        graph: Copies of them and of those lent by other parts.
+        lent: Ops of other parts that it computes too.
+        readers: Ops of other parts that its graph has for how they decide the rounding of what they read;
+            nothing reads what they would compute.
+    """
+
+    ops: tuple[Op, ...]
+    graph: Graph
+    lent: tuple[Op, ...]
+    readers: tuple[Op, ...]
+
+
+def bonds(graph: Graph, *, stated: bool = False) -> list[Bond]:
+    """Return the bonds between ops of a graph.
+
+    Args:
+        graph: The graph.
+        stated: Whether every value is rounded to its encoding, so that there are none; see
+            :func:`xdlc.runtime.lower.lower`.
+    """
+    return [] if stated else [bond for op in graph.ops for bond in _bonds_to(op)]
+
+
+def _bonds_to(reader: Op) -> Iterator[Bond]:
+    if reader.package != NATIVE_PACKAGE or not reader.inputs or not reader.outputs:
+        return
+    for tensor in dict.fromkeys(reader.inputs):
+        producer = None if tensor is None else tensor.producer
+        if tensor is None or producer is None:
+            continue
+        unrounded = tensor is reads_unrounded(reader) or tensor is gate_of(reader)
+        shaping = (
+            producer.package == NATIVE_PACKAGE
+            and producer.type in _PRODUCTS
+            and tensor.dtype is UFIXED8
+            and reader.type in FUSED
+            and reader.outputs[0].encoding != tensor.encoding
+        )
+        if unrounded or shaping:
+            yield Bond(producer, reader, unrounded, shaping)
+
+
+def parts_of(graph: Graph, runs: Sequence[Sequence[Op]], *, stated: bool = False) -> list[Part]:
+    """Return the parts that a graph falls into.
+
+    What enters a part comes from the caller or leaves an earlier part.
+
+    Args:
+        graph: The graph.
+        runs: Its ops, one run behind the other.
+        stated: Whether every value is rounded to its encoding.
+    """
+    positions = {op: position for position, op in enumerate(graph.ops)}
+    needed: dict[Op, list[Op]] = {}
+    shaping: dict[Op, list[Op]] = {}
+    for bond in bonds(graph, stated=stated):
+        if bond.unrounded:
+            needed.setdefault(bond.reader, []).append(bond.producer)
+        if bond.shaping:
+            shaping.setdefault(bond.producer, []).append(bond.reader)
+    whole = [sorted(_with_others(run, needed, shaping, positions), key=positions.__getitem__) for run in runs]
+    reads = [_entering(ops) for ops in whole]
+    counts = Counter(name for names in reads for name in names)
+    wanted = {tensor.name for tensor in graph.outputs}
+    parts = []
+    for run, ops, names in zip(runs, whole, reads, strict=True):
+        own = set(run)
+        given = [
+            tensor.name
+            for op in run
+            for tensor in op.outputs
+            if tensor.name in wanted
+            or counts[tensor.name] > (tensor.name in names)  # another part reads it, maybe with an op lent
+            or not own.issuperset(graph.consumers(tensor))
+        ]
+        others = [op for op in ops if op not in own]
+        read = {tensor for op in ops for tensor in op.inputs}
+        lent = tuple([op for op in others if not read.isdisjoint(op.outputs)])
+        readers = tuple([op for op in others if op not in lent])
+        parts.append(Part(tuple(run), segment_of(graph, ops, given), lent, readers))
+    return parts
+
+
+def _with_others(
+    run: Iterable[Op],
+    needed: Mapping[Op, Sequence[Op]],
+    shaping: Mapping[Op, Sequence[Op]],
+    positions: Mapping[Op, int],
+) -> set[Op]:
+    """Return the ops of a run and those that it has to compute beside them."""
+    own = list(run)
+    last = max((positions[op] for op in own), default=-1)
+    members = set(own)
+    open_ops = own
+    while open_ops:
+        op = open_ops.pop()
+        readers = [reader for reader in shaping.get(op, ()) if _is_ready(reader, op, positions, last)]
+        for other in (*needed.get(op, ()), *readers):
+            if other not in members:
+                members.add(other)
+                open_ops.append(other)
+    return members
+
+
+def _is_ready(reader: Op, producer: Op, positions: Mapping[Op, int], last: int) -> bool:
+    """Return whether all that an op reads beside one op's result is there when a run ends."""
+    sources = [tensor.producer for tensor in reader.inputs if tensor is not None]
+    return all(
+        source is None or source is producer or positions.get(source, last + 1) <= last for source in sources
+    )
+
+
+def _entering(ops: Sequence[Op]) -> set[str]:
+    made = {tensor for op in ops for tensor in op.outputs}
+    return {
+        tensor.name
+        for op in ops
+        for tensor in op.inputs
+        if tensor is not None and not tensor.is_static and tensor not in made
+    }

@@ -1,0 +1,236 @@
+"""The rules between a cache and the model beside it: is it of these graphs, and of these outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from xdlc import passes
+from xdlc.container import cache_provenance
+from xdlc.container.cache_entry import CachedGraph, CachedTensor, CacheEntry
+from xdlc.container.cache_provenance import CacheFacts, GraphFacts
+from xdlc.errors import ContainerError, UsageError, nearest_names
+from xdlc.ir import Graph, Model, ScaleOffset, Tensor
+from xdlc.ir.fingerprint import fingerprint
+from xdlc.runtime.htp.partition_schedule import part_graph
+from xdlc.runtime.htp.rules import Finding, Unjudged
+from xdlc.targets import Soc
+
+_SHOWN = 8
+_ROUNDING = 2.0**-23
+"""Relative error of a scale that was stored as a float32."""
+
+
+class Freshness:
+    """What a model's caches are compared with; hashes are made when they are needed, and once.
+
+    Args:
+        model: The model.
+        outputs: Names of the tensors that are asked for; default: the outputs of the main graph.
+
+    Raises:
+        UsageError: If the main graph has no such tensor.
+    """
+
+    def __init__(self, model: Model, outputs: Iterable[str] | None) -> None:
+        self._model = model
+        self._main = next(iter(model.graphs.values()), None)
+        self._asked = _asked(self._main, outputs)
+        self._hashes: dict[tuple[str, tuple[str, ...] | None], str] = {}
+        self._ports: dict[str, tuple[list[_Port], list[_Port]]] = {}
+        self._damage: str | None = None
+        self._facts: Mapping[str, CacheFacts] = {}
+        try:
+            self._facts = cache_provenance.read(model)
+        except ContainerError as error:
+            self._damage = f"what is recorded about the caches {error.problem}"
+
+    def judge(self, record: str, entry: CacheEntry) -> Iterator[Finding | Unjudged]:
+        """Yield what is broken of the rules ``outputs`` and ``graph``, and what cannot be judged."""
+        facts = self._facts.get(record)
+        yield from self._outputs(entry, facts)
+        if self._main is None:
+            yield Unjudged("graph", "the file holds no graph, only records")
+        elif facts is not None:
+            yield from self._by_hash(entry, facts)
+        else:
+            found = list(self._by_ports(entry))
+            yield from found
+            if not any(isinstance(item, Finding) for item in found):
+                reason = self._damage or "xdlc did not make the record, so its graph's hash is not known"
+                yield Unjudged("graph", f"{reason}; inputs and outputs are those of the model")
+
+    def judge_precision(self, made_for: Soc | None, device: Soc) -> Iterator[Finding]:
+        """Yield a finding if the main graph computes floats, which the device does not."""
+        if self._main is None or device.fp16 or (made_for is not None and not made_for.fp16):
+            return
+        count = float_ops(self._main)
+        if count:
+            yield Finding("fp16", f"{count} op(s) in floating point", f"none: {device.name} has no FP16")
+
+    def _outputs(self, entry: CacheEntry, facts: CacheFacts | None) -> Iterator[Finding]:
+        if self._asked is None:
+            return
+        held: Sequence[str | None]
+        if facts is not None and any(graph.ops is not None for graph in facts.graphs.values()):
+            held = [tensor.name for tensor in self._main.outputs] if self._main else []
+        else:
+            graph = _graph_of(entry, facts, self._main)
+            if graph is None:
+                return  # said by the rule of the graph
+            held = [tensor.name for tensor in graph.outputs]
+        if set(held) != set(self._asked):
+            yield Finding("outputs", _listed(held), _listed(self._asked))
+
+    def _by_hash(self, entry: CacheEntry, facts: CacheFacts) -> Iterator[Finding | Unjudged]:
+        cached = {graph.name for graph in entry.graphs}
+        for name, graph in facts.graphs.items():
+            if name not in cached:
+                yield Finding("graph", f"no graph {_short(name)}", "all graphs that were compiled")
+                continue
+            source = self._model.graphs.get(graph.source)
+            if source is None:
+                yield Finding("graph", f"one of graph {_short(graph.source)}", f"of {self._known()}")
+                continue
+            now = self._hash(source, graph)
+            if now != graph.fingerprint:
+                yield Finding(
+                    "graph", f"hash {graph.fingerprint} of graph {_short(name)}", now or "ops that are there"
+                )
+        yield from self._missing({graph.source for graph in facts.graphs.values()})
+
+    def _missing(self, held: Collection[str | None]) -> Iterator[Finding | Unjudged]:
+        """Yield which graphs of the model are not in a cache; the main one has to be."""
+        for name, graph in self._model.graphs.items():
+            if name not in held and graph is self._main:
+                yield Finding("graph", f"no graph {_short(name)}", "one that holds it")
+            elif name not in held:
+                yield Unjudged("graph", f"the record does not hold graph {_short(name)}")
+
+    def _known(self) -> str:
+        return _listed(list(self._model.graphs))
+
+    def _hash(self, source: Graph, facts: GraphFacts) -> str | None:
+        """Return the hash of what was compiled as it is now; None if ops of it are gone."""
+        key = (facts.source, facts.ops)
+        if key not in self._hashes:
+            try:
+                part = source if facts.ops is None else part_graph(source, facts.ops, "part")
+            except ContainerError:
+                return None
+            self._hashes[key] = fingerprint(part)
+        return self._hashes[key]
+
+    def _by_ports(self, entry: CacheEntry) -> Iterator[Finding | Unjudged]:
+        by_name = {graph.name: graph for graph in entry.graphs}
+        yield from self._missing(by_name.keys())
+        for name, graph in self._model.graphs.items():
+            cached = by_name.get(name)
+            if cached is None:
+                continue
+            if name not in self._ports:
+                self._ports[name] = _ports(graph)
+            for kind, held, ports in zip(
+                ("input", "output"), (cached.inputs, cached.outputs), self._ports[name], strict=True
+            ):
+                yield from _compared(kind, name, held, ports)
+
+
+_Port = tuple[CachedTensor, CachedTensor]
+"""An input or output as the model has it, and as HTP has it."""
+
+
+def _ports(graph: Graph) -> tuple[list[_Port], list[_Port]]:
+    adapted = graph.clone()
+    passes.run(adapted, passes.HTP_ASKED)
+    return (
+        [
+            (_described(one), _described(other))
+            for one, other in zip(graph.inputs, adapted.inputs, strict=True)
+        ],
+        [
+            (_described(one), _described(other))
+            for one, other in zip(graph.outputs, adapted.outputs, strict=True)
+        ],
+    )
+
+
+def _described(tensor: Tensor) -> CachedTensor:
+    encoding = tensor.encoding if isinstance(tensor.encoding, ScaleOffset) else None
+    scale, offset = (encoding.scale, encoding.offset) if encoding else (None, None)
+    return CachedTensor(tensor.name, tensor.shape, tensor.dtype.name, scale, offset)
+
+
+def _compared(
+    kind: str, graph: str, held: Sequence[CachedTensor], ports: Sequence[_Port]
+) -> Iterator[Finding]:
+    """Yield the first difference between what a cache and a model have; outputs may be in any order."""
+    known = {wanted[0].name: wanted for wanted in ports}
+    if len(held) != len(ports):
+        yield Finding(
+            "graph",
+            f"{len(held)} {kind}(s) of graph {_short(graph)}: {_listed([tensor.name for tensor in held])}",
+            f"{len(ports)}: {_listed(list(known))}",
+        )
+        return
+    for tensor in held:
+        wanted = known.get(tensor.name)
+        if wanted is None:
+            yield Finding("graph", f"{kind} {_short(tensor.name)}", _listed(list(known)))
+            return
+        if not any(_is_same(tensor, port) for port in wanted):
+            yield Finding("graph", f"{kind} {_words(tensor)}", _words(wanted[0]))
+            return
+
+
+def _is_same(one: CachedTensor, other: CachedTensor) -> bool:
+    if (one.name, one.shape, one.dtype, one.offset) != (other.name, other.shape, other.dtype, other.offset):
+        return False
+    if one.scale is None or other.scale is None:
+        return one.scale is other.scale
+    return abs(one.scale - other.scale) <= _ROUNDING * abs(other.scale)
+
+
+def _words(tensor: CachedTensor) -> str:
+    extents = "x".join(map(str, tensor.shape or ())) or ("scalar" if tensor.shape == () else "of no shape")
+    step = "" if tensor.scale is None else f" scale {tensor.scale:.7g} offset {tensor.offset}"
+    return f"{_short(tensor.name)} {tensor.dtype} {extents}{step}"
+
+
+def _graph_of(entry: CacheEntry, facts: CacheFacts | None, main: Graph | None) -> CachedGraph | None:
+    """Return the cached graph that stands for the main one; of a file without graphs, the first one."""
+    if main is None:
+        return next(iter(entry.graphs), None)
+    names = {main.name} if facts is None else {n for n, g in facts.graphs.items() if g.source == main.name}
+    return next((graph for graph in entry.graphs if graph.name in names), None)
+
+
+def _asked(main: Graph | None, outputs: Iterable[str] | None) -> tuple[str, ...] | None:
+    if outputs is None:
+        return tuple(tensor.name for tensor in main.outputs) if main else None
+    asked = tuple(dict.fromkeys(outputs))
+    for name in asked:
+        if main is not None and name not in main.tensors:
+            raise UsageError(
+                f"graph {main.name!r} has no tensor {name!r}", fix=nearest_names(name, main.tensors) or None
+            )
+    return asked
+
+
+def float_ops(graph: Graph) -> int:
+    """Return how many ops compute with floats, and do not just convert from or to them."""
+    return sum(_is_float(op.outputs) and _is_float(op.inputs) for op in graph.ops)
+
+
+def _is_float(tensors: Sequence[Tensor | None]) -> bool:
+    return any(tensor is not None and tensor.dtype.is_float and not tensor.is_static for tensor in tensors)
+
+
+def _short(name: str | None) -> str:
+    return repr(name if name is None or len(name) <= 60 else name[:57] + "...")
+
+
+def _listed(names: Sequence[str | None]) -> str:
+    """Return names in one order whatever order they have, as many as one can read."""
+    found = sorted(map(_short, names))
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return ", ".join(found[:_SHOWN]) + more if found else "none"

@@ -1,0 +1,189 @@
+"""Whether a cache record can be used on a device, and what keeps it from it.
+
+The rules are the vendor's (public documentation of SNPE 2 and QAIRT): a record runs where architecture,
+vector memory and SDK are at least what it was made with, if the outputs asked for are its own.  In strict
+mode it has to use the device fully: made for this very SoC and all of its vector memory.  Ours on top:
+the graph is still the one that was compiled, and the record is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from xdlc.container.cache_entry import CacheEntry, read_entry
+from xdlc.container.caches import Cache, caches, shared_weights
+from xdlc.errors import ConstraintError, UsageError, nearest_names
+from xdlc.ir import Model
+from xdlc.runtime.htp import cache_compat
+from xdlc.runtime.htp.cache_validity import Freshness, float_ops
+from xdlc.runtime.htp.installed import installed_sdk, read_version
+from xdlc.runtime.htp.rules import Finding, Unjudged
+from xdlc.targets import Soc, all_socs, find_soc
+
+MODES = ("permissive", "strict", "always_generate_new")
+PERMISSIVE, STRICT, ALWAYS_NEW = MODES
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to say about a record and a device.
+
+    Attributes:
+        record: Name of the record.
+        device: Name of the device's SoC.
+        mode: Which of ``MODES`` it was judged in.
+        failed: The rules that the record breaks.
+        unjudged: The rules that could not be judged, and why.
+    """
+
+    record: str
+    device: str
+    mode: str
+    failed: tuple[Finding, ...]
+    unjudged: tuple[Unjudged, ...]
+
+    @property
+    def usable(self) -> bool:
+        """Whether no rule is broken."""
+        return not self.failed
+
+    @property
+    def reason(self) -> str:
+        """The rules that are broken, with what was found and what is accepted; empty if there are none."""
+        return "; ".join(map(str, self.failed))
+
+    def words(self) -> dict[str, Any]:
+        """Return the verdict as plain values, for JSON."""
+        return {**asdict(self), "usable": self.usable}
+
+
+def verdicts(
+    model: Model,
+    device: str,
+    *,
+    outputs: Iterable[str] | None = None,
+    mode: str = PERMISSIVE,
+    sdk: str | None = None,
+) -> list[Verdict]:
+    """Return a verdict for each cache record of a model.
+
+    Args:
+        model: The model.
+        device: Name, alias or id of the device's SoC.
+        outputs: Names of the tensors that are asked for; default: the outputs of the model's main graph.
+        mode: ``permissive``, ``strict``, or ``always_generate_new``, in which no record will do.
+        sdk: Version of the device's SDK, like ``2.40``; default: that of the vendor's package installed here.
+
+    Raises:
+        UsageError: If the SoC, the mode, the version or an output is not known.
+        ConstraintError: If the device has no HTP.
+    """
+    return table(model, [device_soc(device)], outputs=outputs, modes=[mode], sdk=sdk)
+
+
+def table(
+    model: Model,
+    devices: Sequence[Soc],
+    *,
+    outputs: Iterable[str] | None = None,
+    modes: Sequence[str] = (PERMISSIVE, STRICT),
+    sdk: str | None = None,
+) -> list[Verdict]:
+    """Return the verdicts for records, devices and modes: the record changes last, the mode first."""
+    for mode in modes:
+        if mode not in MODES:
+            raise UsageError(
+                f"there is no mode {mode!r}",
+                fix=nearest_names(mode, MODES) or f"take one of {', '.join(MODES)}",
+            )
+    version = read_version(sdk) if sdk is not None else installed_sdk()
+    fresh = Freshness(model, outputs)
+    rows = []
+    for cache in caches(model):
+        entry = read_entry(cache.entry)
+        made_for = soc_of(cache, entry)
+        common = list(_of_record(model, cache, entry, fresh))
+        for soc in devices:
+            for mode in modes:
+                found = [*_of_mode(mode), *common]
+                if cache.entry is not None:
+                    found += cache_compat.judge(entry, made_for, soc, version, strict=mode == STRICT)
+                    found += fresh.judge_precision(made_for, soc)
+                rows.append(_verdict(cache.name, soc.name, mode, found))
+    return rows
+
+
+def lacking(model: Model, rows: Sequence[Verdict], devices: Sequence[Soc]) -> list[ConstraintError]:
+    """Return a problem for each device that no record is usable on."""
+    problems = []
+    for device in devices:
+        own = [row for row in rows if row.device == device.name]
+        if any(row.usable for row in own):
+            continue
+        problem = f"none of {len(own)} cache(s) is usable" if own else "there is no cache to use"
+        fix = f"prepare the model for it: xdlc-graph-prepare --htp_socs {device.name}"
+        floats = 0 if device.fp16 else sum(map(float_ops, model.graphs.values()))
+        if floats:
+            fix = f"quantize the model first: {floats} op(s) are in floating point, {device.name} has no FP16"
+        problems.append(ConstraintError(f"{problem} on {device.name}", fix=fix))
+    return problems
+
+
+def _of_record(
+    model: Model, cache: Cache, entry: CacheEntry, fresh: Freshness
+) -> Iterator[Finding | Unjudged]:
+    """Yield what is to say about a cache on any device."""
+    if cache.problem:
+        yield Finding("record", cache.problem, "a whole record that cacheList describes")
+    gone = [name for name in shared_weights(model, cache.name) if name not in model.records]
+    if gone:
+        yield Finding("record", f"no {', '.join(gone)} in the file", "all weights that it shares")
+    if cache.entry is not None:
+        yield from fresh.judge(cache.name, entry)
+
+
+def _of_mode(mode: str) -> Iterator[Finding]:
+    if mode == ALWAYS_NEW:
+        yield Finding("mode", "a stored record", f"none: {ALWAYS_NEW} takes no record")
+
+
+def _verdict(record: str, device: str, mode: str, found: Sequence[Finding | Unjudged]) -> Verdict:
+    return Verdict(
+        record,
+        device,
+        mode,
+        tuple(finding for finding in found if isinstance(finding, Finding)),
+        tuple(finding for finding in found if isinstance(finding, Unjudged)),
+    )
+
+
+def soc_of(cache: Cache, entry: CacheEntry) -> Soc | None:
+    """Return the SoC that a cache was compiled for, by its entry or else its name; None if not known."""
+    for soc in all_socs():
+        if soc.id == entry.soc_id if entry.soc_id is not None else cache.soc in (soc.name, *soc.aliases):
+            return soc
+    return None
+
+
+def device_soc(device: str) -> Soc:
+    """Return the SoC of a device, which has an HTP.
+
+    Raises:
+        UsageError: If it is not known.
+        ConstraintError: If it has no HTP, or its architecture is not known.
+    """
+    soc = find_soc(device)
+    if not soc.arch:
+        raise ConstraintError(
+            f"the architecture of {soc.name}'s DSP is not known, so no record can be judged",
+            fix="name a SoC whose architecture is known",
+        )
+    if not soc.has_htp:
+        raise ConstraintError(
+            f"{soc.name} has no HTP, no record is usable there: its DSP is of architecture "
+            f"{soc.capabilities.name}",
+            fix="leave it out; HTP starts with v68",
+        )
+    return soc

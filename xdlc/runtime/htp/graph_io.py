@@ -1,0 +1,218 @@
+"""Inputs and outputs of a graph that runs: reals or stored values, in and out of files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xdlc.errors import BackendError, UsageError, nearest_names
+from xdlc.ir import ScaleOffset, Tensor
+from xdlc.ir import dtype as dt
+from xdlc.ir.quantization import to_float, to_quantized
+
+if TYPE_CHECKING:
+    from xdlc.runtime.htp.structs import QnnTensor
+
+Array = Any  # numpy.ndarray
+_COMPUTED = {dt.INT64: dt.INT32, dt.UINT64: dt.UINT32}
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output of a graph.
+
+    Attributes:
+        tensor: Name, shape, dtype and encoding that the caller knows it under.
+        lowered: What HTP has in its place, the same elements in another type or shape.
+    """
+
+    tensor: Tensor
+    lowered: Tensor
+
+    @classmethod
+    def of_struct(cls, struct: QnnTensor) -> Port:
+        """Return the port that a context binary describes."""
+        from xdlc.runtime.htp import binary_info
+
+        found = binary_info.scale_offset(struct)
+        tensor = Tensor(
+            (struct.name or b"").decode(errors="replace"),
+            binary_info.shape(struct),
+            binary_info.tensor_dtype(struct),
+            ScaleOffset(*found) if found else None,
+        )
+        return cls(tensor, tensor)
+
+    def empty(self) -> Array:
+        """Return zeros in the type that HTP stores."""
+        import numpy
+
+        return numpy.zeros(self.lowered.shape, self.lowered.dtype.numpy)
+
+    def stored(self, array: Array) -> Array:
+        """Return what the graph reads for ``array``.
+
+        Args:
+            array: Real numbers of any float type, which are quantized for a quantized input, or stored
+                values in the input's own type.
+
+        Raises:
+            UsageError: If shape or type do not fit.
+        """
+        tensor, wanted = self.tensor, self.tensor.dtype.numpy
+        if array.shape != tensor.shape:
+            raise UsageError(
+                f"should have shape {list(tensor.shape)}, has {list(array.shape)}", where=self._where
+            )
+        if tensor.encoding is not None and array.dtype.kind == "f":
+            return self._lowered(to_quantized(array, tensor))
+        if array.dtype != wanted and (tensor.dtype.is_fixed or not _holds(wanted, array)):
+            raise UsageError(
+                f"should hold {wanted} ({tensor.dtype}), holds {array.dtype}",
+                where=self._where,
+                fix=f"convert it with .astype('{wanted}')",
+            )
+        narrow = _COMPUTED.get(tensor.dtype)
+        if narrow is not None and not _holds(narrow.numpy, array):
+            raise UsageError(
+                "holds values beyond 32 bits, which is what HTP computes in",
+                where=self._where,
+                fix="give smaller values, or run the model on the cpu",
+            )
+        return self._lowered(array)
+
+    def _lowered(self, array: Array) -> Array:
+        import numpy
+
+        held = self.lowered
+        return numpy.ascontiguousarray(array.astype(held.dtype.numpy, copy=False)).reshape(held.shape)
+
+    def given_back(self, array: Array, *, native: bool) -> Array:
+        """Return a result as the caller wants it: quantized ones as stored, or as real numbers (float32)."""
+        array = array.reshape(self.tensor.shape).astype(self.tensor.dtype.numpy, copy=False)
+        if native or self.tensor.encoding is None:
+            return array
+        return to_float(array, self.tensor.encoding, where=self._where)
+
+    @property
+    def _where(self) -> str:
+        return f"array for {self.tensor.name!r}"
+
+
+def _holds(wanted: Any, array: Array) -> bool:
+    """Whether a conversion loses nothing but float precision."""
+    import numpy
+
+    if wanted.kind == "f" or wanted == dt.BFLOAT16.numpy:
+        return bool(array.dtype.kind in "fiub")
+    if wanted.kind == "b":
+        return bool(array.dtype.kind in "iub")
+    return bool(array.dtype.kind in "iub" and numpy.array_equal(array.astype(wanted), array))
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> list[list[str]]:
+    """Store arrays by position; return name and dtype of each, for ``read_arrays``.
+
+    Names are kept apart because a tensor may have any name, and dtypes because numpy's file format
+    forgets the ones that numpy itself does not have.
+    """
+    import numpy
+
+    names = []
+    plain: dict[str, Any] = {}
+    for index, (name, given) in enumerate(arrays.items()):
+        array = numpy.asarray(given)
+        names.append([name, array.dtype.name])
+        plain[str(index)] = array.view(numpy.uint16) if array.dtype.name == "bfloat16" else array
+    with open(path, "wb") as file:
+        numpy.savez(file, **plain)
+    return names
+
+
+def read_arrays(path: Path, names: Sequence[Sequence[str]]) -> dict[str, Array]:
+    """Return the arrays that ``write_arrays`` stored."""
+    import numpy
+
+    with numpy.load(path, allow_pickle=False) as file:
+        return {
+            name: file[str(index)].view(dt.BFLOAT16.numpy) if kind == "bfloat16" else file[str(index)]
+            for index, (name, kind) in enumerate(names)
+        }
+
+
+def stored_feeds(inputs: Sequence[Port], given: Mapping[str, Array]) -> dict[str, Array]:
+    """Return what the graph reads by name, in the order of its inputs.
+
+    Raises:
+        UsageError: If arrays are missing, left over, or do not fit.
+    """
+    wanted = [port.tensor.name for port in inputs]
+    missing = [name for name in wanted if name not in given]
+    unknown = [name for name in given if name not in wanted]
+    if missing or unknown:
+        parts = [f"no array for input {name!r}" for name in missing]
+        parts += [f"array {name!r} is for no input" for name in unknown]
+        hint = nearest_names(unknown[0], wanted) if unknown else ""
+        raise UsageError(
+            "; ".join(parts),
+            fix=f"give one array for each of: {', '.join(wanted)}" + (f" ({hint})" if hint else ""),
+        )
+    return {port.tensor.name: port.stored(given[port.tensor.name]) for port in inputs}
+
+
+def as_known(tensor: Tensor) -> Tensor:
+    """Return what callers know of an input or output, for when its graph is brought into HTP's form."""
+    return Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding)
+
+
+def given_results(
+    outputs: Sequence[Port], results: Mapping[str, Array], *, native: bool, where: str
+) -> dict[str, Array]:
+    """Return what a graph of a cache gives, by name, as callers know its outputs.
+
+    Args:
+        outputs: The outputs.
+        results: What came, by name.
+        native: Give quantized outputs as stored integers instead of float32.
+        where: Place for errors.
+
+    Raises:
+        BackendError: If one is missing or has another number of elements: the cache is of another graph.
+    """
+    found: dict[str, Array] = {}
+    for port in outputs:
+        name, shape = port.tensor.name, port.tensor.shape
+        array = results.get(name)
+        if array is None or array.size != math.prod(shape):
+            given = f"only {', '.join(results) or 'nothing'}" if array is None else f"{list(array.shape)}"
+            raise BackendError(
+                f"should give {name!r} of shape {list(shape)}, gives {given}",
+                where=where,
+                fix="prepare the model again, with --overwrite_cache_records",
+            )
+        found[name] = port.given_back(array, native=native)
+    return found
+
+
+def read_feeds(folder: Path, inputs: Sequence[Port], request: Mapping[str, Any]) -> list[Array]:
+    """Return what the graph reads, in the order of its inputs.
+
+    Raises:
+        UsageError: If arrays are missing, left over, or do not fit.
+    """
+    given = read_arrays(folder / "arrays.npz", request["arrays"])
+    return list(stored_feeds(inputs, given).values())
+
+
+def results_of(
+    folder: Path, outputs: Sequence[Port], results: Sequence[Array], request: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Store the results; return the answer that names them."""
+    arrays = {
+        port.tensor.name: port.given_back(array, native=request["native"])
+        for port, array in zip(outputs, results, strict=True)
+    }
+    return {"refused": [], "arrays": write_arrays(folder / "results.npz", arrays)}

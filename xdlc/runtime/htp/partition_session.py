@@ -1,0 +1,158 @@
+"""Runs a model of which a cache holds only parts: those on the emulation, the rest on the CPU.
+
+Values go from one to the other as they are stored: fixed-point ones as integers, under the encodings of
+the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from xdlc import passes
+from xdlc.ir import Graph, Model, Op, Tensor
+from xdlc.ir.quantization import to_float, to_quantized, unpacked
+from xdlc.opdefs.control_flow import reachable
+from xdlc.runtime.cpu import CpuSession, feeds_of
+from xdlc.runtime.htp.graph_io import Port, as_known, given_results
+from xdlc.runtime.htp.partition_schedule import part_graph, schedule
+from xdlc.runtime.plan import given_out, segment_of
+
+if TYPE_CHECKING:
+    from xdlc.runtime.udo.kernels import Kernels
+
+Array = Any  # numpy.ndarray
+Values = dict[str, Array]
+
+
+class Emulation(Protocol):
+    """What runs the graphs of a cache, as ``serving.Served`` does."""
+
+    def run(self, feeds: Mapping[str, Array], *, native: bool, graph: str) -> dict[str, Array]:
+        """Return the outputs of a graph by name."""
+
+
+class _Compiled:
+    """A part on the emulation."""
+
+    def __init__(self, part: Graph, emulation: Emulation) -> None:
+        self._name, self._emulation = part.name, emulation
+        known = [as_known(tensor) for tensor in (*part.inputs, *part.outputs)]
+        passes.run(part, passes.HTP)
+        ports = list(map(Port, known, (*part.inputs, *part.outputs)))
+        self._inputs, self._outputs = ports[: len(part.inputs)], ports[len(part.inputs) :]
+
+    def run(self, values: Values) -> None:
+        """Add the part's results to ``values``, both stored."""
+        feeds = {port.tensor.name: port.stored(values[port.tensor.name]) for port in self._inputs}
+        results = self._emulation.run(feeds, native=True, graph=self._name)
+        place = f"graph {self._name!r} of the cache"
+        values.update(given_results(self._outputs, results, native=True, where=place))
+
+
+class _Host:
+    """Ops on the CPU."""
+
+    def __init__(
+        self,
+        model: Model,
+        graph: Graph,
+        ops: Sequence[Op],
+        *,
+        threads: int | None,
+        kernels: Kernels | None,
+    ) -> None:
+        given = given_out(graph, ops, (tensor.name for tensor in graph.outputs))
+        self._part = segment_of(graph, ops, given)
+        called = reachable(self._part, model.graphs)  # the part comes first
+        whole = Model({held.name: held for held in called}, model.metadata, model.records)
+        self._session = CpuSession(whole, threads=threads, kernels=kernels) if given else None
+
+    def run(self, values: Values) -> None:
+        """Add the results of the ops to ``values``, both stored."""
+        if self._session is None:
+            return
+        feeds = {tensor.name: values[tensor.name] for tensor in self._part.inputs}
+        results = self._session.run(feeds, native=True)
+        for tensor in self._part.outputs:
+            values[tensor.name] = results[tensor.name].astype(tensor.dtype.numpy, copy=False)
+
+
+class PartedSession:
+    """A graph in parts, ready to run.
+
+    Args:
+        model: The model.
+        parts: Names of the ops of each compiled part, by the part's name in the cache.
+        emulation: Runs the cache.
+        graph: Name of the graph; default: the main one.
+        threads: Threads of one op on the CPU; default: one per core.
+        kernels: Kernels of users' ops.
+
+    Raises:
+        ContainerError: If the parts do not fit the graph.
+        XdlcError: What the CPU's sessions raise.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        parts: Mapping[str, Sequence[str]],
+        emulation: Emulation,
+        *,
+        graph: str | None = None,
+        threads: int | None = None,
+        kernels: Kernels | None = None,
+    ) -> None:
+        self.graph = model.main if graph is None else model.graphs[graph]
+        self._steps = [
+            _Host(model, self.graph, stretch.ops, threads=threads, kernels=kernels)
+            if stretch.part is None
+            else _Compiled(part_graph(self.graph, (op.name for op in stretch.ops), stretch.part), emulation)
+            for stretch in schedule(self.graph, parts)
+        ]
+
+    def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:
+        """Return the outputs by tensor name.
+
+        Args:
+            feeds: One array per input.  A fixed-point input takes real numbers (any float type) or
+                stored integers (its own integer type).
+            native: Give fixed-point outputs as stored integers instead of float32.
+
+        Raises:
+            UsageError: If an input is missing, unknown, or has another shape or type.
+            BackendError: If the emulation or onnxruntime fails.
+        """
+        given = feeds_of(self.graph, feeds)
+        values = {tensor.name: _stored(tensor, feeds, given) for tensor in self.graph.inputs}
+        values.update((tensor.name, _constant(tensor)) for tensor in self.graph.outputs if tensor.is_static)
+        for step in self._steps:
+            step.run(values)
+        return {tensor.name: _given(tensor, values[tensor.name], native) for tensor in self.graph.outputs}
+
+
+def _stored(tensor: Tensor, feeds: Mapping[str, Array], given: Mapping[str, Array]) -> Array:
+    """Return what an input stores.
+
+    Args:
+        tensor: The input.
+        feeds: What the caller gives.
+        given: The same as the CPU takes it.
+    """
+    import numpy
+
+    array = numpy.asarray(feeds[tensor.name])
+    if not tensor.dtype.is_fixed:
+        return given[tensor.name].astype(tensor.dtype.numpy, copy=False)
+    return array if array.dtype == tensor.dtype.numpy else to_quantized(given[tensor.name], tensor)
+
+
+def _given(tensor: Tensor, stored: Array, native: bool) -> Array:
+    if native or tensor.encoding is None:
+        return stored
+    return to_float(stored, tensor.encoding, where=f"tensor {tensor.name!r}")
+
+
+def _constant(tensor: Tensor) -> Array:
+    return unpacked(tensor).numpy().reshape(tensor.shape)

@@ -1,0 +1,1 @@
+"""Fixed-point sums and products with the roundings of HTP."""
