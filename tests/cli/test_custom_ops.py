@@ -82,7 +82,7 @@ def test_what_matches_nothing_is_told(source: Path, tmp_path: Path) -> None:
 def test_an_unknown_shape_names_the_ways_to_give_it(source: Path, tmp_path: Path) -> None:
     files = [config(tmp_path, f"{name}.json", name) for name in ("Scale", "Shift")]
     result = invoke("-i", source, "-udo", *files, "-o", tmp_path / "m.dlc", code=4)
-    assert "Scale.json:1): the shape of output 0 ('y') is not known" in result.stderr
+    assert "Operators[0]): the shape of output 0 ('y') is not known" in result.stderr
     assert "--converter_op_package_lib" in result.stderr
     assert not (tmp_path / "m.dlc").exists()
 

@@ -166,7 +166,7 @@ def test_what_the_form_cannot_say_is_told(tmp_path: Path) -> None:
     first = xml(tmp_path / "all.xml", EVERYTHING)
     (second,), notices = through_json(tmp_path / "all.json", [first])
     assert "xdlc_" not in (tmp_path / "all.json").read_text()
-    assert [line.removesuffix(" cannot be said in JSON") for line in notices] == [
+    assert [line.removesuffix(" cannot be expressed in JSON") for line in notices] == [
         "package 'Mixed': Domain, Version",
         "operator 'Blend': Description, Reference, order of Parameters",
         "input 'a' of operator 'Blend': Datatype, Rank, Shape Text, Constraint, Description",
@@ -323,7 +323,7 @@ XML_TEMPLATE = """<OpDefCollection
 def test_the_template_of_xml_both_ways(tmp_path: Path) -> None:
     first = xml(tmp_path / "a.xml", XML_TEMPLATE)
     (plain,), notices = through_json(tmp_path / "plain.json", [first])
-    assert [line.removesuffix(" cannot be said in JSON") for line in notices] == [
+    assert [line.removesuffix(" cannot be expressed in JSON") for line in notices] == [
         "package 'ExamplePackage': Domain",
         "operator 'OpName': SupportedBackend",
         "input 'in[0]' of operator 'OpName': Rank",

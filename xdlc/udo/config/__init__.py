@@ -1,9 +1,8 @@
 """Configurations of user-defined operations: JSON UDO configurations and OpDef XML."""
 
 from xdlc.udo.config.convert import Converted, convert
-from xdlc.udo.config.inspecting import Inspected, inspect
 from xdlc.udo.config.json_writer import write_json
-from xdlc.udo.config.reader import Config, read, read_config
+from xdlc.udo.config.reader import Config, Inspected, inspect, read, read_config
 from xdlc.udo.config.skeleton import Draft, draft
 
 __all__ = [

@@ -13,6 +13,7 @@ from xdlc import opdefs
 from xdlc.container.storage import replace_file
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir.dtype import UINT8, UINT16, DType
+from xdlc.json_fields import choice
 from xdlc.opdefs.backends import unknown as unknown_backends
 from xdlc.opdefs.model import Collection
 from xdlc.opdefs.source_match import UncoveredNode
@@ -20,7 +21,6 @@ from xdlc.udo.config.diff import differences
 from xdlc.udo.config.json_writer import write_json
 from xdlc.udo.config.names import TYPES
 from xdlc.udo.config.reader import Config, clashes, read_config
-from xdlc.udo.config.scope import choice
 from xdlc.udo.config.skeleton import BACKENDS, REALS, draft
 
 FORMS = ("xml", "json")
@@ -96,7 +96,7 @@ def convert(
     known = len(notices)
     texts = render(collections, where, form, extended=extended, notices=notices)
     if form == "json" and not extended and len(notices) > known:
-        notices.append("what cannot be said is kept in fields of xdlc's own with --extended")
+        notices.append("--extended keeps it in fields of xdlc's own")
     return Converted(texts, tuple(notices))
 
 
@@ -232,7 +232,8 @@ def _text(collections: Sequence[Collection], form: str, extended: bool, notices:
     text = opdefs.write_collection(collection)
     after = opdefs.parse_collection(text.encode(), "the XML written")
     notices += (
-        f"{part}: {', '.join(names)} cannot be said in XML" for part, names in differences(collection, after)
+        f"{part}: {', '.join(names)} cannot be expressed in XML"
+        for part, names in differences(collection, after)
     )
     return text
 

@@ -1,33 +1,63 @@
-"""Default values: JSON on the one side, the text of OpDef XML on the other."""
+"""Default values as JSON and as the text of OpDef XML."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from xdlc.ir.dtype import DType
-from xdlc.udo.config.fields import kind_of
-from xdlc.udo.config.json_text import Node
+from xdlc.json_fields import Node, kind_of
+from xdlc.opdefs.defaults import default_value, parse_default
+from xdlc.opdefs.model import ParamDef, TensorDef
 
 _NOT_FINITE = re.compile(r"[+-]?inf(inity)?|nan", re.IGNORECASE)
-"""What JSON has no numbers for: strings, as OpDef XML writes them."""
+"""Numbers that JSON does not have: strings, as OpDef XML writes them."""
 _UNQUOTED = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?|true|false")
-
+_BRACKETS = str.maketrans("(){}", "[][]")
+_PLAIN_NUMBERS = re.compile(r"(?:[\[\], ]|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![0-9.]))+")
 _EXPECTED = {"string": "a string", "bool": "true or false", "name": "a name of its enumeration"}
 
 
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """JSON that is written unchanged."""
+
+    text: str
+
+
 class WrongDefaultError(Exception):
-    """A default, or an element of it, that is of another kind than the types.
+    """A default, or an element of it, whose type does not fit.
 
     Attributes:
         expected: What it should be.
-        node: What it is.
+        node: The value.
     """
 
     def __init__(self, expected: str, node: Node) -> None:
         super().__init__(expected)
         self.expected = expected
         self.node = node
+
+    def message(self, what: str, default: Node) -> tuple[str, str]:
+        """Return problem and fix.
+
+        Args:
+            what: Title of the input or parameter.
+            default: The whole default.
+
+        Example:
+            >>> WrongDefaultError("a number", node := Node("1")).message("param 'axis'", node)
+            ("default of param 'axis' has to be a number, found the string '1'", 'write it without quotes')
+        """
+        value = self.node.value
+        quoted = isinstance(value, str) and _UNQUOTED.fullmatch(value) is not None
+        whole = self.node.path == default.path
+        subject = f"default of {what}" if whole else f"each element of the default of {what}"
+        fix = "write it without quotes" if quoted else f"write {self.expected}"
+        return f"{subject} has to be {self.expected}, found {kind_of(value)}", fix
 
 
 def default_text(
@@ -42,30 +72,30 @@ def default_text(
 
     Args:
         node: The value.
-        dtypes: Types that the parameter may have; none if that is not known.
+        dtypes: Types of the parameter; none if that is not known.
         names: Names of its values, if it is an enumeration.
         is_scalar: Whether it has to be one value.
         is_tensor: Whether it has to be a tensor.
 
     Raises:
-        WrongDefaultError: If the value is of another kind than the types.
+        WrongDefaultError: If the value does not fit the types.
 
     Example:
         >>> from xdlc.ir.dtype import BOOL8, FLOAT32
-        >>> default_text(Node((Node(1, 1, "1"), Node(0.5, 1, "0.5")), 1), [FLOAT32], is_tensor=True)
+        >>> default_text(Node([1, 0.5]), [FLOAT32], is_tensor=True)
         '[1, 0.5]'
-        >>> default_text(Node(True, 1), [FLOAT32, BOOL8], is_scalar=True)
+        >>> default_text(Node(True), [FLOAT32, BOOL8], is_scalar=True)
         '1'
-        >>> default_text(Node((Node("-inf", 1), Node(0, 1, "0")), 1), [FLOAT32], is_tensor=True)
+        >>> default_text(Node(["-inf", 0]), [FLOAT32], is_tensor=True)
         '[-inf, 0]'
-        >>> default_text(Node("1", 1), [FLOAT32], is_scalar=True)
+        >>> default_text(Node("1"), [FLOAT32], is_scalar=True)
         Traceback (most recent call last):
             ...
         xdlc.udo.config.defaults.WrongDefaultError: a number
     """
-    if is_tensor and not isinstance(node.value, tuple):
+    if is_tensor and not isinstance(node.value, list):
         raise WrongDefaultError("an array like [[1, 2], [3, 4]]", node)
-    if isinstance(node.value, tuple) and is_scalar:
+    if isinstance(node.value, list) and is_scalar:
         raise WrongDefaultError("one value, as the parameter is a scalar", node)
     reasons: list[WrongDefaultError] = []
     for kind in dict.fromkeys(["name"] if names else [dtype.kind for dtype in dtypes] or [""]):
@@ -77,35 +107,58 @@ def default_text(
 
 
 def _element(node: Node, kind: str) -> str:
-    if isinstance(node.value, tuple):
-        return f"[{', '.join(_element(item, kind) for item in node.value)}]"
     value = node.value
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, list):
+        return f"[{', '.join(_element(item, kind) for item in node.items())}]"
+    is_bool = isinstance(value, bool)
+    is_number = isinstance(value, int | float) and not is_bool
     if kind in ("string", "name") and isinstance(value, str):
         return value
     if kind == "float" and isinstance(value, str) and _NOT_FINITE.fullmatch(value):
         return value
-    if kind == "bool" and (isinstance(value, bool) or node.text in ("0", "1")):
+    if kind == "bool" and (is_bool or (is_number and str(value) in ("0", "1"))):
         return "1" if value else "0"
     if kind == "name" and isinstance(value, int) and is_number:
-        return node.text
+        return str(value)
     if kind in ("int", "uint") and isinstance(value, float):
         raise WrongDefaultError("a whole number", node)
     if kind not in _EXPECTED and is_number:
-        return node.text
+        return str(value)
     raise WrongDefaultError(_EXPECTED.get(kind, "a number"), node)
 
 
-def wrong_default(what: str, default: Node, wrong: WrongDefaultError) -> tuple[str, str]:
-    """Return problem and fix for a default that is of the wrong kind.
+def default_json(tensor: TensorDef, extended: bool) -> Any:
+    """Return a default as JSON; numbers as they are written, where JSON writes them the same way.
+
+    Args:
+        tensor: The tensor.
+        extended: Whether the JSON has its enumeration, so that the name is written instead of the number.
 
     Example:
-        >>> node = Node("1", 1)
-        >>> wrong_default("scalar_param 'axis'", node, WrongDefaultError("a number", node))
-        ("default of scalar_param 'axis' has to be a number, found the string '1'", 'write it without quotes')
+        >>> from xdlc.ir import dtype as dt
+        >>> default_json(TensorDef("a", False, (dt.FLOAT32,), None, default="[[1.50], [2]]"), False)
+        Raw(text='[[1.50], [2]]')
+        >>> default_json(TensorDef("a", False, (dt.FLOAT32,), None, default="{.5, -inf}"), False)
+        [0.5, '-inf']
     """
-    value = wrong.node.value
-    quoted = isinstance(value, str) and _UNQUOTED.fullmatch(value) is not None
-    subject = f"default of {what}" if wrong.node is default else f"each element of the default of {what}"
-    fix = "write it without quotes" if quoted else f"write {wrong.expected}"
-    return f"{subject} has to be {wrong.expected}, found {kind_of(wrong.node)}", fix
+    text = tensor.default or ""
+    if isinstance(tensor, ParamDef) and tensor.enumeration:
+        return text if extended and text in tensor.enumeration else default_value(tensor)
+    if any(dtype.kind == "string" for dtype in tensor.dtypes):
+        return text
+    if any(dtype.kind == "bool" for dtype in tensor.dtypes):
+        return default_value(tensor)
+    plain = text.translate(_BRACKETS)
+    if _PLAIN_NUMBERS.fullmatch(plain):
+        return Raw(re.sub(r",\s*", ", ", plain))
+    try:
+        return _finite(default_value(tensor))
+    except ValueError:
+        return parse_default(text)
+
+
+def _finite(value: Any) -> Any:
+    """Return numbers with strings for those that JSON cannot write."""
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,201 +1,227 @@
-"""Reads strict JSON into values that know their line."""
+"""Configuration files as bytes and as JSON values, within bounds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import codecs
+import json
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TypeAlias
+from itertools import count
+from typing import Any
 
-from xdlc.errors import raise_all
-from xdlc.udo.config.scope import Stop
-from xdlc.udo.config.text import decoded
-from xdlc.udo.config.tokens import Lines, Token, tokens
+from xdlc.errors import ModelError, StorageError, raise_all
+from xdlc.json_fields import Node, Scope, Stop, joined, shown
 
+MAX_BYTES = 4 << 20
+"""Largest configuration; those of real packages have a few kilobytes."""
 MAX_DEPTH = 32
 MAX_VALUES = 50_000
+MAX_STRING = 1 << 16
+MAX_NUMBER = 64
+
+_BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_STRING = r'"(?:[^"\\]|\\.)*+"?'
+_COMMENT = re.compile(rf"{_STRING}|(//[^\r\n]*|#[^\r\n]*|/\*.*?(?:\*/|\Z))", re.DOTALL)
+_LAST_COMMA = re.compile(rf"{_STRING}|(,)(?=\s*[\]}}])", re.DOTALL)
+_UNFIT = re.compile("[\\x00-\\x08\\x0b-\\x1f\\ud800-\\udfff\\ufffe\\uffff]")
+_FIXES = {
+    "Expecting property name": 'write "name": value, the name in double quotes',
+    "Expecting ':'": 'write "name": value',
+    "Expecting ','": "put a comma between the values, or close the bracket",
+    "Expecting value": "write a string in double quotes, a number, true, false, null, [...] or {...}",
+    "Extra data": "remove what follows the value, or a bracket before",
+    "Invalid control character": "write a line break as \\n and a tab as \\t",
+    "Invalid \\escape": "write a backslash as \\\\",
+    "Unterminated string": 'close it with "',
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A member of an object, with the line of its name."""
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """Return the content of a configuration file.
 
-    line: int
-    node: Node
-
-
-Content: TypeAlias = "str | int | float | bool | tuple[Node, ...] | Mapping[str, Member] | None"
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A value of a JSON text.
-
-    Attributes:
-        value: The value; a tuple for an array, a mapping for an object.
-        line: Line that it begins on.
-        text: A number as it was written.
+    Raises:
+        StorageError: If it cannot be read.
+        ModelError: If it is larger than ``MAX_BYTES``.
     """
+    where = os.fspath(path)
+    try:
+        with open(path, "rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise StorageError(
+            f"cannot be read: {reason or error}", where=where, fix="check the path and its permissions"
+        ) from error
+    if len(content) > MAX_BYTES:
+        raise ModelError(
+            f"is larger than {MAX_BYTES >> 20} MiB", where=where, fix="name a configuration of operations"
+        )
+    return content
 
-    value: Content
-    line: int
-    text: str = ""
+
+def is_xml(content: bytes) -> bool:
+    r"""Return whether a configuration is XML, judged by its first character.
+
+    Example:
+        >>> is_xml(b"\n<OpDefCollection>"), is_xml(b'{"UdoPackage_0": {}}'), is_xml(b"\xff\xfe<\x00")
+        (True, False, True)
+    """
+    for bom in _BOMS:
+        content = content.removeprefix(bom)
+    return content[:4096].replace(b"\0", b"").lstrip().startswith(b"<")
 
 
-def parse(content: bytes, where: str) -> Node:
+class Real(float):
+    """A number with a fraction or exponent, printed as it is written."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Real:
+        """Return the number that a text denotes."""
+        made = super().__new__(cls, text)
+        made.text = text
+        return made
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class _Object(dict[str, Any]):
+    """A JSON object with the names that it has more than once."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        counts = Counter(name for name, _ in pairs) if len(self) < len(pairs) else Counter[str]()
+        self.repeated = [name for name, times in counts.items() if times > 1]
+
+
+def parse(content: bytes, where: str, notices: list[str] | None = None) -> Node:
     r"""Return the value of a JSON text.
+
+    Comments, and commas after the last value of an array or object, are skipped with a notice.
 
     Args:
         content: The text in UTF-8.
         where: Name of the file, for messages.
+        notices: Receives the notices.
 
     Raises:
-        ModelError: If it is no JSON; a ProblemList of them if there are several.  What can be skipped, like a
-            comma too many, does not hide what follows.
+        ModelError: If it is no JSON, or beyond the bounds; a ProblemList of several problems.
 
     Example:
         >>> print(parse(b'{"a": 1,\n "a": [2,\n]}', "c.json"))
         Traceback (most recent call last):
             ...
-        xdlc.errors.ProblemList: c.json: 2 problem(s)
-        - c.json:2: a comma with nothing behind it, before ']'
-          fix: remove the last comma of line 2
-        - c.json:2: 'a' is there twice; first on line 1
-          fix: rename or remove one of them
+        xdlc.errors.ModelError: c.json: a: the object has several members of this name
+          fix: rename or remove all but one
     """
-    text = decoded(content, where)
-    lines = Lines(text, where)
-    root: Node | None = None
+    text = _decoded(content, where).removeprefix("\ufeff")
+    found = notices if notices is not None else []
+    text = _without(_COMMENT, text, where, "comments, which JSON does not have, are skipped", found)
+    text = _without(_LAST_COMMA, text, where, "commas after the last value are skipped", found)
+    if not text.strip():
+        raise ModelError("is empty", where=where, fix='write {"UdoPackage_0": {"Operators": [...], ...}}')
+    try:
+        value = json.loads(
+            text,
+            parse_float=Real,
+            parse_int=lambda digits: int(digits) if len(digits) <= MAX_NUMBER else Real(digits),
+            parse_constant=Real,
+            object_pairs_hook=_Object,
+        )
+    except json.JSONDecodeError as error:
+        fix = next((fix for start, fix in _FIXES.items() if error.msg.startswith(start)), "correct the text")
+        problem = f"is no JSON: {error.msg} in column {error.colno}"
+        raise ModelError(problem, where=f"{where}:{error.lineno}", fix=fix) from error
+    except RecursionError as error:
+        raise _too_deep(where) from error
+    root, scope = Node(value), Scope(where)
     with suppress(Stop):
-        root = _Parser(text, lines).root()
-    raise_all(lines.problems, where=where)
-    assert root is not None
+        _check(root, scope, 0, count(1))
+    raise_all(scope.problems, where=where)
     return root
 
 
-class _Parser:
-    def __init__(self, text: str, lines: Lines) -> None:
-        self._tokens = tokens(text, lines)
-        self._lines = lines
-        self._count = 0
-        self._last = Token("start", 0, 0)
-        self._next = next(self._tokens)
-
-    def root(self) -> Node:
-        if self._next.kind == "end":
-            self._lines.stop(0, "is empty", 'write {"UdoPackage_0": {"Operators": [...], ...}}')
-        node = self._value(0)
-        if self._next.kind != "end":
-            self._lines.stop(
-                self._next.offset,
-                "there is more behind the end of the value",
-                "remove what follows, or a bracket",
-            )
-        return node
-
-    def _take(self) -> Token:
-        self._last = self._next
-        if self._next.kind != "end":
-            self._next = next(self._tokens)
-        return self._last
-
-    def _value(self, depth: int) -> Node:
-        token = self._take()
-        line = self._lines.line(token.offset)
-        self._count += 1
-        if self._count > MAX_VALUES:
-            self._lines.stop(token.offset, f"more than {MAX_VALUES} values", "split the configuration")
-        if token.kind in ("{", "["):
-            if depth >= MAX_DEPTH:
-                self._lines.stop(token.offset, f"brackets nest more than {MAX_DEPTH} deep", "remove brackets")
-            content = self._object(token, depth) if token.kind == "{" else self._array(token, depth)
-            return Node(content, line)
-        if token.kind not in ("string", "number", "word"):
-            self._lines.stop(token.offset, f"expected a value, found {_name(token)}", "write a value here")
-        return Node(token.value, line, token.text)
-
-    def _array(self, opening: Token, depth: int) -> tuple[Node, ...]:
-        items: list[Node] = []
-        while not self._closes(opening, "]", bool(items)):
-            items.append(self._value(depth + 1))
-        return tuple(items)
-
-    def _object(self, opening: Token, depth: int) -> Mapping[str, Member]:
-        members: dict[str, Member] = {}
-        while not self._closes(opening, "}", bool(members)):
-            token = self._take()
-            if token.kind in ("number", "word"):
-                self._lines.report(token.offset, f"a name has to be a string, found {token.text}", "quote it")
-            elif token.kind != "string":
-                self._lines.stop(
-                    token.offset, f"expected a name, found {_name(token)}", 'write "name": value'
-                )
-            key = str(token.value)
-            line = self._lines.line(token.offset)
-            if self._next.kind != ":":
-                self._lines.stop(
-                    token.offset,
-                    f"expected ':' behind the name {key[:40]!r}, found {_name(self._next)}",
-                    'write "name": value',
-                )
-            self._take()
-            node = self._value(depth + 1)
-            if key in members:
-                self._lines.report(
-                    token.offset,
-                    f"{key[:40]!r} is there twice; first on line {members[key].line}",
-                    "rename or remove one of them",
-                )
-            members.setdefault(key, Member(line, node))
-        return members
-
-    def _closes(self, opening: Token, mark: str, started: bool) -> bool:
-        """Step over what separates members; return whether the closing bracket was there."""
-        if started:
-            self._separator(mark)
-        if self._next.kind == "end":
-            line = self._lines.line(opening.offset)
-            self._lines.stop(
-                self._last.offset,
-                f"the text ends before the {opening.kind!r} of line {line} is closed",
-                f"close it with {mark!r}",
-            )
-        if self._next.kind in "]}":
-            if self._next.kind != mark:
-                line = self._lines.line(opening.offset)
-                self._lines.stop(
-                    self._next.offset,
-                    f"{self._next.kind!r} does not close the {opening.kind!r} of line {line}",
-                    f"close it with {mark!r}",
-                )
-            self._take()
-            return True
-        return False
-
-    def _separator(self, mark: str) -> None:
-        if self._next.kind in (mark, "end") or self._next.kind in "]}":
-            return
-        if self._next.kind != ",":
-            line = self._lines.line(self._last.offset)
-            self._lines.report(
-                self._last.offset,
-                f"no comma between a value and {_name(self._next)}",
-                f"put a comma at the end of line {line}",
-            )
-            return
-        comma = self._take()
-        while self._next.kind == ",":
-            self._lines.report(self._next.offset, "two commas with nothing between them", "remove one")
-            self._take()
-        if self._next.kind in "]}":
-            line = self._lines.line(comma.offset)
-            problem = f"a comma with nothing behind it, before {self._next.kind!r}"
-            self._lines.report(comma.offset, problem, f"remove the last comma of line {line}")
+def _decoded(content: bytes, where: str) -> str:
+    if content.startswith(_BOMS[1:]) or b"\0" in content[:2]:
+        raise ModelError(
+            "is UTF-16 or UTF-32: JSON is read as UTF-8", where=f"{where}:1", fix="save the file as UTF-8"
+        )
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ModelError(
+            f"byte 0x{content[error.start]:02x} at offset {error.start} is not UTF-8",
+            where=f"{where}:{line}",
+            fix="save the file as UTF-8",
+        ) from error
 
 
-def _name(token: Token) -> str:
-    if token.kind == "end":
-        return "the end of the file"
-    if token.kind == "string":
-        return f"the string {str(token.value)[:40]!r}"
-    return token.text or repr(token.kind)
+def _without(pattern: re.Pattern[str], text: str, where: str, notice: str, notices: list[str]) -> str:
+    """Return a text with blanks for the first group of a pattern, and add a notice with the lines."""
+    starts: list[int] = []
+
+    def blanks(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0]
+        starts.append(match.start())
+        return re.sub(r"[^\r\n]", " ", match[0])
+
+    made = pattern.sub(blanks, text)
+    if starts:
+        lines, line, last = dict[int, None](), 1, 0
+        for start in starts:
+            line += text.count("\n", last, start)
+            last = start
+            lines[line] = None
+        more = f" (also on lines {', '.join(map(str, list(lines)[1:20]))})" if len(lines) > 1 else ""
+        notices.append(f"{where}:{next(iter(lines))}: {notice}{more}")
+    return made
+
+
+def _too_deep(where: str) -> ModelError:
+    return ModelError(f"brackets nest more than {MAX_DEPTH} deep", where=where, fix="remove brackets")
+
+
+def _check(node: Node, scope: Scope, depth: int, numbers: Iterator[int]) -> None:
+    """Report values beyond the bounds, and names that an object has more than once."""
+    value = node.value
+    if next(numbers) > MAX_VALUES:
+        scope.report("", f"more than {MAX_VALUES} values", "split the configuration")
+        raise Stop
+    if isinstance(value, Real):
+        if len(value.text) > MAX_NUMBER:
+            problem = f"a number of {len(value.text)} characters: at most {MAX_NUMBER}"
+            scope.report(node.path, problem, "round it to the digits of its type")
+        elif not math.isfinite(value):
+            scope.report(node.path, f"{value} is no finite number of 64 bits", "write a finite number")
+    elif isinstance(value, str):
+        _check_text(value, node.path, scope)
+    elif isinstance(value, list | dict):
+        if depth >= MAX_DEPTH:
+            scope.problems.append(_too_deep(scope.place(node.path)))
+            raise Stop
+        for name in value.repeated if isinstance(value, _Object) else ():
+            path = joined(node.path, name)
+            scope.report(path, "the object has several members of this name", "rename or remove all but one")
+        if isinstance(value, list):
+            for item in node.items():
+                _check(item, scope, depth + 1, numbers)
+        else:
+            for name, member in node.members():
+                _check_text(name, node.path, scope)
+                _check(member, scope, depth + 1, numbers)
+
+
+def _check_text(text: str, path: str, scope: Scope) -> None:
+    unfit = _UNFIT.search(text)
+    if len(text) > MAX_STRING:
+        scope.report(path, f"a string of {len(text)} characters: at most {MAX_STRING}", "shorten it")
+    elif unfit:
+        problem = f"character U+{ord(unfit[0]):04X} in the string {shown(text)}"
+        scope.report(path, problem, "remove it, or write the character that it is half of")

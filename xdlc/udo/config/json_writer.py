@@ -1,21 +1,23 @@
-"""Writes packages as a JSON UDO configuration."""
+"""Packages as the text of a JSON UDO configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from xdlc.opdefs.collections import UNTOLD
-from xdlc.opdefs.model import Collection, OpDef, TensorDef
+from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTable, TensorDef
+from xdlc.udo.config.defaults import Raw
 from xdlc.udo.config.diff import differences
-from xdlc.udo.config.json_layout import laid_out
+from xdlc.udo.config.members import DESCRIPTION, REFERENCES, SUPPLEMENT, written
 from xdlc.udo.config.names import backends_of, cores_of
 from xdlc.udo.config.packages import read_packages
-from xdlc.udo.config.writing_extension import described, referenced, supplements
-from xdlc.udo.config.writing_tensors import Types, entry_of, types_of
+from xdlc.udo.config.tensors import Types, written_part
 
 _WRITTEN = "the JSON written"
+_WIDTH = 110
 
 
 def write_json(
@@ -28,8 +30,8 @@ def write_json(
 
     Args:
         collections: The packages.
-        extended: Whether to keep what the vendor's form has no field for in fields of ours, ``xdlc_...``.
-        notify: Is given a line for each part of which something is left out.
+        extended: Whether fields of xdlc's own, ``xdlc_...``, keep what the vendor's form has no field for.
+        notify: Called with a line for each part that is not written in full.
 
     Raises:
         ModelError: If an operation cannot be written: the vendor's form needs a data type for each core.
@@ -40,7 +42,7 @@ def write_json(
         read, _ = read_packages(text.encode(), _WRITTEN)
         for before, after in zip(collections, read, strict=True):
             for part, fields in differences(before, after.collection):
-                notify(f"{part}: {', '.join(fields)} cannot be said in JSON")
+                notify(f"{part}: {', '.join(fields)} cannot be expressed in JSON")
     return text
 
 
@@ -57,7 +59,7 @@ def _package(collection: Collection, extended: bool) -> dict[str, Any]:
         entry["xdlc_version"] = collection.version
     read, _ = read_packages(laid_out({"": entry}).encode(), _WRITTEN)
     if read[0].collection.supplements != collection.supplements:
-        entry["xdlc_supplements"] = supplements(collection.supplements)
+        entry["xdlc_supplements"] = _supplements(collection.supplements)
     return entry
 
 
@@ -66,22 +68,22 @@ def _operator(op: OpDef, collection: Collection, extended: bool) -> dict[str, An
     listed = (table.backend for table in tables if op.name in table.supported)
     cores, archs = cores_of((*op.backends, *listed))
     types = Types(op.name, cores or ["CPU"], tables, extended)
+
+    def entries(parts: Iterable[TensorDef], side: str) -> list[dict[str, Any]]:
+        return [written_part(part, side, types) for part in parts]
+
     entry: dict[str, Any] = {
         "type": op.name,
-        "inputs": _entries(op.inputs if extended else _without_gaps(op.inputs), "inputs", types),
-        "outputs": _entries(op.outputs, "outputs", types),
-        "scalar_params": _entries(
-            [param for param in op.params.values() if param.is_scalar], "params", types
-        ),
-        "tensor_params": _entries(
-            [param for param in op.params.values() if not param.is_scalar], "params", types
-        ),
+        "inputs": entries(op.inputs if extended else _without_gaps(op.inputs), "inputs"),
+        "outputs": entries(op.outputs, "outputs"),
+        "scalar_params": entries((param for param in op.params.values() if param.is_scalar), "params"),
+        "tensor_params": entries((param for param in op.params.values() if not param.is_scalar), "params"),
         "core_types": types.cores,
         "dsp_arch_types": archs,
     }
     if extended:
-        entry["xdlc_description"] = described(op.description)
-        entry["xdlc_references"] = referenced(op.references)
+        entry["xdlc_description"] = DESCRIPTION.write(op.description)
+        entry["xdlc_references"] = REFERENCES.write(op.references)
     always = ("type", "inputs", "outputs", "core_types")
     entry = {name: value for name, value in entry.items() if value or name in always}
     if extended and op.use_default_translation:
@@ -94,13 +96,82 @@ def _operator(op: OpDef, collection: Collection, extended: bool) -> dict[str, An
 
 
 def _without_gaps(inputs: Sequence[TensorDef]) -> list[TensorDef]:
-    """Return inputs without the defaults that stand before one that plain JSON makes mandatory.
+    """Return inputs without the defaults before one that the vendor's form makes mandatory.
 
-    Without fields of ours an input is optional only by its default.
+    There an input is optional only by its default.
     """
     last = max((i for i, entry in enumerate(inputs) if entry.default is None), default=-1)
     return [replace(entry, default=None) if i < last else entry for i, entry in enumerate(inputs)]
 
 
-def _entries(parts: Sequence[TensorDef], side: str, types: Types) -> list[dict[str, Any]]:
-    return [entry_of(part, types_of(part, side, types), types.extended) for part in parts]
+def _supplements(tables: Iterable[SupplementTable]) -> list[dict[str, Any]]:
+    return [
+        {
+            "backend": table.backend,
+            "supported": sorted(table.supported),
+            "Operators": [_supplement(op) for alternatives in table.ops.values() for op in alternatives],
+        }
+        for table in tables
+    ]
+
+
+def _supplement(op: SupplementOp) -> dict[str, Any]:
+    sides = {"inputs": op.inputs, "outputs": op.outputs, "params": op.params}
+    return {"type": op.name} | {
+        side: [written(row, SUPPLEMENT) for row in rows.values()] for side, rows in sides.items() if rows
+    }
+
+
+def laid_out(value: Any, indent: int = 0) -> str:
+    """Return a value as JSON, with one line for each input, output and parameter.
+
+    Args:
+        value: Mappings, sequences, strings, numbers, truth values, None and ``Raw``.
+        indent: Number of blanks at the start of the line.
+
+    Example:
+        >>> print(laid_out({"inputs": [{"name": "a", "static": True}], "core_types": ["CPU", "DSP"]}))
+        {
+            "inputs": [
+                {"name": "a", "static": true}
+            ],
+            "core_types": ["CPU", "DSP"]
+        }
+    """
+    line = None if _holds_objects(value) or indent == 0 else _inline(value)
+    if line is not None and (len(line) + indent <= _WIDTH or not isinstance(value, Mapping | list | tuple)):
+        return line
+    pad = " " * (indent + 4)
+    if isinstance(value, Mapping):
+        members = [f"{pad}{_string(key)}: {laid_out(item, indent + 4)}" for key, item in value.items()]
+        return _block("{", members, "}", indent)
+    if isinstance(value, list | tuple):
+        return _block("[", [pad + laid_out(item, indent + 4) for item in value], "]", indent)
+    return _inline(value)
+
+
+def _block(opening: str, members: Sequence[str], closing: str, indent: int) -> str:
+    if not members:
+        return opening + closing
+    return "\n".join([opening, ",\n".join(members), " " * indent + closing])
+
+
+def _holds_objects(value: Any) -> bool:
+    """Return whether there are objects in an array of the value."""
+    if isinstance(value, Mapping):
+        return any(_holds_objects(item) for item in value.values())
+    return isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value)
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, Raw):
+        return value.text
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_string(key)}: {_inline(item)}' for key, item in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_inline, value))}]"
+    return _string(value)
+
+
+def _string(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)

@@ -1,28 +1,40 @@
-"""Reads the packages of a JSON configuration."""
+"""Packages and operators of a JSON configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from xdlc.errors import raise_all
+from xdlc.json_fields import Fields, Node, Scope, Stop, kind_of, named, shown
 from xdlc.opdefs.collections import UNTOLD
-from xdlc.opdefs.model import Collection, SupplementTable
-from xdlc.udo.config import extension
-from xdlc.udo.config.fields import Fields, kind_of
-from xdlc.udo.config.json_text import Node, parse
-from xdlc.udo.config.names import CORES
-from xdlc.udo.config.operators import Operator, operator_of
-from xdlc.udo.config.scope import Scope, Stop, shown
-from xdlc.udo.config.supplements import tables_of
+from xdlc.opdefs.model import Collection, OpDef, ParamDef, SupplementOp, SupplementTable, SupplementTensor
+from xdlc.opdefs.xml_elements import Key
+from xdlc.udo.config.json_text import parse
+from xdlc.udo.config.members import DESCRIPTION, REFERENCES, SUPPLEMENT, read_members
+from xdlc.udo.config.names import ARCHS, CORES, backends_of
+from xdlc.udo.config.tensors import STEMS, Part, part_of
 
-_OWN = ("Operators", "UDO_PACKAGE_NAME", "UDO_PACKAGE_PATH", "SNPE_UDO_ROOT", "quantization_mode")
-FIELDS = (*_OWN, *extension.PACKAGE)
+ROLES = ("inputs", "outputs", "scalar_params", "tensor_params")
+PARAMS = ROLES[2:]
+_KEYS = {"inputs": "input", "outputs": "output", "scalar_params": "param", "tensor_params": "param"}
 _OLD = {
-    "UDO_PACKAGE_PATH": "packages are written where the generator is told to",
+    "UDO_PACKAGE_PATH": "the generator's options name the folder",
     "SNPE_UDO_ROOT": "packages need no header of the SDK",
     "quantization_mode": "the quantizer's options decide",
+}
+_OWN = ("Operators", "UDO_PACKAGE_NAME", *_OLD)
+_PACKAGE = (*_OWN, "xdlc_domain", "xdlc_version", "xdlc_supplements")
+_OPERATOR = (
+    *("type", *ROLES, "core_types", "dsp_arch_types", "quantization_mode", "xdlc_description"),
+    *("xdlc_references", "xdlc_use_default_translation", "xdlc_backends", "xdlc_order"),
+)
+_TAGS = {
+    "type": "Name",
+    "core_types": "SupportedBackend",
+    "xdlc_backends": "SupportedBackend",
+    "xdlc_use_default_translation": "UseDefaultTranslation",
 }
 
 
@@ -32,29 +44,54 @@ class Package:
 
     Attributes:
         collection: The package.
-        operators: Its operators.
-        line: Line of its name.
-        table_lines: Lines of its supplements, if it has a field of them.
+        places: Places of its parts, by the keys of ``opdefs.check_collection``.
     """
 
     collection: Collection
-    operators: tuple[Operator, ...]
-    line: int
-    table_lines: tuple[int, ...] = ()
+    places: Mapping[Key, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Operator:
+    definition: OpDef
+    path: str
+    paths: Mapping[str, str]
+    parts: Mapping[str, tuple[Part, ...]]
+    cores: Sequence[str]
+
+    def supplement(self, core: str) -> SupplementOp | None:
+        """Return the data types of a core, or None if it has none of its own."""
+
+        def tensors(*roles: str) -> dict[str, SupplementTensor]:
+            found = [part for role in roles for part in self.parts[role] if core in part.per_core]
+            names = [part.definition.name for part in found]
+            rows = (SupplementTensor(part.definition.name, (part.per_core[core],)) for part in found)
+            return dict(zip(names, rows, strict=True))
+
+        op = SupplementOp(self.definition.name, tensors("inputs"), tensors("outputs"), tensors(*PARAMS))
+        return op if core in self.cores and (op.inputs or op.outputs or op.params) else None
+
+    def keys(self, by_name: bool) -> Iterator[tuple[Key, str]]:
+        """Yield the paths of its parts and of their fields, by side, then position or name."""
+        for role, parts in self.parts.items():
+            for j, part in enumerate(parts):
+                place = part.definition.name if by_name or role in PARAMS else j
+                yield (_KEYS[role], place), part.path
+                yield from (((_KEYS[role], place, tag), path) for tag, path in part.paths.items())
 
 
 def read_packages(content: bytes, where: str) -> tuple[list[Package], list[str]]:
-    """Return the packages of a JSON configuration, and what the user should know about it.
+    """Return the packages of a JSON configuration, and notices.
 
     Args:
         content: The text.
         where: Name of the file, for messages.
 
     Raises:
-        ModelError: If it is no JSON, or breaks a rule of the form; all problems that there are.
+        ModelError: If it is no JSON, or breaks a rule of the form; a ProblemList of several.
     """
     scope = Scope(where)
-    root = parse(content, where)
+    root = parse(content, where, scope.notices)
     packages: list[Package] = []
     with suppress(Stop):
         packages = _packages(root, scope)
@@ -63,61 +100,198 @@ def read_packages(content: bytes, where: str) -> tuple[list[Package], list[str]]
 
 
 def _packages(root: Node, scope: Scope) -> list[Package]:
+    example = 'write {"UdoPackage_0": {"Operators": [...], ...}}'
     if not isinstance(root.value, Mapping):
-        scope.report(
-            root.line,
-            f"a configuration has to be an object, found {kind_of(root)}",
-            'write {"UdoPackage_0": {...}}',
-        )
+        problem = f"a configuration has to be an object, found {kind_of(root.value)}"
+        scope.report(root.path, problem, example)
         return []
     found: list[Package] = []
-    for key, member in root.value.items():
-        if key in ("UDO_PACKAGE_PATH", "SNPE_UDO_ROOT") and isinstance(member.node.value, str):
-            scope.notice(member.line, f"{key} changes nothing: {_OLD[key]}")
-        elif key in _OWN and not isinstance(member.node.value, Mapping):
-            problem = f"{key} does not stand inside of a package"
-            scope.report(member.line, problem, 'write {"UdoPackage_0": {"Operators": [...], ...}}')
+    for key, node in root.members():
+        if key in ("UDO_PACKAGE_PATH", "SNPE_UDO_ROOT") and isinstance(node.value, str):
+            scope.notice(node.path, f"{key} changes nothing: {_OLD[key]}")
+        elif key in _OWN and not isinstance(node.value, Mapping):
+            scope.report(node.path, f"{key} is not inside of a package", example)
         else:
-            found.append(_package(member.node, key, scope))
+            found.append(_package(node, key, scope))
     if not found and not scope.problems:
-        scope.report(
-            root.line, "a configuration has no package", 'write {"UdoPackage_0": {"Operators": [...]}}'
-        )
+        scope.report(root.path, "a configuration has no package", example)
     return found
 
 
 def _package(node: Node, key: str, scope: Scope) -> Package:
-    fields = Fields(node, f"package {shown(key)}", scope, FIELDS)
+    fields = Fields(node, f"package {shown(key)}", scope, _PACKAGE)
     fields.need("UDO_PACKAGE_NAME", '"MyPackage"')
-    fields.need("Operators", "[...]")
+    fields.need("Operators", '[{"type": "MyOp", ...}]')
     name = fields.text("UDO_PACKAGE_NAME")
-    named = fields.node("UDO_PACKAGE_NAME")
-    if named is not None and named.value == "":
-        scope.report(named.line, f"UDO_PACKAGE_NAME of {fields.what} is empty", 'write it like "MyPackage"')
-    nodes = fields.items("Operators")
-    array = fields.node("Operators")
-    if array is not None and array.value == ():
-        scope.report(array.line, f"Operators of {fields.what} is empty", "describe one operator at least")
     for old, reason in _OLD.items():
         if old in fields:
             fields.text(old)
-            scope.notice(fields.line_of(old), f"{old} of {fields.what} changes nothing: {reason}")
-    operators = tuple(operator_of(item, i, name or key, scope) for i, item in enumerate(nodes))
-    domain = fields.text("xdlc_domain")
-    version = fields.text("xdlc_version") or UNTOLD[1]
-    tables = tables_of(fields) if "xdlc_supplements" in fields else _tables(operators)
-    opdefs = tuple(operator.definition for operator in operators)
-    lines = tuple(item.line for item in fields.items("xdlc_supplements"))
-    collection = Collection(name, domain, version, opdefs, tables)
-    return Package(collection, operators, fields.line_of("UDO_PACKAGE_NAME"), lines)
+            fields.notice(old, f"{old} of {fields.what} changes nothing: {reason}")
+    operators = [_operator(item, i, name or key, scope) for i, item in enumerate(fields.items("Operators"))]
+    rows = fields.items("xdlc_supplements")
+    has_tables = "xdlc_supplements" in fields
+    tables = tuple(_table(row, scope) for row in rows) if has_tables else _core_tables(operators)
+    collection = Collection(
+        name,
+        fields.text("xdlc_domain"),
+        fields.text("xdlc_version") or UNTOLD[1],
+        tuple(operator.definition for operator in operators),
+        tables,
+    )
+    paths: dict[Key, str] = {(): fields.path_of("UDO_PACKAGE_NAME")}
+    for i, operator in enumerate(operators):
+        paths["op", i] = operator.path
+        paths.update((("op", i, tag), path) for tag, path in operator.paths.items())
+        paths.update((("op", i, *part), path) for part, path in operator.keys(by_name=False))
+    named_ops = {operator.definition.name: operator for operator in reversed(operators)}
+    for t, table in enumerate(tables):
+        paths["table", t] = rows[t].path if has_tables else fields.path
+        for op in () if has_tables else (named_ops[name] for name in table.ops):
+            place: Key = ("table", t, "op", op.definition.name)
+            paths[place] = op.path
+            paths.update(((*place, *part), path) for part, path in op.keys(by_name=True))
+    return Package(collection, {part: scope.place(path) for part, path in paths.items()})
 
 
-def _tables(operators: tuple[Operator, ...]) -> tuple[SupplementTable, ...]:
-    """Return a table for each core that types of its own are given for."""
+def _core_tables(operators: list[_Operator]) -> tuple[SupplementTable, ...]:
+    """Return a table for each core with types of its own."""
     tables = []
     for core in CORES:
-        adds = [operator.supplements[core] for operator in operators if core in operator.supplements]
-        adds = [op for op in adds if op.inputs or op.outputs or op.params]
-        if adds:
-            tables.append(SupplementTable(core, frozenset(), {op.name: (op,) for op in adds}))
+        rows = [row for operator in operators if (row := operator.supplement(core)) is not None]
+        if rows:
+            tables.append(SupplementTable(core, frozenset(), {row.name: (row,) for row in rows}))
     return tuple(tables)
+
+
+def _table(node: Node, scope: Scope) -> SupplementTable:
+    title = f"supplement for {shown(named(node, 'backend'))}"
+    fields = Fields(node, title, scope, ("backend", "supported", "Operators"))
+    fields.need("backend", '"HTP"')
+    ops: dict[str, tuple[SupplementOp, ...]] = {}
+    for item in fields.items("Operators"):
+        op = _supplement(item, title, scope)
+        if op.name in ops:
+            scope.report(item.path, f"{title} has operator {shown(op.name)} twice", "remove one of them")
+        ops[op.name] = (op,)
+    return SupplementTable(fields.text("backend"), frozenset(fields.strings("supported")), ops)
+
+
+def _supplement(node: Node, table: str, scope: Scope) -> SupplementOp:
+    sides = ("inputs", "outputs", "params")
+    title = f"operator {shown(named(node, 'type'))} of {table}"
+    fields = Fields(node, title, scope, ("type", *sides))
+    fields.need("type", '"MyOp"')
+    inputs, outputs, params = (_rows(fields, side) for side in sides)
+    return SupplementOp(fields.text("type"), inputs, outputs, params)
+
+
+def _rows(op: Fields, side: str) -> dict[str, SupplementTensor]:
+    found: dict[str, SupplementTensor] = {}
+    for node in op.items(side):
+        title = f"{side[:-1]} {shown(named(node, 'name'))} of {op.what}"
+        fields = Fields(node, title, op.scope, tuple(SUPPLEMENT))
+        fields.need("name", '"in[0]"')
+        tensor = SupplementTensor(**read_members(fields, SUPPLEMENT))
+        if tensor.name in found:
+            op.scope.report(node.path, f"{fields.what} is there twice", "remove one of them")
+        found[tensor.name] = tensor
+    return found
+
+
+def _operator(node: Node, index: int, package: str, scope: Scope) -> _Operator:
+    title = f"operator {index} of package {shown(package)}"
+    if named(node, "type"):
+        title = f"operator {shown(named(node, 'type'))}"
+    fields = Fields(node, title, scope, _OPERATOR)
+    name = _type(fields)
+    parts = {role: _parts(fields, role) for role in ROLES}
+    fields.need("core_types", '["CPU"]')
+    cores = fields.words("core_types", CORES)
+    _check_cores(parts, cores, scope)
+    if "quantization_mode" in fields:
+        text = f"quantization_mode of {fields.what} changes nothing: {_OLD['quantization_mode']}"
+        fields.notice("quantization_mode", text)
+    archs = _archs(fields, cores)
+    definition = OpDef(
+        name,
+        package,
+        tuple(part.definition for part in parts["inputs"]),
+        tuple(part.definition for part in parts["outputs"]),
+        _ordered(_params(parts, fields.what, scope), fields),
+        DESCRIPTION.read(fields, "xdlc_description"),
+        REFERENCES.read(fields, "xdlc_references"),
+        fields.strings("xdlc_backends") if "xdlc_backends" in fields else backends_of(cores, archs),
+        fields.flag("xdlc_use_default_translation"),
+    )
+    paths = {tag: fields.path_of(name) for name, tag in _TAGS.items() if name in fields}
+    return _Operator(definition, fields.path, paths, parts, cores)
+
+
+def _type(fields: Fields) -> str:
+    fields.need("type", '"MyOp", the type that the operator has in the model')
+    name = fields.text("type")
+    if "::" in name:
+        plain = name.rpartition("::")[2]
+        fix = f'write "type": "{plain}": an operator is found in any domain of the model'
+        fields.report("type", f"type of {fields.what} has a domain: {shown(name)}", fix)
+    return name
+
+
+def _parts(fields: Fields, role: str) -> tuple[Part, ...]:
+    nodes = fields.items(role)
+    if role in STEMS:
+        fields.need(role, '[{"name": ..., "data_type": "FLOAT_32"}]')
+    return tuple(part_of(node, role, i, fields.what, fields.scope) for i, node in enumerate(nodes))
+
+
+def _params(parts: Mapping[str, tuple[Part, ...]], what: str, scope: Scope) -> dict[str, ParamDef]:
+    found: dict[str, ParamDef] = {}
+    paths: dict[str, str] = {}
+    for part in (part for role in PARAMS for part in parts[role]):
+        param, path = part.definition, part.paths.get("Name", part.path)
+        if param.name in found:
+            problem = f"{what} has two parameters {shown(param.name)}; first at {paths[param.name]}"
+            scope.report(path, problem, "rename one of them")
+        elif isinstance(param, ParamDef) and param.name:
+            found[param.name] = param
+            paths[param.name] = path
+    return found
+
+
+def _ordered(params: dict[str, ParamDef], fields: Fields) -> dict[str, ParamDef]:
+    """Return parameters in the order of the configuration, or else scalars before tensors."""
+    if not params:
+        for node in fields.items("xdlc_order")[:1]:
+            problem = f"xdlc_order of {fields.what} orders parameters, and there are none"
+            fields.scope.report(node.path, problem, "remove the field")
+        return params
+    order = fields.words("xdlc_order", tuple(params))
+    return {name: params[name] for name in (*order, *(name for name in params if name not in order))}
+
+
+def _archs(fields: Fields, cores: list[str]) -> list[str]:
+    name = "dsp_arch_types"
+    archs = fields.words(name, ARCHS, f"use one of {', '.join(ARCHS)}")
+    if archs and cores and "DSP" not in cores:
+        fields.notice(name, f"{name} of {fields.what} is ignored: core_types has no DSP")
+        return []
+    if name in fields and not archs and "DSP" in cores:
+        fields.notice(name, f"{name} of {fields.what} is empty: read as any architecture")
+    return archs
+
+
+def _check_cores(parts: Mapping[str, tuple[Part, ...]], cores: list[str], scope: Scope) -> None:
+    """Check that types for each core fit the cores of the operator."""
+    for part in (part for role in ROLES for part in parts[role]):
+        if not part.per_core or not cores:
+            continue
+        path = part.paths.get("Datatype", part.path)
+        missing = [core for core in cores if core not in part.per_core]
+        extra = [core for core in part.per_core if core not in cores]
+        if missing:
+            problem = f"per_core_data_types of {part.what} has no {' and no '.join(missing)}"
+            fix = f'add "{missing[0]}": "FLOAT_32", or remove {missing[0]} from core_types'
+            scope.report(path, problem, fix)
+        if extra:
+            text = f"per_core_data_types of {part.what} for {', '.join(extra)} is ignored: not in core_types"
+            scope.notice(path, text)

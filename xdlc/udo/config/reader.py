@@ -1,4 +1,4 @@
-"""Reads a configuration of either form, with the places of its operations."""
+"""Configurations of either form, read and checked alone and together."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdlc import opdefs
-from xdlc.errors import ModelError, raise_all
+from xdlc.errors import ModelError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.lint import rule_report
 from xdlc.opdefs.model import Collection
 from xdlc.opdefs.semantics import check_collection
 from xdlc.opdefs.xml_elements import Key
-from xdlc.udo.config.packages import Package, read_packages
-from xdlc.udo.config.places import lines_of
-from xdlc.udo.config.text import is_xml, read_bytes
+from xdlc.udo.config.json_text import is_xml, read_bytes
+from xdlc.udo.config.packages import read_packages
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What a configuration file says.
+    """The content of a configuration file.
 
     Attributes:
-        collections: Its packages; those of one name stand as they stand in the file.
-        places: File and line of each operation, by position of its package, and its own there.
+        collections: Its packages, in the order of the file, unmerged.
+        places: Place of each operation, by position of its package and its own there.
         notices: What the user should know.
         form: ``json`` or ``xml``.
         rules: A line for each constraint: whether it is enforced.
-        lines: File and line of all parts of each package, by the keys of ``elements.keys``.
+        lines: Places of all parts of each package, by the keys of ``elements.keys``: file and line of XML,
+            file and JSON path of JSON.
     """
 
     collections: tuple[Collection, ...]
@@ -38,7 +38,7 @@ class Config:
     lines: tuple[Mapping[Key, str], ...] = ()
 
     def op_lines(self, package: int) -> list[dict[Key, str]]:
-        """Return file and line of the parts of each operation of a package, as ``Udo.lines`` has them.
+        """Return the places of the parts of each operation of a package, as in ``CustomOp.lines``.
 
         Args:
             package: Position of the package.
@@ -59,7 +59,7 @@ class Config:
 
 
 def read(path: str | os.PathLike[str]) -> list[Collection]:
-    """Return the packages of a JSON UDO configuration or an OpDef XML file; the content tells which it is.
+    """Return the packages of a JSON UDO configuration or an OpDef XML file, recognized by its content.
 
     Raises:
         StorageError: If the file cannot be read.
@@ -88,23 +88,24 @@ def read_config(path: str | os.PathLike[str]) -> Config:
             (collection,), places, tuple(notices), "xml", tuple(rule_report(collection, lines)), (lines,)
         )
     packages, notices = read_packages(content, where)
-    raise_all(_check(packages, where), where=where)
+    every = [package.places for package in packages]
+    problems = (check_collection(package.collection, package.places) for package in packages)
+    raise_all([problem for found in problems for problem in found], where=where)
     rules: list[str] = []
-    every = [lines_of(package, where) for package in packages]
-    for package, lines in zip(packages, every, strict=True):
-        notices += opdefs.notices(package.collection, lines)
-        rules += rule_report(package.collection, lines)
-    places = {
-        (p, i): f"{where}:{operator.line}"
-        for p, package in enumerate(packages)
-        for i, operator in enumerate(package.operators)
-    }
+    for package in packages:
+        notices += opdefs.notices(package.collection, package.places)
+        rules += rule_report(package.collection, package.places)
     collections = tuple(package.collection for package in packages)
+    places = {
+        (p, i): every[p]["op", i]
+        for p, collection in enumerate(collections)
+        for i in range(len(collection.opdefs))
+    }
     return Config(collections, places, tuple(notices), "json", tuple(rules), tuple(every))
 
 
 def clashes(configs: Sequence[Config]) -> list[ModelError]:
-    """Return the operations that packages of one name have twice."""
+    """Return an error for each operation that packages of one name define twice."""
     first: dict[tuple[str, str], str] = {}
     found = []
     for config in configs:
@@ -117,9 +118,47 @@ def clashes(configs: Sequence[Config]) -> list[ModelError]:
     return found
 
 
-def _check(packages: Sequence[Package], where: str) -> list[ModelError]:
-    return [
-        problem
-        for package in packages
-        for problem in check_collection(package.collection, lines_of(package, where))
-    ]
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """The report on configurations that are used together.
+
+    Attributes:
+        problems: All errors.
+        notices: What the user should know.
+        summary: A line for each package without errors, and for each of its constraints.
+    """
+
+    problems: tuple[XdlcError, ...]
+    notices: tuple[str, ...]
+    summary: tuple[str, ...]
+
+
+def inspect(paths: Sequence[str | os.PathLike[str]]) -> Inspected:
+    """Check configurations, alone and together."""
+    problems: list[XdlcError] = []
+    summary: list[str] = []
+    configs: list[Config] = []
+    for path in paths:
+        try:
+            config = read_config(path)
+        except XdlcError as error:
+            problems += each_problem(error)
+            continue
+        configs.append(config)
+        for collection in config.collections:
+            names = ", ".join(op.name for op in collection.opdefs)
+            summary.append(f"{os.fspath(path)}: package {collection.package}: {names}")
+        summary += config.rules
+    problems += clashes(configs) or _conflicts(configs)
+    return Inspected(
+        tuple(problems), tuple(text for config in configs for text in config.notices), tuple(summary)
+    )
+
+
+def _conflicts(configs: Sequence[Config]) -> tuple[XdlcError, ...]:
+    """Return why packages of one name cannot be merged."""
+    try:
+        opdefs.merge([collection for config in configs for collection in config.collections])
+    except XdlcError as error:
+        return each_problem(error)
+    return ()

@@ -11,8 +11,7 @@ from xdlc.opdefs import check_collection
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, TensorDef
 from xdlc.opdefs.source_match import UncoveredNode
 from xdlc.opdefs.xml_elements import VERSION
-from xdlc.udo.config.skeleton_params import drafted_params
-from xdlc.udo.config.skeleton_tensors import Place, drafted_tensor, places_of
+from xdlc.udo.config.skeleton_parts import Place, drafted_params, drafted_tensor, places_of
 
 REALS = (FLOAT32, UFIXED8, UFIXED16)
 """What inputs and outputs of reals may be stored as: as they are, or as a quantizer stores them."""

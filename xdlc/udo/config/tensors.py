@@ -1,4 +1,4 @@
-"""Reads an input, output or parameter of a JSON configuration."""
+"""Inputs, outputs and parameters of a JSON configuration, read and written."""
 
 from __future__ import annotations
 
@@ -6,37 +6,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from xdlc.errors import ModelError
 from xdlc.ir.dtype import DType
-from xdlc.opdefs.model import ParamDef, TensorDef
-from xdlc.udo.config import extension
-from xdlc.udo.config.data_types import types_of
-from xdlc.udo.config.defaults import WrongDefaultError, default_text, wrong_default
-from xdlc.udo.config.fields import Fields, named
-from xdlc.udo.config.json_text import Node
-from xdlc.udo.config.names import LAYOUTS
-from xdlc.udo.config.scope import Scope, choice, shown
+from xdlc.json_fields import Fields, Node, Scope, choice, named, shown
+from xdlc.opdefs.model import ParamDef, SupplementTable, SupplementTensor, TensorDef
+from xdlc.udo.config.defaults import WrongDefaultError, default_json, default_text
+from xdlc.udo.config.members import BACKEND_SPECIFIC, LAYOUT, TENSOR, read_members, read_types, write_types
+from xdlc.udo.config.names import COMMON_TYPES, CORES, LAYOUTS, TYPES, cores_of, type_name
 
-_TENSOR = ("name", "data_type", "per_core_data_types", "tensor_layout", "static")
-_OLD = ("per_core_data_type", "quantization_mode")
+ONE = "data_type"
+EACH = "per_core_data_types"
+EACH_OLD = "per_core_data_type"
+SEVERAL = "xdlc_data_types"
+
+_SHARED = tuple(name for name in TENSOR if name != "xdlc_enumeration")
+_TENSOR = ("name", ONE, EACH, "tensor_layout", "static")
+_OLD = (EACH_OLD, "quantization_mode")
 FIELDS = {
-    "inputs": (*_TENSOR, "repeated", "default", *_OLD, *extension.TENSOR),
-    "outputs": (*_TENSOR, "repeated", *_OLD, *extension.TENSOR),
-    "scalar_params": ("name", "data_type", "default", "quantization_mode", *extension.PARAM),
-    "tensor_params": (*_TENSOR, "default", *_OLD, *extension.PARAM),
+    "inputs": (*_TENSOR, "repeated", "default", *_OLD, SEVERAL, *_SHARED),
+    "outputs": (*_TENSOR, "repeated", *_OLD, SEVERAL, *_SHARED),
+    "scalar_params": ("name", ONE, "default", "quantization_mode", SEVERAL, *TENSOR),
+    "tensor_params": (*_TENSOR, "default", *_OLD, SEVERAL, *TENSOR),
 }
-_WORDS = {
-    "inputs": "input",
-    "outputs": "output",
-    "scalar_params": "scalar_param",
-    "tensor_params": "tensor_param",
-}
-_STEMS = {"inputs": "in", "outputs": "out"}
+STEMS = {"inputs": "in", "outputs": "out"}
 _TAGS = {
     "name": "Name",
-    "per_core_data_type": "Datatype",
-    "per_core_data_types": "Datatype",
-    "xdlc_data_types": "Datatype",
-    "data_type": "Datatype",
+    EACH_OLD: "Datatype",
+    EACH: "Datatype",
+    SEVERAL: "Datatype",
+    ONE: "Datatype",
     "tensor_layout": "Layout",
     "static": "IsStaticTensor",
     "repeated": "Repeated",
@@ -47,25 +45,26 @@ _TAGS = {
     "xdlc_constraints": "Constraint",
     "xdlc_enumeration": "Enumeration",
 }
+"""Names of the fields in OpDef XML, the keys of places in ``opdefs.check_collection``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An input, output or parameter with its place.
+    """An input, output or parameter with its places.
 
     Attributes:
-        definition: What it is; without data types where the cores differ.
+        definition: Its definition; without data types where the cores differ.
         per_core: Its data type for each core, where they differ.
-        what: What messages call it.
-        line: Line that it begins on.
-        lines: Lines of its fields, under the names that they have in OpDef XML.
+        what: Its title in messages.
+        path: Its JSON path.
+        paths: Paths of its fields, under their names in OpDef XML.
     """
 
-    definition: TensorDef | ParamDef
+    definition: TensorDef
     per_core: Mapping[str, DType]
     what: str
-    line: int
-    lines: Mapping[str, int]
+    path: str
+    paths: Mapping[str, str]
 
 
 def part_of(node: Node, role: str, index: int, op: str, scope: Scope) -> Part:
@@ -73,65 +72,56 @@ def part_of(node: Node, role: str, index: int, op: str, scope: Scope) -> Part:
 
     Args:
         node: The entry.
-        role: Which of the four lists it stands in.
+        role: Which of the four lists holds it.
         index: Its position there.
-        op: What messages call the operator.
-        scope: Where problems go.
+        op: Title of the operator.
+        scope: Collects problems.
     """
     title = shown(named(node, "name")) if named(node, "name") else index
-    fields = Fields(node, f"{_WORDS[role]} {title} of {op}", scope, FIELDS[role])
-    name = _name(fields, role, index)
-    dtypes, per_core = types_of(fields, role == "scalar_params")
-    enumeration = extension.strings(fields, "xdlc_enumeration")
-    default = _default(fields, dtypes or tuple(per_core.values()), enumeration, role)
-    _old_fields(fields)
-    shared: dict[str, Any] = {
-        "name": name,
-        "mandatory": fields.flag("xdlc_mandatory", default is None),
-        "dtypes": dtypes,
-        "rank": extension.rank(fields, 0 if role == "scalar_params" else None),
-        "text": fields.text("xdlc_shape").strip(),
-        "layout": _layout(fields),
-        "constraints": extension.constraints(fields),
-        "default": default,
-        "repeated": fields.flag("repeated"),
-        "is_static": _is_static(fields, role),
-        "description": extension.description(fields),
-    }
-    definition = TensorDef(**shared) if role in _STEMS else ParamDef(**shared, enumeration=enumeration)
-    lines = {tag: fields.line_of(key) for key, tag in _TAGS.items() if key in fields}
-    return Part(definition, per_core, fields.what, fields.line, lines)
+    fields = Fields(node, f"{role[:-1]} {title} of {op}", scope, FIELDS[role])
+    is_scalar = role == "scalar_params"
+    members = read_members(fields, TENSOR)
+    dtypes, per_core = _types_of(fields, is_scalar)
+    default = _default(fields, dtypes or tuple(per_core.values()), members["enumeration"], role)
+    if "xdlc_mandatory" not in fields:
+        members["mandatory"] = default is None
+    if is_scalar and "xdlc_rank" not in fields:
+        members["rank"] = 0
+    if role in STEMS:
+        del members["enumeration"]
+    definition = (TensorDef if role in STEMS else ParamDef)(
+        name=_name(fields, role, index),
+        dtypes=dtypes,
+        layout=LAYOUT.read(fields, "tensor_layout"),
+        default=default,
+        repeated=fields.flag("repeated"),
+        is_static=_is_static(fields, role),
+        **members,
+    )
+    if fields.one_of("quantization_mode", ("TF",), "use TF, or remove the field"):
+        text = f"quantization_mode of {fields.what} changes nothing: the quantizer's options decide"
+        fields.notice("quantization_mode", text)
+    paths = {tag: fields.path_of(key) for key, tag in _TAGS.items() if key in fields}
+    return Part(definition, per_core, fields.what, fields.path, paths)
 
 
 def _name(fields: Fields, role: str, index: int) -> str:
     name = fields.text("name")
-    if name or not fields.ok:
-        return name
-    if role in _STEMS:
-        return f"{_STEMS[role]}[{index}]"
-    node = fields.node("name")
-    if fields.lacks("name") or (node is not None and node.value == ""):
-        fields.scope.report(fields.line_of("name"), f"{fields.what} has no name", 'add "name": "..."')
-    return ""
-
-
-def _layout(fields: Fields) -> str:
-    layout = fields.text("tensor_layout")
-    if layout and layout not in LAYOUTS:
-        problem = f"tensor_layout of {fields.what} is unknown: {shown(layout)}"
-        fields.scope.report(fields.line_of("tensor_layout"), problem, choice(layout, LAYOUTS))
-    return layout
+    if not name and fields.ok and role in STEMS:
+        return f"{STEMS[role]}[{index}]"
+    if role not in STEMS:
+        fields.need("name", '"..."')
+    return name
 
 
 def _is_static(fields: Fields, role: str) -> bool:
     static = fields.flag("static")
     if role == "inputs" or "static" not in fields:
         return static
-    line = fields.line_of("static")
     if static and role == "outputs":
-        fields.scope.report(line, f"{fields.what} is static: an output holds no data", 'remove "static"')
+        fields.report("static", f"{fields.what} is static: an output holds no data", 'remove "static"')
     elif role == "tensor_params":
-        fields.scope.notice(line, f"static of {fields.what} changes nothing: parameters always are")
+        fields.notice("static", f"static of {fields.what} changes nothing: parameters always are")
     return False
 
 
@@ -140,30 +130,157 @@ def _default(fields: Fields, dtypes: Sequence[DType], names: tuple[str, ...], ro
     if node is None:
         return None
     if node.value is None or node.value == "":
-        fields.scope.notice(node.line, f"default of {fields.what} is empty: read as if it were left out")
+        fields.notice("default", f"default of {fields.what} is empty: read as if it were omitted")
         return None
     try:
         text = default_text(
             node, dtypes, names, is_scalar=role == "scalar_params", is_tensor=role == "tensor_params"
         )
     except WrongDefaultError as wrong:
-        fields.scope.report(wrong.node.line, *wrong_default(fields.what, node, wrong))
+        fields.scope.report(wrong.node.path, *wrong.message(fields.what, node))
         return None
     if text.strip() != text:
         problem = f"default of {fields.what} begins or ends with a blank"
-        fields.scope.report(
-            node.line, problem, "remove the blank: definitions are kept as XML, which drops it"
-        )
+        fields.report("default", problem, "remove the blank: definitions are kept as XML, which drops it")
     return text
 
 
-def _old_fields(fields: Fields) -> None:
-    if "quantization_mode" not in fields:
-        return
-    mode, line = fields.text("quantization_mode"), fields.line_of("quantization_mode")
-    if mode not in ("", "TF"):
-        problem = f"quantization_mode of {fields.what} is unknown: {shown(mode)}"
-        fields.scope.report(line, problem, "use TF, or remove the field")
-    else:
-        text = f"quantization_mode of {fields.what} changes nothing: the quantizer's options decide"
-        fields.scope.notice(line, text)
+def _types_of(fields: Fields, is_scalar: bool) -> tuple[tuple[DType, ...], dict[str, DType]]:
+    """Return the data types that all cores share, or those of each core."""
+    each = EACH
+    if EACH_OLD in fields and EACH not in fields:
+        fields.notice(EACH_OLD, f"{EACH_OLD} of {fields.what} is read as {EACH}")
+        each = EACH_OLD
+    if ONE in fields and each in fields:
+        fields.report(each, f"{fields.what} has both {ONE} and {each}", "remove one of the two")
+        return (), {}
+    one = _type(fields, ONE, fields.node(ONE))
+    per_core = _per_core(fields, each)
+    if SEVERAL in fields:
+        return read_types(fields, SEVERAL), per_core
+    if fields.lacks(ONE, EACH, EACH_OLD):
+        others = "" if is_scalar else f" or {EACH}"
+        problem = f"{fields.what} has no {ONE}{others}"
+        fields.scope.report(fields.path, problem, f'add "{ONE}": "FLOAT_32"')
+    return ((one,) if one else ()), per_core
+
+
+def _per_core(fields: Fields, name: str) -> dict[str, DType]:
+    found: dict[str, DType] = {}
+    members = fields.members(name)
+    if name in fields:
+        fields.need(name, '{"CPU": "FLOAT_32"}')
+    for core, node in members.items():
+        if core not in CORES:
+            problem = f"{name} of {fields.what} has unknown core {shown(core)}"
+            fields.scope.report(node.path, problem, choice(core, CORES))
+            continue
+        dtype = _type(fields, f"{name}, {core},", node)
+        if dtype is not None:
+            found[core] = dtype
+    return found if len(found) == len(members) else {}
+
+
+def _type(fields: Fields, name: str, node: Node | None) -> DType | None:
+    if node is None:
+        return None
+    word = node.value
+    if not isinstance(word, str):
+        fields.wrong(name, "a string", node, 'write it like "FLOAT_32"')
+        return None
+    if word not in TYPES:
+        fix = f"use {EACH}" if word == BACKEND_SPECIFIC else choice(word, COMMON_TYPES)
+        fields.scope.report(node.path, f"{name} of {fields.what} is unknown: {shown(word)}", fix)
+    return TYPES.get(word)
+
+
+@dataclass(frozen=True, slots=True)
+class Types:
+    """The sources of the data types of an operator's tensors.
+
+    Attributes:
+        op: The operator.
+        cores: Its cores.
+        tables: The supplements that name it.
+        extended: Whether fields of xdlc's own are written.
+    """
+
+    op: str
+    cores: list[str]
+    tables: Sequence[SupplementTable]
+    extended: bool
+
+    def _rows(self, side: str, name: str, core: str) -> list[SupplementTensor]:
+        """Return the rows of the tables of a core about an input, output or parameter."""
+        tables = [table for table in self.tables if cores_of((table.backend,))[0] == [core]]
+        ops = [op for table in tables for op in table.ops.get(self.op, ())]
+        sides = ({"inputs": op.inputs, "outputs": op.outputs, "params": op.params}[side] for op in ops)
+        return [tensors[name] for tensors in sides if name in tensors]
+
+    def of(self, tensor: TensorDef, side: str) -> dict[str, Any]:
+        """Return the fields with a tensor's data types.
+
+        Args:
+            tensor: The tensor.
+            side: ``inputs``, ``outputs`` or ``params``.
+
+        Raises:
+            ModelError: If a core has no type, and fields of xdlc's own are not written.
+        """
+        of_core: dict[str, DType] = {}
+        for core in self.cores:
+            stated = [row.dtypes[0] for row in self._rows(side, tensor.name, core) if row.dtypes]
+            for dtype in (stated or tensor.dtypes)[:1]:
+                of_core[core] = dtype
+        several = self.extended and len(tensor.dtypes) != 1
+        found: dict[str, Any] = {}
+        if len(of_core) == len(self.cores):
+            names = {core: type_name(dtype) for core, dtype in of_core.items()}
+            same = len(set(names.values())) == 1
+            is_scalar = isinstance(tensor, ParamDef) and tensor.is_scalar
+            if is_scalar or (same and tensor.dtypes):
+                found[ONE] = next(iter(names.values()))
+            else:
+                found[EACH] = names
+        elif not several:
+            missing = next(core for core in self.cores if core not in of_core)
+            raise ModelError(
+                f"{side[:-1]} {tensor.name!r} of operator {self.op!r} has no data type for {missing}",
+                fix="state one in its definition or supplement, or use fields of xdlc's own",
+            )
+        if several and (tensor.dtypes or EACH not in found):
+            found[SEVERAL] = write_types(tensor.dtypes)
+        return found
+
+
+def written_part(tensor: TensorDef, side: str, types: Types) -> dict[str, Any]:
+    """Return an input, output or parameter as JSON.
+
+    Args:
+        tensor: The tensor.
+        side: ``inputs``, ``outputs`` or ``params``.
+        types: The sources of its data types.
+
+    Raises:
+        ModelError: If a core has no data type, and fields of xdlc's own are not written.
+    """
+    entry: dict[str, Any] = {"name": tensor.name, **types.of(tensor, side)}
+    if tensor.is_static:
+        entry["static"] = True
+    if tensor.layout in LAYOUTS and (types.extended or tensor.layout != BACKEND_SPECIFIC):
+        entry["tensor_layout"] = tensor.layout
+    if tensor.repeated:
+        entry["repeated"] = True
+    if tensor.default is not None:
+        entry["default"] = default_json(tensor, types.extended)
+    return entry | (_extension(tensor) if types.extended else {})
+
+
+def _extension(tensor: TensorDef) -> dict[str, Any]:
+    is_scalar = isinstance(tensor, ParamDef) and tensor.is_scalar
+    omitted = {
+        "xdlc_rank": tensor.rank is None or is_scalar,
+        "xdlc_mandatory": tensor.mandatory == (tensor.default is None),
+    }
+    values = {name: (getattr(tensor, attribute, ()), kind) for name, (attribute, kind) in TENSOR.items()}
+    return {name: kind.write(v) for name, (v, kind) in values.items() if not omitted.get(name, not v)}

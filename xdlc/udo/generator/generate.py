@@ -9,9 +9,8 @@ from pathlib import Path
 
 from xdlc.errors import raise_all
 from xdlc.opdefs import Collection, merge, write_collection
-from xdlc.udo.config.inspecting import inspect
-from xdlc.udo.config.reader import read_config
-from xdlc.udo.config.text import read_bytes
+from xdlc.udo.config.json_text import read_bytes
+from xdlc.udo.config.reader import inspect, read_config
 from xdlc.udo.generator import htp
 from xdlc.udo.generator.build_context import ignored_backends, notices, package_view
 from xdlc.udo.generator.rendering import Rendered, render
