@@ -13,7 +13,6 @@ from tests.section_models import residual, with_record
 from xdlc.cli import info
 from xdlc.container.aip_record import AipBuffer, Dimension, Engine, Section
 from xdlc.prepare import hta
-from xdlc.runtime.hta.form import decode
 
 
 def said(path: Path, *words: str) -> str:
@@ -35,24 +34,21 @@ def test_own_sections(tmp_path: Path) -> None:
     assert "version 1.2.0.0 compiler 0.1.0.0 flavour 88" in text
     assert "HNN layers 0-12 input layer 0 id 0x0 x output layer 10 id 0xa1000 t10" in text
     assert "flavour 88 (xdlc's)" in text
-    held = len(decode(prepared.sections[1].binary, where="plan").constants)
-    assert f"HTA layers 13-13, {size} bytes, compiled by xdlc plan 1 instructions (conv 1), arena" in text
-    assert f"constants {held} bytes input layer 13" in text
+    assert "prepared by xdlc sub-graph 1 operations (Conv2d 1), constants" in text
     assert (
         "output layer 13 id 0xd1000 t13 [channel 32, height 4, channel 1, width 4] padded 32 HNN layers 14-17"
         in text
     )
-    assert "xdlc.aip.facts" in text
     (record,) = json.loads(said(tmp_path / "m.dlc", "--json"))["aip"]
-    plan = record["sections"][1]["plan"]
-    assert plan["instructions"] == {"conv": 1}
-    assert plan["constant_bytes"] == held
+    held = record["sections"][1]["subgraph"]
+    assert held["operations"] == {"Conv2d": 1}
+    assert 0 < held["constant_bytes"] < size
 
 
-def test_a_damaged_plan_is_told_of(tmp_path: Path) -> None:
-    section = Section(Engine.HTA, 0, 17, (), b"XHTA\1\0\0\0\1\0\0\0\0\0\0\0")
-    with_record(residual(), [section]).save(tmp_path / "m.dlc")
-    assert "compiled by xdlc plan damaged: it announces" in flat(said(tmp_path / "m.dlc"))
+def test_a_damaged_sub_graph_is_reported(tmp_path: Path) -> None:
+    for payload, word in ((b"XHTA\2\0\0\0zip?", "end-of-directory"), (b"XHTA\1\0\0\0", "integer program")):
+        with_record(residual(), [Section(Engine.HTA, 0, 17, (), payload)]).save(tmp_path / "m.dlc")
+        assert word in flat(said(tmp_path / "m.dlc"))
 
 
 def test_sections_of_the_vendor(tmp_path: Path) -> None:
@@ -63,7 +59,7 @@ def test_sections_of_the_vendor(tmp_path: Path) -> None:
     text = flat(said(tmp_path / "m.dlc"))
     assert "HTA layers 0-17, 8 bytes, compiled by the vendor" in text
     assert "[height 5, channel 3] padded 5, 32" in text
-    assert "plan" not in text
+    assert "sub-graph" not in text
     assert "\x1b" not in text
     (record,) = json.loads(said(tmp_path / "m.dlc", "--json"))["aip"]
     (found,) = record["sections"]

@@ -51,7 +51,7 @@ def test_results_are_those_of_the_whole(folder: Path) -> None:
 def test_values_inside_of_sections_cannot_be_had(folder: Path) -> None:
     words = ["--use_aip", "--output_dir", folder / "out", "--set_output_tensors"]
     said = invoke(folder, "parts.dlc", *words, "t3,t12", code=2)
-    assert "'t3' is inside a section, whose values cannot be had" in said.stderr
+    assert "'t3' is inside a section" in said.stderr
     assert "fix: run the model without --use_aip" in said.stderr
     invoke(folder, "parts.dlc", *words, "t12")
     assert (folder / "out" / "Result_1" / "t12.raw").is_file()

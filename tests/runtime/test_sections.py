@@ -1,6 +1,6 @@
 import contextlib
 import dataclasses
-import json
+import struct
 
 import numpy as np
 import pytest
@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.control_flow_models import if_model, loop_model
-from tests.section_models import Net, feeds_of, on_cpu, residual, with_record
-from xdlc.container.aip_record import OWN_FACTS, OWN_RECORD, Engine, Section
+from tests.section_models import feeds_of, on_cpu, residual, with_record
+from xdlc.container.aip_record import OWN_RECORD, Engine, Section
+from xdlc.container.section_payload import write_subgraph
+from xdlc.container.storage import model_bytes
 from xdlc.errors import ContainerError, UsageError
 from xdlc.ir import ArrayData, ScaleOffset
-from xdlc.ir.quantization import to_quantized
 from xdlc.prepare.hta import prepare
+from xdlc.runtime.fusion_groups import parts_of
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.hta.form import decode, encode
-from xdlc.runtime.hta.session import PlanSession
 from xdlc.runtime.sections import SectionSession
 
 HTA, HNN = Engine.HTA, Engine.HNN
@@ -35,13 +35,11 @@ def prepared(partitions="13-13"):
     return found
 
 
-def replan(change, partitions="13-13"):
-    """Return a prepared model without notes on its origin, its plan changed."""
+def with_payload(change, partitions="13-13"):
+    """Return a prepared model whose payloads on HTA are changed."""
     found = prepared(partitions)
     sections = [
-        dataclasses.replace(one, binary=encode(change(decode(one.binary, where="plan"))))
-        if one.engine is HTA
-        else one
+        dataclasses.replace(one, binary=change(one.binary)) if one.engine is HTA else one
         for one in found.sections
     ]
     return with_record(residual(), sections)
@@ -118,7 +116,7 @@ def test_records_may_come_from_elsewhere():
     assert SectionSession(model, records=records).run(feeds_of(model)).keys() == {"t17", "t10"}
 
 
-def test_a_compiled_section_gives_what_the_model_gives():
+def test_a_section_on_hta_outputs_what_the_model_does():
     found = prepared()
     model = residual()
     feeds = feeds_of(model)
@@ -127,91 +125,66 @@ def test_a_compiled_section_gives_what_the_model_gives():
         np.testing.assert_array_equal(array, expected[name])
 
 
-def test_values_are_requantized_where_a_plan_holds_them_otherwise():
-    net = Net()
-    model = net.quantized(net.conv(net.input(1, 4, 4, 3), 4))
-    feeds = feeds_of(model)
-    (section,) = prepare(model, "0-0").sections
-    plan = decode(section.binary, where="plan")
-    finer, coarser = (plan.buffers[side[0]] for side in (plan.inputs, plan.outputs))
-    buffers = list(plan.buffers)
-    buffers[plan.inputs[0]] = finer = dataclasses.replace(finer, scale=finer.scale / 2, zero=-40)
-    buffers[plan.outputs[0]] = coarser = dataclasses.replace(coarser, scale=coarser.scale * 1.7, zero=-90)
-    changed = dataclasses.replace(plan, buffers=tuple(buffers))
-    section = dataclasses.replace(section, binary=encode(changed))
-    found = SectionSession(with_record(model, [section])).run(feeds, native=True)
-
-    taken = np.clip(np.rint(feeds["x"] / np.float32(finer.scale)) + 40, 0, 255).astype(np.uint8)
-    given = PlanSession(changed).run({"x": taken})["t0"].astype(np.float32)
-    (tensor,) = model.main.outputs
-    np.testing.assert_array_equal(found["t0"], to_quantized((given - 90) * np.float32(coarser.scale), tensor))
+def other_graph(payload):
+    return write_subgraph(graph_of(residual(3), 13))
 
 
-def change_buffer(index_of, **changes):
-    def change(plan):
-        buffers = list(plan.buffers)
-        index = index_of(plan)
-        buffers[index] = dataclasses.replace(buffers[index], **changes)
-        return dataclasses.replace(plan, buffers=tuple(buffers))
-
-    return change
+def graph_of(model, position):
+    return parts_of(model.main, [[list(model.main.ops)[position]]])[0].graph
 
 
-def output(plan):
-    return plan.outputs[0]
+def nested(payload):
+    inner = prepared().model
+    return payload[:8] + model_bytes(inner)
 
 
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (change_buffer(output, name="other"), "has the port 'other', the layers of the section do not"),
-        (change_buffer(output, scale=0.0), "with scale 0 and offset"),
-        (change_buffer(output, scale=1e300), "no encoding"),
-        (change_buffer(output, zero=1 << 70), "no encoding"),
-        (lambda plan: dataclasses.replace(plan, outputs=()), "does not give 't13'"),
-        (
-            lambda plan: dataclasses.replace(plan, outputs=(*plan.outputs, plan.inputs[0])),
-            "has the port 't10'",
-        ),
+        (lambda payload: b"XHTA" + struct.pack("<HH", 1, 0) + bytes(8), "integer program"),
+        (lambda payload: b"XHTA" + struct.pack("<HH", 3, 0) + payload[8:], "version 3"),
+        (lambda payload: b"XHTA", "no sub-graph"),
+        (lambda payload: payload[:8], "end-of-directory"),
+        (lambda payload: payload[:-30], "directory"),
+        (nested, "1 records"),
+        (lambda payload: payload[:8] + model_bytes(if_model()), "3 graphs"),
+        (other_graph, "other operations, weights or encodings"),
     ],
 )
-def test_plans_that_do_not_fit_the_section(change, match):
-    refused(replan(change), match)
+def test_payloads_that_do_not_fit_the_section(change, match):
+    refused(with_payload(change), match)
 
 
-def test_a_section_compiled_from_another_state_of_the_model():
+def test_a_section_from_an_earlier_version_says_what_to_do():
+    with pytest.raises(ContainerError) as caught:
+        SectionSession(with_payload(lambda payload: b"XHTA" + struct.pack("<HH", 1, 0) + bytes(8)))
+    assert "--enable_hta" in caught.value.fix
+
+
+def test_a_section_of_another_state_of_the_model():
     found = prepared()
     stale = found.model.clone()
     conv = list(stale.main.ops)[13]
     conv.outputs[0].encoding = ScaleOffset(0.5, -3)
-    refused(stale, r"section 1 \(layers 13-13\).*compiled from other operations, weights or encodings")
+    refused(stale, "section 1 .*other operations, weights or encodings")
     other = found.model.clone()
     list(other.main.ops)[2].outputs[0].encoding = ScaleOffset(0.5, -3)  # of another section
     SectionSession(other)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"[]", b"{", b'{"version":2,"sections":{}}', b'{"version":1,"sections":[]}', b"[" * 100000],
-)
-def test_damaged_notes_on_the_origin(content):
-    model = prepared().model.clone()
-    model.records[OWN_FACTS] = ArrayData(np.frombuffer(content, np.uint8))
-    refused(model)
-
-
-def test_a_section_compiled_for_another_rounding():
-    model = prepared().model.clone()
-    model.metadata["history"] = [{"tool": "xconv-onnx-to-dlc"}]
-    refused(model, "tells of sections that round values otherwise than the model's run does")
-
-
-def test_unknown_origin_of_a_section():
-    model = prepared().model.clone()
-    model.records[OWN_FACTS] = ArrayData(
-        np.frombuffer(json.dumps({"version": 1, "sections": {}, "stated": False}).encode(), np.uint8)
-    )
-    refused(model, "compiled from other")
+def test_narrow_types_are_those_that_a_container_has():
+    """A Relu of its own type is an ElementWiseNeuron once it was in a container."""
+    model = residual()
+    for op in model.main.ops:
+        if op.type == "ElementWiseNeuron" and op.param("operation") == 4:
+            op.type = "Relu"
+            op.params.clear()
+    found = prepare(model, "0-1")
+    assert found.problems == ()
+    feeds = feeds_of(model)
+    expected = CpuSession(model).run(feeds, native=True)
+    for name, array in SectionSession(found.model).run(feeds, native=True).items():
+        np.testing.assert_array_equal(array, expected[name])
 
 
 @settings(max_examples=25, deadline=None)

@@ -48,35 +48,35 @@ def _section(section: Section) -> dict[str, Any]:
         "last_layer": section.last,
         "binary_bytes": len(section.binary),
         "compiled_by": _maker(section.binary),
-        **_plan(section.binary),
+        **_subgraph(section.binary),
         "buffers": [_buffer(buffer) for buffer in section.buffers],
     }
 
 
 def _maker(binary: bytes) -> str | None:
-    from xdlc.runtime.hta.form import is_plan
+    from xdlc.container.section_payload import is_subgraph
 
     if not binary:
         return None
-    return "xdlc" if is_plan(binary) else "vendor"
+    return "xdlc" if is_subgraph(binary) else "vendor"
 
 
-def _plan(binary: bytes) -> dict[str, Any]:
-    """Return what is inside a plan of xdlc; nothing is known of the vendor's code."""
-    from xdlc.runtime.hta.form import decode
+def _subgraph(binary: bytes) -> dict[str, Any]:
+    """Return the content of a sub-graph of xdlc; the vendor's code cannot be read."""
+    from xdlc.container.section_payload import read_subgraph
 
     if _maker(binary) != "xdlc":
         return {}
     try:
-        plan = decode(binary, where="plan")
+        graph = read_subgraph(binary, where="sub-graph")
     except ContainerError as error:
-        return {"plan": {"problem": error.problem}}
-    kinds = Counter(step.kind for step in plan.instructions)
+        return {"subgraph": {"problem": str(error)}}
+    types = Counter(op.type for op in graph.ops)
+    constants = [tensor for tensor in graph.tensors.values() if tensor.is_static]
     return {
-        "plan": {
-            "instructions": dict(sorted(kinds.items())),
-            "arena_bytes": plan.arena,
-            "constant_bytes": len(plan.constants),
+        "subgraph": {
+            "operations": dict(sorted(types.items())),
+            "constant_bytes": sum(tensor.data.nbytes for tensor in constants if tensor.data is not None),
         }
     }
 

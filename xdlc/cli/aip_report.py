@@ -25,23 +25,20 @@ def aip_lines(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _section(section: Mapping[str, Any]) -> Iterator[str]:
     layers = f"    {section['engine']}  layers {section['first_layer']}-{section['last_layer']}"
-    code = {None: "", "xdlc": ", compiled by xdlc", "vendor": ", compiled by the vendor"}
+    code = {None: "", "xdlc": ", prepared by xdlc", "vendor": ", compiled by the vendor"}
     size = f", {text.size(section['binary_bytes'])}" if section["binary_bytes"] else ""
     yield f"{layers}{size}{code[section['compiled_by']]}"
-    if "plan" in section:
-        yield from text.columns([("plan", _plan(section["plan"]))], " " * 6)
+    if "subgraph" in section:
+        yield from text.columns([("sub-graph", _subgraph(section["subgraph"]))], " " * 6)
     yield from text.columns([_buffer(held) for held in section["buffers"]], " " * 6)
 
 
-def _plan(plan: Mapping[str, Any]) -> str:
-    if "problem" in plan:
-        return f"damaged: it {text.clean(plan['problem'])}"
-    kinds = plan["instructions"]
-    steps = ", ".join(f"{text.clean(kind)} {count}" for kind, count in kinds.items())
-    return (
-        f"{sum(kinds.values())} instructions ({steps}), arena {text.size(plan['arena_bytes'])}, "
-        f"constants {text.size(plan['constant_bytes'])}"
-    )
+def _subgraph(held: Mapping[str, Any]) -> str:
+    if "problem" in held:
+        return text.clean(held["problem"])
+    types = held["operations"]
+    counts = ", ".join(f"{text.clean(type)} {count}" for type, count in types.items())
+    return f"{sum(types.values())} operations ({counts}), constants {text.size(held['constant_bytes'])}"
 
 
 def _buffer(held: Mapping[str, Any]) -> tuple[str, ...]:

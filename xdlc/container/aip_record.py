@@ -27,8 +27,6 @@ MAX_U32 = 0xFFFFFFFF
 VENDOR_RECORDS = ("aip.metadata0", "aip.metadata1")
 OWN_RECORD = "xdlc.aip.metadata0"
 """The record of xdlc's sections in a container of format 4; it has the same layout."""
-OWN_FACTS = "xdlc.aip.facts"
-"""Beside it: JSON that tells what each HTA section was compiled from."""
 OWN_FLAVOUR = 0x58
 """Flavour of xdlc's records: a loader that takes records by the vendor's flavours passes over them."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import io
 import itertools
 import os
 import stat
@@ -27,6 +28,7 @@ from xdlc.container.text3 import read_text, write_text
 from xdlc.container.trace import TRACE, read_trace, trace_text
 from xdlc.errors import ContainerError, StorageError, UsageError
 from xdlc.ir import MappedData, MappedFile, Model
+from xdlc.ir.data import MemoryFile
 from xdlc.ir.dtype import UINT8
 
 MAGIC = 0x0AD5
@@ -63,6 +65,20 @@ def load(path: str | os.PathLike[str]) -> Model:
     """
     with _collection_paused():
         return _load(MappedFile(path))
+
+
+def load_bytes(content: memoryview, name: str) -> Model:
+    """Return the model in the bytes of a DLC, as ``load`` does.
+
+    Args:
+        content: The bytes.
+        name: What errors call them.
+
+    Raises:
+        ContainerError: If they are no DLC, or damaged: names the entry and the rule.
+    """
+    with _collection_paused():
+        return _load(MemoryFile(name, content))
 
 
 def _load(source: MappedFile) -> Model:
@@ -178,6 +194,22 @@ def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT) -
     if version in LAYERS:
         _save_layers(model, path)
         return
+    replace_file(path, _writer(model, version))
+
+
+def model_bytes(model: Model) -> bytes:
+    """Return the bytes of a model as a DLC of format 4.1.
+
+    Raises:
+        ContainerError: If something of the model has no form in a DLC.
+    """
+    file = io.BytesIO()
+    _writer(model, FORMAT)(file)
+    return file.getvalue()
+
+
+def _writer(model: Model, version: str) -> Callable[[IO[bytes]], None]:
+    """Return the function that writes a model as a container of format 4 to a file."""
     from xdlc.container.write4 import make_entries
 
     with _collection_paused():
@@ -203,7 +235,7 @@ def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT) -
             archive.add(name, [data], CACHE_ALIGNMENT if aligned else ALIGNMENT)
         archive.close(DIRECTORY_ORDER)
 
-    replace_file(path, write)
+    return write
 
 
 def _save_layers(model: Model, path: str | os.PathLike[str]) -> None:

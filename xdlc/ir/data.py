@@ -141,6 +141,8 @@ class MappedFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self.file: IO[bytes] | None = None
+        self._map: mmap.mmap | memoryview
         try:
             self.file = open(self.path, "rb")  # noqa: SIM115 - lives as long as the data taken from it
             self.size = os.fstat(self.file.fileno()).st_size
@@ -154,8 +156,9 @@ class MappedFile:
             ) from error
 
     def __del__(self) -> None:
-        if hasattr(self, "file"):  # opening may have failed
-            self.file.close()
+        file = getattr(self, "file", None)  # opening may have failed
+        if file is not None:
+            file.close()
 
     def view(self, offset: int, nbytes: int) -> memoryview:
         """Return a read-only view of a range that the caller has checked."""
@@ -166,6 +169,23 @@ class MappedFile:
         if isinstance(self._map, mmap.mmap) and nbytes and hasattr(self._map, "madvise"):
             start = offset // mmap.PAGESIZE * mmap.PAGESIZE
             self._map.madvise(mmap.MADV_DONTNEED, start, offset + nbytes - start)
+
+
+class MemoryFile(MappedFile):
+    """A file in memory, like a container inside a record.
+
+    Args:
+        name: What errors call it.
+        content: Its bytes.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, name: str, content: memoryview) -> None:
+        self.path = Path(name)
+        self.file = None
+        self.size = len(content)
+        self._map = content
 
 
 class MappedData(TensorData):
@@ -312,11 +332,14 @@ def copy_range(source: MappedFile, offset: int, nbytes: int, file: IO[bytes]) ->
     faster.  Anything else gets the mapped bytes in chunks.
     """
     end = offset + nbytes
+    origin = source.file
     try:
         target = file.fileno()
         file.flush()
         position = file.tell()
     except (OSError, AttributeError):
+        origin = None
+    if origin is None:
         _write_chunks(source, offset, end, file)
         return
     alike = (offset - position) % mmap.PAGESIZE == 0
@@ -326,10 +349,10 @@ def copy_range(source: MappedFile, offset: int, nbytes: int, file: IO[bytes]) ->
         try:
             if alike:
                 copied = os.copy_file_range(
-                    source.file.fileno(), target, min(COPY_CHUNK, end - offset), offset, position
+                    origin.fileno(), target, min(COPY_CHUNK, end - offset), offset, position
                 )
             else:
-                read = os.preadv(source.file.fileno(), [buffer[: end - offset]], offset)
+                read = os.preadv(origin.fileno(), [buffer[: end - offset]], offset)
                 copied = os.pwrite(target, buffer[:read], position)
         except OSError as error:
             if error.errno in _NO_KERNEL_COPY:

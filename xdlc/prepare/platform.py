@@ -155,17 +155,17 @@ def _cpu(_soc: Soc | None) -> Runtime:
 
 def _aip(soc: Soc | None) -> Runtime:
     def run(model: Model, stored: Array) -> Array:
-        from xdlc.prepare.hta.compile import compile_section
-        from xdlc.runtime.hta.session import PlanSession
+        from xdlc.prepare import hta
+        from xdlc.runtime.sections import SectionSession
 
         if soc is not None and not soc.hta:
             raise ConstraintError(
                 f"{soc.name} has no HTA",
                 fix="choose one of " + ", ".join(s.name for s in all_socs() if s.hta),
             )
-        return PlanSession(compile_section(model.main)).run({"x": stored})["y"]
+        return SectionSession(hta.prepare(model).model).run({"x": stored}, native=True)["y"]
 
-    core = "integer plans for sections on HTA, on this machine; HTA's own code does not run here"
+    core = "sub-graphs of sections on HTA, on this machine; HTA's own code does not run here"
     return Runtime("aip", f"xdlc {VERSION}", core, (_tried("host", run),))
 
 

@@ -1,17 +1,16 @@
-"""Reads the AIP record of a model and finds the ops of each of its sections.
+"""AIP record of a model: its sections, the ops of each, and their sub-graphs.
 
-Records come from files: one that does not cover the model, or was made for another state of it, is refused.
+Records are untrusted: one that does not cover the model, or holds other sub-graphs than the model's, is
+refused.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 from xdlc.container.aip_record import (
-    OWN_FACTS,
     OWN_FLAVOUR,
     OWN_RECORD,
     VENDOR_RECORDS,
@@ -20,24 +19,34 @@ from xdlc.container.aip_record import (
     Section,
     parse_aip,
 )
+from xdlc.container.section_payload import AGAIN, is_subgraph, read_subgraph, write_subgraph
 from xdlc.errors import ContainerError
-from xdlc.ir import Model, Op, TensorData
+from xdlc.ir import Graph, Model, Op, TensorData
 from xdlc.ir.fingerprint import fingerprint
-from xdlc.runtime.fusion_groups import Part
-from xdlc.runtime.hta.form import is_plan
-from xdlc.runtime.layers import layer_ids
 
-AGAIN = "prepare the sections again with --enable_hta"
-FACTS_VERSION = 1
+
+def layer_ids(model: Model) -> dict[Op, int]:
+    """Return the layer id of each op of the main graph, in order; ids never decrease.
+
+    It is the op's position, counted from 0.  Ops translated from a container of format 3 have the id of
+    their layer; several may share one, and layers without ops have none.
+    """
+    given = model.metadata.get("layers", {})
+    found: dict[Op, int] = {}
+    last = 0
+    for position, op in enumerate(model.main.ops):
+        last = max(last, given.get(op.name, last)) if given else position
+        found[op] = last
+    return found
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedSection:
     """A section and its ops.
 
     Attributes:
         section: The section.
-        ops: Ops of the main graph, in order; none for layers that stand for nothing.
+        ops: Ops of the main graph, in order; none for layers without operations.
         where: Its place, for errors.
     """
 
@@ -46,36 +55,47 @@ class Placed:
     where: str
 
     @property
-    def is_compiled(self) -> bool:
-        """Whether it holds a plan of xdlc."""
-        return self.section.engine is Engine.HTA and is_plan(self.section.binary)
+    def has_subgraph(self) -> bool:
+        """Whether it holds a sub-graph of xdlc; the vendor's code does not run on the host."""
+        return self.section.engine is Engine.HTA and is_subgraph(self.section.binary)
+
+    def subgraph(self, partition: Graph) -> Graph:
+        """Return the sub-graph that the section holds.
+
+        Args:
+            partition: The sub-graph that the model has there now.
+
+        Raises:
+            ContainerError: If it is damaged, or has other operations, weights or encodings.
+        """
+        held = read_subgraph(self.section.binary, where=self.where)
+        # A container normalizes operations, so both sub-graphs have to come from one.
+        expected = read_subgraph(write_subgraph(partition), where=self.where)
+        if fingerprint(held) != fingerprint(expected):
+            refuse("has other operations, weights or encodings than the model has now", self.where)
+        return held
 
 
 def find_record(records: Mapping[str, TensorData]) -> tuple[str, AipRecord]:
-    """Return the name and the content of the AIP record to go by: xdlc's own where there is one.
+    """Return the name and content of the AIP record to run: xdlc's own if there is one.
 
     Raises:
         ContainerError: If there is none, or it is damaged.
     """
     found = [
-        (name, parse_aip(content_of(records[name]), where=f"record {name!r}"))
+        (name, parse_aip(records[name].numpy().tobytes(), where=f"record {name!r}"))
         for name in (OWN_RECORD, *VENDOR_RECORDS)
         if name in records
     ]
     if not found:
         raise ContainerError(
-            "holds no AIP record, which says what runs on HTA", fix="run xdlc-quantize --enable_hta on it"
+            "holds no AIP record, which lists the sections for HTA",
+            fix="run xdlc-quantize --enable_hta on it",
         )
     return next((one for one in found if one[1].flavour == OWN_FLAVOUR), found[0])
 
 
-def content_of(data: TensorData) -> bytes:
-    """Return the bytes of a record."""
-    content: bytes = data.numpy().tobytes()
-    return content
-
-
-def placed(model: Model, name: str, record: AipRecord) -> list[Placed]:
+def placed(model: Model, name: str, record: AipRecord) -> list[PlacedSection]:
     """Return the sections of a record with their ops.
 
     Args:
@@ -98,9 +118,9 @@ def placed(model: Model, name: str, record: AipRecord) -> list[Placed]:
     found = []
     for number, (section, ops) in enumerate(zip(record.sections, members, strict=True)):
         place = f"{where}: section {number} (layers {section.first}-{section.last})"
-        one = Placed(section, tuple(ops), place)
-        if one.is_compiled and not ops:
-            refuse("is compiled for HTA but has no operations", place)
+        one = PlacedSection(section, tuple(ops), place)
+        if one.has_subgraph and not ops:
+            refuse("is for HTA but has no operations", place)
         found.append(one)
     return found
 
@@ -123,42 +143,8 @@ def _check_cover(sections: Sequence[Section], ids: Mapping[Op, int], where: str,
         refuse(f"covers layers up to {following - 1}, the model has layers up to {end}", where)
 
 
-def check_prints(
-    records: Mapping[str, TensorData], name: str, parts: Sequence[tuple[Placed, Part]], *, stated: bool
-) -> None:
-    """Check that sections were compiled from the ops, weights and encodings that the model has now.
-
-    Args:
-        records: Records of the model; without one that tells this, nothing is known.
-        name: Name of the AIP record.
-        parts: The compiled sections.
-        stated: Whether the model's run rounds every value to its encoding.
-
-    Raises:
-        ContainerError: If one was compiled from something else, or the record is damaged.
-    """
-    if name != OWN_RECORD or OWN_FACTS not in records:
-        return
-    where = f"record {OWN_FACTS!r}"
-    try:
-        facts = json.loads(content_of(records[OWN_FACTS]))
-    except (ValueError, RecursionError) as error:
-        raise ContainerError(f"is no JSON: {error}", where=where, fix=AGAIN) from error
-    prints = facts.get("sections") if isinstance(facts, dict) else None
-    if not isinstance(prints, dict) or facts.get("version") != FACTS_VERSION:
-        refuse(f"is no list of sections of version {FACTS_VERSION}", where)
-    if parts and facts.get("stated") is not stated:
-        refuse("tells of sections that round values otherwise than the model's run does", where)
-    for one, part in parts:
-        known = prints.get(str(one.section.first))
-        if known != fingerprint(part.graph):
-            refuse(
-                "was compiled from other operations, weights or encodings than the model has now", one.where
-            )
-
-
 def refuse(problem: str, where: str) -> NoReturn:
-    """Raise what says that a record does not fit the model.
+    """Raise the error of a record that does not fit the model.
 
     Raises:
         ContainerError: Always.

@@ -1,4 +1,3 @@
-import json
 from itertools import pairwise
 
 import numpy as np
@@ -8,14 +7,13 @@ from hypothesis import strategies as st
 
 import xdlc
 from tests.section_models import Net, feeds_of, on_cpu, residual
-from xdlc.container.aip_record import OWN_FACTS, OWN_FLAVOUR, OWN_RECORD, Dimension, Engine, parse_aip
+from xdlc.container.aip_record import OWN_FLAVOUR, OWN_RECORD, Dimension, Engine, parse_aip
+from xdlc.container.section_payload import is_subgraph
 from xdlc.errors import ConstraintError, ProblemList, UsageError
 from xdlc.ir import ArrayData, ScaleOffset, static, u32
 from xdlc.ir.dtype import FLOAT32, SFIXED16
 from xdlc.prepare.hta import prepare, without_sections
-from xdlc.prepare.hta.compile import registry
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.hta.form import is_plan
 from xdlc.runtime.sections import SectionSession
 
 HTA, HNN = Engine.HTA, Engine.HNN
@@ -33,7 +31,7 @@ def assert_same(model, prepared):
         np.testing.assert_array_equal(found[name], array)
 
 
-def test_sections_cover_the_model_and_hold_plans():
+def test_sections_cover_the_model_and_hold_sub_graphs():
     model = residual()
     prepared = prepare(model, "13-13,15-16")
     assert spans(prepared) == [(HNN, 0, 12), (HTA, 13, 13), (HNN, 14, 14), (HTA, 15, 16), (HNN, 17, 17)]
@@ -45,7 +43,7 @@ def test_a_record_reads_back_and_is_the_same_each_time():
     np.testing.assert_array_equal(first, second)
     record = parse_aip(first.tobytes(), where="record")
     assert (record.version, record.flavour, record.unknown) == ("1.2.0.0", OWN_FLAVOUR, "1.0.0.0")
-    assert [is_plan(one.binary) for one in record.sections] == [False, True, False, True, False]
+    assert [is_subgraph(one.binary) for one in record.sections] == [False, True, False, True, False]
 
 
 def test_buffers_say_how_sections_connect():
@@ -88,12 +86,12 @@ def test_buffers_say_how_sections_connect():
 
 def test_old_records_go_whatever_becomes_of_the_model():
     model = on_cpu(residual(), [3])
-    for name in ("aip.metadata0", "aip.metadata1", "aip.metadata7", OWN_FACTS, "xdlc.aip.metadata1"):
+    for name in ("aip.metadata0", "aip.metadata1", "aip.metadata7", "xdlc.aip.facts", "xdlc.aip.metadata1"):
         model.records[name] = ArrayData(np.zeros(8, np.uint8))
     model.records["htp.cache.sm8550.0"] = model.records["xdlc.trace"] = ArrayData(np.zeros(8, np.uint8))
     kept = {"htp.cache.sm8550.0", "xdlc.trace"}
     assert set(without_sections(model).records) == kept
-    assert set(prepare(model, "13-13").model.records) == {*kept, OWN_RECORD, OWN_FACTS}
+    assert set(prepare(model, "13-13").model.records) == {*kept, OWN_RECORD}
     failed = prepare(model, "11-13")
     assert failed.problems
     assert set(failed.model.records) == kept
@@ -246,22 +244,6 @@ def test_batches():
     )
 
 
-def test_what_the_compiler_refuses_goes_elsewhere(monkeypatch):
-    def refuse(op, builder):
-        raise ConstraintError("is too wide")
-
-    held = {**registry._COMPILERS.all(), "FullyConnected": refuse}
-    monkeypatch.setattr(registry._COMPILERS, "all", lambda: held)
-    prepared = prepare(residual())
-    reasons = {one.type: one.reasons for one in prepared.rejected}
-    assert reasons["FullyConnected"] == ("HTA: is too wide",)
-    assert prepared.sections
-    manual = prepare(residual(), "16-16")
-    (problem,) = manual.problems
-    assert "is too wide" in str(problem)
-    assert manual.sections == ()
-
-
 def test_nothing_to_put_on_hta():
     net = Net()
     x = net.op("Softmax", [net.input(1, 4, 4, 3)], (1, 4, 4, 3), axis=u32(1))
@@ -292,8 +274,6 @@ def test_sections_survive_a_container(tmp_path):
     prepared = prepare(model, "13-13")
     prepared.model.save(tmp_path / "m.dlc")
     loaded = xdlc.load(tmp_path / "m.dlc")
-    facts = json.loads(loaded.records[OWN_FACTS].numpy().tobytes())
-    assert list(facts["sections"]) == ["13"]
     feeds = feeds_of(model)
     expected = CpuSession(model).run(feeds, native=True)
     for name, array in SectionSession(loaded).run(feeds, native=True).items():

@@ -9,7 +9,6 @@ vendor's records name its rows, columns and channels.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 
 from xdlc.container.aip_record import (
@@ -23,9 +22,7 @@ from xdlc.container.aip_record import (
 )
 from xdlc.errors import ConstraintError
 from xdlc.ir import Op, Tensor
-from xdlc.ir.fingerprint import fingerprint
 from xdlc.runtime.fusion_groups import Part
-from xdlc.runtime.section_record import FACTS_VERSION
 from xdlc.version import VERSION
 
 RECORD_VERSION = "1.2.0.0"
@@ -35,7 +32,7 @@ MOST_PORTS = 1 << 12
 
 
 def section_of(
-    engine: Engine, part: Part, ids: Mapping[Op, int], fed: Collection[str], binary: bytes
+    engine: Engine, part: Part, ids: Mapping[Op, int], fed: Collection[str], payload: bytes
 ) -> Section:
     """Return what the record says of a section.
 
@@ -44,7 +41,7 @@ def section_of(
         part: Its ops.
         ids: Layer ids of all ops.
         fed: Names of what the network takes in.
-        binary: The encoded plan; empty for HNN.
+        payload: The sub-graph of a section on HTA; empty for HNN.
 
     Raises:
         ConstraintError: If a number does not fit the record.
@@ -53,24 +50,12 @@ def section_of(
         *(_buffer(engine, tensor, part, ids, fed, is_output=False) for tensor in part.graph.inputs),
         *(_buffer(engine, tensor, part, ids, fed, is_output=True) for tensor in part.graph.outputs),
     ]
-    return Section(engine, ids[part.ops[0]], ids[part.ops[-1]], tuple(buffers), binary)
+    return Section(engine, ids[part.ops[0]], ids[part.ops[-1]], tuple(buffers), payload)
 
 
 def record_of(sections: Sequence[Section]) -> AipRecord:
     """Return the record of sections that cover all layers."""
     return AipRecord(RECORD_VERSION, f"{VERSION}.0", OWN_FLAVOUR, tuple(sections))
-
-
-def facts_of(parts: Mapping[int, Part], *, stated: bool) -> bytes:
-    """Return the record that tells what HTA sections were compiled from.
-
-    Args:
-        parts: The sections on HTA by their first layer.
-        stated: Whether they round every value to its encoding.
-    """
-    prints = {str(first): fingerprint(part.graph) for first, part in parts.items()}
-    content = {"version": FACTS_VERSION, "sections": prints, "stated": stated}
-    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 
 def _buffer(

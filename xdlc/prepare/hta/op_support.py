@@ -1,26 +1,24 @@
-"""Which ops HTA takes: the HTA supplement of the OpDefs, and rules that see the whole graph.
+"""Op support of HTA: the HTA supplement of the OpDefs, and rules that see the whole graph.
 
 Beside the supplement (``opdefs/data/backends/hta.xml``):
 
-- what the network takes in has 4 axes, NHWC, and at most 16 channels;
+- an input of the network has 4 axes, NHWC, and at most 16 channels;
 - the batch is 1; a larger one only if all layers are on HTA, Softmax excepted;
-- an activation has one scale and offset;
-- there is an integer form of the op (:mod:`xdlc.prepare.hta.compile`).
+- an activation has one scale and offset.
 
 Weights may be signed symmetric 8-bit integers, with one scale or one for each output channel, as our
-quantizer writes them, where the supplement has unsigned ones: the sections that xdlc compiles take both, and
-with one scale they are unsigned ones with an offset of -128.
+quantizer writes them, where the vendor's supplement has unsigned ones: with one scale they are unsigned ones
+with an offset of -128.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from xdlc.errors import ConstraintError, XdlcError
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op, ScaleOffset, Tensor
 from xdlc.opdefs import supplement, verify_op
-from xdlc.prepare.hta.compile import registry
 
 MOST_INPUT_CHANNELS = 16
 
@@ -61,17 +59,12 @@ def check_quantized(graph: Graph) -> None:
         )
 
 
-def reasons(graph: Graph, refused: Mapping[Op, tuple[str, ...]]) -> dict[Op, tuple[str, ...]]:
-    """Return why HTA does not take the ops that it does not take.
-
-    Args:
-        graph: The graph.
-        refused: Ops that the compiler has refused, and why.
-    """
-    found = {op: _reasons(graph, op, op, refused.get(op, ())) for op in graph.ops}
+def reasons(graph: Graph) -> dict[Op, tuple[str, ...]]:
+    """Return the ops that HTA does not take, with the rules that they break."""
+    found = {op: _reasons(graph, op, op) for op in graph.ops}
     batch = _batch(graph)
     if batch > 1:
-        single = {op: _reasons(graph, op, _for_one(op, batch), refused.get(op, ())) for op in found}
+        single = {op: _reasons(graph, op, _for_one(op, batch)) for op in found}
         if not any(why for op, why in single.items() if op.type != "Softmax"):
             found = single
     return {op: why for op, why in found.items() if why}
@@ -94,14 +87,12 @@ def check_batch(graph: Graph, on_hta: Collection[Op]) -> list[XdlcError]:
     ]
 
 
-def _reasons(graph: Graph, op: Op, judged: Op, refused: tuple[str, ...]) -> tuple[str, ...]:
+def _reasons(graph: Graph, op: Op, judged: Op) -> tuple[str, ...]:
     if op.package != NATIVE_PACKAGE:
         return (f"package: expected {NATIVE_PACKAGE}, found {op.package}",)
     breaches = verify_op(judged, backend="hta")
     if supplement("hta").supports(op.type):
-        breaches += [*_input_breaches(graph, op), *_encoding_breaches(op), *refused]
-    if not breaches and registry.find(op.type) is None:
-        breaches.append(f"type: there is no integer form of {op.type}")
+        breaches += [*_input_breaches(graph, op), *_encoding_breaches(op)]
     return tuple(dict.fromkeys(breaches))
 
 
@@ -130,7 +121,7 @@ def _encoding_breaches(op: Op) -> Iterator[str]:
                 yield f"{subject}: expected one scale and offset, found {kind}"
             if tensor.dynamic_axes:
                 axes = ", ".join(map(str, tensor.dynamic_axes))
-                yield f"{subject}: expected a known shape, found an open extent on axis {axes}"
+                yield f"{subject}: expected a known shape, found a dynamic dimension on axis {axes}"
 
 
 def _batch(graph: Graph) -> int:

@@ -1,4 +1,4 @@
-"""Divides a quantized model into sections for HTA and the HVX unit, and compiles those for HTA."""
+"""Division of a quantized model into sections for HTA and the HVX unit, with a sub-graph for each on HTA."""
 
 from __future__ import annotations
 
@@ -6,31 +6,30 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdlc.container.aip_record import OWN_FACTS, OWN_RECORD, Engine, Section, is_about_sections, write_aip
-from xdlc.errors import ConstraintError, UsageError, XdlcError, each_problem, raise_all
+from xdlc.container.aip_record import OWN_RECORD, Engine, Section, is_about_sections, write_aip
+from xdlc.container.section_payload import write_subgraph
+from xdlc.errors import ConstraintError, UsageError, XdlcError, each_problem
 from xdlc.ir import Model, Op, raw_data
 from xdlc.prepare.hta import op_support
-from xdlc.prepare.hta.aip_sections import facts_of, record_of, section_of
-from xdlc.prepare.hta.compile import compile_section
+from xdlc.prepare.hta.aip_sections import record_of, section_of
 from xdlc.prepare.hta.layer_ranges import ops_in, parse_ranges
 from xdlc.prepare.hta.op_support import Rejected
 from xdlc.prepare.hta.partitioner import Run, automatic, by_hand
 from xdlc.runtime.fusion_groups import Part, bonds, parts_of
-from xdlc.runtime.hta.form import encode
 from xdlc.runtime.htp_fusion import came_quantized
-from xdlc.runtime.layers import layer_ids
+from xdlc.runtime.section_record import layer_ids
 from xdlc.targets import all_socs, find_soc
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedHta:
-    """What became of a model.
+    """Result of preparing a model for HTA.
 
     Attributes:
         model: A copy without old AIP records; with a new one if there are sections.
         sections: The sections, on HTA and HNN by turns, with the layer ids that ``model`` has; empty if
             nothing could be put on HTA.
-        problems: Why there are no sections: what the user has asked for and HTA does not take.
+        problems: Why there are no sections: requested layers that HTA does not take.
         rejected: Ops that HTA does not take, with the layer ids of the model given.
     """
 
@@ -50,15 +49,15 @@ def prepare(
 ) -> PreparedHta:
     """Return the model with sections for HTA; preparing again needs no other quantization.
 
-    Sections are numbered by ops: ids of the layers that the ops were translated from are forgotten.
+    Sections are numbered by ops: ids of the layers that the ops were translated from are dropped.
 
     Args:
         model: A quantized model of QNN operations.
         partitions: Ranges of layer ids for HTA, like ``0-11,177-215``; default: chosen, see
             :mod:`xdlc.prepare.hta.partitioner`.
-        soc: Name of the SoC that it is for, to be told if that has no HTA.
+        soc: Name of the target SoC, checked for an HTA.
         notify: Called with each note on what was done: a line of text.
-        progress: Called with the number of HTA sections compiled, and of all.
+        progress: Called with the number of HTA sections made, and of all.
 
     Raises:
         UsageError: If ranges are malformed, reversed, out of range, not in order or overlap, or the SoC has
@@ -80,7 +79,6 @@ def prepare(
         return PreparedHta(clean, (), tuple(problems), job.rejected)
     record = record_of(job.sections)
     clean.records[OWN_RECORD] = raw_data(write_aip(record))
-    clean.records[OWN_FACTS] = raw_data(facts_of(job.compiled, stated=job.stated))
     return PreparedHta(clean, record.sections, (), job.rejected)
 
 
@@ -104,29 +102,24 @@ def check_soc(name: str) -> None:
 
 
 def without_sections(model: Model) -> Model:
-    """Return a copy of a model without AIP records, and without the ids of layers that these count in."""
+    """Return a copy of a model without AIP records, and without the layer ids that they count in."""
     metadata = copy.deepcopy({key: value for key, value in model.metadata.items() if key != "layers"})
     records = {name: data for name, data in model.records.items() if not is_about_sections(name)}
     return Model(dict(model.graphs), metadata, records)
 
 
 class _Job:
-    """The work on one model."""
+    """The sections of one model in the making."""
 
     def __init__(self, model: Model, progress: Callable[[int, int], None] | None) -> None:
         self.graph = model.main
         self.stated = came_quantized(model)
         self.given = layer_ids(model)
         self.ids = {op: position for position, op in enumerate(self.graph.ops)}
-        self.refused: dict[Op, tuple[str, ...]] = {}
+        self.reasons = op_support.reasons(self.graph)
         self.sections: list[Section] = []
-        self.compiled: dict[int, Part] = {}
         self.notes: list[str] = []
         self._progress = progress
-        self._judge()
-
-    def _judge(self) -> None:
-        self.reasons = op_support.reasons(self.graph, self.refused)
 
     @property
     def rejected(self) -> tuple[Rejected, ...]:
@@ -134,28 +127,22 @@ class _Job:
         return tuple([Rejected(self.given[op], op.name, op.type, why) for op, why in self.reasons.items()])
 
     def choose(self) -> list[XdlcError]:
-        """Divide the graph by worth; what the compiler refuses goes to HNN."""
+        """Divide the graph by cost."""
         tied = [bond for bond in bonds(self.graph, stated=self.stated) if bond.unrounded]
-        while True:
-            accepted = {op for op in self.graph.ops if op not in self.reasons}
-            runs = automatic(self.graph, accepted, tied)
-            if all(run.engine is Engine.HNN for run in runs):
-                return [
-                    ConstraintError(
-                        f"no layer is worth running on HTA, which takes {len(accepted)} of {len(self.graph)}",
-                        where=f"graph {self.graph.name!r}",
-                        fix="see the layers that HTA does not take, and why",
-                    )
-                ]
-            problems = self._batch_problems(runs) or self._compile(runs)
-            refused = self._refused(problems)
-            if not refused:
-                return problems
-            self.refused.update(refused)
-            self._judge()
+        accepted = {op for op in self.graph.ops if op not in self.reasons}
+        runs = automatic(self.graph, accepted, tied)
+        if all(run.engine is Engine.HNN for run in runs):
+            return [
+                ConstraintError(
+                    f"no layer is worth running on HTA, which takes {len(accepted)} of {len(self.graph)}",
+                    where=f"graph {self.graph.name!r}",
+                    fix="see the layers that HTA does not take, and why",
+                )
+            ]
+        return self._make(runs)
 
     def take(self, ranges: Sequence[Sequence[Op]]) -> list[XdlcError]:
-        """Put ranges of ops on HTA; return what it does not take of them."""
+        """Put ranges of ops on HTA; return why it does not take some of them."""
         wanted = {op for ops in ranges for op in ops}
         problems: list[XdlcError] = [
             ConstraintError(
@@ -168,12 +155,10 @@ class _Job:
             for op, why in self.reasons.items()
             if op in wanted
         ]
-        runs = by_hand(self.graph, ranges)
-        problems += self._batch_problems(runs)
-        return problems or self._compile(runs)
+        return self._make(by_hand(self.graph, ranges), problems)
 
     def renumbered(self) -> list[str]:
-        """Return a note if the sections count otherwise than the ids that ranges and refusals go by."""
+        """Return a note if sections count in other ids than ranges and refusals."""
         if all(self.given[op] == id for op, id in self.ids.items()):
             return []
         ops = {id: op for op, id in self.ids.items()}
@@ -187,47 +172,38 @@ class _Job:
             f"from 0: layers {pairs}"
         ]
 
-    def _batch_problems(self, runs: Sequence[Run]) -> list[XdlcError]:
+    def _make(self, runs: Sequence[Run], refused: Sequence[XdlcError] = ()) -> list[XdlcError]:
+        """Make a section of each run; return the problems that prevent it."""
         on_hta = {op for run in runs if run.engine is Engine.HTA for op in run.ops}
-        return op_support.check_batch(self.graph, on_hta)
-
-    def _refused(self, problems: Sequence[XdlcError]) -> dict[Op, tuple[str, ...]]:
-        ops = {op.name: op for op in self.graph.ops}
-        found: dict[Op, tuple[str, ...]] = {}
-        for problem in problems:
-            op = ops.get(problem.node or "")
-            if op is not None and op not in self.reasons:
-                found[op] = (*found.get(op, ()), f"HTA: {problem.problem}")
-        return found
-
-    def _compile(self, runs: Sequence[Run]) -> list[XdlcError]:
+        problems = [*refused, *op_support.check_batch(self.graph, on_hta)]
+        if problems:
+            return problems
         parts = parts_of(self.graph, [run.ops for run in runs], stated=self.stated)
-        pairs = list(zip(runs, parts, strict=True))
-        fed = {tensor.name for tensor in self.graph.inputs}
+        network_inputs = {tensor.name for tensor in self.graph.inputs}
         total = sum(run.engine is Engine.HTA for run in runs)
-        problems: list[XdlcError] = []
-        self.sections, self.compiled, self.notes = [], {}, []
-        for run, part in pairs:
-            binary = b""
+        done = 0
+        for run, part in zip(runs, parts, strict=True):
+            blocked = self._blocked(part) if run.engine is Engine.HTA else []
+            problems += blocked
+            if blocked:
+                continue
             try:
-                if run.engine is Engine.HTA:
-                    raise_all(self._blocked(part))
-                    binary = encode(compile_section(part.graph, stated=self.stated))
-                    self.compiled[self.ids[part.ops[0]]] = part
-                self.sections.append(section_of(run.engine, part, self.ids, fed, binary))
+                payload = write_subgraph(part.graph) if run.engine is Engine.HTA else b""
+                self.sections.append(section_of(run.engine, part, self.ids, network_inputs, payload))
             except XdlcError as error:
                 problems += each_problem(error)
             self.notes += self._lent(run, part)
             if self._progress is not None and run.engine is Engine.HTA:
-                self._progress(len(self.compiled), total)
+                done += 1
+                self._progress(done, total)
         return problems
 
     def _blocked(self, part: Part) -> list[XdlcError]:
-        """Return why a section cannot be compiled whose border parts ops that are computed as one."""
+        """Return why the border of a section may not divide ops that are computed as one."""
         first, last = (self.given[part.ops[index]] for index in (0, -1))
         return [
             ConstraintError(
-                f"a border of layers {first}-{last} parts it from a layer that it is computed as one with, "
+                f"a border of layers {first}-{last} divides it from a layer that it is computed as one with, "
                 f"and HTA does not take it: {'; '.join(self.reasons[op])}",
                 where=f"layer {self.given[op]} {op.name!r} ({op.type})",
                 fix="move the border, so that both layers are on one side",

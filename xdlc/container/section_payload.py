@@ -1,0 +1,74 @@
+"""Payload of an HTA section that xdlc prepared: the section's sub-graph as a container of its own.
+
+======== ============================================================================================
+Bytes    Content
+======== ============================================================================================
+4        ``XHTA``, which marks the payload as no code of the accelerator
+2 + 2    version, 0
+...      a container of format 4.1 with one graph and no records
+======== ============================================================================================
+
+Version 1 held an integer program; such sections have to be prepared again.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from xdlc.container.storage import load_bytes, model_bytes
+from xdlc.errors import ContainerError
+from xdlc.ir import Graph, Model
+
+MAGIC = b"XHTA"
+VERSION = 2
+HEADER = struct.Struct("<4sHH")
+AGAIN = "prepare the sections again with --enable_hta"
+
+
+def is_subgraph(payload: bytes) -> bool:
+    """Return whether a section's payload is xdlc's; the vendor's is code of the accelerator."""
+    return payload[: len(MAGIC)] == MAGIC
+
+
+def write_subgraph(graph: Graph) -> bytes:
+    """Return the payload of a section; the same graph gives the same bytes.
+
+    Raises:
+        ContainerError: If something of the graph has no form in a container.
+    """
+    return HEADER.pack(MAGIC, VERSION, 0) + model_bytes(Model({graph.name: graph}))
+
+
+def read_subgraph(payload: bytes, *, where: str) -> Graph:
+    """Return the sub-graph in a section's payload.
+
+    Args:
+        payload: The payload, untrusted.
+        where: Its place, for errors.
+
+    Raises:
+        ContainerError: If it is of another version, damaged, or more than one graph.
+    """
+    if len(payload) < HEADER.size or not is_subgraph(payload):
+        raise ContainerError("is no sub-graph of xdlc", where=where, fix=AGAIN)
+    _, version, _ = HEADER.unpack_from(payload)
+    if version < VERSION:
+        raise ContainerError(
+            f"is an integer program (version {version}), which an earlier xdlc wrote", where=where, fix=AGAIN
+        )
+    if version > VERSION:
+        raise ContainerError(
+            f"is of version {version}, only {VERSION} is supported", where=where, fix="upgrade xdlc"
+        )
+    try:
+        model = load_bytes(memoryview(payload)[HEADER.size :], where)
+    except ContainerError as error:
+        error.fix = AGAIN
+        raise
+    if len(model.graphs) != 1 or model.records:
+        raise ContainerError(
+            f"holds {len(model.graphs)} graphs and {len(model.records)} records, expected one graph alone",
+            where=where,
+            fix=AGAIN,
+        )
+    return model.main

@@ -1,1 +1,0 @@
-"""One kind of instruction a module; each registers itself with ``registry.kernel``."""
