@@ -25,7 +25,7 @@ TOOLS = (
 )
 
 
-HEAVY = {"numpy", "onnx", "onnxruntime", "tqdm", "lxml", "ml_dtypes", "flatbuffers", "google.protobuf"}
+HEAVY = {"numpy", "onnx", "onnxruntime", "tqdm", "lxml", "ml_dtypes", "google.protobuf"}
 
 
 def test_python_runs_the_package() -> None:

@@ -1,5 +1,6 @@
 """Formats 4.0 (inline and large) and 3.0, from files built here."""
 
+import json
 import struct
 
 import numpy as np
@@ -8,13 +9,14 @@ import pytest
 from xdlc.container import load
 from xdlc.container.archive import ArchiveWriter
 from xdlc.container.flatbuffer_encode import encode
-from xdlc.errors import ContainerError
+from xdlc.errors import ContainerError, UsageError
 from xdlc.ir import AxisScaleOffset, MappedData, ScaleOffset, Tensor
 from xdlc.schema._generated import dlc3_model, dlc3_params, dlc4_model, dlc4_params
 from xdlc.schema._generated.dlc3_model import Attribute
 
 NONE = 0x7FFFFFFF
 VALUES = np.arange(3, dtype=np.float32)
+TEXT = b"converter-command=snpe-onnx-to-dlc a=b\nconverter-version=1.53\nquantizer-command=N/A\n"
 
 
 def write(path, entries):
@@ -166,12 +168,68 @@ def weights():
     ]
 
 
-def write_30(path, nodes=None, layer="fc", given=None):
+def write_30(path, nodes=None, layer="fc", given=None, records=None):
     model = dlc3_model.Model(nodes=layers() if nodes is None else nodes)
     params = dlc3_params.Params([dlc3_params.NodeParams(layer, weights() if given is None else given)])
-    text = b"converter-command=snpe-onnx-to-dlc a=b\nconverter-version=1.53\nquantizer-command=N/A\n"
     entries = {"model": prefixed(3, 0, encode(model)), "model.params": prefixed(3, 0, encode(params))}
-    return write(path, {**entries, "dlc.metadata": text, "aip.metadata0": b"record"})
+    return write(path, {**entries, "dlc.metadata": TEXT, "aip.metadata0": b"record", **(records or {})})
+
+
+def numbers(delta, high, low, offset):
+    """Return an encoding with all five numbers, as the vendor writes it."""
+    reals = {"delta": delta, "max": high, "min": low, "offset": offset}
+    parts = [Attribute(name, 4, real=value) for name, value in reals.items()]
+    return {"type": 11, "attributes": [*parts, Attribute("precision", 3, natural=0x208)]}
+
+
+def foreign_weights():
+    channels = array("DataEncodingElement", numbers(0.5, 127.0, -0.5, -1), numbers(0.25, 63.25, -0.5, -2))
+    axis = Attribute("axis", 2, integer=0)
+    encoding = array("DataEncoding", {"type": 11, "attributes": [channels, axis]})
+    return [
+        dlc3_params.Weight("bias", [2], dlc3_params.Elements(9, reals=np.ones(2, np.float32).tobytes())),
+        dlc3_params.Weight(
+            "weights_0",
+            [2, 2],
+            dlc3_params.Elements(6, b"\1\2\3\4"),
+            [encoding, Attribute("note", 3, natural=9)],
+        ),
+    ]
+
+
+def foreign_file(path):
+    """Write a file with something of everything."""
+    odd = [
+        Attribute("empty", 11, attributes=[]),
+        Attribute("flags", 6, flags=[True, False]),
+        Attribute("x", 11, attributes=[Attribute("deep", 11, attributes=[Attribute("n", 2, integer=-1)])]),
+    ]
+    nodes = layers(odd)
+    nodes[0].attributes = [
+        array("FxpData", numbers(0.5, 126.00001, -1.5, -3)),
+        array("OutputDims", {"type": 8, "integers": [1, 2]}),
+        Attribute("layer_affinity", 2, integer=5),
+    ]
+    nodes[1].attributes.sort(key=lambda attribute: attribute.name)
+    info = [Attribute("axis_order", 7, positions=[3, 5]), Attribute("dims", 8, integers=[1, 2])]
+    infos = [Attribute(name, 11, attributes=list(info)) for name in "xy"]
+    model = dlc3_model.Model(
+        7, nodes, (1, 2), (), [Attribute("BufferInfos", 11, attributes=infos), Attribute("more", 5, text="t")]
+    )
+    params = dlc3_params.Params([dlc3_params.NodeParams("fc", foreign_weights())])
+    content = {
+        "model": prefixed(3, 0, encode(model)),
+        "model.params": prefixed(3, 0, encode(params)),
+    }
+    return write(path, {**content, "dlc.metadata": TEXT, "aip.metadata0": b"record"})
+
+
+def test_a_file_with_something_of_everything(tmp_path):
+    model = load(foreign_file(tmp_path / "a.dlc"))
+    (op,) = model.main.ops
+    assert op.param("x.deep.n") == -1
+    assert model.main.tensors["fc.weights_0"].encoding == AxisScaleOffset(0, (0.5, 0.25), (-1, -2))
+    assert model.main.inputs[0].encoding == ScaleOffset(0.5, -3)
 
 
 def test_layers_become_ops(tmp_path):
@@ -233,3 +291,29 @@ def test_text_metadata_and_records(tmp_path):
 def test_broken_layers_are_refused(tmp_path, changes, problem):
     with pytest.raises(ContainerError, match=problem):
         load(write_30(tmp_path / "m.dlc", **changes))
+
+
+@pytest.mark.parametrize("version", ["3", "3.0"])
+def test_format_3_is_not_written(tmp_path, version):
+    model = load(foreign_file(tmp_path / "a.dlc"))
+    with pytest.raises(UsageError, match="read, but not written") as caught:
+        model.save(tmp_path / "b.dlc", version=version)
+    assert "4.1" in caught.value.fix
+    model.save(tmp_path / "b.dlc")
+    assert [op.type for op in load(tmp_path / "b.dlc").main.ops] == ["FullyConnected"]
+
+
+def test_outputs_of_the_io_record_count(tmp_path):
+    """Earlier versions of xdlc listed outputs that are read on."""
+    nodes = layers()
+    last = dlc3_model.Node(
+        2, "more", "Neuron", ["y"], ["z"], [array("OutputDims", {"type": 8, "integers": [1, 2]})]
+    )
+    path = write_30(tmp_path / "m.dlc", [*nodes, last])
+    assert [tensor.name for tensor in load(path).main.outputs] == ["z"]
+    record = {
+        "version": 1,
+        "graphs": [{"name": "model", "inputs": [], "outputs": [{"name": n} for n in "zy"]}],
+    }
+    path = write_30(tmp_path / "m.dlc", [*nodes, last], records={"xdlc.io": json.dumps(record).encode()})
+    assert [tensor.name for tensor in load(path).main.outputs] == ["z", "y"]

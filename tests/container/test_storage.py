@@ -453,7 +453,7 @@ def test_two_gigabytes_do_not_fit_into_the_index(tmp_path, nbytes):
 def test_other_versions_are_refused(tmp_path, version):
     with pytest.raises(UsageError, match="cannot write format") as caught:
         one_op().save(tmp_path / "m.dlc", version=version)
-    assert caught.value.fix == "use one of 3.0, 4.0, 4.1"
+    assert "4.1" in caught.value.fix
     assert list(tmp_path.iterdir()) == []
 
 

@@ -74,13 +74,3 @@ def test_the_vendors_sections_run_on_the_cpu(corpus):
     model = api.executable(path)
     feeds = feeds_of(model)
     np.testing.assert_array_equal(session.run(feeds)["ArgMax:0"], CpuSession(model).run(feeds)["ArgMax:0"])
-
-
-def test_sections_in_format_3_are_those_of_the_layers(corpus, tmp_path):
-    model = deeplab(corpus)
-    prepared = hta.prepare(model, "0-82,96-107,109-118")
-    api.save(prepared.model, tmp_path / "m.dlc", version="3")
-    session = api.sections(tmp_path / "m.dlc")
-    assert str(session) == "6 sections, layers 0-82, 96-107, 109-118 on HTA"
-    feeds = feeds_of(model)
-    np.testing.assert_array_equal(session.run(feeds)["ArgMax:0"], CpuSession(model).run(feeds)["ArgMax:0"])

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from xdlc.api.options import Notify, PathLike, checked_path, verb
+from xdlc.api.options import PathLike, checked_path, verb
 from xdlc.errors import ContainerError, raise_all
 from xdlc.ir import Model
 
@@ -48,41 +48,20 @@ def _refuse_other(path: Path) -> None:
 
 
 @verb
-def save(model: Model, path: PathLike, version: str = "4.1", notify: Notify | None = None) -> None:
+def save(model: Model, path: PathLike, version: str = "4.1") -> None:
     """Write a model as a DLC; an existing file is replaced in one step.
 
     Args:
         model: The model.
         path: The file.
-        version: ``4.1``; ``4.0`` for one that more viewers read, up to 2 GiB; ``3`` or ``3.0`` for layers of
-            SNPE 1, into which QNN operations are translated.
-        notify: Called with each note on what was done: a line of text.
+        version: ``4.1``, or ``4.0`` for one that more viewers read, up to 2 GiB.
 
     Raises:
-        UsageError: If the version is another.
-        UnsupportedOp: If format 3 has no form for something; all of it is listed.
+        UsageError: If the version is another; format 3 (SNPE 1) is read, but not written.
         ContainerError: If something of the model has no form in a DLC of this version.
         StorageError: If the file cannot be written; an existing file is left as it was.
     """
-    from xdlc.container.storage import LAYERS
-    from xdlc.converter.snpe import foreign, has_layers, to_layers
-
-    written = model
-    if version in LAYERS and not has_layers(model):
-        written = to_layers(model)
-        unknown = foreign(written)
-        if unknown and notify is not None:
-            types = ", ".join(sorted({op.type for op in unknown}))
-            notify(
-                f"{len(unknown)} of {len(written.main)} layers are none of SNPE 1 and only xdlc reads them: "
-                f"no file of SNPE 1 is known that shows its layer for {types}"
-            )
-        if "aip.metadata0" in written.records and notify is not None:
-            notify(
-                f"HTA sections count layers as format 3 does, which begins with {len(written.main.inputs)} "
-                "Input layer(s): their ids are not those of the operations"
-            )
-    written.save(path, version=version)
+    model.save(path, version=version)
 
 
 def loaded(model: Model | PathLike) -> Model:

@@ -159,7 +159,7 @@ def main(
     with bars.steps("converting") as step:
         model = api.convert(source, notify=notice, step=step, **options)
         step("writing", 0, 0)
-        api.save(model, target, dlc_version, notify=notice)
+        api.save(model, target, dlc_version)
     for line in (*contract(model, recipes=True), *inserted(model), *host_only(model), *user_defined(model)):
         show(line)
     show(f"written: {target}")

@@ -154,11 +154,23 @@ INPUT_DIMS = click.option(
     metavar="NAME D1,D2,..",
     help="Shape of an input; needed where the model leaves it open. Repeatable.",
 )
+
+
+def _check_dlc_version(_context: click.Context, _param: click.Parameter, value: str) -> str:
+    """Refuse a version that is not written, before any work."""
+    from xdlc.container.write4 import check_version
+
+    check_version(value)
+    return value
+
+
 DLC_VERSION = click.option(
     "--dlc_version",
     type=click.Choice(["4.1", "4.0", "3", "3.0"]),
+    metavar="[4.1|4.0]",
+    callback=_check_dlc_version,
     default="4.1",
     show_default=True,
     help="Format of the result. 4.0 keeps the data inside the index, as Netron can show it; up to 2 GiB."
-    " 3 is that of SNPE 1, for layers, with their HTA sections in its own records.",
+    " Files of format 3 (SNPE 1) are read, but not written.",
 )

@@ -11,7 +11,7 @@ from xdlc.cli import bars, params, quant_flow
 from xdlc.cli.kernel_flags import kernel_flags
 from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.quant_options import SAMPLES, quantizer_flags, result_flags, sample_flags
-from xdlc.cli.tool import notice, tool
+from xdlc.cli.tool import tool
 
 
 @tool("xdlc-quant", epilog=SAMPLES)
@@ -59,5 +59,5 @@ def main(
     )
     made = quant_flow.quantized(request, flags)
     with bars.steps("writing"):
-        api.save(made.model, target, dlc_version, notify=notice)
+        api.save(made.model, target, dlc_version)
     quant_flow.finish(request, made, target)

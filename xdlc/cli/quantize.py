@@ -90,10 +90,6 @@ def main(
             raise UsageError(f"{flag} goes with {wanted}", fix=f"add {wanted}, or leave {flag} out")
     if enable_htp and not socs:
         raise UsageError("--enable_htp needs --htp_socs", fix="add --htp_socs sm8550,sm8650 with your SoCs")
-    if enable_htp and dlc_version.startswith("3"):
-        raise UsageError(
-            "--enable_htp makes caches, which format 3 has no place for", fix="leave --dlc_version out"
-        )
     devices = [device_soc(soc) for soc in socs]  # before the long work, as the ranges
     named = flags.get("target") or flags.get("target_soc_model")
     if input_list is not None and devices and not named:
@@ -118,7 +114,7 @@ def main(
         problems += failed
         lines += added
     with bars.steps("writing"):
-        api.save(model, target, dlc_version, notify=notice)
+        api.save(model, target, dlc_version)
     quant_flow.finish(request, quant_flow.Quantized(model, tuple(lines), made.warnings), target)
     raise_all(problems)
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -25,7 +24,6 @@ LOCATOR = struct.Struct("<4sIQI")
 EXTRA64 = struct.Struct("<HHQQQIIII")
 VERSION = 45
 FULL = 0xFFFFFFFF
-NO_DATE = 0x21 << 16  # 1980-01-01, the first day that a zip file can name
 MAX_ENTRIES = 1 << 16
 MAX_COMMENT = 0xFFFF
 ALIGNMENT = 8
@@ -244,51 +242,6 @@ class ArchiveWriter:
             )
             out += raw + struct.pack("<HHQQQ16x", 1, 40, size, size, offset)
         self._file.write(bytes(out) + _ends(self._position, len(out), len(names)))
-
-
-def write_plain(
-    file: IO[bytes], entries: Iterable[tuple[str, Sequence[bytes | bytearray | TensorData]]]
-) -> None:
-    """Write a whole archive in the shape of format 3: real checksums, no padding, entries by name.
-
-    Args:
-        file: Buffered binary file at position 0.
-        entries: Names and parts; data is read twice, once for its checksum.
-
-    Raises:
-        ContainerError: If a name comes twice or is unfit, or data does not give the bytes that it announced.
-        OSError: If writing fails.
-    """
-    written: dict[str, tuple[int, int, int]] = {}
-    for name, parts in sorted(entries, key=lambda entry: entry[0].encode("utf-8")):
-        raw = name.encode("utf-8")
-        if name in written or not raw or len(raw) > 0xFFFF:
-            raise ContainerError(f"cannot name an entry {name!r}", fix="give each record another short name")
-        size, checksum, start = 0, 0, file.tell()
-        for part in parts:
-            held = part.numpy().reshape(-1).view("uint8").data if isinstance(part, TensorData) else part
-            checksum, size = zlib.crc32(held, checksum), size + len(held)
-        extra = struct.pack("<HHQQ", 1, 16, size, size)
-        header = (b"PK\3\4", VERSION, 0, 0, NO_DATE, checksum, FULL, FULL, len(raw), len(extra))
-        file.write(LOCAL.pack(*header) + raw + extra)
-        for part in parts:
-            if isinstance(part, TensorData):
-                part.write_to(file)
-                part.release()
-            else:
-                file.write(part)
-        written[name] = start, size, checksum
-    _finish_plain(file, written)
-
-
-def _finish_plain(file: IO[bytes], written: dict[str, tuple[int, int, int]]) -> None:
-    out = bytearray()
-    for name, (offset, size, checksum) in written.items():
-        raw = name.encode("utf-8")
-        sizes = FULL, FULL, len(raw), 28, 0, 0, 0, 0, FULL
-        out += CENTRAL.pack(b"PK\1\2", VERSION, VERSION, 0, 0, NO_DATE, checksum, *sizes)
-        out += raw + struct.pack("<HHQQQ", 1, 24, size, size, offset)
-    file.write(bytes(out) + _ends(file.tell(), len(out), len(written)))
 
 
 def _ends(start: int, size: int, count: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What a DLC says about its making: the JSON entries of format 4.
+"""Metadata of a DLC about its making: the JSON entries of format 4, the text entry of format 3.
 
 ``Model.metadata`` keeps it, and what our own records say, as plain values under the keys ``version``
 ``history`` ``cacheList`` ``relations``, ``layouts`` (input or output name -> note on its axes, like
@@ -6,7 +6,7 @@
 model: name, operator, and why no op stands for it, or None),
 ``tensors`` (graph -> tensor -> its names in the source, where those are not just its own; under the empty
 name those that no tensor holds), ``layers`` (op -> id of the layer that it was translated from) and, of
-format 3, ``properties`` and ``snpe``.
+format 3, ``properties``.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ from xdlc.version import VERSION
 
 MAIN = "dlc.metadata2.3.0"
 HISTORY = "dlc.metadata.history.2.3.0"
-TEXT = "dlc.metadata"  # of format 3, see xdlc.container.text3
+TEXT = "dlc.metadata"  # of format 3: lines key=value, among them the commands that made the file
 # The epoch of zip files; stands for "no time" when SOURCE_DATE_EPOCH does not give one.
 NO_TIME = "1980-01-01 00:00:00 UTC"
 DEFAULT_COMMAND = "converterCommand"
+TEXT_COMMANDS = ("converter-command", "quantizer-command")
+TEXT_VERSION = "converter-version"
+TEXT_NOTHING = "N/A"
 
 
 def is_main(name: str) -> bool:
@@ -85,6 +88,31 @@ def read_history(data: memoryview, metadata: dict[str, Any], where: str) -> None
         for command, step in item.items():
             named = {} if command == DEFAULT_COMMAND else {"command": command}
             steps.append(named | (object_of(step, where)))
+    if steps:
+        metadata["history"] = steps
+
+
+def read_text(data: memoryview, metadata: dict[str, Any], where: str) -> None:
+    """Put the text metadata of format 3 into ``metadata["properties"]``, and its commands into the history.
+
+    Raises:
+        ContainerError: If the text is not UTF-8.
+    """
+    try:
+        lines = bytes(data).decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise ContainerError("is not UTF-8", where=where, fix="get the file again") from error
+    pairs = dict(line.split("=", 1) for line in lines if "=" in line)
+    metadata["properties"] = pairs
+    steps = [
+        {
+            "tool": pairs[key].split(" ", 1)[0],
+            "converterVersion": pairs.get(TEXT_VERSION, ""),
+            "args": {"command": pairs[key]},
+        }
+        for key in TEXT_COMMANDS
+        if pairs.get(key, TEXT_NOTHING) != TEXT_NOTHING
+    ]
     if steps:
         metadata["history"] = steps
 

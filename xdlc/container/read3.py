@@ -1,35 +1,19 @@
-"""Reads format 3 (SNPE 1.x) as one graph of package ``snpe``, for showing and for mapping onto QNN ops.
+"""Reader of format 3 (SNPE 1.x): one graph of package ``snpe``, to be shown or mapped onto QNN ops.
 
 Each layer becomes an op of its raw type.  Attributes become parameters: numbers, flags and texts as
 scalars, lists as tensors, nested attributes under dotted names; ``layer_id`` is the layer's own number,
 which AIP records refer to.  Weights follow the op's inputs as static tensors ``<layer>.<weight>``, biases
 last.  Output shapes and encodings go to the tensors and are no parameters.
-
-What has no place in a graph is kept as plain values in ``Model.metadata["snpe"]``, for ``write3``:
-
-============= ==========================================================================================
-Key           Content
-============= ==========================================================================================
-``form``      how encodings are written: ``FxpData`` or ``DataEncoding``
-``encodings`` tensor -> form, axis, [delta, max, min, offset, precision] of each channel, where ``write3``
-              would not come to the same numbers
-``inputs``    of Input layers: position, id, name, buffers, attributes
-``attributes`` attributes of the model, such as ``BufferInfos``
-``weights``   tensor -> attributes of a weight, but for its encoding
-``kinds``     layer -> parameter -> type of the attribute, where ``write3`` would choose another
-``unknown``   three fields of the model whose meaning is not known
-============= ==========================================================================================
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from xdlc.container.archive import Entry
-from xdlc.container.attributes3 import by_name, children, elements, to_params, to_plain
-from xdlc.container.encodings3 import FORMS, OLD, Held, made, read_encodings
+from xdlc.container.attributes3 import by_name, children, elements, to_params
+from xdlc.container.encodings3 import FORMS, read_encodings
 from xdlc.container.flatbuffer import decode
 from xdlc.container.read4 import MAX_ELEMENTS, MAX_RANK, PREFIX
 from xdlc.errors import ContainerError, ModelError
@@ -57,7 +41,6 @@ UINT8_DATA, FLOAT_DATA = 6, 9
 SHAPES = "OutputDims"
 BUFFERS = "BufferInfos"
 INPUT = "Input"
-KEPT = "snpe"
 
 
 def read_layers(source: MappedFile, entries: Mapping[str, Entry], model: Model) -> None:
@@ -78,7 +61,6 @@ def read_layers(source: MappedFile, entries: Mapping[str, Entry], model: Model) 
     reader = _LayerReader(source, first, weights)
     try:
         model.add_graph(reader.read(content))
-        model.metadata[KEPT] = reader.kept
     except ModelError as error:
         raise ContainerError(error.problem, where=f"{where}: entry 'model'", fix=error.fix) from error
 
@@ -102,7 +84,6 @@ class _LayerReader:
         self.first = first
         self.weights = weights
         self.graph = Graph(GRAPH)
-        self.kept: dict[str, Any] = {"form": OLD}
 
     def read(self, content: dlc3_model.Model) -> Graph:
         graph = self.graph
@@ -114,31 +95,14 @@ class _LayerReader:
                 f"has weights for {sorted(map(str, unknown))[0]!r}, which is no layer",
                 where=f"{self.source.path}: entry 'model.params'",
             )
-        self.keep_model(content)
-        for position, layer in enumerate(layers):
-            self.layer(position, layer, shapes)
+        for layer in layers:
+            self.layer(layer, shapes)
         for tensor in unread(graph):
             graph.add_output(tensor)
         graph.verify()
         return graph
 
-    def keep_model(self, content: dlc3_model.Model) -> None:
-        where = f"{self.source.path}: entry 'model'"
-        plain = [to_plain(attribute, where) for attribute in content.attributes or ()]
-        unknown = [content.unknown4, list(content.unknown8 or ()), list(content.unknown10 or ())]
-        self.kept |= {"attributes": plain, "unknown": unknown}
-
-    def keep(self, key: str, name: str, value: Any) -> None:
-        self.kept.setdefault(key, {})[name] = value
-
-    def keep_encoding(self, tensor: Tensor, held: Held | None, where: str) -> None:
-        if held is None:
-            return
-        self.kept["form"] = held.form
-        if made(tensor, held.form, where) != held:
-            self.keep("encodings", tensor.name, [held.form, held.axis, list(map(list, held.numbers))])
-
-    def layer(self, position: int, layer: dlc3_model.Node, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    def layer(self, layer: dlc3_model.Node, shapes: Mapping[str, tuple[int, ...]]) -> None:
         where = f"{self.source.path}: layer {layer.name!r} ({layer.type})"
         if not layer.name or not layer.type:
             raise ContainerError("has no name or no type", where=where)
@@ -154,14 +118,10 @@ class _LayerReader:
             encoding, dtype = (held.decoded(where) if held else None) or (None, FLOAT32)
             _check_axis(encoding, shape, where)
             outputs.append(Tensor(name, shape, dtype, encoding))
-            self.keep_encoding(outputs[-1], held, where)
         others = {name: attribute for name, attribute in attributes.items() if name not in (SHAPES, *FORMS)}
         if layer.type == INPUT:
             for tensor in outputs:
                 self.graph.add_input(tensor)
-            plain = [to_plain(attribute, where) for attribute in others.values()]
-            names = [tensor.name for tensor in outputs]
-            self.kept.setdefault("inputs", []).append([position, layer.id, layer.name, names, plain])
             return
         self.op(layer, outputs, others, where)
 
@@ -177,11 +137,8 @@ class _LayerReader:
         given = sorted(self.weights.get(name, ()), key=lambda weight: weight.name == "bias")
         inputs += [self.weight(name, weight) for weight in given]
         params: dict[str, Param] = {"layer_id": i32(layer.id)}
-        kinds: dict[str, int] = {}
         for key, attribute in attributes.items():
-            params.update(to_params(key, attribute, name, where, kinds))
-        if kinds:
-            self.keep("kinds", name, kinds)
+            params.update(to_params(key, attribute, name, where))
         self.graph.append(Op(layer.type or "", inputs, outputs, params, name=name, package=PACKAGE))
 
     def weight(self, layer: str, weight: dlc3_params.Weight) -> Tensor:
@@ -211,12 +168,7 @@ class _LayerReader:
                 fix="get the file again",
             )
         data = MappedData(self.source, self.first + start, shape, dtype.numpy)
-        tensor = Tensor(f"{layer}.{weight.name}", shape, dtype, encoding, data, Role.STATIC)
-        self.keep_encoding(tensor, held, where)
-        others = [to_plain(attributes[name], where) for name in attributes if name not in FORMS]
-        if others:
-            self.keep("weights", tensor.name, others)
-        return tensor
+        return Tensor(f"{layer}.{weight.name}", shape, dtype, encoding, data, Role.STATIC)
 
 
 def _is_shape(shape: tuple[int, ...]) -> bool:

@@ -9,22 +9,13 @@ import itertools
 import os
 import stat
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO
 
 from xdlc.container import io_record, metadata
-from xdlc.container.archive import (
-    ALIGNMENT,
-    CACHE_ALIGNMENT,
-    ArchiveWriter,
-    Entry,
-    read_entries,
-    write_plain,
-)
-from xdlc.container.flatbuffer_encode import Part
+from xdlc.container.archive import ALIGNMENT, CACHE_ALIGNMENT, ArchiveWriter, Entry, read_entries
 from xdlc.container.read4 import DATA, ENCODINGS, MODEL, PARAMS, PREFIX, read_graphs
-from xdlc.container.text3 import read_text, write_text
 from xdlc.container.trace import TRACE, read_trace, trace_text
 from xdlc.errors import ContainerError, StorageError, UsageError
 from xdlc.ir import MappedData, MappedFile, Model
@@ -33,7 +24,6 @@ from xdlc.ir.dtype import UINT8
 
 MAGIC = 0x0AD5
 FORMAT = "4.1"
-LAYERS = ("3", "3.0")  # both names of the format
 ALIGNED_RECORDS = ("htp.cache.", "htp.shared.", "htp.metadata.")
 CONTENT = (MODEL, PARAMS, DATA, ENCODINGS)
 DIRECTORY_ORDER = (metadata.HISTORY, metadata.MAIN, MODEL, PARAMS, DATA, ENCODINGS)
@@ -88,7 +78,7 @@ def _load(source: MappedFile) -> Model:
     for name, entry in entries.items():
         view, where = source.view(entry.offset, entry.size), f"{source.path}: entry {name!r}"
         if name == metadata.TEXT:
-            read_text(view, model.metadata, where)
+            metadata.read_text(view, model.metadata, where)
         elif metadata.is_history(name):
             metadata.read_history(view, model.metadata, where)
         elif metadata.is_main(name):
@@ -182,18 +172,14 @@ def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT) -
     Args:
         model: The model.
         path: The file.
-        version: ``4.1``, or ``4.0`` for a file whose data lies inside ``model.params``: viewers that do
-            not know the entry ``model.params.bin`` show it, and it ends at 2 GiB.  ``3`` or ``3.0`` for a
-            model of layers of SNPE 1; ``xdlc.api.save`` translates other models first.
+        version: ``4.1``, or ``4.0`` for a file whose data is inside ``model.params``: viewers that do not
+            read the entry ``model.params.bin`` show it, and it ends at 2 GiB.
 
     Raises:
         UsageError: If the version is another.
         ContainerError: If something of the model has no form in a DLC of this version.
         StorageError: If the file cannot be written; an existing file is left as it was.
     """
-    if version in LAYERS:
-        _save_layers(model, path)
-        return
     replace_file(path, _writer(model, version))
 
 
@@ -236,29 +222,6 @@ def _writer(model: Model, version: str) -> Callable[[IO[bytes]], None]:
         archive.close(DIRECTORY_ORDER)
 
     return write
-
-
-def _save_layers(model: Model, path: str | os.PathLike[str]) -> None:
-    from xdlc.container.read3 import unread
-    from xdlc.container.write3 import make_entries
-
-    if model.metadata.get("cacheList") or model.metadata.get("relations"):
-        raise ContainerError(
-            "holds HTP caches, which format 3 has no place for",
-            fix="write format 4.1, or take the caches out",
-        )
-    with _collection_paused():
-        content, params = make_entries(model)
-    entries: list[tuple[str, Sequence[Part]]] = [(MODEL, content), (PARAMS, params)]
-    entries.append((metadata.TEXT, [write_text(model)]))
-    trace = trace_text(model)
-    if trace is not None:
-        entries.append((TRACE, [trace]))
-    noted = any(model.metadata.get(key) for key in ("layouts", "symbols"))
-    if noted or unread(model.main) != model.main.outputs:
-        entries.append((io_record.IO, [io_record.io_text(model)]))
-    entries += [(name, [data]) for name, data in model.records.items()]
-    replace_file(path, lambda file: write_plain(file, entries))
 
 
 _serial = itertools.count()

@@ -46,6 +46,21 @@ class Entries:
     encodings: bytes
 
 
+def check_version(version: str) -> None:
+    """Check that a version of the container can be written.
+
+    Raises:
+        UsageError: If it cannot.
+    """
+    if version not in PREFIXES:
+        reason = ": SNPE 1 files are read, but not written" if version in ("3", "3.0") else ""
+        raise UsageError(
+            f"cannot write format {version!r}{reason}",
+            where="version",
+            fix=f"write format {SEPARATE}, or {INLINE} for viewers that do not read it",
+        )
+
+
 def make_entries(model: Model, version: str = SEPARATE) -> Entries:
     """Return the contents of all entries that hold the graphs; weights are not read.
 
@@ -57,10 +72,7 @@ def make_entries(model: Model, version: str = SEPARATE) -> Entries:
         UsageError: If the version is another.
         ContainerError: If something of the model has no form in a DLC of this version.
     """
-    if version not in PREFIXES:
-        raise UsageError(
-            f"cannot write format {version!r}", where="version", fix=f"use one of 3.0, {', '.join(PREFIXES)}"
-        )
+    check_version(version)
     return _Writer(version).write(model)
 
 

@@ -67,8 +67,7 @@ class Model:
 
         Args:
             path: The file.
-            version: Format: ``4.1``, or ``4.0`` for one that more viewers read, up to 2 GiB, or ``3.0`` for a
-                model of layers of SNPE 1; ``xdlc.api.save`` makes such layers of operations.
+            version: Format: ``4.1``, or ``4.0`` for one that more viewers read, up to 2 GiB.
 
         Raises:
             UsageError: If the version is another.

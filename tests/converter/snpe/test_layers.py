@@ -309,3 +309,12 @@ def test_a_clamp_may_be_open():
     net.layer("Neuron", [(1, 4)], {"type": 4, **bounds})
     (op,) = translate(net.model()).main.ops
     assert op.param("max_value") == float("inf")
+
+
+def test_ids_of_layers_survive_format_4(tmp_path):
+    net = Net(1, 4)
+    net.layer("Reshape", [(2, 2)])
+    net.layer("Reshape", [(4, 1)])
+    model = translate(net.model())
+    model.save(tmp_path / "m.dlc")
+    assert xdlc.load(tmp_path / "m.dlc").metadata["layers"] == model.metadata["layers"]

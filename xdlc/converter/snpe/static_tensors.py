@@ -1,45 +1,13 @@
-"""Static tensors as weights of layers, which hold float32 or 8 unsigned bits, and back.
-
-Nothing is rounded: what has no exact form is refused.
-"""
+"""Weights of layers, which hold float32 or 8 unsigned bits, as static tensors of QNN operations."""
 
 from __future__ import annotations
 
-from xdlc.ir import AxisScaleOffset, Encoding, ScaleOffset, Tensor, static
+from xdlc.ir import AxisScaleOffset, Encoding, ScaleOffset, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32, SFIXED8, SFIXED32, UFIXED8
-from xdlc.ir.quantization import unpacked
 from xdlc.ir.tensor import Role
 
 HALF = 128  # between a signed byte and the unsigned one that stands for it
-_BYTES = ("ufixed8", "sfixed8", "sfixed4", "ufixed4")
-
-
-def as_bytes(tensor: Tensor, name: str) -> Tensor | None:
-    """Return a fixed-point tensor of up to 8 bits as one of 8 unsigned bits; None for any other.
-
-    The numbers it stands for stay the same, exactly.
-
-    Args:
-        tensor: A static tensor.
-        name: Name of the result.
-    """
-    import numpy
-
-    encoding = tensor.encoding
-    if tensor.dtype.name not in _BYTES or not isinstance(encoding, ScaleOffset | AxisScaleOffset):
-        return None
-    shift = HALF if tensor.dtype.is_signed else 0
-    data = unpacked(tensor)
-    if shift:
-        data = data.transform(_raised, dtype=numpy.uint8)
-    return Tensor(name, tensor.shape, UFIXED8, shifted(encoding, -shift), data, Role.STATIC)
-
-
-def _raised(stored: Array) -> Array:
-    import numpy
-
-    return (stored.view(numpy.uint8) ^ HALF).astype(numpy.uint8)
 
 
 def shifted(encoding: Encoding, by: int) -> Encoding:
@@ -80,35 +48,6 @@ def product_scales(source: Tensor, weight: Tensor) -> tuple[float, ...] | None:
         return None
     scales = (encoding.scale,) if isinstance(encoding, ScaleOffset) else encoding.scales
     return tuple((numpy.float32(held.scale) * numpy.asarray(scales, numpy.float32)).tolist())
-
-
-def real_bias(bias: Tensor, scales: tuple[float, ...] | None, name: str) -> Tensor | None:
-    """Return a bias of 32 bits as the real numbers from which ``stored_bias`` makes it again, or None."""
-    import numpy
-
-    encoding = bias.encoding
-    held: tuple[float, ...]
-    offsets: tuple[int, ...]
-    if bias.dtype is not SFIXED32 or scales is None or bias.rank != 1:
-        return None
-    if len(scales) not in (1, bias.shape[0]):
-        return None
-    if isinstance(encoding, ScaleOffset):
-        held, offsets = (encoding.scale,), (encoding.offset,)
-    elif isinstance(encoding, AxisScaleOffset):
-        held, offsets = encoding.scales, encoding.offsets
-    else:
-        return None
-    wide = numpy.asarray(scales, numpy.float64)
-    if any(offsets) or set(held) - set(scales) or not numpy.all(wide > 0):
-        return None
-    if len(held) > 1 and held != scales:
-        return None
-    stored = bias.numpy().astype(numpy.int64)
-    real = (stored * wide).astype(numpy.float32)
-    if not numpy.isfinite(real).all() or (numpy.rint(real / wide) != stored).any():
-        return None
-    return static(name, real)
 
 
 def stored_bias(bias: Tensor, scales: tuple[float, ...] | None) -> Tensor:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xdlc import opdefs
 from xdlc.container.read3 import PACKAGE
 from xdlc.container.udo import is_about_udo
+from xdlc.converter.snpe.qnn_layers import is_stored_operation, restore_operation
 from xdlc.converter.snpe.registry import Layer, load_all
-from xdlc.converter.snpe.verbatim import is_verbatim, restore
 from xdlc.errors import UnsupportedOp, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Model, Op, Role, Tensor
 
@@ -75,7 +75,7 @@ def _layer(op: Op, graph: Graph, tensors: dict[Tensor, Tensor]) -> None:
             weights[tensor.name.removeprefix(prefix)] = _copy(tensor)
         elif tensor is not None:
             inputs.append(tensors[tensor])
-    function = restore if is_verbatim(op) else load_all().get(op.type)
+    function = restore_operation if is_stored_operation(op) else load_all().get(op.type)
     if function is None:
         raise UnsupportedOp(
             f"layers of type {op.type} have no translation into QNN operations",

@@ -1,7 +1,6 @@
-"""QNN operations as layers of their own, where no layer of SNPE 1 is known from real files.
+"""QNN operations stored as layers, as earlier versions of xdlc wrote them into files of format 3.
 
-Such a layer is named ``<package>::<type>``: it claims to be nothing that SNPE 1 knows, which cannot run it.
-Its attributes hold all that the operation has, so that reading it gives the same operation:
+Such a layer is of type ``<package>::<type>``.  Its attributes hold all of the operation:
 
 ======================= ================================================================================
 Attribute               Content
@@ -9,8 +8,8 @@ Attribute               Content
 ``params.<name>``       a scalar parameter, or of a tensor parameter ``dims``, ``dtype`` and ``data``
 ``operands.<n>``        of the static operand n, whose bytes are weight ``operand_<n>``: ``name``, ``dims``,
                         ``dtype``; ``axis``, ``bits``, ``scales`` and ``offsets`` if it is quantized
-``left_out``            positions of operands that are left out
-``outputs.<n>``         data type of output n, if a layer cannot give it
+``left_out``            positions of omitted operands
+``outputs.<n>``         data type of output n, if it is none of a layer
 ======================= ================================================================================
 """
 
@@ -21,131 +20,26 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from xdlc import ir
-from xdlc.converter.snpe.inverse import Operation, has_place, ints
 from xdlc.ir import AxisScaleOffset, DType, Encoding, Op, Param, Scalar, ScaleOffset, Tensor
-from xdlc.ir.dtype import BOOL8, BY_NAME, FLOAT32, INT32, STRING, UINT8, UINT32
+from xdlc.ir.dtype import BY_NAME, FLOAT32, INT32
 from xdlc.ir.tensor import Role
 
 if TYPE_CHECKING:
     from xdlc.converter.snpe.registry import Layer
 
 MARK = "::"
-SCALARS = (BOOL8, INT32, UINT32, FLOAT32, STRING)
 NO_AXIS = -1
 ALL_BITS = 0
 MAX_RANK = 32
 
 
-def is_verbatim(op: Op) -> bool:
-    """Return whether a layer stands for an operation that SNPE 1 does not know."""
+def is_stored_operation(op: Op) -> bool:
+    """Return whether a layer is a QNN operation that SNPE 1 does not have."""
     return MARK in op.type
 
 
-def keep(node: Operation) -> None:
-    """Make a layer that holds an operation as it is.
-
-    Raises:
-        UnsupportedOp: If the container has no form for an operand, a parameter or a result.
-    """
-    op = node.op
-    params: dict[str, Param] = {}
-    weights: dict[str, Tensor | None] = {}
-    dynamic: list[Tensor | None] = []
-    left_out = [index for index, tensor in enumerate(op.inputs) if tensor is None]
-    if left_out:
-        params["left_out"] = ints(left_out)
-    for index, tensor in enumerate(op.inputs):
-        if tensor is not None and tensor.is_static:
-            params |= _operand(node, f"operands.{index}", tensor)
-            weights[f"operand_{index}"] = _raw(tensor)
-        elif tensor is not None:
-            dynamic.append(tensor)
-    for name, param in op.params.items():
-        params |= _param(node, name, param)
-    for index, tensor in enumerate(op.outputs):
-        if not has_place(tensor):
-            if tensor.encoding is not None:
-                raise node.problem(
-                    f"gives {tensor.name!r} as {tensor.dtype}; the container has no form for it"
-                )
-            params[f"outputs.{index}"] = ir.string(tensor.dtype.name)
-            node.layers.output(tensor).dtype = FLOAT32
-    node.emit(f"{op.package}{MARK}{op.type}", dynamic, params, weights)
-
-
-def _raw(tensor: Tensor) -> Tensor:
-    """Return a static tensor as a weight: its bytes."""
-    import numpy
-
-    data = tensor.data
-    assert data is not None
-    if tensor.dtype is not FLOAT32:
-        flat = (data.nbytes,)
-        data = data.transform(
-            lambda held: numpy.ascontiguousarray(held).reshape(-1).view(numpy.uint8),
-            shape=flat,
-            dtype=numpy.uint8,
-        )
-        return Tensor("", flat, UINT8, None, data, Role.STATIC)
-    return Tensor("", tensor.shape, FLOAT32, None, data, Role.STATIC)
-
-
-def _operand(node: Operation, key: str, tensor: Tensor) -> dict[str, Param]:
-    if tensor.dtype.kind == "string":
-        raise node.problem(f"reads the texts {tensor.name!r}, which the container has no form for")
-    found: dict[str, Param] = {
-        f"{key}.dims": ints(tensor.shape),
-        f"{key}.dtype": ir.string(tensor.dtype.name),
-    }
-    found[f"{key}.name"] = ir.string(tensor.name)
-    encoding = tensor.encoding
-    scales: tuple[float, ...]
-    offsets: tuple[int, ...]
-    if encoding is None:
-        return found
-    if isinstance(encoding, ScaleOffset):
-        axis, scales, offsets = NO_AXIS, (encoding.scale,), (encoding.offset,)
-    elif isinstance(encoding, AxisScaleOffset):
-        axis, scales, offsets = encoding.axis, encoding.scales, encoding.offsets
-    else:
-        raise node.problem(
-            f"reads {tensor.name!r} with {type(encoding).__name__}, which the container has no form for"
-        )
-    import numpy
-
-    return found | {
-        f"{key}.axis": ir.i32(axis),
-        f"{key}.bits": ir.i32(encoding.bits or ALL_BITS),
-        f"{key}.scales": ir.static("", numpy.asarray(scales, numpy.float32)),
-        f"{key}.offsets": ints(offsets),
-    }
-
-
-def _param(node: Operation, name: str, param: Param) -> dict[str, Param]:
-    key = f"params.{name}"
-    if not name or "." in name:
-        raise node.problem(f"has a parameter {name!r}; the container has no form for such a name")
-    if isinstance(param, Scalar):
-        if param.dtype not in SCALARS:
-            raise node.problem(
-                f"has parameter {name!r} of {param.dtype}, which the container has no form for"
-            )
-        return {key: param}
-    import numpy
-
-    data: Param
-    if param.dtype is FLOAT32:
-        data = ir.static("", param.numpy().reshape(-1).astype(numpy.float32))
-    elif param.dtype.kind in ("int", "uint", "bool") and param.dtype.bits <= 32 and param.encoding is None:
-        data = ints(param.numpy().reshape(-1).astype(numpy.int64).astype(numpy.uint32).view(numpy.int32))
-    else:
-        raise node.problem(f"has parameter {name!r} of {param.dtype}, which the container has no form for")
-    dtype = ir.string(param.dtype.name)
-    return {f"{key}.dims": ints(param.shape), f"{key}.dtype": dtype, f"{key}.data": data}
-
-
-def restore(node: Layer) -> None:
-    """Translate a layer that ``keep`` made into the operation.
+def restore_operation(node: Layer) -> None:
+    """Translate such a layer into the operation.
 
     Raises:
         UnsupportedOp: If something is missing, or does not fit together.
