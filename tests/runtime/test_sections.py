@@ -15,8 +15,8 @@ from xdlc.container.storage import model_bytes
 from xdlc.errors import ContainerError, UsageError
 from xdlc.ir import ArrayData, ScaleOffset
 from xdlc.prepare.hta import prepare
-from xdlc.runtime.fusion_groups import parts_of
 from xdlc.runtime.cpu import CpuSession
+from xdlc.runtime.fusion_groups import parts_of
 from xdlc.runtime.sections import SectionSession
 
 HTA, HNN = Engine.HTA, Engine.HNN

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from xdlc.container.aip_record import Engine
 from xdlc.errors import UsageError, raise_all
 from xdlc.ir import Graph, Model, Tensor, TensorData
-from xdlc.runtime.fusion_groups import Part, parts_of
 from xdlc.runtime.cpu import CpuSession, feeds_of, result
+from xdlc.runtime.fusion_groups import Part, parts_of
 from xdlc.runtime.htp_fusion import came_quantized
 from xdlc.runtime.lower import check_outputs
 from xdlc.runtime.plan import constant
