@@ -28,7 +28,7 @@ from xdlc.ir import (
     VectorCode,
 )
 from xdlc.ir.graph import is_custom
-from xdlc.opdefs.macs import macs
+from xdlc.opdefs.traits import macs
 
 SHOWN_VALUES = 16
 _CACHE = "htp.cache."

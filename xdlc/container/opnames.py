@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xdlc.ir import NATIVE_PACKAGE, Param, Scalar, b8, u32
+from xdlc.opdefs.elementwise_enums import BINARY, HARD_SIGMOID, NEURON, SOFTPLUS, UNARY
 
 # Type in the file -> (supplemental string that names the QNN operation, the operations it may name).
 FAMILIES = {
@@ -32,22 +33,17 @@ WIDENED = {"ElementWiseUnary": "Eltwise_Unary", "ElementWiseBinary": "Eltwise_Bi
 # HardSwish would be read back as HardSigmoid.
 NEURON_OPERATIONS = frozenset((0, 1, 4, 5, 6, 8))
 
-# In the order of their operation numbers.
-UNARY = """
-    Abs Asin Atan Ceil Cos Exp Floor Log Neg Not Reciprocal Round Rsqrt Sign Sin SquareRoot
-"""
-BINARY = """
-    Add And Divide Equal FloorDiv Fmod Greater GreaterEqual Less LessEqual Maximum Minimum Mod Multiply
-    NotEqual Or Power SquaredDifference Subtract Xor
-"""
 # Format 4.0 names the operation in a supplemental string instead, like ElementWiseAdd.
 OPERATIONS = {
-    "Eltwise_Unary": {f"ElementWise{name}": number for number, name in enumerate(UNARY.split())},
-    "Eltwise_Binary": {f"ElementWise{name}": number for number, name in enumerate(BINARY.split())},
+    "Eltwise_Unary": {f"ElementWise{name}": number for number, name in enumerate(UNARY)},
+    "Eltwise_Binary": {f"ElementWise{name}": number for number, name in enumerate(BINARY)},
 }
 # QNN's older names for one operation of a wider type, which the vendor's reader gives back as that type.
-NEURONS = {"Elu": 0, "Gelu": 1, "HardSwish": 3, "Relu": 4, "ReluMinMax": 5, "Sigmoid": 6, "Tanh": 8}
-NARROW = {name: ("ElementWiseNeuron", number) for name, number in NEURONS.items()}
+NARROW = {
+    name: ("ElementWiseNeuron", number)
+    for number, name in enumerate(NEURON)
+    if number not in (HARD_SIGMOID, SOFTPLUS)
+}
 for _family, _numbers in OPERATIONS.items():
     NARROW.update((name, (RENAMED[_family], number)) for name, number in _numbers.items())
 INTERPOLATIONS = {0: "ResizeNearestNeighbor", 1: "ResizeBilinear"}

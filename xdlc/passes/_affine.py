@@ -5,15 +5,7 @@ from __future__ import annotations
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor, TensorData, Transform
 from xdlc.ir.data import Array
-
-# Axis of the output channels in the weights.
-CHANNEL_AXIS = {
-    "Conv2d": -1,
-    "Conv3d": -1,
-    "DepthWiseConv2d": -1,
-    "FullyConnected": 0,
-    "Batchnorm": 0,
-}
+from xdlc.opdefs.traits import traits
 
 
 def foldable_producer(graph: Graph, tensor: Tensor | None, reader: Op) -> Op | None:
@@ -32,9 +24,10 @@ def foldable_producer(graph: Graph, tensor: Tensor | None, reader: Op) -> Op | N
 
 
 def _is_layer(op: Op) -> bool:
-    if op.type == "TransposeConv2d":
+    found = traits(op)
+    if found.macs == "transposed":
         return bool(op.param("group", 1) == 1)
-    return op.type in CHANNEL_AXIS
+    return op.type == "Batchnorm" or (found.is_convolution or found.macs == "dense")
 
 
 def channels(op: Op) -> int:
@@ -57,7 +50,7 @@ def fold(graph: Graph, layer: Op, reader: Op, scale: TensorData | None, shift: T
     if weight is None or weight.data is None:
         raise ValueError(f"{layer.name} has no weights")
     if scale is not None:
-        axis = CHANNEL_AXIS.get(layer.type, -1) % weight.rank
+        axis = traits(layer).channel_axis or 0
         extents = [1] * weight.rank
         extents[axis] = -1
 

@@ -9,9 +9,10 @@ from xdlc import ir
 from xdlc.ir import Graph, Op, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import FLOAT32, PLAIN, DType
 from xdlc.opdefs.model import OpDef, TensorDef
+from xdlc.opdefs.traits import traits
 from xdlc.passes._placement import suits_fixed_point
 from xdlc.passes._static_fixed_point import Form, stored_constant, stored_weight
-from xdlc.passes._value_preserving import carried, clamps, moves, weight_axes
+from xdlc.passes._value_preserving import carried, moves, weight_axes
 
 BORDERS = ("Quantize", "Dequantize")
 
@@ -182,7 +183,7 @@ class Plan:
                 if tensor.dtype.bits != form[0].bits or tensor.dtype.is_signed != form[0].is_signed:
                     return False
                 statics[position] = Tensor(tensor.name, tensor.shape, *form, tensor.data, Role.STATIC)
-        if clamps(op) and self.wanted.get(op.outputs[0], form) != form:
+        if traits(op).clamps and self.wanted.get(op.outputs[0], form) != form:
             return False
         if any(not self._may_move(result, form) for result in op.outputs):
             return False

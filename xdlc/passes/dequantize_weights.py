@@ -9,9 +9,8 @@ from xdlc import ir
 from xdlc.ir import BlockScaleOffset, Graph, Op, Role, Tensor
 from xdlc.ir.dtype import DType
 from xdlc.ir.quantization import float_data
+from xdlc.opdefs.traits import traits
 from xdlc.passes._placement import suits_fixed_point
-
-_BORDERS = ("Quantize", "Dequantize", "Convert", "Cast")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class DequantizeWeights:
 
 def _computed_in(op: Op) -> DType | None:
     """Return the type of the reals that an op computes with; None if it computes in anything else."""
-    if op.package != ir.NATIVE_PACKAGE or op.type in _BORDERS:
+    if op.package != ir.NATIVE_PACKAGE or traits(op).recodes or op.type == "Cast":
         return None
     computed = [
         tensor.dtype for tensor in (*op.inputs, *op.outputs) if tensor is not None and not tensor.is_static

@@ -10,16 +10,11 @@ from typing import TypeAlias
 from xdlc import ir
 from xdlc.ir import DType, Graph, Op, Scalar, ScaleOffset, Tensor
 from xdlc.ir.dtype import FLOAT16, FLOAT32
-from xdlc.passes._match import is_native
+from xdlc.opdefs.traits import result_range, traits
 
 Amounts: TypeAlias = list[tuple[int, int]]
 
 _CONSTANT = 0
-_RELU, _RELU_MIN_MAX = 4, 5
-_VIEWS = ("Reshape", "Transpose")
-_CONVOLUTIONS = ("Conv2d", "Conv3d", "DepthWiseConv2d")
-_AVERAGES = ("PoolAvg2d", "PoolAvg3d")
-_MAXIMA = ("PoolMax2d", "PoolMax3d")
 _LOWEST = {FLOAT16: -65504.0, FLOAT32: -3.4028234663852886e38}
 
 
@@ -49,7 +44,7 @@ def _fold(graph: Graph, pad: Op) -> bool:
         return False
     views: list[tuple[Op, Amounts]] = []
     tensor, reader = padded, graph.sole_consumer(padded)
-    while reader is not None and reader.type in _VIEWS and reader.package == ir.NATIVE_PACKAGE:
+    while reader is not None and traits(reader).view and reader.package == ir.NATIVE_PACKAGE:
         moved = _moved(reader, tensor, amounts)
         if moved is None or not _keeps_type(tensor, reader.outputs[0]):
             return False
@@ -102,20 +97,20 @@ def _takes(reader: Op, pad: Op, amounts: Amounts) -> bool:
     reaches = _reaches(reader)
     if reaches is None or not _windows_meet_data(reader, amounts[1:-1], reaches):
         return False
-    if reader.type in _CONVOLUTIONS:
+    if traits(reader).macs == "convolution":
         return _fills_zero(pad)
     if reader.param("rounding_mode", 0):
         return False
-    if reader.type in _MAXIMA:
+    if traits(reader).pool == "max":
         return _fills_lowest(pad) or (_fills_zero(pad) and _is_positive(pad.inputs[0]))
     return _fills_zero(pad) and _counts_padding(reader)
 
 
 def _reaches(reader: Op) -> list[int] | None:
     """Return how many elements a window spans along each spatial axis, or None if an op has no windows."""
-    if reader.type in _AVERAGES or reader.type in _MAXIMA:
+    if traits(reader).pool in ("average", "max"):
         return [int(extent) for extent in reader.param("filter_size")]
-    weight = reader.inputs[1] if reader.type in _CONVOLUTIONS else None
+    weight = reader.inputs[1] if traits(reader).macs == "convolution" else None
     if weight is None:
         return None
     extents = weight.shape[:-2]
@@ -181,12 +176,13 @@ def _lowest(dtype: DType, encoding: ir.Encoding | None) -> float:
 def _is_positive(tensor: Tensor | None) -> bool:
     """Return whether a clamp has made all values of a tensor at least zero."""
     op = tensor.producer if tensor is not None else None
-    while op is not None and op.type in _VIEWS and op.package == ir.NATIVE_PACKAGE:
+    while op is not None and traits(op).view and op.package == ir.NATIVE_PACKAGE:
         tensor = op.inputs[0]
         op = tensor.producer if tensor is not None else None
-    if op is None or is_native(op, "ElementWiseNeuron", _RELU):
-        return op is not None
-    return is_native(op, "ElementWiseNeuron", _RELU_MIN_MAX) and float(op.param("min_value", -1.0)) >= 0
+    if op is None or not traits(op).clamps:
+        return False
+    bounds = result_range(op)
+    return bounds is not None and bounds[0] >= 0
 
 
 def _widen(reader: Op, amounts: Amounts) -> None:
@@ -195,5 +191,5 @@ def _widen(reader: Op, amounts: Amounts) -> None:
 
     sums = numpy.asarray(_pairs(reader), numpy.uint32) + numpy.asarray(amounts[1:-1], numpy.uint32)
     reader.params["pad_amount"] = ir.static(f"{reader.name}_pad_amount", sums)
-    if reader.type in _AVERAGES:
+    if traits(reader).pool == "average":
         reader.params["count_pad_for_edges"] = ir.b8(True)

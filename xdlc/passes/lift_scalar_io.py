@@ -6,9 +6,7 @@ from dataclasses import dataclass
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
-
-# What reads or writes the same element under any shape of one element.
-_INDIFFERENT = frozenset(("Reshape", "Cast", "Convert", "Quantize", "Dequantize"))
+from xdlc.opdefs.traits import traits
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +33,7 @@ def _is_liftable(graph: Graph, tensor: Tensor) -> bool:
 
 
 def _is_indifferent(op: Op) -> bool:
+    """Return whether an op reads or writes the same element under any shape of one element."""
     if op.package == ir.HOST_PACKAGE:
         return op.type == "Reinterpret"
-    return op.package == ir.NATIVE_PACKAGE and op.type in _INDIFFERENT
+    return op.package == ir.NATIVE_PACKAGE and (traits(op).recodes or op.type in ("Reshape", "Cast"))

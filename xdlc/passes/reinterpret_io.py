@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Origin, Tensor
-
-_VIEWS = ("Reshape", "Transpose")
+from xdlc.opdefs.traits import traits
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +55,7 @@ def _move_behind(graph: Graph, tensor: Tensor) -> bool:
     """Let the views between Reinterpret and an output look at what is stored."""
     views: list[Op] = []
     op, held = tensor.producer, tensor
-    while (
-        op is not None and op.package == ir.NATIVE_PACKAGE and op.type in _VIEWS and op.inputs[0] is not None
-    ):
+    while op is not None and op.package == ir.NATIVE_PACKAGE and traits(op).view and op.inputs[0] is not None:
         if held is not tensor and (graph.sole_consumer(held) is not views[-1]):
             return False
         views.append(op)

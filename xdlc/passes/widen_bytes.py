@@ -9,15 +9,9 @@ from xdlc import ir, opdefs
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, UINT8
 from xdlc.opdefs.elementwise_enums import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NOT_EQUAL
+from xdlc.opdefs.traits import traits, value_sources
 from xdlc.passes.narrow_integers import cast_between
 
-# Results are values of the operands.
-_MOVES = frozenset(
-    (
-        *("Concat", "ElementWiseSelect", "Gather", "GatherElements", "GatherNd", "ReduceMax", "ReduceMin"),
-        *("Reshape", "ScatterElements", "ScatterNd", "Split", "StridedSlice", "Tile", "Transpose"),
-    )
-)
 # The tables of HTP state types of ElementWiseBinary for all its operations; of bools the library takes And,
 # Or and Xor alone, and of bytes none (SDK 2.51).
 _COMPARISONS = frozenset((EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NOT_EQUAL))
@@ -70,7 +64,7 @@ def _carry(graph: Graph, op: Op, wide: dict[Tensor, Tensor], casts: list[Op]) ->
                 graph.insert_before(op, cast_between(graph, tensor, wide[tensor], reason))
         inputs[place] = wide[tensor]
     graph.set_inputs(op, inputs)
-    for index, result in enumerate(op.outputs if op.type in _MOVES else ()):
+    for index, result in enumerate(op.outputs if _moves(op) else ()):
         wide[result] = _as_int32(result, graph.unique_name(f"{result.name}_int32"))
         graph.set_output(op, index, wide[result])
         if result.name in graph.tensors:  # something reads it
@@ -81,22 +75,26 @@ def _carry(graph: Graph, op: Op, wide: dict[Tensor, Tensor], casts: list[Op]) ->
 
 def _places(op: Op) -> list[int]:
     """Return which inputs of an op hold bools or bytes that it moves, compares or makes floats of."""
+    if op.package != ir.NATIVE_PACKAGE:
+        return []
     is_comparison = op.type == "ElementWiseBinary" and op.param("operation") in _COMPARISONS
     is_real = op.type == "Cast" and op.outputs[0].dtype is FLOAT32
-    if op.package != ir.NATIVE_PACKAGE or not (is_comparison or is_real or op.type in _MOVES):
-        return []
-    # HTP's Cast of bytes to float32 gives 0 or 1, whatever the byte (emulation of SDK 2.51, v69 to v79).
+    places = range(len(op.inputs)) if is_comparison or is_real else value_sources(op) if _moves(op) else ()
+    # HTP's Cast of bytes to float32 outputs 0 or 1, whatever the byte (emulation of SDK 2.51, v69 to v79).
     narrow = (UINT8,) if is_real else (BOOL8, UINT8)
-    first = 1 if op.type == "ElementWiseSelect" else 0  # after the condition
-    held = enumerate(op.inputs[first:], first)
-    return [place for place, tensor in held if tensor is not None and tensor.dtype in narrow]
+    return [at for at in places if (tensor := op.inputs[at]) is not None and tensor.dtype in narrow]
+
+
+def _moves(op: Op) -> bool:
+    """Return whether all results have elements of the operands alone."""
+    return bool(value_sources(op)) and not traits(op).fills and len({out.dtype for out in op.outputs}) == 1
 
 
 def _needs_int32(op: Op, places: Sequence[int]) -> bool:
-    if op.type in _MOVES and not opdefs.verify_op(op, backend="htp"):
+    if _moves(op) and not opdefs.verify_op(op, backend="htp"):
         return False
     inputs = [_twin(tensor) if place in places else tensor for place, tensor in enumerate(op.inputs)]
-    outputs = [_twin(tensor) for tensor in op.outputs] if op.type in _MOVES else op.outputs
+    outputs = [_twin(tensor) for tensor in op.outputs] if _moves(op) else op.outputs
     return not opdefs.verify_op(Op(op.type, inputs, outputs, op.params, name=op.name), backend="htp")
 
 

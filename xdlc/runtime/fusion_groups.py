@@ -15,11 +15,9 @@ from dataclasses import dataclass
 
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op
 from xdlc.ir.dtype import UFIXED8
-from xdlc.runtime.htp_arithmetic.products import FUSED
+from xdlc.opdefs.traits import traits
 from xdlc.runtime.htp_fusion import gate_of, reads_unrounded
 from xdlc.runtime.plan import segment_of
-
-_PRODUCTS = ("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d", "FullyConnected")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +76,9 @@ def _bonds_to(reader: Op) -> Iterator[Bond]:
         unrounded = tensor is reads_unrounded(reader) or tensor is gate_of(reader)
         shaping = (
             producer.package == NATIVE_PACKAGE
-            and producer.type in _PRODUCTS
+            and traits(producer).macs in ("convolution", "dense")
             and tensor.dtype is UFIXED8
-            and reader.type in FUSED
+            and traits(reader).activation
             and reader.outputs[0].encoding != tensor.encoding
         )
         if unrounded or shaping:

@@ -9,10 +9,7 @@ convolution and Sigmoid, Gelu or Elu, or an addition and Relu, round between.
 from __future__ import annotations
 
 from xdlc.ir import NATIVE_PACKAGE, Model, Op, Tensor
-from xdlc.opdefs.elementwise_enums import MULTIPLY, NEURON
-
-_WEIGHTED = ("Conv2d", "DepthWiseConv2d", "FullyConnected", "Batchnorm")
-_PRODUCERS = {"Prelu": _WEIGHTED, "HardSwish": _WEIGHTED, "Relu": ("Conv2d", "FullyConnected")}
+from xdlc.opdefs.traits import operation_name, traits
 
 
 def came_quantized(model: Model) -> bool:
@@ -37,7 +34,7 @@ def with_producer(source: Tensor, function: str) -> bool:
     return (
         producer is not None
         and producer.package == NATIVE_PACKAGE
-        and producer.type in _PRODUCERS.get(function, ())
+        and function in traits(producer).fuses
         and source.dtype.is_fixed
         and source.dtype.bits == 8
     )
@@ -51,20 +48,14 @@ def reads_unrounded(op: Op) -> Tensor | None:
     if op.package != NATIVE_PACKAGE or not op.inputs or op.inputs[0] is None or not op.outputs:
         return None
     source = op.inputs[0]
-    function = op.type
-    if op.type == "ElementWiseNeuron":
-        number = op.param("operation")
-        function = NEURON[number] if isinstance(number, int) and 0 <= number < len(NEURON) else ""
+    function = operation_name(op)
     same = function != "Prelu" and source.encoding == op.outputs[0].encoding
     return source if not same and with_producer(source, function) else None
 
 
 def gate_of(op: Op) -> Tensor | None:
     """Return the ``sigmoid(x)`` if an op is the product ``x * sigmoid(x)``, else None; it is not rounded."""
-    multiplies = op.type == "ElementWiseMultiply" or (
-        op.type == "ElementWiseBinary" and op.param("operation") == MULTIPLY
-    )
-    if op.package != NATIVE_PACKAGE or not multiplies or len(op.inputs) < 2:
+    if op.package != NATIVE_PACKAGE or operation_name(op) != "ElementWiseMultiply" or len(op.inputs) < 2:
         return None
     for gate, other in (op.inputs[:2], op.inputs[1::-1]):
         producer = gate.producer if gate is not None else None
@@ -72,14 +63,10 @@ def gate_of(op: Op) -> Tensor | None:
             gate is not None
             and producer is not None
             and producer.package == NATIVE_PACKAGE
-            and _is_sigmoid(producer)
+            and operation_name(producer) == "Sigmoid"
             and producer.inputs[0] is other
             and gate.dtype.is_fixed
             and gate.dtype.bits == 8
         ):
             return gate
     return None
-
-
-def _is_sigmoid(op: Op) -> bool:
-    return op.type == "Sigmoid" or (op.type == "ElementWiseNeuron" and op.param("operation") == 6)

@@ -9,6 +9,7 @@ from xdlc.converter.values import Value
 from xdlc.errors import XdlcError
 from xdlc.ir import NATIVE_PACKAGE, Graph, Origin, Tensor
 from xdlc.opdefs.source_match import Udo, UncoveredNode
+from xdlc.opdefs.traits import traits
 
 UNUSED = "no output of the model needs it"
 REFUSED = "it could not be imported"
@@ -27,8 +28,6 @@ LAYOUTS = {3: "NCF", 4: "NCHW", 5: "NCDHW"}
 """Names of channel-first layouts by rank."""
 COPY = "_copy"
 """What stands behind the name of an output in the name of an op that copies it."""
-
-_MOVES = ("Reshape", "Transpose", "Squeeze", "ExpandDims")
 
 
 @dataclass(slots=True)
@@ -130,5 +129,5 @@ def _holders(value: Value) -> Iterator[Tensor]:
     while tensor is not None:
         yield tensor
         op = tensor.producer
-        moves = op is not None and op.package == NATIVE_PACKAGE and op.type in _MOVES
+        moves = op is not None and op.package == NATIVE_PACKAGE and traits(op).view
         tensor = op.inputs[0] if moves and op is not None else None

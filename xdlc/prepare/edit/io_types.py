@@ -13,10 +13,10 @@ from xdlc.ir import dtype as dt
 from xdlc.ir.dtype import DType
 from xdlc.ir.quantization import quantized_limits
 from xdlc.opdefs.control_flow import outer_graphs
+from xdlc.opdefs.traits import traits
 
 TYPES = {"float32": dt.FLOAT32, "fixedPoint8": dt.UFIXED8, "fixedPoint16": dt.UFIXED16}
 """The types that a port can be given, under the vendor's names."""
-_VIEWS = ("Reshape", "Transpose", "ExpandDims", "Squeeze")
 
 
 def set_types(model: Model, use_float_io: bool, buffer_data_type: Mapping[str, str]) -> None:
@@ -169,9 +169,9 @@ def _before_output(graph: Graph, port: Tensor, inner: Tensor, form: _Form, reaso
         _take_over(graph, source, port)
 
 
-def _is_native(op: Op, *types: str) -> bool:
+def _is_native(op: Op, type: str) -> bool:
     """Return whether an op is one of QNN's; a user's package may use the same names."""
-    return op.package == NATIVE_PACKAGE and op.type in types
+    return op.package == NATIVE_PACKAGE and op.type == type
 
 
 def _form(tensor: Tensor) -> tuple[DType, object]:
@@ -246,8 +246,10 @@ def _quantized(graph: Graph, port: Tensor) -> Tensor | None:
         forms = {None if held is None else (held.dtype, held.encoding) for held in found}
         return found[0] if len(forms) == 1 else None
     held: Tensor | None = port
-    while held is not None and held.producer is not None and _is_native(held.producer, *_VIEWS, "Dequantize"):
-        is_end = held.producer.type == "Dequantize"
+    while held is not None and held.producer is not None:
+        is_end = _is_native(held.producer, "Dequantize")
+        if not is_end and not traits(held.producer).view:
+            return None
         held = held.producer.inputs[0]
         if is_end:
             return held
@@ -258,7 +260,7 @@ def _quantized_readers(graph: Graph, tensor: Tensor) -> Iterator[Tensor | None]:
     pending = [tensor]
     while pending:
         for op in graph.consumers(pending.pop()):
-            if _is_native(op, *_VIEWS):
+            if traits(op).view:
                 pending += op.outputs
             else:
                 yield op.outputs[0] if _is_native(op, "Quantize") else None

@@ -18,7 +18,7 @@ from itertools import accumulate
 
 from xdlc.container.aip_record import Engine
 from xdlc.ir import Graph, Op
-from xdlc.opdefs.macs import macs
+from xdlc.opdefs.traits import macs
 from xdlc.runtime.fusion_groups import Bond
 
 WORK_OF_CROSSING = 1 / 200  # of the work of the whole graph: requantizing has a price however small it is

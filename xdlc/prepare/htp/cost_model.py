@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from xdlc.ir import Graph, Op, Tensor
-from xdlc.opdefs.macs import macs
+from xdlc.opdefs.traits import macs, traits
 from xdlc.prepare.htp.partitioner import components, settle, stages
 
 CALL = 1 << 16
 """What starting a part costs, in bytes that go over to HTP: about what takes as long to copy."""
 AT_ONCE = 8
 """Of so many parts that gain too little, one goes at a time: a network can have thousands."""
-_MOVES = frozenset(
-    (
-        *("Reshape", "Squeeze", "ExpandDims", "Transpose", "ChannelShuffle", "Pad", "Tile", "Pack", "UnPack"),
-        *("Concat", "Split", "StridedSlice", "Gather", "GatherElements", "GatherNd", "ScatterElements"),
-        *("ScatterNd", "DepthToSpace", "SpaceToDepth", "BatchToSpace", "SpaceToBatch", "Buffer", "Cast"),
-    )
-)
 
 
 def work(op: Op) -> int:
@@ -26,7 +19,7 @@ def work(op: Op) -> int:
 
     Moving and copying is none: the way to HTP is that already.
     """
-    return 0 if op.type in _MOVES else macs(op) or sum(tensor.size for tensor in op.outputs)
+    return 0 if traits(op).copies else macs(op) or sum(tensor.size for tensor in op.outputs)
 
 
 def divide(graph: Graph, taken: Collection[Op]) -> tuple[dict[Op, int], list[Op]]:

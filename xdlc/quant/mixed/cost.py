@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdlc.ir import Graph, Op
-from xdlc.opdefs.macs import macs
+from xdlc.opdefs.traits import macs
 from xdlc.quant.mixed.groups import has_weights
 from xdlc.quant.op_specs import float_tensors, is_real
 from xdlc.quant.placement import Placement

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xdlc.opdefs.macs import macs
+from xdlc.opdefs.traits import macs
 from xdlc.quant.mixed.groups import has_weights
 from xdlc.quant.mixed.search import TINY
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdlc.ir.graph import is_custom
 from xdlc.opdefs.control_flow import has_control_flow
-from xdlc.opdefs.macs import macs
+from xdlc.opdefs.traits import macs
 from xdlc.quant.auto_range import judged
 from xdlc.quant.mixed.cost import Cost, graph_cost, op_cost
 from xdlc.quant.mixed.emulation import Emulation

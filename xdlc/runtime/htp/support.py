@@ -17,6 +17,7 @@ from xdlc.ir import (
     Op,
     Tensor,
 )
+from xdlc.opdefs.traits import traits
 from xdlc.passes.narrow_integers import misfits
 from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp import validate
@@ -204,9 +205,9 @@ def _needs(op: Op) -> Iterator[str]:
     data, weight = op.inputs[:2]
     if data is None or weight is None or not (data.dtype.is_fixed and weight.dtype.is_fixed):
         return
-    if weight.dtype.bits == 16 and op.type in _SECOND_FACTOR:
+    if weight.dtype.bits == 16 and 1 in traits(op).centred_16:
         yield "a16w16"
-    elif weight.is_static and op.type in _WEIGHTED:
+    elif weight.is_static and traits(op).weight is not None:
         width = f"a{data.dtype.bits}w{_bits(weight)}"
         if width in Arch.__dataclass_fields__:
             yield width
@@ -214,15 +215,6 @@ def _needs(op: Op) -> Iterator[str]:
             yield "per_channel"
         elif isinstance(weight.encoding, BlockScaleOffset | BlockwiseExpansion):
             yield "lpbq"
-
-
-_WEIGHTED = (
-    *("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d"),
-    *("TransposeConv1d", "TransposeConv2d", "TransposeConv3d", "FullyConnected", "MatMul"),
-)
-
-_SECOND_FACTOR = ("MatMul", "LayerNorm", "Batchnorm")
-"""Ops whose second input counts like weights, static or not."""
 
 
 def _bits(weight: Tensor) -> int:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from xdlc.ir import NATIVE_PACKAGE, AxisScaleOffset, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED8, SFIXED32, UFIXED8, UFIXED16
 from xdlc.ir.quantization import unpacked
+from xdlc.opdefs.traits import traits
 from xdlc.runtime.builder import Builder
 
 Array: TypeAlias = Any  # numpy.ndarray
@@ -17,7 +18,6 @@ Multiply: TypeAlias = Callable[[str, str], str]
 
 _DEEPEST = (1 << 30) // (255 * 128)
 """Most weights of an output channel for which sums of bytes times weights stay below 2^30."""
-FUSED = ("Prelu", "ElementWiseNeuron", "HardSwish", "Relu", "Relu6", "Relu1", "ReluMinMax")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Product:
         """Return whether an activation function may be computed as one with the product; see ``fused``."""
         return any(
             op.package == NATIVE_PACKAGE
-            and op.type in FUSED
+            and traits(op).activation
             and op.outputs[0].encoding != self.target.encoding
             for op in b.graph.consumers(self.target)
         )
