@@ -19,7 +19,7 @@ from pathlib import Path
 
 SEVEN = ("sm8350", "sm8450", "sm8550", "sm8650", "sm8750", "sa8295", "qcs6490")
 AIM = 0.6
-TOOL = "from xdlc.cli.graph_prepare import main; main()"
+TOOL = "from xdlc.cli.tools.graph_prepare import main; main()"
 
 
 def seconds(model: Path, socs: tuple[str, ...], folder: Path) -> float:

@@ -71,7 +71,7 @@ def keyword_only(function: Callable[..., Any]) -> set[str]:
 
 
 def test_signatures_state_every_option_of_what_they_call() -> None:
-    from xdlc.converter.onnx import convert
+    from xdlc.converter.onnx.convert import convert
     from xdlc.prepare.edit import edit
     from xdlc.prepare.htp import prepare_all
     from xdlc.quant import quantize
@@ -134,8 +134,8 @@ def test_a_type_checker_sees_the_signatures(tmp_path: Path) -> None:
 def test_errors_speak_python_to_python_and_flags_to_tools(models: Any, tmp_path: Path) -> None:
     from click.testing import CliRunner
 
-    from xdlc.cli.onnx_to_dlc import main as convert
-    from xdlc.cli.quant import main as quant
+    from xdlc.cli.tools.onnx_to_dlc import main as convert
+    from xdlc.cli.tools.quant import main as quant
 
     path, dlc = models.save(models.cnn()), tmp_path / "m.dlc"
     with pytest.raises(UsageError, match="input_dims names 'z'"):

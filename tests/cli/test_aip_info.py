@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.section_models import residual, with_record
-from xdlc.cli import info
+from xdlc.cli.tools import info
 from xdlc.container.aip_record import AipBuffer, Dimension, Engine, Section
 from xdlc.prepare import hta
 

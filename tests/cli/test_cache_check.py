@@ -8,7 +8,7 @@ from click.testing import CliRunner
 import xdlc
 from tests.cache_models import put_cache
 from tests.htp_models import cnn
-from xdlc.cli.graph_prepare import main
+from xdlc.cli.tools.graph_prepare import main
 from xdlc.errors import UsageError
 
 

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xdlc
-from xdlc.cli import net_run, onnx_to_dlc
-from xdlc.converter.onnx import convert
+from xdlc.cli.tools import net_run, onnx_to_dlc
+from xdlc.converter.onnx.convert import convert
 
 LOOP = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[3] x) => (float[3] y) <int64 n = {%d}, bool yes = {1}> {

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 import xdlc
 from tests.custom_ops import my_node, onnx_model
-from xdlc.cli import onnx_to_dlc
+from xdlc.cli.tools import onnx_to_dlc
 from xdlc.errors import UsageError
 
 F32 = np.float32

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 from onnx import helper
 
-from xdlc.cli import onnx_to_dlc
 from xdlc.cli.text import WIDTH
+from xdlc.cli.tools import onnx_to_dlc
 from xdlc.runtime.htp import library
 
 LONG = "/encoder/layers.0/attention/self/" + "a_very_long_name_" * 8 + "Odd_17"

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 import xdlc
 from tests.htp_models import cnn, needs_htp, partly
-from xdlc.cli import graph_prepare
+from xdlc.cli.tools import graph_prepare
 
 
 def invoke(*words: object, code: int = 0) -> Result:

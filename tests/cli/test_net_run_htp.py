@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.htp_models import cnn, needs_htp, partly, prepared_cnn
-from xdlc.cli.net_run import main
+from xdlc.cli.tools.net_run import main
 from xdlc.runtime.htp import process
 from xdlc.runtime.htp.worker_session import Served
 

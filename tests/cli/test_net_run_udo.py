@@ -12,7 +12,7 @@ from tests.compilers import build_library, needs_cc
 from tests.runtime.udo.conftest import PYTHON, SAMPLE
 from tests.runtime.udo.udo_graphs import between_relus
 from xdlc import api
-from xdlc.cli.net_run import main
+from xdlc.cli.tools.net_run import main
 from xdlc.container import udo
 from xdlc.errors import UsageError
 from xdlc.ir import Model, f32

@@ -7,7 +7,7 @@ from click.testing import CliRunner, Result
 
 from tests.htp_models import needs_htp
 from xdlc import __version__
-from xdlc.cli import platform_check
+from xdlc.cli.tools import platform_check
 from xdlc.errors import BackendError
 from xdlc.runtime.htp import process
 

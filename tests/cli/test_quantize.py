@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xdlc
-from xdlc.cli import onnx_to_dlc, quantize
+from xdlc.cli.tools import onnx_to_dlc, quantize
 from xdlc.runtime import CpuSession
 from xdlc.runtime.sections import SectionSession
 
@@ -146,7 +146,7 @@ def test_a_quantized_dlc_is_requantized(dlc: Path, tmp_path: Path) -> None:
     import numpy as np
 
     import xdlc
-    from xdlc.cli import quant
+    from xdlc.cli.tools import quant
 
     samples = tmp_path / "samples.npz"
     np.savez(samples, x=np.random.default_rng(0).standard_normal((2, 1, 3, 16, 16)).astype(np.float32))

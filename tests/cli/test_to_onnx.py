@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xdlc
-from xdlc.cli.to_onnx import main
+from xdlc.cli.tools.to_onnx import main
 
 
 def invoke(*words: object, code: int = 0) -> Result:

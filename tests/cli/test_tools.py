@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xdlc
-from xdlc.cli import graph_prepare, info, net_run, onnx_to_dlc, quant, to_onnx
+from xdlc.cli.tools import graph_prepare, info, net_run, onnx_to_dlc, quant, to_onnx
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, Op, ScaleOffset, Tensor, raw_data, static
 from xdlc.ir.dtype import FLOAT32, INT64, UFIXED8

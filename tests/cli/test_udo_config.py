@@ -14,8 +14,8 @@ from onnx import helper
 import xdlc
 from tests.custom_ops import my_node, onnx_model
 from tests.udo.config.test_reader import TEMPLATE
-from xdlc.cli import udo_config
 from xdlc.cli.main import main as xdlc_main
+from xdlc.cli.tools import udo_config
 from xdlc.udo.config import read
 
 F32 = np.float32

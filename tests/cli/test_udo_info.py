@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.custom_ops import param, place
-from xdlc.cli.info import main
+from xdlc.cli.tools.info import main
 from xdlc.container import udo
 from xdlc.ir import Graph, Model, Op, Tensor, f32, make_op, raw_data, static, string, u32
 from xdlc.ir.dtype import BY_NAME, FLOAT32, STRING, UINT32

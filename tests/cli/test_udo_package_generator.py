@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.udo.generator.configs import package, unary
-from xdlc.cli.udo_package_generator import main
+from xdlc.cli.tools.udo_package_generator import main
 
 
 def call(*words: object, code: int = 0) -> Result:

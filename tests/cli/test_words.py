@@ -6,9 +6,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from xdlc.cli import graph_prepare, info, main, net_run, onnx_to_dlc, params, quant, quantize, to_onnx
+from xdlc.cli import main, params
 from xdlc.cli.spellings import COMMANDS, OPTIONS
 from xdlc.cli.tool import Tool, tool
+from xdlc.cli.tools import graph_prepare, info, net_run, onnx_to_dlc, quant, quantize, to_onnx
 from xdlc.cli.words import in_flags
 
 TOOLS = {

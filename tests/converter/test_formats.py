@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import zipfile
@@ -14,7 +15,8 @@ import pytest
 import xdlc
 from xdlc.converter import formats
 from xdlc.converter.formats import Format, recognize
-from xdlc.errors import ContainerError, ModelError
+from xdlc.converter.frontends import frontends
+from xdlc.errors import ContainerError, ModelError, UsageError
 
 
 def field(number: int, value: bytes | int) -> bytes:
@@ -123,4 +125,39 @@ def test_onnx_and_noise_are_of_no_other_format(models: Any, tmp_path: Path) -> N
         recognize(path)  # which raises nothing
     onnx.save(onnx.ModelProto(ir_version=8), tmp_path / "none.onnx")
     with pytest.raises(ModelError, match="no graph"):
-        xdlc.convert(tmp_path / "none.onnx")
+        xdlc.convert(tmp_path / "none.onnx", framework="onnx")
+
+
+def test_a_model_whose_graph_comes_first_is_onnx(models: Any, tmp_path: Path) -> None:
+    proto = onnx.load(models.save(models.cnn()))
+    last = onnx.ModelProto(ir_version=proto.ir_version, opset_import=proto.opset_import)
+    path = tmp_path / "m.bin"
+    path.write_bytes(onnx.ModelProto(graph=proto.graph).SerializeToString() + last.SerializeToString())
+    assert recognize(path) is formats.ONNX
+    assert len(xdlc.convert(path).main)
+
+
+@pytest.mark.parametrize(
+    ("content", "seen"),
+    [
+        (b"some words\nmore", "text that begins with 'some words'"),
+        (b"\xff\0\1", "3 bytes that begin with ff 00"),
+    ],
+)
+def test_an_unknown_file_is_described(tmp_path: Path, content: bytes, seen: str) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match=seen):
+        xdlc.convert(path)
+
+
+def test_frameworks_are_named(models: Any) -> None:
+    with pytest.raises(UsageError, match="no framework 'onx'") as caught:
+        xdlc.convert(models.save(models.cnn()), framework="onx")
+    assert caught.value.fix == "nearest: onnx"
+
+
+def test_every_option_of_a_frontend_is_one_of_convert() -> None:
+    known = inspect.signature(xdlc.convert).parameters
+    for frontend in frontends().values():
+        assert {option.name for option in frontend.options} <= set(known)

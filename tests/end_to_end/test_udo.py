@@ -16,10 +16,10 @@ from tests.compilers import build_library, needs_cc
 from tests.custom_ops import onnx_model
 from tests.runtime.udo.conftest import PYTHON, SAMPLE
 from xdlc import api
-from xdlc.cli.info import main as info
-from xdlc.cli.onnx_to_dlc import main as onnx_to_dlc
-from xdlc.cli.quant import main as quant
-from xdlc.cli.quantize import main as quantize
+from xdlc.cli.tools.info import main as info
+from xdlc.cli.tools.onnx_to_dlc import main as onnx_to_dlc
+from xdlc.cli.tools.quant import main as quant
+from xdlc.cli.tools.quantize import main as quantize
 from xdlc.ir import Model, Op
 from xdlc.ir.dtype import UFIXED8, UFIXED16
 from xdlc.runtime import CpuSession

@@ -74,7 +74,9 @@ def serve() -> None:
     import importlib
 
     os.fsync = lambda _: None  # no test can see what is on the disk
-    tools = {name: importlib.import_module(f"xdlc.cli.{module}").main for name, module in MODULES.items()}
+    tools = {
+        name: importlib.import_module(f"xdlc.cli.tools.{module}").main for name, module in MODULES.items()
+    }
     _warm_up(tools)
     gc.collect()
     gc.freeze()  # a collection in a child would touch, and so copy, every page

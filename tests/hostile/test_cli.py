@@ -36,7 +36,7 @@ MODULES = {
 
 def call(tool: str, *words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run a tool, in this process: to start one takes longer than most tools need."""
-    main = importlib.import_module(f"xdlc.cli.{MODULES[tool]}").main
+    main = importlib.import_module(f"xdlc.cli.tools.{MODULES[tool]}").main
     with contextlib.chdir(cwd or os.getcwd()):
         done = CliRunner().invoke(main, list(map(str, words)), prog_name=tool)
     return subprocess.CompletedProcess([], done.exit_code, done.stdout, done.stderr)
@@ -44,7 +44,7 @@ def call(tool: str, *words: object, cwd: Path | None = None) -> subprocess.Compl
 
 def call_process(tool: str, *words: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a tool in a process of its own."""
-    code = f"from xdlc.cli.{MODULES[tool]} import main; main(prog_name={tool!r})"
+    code = f"from xdlc.cli.tools.{MODULES[tool]} import main; main(prog_name={tool!r})"
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True, check=False, **options
     )
@@ -453,7 +453,7 @@ def test_kill_while_writing_leaves_the_old_file(models: Any) -> None:
     model, target = big_model(models, 64), models.folder / "out" / "big.dlc"
     target.parent.mkdir()
     target.write_bytes(b"the old file")
-    code = "from xdlc.cli.onnx_to_dlc import main; main()"
+    code = "from xdlc.cli.tools.onnx_to_dlc import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "-i", str(model), "-o", str(target)], stdout=subprocess.DEVNULL
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdlc.api.options import Notify, PathLike, check_lists, checked_dims, checked_path, given, verb
+from xdlc.converter.frontends import Frontend, check_own_options, find_frontend
 from xdlc.errors import UsageError
 from xdlc.ir import Model
 
@@ -27,6 +28,7 @@ def convert(
     path: PathLike | ModelProto,
     input_dims: Mapping[str, Sequence[int]] | None = None,
     *,
+    framework: str | None = None,
     define_symbol: Mapping[str, int] | None = None,
     batch: int | None = None,
     set_inputs: Mapping[str, Any] | None = None,
@@ -42,15 +44,16 @@ def convert(
     notify: Notify | None = None,
     step: Callable[[str, int, int], None] | None = None,
 ) -> Model:
-    """Return a framework model as a model of QNN operations.
+    """Convert a framework model to a model of QNN operations.
 
     Inputs and outputs keep the source model's names, layout and datatypes.
 
     Args:
-        path: An ONNX file, or a model of the package onnx.
+        path: A model file, or a model of the package onnx.
         input_dims: Shapes by input name, batch included; needed where the file leaves a dimension open that
             has to be known; -1 is one that stays open.
-        define_symbol: Values of symbolic dimensions by name.
+        framework: Name of the file's framework, like ``onnx``; default: recognized by its content.
+        define_symbol: Values of symbolic dimensions by name (ONNX).
         batch: First dimension of every input.
         set_inputs: Values by name of inputs that become constants: numbers, lists, arrays, or paths of
             ``.npy`` files.
@@ -62,7 +65,7 @@ def convert(
         op_package_config: The same under the name that QNN's converters have for it.
         converter_op_package_lib: Registration libraries, or Python files with shape functions.
         plugin: Plugins that define operations: classes, ``module:Class``, or ``file.py``.
-        no_plugins: Leave out the plugins of installed packages.
+        no_plugins: Ignore the plugins of installed packages.
         notify: Called with each notice, a line of text; default: the log.
         step: Called with the title of what is done, the number of steps done and of all (0: not known).
 
@@ -70,16 +73,14 @@ def convert(
         The model; its weights stay in the source file until they are used.
 
     Raises:
-        UsageError: If an option or an input name is not known.
-        ModelError: If the file is not a valid model.
+        UsageError: If an option or an input name is not known, or the option is another framework's.
+        ModelError: If the file is not a valid model; other formats are named.
         UnsupportedOp: If operations cannot be mapped; all of them are listed.
         StorageError: If the file cannot be read.
     """
     options = given(convert, locals())
-    from xdlc.converter.onnx import convert as convert_onnx
-
-    with _custom_ops(options) as custom, _file(path) as file:
-        return convert_onnx(file, input_dims=checked_dims(input_dims), custom=custom, **options)
+    with _udo_set(options) as custom, _source(path, options) as (frontend, file):
+        return frontend.convert(file, input_dims=checked_dims(input_dims), custom=custom, **options)
 
 
 @verb
@@ -88,6 +89,7 @@ def check(
     target: str | None = None,
     input_dims: Mapping[str, Sequence[int]] | None = None,
     *,
+    framework: str | None = None,
     define_symbol: Mapping[str, int] | None = None,
     batch: int | None = None,
     set_inputs: Mapping[str, Any] | None = None,
@@ -101,16 +103,17 @@ def check(
     plugin: Sequence[str | type[Plugin]] = (),
     no_plugins: bool = False,
 ) -> Report:
-    """Return what would become of a framework model: its problems, its nodes, its ops.
+    """Return the result of a dry run: problems of a framework model, its nodes, its ops.
 
     Nothing is written, and problems of the model are not raised but listed, all of them.
 
     Args:
-        path: An ONNX file, or a model of the package onnx.
+        path: A model file, or a model of the package onnx.
         target: Name of a SoC whose verdict on each op of the converted model is wanted: that of the vendor's
             library where it is installed, else of xdlc's own tables.
         input_dims: Shapes by input name.
-        define_symbol: As of ``convert``, and so are the others.
+        framework: As of ``convert``, and so are the others.
+        define_symbol: Values of symbolic dimensions by name (ONNX).
         batch: First dimension of every input.
         set_inputs: Values of inputs that become constants.
         out_name: Values at which the graph ends.
@@ -121,7 +124,7 @@ def check(
         op_package_config: The same under another name.
         converter_op_package_lib: Libraries or Python files with shape functions.
         plugin: Plugins that define operations.
-        no_plugins: Leave out the plugins of installed packages.
+        no_plugins: Ignore the plugins of installed packages.
 
     Raises:
         UsageError: If an option, an input name or the SoC is not known.
@@ -129,22 +132,29 @@ def check(
         StorageError: If the file cannot be read.
     """
     options = given(check, locals())
-    from xdlc.converter.checking import check as check_onnx
+    from xdlc.converter.checking import check as check_model
 
-    with _custom_ops(options) as custom, _file(path) as file:
+    with _udo_set(options) as custom, _source(path, options) as (frontend, file):
         dims = checked_dims(input_dims)
-        return check_onnx(file, target=target, input_dims=dims, custom=custom, **options)
+        return check_model(frontend, file, target=target, input_dims=dims, custom=custom, **options)
 
 
 @contextmanager
-def _file(model: PathLike | ModelProto) -> Iterator[PathLike]:
-    """Give the file of a model; one in memory is written to one that goes with the last use of its weights.
+def _source(model: PathLike | ModelProto, options: dict[str, Any]) -> Iterator[tuple[Frontend, PathLike]]:
+    """Yield importer and file of a model; one in memory is written to a file, removed after its last use.
+
+    The importer's own options stay in ``options``, its name is taken out of them.
 
     Raises:
-        UsageError: If it is neither a path nor a model, or one that a file cannot hold (2 GiB).
+        UsageError: If it is neither a path nor a model, or one that a file cannot hold (2 GiB), or there is
+            no such framework, or an option of another.
     """
+    framework = options.pop("framework", None)
     if not hasattr(model, "SerializeToString"):
-        yield checked_path(model, "an ONNX file, or a ModelProto")
+        path = checked_path(model, "a model file, or a ModelProto of the package onnx")
+        frontend = find_frontend(path, framework)
+        check_own_options(frontend, options)
+        yield frontend, path
         return
     try:
         content = model.SerializeToString(deterministic=True)
@@ -155,20 +165,20 @@ def _file(model: PathLike | ModelProto) -> Iterator[PathLike]:
     with tempfile.TemporaryDirectory(prefix="xdlc-") as folder:
         path = Path(folder) / "model.onnx"
         path.write_bytes(content)
-        yield path
+        yield find_frontend(path, "onnx"), path
 
 
-def _custom_ops(options: dict[str, Any]) -> AbstractContextManager[UdoSet]:
-    """Return the operations of users that options name, and leave in them what the converter takes."""
+def _udo_set(options: dict[str, Any]) -> AbstractContextManager[UdoSet]:
+    """Return the UDOs that options name, and leave in them what the converter takes."""
     from xdlc.udo.custom_ops import custom_ops
 
     of_both = {name: options[name] for name in ("package_name", "notify") if name in options}
-    own = {name: options.pop(name) for name in _OF_USERS if name in options}
+    own = {name: options.pop(name) for name in _UDO_OPTIONS if name in options}
     return custom_ops(**own, **of_both)
 
 
-_OF_USERS = ("udo_config_paths", "op_package_config", "converter_op_package_lib", "plugin", "no_plugins")
-"""Options that name operations of users."""
+_UDO_OPTIONS = ("udo_config_paths", "op_package_config", "converter_op_package_lib", "plugin", "no_plugins")
+"""Options that name UDOs."""
 
 
 @verb
@@ -190,7 +200,7 @@ def draft_udo_config(
     Operators that no definition can stand for are left out; ``problems`` of the result tells why.
 
     Args:
-        path: An ONNX file.
+        path: A model file.
         target: Where the draft is to be written: a file, a folder, or ``-`` for standard output.
         package_name: Name of the package.
         input_dims: Shapes by input name.
@@ -208,13 +218,17 @@ def draft_udo_config(
         ModelError: If the file is not a valid model, or the package's name cannot stand in a definition.
         StorageError: If the file cannot be read.
     """
-    from xdlc.converter.onnx.uncovered import uncovered
     from xdlc.udo.config.convert import drafted
     from xdlc.udo.configured_ops import configured_ops
 
     check_lists(datatypes=datatypes, backends=backends, operators=operators)
+    frontend = find_frontend(path)
+    if frontend.uncovered is None:
+        raise UsageError(f"no definitions are drafted for {frontend.model}", where=str(path))
     known = configured_ops(udo_config_paths)
-    nodes, others = uncovered(path, input_dims=checked_dims(input_dims), custom=known, operators=operators)
+    nodes, others = frontend.uncovered(
+        path, input_dims=checked_dims(input_dims), custom=known, operators=operators
+    )
     return drafted(
         nodes,
         others,

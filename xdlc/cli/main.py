@@ -1,4 +1,4 @@
-"""``xdlc``: the tools as sub-commands, each loaded when it is asked for."""
+"""``xdlc``: the tools as sub-commands, each loaded when it is called."""
 
 from __future__ import annotations
 
@@ -9,31 +9,22 @@ import click
 from xdlc import __version__
 from xdlc.cli.text import WIDTH
 from xdlc.cli.tool import ToolGroup
+from xdlc.discovery import module_names
 
-_MODULES = {
-    "convert": "onnx_to_dlc",
-    "quant": "quant",
-    "quantize": "quantize",
-    "graph-prepare": "graph_prepare",
-    "info": "info",
-    "net-run": "net_run",
-    "to-onnx": "to_onnx",
-    "platform-check": "platform_check",
-    "udo-package-generator": "udo_package_generator",
-    "udo-config": "udo_config",
-}
-_ALIASES = {"onnx-to-dlc": "convert"}
+_TOOLS = "xdlc.cli.tools"
 
 
 class LazyGroup(ToolGroup):
-    """A group whose commands are imported one by one."""
+    """A group of the commands ``main`` of the modules in ``xdlc.cli.tools``, imported one by one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_MODULES)
+        return [name.replace("_", "-") for name in module_names(_TOOLS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module = _MODULES.get(_ALIASES.get(cmd_name, cmd_name))
-        return None if module is None else import_module(f"xdlc.cli.{module}").main
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = import_module(f"{_TOOLS}.{cmd_name.replace('-', '_')}").main
+        return command
 
     def meaning(self, name: str) -> str | None:
         from xdlc.cli.spellings import COMMANDS
@@ -41,9 +32,9 @@ class LazyGroup(ToolGroup):
         return COMMANDS.get(name.removeprefix("xdlc-").removeprefix("snpe-").removeprefix("qairt-"))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(name, (self.get_command(ctx, name) or self).get_short_help_str(200)) for name in _MODULES]
+        commands = {name: self.get_command(ctx, name) or self for name in self.list_commands(ctx)}
         with formatter.section("Commands"):
-            formatter.write_dl(rows)
+            formatter.write_dl([(name, each.get_short_help_str(200)) for name, each in commands.items()])
 
 
 @click.command(
@@ -55,5 +46,6 @@ class LazyGroup(ToolGroup):
 def main() -> None:
     """Convert, quantize, prepare, run and look into DLC model containers.
 
-    Every command is also a tool of its own, called xdlc-COMMAND; that of `convert` is xconv-onnx-to-dlc.
+    Every command is also a tool of its own, called xdlc-COMMAND; those for the models of one framework are
+    called xconv-FRAMEWORK-to-dlc.
     """

@@ -46,6 +46,13 @@ def once_by_name(
     return dict(value)
 
 
+def as_mapping(
+    _ctx: click.Context, _param: click.Parameter, value: tuple[tuple[str, Any], ...]
+) -> dict[str, Any]:
+    """Return pairs of a name and a value as a mapping; the last of a name counts."""
+    return dict(value)
+
+
 def dims_by_name(
     _ctx: click.Context, _param: click.Parameter, value: tuple[tuple[str, str], ...]
 ) -> dict[str, tuple[int, ...]]:

@@ -1,11 +1,11 @@
-"""What would become of an ONNX model, without writing anything."""
+"""Dry run of a conversion: every problem of a source model, and what becomes of its nodes."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-from xdlc.converter.onnx.convert import convert
+from xdlc.converter.frontends import Frontend
 from xdlc.converter.report import Report, make_report
 from xdlc.converter.session.diagnostics import Findings
 from xdlc.errors import BackendError, XdlcError
@@ -16,17 +16,19 @@ from xdlc.targets import find_soc
 
 
 def check(
+    frontend: Frontend,
     path: str | os.PathLike[str],
     *,
     target: str | None = None,
     **options: Any,
 ) -> Report:
-    """Return every problem of an ONNX file, and what became of its nodes.
+    """Return every problem of a source model, and what became of its nodes.
 
     Args:
-        path: The ``.onnx`` file.
-        target: Name of a SoC to ask about each op of the converted model.
-        **options: As for ``convert``.
+        frontend: The importer.
+        path: The file.
+        target: Name of a SoC whose HTP checks each op of the converted model.
+        **options: As for ``xdlc.convert``, with ``custom``.
 
     Raises:
         XdlcError: If there is nothing to report on: no such file, no valid model, a wrong option.
@@ -35,7 +37,7 @@ def check(
     findings = Findings()
     model: Model | None = None
     try:
-        model = convert(path, findings=findings, **options)
+        model = frontend.convert(path, findings=findings, **options)
     except XdlcError:
         if not findings.problems:  # else it is a consequence of them
             raise

@@ -16,6 +16,10 @@ from pathlib import Path
 
 HEAD = 1 << 20
 """Bytes read from each end of a file."""
+MOST_FIELDS = 1 << 16
+"""Fields of a message that are looked at, at most."""
+SHOWN = 60
+"""Bytes of a file that messages show at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +165,25 @@ def recognize(path: str | os.PathLike[str]) -> Format | None:
         return TORCH_CHECKPOINT  # a pickle
     if head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 100 << 20:
         return SAFETENSORS
-    return _text(head) or _protobuf(head)
+    message = _protobuf(head)
+    if message is ONNX:  # even if its first bytes pass for text
+        return ONNX
+    return _text(head) or message or (ONNX if _is_model_proto(place) else None)
+
+
+def looks_like(path: Path) -> str:
+    """Return the size and the first bytes of a file, or its text, for messages.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        return "it is no regular file"
+    with open(path, "rb") as file:
+        head = file.read(SHOWN)
+    if head.isascii() and all(byte >= 32 or byte in b"\t\r\n" for byte in head):
+        return f"text that begins with {head.decode().splitlines()[0][:SHOWN]!r}"
+    return f"{path.stat().st_size} bytes that begin with {head[:16].hex(' ')}"
 
 
 def _folder(folder: Path) -> Format:
@@ -227,6 +249,30 @@ def _protobuf(head: bytes) -> Format | None:
         if one.isascii() and (4 in second or 5 in second):
             return CAFFE  # layers of its first version
     return None
+
+
+def _is_model_proto(path: Path) -> bool:
+    """Return whether a file is a message with graph and operator sets of ONNX's ``ModelProto``, in any order.
+
+    Contents of fields are not read: the graph may come first, and be as large as the file.
+    """
+    seen: set[int] = set()
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        position = 0
+        for _ in range(MOST_FIELDS):
+            if position >= size:
+                break
+            file.seek(position)
+            head = file.read(20)  # a key and a length, of up to ten bytes each
+            key, begin = _varint(head, 0)
+            kind, number = key & 7, key >> 3
+            if kind not in (0, 2) or not 0 < number < 1 << 14:
+                return False
+            value, begin = _varint(head, begin)
+            position += begin + (value if kind == 2 else 0)
+            seen.add(number)
+    return position == size and {7, 8} <= seen
 
 
 def _is_word(value: object) -> bool:

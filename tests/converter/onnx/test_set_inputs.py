@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import xdlc
-from xdlc.cli.onnx_to_dlc import main as onnx_to_dlc
+from xdlc.cli.tools.onnx_to_dlc import main as onnx_to_dlc
 from xdlc.errors import XdlcError, each_problem
 
 # Both branches read inputs of the main graph; the condition follows from one of them.

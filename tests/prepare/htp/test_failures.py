@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.htp_models import cnn, needs_htp
-from xdlc.cli.graph_prepare import main
+from xdlc.cli.tools.graph_prepare import main
 from xdlc.container import caches, load
 from xdlc.errors import BackendError
 from xdlc.prepare.htp import Prepared, prepare_all

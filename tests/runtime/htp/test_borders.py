@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.htp_models import needs_htp
-from xdlc.cli.net_run import main as net_run
+from xdlc.cli.tools.net_run import main as net_run
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, b8, make_op, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.prepare.htp import prepare

@@ -1,0 +1,220 @@
+"""Tools that convert: the options that all importers share, and a tool for one framework or for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xdlc.cli import bars, params
+from xdlc.cli.output_path import check_target, derived_path, storage_errors
+from xdlc.cli.tool import Tool, notice, show, tool
+from xdlc.converter.frontends import Frontend, FrontendOption, frontends
+from xdlc.errors import UsageError
+
+_SHARED = (
+    params.INPUT_DIMS,
+    click.option("-b", "--batch", type=params.EXTENT, metavar="N", help="First dimension of every input."),
+    click.option(
+        "--set_input",
+        "set_inputs",
+        type=(str, str),
+        multiple=True,
+        callback=params.once_by_name,
+        metavar="NAME VALUE",
+        help="Fix an input to a value, a number, a list like [1,2,3] or an .npy file, and fold what follows: "
+        "it is no input of the DLC. One number fills an input of known shape. Repeatable.",
+    ),
+    click.option(
+        "--out_name",
+        multiple=True,
+        callback=params.distinct_names,
+        metavar="NAME",
+        help="Tensor at which the graph ends instead of the model's outputs. Repeatable.",
+    ),
+    click.option(
+        "--unroll_loops",
+        type=click.IntRange(min=0),
+        default=16,
+        show_default=True,
+        metavar="N",
+        help="Most iterations of a loop of known length that become ops one after the other; 0: none. HTP "
+        "runs no loops.",
+    ),
+    click.option(
+        "-udo",
+        "--udo_config_paths",
+        cls=params.PathsOption,
+        help="Configurations of user-defined operations, JSON or OpDef XML. Repeatable.",
+    ),
+    click.option(
+        "-opc",
+        "--op_package_config",
+        cls=params.PathsOption,
+        help="Configurations of user-defined operations: the name of --udo_config_paths in QNN's converters. "
+        "Repeatable.",
+    ),
+    click.option(
+        "-p",
+        "--package_name",
+        metavar="NAME",
+        help="Op package of all native ops; not with --op_package_config.",
+    ),
+    click.option(
+        "-cpl",
+        "--converter_op_package_lib",
+        cls=params.PathsOption,
+        help="Registration libraries (.so), or Python files (.py), with functions that infer the output "
+        "shapes of user-defined operations. Repeatable.",
+    ),
+    click.option(
+        "-opl",
+        "--op_package_lib",
+        multiple=True,
+        metavar="LIBRARY:PROVIDER",
+        help="Accepted; changes nothing: the quantizer takes kernels with --udo_package_path.",
+    ),
+    click.option(
+        "--plugin",
+        multiple=True,
+        metavar="MODULE:CLASS",
+        help="Plugin that defines an operation: module:Class, file.py:Class or file.py. Repeatable.",
+    ),
+    click.option("--no_plugins", is_flag=True, help="Ignore the plugins of installed packages."),
+    click.option("--disable_batchnorm_folding", is_flag=True, help="Keep Batchnorm apart from convolutions."),
+)
+_RESULT = (
+    params.DLC_VERSION,
+    click.option(
+        "--dry_run",
+        type=click.Choice(["info", "debug"]),
+        is_flag=False,
+        flag_value="info",
+        help="Write no DLC: list every problem of the model and what would become of it, with `debug` node "
+        "by node. Without a value: info.",
+    ),
+    click.option(
+        "--target", "soc", metavar="SOC", help="With --dry_run: SoC whose HTP checks the ops, like sm8650."
+    ),
+    click.option(
+        "--report",
+        type=params.OUTPUT_FILE,
+        metavar="FILE.json",
+        help="With --dry_run: write the result as JSON.",
+    ),
+)
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "switch": {"is_flag": True, "default": None},
+    "text": {},
+    "file": {"type": params.INPUT_FILE},
+    "sizes": {"type": (str, params.EXTENT), "multiple": True, "callback": params.as_mapping},
+}
+"""Settings of an option by the kind of ``FrontendOption``."""
+_HELP = """Convert {models} into a DLC.
+
+Prints what goes in, what comes out and what was inserted. Inputs and outputs keep the model's
+names, layout and datatypes.
+"""
+
+
+def converter_tool(name: str, frontend: Frontend | None = None) -> Tool:
+    """Return a tool that converts.
+
+    Args:
+        name: Name of the tool.
+        frontend: The importer; default: the one that recognizes the content of the file, with the options of
+            all of them.
+    """
+    chosen: Sequence[Frontend] = list(frontends().values()) if frontend is None else [frontend]
+    models = " or ".join(each.model for each in chosen)
+    framework = None if frontend is None else frontend.framework
+
+    def main(
+        source: Path,
+        target: Path | None,
+        dlc_version: str,
+        dry_run: str | None,
+        soc: str | None,
+        report: Path | None,
+        op_package_lib: tuple[str, ...],
+        **options: Any,
+    ) -> None:
+        options = {name: value for name, value in options.items() if value not in ((), {}, None)}
+        options["framework"] = framework
+        if op_package_lib:
+            notice(
+                "--op_package_lib changes nothing, as converting quantizes nothing: give xdlc-quant the "
+                "registration library, or the .py file, with --udo_package_path"
+            )
+        if dry_run is not None:
+            _dry_run(source, soc, report, every_node=dry_run == "debug", options=options)
+            return
+        if soc or report:
+            raise UsageError("--target and --report go with --dry_run", fix="add --dry_run, or omit them")
+        _convert(source, target, dlc_version, options)
+
+    main.__doc__ = _HELP.format(models=models)
+    own = {option.name: option for each in chosen for option in each.options}
+    files = (
+        click.option(
+            "-i",
+            "--input_network",
+            "source",
+            type=params.MODEL,
+            required=True,
+            help=f"Model to convert: {models}.",
+        ),
+        click.option(
+            "-o",
+            "--output_path",
+            "target",
+            type=params.OUTPUT_FILE,
+            help="The DLC.  [default: the model's name.dlc]",
+        ),
+    )
+    decorated: Callable[..., None] = main
+    for option in reversed((*files, *_SHARED, *map(_own_option, own.values()), *_RESULT)):
+        decorated = option(decorated)
+    return tool(name)(decorated)
+
+
+def _own_option(option: FrontendOption) -> Callable[..., Any]:
+    """Return an option of one importer as one of the command line."""
+    settings = _SETTINGS[option.kind]
+    names = [name for name in (option.short, f"--{option.name}") if name]
+    return click.option(*names, metavar=option.metavar, help=option.help, **settings)
+
+
+def _convert(source: Path, target: Path | None, dlc_version: str, options: dict[str, Any]) -> None:
+    from xdlc import api
+    from xdlc.cli.contract import contract, host_only, inserted, user_defined
+
+    target = check_target(target or derived_path(source, ".dlc"), keep=source)
+    with bars.steps("converting") as step:
+        model = api.convert(source, notify=notice, step=step, **options)
+        step("writing", 0, 0)
+        api.save(model, target, dlc_version)
+    for line in (*contract(model, recipes=True), *inserted(model), *host_only(model), *user_defined(model)):
+        show(line)
+    show(f"written: {target}")
+
+
+def _dry_run(
+    source: Path, soc: str | None, target: Path | None, *, every_node: bool, options: dict[str, Any]
+) -> None:
+    from xdlc import api
+    from xdlc.cli.dry_run import as_json, lines
+
+    if target is not None:
+        check_target(target, keep=source)
+    with bars.steps("checking"):
+        report = api.check(source, soc, **options)
+    for line in lines(report, every_node=every_node):
+        click.echo(line)
+    if target is not None:
+        with storage_errors(target):
+            target.write_text(as_json(report), encoding="utf-8")
+        click.echo(f"written: {target}")
+    click.get_current_context().exit(report.exit_code)

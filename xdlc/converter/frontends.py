@@ -1,0 +1,139 @@
+"""Frontends: what each importer states of itself, and the choice of one by a file's content."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from xdlc import converter
+from xdlc.converter.formats import Format, looks_like, recognize
+from xdlc.errors import ModelError, StorageError, UsageError, XdlcError, nearest_names
+
+if TYPE_CHECKING:
+    from xdlc.ir import Model
+    from xdlc.opdefs.source_match import UncoveredNode
+
+StrPath: TypeAlias = "str | os.PathLike[str]"
+
+
+@dataclass(frozen=True, slots=True)
+class FrontendOption:
+    """An option that one importer has and others lack: a keyword of its ``convert``, a flag of its tool.
+
+    Attributes:
+        name: Name of keyword and flag.
+        kind: ``switch``; ``text``; ``file`` (an existing one); ``sizes``: pairs of a name and a dimension,
+            repeatable, as a mapping.
+        help: Help text of the flag.
+        short: Short flag, like ``-s``; empty if there is none.
+        metavar: Form of the values in the help text.
+    """
+
+    name: str
+    kind: Literal["switch", "text", "file", "sizes"]
+    help: str
+    short: str = ""
+    metavar: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Frontend:
+    """An importer: the object ``FRONTEND`` of the module ``xdlc.converter.<framework>.frontend``.
+
+    That module imports the importer itself only inside the functions that it states, for tools list all
+    frontends.
+
+    Attributes:
+        framework: Name of the framework, which is that of the package.
+        model: A model of it, with its article: ``an ONNX model``.
+        tool: Name of its tool, which is noted in the models that it makes.
+        recognizes: Whether a path is a model of the framework, by content; gets the path and the format
+            that ``xdlc.converter.formats`` finds there, if any.
+        convert: Returns the model of a file: ``xdlc.convert`` without its options about UDOs, which come as
+            ``custom``, and with ``findings``.
+        options: Options that only this importer has.
+        uncovered: Returns the nodes of a file that nothing covers, and the other problems; None if UDO
+            configurations cannot be drafted for the framework.
+    """
+
+    framework: str
+    model: str
+    tool: str
+    recognizes: Callable[[Path, Format | None], bool]
+    convert: Callable[..., Model]
+    options: Sequence[FrontendOption] = ()
+    uncovered: Callable[..., tuple[list[UncoveredNode], list[XdlcError]]] | None = None
+
+
+@cache
+def frontends() -> Mapping[str, Frontend]:
+    """Return the frontend of each package of importers that has one, by framework."""
+    found: dict[str, Frontend] = {}
+    for package in pkgutil.iter_modules(converter.__path__):
+        places = [os.path.join(place, package.name) for place in converter.__path__]
+        if package.ispkg and any(module.name == "frontend" for module in pkgutil.iter_modules(places)):
+            frontend = import_module(f"xdlc.converter.{package.name}.frontend").FRONTEND
+            found[frontend.framework] = frontend
+    return found
+
+
+def find_frontend(path: StrPath, framework: str | None = None) -> Frontend:
+    """Return the frontend for a file or folder.
+
+    Args:
+        path: The model.
+        framework: Name of its framework; default: the one whose frontend recognizes the content.
+
+    Raises:
+        UsageError: If there is no such framework.
+        ModelError: If no frontend recognizes it; the format is named where it is known.
+        StorageError: If it cannot be read.
+    """
+    known = frontends()
+    if framework is not None:
+        if framework not in known:
+            fix = nearest_names(framework, known) or f"frameworks: {', '.join(known)}"
+            raise UsageError(f"no framework {framework!r}", fix=fix)
+        return known[framework]
+    place = Path(path)
+    try:
+        found = recognize(place)
+        frontend = next((each for each in known.values() if each.recognizes(place, found)), None)
+        if frontend is not None:
+            return frontend
+        seen = looks_like(place) if found is None else ""
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise StorageError(
+            f"cannot be read: {reason}", where=str(path), fix="check the path and its permissions"
+        ) from error
+    models = " or ".join(each.model for each in known.values())
+    if found is None:
+        raise ModelError(
+            f"is not {models}, and of no other known format: {seen}",
+            where=str(path),
+            fix="check that the path names a complete model file",
+        )
+    raise ModelError(f"is {found.name}, not {models}", where=str(path), fix=found.fix_for(place))
+
+
+def check_own_options(frontend: Frontend, given: Mapping[str, Any]) -> None:
+    """Refuse options that only other importers have.
+
+    Raises:
+        UsageError: If there is one.
+    """
+    own = {option.name for option in frontend.options}
+    for other in frontends().values():
+        for option in other.options:
+            if option.name in given and option.name not in own:
+                raise UsageError(
+                    f"--{option.name} is an option for {other.model}, and the file is {frontend.model}",
+                    fix=f"omit --{option.name}",
+                )
