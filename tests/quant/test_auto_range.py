@@ -6,8 +6,7 @@ from xdlc.quant.auto_range import CANDIDATES, Choice, judged
 from xdlc.quant.job import Job
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.precision import Precision
-from xdlc.quant.sample_reservoir import Kept, Spread
-from xdlc.quant.samples import Samples
+from xdlc.quant.samples import Kept, Samples, Spread
 
 RELU, SIGMOID = 4, 6
 

@@ -7,9 +7,7 @@ from xdlc.errors import BackendError, ModelError, UsageError
 from xdlc.ir import Tensor, make_op, u32
 from xdlc.ir.dtype import FLOAT64
 from xdlc.quant.calibration.calibrate import CHUNK, calibrate
-from xdlc.quant.calibration.measured import Measured
-from xdlc.quant.calibration.reading import VALUES, spread
-from xdlc.quant.calibration.statistics import DECAY
+from xdlc.quant.calibration.statistics import DECAY, VALUES, Measured, spread
 from xdlc.quant.samples import HELD_OUT
 from xdlc.runtime import CpuSession
 
@@ -214,7 +212,7 @@ def test_a_process_that_dies(net, monkeypatch):
     n, model = network(net)
     script = "import sys; sys.stdin.readline(); sys.stderr.write('out of luck'); sys.exit(3)"
     monkeypatch.setattr(
-        "xdlc.quant.calibration.workers.worker_command", lambda: [sys.executable, "-c", script]
+        "xdlc.quant.calibration.worker.worker_command", lambda: [sys.executable, "-c", script]
     )
     with pytest.raises(BackendError, match=r"status 3 \(out of luck\)(?s:.*)jobs=1"):
         calibrate(model, activations(model), n.samples(2), jobs=2)

@@ -3,8 +3,7 @@ import pytest
 
 from xdlc.ir import f32, static, u32
 from xdlc.quant import quantize
-from xdlc.quant.equalization.chains import Shift, find_chains
-from xdlc.quant.equalization.rescale import rescale, shift
+from xdlc.quant.equalization.chains import Shift, find_chains, rescale, shift
 from xdlc.quant.job import Job
 from xdlc.runtime.cpu import CpuSession
 

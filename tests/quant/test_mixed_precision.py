@@ -8,8 +8,7 @@ from xdlc.ir import static
 from xdlc.ir.dtype import FLOAT32, UFIXED8, UFIXED16
 from xdlc.quant import quantize
 from xdlc.quant.job import Job
-from xdlc.quant.mixed.cost import graph_cost
-from xdlc.quant.mixed.groups import Group, Level, find_groups
+from xdlc.quant.mixed.groups import Group, Level, find_groups, graph_cost
 from xdlc.quant.mixed.search import search
 from xdlc.quant.mixed.trials import Trials
 from xdlc.quant.options import QuantOptions

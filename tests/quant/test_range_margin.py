@@ -2,7 +2,7 @@ import pytest
 
 from xdlc.ir import u32
 from xdlc.ir.dtype import UFIXED16
-from xdlc.quant.range_margin import HEADROOM, with_headroom
+from xdlc.quant.range_methods.auto import HEADROOM, with_headroom
 from xdlc.quant.ranges import NOTHING, Range
 
 RELU, SQRT, LOG, ADD = 4, 15, 7, 0

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from xdlc.quant import quantize
+from xdlc.quant.advice import most_reach
 from xdlc.quant.calibration.statistics import Histogram
-from xdlc.quant.range_outliers import most_reach
 
 ADD = 0
 

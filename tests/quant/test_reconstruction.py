@@ -8,12 +8,10 @@ from xdlc.ir import static, u32
 from xdlc.quant.job import Job
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.precision import Precision
-from xdlc.quant.reconstruction.damping import TRIED, damping_for
 from xdlc.quant.reconstruction.layout import layout_of
 from xdlc.quant.reconstruction.network import _added_to, _spread, fit_network
-from xdlc.quant.reconstruction.problem import Sums
-from xdlc.quant.reconstruction.rounding import descended, error_of, nearest, rounded_in_turn
-from xdlc.quant.reconstruction.scales import best_scales
+from xdlc.quant.reconstruction.problem import TRIED, Sums, damping_for
+from xdlc.quant.reconstruction.rounding import best_scales, descended, error_of, nearest, rounded_in_turn
 from xdlc.quant.reconstruction.sites import Fitted, find_sites
 from xdlc.quant.reconstruction.walk import Walk
 from xdlc.quant.samples import Samples

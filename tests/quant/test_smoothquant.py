@@ -3,8 +3,7 @@ import pytest
 
 from xdlc.ir import f32, static
 from xdlc.quant import quantize
-from xdlc.quant.equalization.chains import find_chains
-from xdlc.quant.equalization.rescale import rescale
+from xdlc.quant.equalization.chains import find_chains, rescale
 from xdlc.runtime.cpu import CpuSession
 
 

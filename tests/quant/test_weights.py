@@ -9,14 +9,7 @@ from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, ScaleOffset, static
 from xdlc.ir.quantization import to_float
 from xdlc.quant.affine import to_quantized, weight_type
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.weight_methods import (
-    Steps,
-    find_weight_method,
-    holding,
-    known_weight_methods,
-    weight_method,
-    weight_method_name,
-)
+from xdlc.quant.range_methods import Steps, find_range_method, known_range_methods, range_method
 from xdlc.quant.weights import (
     bias_encoding,
     channel_ranges,
@@ -27,7 +20,7 @@ from xdlc.quant.weights import (
 )
 
 OPTIONS = QuantOptions()
-METHODS = tuple(name for name in known_weight_methods() if name != "auto")
+METHODS = tuple(name for name in known_range_methods(weights=True) if name != "auto")
 floats = st.floats(-1e6, 1e6, width=32)
 weights = hnp.arrays(np.float32, hnp.array_shapes(min_dims=2, max_dims=4, max_side=5), elements=floats)
 widths = st.sampled_from([2, 4, 8, 16])
@@ -36,7 +29,7 @@ methods = st.sampled_from(METHODS)
 
 def encoded(array, axis, bits, method="min-max", floor=None):
     steps = weight_steps(bits, OPTIONS)
-    scales = channel_scales(static("w", array), axis, steps, find_weight_method(method, bits))
+    scales = channel_scales(static("w", array), axis, steps, find_range_method(method, weights=True).fit)
     return weight_encoding(scales, axis, bits, floor)
 
 
@@ -54,7 +47,9 @@ def test_bad_weights_are_named(bad, axis, method):
     with pytest.raises(ModelError, match="holds NaN or infinite values"):
         channel_ranges(static("kernel", array), axis)
     with pytest.raises(ModelError, match="holds NaN or infinite values"):
-        channel_scales(static("kernel", array), axis, Steps(-8, 7), find_weight_method(method, 4))
+        channel_scales(
+            static("kernel", array), axis, Steps(-8, 7), find_range_method(method, weights=True).fit
+        )
 
 
 @given(weights, widths, st.data())
@@ -110,7 +105,7 @@ def test_an_outlier_is_clipped_at_four_bits(method):
 
 def test_sampled_rows_find_what_whole_rows_do():
     array = np.random.default_rng(0).standard_normal(200_000).astype(np.float32)
-    method = find_weight_method("mse", 4)
+    method = find_range_method("mse", weights=True).fit
     whole = method(array[None, :60_000], Steps(-8, 7))
     assert method(array[None], Steps(-8, 7)) == pytest.approx(whole, rel=0.05)
 
@@ -169,7 +164,7 @@ def test_steps(bits, given, expected):
 @given(weights, st.integers(-200, -1), st.integers(1, 200))
 def test_restricted_steps_hold_all_data(array, low, high):
     steps = weight_steps(8, QuantOptions(restrict_quantization_steps=(low, high)))
-    scales = channel_scales(static("w", array), 0, steps, find_weight_method("min-max", 8))
+    scales = channel_scales(static("w", array), 0, steps, find_range_method("min-max", weights=True).fit)
     stored = to_quantized(array, weight_encoding(scales, 0, 8), weight_type(8))
     assert low <= stored.min()
     assert stored.max() <= high
@@ -189,14 +184,19 @@ def test_options_without_a_meaning_are_refused(given):
         QuantOptions(**given)
 
 
+@pytest.mark.parametrize(("bits", "chosen"), [(2, "mse"), (4, "mse"), (8, "min-max"), (16, "min-max")])
+def test_auto_clips_few_bits_alone(bits, chosen):
+    array = np.random.default_rng(0).standard_normal((3, 500)).astype(np.float32)
+    assert encoded(array, 0, bits, "auto") == encoded(array, 0, bits, chosen)
+
+
 def test_method_names():
-    assert weight_method_name("auto", 2) == "mse"
-    assert weight_method_name("auto", 16) == "min-max"
-    assert weight_method_name("tf", 4) == "min-max"
+    names = {"tf": "min-max", "adjusted": "mse", "enhanced": "sqnr", "moving-average": "min-max"}
+    assert {name: find_range_method(name, weights=True).name for name in names} == names
     with pytest.raises(UsageError, match="known: auto, entropy, min-max, mse, percentile, sqnr"):
-        weight_method_name("msee", 8)
-    with pytest.raises(ValueError, match="there is a weight method of mse already"):
-        weight_method("mse")(holding)
+        find_range_method("msee", weights=True)
+    with pytest.raises(ValueError, match="there is a range method of mse already"):
+        range_method("mse")
 
 
 def test_a_large_bias_raises_the_scale_of_its_channel_alone():

@@ -1,15 +1,20 @@
-"""Edits a graph so that it stores what was decided; decides nothing."""
+"""Edit of a graph so that it stores what was decided, and its entry in the history."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
 
-from xdlc.ir import Encoding, Graph, Origin, Tensor, VectorCode, make_op, packed
+from xdlc.container import cache_provenance
+from xdlc.container.aip_record import is_about_sections
+from xdlc.container.metadata import add_step
+from xdlc.ir import Encoding, Graph, Model, Op, Origin, Tensor, VectorCode, make_op, packed
 from xdlc.ir.dtype import DType
 from xdlc.ir.tensor import Role
 from xdlc.quant.affine import to_quantized
 from xdlc.quant.decision import Decision, Form, Use
+from xdlc.quant.op_specs import rule_of
+from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 
 
@@ -148,3 +153,46 @@ def _quantize(tensor: Tensor, dtype: DType, encoding: Encoding) -> None:
     stored = tensor.data.transform(function, dtype=dtype.numpy)
     tensor.data = packed(stored) if dtype.bits == 4 else stored
     tensor.dtype, tensor.encoding = dtype, encoding
+
+
+def convert_moves(graph: Graph, placement: Placement) -> None:
+    """Let ops such as Reshape keep the encoding that they read; bring their result into its own behind them.
+
+    No backend rounds anew while it moves values.
+
+    Args:
+        graph: The quantized graph.
+        placement: Which of its ops were quantized.
+    """
+    for op in placement.fixed:
+        rule = rule_of(op)
+        source = op.inputs[0] if op.inputs else None
+        if rule is None or not rule.selects or source is None or not source.dtype.is_fixed:
+            continue
+        for index, result in enumerate(op.outputs):
+            if result.dtype.is_fixed and (result.dtype, result.encoding) != (source.dtype, source.encoding):
+                _convert_after(graph, op, index, source)
+
+
+def _convert_after(graph: Graph, op: Op, index: int, source: Tensor) -> None:
+    result = op.outputs[index]
+    name = graph.unique_name(f"{result.name}_moved")
+    moved = Tensor(name, result.shape, source.dtype, source.encoding, dynamic_axes=result.dynamic_axes)
+    graph.set_output(op, index, moved)
+    if graph.tensors.get(result.name) is not result:  # nobody reads it
+        return
+    origin = Origin(op.origin.nodes, f"{op.name!r} keeps the encoding that it reads")
+    graph.insert_after(op, make_op(graph, "Convert", [moved], [result], name=f"{name}_op", origin=origin))
+
+
+def sign(model: Model, options: QuantOptions) -> None:
+    """Take out what belongs to the float model, and add to the history what was done.
+
+    From the history engines see that encodings are ours (:func:`xdlc.runtime.htp_fusion.came_quantized`).
+    """
+    for name in list(model.records):
+        if name.startswith("htp.") or name == cache_provenance.RECORD or is_about_sections(name):
+            del model.records[name]
+    for key in ("cacheList", "relations"):
+        model.metadata.pop(key, None)
+    add_step(model, "xdlc-quant", options.stated())

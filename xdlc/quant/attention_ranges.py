@@ -8,9 +8,9 @@ from functools import cached_property
 
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.quant.attention_masks import LOWEST_PEAK, Masks, is_scale, row_axis
+from xdlc.quant.effective_range import EVERYTHING, NEGLIGIBLE
 from xdlc.quant.op_specs import single_name
 from xdlc.quant.ranges import NOTHING, Range, range_of
-from xdlc.quant.saturation import EVERYTHING, NEGLIGIBLE
 
 FACTOR = 64.0
 """How far a factor reaches beyond what its products have to: flags of 1/64 hide a place."""

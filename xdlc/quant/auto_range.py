@@ -21,8 +21,7 @@ from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.quant.apply import entered
 from xdlc.quant.attention_masks import hides
 from xdlc.quant.op_specs import is_real, single_name
-from xdlc.quant.sample_reservoir import Kept, Spread
-from xdlc.quant.samples import Sample
+from xdlc.quant.samples import Kept, Sample, Spread
 from xdlc.quant.tensor_slices import Part, Parts, output_parts, unlike_parts
 
 if TYPE_CHECKING:

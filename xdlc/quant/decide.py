@@ -24,17 +24,16 @@ from xdlc.quant.auto_range import Choice
 from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.decision import GIVEN, Decision, Form
+from xdlc.quant.effective_range import EVERYTHING, useful_range
 from xdlc.quant.multipliers import exact, rest_of, rounds
 from xdlc.quant.op_specs import rule_of, single_name
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
-from xdlc.quant.range_margin import with_headroom
-from xdlc.quant.range_methods import AUTO, Grid, find_range_method
+from xdlc.quant.range_methods import Grid, find_range_method
+from xdlc.quant.range_methods.auto import with_headroom
 from xdlc.quant.ranges import NOTHING, Range, range_of
-from xdlc.quant.saturation import EVERYTHING, useful_range
-from xdlc.quant.sharing import Sharing
-from xdlc.quant.signedness import is_signed
+from xdlc.quant.sharing import Sharing, is_signed
 from xdlc.quant.static_encodings import Statics
 
 
@@ -206,12 +205,12 @@ class Decider:
         if low is not None:
             top = softmax_top(seen.high, bits) if _is_softmax(tensor) else 1.0
             return Range(float(low), top)
-        if self._method.name == AUTO and bits == 16:
+        if self._method.needs_network and bits == 16:
             is_fine = tensor.producer is not None and tensor.producer.name in self._fine
             return seen if is_fine else with_headroom(self.graph, tensor, seen)
         if tensor in self._hiding:
             return seen  # histograms of masks show nothing of scores
-        if self._method.name != AUTO:
+        if not self._method.needs_network:
             grid = Grid(bits, self._symmetric, self.options.percentile_calibration_value)
             return self._chosen(tensor, self._method.name, grid)
         return self._chosen(tensor, self._choice.method, Grid(bits, self._symmetric, self._choice.percentile))
@@ -311,7 +310,7 @@ class Decider:
         return min(lows) if lows and values.within(Range(float(min(lows)), 1.0)) else None
 
     def _method_used(self, tensor: Tensor) -> str:
-        if self._method.name != AUTO:
+        if not self._method.needs_network:
             return self._method.name
         return "min-max and headroom" if self._bits(tensor) == 16 else str(self._choice)
 

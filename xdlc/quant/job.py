@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.ir import Graph, Model
 from xdlc.ir.data import Array
-from xdlc.quant.apply import apply
+from xdlc.quant.apply import apply, convert_moves, sign
 from xdlc.quant.attention_masks import Masks, add_peaks, find_masks
 from xdlc.quant.auto_range import SAMPLE_BYTES, Choice, choose, most_samples
 from xdlc.quant.bias import averaged_inputs, correct_biases
@@ -21,17 +21,14 @@ from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.decide import Decider, watch_list
 from xdlc.quant.decision import Decision
 from xdlc.quant.existing_encodings import forget_given
-from xdlc.quant.finalize import sign
 from xdlc.quant.float_types import store_floats
-from xdlc.quant.insert_converts import convert_moves
 from xdlc.quant.kernels import KernelSource
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.output_accuracy import MOST_HELD_OUT, Figure, measured_outputs
 from xdlc.quant.placement import Placement, place
 from xdlc.quant.precision import Precision
-from xdlc.quant.range_methods import AUTO, find_range_method
-from xdlc.quant.sample_reservoir import Kept, Spread
-from xdlc.quant.samples import HELD_OUT, Sample, Samples, is_held_out
+from xdlc.quant.range_methods import RangeMethod, find_range_method
+from xdlc.quant.samples import HELD_OUT, Kept, Sample, Samples, Spread, is_held_out
 from xdlc.quant.sharing import Sharing
 from xdlc.quant.subgraphs import Inner
 
@@ -189,14 +186,17 @@ class Job:
             self.choice = choose(self, self._spread)
             self._spread = None
 
+    @property
+    def _method(self) -> RangeMethod:
+        return find_range_method(self.options.act_quantizer_calibration)
+
     def _has_choice(self) -> bool:
-        return self.options.act_quantizer_calibration == AUTO and 8 in self.placement.fixed.values()
+        return self._method.needs_network and 8 in self.placement.fixed.values()
 
     def calibration_of(
         self, samples: Iterable[Sample], *, give: Give | None = None, progress: Progress | None = None
     ) -> Calibration:
         """Return what some samples tell of activations; ``give`` gets what the float model makes of them."""
-        method = find_range_method(self.options.act_quantizer_calibration)
         watched = watch_list(self.graph, self.placement, self.sharing)
         parts: list[Job | Inner] = [self, *self.inner]
         marks = [(part.graph, part.graph.mark()) for part in parts]
@@ -213,7 +213,7 @@ class Job:
                     *averaged_inputs(self.graph, self.placement),
                     *(tensor for inner in self.inner for tensor in inner.averaged),
                 ],
-                histograms=method.histogram and (method.name != AUTO or self._has_choice()),
+                histograms=self._method.histogram and (not self._method.needs_network or self._has_choice()),
                 outputs=outputs,
                 give=give,
                 jobs=self.options.jobs,

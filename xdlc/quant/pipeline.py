@@ -10,24 +10,22 @@ from xdlc.container import udo
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model
 from xdlc.passes import DequantizeWeights
-from xdlc.quant.advice import check_figures, goal_warnings, warnings
+from xdlc.quant.advice import check_figures, goal_warnings, stretched_warnings, warnings
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
+from xdlc.quant.apply import sign
 from xdlc.quant.attention_masks import bound_masks
 from xdlc.quant.capabilities import check_ops, check_options, refused_by_target
-from xdlc.quant.encoding_propagation import spread_encodings
-from xdlc.quant.finalize import sign
+from xdlc.quant.existing_encodings import spread_encodings
+from xdlc.quant.float_rewrites import drop_nan_checks, matmul_to_fully_connected
 from xdlc.quant.job import Job, Step
 from xdlc.quant.kernels import KernelSource, Paths
-from xdlc.quant.matmul import matmul_to_fully_connected
-from xdlc.quant.nan_checks import drop_nan_checks
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.output_accuracy import figure_note, measure_figures
 from xdlc.quant.overrides.importing import Importing
 from xdlc.quant.overrides.importing import Source as OverrideSource
-from xdlc.quant.overrides.names import note_names
+from xdlc.quant.overrides.matching import note_names
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision, asked_precision
-from xdlc.quant.range_outliers import stretched_warnings
 from xdlc.quant.report.reporter import PathLike, Reporter
 from xdlc.quant.requantize import float_model, was_quantized
 from xdlc.quant.samples import Samples, Source, read_samples

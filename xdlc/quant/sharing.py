@@ -8,7 +8,7 @@ when ranges tell what that costs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from xdlc.ir import Encoding, Graph, Op, Tensor
 from xdlc.quant.op_specs import is_real, pad_value, rule_of
@@ -166,3 +166,29 @@ class Sharing:
                 if reader is not op and not stays:
                     return False
         return True
+
+
+def is_signed(graph: Graph, placement: Placement, members: Sequence[Tensor]) -> bool:
+    """Return whether a group has signed tensors, or is read as signed integers of as many bits alone.
+
+    Args:
+        graph: The float graph.
+        placement: Which of its ops are quantized.
+        members: Tensors that share an encoding.
+    """
+    if not placement.ports:
+        return False
+    types = [placement.type_of(graph, member) for member in members]
+    if any(dtype is not None and dtype.is_signed for dtype in types):
+        return True
+    inside, signed = set(members), False
+    bits = placement.bits_of(graph, members[0])
+    for member in members:
+        if graph.is_output(member):
+            return False
+        for dtype, uses in placement.readers(graph, member).items():
+            outside = [op for op, _ in uses if inside.isdisjoint(op.outputs)]
+            if outside and (dtype is None or not dtype.is_signed or dtype.bits != bits):
+                return False
+            signed = signed or bool(outside)
+    return signed

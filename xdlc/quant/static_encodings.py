@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdlc.errors import UsageError
-from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Graph, Op, ScaleOffset, Tensor
+from xdlc.errors import ConstraintError, UsageError
+from xdlc.ir import (
+    AxisScaleOffset,
+    BlockScaleOffset,
+    BlockwiseExpansion,
+    Encoding,
+    Graph,
+    Op,
+    ScaleOffset,
+    Tensor,
+)
 from xdlc.ir.dtype import SFIXED32, UFIXED8, DType
 from xdlc.ir.graph import is_custom
-from xdlc.quant.affine import activation_type, asymmetric, centred, representable, stored_form
+from xdlc.quant.affine import (
+    activation_type,
+    asymmetric,
+    centred,
+    in_type,
+    representable,
+    stored_form,
+    used_bits,
+)
 from xdlc.quant.decision import Decision, Form
 from xdlc.quant.multipliers import exact, rest_of, rounds
 from xdlc.quant.op_specs import is_real, rule_of
@@ -16,9 +33,73 @@ from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
 from xdlc.quant.ranges import Range
-from xdlc.quant.udo_statics import custom_static_form
-from xdlc.quant.weight_storage import Around, weight_form
-from xdlc.quant.weights import Channels, bias_encoding, channel_ranges, clipped_biases
+from xdlc.quant.udo import Place
+from xdlc.quant.weight_storage import Around, symmetric_method, weight_form
+from xdlc.quant.weights import (
+    Channels,
+    bias_encoding,
+    channel_ranges,
+    channel_scales,
+    clipped_biases,
+    weight_encoding,
+    weight_steps,
+)
+
+
+def custom_static_form(
+    op: Op, tensor: Tensor, place: Place, precision: Precision, options: QuantOptions
+) -> Form | None:
+    """Return the stored form of a static input or parameter, or None if it stays float.
+
+    Args:
+        op: A quantized op of a user.
+        tensor: Static floats; an encoding that they have is kept.
+        place: What the definition takes.
+        precision: Bits of weights, and the types that given encodings are for.
+        options: Range method and steps of symmetric weights.
+
+    Raises:
+        ConstraintError: If the definition does not take an encoding that is given.
+        ModelError: If the data hold NaN or infinite values.
+    """
+    if tensor.encoding is not None and place.static_types():
+        return _given(op, tensor, tensor.encoding, precision.statics.get(tensor.name), place)
+    stored = place.static(precision.weight_bits_of(op))
+    if stored is None:
+        return None
+    if stored is SFIXED32:
+        return stored, bias_encoding(channel_ranges(tensor, None), tensor.size, None, None)
+    if not stored.is_signed:
+        return stored, asymmetric(channel_ranges(tensor, None).whole, stored.bits, min_width=0.0)
+    steps = weight_steps(stored.bits, options)
+    scales = channel_scales(tensor, None, steps, symmetric_method(options).fit)
+    return stored_form(stored, weight_encoding(scales, None, stored.bits))
+
+
+def _given(op: Op, tensor: Tensor, encoding: Encoding, stated: DType | None, place: Place) -> Form:
+    types = place.static_types()
+    bits = used_bits(encoding) or (stated.bits if stated is not None else types[0].bits)
+    if stated in types:
+        return stored_form(stated, encoding)
+    fits = [held for held in types if held.bits == bits]
+    if isinstance(encoding, ScaleOffset):
+        for held in fits:
+            if stated is None or held.is_signed is stated.is_signed:
+                return stored_form(held, encoding)
+            return stored_form(held, in_type(encoding, stated, held))
+    elif isinstance(encoding, AxisScaleOffset | BlockScaleOffset | BlockwiseExpansion):
+        signed = not any(encoding.offsets)
+        for held in fits:
+            if held.is_signed is signed:
+                return stored_form(held, encoding)
+    raise ConstraintError(
+        f"{tensor.name!r} has an encoding of {bits} bits ({type(encoding).__name__}); "
+        f"the definition takes {place}",
+        where=f"op {op.name!r} ({op.package}::{op.type})",
+        fix="leave the encoding out, or name its type in the configuration",
+        node=op.name,
+        op=op.type,
+    )
 
 
 class Statics:

@@ -15,7 +15,7 @@ from xdlc.ir import HOST_PACKAGE, Graph, Model, Op, Origin, Role, Tensor, make_o
 from xdlc.ir.data import Array
 from xdlc.opdefs.control_flow import WHILE, Loop, called, is_control_flow, reachable
 from xdlc.passes import DequantizeWeights
-from xdlc.quant.apply import apply
+from xdlc.quant.apply import apply, convert_moves
 from xdlc.quant.attention_masks import Masks, find_masks
 from xdlc.quant.auto_range import Choice
 from xdlc.quant.bias import averaged_inputs, correct_biases
@@ -23,9 +23,8 @@ from xdlc.quant.calibration.calibrate import Calibration
 from xdlc.quant.decide import Decider, watch_list
 from xdlc.quant.decision import Decision
 from xdlc.quant.existing_encodings import forget_given
+from xdlc.quant.float_rewrites import matmul_to_fully_connected
 from xdlc.quant.float_types import store_floats
-from xdlc.quant.insert_converts import convert_moves
-from xdlc.quant.matmul import matmul_to_fully_connected
 from xdlc.quant.op_specs import single_name
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement, place

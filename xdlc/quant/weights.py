@@ -9,8 +9,8 @@ from xdlc.ir import AxisScaleOffset, BlockwiseExpansion, Encoding, ScaleOffset, 
 from xdlc.ir.data import Array
 from xdlc.quant.affine import MIN_SCALE, symmetric_scale
 from xdlc.quant.options import QuantOptions
+from xdlc.quant.range_methods import Fit, Steps
 from xdlc.quant.ranges import NOTHING, Range, range_of
-from xdlc.quant.weight_methods import Fit, Steps
 
 _CHUNK = 1 << 20
 """Elements that a method looks at in one go, so that its copies stay small."""

@@ -14,7 +14,7 @@ from xdlc.ir import Op
 from xdlc.quant.advice import written
 from xdlc.quant.capabilities import takes
 from xdlc.quant.existing_encodings import given_bits
-from xdlc.quant.mixed.cost import graph_cost
+from xdlc.quant.mixed.groups import graph_cost
 from xdlc.quant.mixed_scale_ops import Join, find_joins, makers, writer
 from xdlc.quant.op_specs import rule_of
 from xdlc.quant.placement import place

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.existing_encodings import given_bits
-from xdlc.quant.mixed.cost import graph_cost
+from xdlc.quant.mixed.groups import graph_cost
 from xdlc.quant.op_specs import rule_of, single_name
 from xdlc.quant.placement import Placement
 
@@ -45,7 +45,7 @@ def raise_residual(job: Job) -> list[str]:
     graph, before, soc = job.graph, job.precision, job.options.soc
     if soc is not None and not soc.capabilities.a16w8:
         return []
-    sums, norms = ([op for op in part if _is_free(job, op)] for part in find_stream(graph, job.placement))
+    sums, norms = ([op for op in part if _is_free_sum(job, op)] for part in find_stream(graph, job.placement))
     found = job.calibration.found
     measured = [*sums, *(op for op in norms if single_name(op) == "LayerNorm")]
     steps = {op: typical_steps(found.get(op.outputs[0], Statistics())) for op in measured}
@@ -145,7 +145,7 @@ def typical_steps(statistics: Statistics) -> float:
     return median * _LEVELS / statistics.seen.width
 
 
-def _is_free(job: Job, op: Op) -> bool:
+def _is_free_sum(job: Job, op: Op) -> bool:
     given = any(given_bits(tensor) is not None for tensor in op.outputs)
     rule = rule_of(op)
     return not given and op.name not in job.precision.acts and rule is not None and 16 in rule.widths

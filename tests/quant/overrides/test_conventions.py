@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from xdlc.errors import UsageError
 from xdlc.ir import as_float32
 from xdlc.quant.overrides import Grain, read_overrides
-from xdlc.quant.overrides.conventions import Stated, normalised
+from xdlc.quant.overrides.override import Stated, normalised
 
 WHERE = "f.json: 'x'"
 BITS = st.sampled_from([2, 4, 8, 16, 32])

@@ -16,8 +16,7 @@ from xdlc.quant.mixed.groups import find_groups
 from xdlc.quant.mixed.record import raised_records, summary
 from xdlc.quant.mixed.search import Found, search
 from xdlc.quant.mixed.trials import Goal, Trials, most_runs
-from xdlc.quant.sample_reservoir import Kept, Spread
-from xdlc.quant.samples import is_held_out
+from xdlc.quant.samples import Kept, Spread, is_held_out
 
 MOST_JUDGED = 16
 """Samples that widths are judged on."""

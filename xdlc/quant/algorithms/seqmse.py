@@ -17,8 +17,7 @@ from xdlc.quant.algorithms import Stage, algorithm
 from xdlc.quant.job import Job
 from xdlc.quant.reconstruction.network import fit_network
 from xdlc.quant.reconstruction.problem import Problem
-from xdlc.quant.reconstruction.rounding import nearest
-from xdlc.quant.reconstruction.scales import FEW, best_scales, scales_to_try
+from xdlc.quant.reconstruction.rounding import FEW, best_scales, nearest, scales_to_try
 from xdlc.quant.reconstruction.sites import Fitted, Site, least_scales
 
 FACTORS = tuple(1.0 - step / 40 for step in range(25))

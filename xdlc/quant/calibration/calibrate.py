@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from xdlc.errors import UsageError
 from xdlc.ir import Model, Tensor
-from xdlc.quant.calibration.measured import Measured
 from xdlc.quant.calibration.session import Give, Meter, keys_of
-from xdlc.quant.calibration.statistics import Statistics
-from xdlc.quant.calibration.workers import measure_in_processes
+from xdlc.quant.calibration.statistics import Measured, Statistics
+from xdlc.quant.calibration.worker import measure_in_processes
 from xdlc.quant.kernels import KernelSource
 from xdlc.quant.range_methods import Grid
 from xdlc.quant.ranges import Range

@@ -10,10 +10,17 @@ from xdlc.errors import ModelError, UsageError, XdlcError
 from xdlc.ir import Model, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.graph import is_custom
-from xdlc.quant.calibration.measured import Measured
-from xdlc.quant.calibration.reading import Key, Reading, spread, values_each
-from xdlc.quant.calibration.statistics import DECAY, Histogram, Statistics
-from xdlc.quant.calibration.taps import Taps
+from xdlc.quant.calibration.observers import Taps
+from xdlc.quant.calibration.statistics import (
+    DECAY,
+    Histogram,
+    Key,
+    Measured,
+    Reading,
+    Statistics,
+    spread,
+    values_each,
+)
 from xdlc.quant.ranges import Range, range_of
 from xdlc.quant.samples import Sample, is_held_out
 from xdlc.runtime.timeout import LONGEST

@@ -1,13 +1,18 @@
-"""Where factors per channel can move: from an op, through ops that let them pass, to its readers' weights."""
+"""Chains of ops along which factors and constants per channel can move, and the move itself.
+
+A chain begins at an op, goes through ops that factors pass, and ends in the weights of its readers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from math import prod
 
-from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
+from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor, Transform
+from xdlc.ir.data import Array, TensorData
 from xdlc.quant.op_specs import pad_value, single_name
 
 CONVOLUTIONS = ("Conv2d", "DepthWiseConv2d", "TransposeConv2d")
@@ -212,3 +217,88 @@ def _regrouped(before: tuple[int, ...], after: tuple[int, ...], axes: Axes) -> A
                 if prod(after[first:last]) == size:
                     return tuple(axis for axis in range(first, last) if after[axis] != 1)
     return None
+
+
+def rescale(graph: Graph, chain: Chain, factors: Array) -> None:
+    """Divide the results of the chain's source by ``factors`` and make up for it in the sinks.
+
+    The new weights are computed when they are read.
+
+    Args:
+        graph: The graph of the chain.
+        chain: A chain of this graph.
+        factors: Positive, float64, one per channel.
+    """
+    source = chain.source
+    for index in divided_inputs(graph, source):
+        weight = _data(source, index)
+        # Output channels of FullyConnected come first, those of all others last.
+        rows = source.type == "FullyConnected" and index == 1
+        spread = 1.0 / (factors[:, None] if rows else factors)
+        _held(source, index).data = weight.transform(partial(_times, factor=spread))
+    for sink in chain.sinks:
+        spread = beside_weight(sink, factors)
+        _held(sink, 1).data = _data(sink, 1).transform(partial(_times, factor=spread))
+
+
+def shift(graph: Graph, chain: Chain, constants: Array) -> None:
+    """Take ``constants`` from the results of the chain's source and add what they give to the sinks' biases.
+
+    Args:
+        graph: The graph of the chain.
+        chain: A chain of this graph that constants pass.
+        constants: float64, one per channel.
+    """
+    bias = _data(chain.source, 2)
+    _held(chain.source, 2).data = bias.transform(partial(_plus, summand=-constants))
+    for sink in chain.sinks:
+        weight, bias = _data(sink, 1), _data(sink, 2)
+        function = partial(_with_sum, beside=beside_weight(sink, constants))
+        _held(sink, 2).data = Transform([bias, weight], function, bias.shape, bias.dtype)
+
+
+def beside_weight(sink: Op, channels: Array) -> Array:
+    """Return numbers per input channel in a shape that goes with the weight of ``sink``.
+
+    Args:
+        sink: A convolution or FullyConnected.
+        channels: One number per channel of its input.
+    """
+    import numpy as np
+
+    shape = _held(sink, 1).shape
+    if sink.type == "FullyConnected":
+        return channels[None, :]
+    if sink.type == "TransposeConv2d":
+        return channels[:, None]
+    # Channels in of each group, beside each channel out of that group.
+    depth, count = shape[2:]
+    groups = len(channels) // depth
+    return np.repeat(channels.reshape(groups, depth).T, count // groups, axis=1)
+
+
+def _times(array: Array, *, factor: Array) -> Array:
+    return (array * factor).astype(array.dtype)
+
+
+def _plus(array: Array, *, summand: Array) -> Array:
+    return (array + summand).astype(array.dtype)
+
+
+def _with_sum(bias: Array, weight: Array, *, beside: Array) -> Array:
+    axes = (1,) if weight.ndim == 2 else (0, 1, 2)
+    return (bias + (weight * beside).sum(axis=axes)).astype(bias.dtype)
+
+
+def _held(op: Op, index: int) -> Tensor:
+    tensor = op.inputs[index]
+    if tensor is None:
+        raise ValueError(f"{op.name!r} has no input {index}")
+    return tensor
+
+
+def _data(op: Op, index: int) -> TensorData:
+    data = _held(op, index).data
+    if data is None:
+        raise ValueError(f"input {index} of {op.name!r} is not static")
+    return data

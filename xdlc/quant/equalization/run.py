@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 from xdlc.ir import Model, Op
 from xdlc.ir.data import Array
 from xdlc.quant.acceptance import Guard, keep_what_helps
-from xdlc.quant.equalization.chains import Chain, Shift, find_chains
-from xdlc.quant.equalization.channels import ChannelRanges, channel_ranges_of
-from xdlc.quant.equalization.factors import best_factors
-from xdlc.quant.equalization.rescale import rescale, shift
+from xdlc.quant.equalization.chains import Chain, Shift, find_chains, rescale, shift
+from xdlc.quant.equalization.factors import ChannelRanges, best_factors, channel_ranges_of
 from xdlc.quant.job import Job
 
 TRIALS, MORE_TRIALS = 12, 3

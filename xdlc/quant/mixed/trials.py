@@ -12,9 +12,8 @@ from xdlc.ir.graph import is_custom
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.traits import macs
 from xdlc.quant.auto_range import judged
-from xdlc.quant.mixed.cost import Cost, graph_cost, op_cost
 from xdlc.quant.mixed.emulation import Emulation
-from xdlc.quant.mixed.groups import Group, Level
+from xdlc.quant.mixed.groups import Cost, Group, Level, graph_cost, op_cost
 from xdlc.quant.mixed.search import Levels
 from xdlc.quant.noise_power import EXACT, Noise
 from xdlc.quant.placement import place
@@ -24,7 +23,7 @@ from xdlc.quant.user_metric import Evaluate, Run
 
 if TYPE_CHECKING:
     from xdlc.quant.job import Job
-    from xdlc.quant.sample_reservoir import Kept
+    from xdlc.quant.samples import Kept
 
 Results: TypeAlias = Mapping[str, Any]
 

@@ -15,9 +15,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xdlc.errors import UsageError
-from xdlc.quant.overrides.conventions import Stated, normalised
 from xdlc.quant.overrides.fields import Fields, shown
-from xdlc.quant.overrides.override import Grain, Override
+from xdlc.quant.overrides.override import Grain, Override, Stated, normalised
 
 SECTIONS = {"activation_encodings": "activation", "param_encodings": "param"}
 VERSIONS = ("0.4.0", "0.5.0", "0.6.1")

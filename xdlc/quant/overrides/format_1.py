@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from xdlc.quant.overrides.conventions import Stated, normalised
 from xdlc.quant.overrides.fields import Fields, shown
 from xdlc.quant.overrides.format_0 import FLOAT_BITS, INTEGER_BITS, SECTIONS
-from xdlc.quant.overrides.override import Grain, Override
+from xdlc.quant.overrides.override import Grain, Override, Stated, normalised
 from xdlc.runtime.export import aimet
 
 VERSION = aimet.VERSION

@@ -17,11 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdlc.quant.overrides.conventions import Stated, normalised
 from xdlc.quant.overrides.fields import Fields, shown
 from xdlc.quant.overrides.format_0 import INTEGER_BITS
 from xdlc.quant.overrides.format_1 import expansion, positive
-from xdlc.quant.overrides.override import Grain, Override
+from xdlc.quant.overrides.override import Grain, Override, Stated, normalised
 
 VERSION = "2.0.0"
 SECTION = "encodings"

@@ -1,18 +1,189 @@
-"""Brings encodings from outside into a quantization, step by step."""
+"""Encodings of a file in a quantization: matched, given to tensors, reported.
+
+Encodings on tensors of floats are kept by all that follows: algorithms leave these tensors alone, ranges
+and weights are decided around them.  What the file wants in float keeps its op float.
+
+Two ops that only move values, like Reshape, may have unequal encodings for input and output: both are kept,
+with a Convert after the op.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from xdlc.errors import UsageError
-from xdlc.ir import Model, Tensor
+from xdlc.errors import UsageError, XdlcError, raise_all
+from xdlc.ir import Graph, Model, Op, Tensor
+from xdlc.ir.graph import is_custom
+from xdlc.quant.affine import used_bits
+from xdlc.quant.decision import GIVEN, Decision, Form
 from xdlc.quant.existing_encodings import forget_given
 from xdlc.quant.job import Job
-from xdlc.quant.overrides.applying import Given, give, settle
+from xdlc.quant.op_specs import rule_of
 from xdlc.quant.overrides.matching import Matching, match, moved
+from xdlc.quant.overrides.override import Override
 from xdlc.quant.overrides.reading import read_overrides
+from xdlc.quant.overrides.storage import activation_form, bias_form, custom_form, weight_form
+
+_FLOAT_BIAS = "is a bias that is to stay float, which no fixed-point op has"
+_STORED = "is stored as integers already"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a file of encodings came to on a float graph.
+
+    Attributes:
+        where: The file, for errors.
+        forms: Stored form by name of the tensor.
+        places: The entry of each, for errors.
+        floats: Names of the ops that stay float.
+        left: Names whose encodings have no effect, and why.
+    """
+
+    where: str
+    forms: dict[str, Form]
+    places: dict[str, str]
+    floats: frozenset[str]
+    left: dict[str, str]
+
+    def summary(self, decision: Decision) -> str:
+        """Return how many tensors have encodings of the file, how many were filled in, and what was left.
+
+        Tensors that share an encoding of the file are neither.
+        """
+        names = {tensor.name for tensor, source in decision.sources.items() if source != GIVEN}
+        for op, index in decision.statics:
+            tensor = op.inputs[index]
+            names.update([tensor.name] if tensor is not None else ())
+        text = f"{len(self.forms)} matched, {len(names - self.forms.keys())} filled, {len(self.left)} left"
+        return f"{text}, {len(self.floats)} op(s) float" if self.floats else text
+
+
+def give(graph: Graph, matching: Matching, where: str, *, per_channel: bool) -> Given:
+    """Give tensors of a float graph the encodings that were matched with them.
+
+    Args:
+        graph: The graph, its products turned into FullyConnected.
+        matching: The encodings and tensors; names without an effect are added to what is left.
+        where: The file, for errors.
+        per_channel: Whether weights have a scale per channel where the file does not tell.
+
+    Raises:
+        UsageError: For encodings that their tensors cannot have; several make a ProblemList.
+    """
+    forms: dict[str, Form] = {}
+    places: dict[str, str] = {}
+    floats: set[str] = set()
+    problems: list[XdlcError] = []
+    # Weights tell of the biases beside them.
+    for override, tensor in sorted(matching.found, key=lambda entry: _is_bias(graph, entry[1])):
+        if tensor.dtype.is_fixed:
+            matching.left[override.name] = _STORED
+            continue
+        try:
+            if override.is_float:
+                ops = _float_ops(graph, tensor)
+                floats.update(op.name for op in ops)
+                if not ops:
+                    matching.left[override.name] = _FLOAT_BIAS
+                continue
+            form = _form(graph, override, tensor, per_channel)
+            held = forms.setdefault(tensor.name, form)
+            if held != form:
+                raise UsageError(
+                    f"is for the tensor {tensor.name!r}, which {places[tensor.name]} gives another encoding",
+                    where=override.where,
+                    fix="leave one of the two out: they are one tensor in the model",
+                )
+            places.setdefault(tensor.name, override.where)
+            tensor.encoding = form[1]
+        except UsageError as error:
+            problems.append(error)
+    raise_all(problems, where=where)
+    return Given(where, forms, places, frozenset(floats), matching.left)
+
+
+def _uses(graph: Graph, tensor: Tensor) -> list[tuple[Op, int]]:
+    return [
+        (op, index)
+        for op in graph.consumers(tensor)
+        for index, read in enumerate(op.inputs)
+        if read is tensor
+    ]
+
+
+def _is_param(op: Op, index: int) -> bool:
+    rule = rule_of(op)
+    return rule is not None and (rule.weight or rule.scale_input) and index in (1, 2)
+
+
+def _is_bias(graph: Graph, tensor: Tensor) -> bool:
+    return tensor.is_static and any(_is_param(op, index) and index == 2 for op, index in _uses(graph, tensor))
+
+
+def _float_ops(graph: Graph, tensor: Tensor) -> list[Op]:
+    """Return the ops that stay float where a tensor does: what writes it, else what reads it."""
+    if tensor.producer is not None:
+        return [tensor.producer]
+    return [op for op, index in _uses(graph, tensor) if not (_is_param(op, index) and index == 2)]
+
+
+def _form(graph: Graph, override: Override, tensor: Tensor, per_channel: bool) -> Form:
+    if not tensor.is_static:
+        return activation_form(override)
+    uses = _uses(graph, tensor)
+    if uses and all(is_custom(op) for op, _ in uses):
+        return custom_form(override, tensor)
+    params = [(op, index) for op, index in uses if _is_param(op, index)]
+    for op, index in params:
+        rule = rule_of(op)
+        if rule is None:
+            continue
+        if index == 2:
+            return bias_form(override, op, rule, tensor, per_channel=per_channel)
+        if rule.weight:
+            return weight_form(override, op, rule, tensor, per_channel=per_channel)
+    return activation_form(override)
+
+
+def settle(job: Job, given: Given) -> None:
+    """Let the job's widths follow what was given; to be called when they are those of the options.
+
+    Raises:
+        UsageError: If weights of 16 bits are given to an op of 8-bit activations.
+    """
+    tensors = job.graph.tensors
+    for name in given.floats:
+        job.precision.acts[name] = None
+    for name, (dtype, _) in given.forms.items():
+        tensor = tensors.get(name)
+        if tensor is not None and tensor.is_static:
+            job.precision.statics[name] = dtype
+    job.place()
+    problems: list[XdlcError] = []
+    for op in job.placement.fixed:
+        rule, weight = rule_of(op), op.inputs[1] if len(op.inputs) > 1 else None
+        if rule is None or not rule.weight or weight is None or weight.name not in given.forms:
+            continue
+        if not weight.is_static:
+            continue
+        form = given.forms[weight.name]
+        bits = used_bits(form[1]) or form[0].bits
+        job.precision.weights[op.name] = bits
+        if bits == 16 and job.placement.fixed[op] == 8:
+            problems.append(
+                UsageError(
+                    f"has 16 bits, but {op.type} {op.name!r} computes with activations of 8 bits: HTP has no "
+                    "such kernel",
+                    where=given.places[weight.name],
+                    fix=f"give {op.outputs[0].name!r} 16 bits too, or the weight 8",
+                )
+            )
+    raise_all(problems, where=given.where)
+
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 """A file of encodings, or what such a file holds."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Model, Tensor
-from xdlc.quant.op_specs import is_real
+from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.overrides.override import Override
 from xdlc.quant.overrides.reading import Overrides
 
@@ -124,3 +124,28 @@ def moved(matching: Matching, graph: Graph, new: Mapping[Tensor, Tensor]) -> Non
 
 def _present(graph: Graph, tensors: Iterable[Tensor]) -> Iterator[Tensor]:
     return (tensor for tensor in tensors if graph.tensors.get(tensor.name) is tensor)
+
+
+def note_names(model: Model, before: Model, moved: Mapping[str, str]) -> None:
+    """Note for each tensor that quantization has made which one of the source it is, if any.
+
+    Args:
+        model: The quantized model; its metadata are changed.
+        before: The float model.
+        moved: Names of static tensors in new shapes, and the old names.
+    """
+    graph, names = model.main, dict(source_names(before))
+    for tensor in graph.tensors.values():
+        if tensor.name in before.main.tensors:
+            continue
+        old = moved.get(tensor.name) or _quantized(tensor)
+        names[tensor.name] = names.get(old, [old]) if old is not None else []
+    if names:
+        model.metadata["tensors"] = {**model.metadata.get("tensors", {}), graph.name: names}
+
+
+def _quantized(tensor: Tensor) -> str | None:
+    """Return the name of the tensor of floats that a tensor is the stored form of, if any."""
+    op = tensor.producer
+    source = op.inputs[0] if op is not None and single_name(op) == "Quantize" else None
+    return source.name if source is not None else None

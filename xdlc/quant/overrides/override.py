@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+
+from xdlc.errors import UsageError
+from xdlc.ir import as_float32
+from xdlc.quant.ranges import Range
 
 
 class Grain(Enum):
@@ -55,3 +61,163 @@ class Override:
     block_scales: tuple[int, ...] = ()
     block_scale_bits: int = 0
     where: str = field(default="", compare=False)
+
+
+SMALLEST, LARGEST = 2.0**-126, 2.0**127
+"""Scales beyond these are no normal float32 numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a file says of one scale.
+
+    Attributes:
+        bits: Bits of a stored integer.
+        low: Smallest real, or None.
+        high: Largest real, or None.
+        scale: Step, or None.
+        offset: Offset in one of the conventions, or None.
+        symmetric: Whether the file calls it symmetric; None: it does not say.
+        zero_is_signed: Whether a symmetric offset 0 without a range is that of signed integers.
+    """
+
+    bits: int
+    low: float | None = None
+    high: float | None = None
+    scale: float | None = None
+    offset: int | None = None
+    symmetric: bool | None = None
+    zero_is_signed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A scale in the one convention of ``Override``.
+
+    Attributes:
+        scale: Step, rounded to float32.
+        offset: Offset counted from 0, in ``[1 - 2^bits, 0]``.
+        symmetric: Whether it is stored signed with offset 0.
+    """
+
+    scale: float
+    offset: int
+    symmetric: bool
+
+
+def normalised(stated: Stated, where: str) -> Step:
+    """Return what a file says of a scale in the one convention.
+
+    Raises:
+        UsageError: If it says too little, contradicts itself, or has no exact zero.
+
+    Example:
+        >>> normalised(Stated(8, scale=0.5, offset=127, symmetric=True), "f.json: 'w'")
+        Step(scale=0.5, offset=-128, symmetric=True)
+        >>> normalised(Stated(8, low=-1.28, high=1.27), "f.json: 'x'").offset
+        -128
+    """
+    low, high = stated.low, stated.high
+    if (low is None) != (high is None):
+        raise UsageError("has one end of a range only", where=where, fix="give min and max, or neither")
+    if low is not None and high is not None and not low <= high:
+        raise UsageError(f"min is {low:g}, above max {high:g}", where=where, fix="exchange min and max")
+    if stated.scale is None:
+        if low is None or high is None:
+            raise UsageError(
+                "has neither a scale nor a range", where=where, fix="add scale and offset, or min and max"
+            )
+        return _of_range(stated, Range(low, high), where)
+    return _of_scale(stated, _checked(stated.scale, where), where)
+
+
+def _checked(scale: float, where: str) -> float:
+    if not SMALLEST <= scale <= LARGEST:
+        raise UsageError(
+            f"scale is {scale:g}, no positive float32 number",
+            where=where,
+            fix="correct the scale, or leave the entry out: calibration finds one",
+        )
+    return as_float32(scale)
+
+
+def _of_range(stated: Stated, values: Range, where: str) -> Step:
+    half = 1 << (stated.bits - 1)
+    if not values.with_zero().width or not math.isfinite(values.width):
+        raise UsageError(
+            f"min {values.low:g} and max {values.high:g} span no range",
+            where=where,
+            fix="widen the range, or leave the entry out: calibration finds one",
+        )
+    if not stated.symmetric or values.low >= 0.0:
+        steps = (1 << stated.bits) - 1
+        scale = _checked(values.width / steps, where)
+        offset = max(-steps, round(values.with_zero().low / scale))
+        return Step(scale, offset, stated.symmetric is None and offset == -half)
+    scale = values.high / (half - 1)
+    # From -2^(n-1) or from the step above: both are symmetric.
+    if not -half * scale * 1.00001 - scale / 2 <= values.low <= -(half - 1) * scale * 0.99999 + scale / 2:
+        raise UsageError(
+            f"is symmetric, but min {values.low:g} and max {values.high:g} are not",
+            where=where,
+            fix="set is_symmetric to False, or make the range symmetric",
+        )
+    return Step(_checked(scale, where), -half, True)
+
+
+def _of_scale(stated: Stated, scale: float, where: str) -> Step:
+    half = 1 << (stated.bits - 1)
+    if stated.offset is None:
+        if stated.low is not None and not stated.symmetric:
+            return _fitting(stated, scale, [round(stated.low / scale)], where)
+        if stated.symmetric:
+            return _fitting(stated, scale, [-half], where)
+        raise UsageError("has a scale but no offset", where=where, fix="add the offset")
+    return _fitting(stated, scale, list(_readings(stated, half)), where)
+
+
+def _readings(stated: Stated, half: int) -> Iterator[int]:
+    """Iterate over what an offset may be when counted from 0, the most usual convention first."""
+    offset = stated.offset or 0
+    if stated.symmetric:
+        if abs(offset) in (half, half - 1):
+            yield -half
+        elif not offset:
+            yield from (-half, 0) if stated.zero_is_signed else (0, -half)
+        return
+    yield offset
+    yield offset - half
+    yield -offset
+
+
+def _fitting(stated: Stated, scale: float, readings: list[int], where: str) -> Step:
+    low, high, bits = stated.low, stated.high, stated.bits
+    half, steps = 1 << (bits - 1), (1 << bits) - 1
+    if not readings:
+        raise UsageError(
+            f"is symmetric, but its offset is {stated.offset}",
+            where=where,
+            fix=f"write the offset as {-half}, or as 0 for signed integers, or set is_symmetric to False",
+        )
+    for offset in readings:
+        if low is not None and high is not None:
+            # Ranges may be those of the data, up to a step from the ends of the encoding.
+            room = 1.01 * scale + 1e-5 * max(-low, high)
+            if abs(offset * scale - low) > room or abs((offset + steps) * scale - high) > room:
+                continue
+        if -steps <= offset <= 0:
+            return Step(scale, offset, stated.symmetric is not False and offset == -half)
+        if low is None:
+            break
+    if low is not None and high is not None:
+        raise UsageError(
+            f"min {low:g} and max {high:g} are not those of {bits} bits, "
+            f"scale {scale:g} and offset {stated.offset}",
+            where=where,
+            fix="leave out min and max, or scale and offset",
+        )
+    raise UsageError(
+        f"offset is {stated.offset}; zero is exact for {-steps} to 0 only",
+        where=where,
+        fix="write the offset as QNN has it, real = (stored + offset) * scale; negate a zero point",
+    )

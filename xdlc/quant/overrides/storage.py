@@ -10,10 +10,10 @@ from xdlc.errors import UsageError
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED4, SFIXED8, SFIXED16, SFIXED32, UFIXED4, UFIXED8, UFIXED16
 from xdlc.quant.affine import activation_type, weight_type
-from xdlc.quant.block_scales import why_no_blocks
 from xdlc.quant.decision import Form
 from xdlc.quant.op_specs import OpRule
 from xdlc.quant.overrides.override import Grain, Override
+from xdlc.quant.weight_storage import why_no_blocks
 
 
 def activation_form(override: Override) -> Form:

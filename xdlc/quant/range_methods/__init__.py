@@ -1,6 +1,8 @@
-"""Ways to choose a range from what calibration saw: one a module, one registry.
+"""Range methods: ranges of activations by their statistics, scales of symmetric weights by their values.
 
-A module of this package holds one function under ``@range_method("name")``; modules are found by looking.
+A module of this package registers one method by :func:`range_method`, with a function for activations, for
+weights, or for both; modules are found by looking.  Weights are at hand as a whole, a row for each channel or
+block, so that their function sees the values themselves and all rows at once.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdlc.errors import UsageError, nearest_names
+from xdlc.ir.data import Array
 from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.ranges import Range
 from xdlc.registry import Registry
@@ -17,12 +20,12 @@ from xdlc.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """What the integers will be that a range is chosen for.
+    """Quantized values of an activation.
 
     Attributes:
-        bits: Bits of a stored integer.
+        bits: Bits of a quantized value.
         symmetric: Whether the range must be as far below zero as above.
-        percentile: What the method ``percentile`` keeps, in percent.
+        percentile: Percentage of the values that the method ``percentile`` keeps.
     """
 
     bits: int
@@ -30,27 +33,55 @@ class Grid:
     percentile: float = 99.99
 
 
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Quantized values of symmetric weights.
+
+    Attributes:
+        low: Smallest, below zero.
+        high: Largest, above zero.
+        percentile: Percentage of the values that the method ``percentile`` keeps.
+    """
+
+    low: int
+    high: int
+    percentile: float = 99.99
+
+
 Find: TypeAlias = Callable[[Statistics, Grid], Range]
 """Returns the range to be covered, within the one seen; empty where nothing was seen."""
+
+Fit: TypeAlias = Callable[[Array, Steps], Array]
+"""Returns a scale, float64, for each row of finite float32 numbers [rows, elements]; 0 for a row of zeros."""
 
 
 @dataclass(frozen=True, slots=True)
 class RangeMethod:
-    """A way to choose a range.
+    """A range method.
 
     Attributes:
         name: Its name on the command line.
-        find: The function.
-        histogram: Whether it looks at the histogram.
+        activations: The function for activations; None: it is not for activations.
+        weights: The function for weights; None: it is not for weights.
+        histogram: Whether ``activations`` reads the histogram.
+        needs_network: Whether the range of an activation depends on the network: headroom at 16 bits, at 8
+            bits the method whose network is closest to float (``auto_range``).
     """
 
     name: str
-    find: Find
-    histogram: bool
+    activations: Find | None = None
+    weights: Fit | None = None
+    histogram: bool = True
+    needs_network: bool = False
 
+    def find(self, statistics: Statistics, grid: Grid) -> Range:
+        """Return the range of an activation; all that was seen if the method is for weights alone."""
+        return statistics.seen if self.activations is None else self.activations(statistics, grid)
 
-AUTO = "auto"
-"""The method that leaves the choice to the quantizer."""
+    def fit(self, rows: Array, steps: Steps) -> Array:
+        """Return the scale of each row of weights; unclipped if the method is for activations alone."""
+        return unclipped_scales(rows, steps) if self.weights is None else self.weights(rows, steps)
+
 
 _KNOWN: Registry[str, RangeMethod] = Registry(__name__, "range method")
 _LEGACY = {
@@ -59,42 +90,84 @@ _LEGACY = {
     "enhanced": ("sqnr", "asymmetric"),
     "symmetric": ("min-max", "symmetric"),
 }
-"""Method and schema behind the names of the vendor's older tools."""
+"""Method and schema of the names of the vendor's older tools."""
+
+_LEGACY_OF_WEIGHTS = {"adjusted": "mse", "moving-average": "min-max"}
+"""Other methods that names of activations are bound to where they are given for weights."""
 
 
-def range_method(name: str, *, histogram: bool = True) -> Callable[[Find], Find]:
-    """Register a function as the range method ``name``.
+def range_method(
+    name: str,
+    *,
+    activations: Find | None = None,
+    weights: Fit | None = None,
+    histogram: bool = True,
+    needs_network: bool = False,
+) -> RangeMethod:
+    """Register a range method and return it; the arguments are its attributes.
 
     Raises:
         ValueError: If the name is taken.
     """
+    method = RangeMethod(name, activations, weights, histogram, needs_network)
+    _KNOWN.add(name, method)
+    return method
 
-    def register(function: Find) -> Find:
-        _KNOWN.add(name, RangeMethod(name, function, histogram))
-        return function
 
-    return register
+def known_range_methods(*, weights: bool = False) -> tuple[str, ...]:
+    """Return the names of the methods for activations, or for weights, sorted."""
+    return tuple(
+        sorted(
+            name
+            for name, method in _KNOWN.all().items()
+            if (method.weights if weights else method.activations) is not None
+        )
+    )
 
 
 def legacy(name: str) -> tuple[str, str | None]:
-    """Return the method and the schema that a name stands for.
+    """Return the method and the schema that a name is bound to.
 
     Args:
         name: A range method, or one of the older tools' quantizers: ``tf``, ``enhanced``, ``adjusted``,
-            ``symmetric``.  Those set the schema too; a method of today leaves it open: None.
+            ``symmetric``.  Those set the schema too; a method of today does not: None.
     """
     return _LEGACY.get(name, (name, None))
+
+
+def find_range_method(name: str, *, weights: bool = False) -> RangeMethod:
+    """Return the range method of a name, which may be one of the vendor's older tools.
+
+    Args:
+        name: The name.
+        weights: Whether it is for weights.
+
+    Raises:
+        UsageError: If there is no such method for them; lists those that there are.
+    """
+    known = known_range_methods(weights=weights)
+    plain = legacy(name)[0]
+    if weights:
+        plain = _LEGACY_OF_WEIGHTS.get(name, plain)
+    if plain not in known:
+        kind = "weight range method" if weights else "range method"
+        raise UsageError(
+            f"no {kind} {name!r}; known: {', '.join(known)}",
+            where=f"{'param' if weights else 'act'}_quantizer_calibration",
+            fix=nearest_names(name, (*known, *_LEGACY)) or "use one of them",
+        )
+    return _KNOWN.all()[plain]
 
 
 def shrunk(seen: Range, grid: Grid, count: int = 100) -> Iterator[Range]:
     """Yield ranges from the widest on, both ends drawn in by one factor.
 
-    The factors are squares, so that they lie closer together where the range is small.
+    The factors are squares, so that they are closer together where the range is small.
 
     Args:
         seen: The range of all values.
-        grid: What the integers will be; if symmetric, so are the ranges.
-        count: How many.
+        grid: The quantized values; if symmetric, so are the ranges.
+        count: Number of ranges.
     """
     whole = seen.with_zero()
     if grid.symmetric:
@@ -105,24 +178,50 @@ def shrunk(seen: Range, grid: Grid, count: int = 100) -> Iterator[Range]:
         yield Range(whole.low * factor, whole.high * factor)
 
 
-def known_range_methods() -> tuple[str, ...]:
-    """Return the names of all range methods, sorted."""
-    return tuple(sorted(_KNOWN.all()))
+def unclipped_scales(rows: Array, steps: Steps) -> Array:
+    """Return the smallest scales for which no value is clipped, float64; 0 for a row of zeros."""
+    import numpy as np
+
+    low = np.minimum(rows.min(axis=1, initial=0.0), 0.0).astype(np.float64)
+    high = np.maximum(rows.max(axis=1, initial=0.0), 0.0).astype(np.float64)
+    return np.maximum(high / steps.high, low / steps.low)
 
 
-def find_range_method(name: str, where: str = "act_quantizer_calibration") -> RangeMethod:
-    """Return the range method of a name, which may be one that the vendor's older tools use.
+Cost: TypeAlias = Callable[[Array, Array, Steps], Array]
+"""Returns the cost, float64, of a scale (second argument) for each row (first); float32 both."""
 
-    Raises:
-        UsageError: If the name is not known; lists those that are.
+_COARSE, _COARSE_COUNT = 0.9, 24
+_FINE_COUNT = 6
+_MOST = 1 << 16
+"""Elements of a row that the search reads; of longer rows every n-th."""
+
+
+def least_cost(rows: Array, steps: Steps, cost: Cost) -> Array:
+    """Return for each row the scale of least cost: that which clips nothing, or one down to a twelfth of it.
+
+    Scales in steps of a tenth are tried, then the neighbourhood of the best in sixths of such a
+    step.  Of equals the widest wins.
+
+    Args:
+        rows: Finite float32, [rows, elements].
+        steps: The quantized values of weights.
+        cost: What to minimise.
     """
-    known = _KNOWN.all()
-    plain, _ = legacy(name)
-    if plain not in known:
-        nearest = nearest_names(name, (*known, *_LEGACY))
-        raise UsageError(
-            f"no range method {name!r}; known: {', '.join(sorted(known))}",
-            where=where,
-            fix=nearest or "use one of them",
-        )
-    return known[plain]
+    import numpy as np
+
+    widest = unclipped_scales(rows, steps)
+    seen = rows[:, :: rows.shape[1] // _MOST + 1] if rows.shape[1] > _MOST else rows
+    best, least = widest.copy(), np.full(len(rows), np.inf)
+
+    def evaluate(scales: Array) -> None:
+        # Rows of zeros, and those whose scale is no normal number, are as good with any scale.
+        found = cost(seen, np.maximum(scales, np.finfo(np.float32).tiny).astype(np.float32), steps)
+        better = found < least
+        best[better], least[better] = scales[better], found[better]
+
+    for power in range(_COARSE_COUNT):
+        evaluate(widest * _COARSE**power)
+    middle = best.copy()
+    for part in range(-_FINE_COUNT + 1, _FINE_COUNT):
+        evaluate(np.minimum(middle * _COARSE ** (part / _FINE_COUNT), widest))
+    return best

@@ -1,15 +1,79 @@
-"""What is best for the network at hand; chosen by ``choice`` and ``headroom``."""
+"""Method that suits the network and the bit width, the default.
 
+Of activations the range depends on the network.  At 16 bits it is that of all values with headroom for values
+that calibration did not see: a step of 16 bits is far below what 8-bit weights cost, but a value beyond the
+range is off by as much as it pleases, and a few samples never hold the largest values there are.  At 8 bits
+it is that of the method whose network is closest to float (``auto_range``).
+
+Weights take the least squared error up to four bits, min-max for more.  Measured at four bits: 0.2 to 4.7 dB
+of SQNR over min-max in five small networks.  At eight bits the least squared error of symmetric weights is
+that of min-max: clipping never pays.
+"""
+
+from __future__ import annotations
+
+from xdlc.ir import Graph, Tensor
+from xdlc.ir.data import Array
 from xdlc.quant.calibration.statistics import Statistics
-from xdlc.quant.range_methods import AUTO, Grid, range_method
+from xdlc.quant.op_specs import rule_of, single_name
+from xdlc.quant.range_methods import Grid, Steps, range_method, unclipped_scales
+from xdlc.quant.range_methods.mse import mse_scales
 from xdlc.quant.ranges import Range
 
+HEADROOM = 2.0
+"""How much farther from zero the ends are than the values that were seen."""
 
-@range_method(AUTO)
-def auto(statistics: Statistics, grid: Grid) -> Range:
-    """Return the range of all values: what a tensor alone tells.
+_LARGEST_FITTED = 7
+"""Largest quantized weight of four bits."""
 
-    The quantizer widens it for 16-bit activations, and takes the method that it found best for the network
-    as a whole for those of 8 bits.
+_MAGNIFIES = ("ElementWiseSquareRoot", "ElementWiseLog", "ElementWiseRsqrt")
+_PASSES_ON = ("ElementWiseAdd", "ReduceSum", "ReduceMean", "PoolAvg2d", "ReduceMax")
+_BOUNDED = ("Relu1", "Relu6", "ReluMinMax")
+
+
+def with_headroom(graph: Graph, tensor: Tensor, seen: Range) -> Range:
+    """Return the range of a tensor widened by ``HEADROOM``, where that does more good than harm.
+
+    An end at or beyond zero stays there, as after a Relu, and so do bounds of the op itself.
+    Where all readers take a square root or logarithm, after sums perhaps, small values matter most: a wider
+    step would cost them more than large values gain.
     """
+    producer = tensor.producer
+    if seen.is_empty or (producer is not None and single_name(producer) in _BOUNDED):
+        return seen
+    if _is_magnified(graph, tensor, set()):
+        return seen
+    return Range(
+        seen.low * HEADROOM if seen.low < 0.0 else seen.low,
+        seen.high * HEADROOM if seen.high > 0.0 else seen.high,
+    )
+
+
+def _is_magnified(graph: Graph, tensor: Tensor, visited: set[Tensor]) -> bool:
+    if tensor in visited:
+        return True  # what is not magnified ends the search, so this one is so far
+    visited.add(tensor)
+    readers = graph.consumers(tensor)
+    if graph.is_output(tensor) or not readers:
+        return False
+    for op in readers:
+        rule = rule_of(op)
+        if single_name(op) in _MAGNIFIES:
+            continue
+        passes_on = single_name(op) in _PASSES_ON or (rule is not None and rule.selects)
+        if not passes_on or not all(_is_magnified(graph, result, visited) for result in op.outputs):
+            return False
+    return True
+
+
+def auto_range(statistics: Statistics, grid: Grid) -> Range:
+    """Return the range of all values: what a tensor alone shows."""
     return statistics.seen
+
+
+def auto_scales(rows: Array, steps: Steps) -> Array:
+    """Return the scales of least squared error up to four bits, else those that clip nothing."""
+    return (mse_scales if steps.high <= _LARGEST_FITTED else unclipped_scales)(rows, steps)
+
+
+range_method("auto", activations=auto_range, weights=auto_scales, needs_network=True)

@@ -1,20 +1,20 @@
-"""The range of least squared error of the values themselves, both ends drawn in together."""
+"""Range of least squared error of the values themselves."""
 
 from __future__ import annotations
 
+from xdlc.ir.data import Array
 from xdlc.quant.calibration.statistics import Statistics
-from xdlc.quant.range_methods import Grid, range_method, shrunk
+from xdlc.quant.range_methods import Grid, Steps, least_cost, range_method, shrunk
 from xdlc.quant.ranges import Range
 
 
-@range_method("mse")
-def mse(statistics: Statistics, grid: Grid) -> Range:
+def mse_range(statistics: Statistics, grid: Grid) -> Range:
     """Return the range, among those with both ends drawn in by one factor, that rounds best.
 
     As in OMSE (Choukroun et al., Low-bit Quantization of Neural Networks for Efficient Inference, 2019):
     each candidate really rounds the middles of the histogram's bins to its grid, offset included, and
     the mean of the squared errors counts.  ``sqnr`` expects noise instead, that of a step for every value,
-    and moves the ends apart from each other.  So values that lie on zero cost nothing here; and the
+    and moves the ends apart from each other.  So values of zero cost nothing here; and the
     proportion of the two ends, which holds an outlier on one side, stays.
     """
     import numpy as np
@@ -35,3 +35,24 @@ def mse(statistics: Statistics, grid: Grid) -> Range:
         if error < least:
             best, least = candidate, error
     return best.cut(seen)
+
+
+def mse_scales(rows: Array, steps: Steps) -> Array:
+    """Return the scales for which the squared error of really rounded and clipped values is least."""
+    return least_cost(rows, steps, squared_error)
+
+
+def squared_error(rows: Array, scales: Array, steps: Steps) -> Array:
+    """Return the sum of squared rounding and clipping errors of each row, in float64."""
+    import numpy as np
+
+    each = scales[:, None]
+    errors = rows / each
+    np.rint(errors, out=errors)
+    np.clip(errors, steps.low, steps.high, out=errors)
+    errors *= each
+    errors -= rows
+    return np.square(errors, out=errors).sum(axis=1, dtype=np.float64)
+
+
+range_method("mse", activations=mse_range, weights=mse_scales)

@@ -1,18 +1,18 @@
-"""The range that a given part of all values lies in."""
+"""Range of a percentage of all values."""
 
 from __future__ import annotations
 
+from xdlc.ir.data import Array
 from xdlc.quant.calibration.statistics import Statistics
-from xdlc.quant.range_methods import Grid, range_method
+from xdlc.quant.range_methods import Grid, Steps, range_method, unclipped_scales
 from xdlc.quant.ranges import Range
 
 
-@range_method("percentile")
-def percentile(statistics: Statistics, grid: Grid) -> Range:
-    """Return the range between the quantiles that leave out half of the rest on each side.
+def percentile_range(statistics: Statistics, grid: Grid) -> Range:
+    """Return the range between the quantiles that cut off half of the rest on each side.
 
-    With 99.99 percent that is one value in 20,000 at each end.  A quantile lies in its bin of the histogram
-    where the values of that bin, spread evenly, have it.
+    With 99.99 percent that is one value in 20,000 at each end.  Values of a bin
+    count as spread evenly over it.
     """
     import numpy as np
 
@@ -25,3 +25,19 @@ def percentile(statistics: Statistics, grid: Grid) -> Range:
     if rest <= 0.0:
         return seen
     return Range(min(low, high), max(low, high)).cut(seen)
+
+
+def percentile_scales(rows: Array, steps: Steps) -> Array:
+    """Return the scales that clip no more than what is beyond the percentile of each row.
+
+    A row so short that the part beyond is less than one value keeps all of them.
+    """
+    import numpy as np
+
+    needed = np.where(rows < 0, rows / steps.low, rows / steps.high)
+    kept = np.quantile(needed, steps.percentile / 100.0, axis=1, method="higher")
+    # Where most values are zero the quantile is too, and would clip all others.
+    return np.where(kept > 0, kept, unclipped_scales(rows, steps)).astype(np.float64)
+
+
+range_method("percentile", activations=percentile_range, weights=percentile_scales)

@@ -1,18 +1,17 @@
-"""The range of least expected noise: rounding inside of it plus clipping outside."""
+"""Range of least expected noise: rounding inside of it plus clipping outside."""
 
 from __future__ import annotations
 
 from xdlc.ir.data import Array
 from xdlc.quant.calibration.statistics import Histogram, Statistics
-from xdlc.quant.range_methods import Grid, range_method
+from xdlc.quant.range_methods import Grid, Steps, least_cost, range_method
 from xdlc.quant.ranges import Range
 
 CANDIDATES = 128
 """Ends tried on each side of zero, denser near it; all pairs of them are compared."""
 
 
-@range_method("sqnr")
-def sqnr(statistics: Statistics, grid: Grid) -> Range:
+def sqnr_range(statistics: Statistics, grid: Grid) -> Range:
     """Return the range for which signal over expected noise is highest.
 
     A value inside is off by an error that is uniform over a step, ``step^2 / 12`` in the mean square; a
@@ -60,3 +59,25 @@ def _beyond(values: Array, counts: Array, ends: Array) -> tuple[Array, Array]:
     distance = ends - middle
     squares = sums[2] - 2 * distance * sums[1] + distance**2 * sums[0]
     return np.maximum(squares, 0.0), sums[0]
+
+
+def sqnr_scales(rows: Array, steps: Steps) -> Array:
+    """Return the scales for which signal over expected noise is highest.
+
+    A value inside is off by an error that is uniform over a step, ``scale^2 / 12`` in the mean square; a
+    value outside by its distance from the nearer end.  Other than with ``mse`` it does not count that
+    some values happen to be multiples of the scale.
+    """
+    return least_cost(rows, steps, _expected_noise)
+
+
+def _expected_noise(rows: Array, scales: Array, steps: Steps) -> Array:
+    import numpy as np
+
+    each = scales[:, None]
+    beyond = rows - np.clip(rows, each * steps.low, each * steps.high)
+    inside = (beyond == 0.0).sum(axis=1)
+    return np.square(beyond).sum(axis=1, dtype=np.float64) + inside * (scales.astype(np.float64) ** 2 / 12)
+
+
+range_method("sqnr", activations=sqnr_range, weights=sqnr_scales)

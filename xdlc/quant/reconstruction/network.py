@@ -10,9 +10,8 @@ from xdlc.ir.data import Array
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.quant.job import Job
 from xdlc.quant.op_specs import single_name
-from xdlc.quant.reconstruction.damping import damping_for
 from xdlc.quant.reconstruction.held_out import Judge, Kept
-from xdlc.quant.reconstruction.problem import Problem, Rows, Sums
+from xdlc.quant.reconstruction.problem import Problem, Rows, Sums, damping_for
 from xdlc.quant.reconstruction.rounding import rounded_in_turn
 from xdlc.quant.reconstruction.sites import Fitted, Site, find_sites, scales_of, show, store
 from xdlc.quant.reconstruction.walk import Walk

@@ -13,10 +13,10 @@ from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.graph import is_custom
 from xdlc.ir.quantization import float_data
 from xdlc.quant.decision import Form, Use
+from xdlc.quant.effective_range import Heard, heard
 from xdlc.quant.job import Job
 from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.placement import Placement
-from xdlc.quant.report.effective_range import Heard, heard
 from xdlc.quant.samples import Sample
 from xdlc.runtime.htp_fusion import gate_of, with_producer
 

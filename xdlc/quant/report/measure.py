@@ -16,13 +16,11 @@ from xdlc.quant.mixed.record import Raised
 from xdlc.quant.noise_power import Noise, mean_db
 from xdlc.quant.op_specs import float_tensors
 from xdlc.quant.output_accuracy import Figure
-from xdlc.quant.report.bars import bars
 from xdlc.quant.report.comparison import Subject, groups
-from xdlc.quant.report.end_to_end import measure_outputs
 from xdlc.quant.report.model import SCHEMA, OpReport, OutputReport, QuantReport, TensorReport
 from xdlc.quant.report.quality import Quality, measure_activations
-from xdlc.quant.report.sensitivity import Effect, Trial, measure_effects, plan_trials
-from xdlc.quant.report.statics import report_static, used_bits
+from xdlc.quant.report.sensitivity import Effect, Trial, measure_effects, measure_outputs, plan_trials
+from xdlc.quant.report.statics import bars, report_static, used_bits
 from xdlc.quant.samples import Sample
 from xdlc.version import VERSION
 

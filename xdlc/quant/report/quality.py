@@ -10,10 +10,10 @@ from xdlc.ir.data import Array
 from xdlc.quant.affine import representable, to_quantized
 from xdlc.quant.calibration.statistics import Histogram
 from xdlc.quant.decision import Form
+from xdlc.quant.effective_range import Heard
 from xdlc.quant.noise_power import Noise
 from xdlc.quant.ranges import NOTHING, Range, range_of
 from xdlc.quant.report.comparison import Step, Subject, groups, run
-from xdlc.quant.report.effective_range import Heard
 
 COUNTED = 1 << 16
 """Most values of a sample that a histogram counts, evenly spread."""

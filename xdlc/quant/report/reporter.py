@@ -12,7 +12,7 @@ from xdlc.ir import Graph
 from xdlc.quant.job import Job
 from xdlc.quant.report.measure import Progress, measure
 from xdlc.quant.report.model import QuantReport
-from xdlc.quant.report.write import check_path, write
+from xdlc.quant.report.writing import check_path, write
 from xdlc.quant.samples import HELD_OUT, Sample, Samples, Source, is_held_out, read_samples
 
 PathLike = str | os.PathLike[str]

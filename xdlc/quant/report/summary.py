@@ -7,7 +7,17 @@ from collections.abc import Iterator, Mapping
 from xdlc.quant.advice import written
 from xdlc.quant.output_accuracy import SURE
 from xdlc.quant.report.model import CLIP_WARN, OpReport, QuantReport, TensorReport
-from xdlc.quant.report.text import printable
+
+
+def printable(text: str) -> str:
+    r"""Return text with what has no glyph, or turns others around, as codes; line breaks too.
+
+    Example:
+        >>> printable("a\tb")
+        'a\\u0009b'
+    """
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+
 
 FEW = 3
 """Most ops that are named as the ones that matter."""
