@@ -17,7 +17,7 @@ from xdlc.container import udo
 from xdlc.errors import UsageError
 from xdlc.ir import Model, f32
 from xdlc.opdefs.source_match import Kernel
-from xdlc.runtime.udo.elf import machine
+from xdlc.runtime.udo.sources import MACHINE
 
 X = np.float32([[-1, 2, 3], [4, -5, 6]])
 EXPECTED = np.maximum(X, 0) * 3
@@ -38,9 +38,7 @@ def python_file(tmp_path: Path) -> Path:
 def with_kernel(model: Model, folder: Path) -> Model:
     library = build_library(SAMPLE, folder / "kernel.so", "-DPLAIN_KERNEL")
     values = (3, 0.0, "", np.zeros(2, np.float32))
-    kernel = Kernel(
-        "plain", "plain_kernel", "ifso", values, f"linux-{machine()}", "cc 1", library.read_bytes()
-    )
+    kernel = Kernel("plain", "plain_kernel", "ifso", values, f"linux-{MACHINE}", "cc 1", library.read_bytes())
     udo.add_kernel(model, "Math", "Scale", ["custom"], kernel)
     return model
 

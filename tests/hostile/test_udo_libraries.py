@@ -58,8 +58,6 @@ def evil(kernels: Kernels, how: str) -> BackendError:
         ("print and crash", r"SIGABRT; it printed 'I am out of my depth'"),
         ("close the line", "executing it (closed its line|ended its process)"),
         ("babble", "executing it wrote into the line that answers go through"),
-        ("overrun", "wrote byte 29 of output 0, which has 24 bytes"),
-        ("underrun", "wrote byte -2 of output 0, which has 24 bytes"),
         ("fail", "execute gave XDLC_UDO_ERROR_FAILED: the data are not to my liking"),
         ("odd status", "execute gave the unknown status 77"),
         ("refuse", "validate gave XDLC_UDO_ERROR_UNSUPPORTED: custom is refused"),
@@ -131,11 +129,11 @@ def opened(path: Path) -> XdlcError:
         (["-DPACKAGE=NULL"], "gives no package: it is NULL"),
         (
             ['-DLIBRARY="../libMathCpu.so"'],
-            "names the implementation library '../libMathCpu.so', which is not",
+            "names the implementation library '../libMathCpu.so'",
         ),
-        (['-DLIBRARY="/lib/x.so"'], "names the implementation library '/lib/x.so', which is not the name"),
-        (['-DLIBRARY=".."'], "names the implementation library '..', which is not the name of a file"),
-        (['-DLIBRARY="libNone.so"'], "there is no such file beside it"),
+        (['-DLIBRARY="/lib/x.so"'], "names the implementation library '/lib/x.so'"),
+        (['-DLIBRARY=".."'], "names the implementation library '..'"),
+        (['-DLIBRARY="libNone.so"'], "no such file in its folder"),
     ],
 )
 def test_a_registration_library_that_lies(libraries: Libraries, flags: list[str], said: str) -> None:
@@ -163,23 +161,15 @@ def test_an_implementation_library_that_is_not_the_right_one(
     assert "libMathCpu.so" in str(error.where)
 
 
-def test_an_implementation_library_behind_a_link(tmp_path: Path, library: Path) -> None:
-    (tmp_path / "libMathReg.so").write_bytes(library.read_bytes())
-    (tmp_path / "libMathCpu.so").symlink_to(library.parent / "libMathCpu.so")
-    assert "which is a symbolic link" in opened(tmp_path / "libMathReg.so").problem
-
-
 @pytest.mark.parametrize(
     ("at", "value", "said"),
     [
-        (0, b"\0", "is no shared library: it does not begin as an ELF file does"),
-        (4, b"\1", "is a library of 32 bits"),
-        (4, b"\7", "is a library of an unknown number of bits"),
-        (5, b"\2", "is a library of big-endian numbers"),
-        (18, b"\xb7\0", "is a library for aarch64, this machine is"),
-        (18, b"\xa4\0", "is a library for hexagon"),
-        (18, b"\x77\x77", "is a library for machine 30583"),
-        (16, b"\2\0", "is no shared object: its ELF type is 2"),
+        (0, b"\0", "cannot be loaded"),
+        (4, b"\1", "cannot be loaded"),
+        (5, b"\2", "cannot be loaded"),
+        (18, b"\xb7\0", "it is for aarch64, this machine is"),
+        (18, b"\xa4\0", "it is for hexagon"),
+        (16, b"\2\0", "cannot be loaded"),
     ],
 )
 def test_files_of_other_machines(tmp_path: Path, library: Path, at: int, value: bytes, said: str) -> None:
@@ -196,7 +186,7 @@ def test_files_of_other_machines(tmp_path: Path, library: Path, at: int, value: 
 def test_files_that_are_no_libraries(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "lib.so"
     path.write_bytes(content)
-    assert "is no shared library" in opened(path).problem
+    assert "cannot be loaded" in opened(path).problem
 
 
 def test_a_library_that_is_cut_off(tmp_path: Path, library: Path) -> None:

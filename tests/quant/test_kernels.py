@@ -23,7 +23,7 @@ from xdlc.ir.quantization import float_data
 from xdlc.opdefs.source_match import Kernel
 from xdlc.quant import quantize
 from xdlc.quant.options import QuantOptions
-from xdlc.runtime.udo.elf import machine
+from xdlc.runtime.udo.sources import MACHINE
 
 
 def test_without_kernels_each_op_is_named_with_what_to_give(net):
@@ -180,7 +180,7 @@ def test_kernels_that_the_model_carries_run_if_they_are_allowed(net, tmp_path, j
     defined(model, "Scale", package="Math", x="uint8", y="uint8")
     binary = build_library(SAMPLE, tmp_path / "kernel.so", "-DPLAIN_KERNEL").read_bytes()
     values = (3, 0.0, "", np.zeros(2, "f4"))
-    kernel = Kernel("plain", "plain_kernel", "ifso", values, f"linux-{machine()}", "cc 1", binary)
+    kernel = Kernel("plain", "plain_kernel", "ifso", values, f"linux-{MACHINE}", "cc 1", binary)
     udo.add_kernel(model, "Math", "Scale", ["y_op"], kernel)
     with pytest.raises(UnsupportedOp) as caught:
         quantize(model, SAMPLES)

@@ -38,7 +38,7 @@ def kernels(
     Raises:
         UsageError: If a file is not there, the time-out is not valid, or an option has nothing to work on.
     """
-    from xdlc.runtime.udo.opening import open_kernels
+    from xdlc.runtime.udo.kernels import open_kernels
 
     return open_kernels(loaded(model), udo_package_path, allow_embedded_kernels, udo_timeout)
 

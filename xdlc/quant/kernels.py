@@ -56,7 +56,7 @@ class KernelSource:
         if not ops or not needed:
             yield None
             return
-        from xdlc.runtime.udo.opening import open_kernels
+        from xdlc.runtime.udo.kernels import open_kernels
 
         with open_kernels(model, self.paths, self.embedded, self.timeout) as kernels:
             raise_all([kernels.missing(op) for op in ops if not kernels.knows(op)])

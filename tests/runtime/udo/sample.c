@@ -175,8 +175,7 @@ static int is_socket(int file) {
   return fstat(file, &found) == 0 && S_ISSOCK(found.st_mode);
 }
 
-static void be_evil(const char *how, const xdlc_udo_tensor *out) {
-  char *data = out->data;
+static void be_evil(const char *how) {
   if (strcmp(how, "segfault") == 0) raise(SIGSEGV);
   if (strcmp(how, "abort") == 0) abort();
   if (strcmp(how, "exit") == 0) exit(0);
@@ -187,8 +186,6 @@ static void be_evil(const char *how, const xdlc_udo_tensor *out) {
     fprintf(stderr, "I am out of my depth\n");
     abort();
   }
-  if (strcmp(how, "overrun") == 0) data[out->num_bytes + 5] = 1;
-  if (strcmp(how, "underrun") == 0) data[-2] = 1;
   if (strcmp(how, "close the line") == 0) {
     for (int file = 3; file < 1024; ++file)
       if (is_socket(file)) close(file);
@@ -211,7 +208,7 @@ static xdlc_udo_status execute(xdlc_udo_operation operation, uint32_t id, xdlc_u
   float *y = out->data;
   uint64_t start = now();
   if (strcmp(factory->type, "Evil") == 0) {
-    be_evil(factory->wanted, out);
+    be_evil(factory->wanted);
     if (strcmp(factory->wanted, "write the input") == 0) ((float *)in->data)[0] = 1;
     if (strcmp(factory->wanted, "fail") == 0) {
       message = "the data are not to my liking";

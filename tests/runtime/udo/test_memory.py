@@ -1,4 +1,4 @@
-"""Shared memory and its guards."""
+"""Shared memory."""
 
 from __future__ import annotations
 
@@ -11,28 +11,15 @@ import numpy as np
 import pytest
 
 from xdlc.errors import StorageError
-from xdlc.runtime.udo.memory import ALIGNMENT, GUARD, Memory, layout
+from xdlc.runtime.udo.memory import ALIGNMENT, Memory, layout
 
 
-def test_pieces_are_aligned_and_apart() -> None:
-    places, size = layout([1, 0, 100, 64], guarded=True)
+def test_buffers_are_aligned_and_apart() -> None:
+    places, size = layout([1, 0, 100, 64])
     assert all(place % ALIGNMENT == 0 for place in places)
     ends = [place + length for place, length in zip(places, [1, 0, 100, 64], strict=True)]
-    assert all(later - end >= 2 * GUARD for end, later in zip(ends, places[1:], strict=False))
-    assert places[0] == GUARD
-    assert size >= ends[-1] + GUARD
-
-
-@pytest.mark.parametrize(("written", "found"), [(-1, -1), (-GUARD, -GUARD), (10, 10), (9 + GUARD, 9 + GUARD)])
-def test_a_byte_beside_a_piece_is_found(written: int, found: int) -> None:
-    (place,), size = layout([10], guarded=True)
-    memory = Memory(size)
-    memory.guard(place, 10)
-    assert memory.breach(place, 10) is None
-    memory.array(place, (10,), np.uint8)[:] = 255
-    assert memory.breach(place, 10) is None
-    memory.array(place + written, (1,), np.uint8)[0] = 0
-    assert memory.breach(place, 10) == found
+    assert all(later >= end for end, later in zip(ends, places[1:], strict=False))
+    assert size >= ends[-1]
 
 
 def test_the_other_side_sees_it_and_cannot_write_inputs() -> None:

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 import pytest
 
 from xdlc.runtime.udo import wire
-from xdlc.runtime.udo.answers import check_answer
 
 
 @pytest.fixture
@@ -79,55 +78,3 @@ def test_a_message_that_trickles_in_is_late(pair: tuple[socket.socket, socket.so
     finally:
         over.set()
         writer.join()
-
-
-SPEC = {"dims": [1, None], "dtype": 0x232, "name": "", "layout": ""}
-OFFER = {"package": "A", "type": "B", "kernel": True, "shapes": False, "cores": ["CPU"]}
-ERROR = {"kind": "BackendError", "problem": "p", "where": None, "fix": None, "node": None, "op": None}
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {},
-        {"dims": None},
-        {"dims": [[1, 2], []]},
-        {"outputs": None},
-        {"outputs": [SPEC]},
-        {"offers": [OFFER]},
-        {"errors": [ERROR]},
-        {"nanoseconds": 5},
-    ],
-)
-def test_answers(answer: dict[str, object]) -> None:
-    check_answer(answer)
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {"unknown": 1},
-        {"dims": 3},
-        {"dims": [3]},
-        {"dims": [[-1]]},
-        {"dims": [[True]]},
-        {"dims": [[1 << 32]]},
-        {"dims": [[1]] * 5000},
-        {"outputs": [3]},
-        {"outputs": [{**SPEC, "dtype": 1}]},
-        {"outputs": [{**SPEC, "dims": ["x"]}]},
-        {"outputs": [{**SPEC, "name": 3}]},
-        {"outputs": [{"dims": []}]},
-        {"offers": [{**OFFER, "kernel": 1}]},
-        {"offers": [{**OFFER, "cores": "CPU"}]},
-        {"offers": {}},
-        {"errors": [{**ERROR, "problem": None}]},
-        {"errors": [{**ERROR, "fix": 3}]},
-        {"errors": [{"kind": "BackendError"}]},
-        {"nanoseconds": -1},
-        {"nanoseconds": 1.5},
-    ],
-)
-def test_answers_of_another_form(answer: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=f"^{next(iter(answer))}$"):
-        check_answer(answer)

@@ -7,17 +7,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from xdlc.errors import BackendError
+from xdlc.errors import BackendError, UsageError
 from xdlc.ir.dtype import BY_CODE
 from xdlc.opdefs.op_view import TensorSpec
 from xdlc.runtime.udo import structs
 from xdlc.runtime.udo.descriptor import OpForm
-from xdlc.runtime.udo.elf import beside, check_file
 from xdlc.runtime.udo.library_info import read_implementation, read_registration, table
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.native import Native, check, message_buffer, message_in, utf8
+from xdlc.runtime.udo.sources import MACHINE
 
 _REGISTRATION = "xdlc_udo_get_registration"
+_MACHINES = {3: "i386", 0x28: "arm", 0x3E: "x86_64", 0xA4: "hexagon", 0xB7: "aarch64", 0xF3: "riscv64"}
 _IMPLEMENTATION = "xdlc_udo_get_implementation"
 
 
@@ -31,8 +32,21 @@ def open_library(path: str, where: str) -> ctypes.CDLL:
         return ctypes.CDLL(path)
     except OSError as error:
         raise BackendError(
-            f"cannot be loaded: {error}", where=where, fix="build it again on this machine"
+            f"cannot be loaded: {_other_machine(path) or error}",
+            where=where,
+            fix="give a registration library, libUdo<Package>Reg.so, built for this machine and Linux, or a "
+            "Python file, with .py at its end",
         ) from error
+
+
+def _other_machine(path: str) -> str:
+    """Return why the system has no use for an ELF file of another processor; its own words mislead."""
+    with open(path, "rb") as file:
+        head = file.read(20)
+    name = (
+        _MACHINES.get(int.from_bytes(head[18:20], "little"), MACHINE) if head[:4] == b"\x7fELF" else MACHINE
+    )
+    return "" if name == MACHINE else f"it is for {name}, this machine is {MACHINE}"
 
 
 def exported(library: ctypes.CDLL, name: str, where: str) -> Any:
@@ -53,7 +67,6 @@ def exported(library: ctypes.CDLL, name: str, where: str) -> Any:
 
 
 def _table_of(path: Path, kind: type[ctypes.Structure], *optional: str) -> Any:
-    check_file(path)
     where = str(path)
     getter = exported(open_library(where, where), f"xdlc_udo_get_{kind.__name__.lower()}", where)
     getter.restype = ctypes.c_void_p
@@ -137,9 +150,20 @@ class Registration:
             XdlcError: If there is none, it is not valid, or fails.
         """
         if self._implementation is None:
-            path = beside(self.path, self.facts.libraries["CPU"], self.where)
+            path = self._beside(self.facts.libraries["CPU"])
             self._implementation = Implementation(path, self.facts.package)
         return self._implementation
+
+    def _beside(self, name: str) -> Path:
+        """Return the path of the implementation library, a file in the folder of this one."""
+        path = self.path.parent / name
+        if Path(name).name != name or not path.is_file():
+            raise UsageError(
+                f"names the implementation library {name!r}, and there is no such file in its folder",
+                where=self.where,
+                fix="put the implementation library beside the registration library",
+            )
+        return path
 
     def close(self) -> None:
         """Terminate the implementation and the library.

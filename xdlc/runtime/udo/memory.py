@@ -20,19 +20,14 @@ from xdlc.runtime.child import temporary_files
 Array = Any  # numpy.ndarray
 
 ALIGNMENT = 64
-GUARD = 4096
-"""Bytes before and behind each output that nothing may write."""
 _FAILED = ctypes.c_void_p(-1).value
-_PATTERN = bytes(range(1, 250, 3))
-_FENCE = (_PATTERN * (GUARD // len(_PATTERN) + 1))[:GUARD]
 
 
-def layout(sizes: Iterable[int], *, guarded: bool = False) -> tuple[list[int], int]:
-    """Return where pieces of some sizes begin, and the size of all.
+def layout(sizes: Iterable[int]) -> tuple[list[int], int]:
+    """Return the offset of each buffer in one memory, and the size of the memory.
 
     Args:
-        sizes: Bytes of each piece.
-        guarded: Whether there is a guard before and behind each.
+        sizes: Bytes of each buffer.
 
     Example:
         >>> layout([10, 4])
@@ -40,9 +35,8 @@ def layout(sizes: Iterable[int], *, guarded: bool = False) -> tuple[list[int], i
     """
     places, at = [], 0
     for size in sizes:
-        at += GUARD if guarded else 0
         places.append(at)
-        at += size + (GUARD if guarded else 0)
+        at += size
         at += -at % ALIGNMENT
     return places, at
 
@@ -98,20 +92,6 @@ class Memory:
         if count == 0:
             return numpy.zeros(shape, dtype)
         return numpy.frombuffer(self._map, dtype, count, place).reshape(shape)
-
-    def guard(self, place: int, size: int) -> None:
-        """Put guards around a piece."""
-        self._map[place - GUARD : place] = _FENCE
-        self._map[place + size : place + size + GUARD] = _FENCE
-
-    def breach(self, place: int, size: int) -> int | None:
-        """Return the number of the first byte, counted from the piece, of its guards that was written."""
-        for start, fence in ((place + size, _FENCE), (place - GUARD, _FENCE)):
-            found = bytes(self._map[start : start + GUARD])
-            if found != fence:
-                changed = next(at for at in range(GUARD) if found[at] != fence[at])
-                return start + changed - place
-        return None
 
 
 @cache

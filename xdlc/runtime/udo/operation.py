@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from xdlc.errors import BackendError, StorageError
 from xdlc.ir import Op
@@ -14,14 +14,21 @@ from xdlc.opdefs.op_view import TensorSpec
 from xdlc.opdefs.source_match import Kernel
 from xdlc.runtime.udo.activations import place_of
 from xdlc.runtime.udo.build_descriptor import arguments_of
-from xdlc.runtime.udo.descriptor import Dims, OpForm, TensorForm, element, specs_in
+from xdlc.runtime.udo.descriptor import Dims, OpForm, TensorForm, element, nbytes, specs_in
 from xdlc.runtime.udo.kernel_registry import Offer
 from xdlc.runtime.udo.memory import Memory, layout
-from xdlc.runtime.udo.output_buffers import OutputBuffers
 from xdlc.runtime.udo.static_data import StaticData
 from xdlc.runtime.udo.worker_client import Link
 
 Array = Any  # numpy.ndarray
+
+
+class _Bound(NamedTuple):
+    """The outputs in memory: dimensions and offset of each, and bytes of all."""
+
+    shapes: list[tuple[int, ...]]
+    places: list[int]
+    total: int
 
 
 class Operation:
@@ -62,7 +69,7 @@ class Operation:
 
     def _open(self) -> None:
         """Open it in the child that there is now."""
-        self._buffers = OutputBuffers(self._form.outputs)
+        self._bound: _Bound | None = None
         self._given: list[Dims] = []
         self._is_settled = self._is_known = False
         generation = self._link.started()
@@ -120,7 +127,7 @@ class Operation:
             timeout: Seconds that it may take, if that is less than what kernels may take.
 
         Raises:
-            BackendError: If it crashes, takes too long, fails, writes beyond its outputs, or gives other
+            BackendError: If it crashes, takes too long, fails, or gives other
                 shapes or types than the model states.
             StorageError: If there is no memory for its inputs or outputs.
         """
@@ -141,7 +148,7 @@ class Operation:
             BackendError: If it has not run yet, or the library does not tell.
         """
         with self._link.held():
-            if self._buffers.bound is None or self._link.started() != self._generation:
+            if self._bound is None or self._link.started() != self._generation:
                 self._fail("has not run yet")
             answer = self._ask({"do": "profile", "op": self._number}, (), "profiling it")
             return int(answer.get("nanoseconds", 0))
@@ -156,7 +163,7 @@ class Operation:
         if answer is None:
             self._settle(told, timeout)
             answer = self._execute(timeout)
-        if not self._is_known and ("dims" in answer or self._buffers.bound is None):
+        if not self._is_known and ("dims" in answer or self._bound is None):
             self._collect([tuple(one) for one in answer.get("dims") or ()], timeout)
         return self._results()
 
@@ -178,8 +185,8 @@ class Operation:
         self._is_settled = True
 
     def _execute(self, timeout: float, *, asks: bool = False) -> dict[str, Any]:
-        if self._buffers.bound is not None:
-            self._buffers.guard(self._memory("outputs", self._buffers.bound.total, timeout))
+        if self._bound is not None:
+            self._memory("outputs", self._bound.total, timeout)
         doing = "telling its shapes again, or executing it" if asks else "executing it"
         return self._ask({"do": "run", "op": self._number, "asks": asks}, (), doing, timeout)
 
@@ -244,10 +251,11 @@ class Operation:
 
     def _place(self, command: str, dims: Sequence[Dims], doing: str, timeout: float) -> None:
         """Tell the child where outputs go."""
-        bound = self._buffers.laid_out(dims)
-        memory = self._memory("outputs", bound.total, timeout)
-        self._buffers.bound = bound
-        self._buffers.guard(memory)
+        shapes = [tuple(extent or 0 for extent in shape) for shape in dims]
+        items = [element(form.dtype).itemsize for form in self._form.outputs]
+        places, total = layout(nbytes(shape, item) for shape, item in zip(shapes, items, strict=True))
+        self._memory("outputs", total, timeout)
+        self._bound = bound = _Bound(shapes, places, total)
         request = {"do": command, "op": self._number, "dims": bound.shapes, "places": bound.places}
         self._ask(request, (), doing, timeout)
 
@@ -264,19 +272,16 @@ class Operation:
         dims = [form.dims for form in self._form.outputs]
         request = {"do": "outputs", "op": self._number, "dims": dims, "places": None}
         self._ask(request, (), "binding its buffers", timeout)
-        self._buffers.bound = None
+        self._bound = None
 
     def _results(self) -> list[Array]:
-        assert self._buffers.bound is not None
-        memory = self._link.memory("outputs", self._buffers.bound.total)
-        breach = self._buffers.breach(memory)
-        if breach is not None:
-            self._link.give_up()
-            self._fail(
-                f"wrote byte {breach.byte} of output {breach.output}, which has {breach.size} bytes",
-                fix="correct the kernel: it must stay inside its outputs",
-            )
-        return self._buffers.arrays(memory)
+        import numpy
+
+        assert self._bound is not None
+        memory = self._link.memory("outputs", self._bound.total)
+        dtypes = [element(form.dtype) for form in self._form.outputs]
+        places = zip(self._bound.places, self._bound.shapes, dtypes, strict=True)
+        return [numpy.array(memory.array(place, shape, dtype)) for place, shape, dtype in places]
 
     # ------------------------------------------------------------------ errors
 

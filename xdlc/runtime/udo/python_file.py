@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import operator
+import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from xdlc.errors import BackendError, XdlcError
@@ -16,7 +19,6 @@ from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.runtime.udo.descriptor import OpForm, TensorForm, element, spec_of, static_array
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.python import Mark, functions_of
-from xdlc.runtime.udo.sibling_imports import Neighbours
 from xdlc.runtime.udo.structs import MAX_RANK, OPEN_EXTENT
 
 MOST_OUTPUTS = 4096
@@ -39,25 +41,54 @@ def raised(error: BaseException, path: str, what: str) -> BackendError:
     return BackendError(f"{what} raised {words[:1000]}", where=told)
 
 
+class Siblings:
+    """The modules in a folder, which can be imported only while ``importable`` is open.
+
+    So files of two folders may each have a ``helper`` in theirs.
+
+    Args:
+        folder: The folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = str(folder)
+        self._modules: dict[str, ModuleType] = {}
+
+    @contextmanager
+    def importable(self) -> Iterator[None]:
+        """Let modules of the folder be imported, after those of all other folders."""
+        before = set(sys.modules)
+        sys.modules.update({name: module for name, module in self._modules.items() if name not in before})
+        sys.path.append(self._folder)
+        try:
+            yield
+        finally:
+            if self._folder in sys.path:
+                sys.path.remove(self._folder)
+            for name in sys.modules.keys() - before:
+                if str(getattr(sys.modules[name], "__file__", None)).startswith(self._folder + os.sep):
+                    self._modules[name] = sys.modules.pop(name)
+
+
 class PythonFile:
     """A file of kernels and shape functions.
 
     Args:
         path: Its path.
         number: Number among all such files.
-        neighbours: What lies beside it.
+        siblings: The modules in its folder.
 
     Attributes:
         functions: What is marked in it.
         where: Its path.
-        neighbours: What lies beside it.
+        siblings: The modules in its folder.
 
     Raises:
         BackendError: If it cannot be loaded, or marks nothing.
     """
 
-    def __init__(self, path: Path, number: int, neighbours: Neighbours) -> None:
-        self.where, self.neighbours = str(path), neighbours
+    def __init__(self, path: Path, number: int, siblings: Siblings) -> None:
+        self.where, self.siblings = str(path), siblings
         name = f"xdlc_udo_file_{number}"
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None
@@ -65,7 +96,7 @@ class PythonFile:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
-            with neighbours.importable():
+            with siblings.importable():
                 spec.loader.exec_module(module)
                 every = {id(held): held for held in vars(module).values()}.values()
                 marked = [one for held in every for one in functions_of(held)]
@@ -95,7 +126,7 @@ class PythonFile:
             BackendError: If it fails, or gives no shapes.
         """
         try:
-            with self.neighbours.importable():
+            with self.siblings.importable():
                 given = self.functions[mark](view)
         except BaseException as error:
             raise raised(error, self.where, f"the shape function of {mark.package}::{mark.type}") from error
@@ -195,7 +226,7 @@ class PythonOp:
         """
         start = time.perf_counter_ns()
         try:
-            with self._file.neighbours.importable():
+            with self._file.siblings.importable():
                 given = self._function(list(self._inputs), dict(self._params), list(self._outputs))
         except BaseException as error:
             raise raised(error, self._file.where, f"the kernel of {self._title}") from error

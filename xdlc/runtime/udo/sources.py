@@ -7,21 +7,22 @@ import os
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xdlc.errors import BackendError, UsageError, XdlcError, raise_all
-from xdlc.runtime.udo.elf import check_content, check_file, machine
+from xdlc.errors import UsageError, XdlcError, raise_all
 
 if TYPE_CHECKING:
     from xdlc.ir import Model
     from xdlc.opdefs.source_match import Kernel
 
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+MACHINE = _MACHINES.get(os.uname().machine.lower(), os.uname().machine.lower())
+"""The processor of this machine, as ELF files name it."""
 PathLike = str | os.PathLike[str]
 DEFAULT_TIMEOUT = 60.0
 LONGEST_TIMEOUT = 86400.0
-OWN_MACHINE = f"linux-{machine()}"
+OWN_MACHINE = f"linux-{MACHINE}"
 NOT_EMBEDDED = (
     "convert the model again on a machine like this one, or give a library or a Python kernel with "
     "--udo_package_path"
@@ -160,31 +161,3 @@ def embedded_in(model: Model | None) -> list[Embedded]:
     return [
         Embedded(held.package, held.type, frozenset(held.ops), held.kernel) for held in udo.kernels(model)
     ]
-
-
-def check_sources(sources: Iterable[Source], embedded: Iterable[Embedded]) -> None:
-    """Check what is to be loaded before a process is started for it.
-
-    Raises:
-        BackendError: If a library or a kernel is not one of this machine; several make a ProblemList.
-        StorageError: If a library cannot be read.
-    """
-    problems: list[XdlcError] = []
-    for check in (
-        *(partial(check_file, source.path) for source in sources if source.kind == "library"),
-        *(partial(_check_embedded, held) for held in embedded),
-    ):
-        try:
-            check()
-        except XdlcError as error:
-            problems.append(error)
-    raise_all(problems)
-
-
-def _check_embedded(held: Embedded) -> None:
-    binary = held.kernel.binary
-    try:
-        check_content(binary[:64], len(binary), held.origin)
-    except BackendError as error:
-        error.fix = NOT_EMBEDDED
-        raise

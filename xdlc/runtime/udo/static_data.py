@@ -5,14 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xdlc.ir import ScaleOffset, Tensor
-from xdlc.ir.dtype import FLOAT32, PLAIN, DType, from_numpy
+from xdlc.ir import ArrayData, ScaleOffset, Tensor, packed
+from xdlc.ir.dtype import (
+    FLOAT32,
+    PLAIN,
+    SFIXED4,
+    SFIXED8,
+    SFIXED16,
+    UFIXED4,
+    UFIXED8,
+    UFIXED16,
+    DType,
+    from_numpy,
+)
 from xdlc.ir.quantization import float_data, unpacked
 from xdlc.runtime.udo.descriptor import TensorForm, element, nbytes
 from xdlc.runtime.udo.memory import ALIGNMENT, Memory
-from xdlc.runtime.udo.rounding import rounded
 
 Array = Any  # numpy.ndarray
+
+
+_TYPES = (SFIXED16, UFIXED16, SFIXED8, UFIXED8, SFIXED4, UFIXED4)
+"""The most exact first."""
 
 
 class StaticData:
@@ -104,3 +118,30 @@ def array_form(
     dtype = dtype or from_numpy(array.dtype)
     held = array.astype(element(dtype.code), copy=False)
     return TensorForm(name, dtype.code, held.shape, layout, place=data.add(held.nbytes, lambda: held))
+
+
+def rounded(tensor: Tensor, allowed: Sequence[DType]) -> Tensor | None:
+    """Return static reals as integers under one scale, or None if a place takes floats, or no such integers.
+
+    Args:
+        tensor: Floats, or integers whose form the place does not take.
+        allowed: Types that the place takes.
+    """
+    import numpy
+
+    dtype = next((one for one in _TYPES if {one, PLAIN.get(one)} & set(allowed)), None)
+    if dtype is None or any(one.is_float for one in allowed):
+        return None
+    reals = float_data(tensor).numpy().reshape(tensor.shape).astype(numpy.float64)
+    low, high = (float(numpy.append(reals, 0.0).min()), float(numpy.append(reals, 0.0).max()))
+    if not (numpy.isfinite(low) and numpy.isfinite(high)):
+        return None
+    least, most = dtype.limits
+    width = max(-low, high) / most if dtype.is_signed else (high - low) / most
+    scale = float(numpy.float32(width)) or 1.0
+    offset = 0 if dtype.is_signed else round(low / scale)
+    steps = numpy.clip(numpy.rint(reals / scale) - offset, least, most)
+    kind = numpy.dtype(f"{'i' if dtype.is_signed else 'u'}{max(dtype.bits, 8) // 8}")
+    held = ArrayData(steps.astype(kind))
+    data = packed(held) if dtype.bits == 4 else held
+    return Tensor(tensor.name, tensor.shape, dtype, ScaleOffset(scale, offset), data, tensor.role)

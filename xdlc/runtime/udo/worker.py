@@ -24,14 +24,12 @@ from xdlc.opdefs.op_view import TensorSpec
 from xdlc.runtime.child import words_of
 from xdlc.runtime.udo import wire
 from xdlc.runtime.udo.descriptor import Dims, OpForm, told
-from xdlc.runtime.udo.embedded_kernel import Compiled, CompiledOp
 from xdlc.runtime.udo.library import LibraryOp, Registration
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.native import Native
 from xdlc.runtime.udo.python import Mark
-from xdlc.runtime.udo.python_file import PythonFile, PythonOp
-from xdlc.runtime.udo.sibling_imports import Neighbours
-from xdlc.runtime.udo.worker_op import Infers, Served
+from xdlc.runtime.udo.python_file import PythonFile, PythonOp, Siblings
+from xdlc.runtime.udo.worker_op import Compiled, CompiledOp, Infers, Served
 
 Request = dict[str, Any]
 Files = list[int]
@@ -44,6 +42,7 @@ def main(line: socket.socket, parent: int) -> None:
     """Answer requests until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     threading.Thread(target=_outlive_not, args=(parent,), daemon=True).start()
+    sys.dont_write_bytecode = True  # folders of users stay as they are
     _print_at_once()
     _open_many_files()
     worker = _Worker()
@@ -87,7 +86,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self._sources: list[Registration | PythonFile | Compiled] = []
-        self._neighbours: dict[Path, Neighbours] = {}
+        self._siblings: dict[Path, Siblings] = {}
         self._ops: dict[int, Served] = {}
         self._shared: dict[str, Memory] = {}
         self._commands: dict[str, Callable[[Request, Files], Answer]] = {
@@ -117,7 +116,7 @@ class _Worker:
         path = Path(request["path"])
         source: Registration | PythonFile
         if request["kind"] == "python":
-            beside = self._neighbours.setdefault(path.parent, Neighbours(path.parent))
+            beside = self._siblings.setdefault(path.parent, Siblings(path.parent))
             source = PythonFile(path, len(self._sources), beside)
             offers = [_offer(mark.package, mark.type, mark.role == "kernel") for mark in source.functions]
         else:

@@ -14,7 +14,7 @@ from xdlc.errors import BackendError, StorageError, XdlcError, each_problem, rai
 from xdlc.runtime.child import error_of, temporary_files
 from xdlc.runtime.udo.kernel_registry import Offers
 from xdlc.runtime.udo.memory import Memory
-from xdlc.runtime.udo.sources import Embedded, Source, check_sources
+from xdlc.runtime.udo.sources import Embedded, Source
 from xdlc.runtime.udo.worker_process import DiedError, Process
 
 LOADING = 60.0
@@ -67,7 +67,6 @@ class Link:
         with self.held():
             if self._offers is None:
                 if self._sources or self._embedded:
-                    check_sources(self._sources, self._embedded)
                     self._start()
                 else:
                     self._offers = Offers()

@@ -19,7 +19,6 @@ from typing import IO, Any
 from xdlc.errors import BackendError
 from xdlc.runtime.child import ending, environment, temporary_files
 from xdlc.runtime.udo import wire
-from xdlc.runtime.udo.answers import check_answer
 
 _TAIL = 400
 _MOST_LOG = 1 << 20
@@ -97,7 +96,6 @@ class Process:
             answer, sent = wire.receive(self._line, deadline + _LOOK)  # it had begun before
             for file in sent:
                 os.close(file)
-            check_answer(answer)
         except TimeoutError as error:
             raise DiedError(f"did not end within {timeout:g} s{self._said()}", _LATE) from error
         except wire.ClosedError as error:

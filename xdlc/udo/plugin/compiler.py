@@ -17,7 +17,7 @@ from pathlib import Path
 
 from xdlc.errors import BackendError, UsageError
 from xdlc.runtime import udo as runtime_udo
-from xdlc.runtime.udo import elf
+from xdlc.runtime.udo.sources import MACHINE
 
 INCLUDE = Path(runtime_udo.__file__).parent / "include"
 CANDIDATES = ("cc", "gcc", "clang")
@@ -43,7 +43,7 @@ class Compiler:
 
 def machine() -> str:
     """Return what this machine's kernels run on, like ``linux-x86_64``."""
-    return f"{sys.platform}-{elf.machine()}"
+    return f"{sys.platform}-{MACHINE}"
 
 
 def find_compiler() -> Compiler:
