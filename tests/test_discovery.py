@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from xdlc.discovery import import_modules
+from xdlc.registry import import_modules
 
 
 def test_no_thread_goes_on_before_all_modules_are_there(

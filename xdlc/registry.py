@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import pkgutil
 from collections.abc import Callable, Hashable, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Generic, TypeVar
-
-from xdlc.discovery import import_modules
 
 Key = TypeVar("Key", bound=Hashable)
 Held = TypeVar("Held")
@@ -57,3 +59,23 @@ class Registry(Generic[Key, Held]):
     def find(self, key: Key) -> Held | None:
         """Return what is registered under a key, or None."""
         return self.all().get(key)
+
+
+@cache
+def import_modules(package: str) -> None:
+    """Import every module of a package.
+
+    Several threads may call it at once: none goes on before all modules are there.
+
+    Args:
+        package: Name of the package, like ``xdlc.runtime.ops``.
+    """
+    for name in module_names(package):
+        importlib.import_module(f"{package}.{name}")
+
+
+def module_names(package: str) -> list[str]:
+    """Return the sorted names of the modules of a package; neither it nor they are imported."""
+    top, *inner = package.split(".")
+    places = [os.path.join(place, *inner) for place in importlib.import_module(top).__path__]
+    return sorted(module.name for module in pkgutil.iter_modules(places) if not module.name.startswith("_"))

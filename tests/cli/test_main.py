@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from xdlc import __version__
 from xdlc.cli.main import main
-from xdlc.discovery import module_names
+from xdlc.registry import module_names
 
 SCRIPTS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
 TOOLS = {module: import_module(f"xdlc.cli.tools.{module}").main for module in module_names("xdlc.cli.tools")}

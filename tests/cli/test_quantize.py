@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import xdlc
-from xdlc.cli.tools import onnx_to_dlc, quantize
+from xdlc.cli.tools import onnx_to_dlc, quant, quantize
+from xdlc.quant import known_algorithms, known_range_methods
 from xdlc.runtime import CpuSession
 from xdlc.runtime.sections import SectionSession
 
@@ -182,3 +183,19 @@ def test_a_metric_of_the_user_is_kept(dlc: Path, listing: Path, tmp_path: Path) 
     assert "score 1, 0.5 asked for" in invoke(quantize, *words, "--min_score", 0.5).stdout
     assert "warning" in invoke(quantize, *words, "--min_score", 2).stderr
     assert "--min_score" in invoke(quantize, *words, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("flag", "name"),
+    [
+        *(("--act_quantizer_calibration", name) for name in known_range_methods()),
+        *(("--param_quantizer_calibration", name) for name in known_range_methods()),
+        *(("--algorithms", name) for name in known_algorithms()),
+    ],
+)
+def test_every_registered_name_is_one_of_the_tool(
+    dlc: Path, listing: Path, tmp_path: Path, flag: str, name: str
+) -> None:
+    words = ("-i", dlc, "-l", listing, "-o", tmp_path / "q.dlc", flag, name)
+    invoke(quant, *words, *(("--min_sqnr", 1) if name == "mixed_precision" else ()))
+    assert name in CliRunner().invoke(quant.main, ["--help"]).output

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from tests.htp_models import needs_htp
-from xdlc.cli.cache_inspection import cache_records, cache_table
-from xdlc.cli.cache_report import cache_lines, table_lines
+from xdlc.cli.cache_records import cache_lines, cache_records, cache_table, table_lines
 from xdlc.container import load
 from xdlc.runtime import htp
 from xdlc.runtime.htp.cache_verdict import verdicts

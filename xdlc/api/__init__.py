@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from xdlc.api.conversion import check, convert, draft_udo_config
-from xdlc.api.custom_kernels import kernels
 from xdlc.api.execution import Session, emulation, run, sections, session
-from xdlc.api.exporting import export_encodings, to_onnx
-from xdlc.api.inspection import check_platform, verdicts
-from xdlc.api.models import executable, load, preparable, save
-from xdlc.api.preparation import prepare, prepare_all, prepare_hta
+from xdlc.api.models import executable, export_encodings, load, preparable, save, to_onnx
+from xdlc.api.preparation import check_platform, prepare, prepare_all, prepare_hta, verdicts
 from xdlc.api.quantization import quantize
+from xdlc.api.udo_kernels import kernels
 
 __all__ = [
     "Session",

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from xdlc.api.custom_kernels import KERNEL_OPTIONS, kernels_to_own
 from xdlc.api.models import executable, loaded
 from xdlc.api.options import Array, Notify, PathLike, by_name, given, verb
+from xdlc.api.udo_kernels import KERNEL_OPTIONS, kernels_to_own
 from xdlc.errors import ContainerError, UsageError, nearest_names, raise_all
 from xdlc.ir import Graph, Model
 

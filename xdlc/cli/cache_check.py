@@ -78,7 +78,7 @@ def show(
         ConstraintError: If a device has no usable cache.
     """
     from xdlc import api
-    from xdlc.cli.cache_report import table_lines
+    from xdlc.cli.cache_records import table_lines
     from xdlc.errors import raise_all
     from xdlc.runtime.htp.cache_verdict import device_soc, lacking, table
 

@@ -205,7 +205,7 @@ def _dry_run(
     source: Path, soc: str | None, target: Path | None, *, every_node: bool, options: dict[str, Any]
 ) -> None:
     from xdlc import api
-    from xdlc.cli.dry_run import as_json, lines
+    from xdlc.cli.problems import as_json, lines
 
     if target is not None:
         check_target(target, keep=source)

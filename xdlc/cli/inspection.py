@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from xdlc import opdefs
-from xdlc.cli.aip_inspection import aip_records, is_aip
-from xdlc.cli.cache_inspection import cache_records
-from xdlc.cli.udo_inspection import packages
+from xdlc.cli.aip_records import aip_records, is_aip
+from xdlc.cli.cache_records import cache_records
+from xdlc.cli.udo_packages import packages
 from xdlc.container.raw_files import recipes
 from xdlc.container.udo import is_about_udo
 from xdlc.ir import (

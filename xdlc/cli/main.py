@@ -9,7 +9,7 @@ import click
 from xdlc import __version__
 from xdlc.cli.text import WIDTH
 from xdlc.cli.tool import ToolGroup
-from xdlc.discovery import module_names
+from xdlc.registry import module_names
 
 _TOOLS = "xdlc.cli.tools"
 

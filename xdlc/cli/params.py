@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -181,3 +181,30 @@ DLC_VERSION = click.option(
     help="Format of the result. 4.0 keeps the data inside the index, as Netron can show it; up to 2 GiB."
     " Files of format 3 (SNPE 1) are read, but not written.",
 )
+
+
+def kernel_flags(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags; those not given are None."""
+    for option in reversed(
+        (
+            click.option(
+                "--udo_package_path",
+                metavar="FILE,FILE..",
+                help="Registration libraries, or .py files with kernels, of users' ops in the model.",
+            ),
+            click.option(
+                "--allow_embedded_kernels",
+                is_flag=True,
+                default=None,
+                help="Run kernels that the DLC itself carries: only if you trust where it is from.",
+            ),
+            click.option(
+                "--udo_timeout",
+                type=float,
+                metavar="SECONDS",
+                help="What one execution of a user's op may take.  [default: 60]",
+            ),
+        )
+    ):
+        function = option(function)
+    return function

@@ -1,4 +1,4 @@
-"""The flags of the quantizing tools, those of the vendor's quantizers among them."""
+"""Flags of the quantizing tools, those of the vendor's quantizers among them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from typing import Any
 import click
 
 from xdlc.cli import params
+from xdlc.registry import module_names
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
-METHODS = ("auto", "min-max", "sqnr", "mse", "percentile", "entropy", "moving-average")
-LEGACY = ("tf", "enhanced", "adjusted", "symmetric")
+METHODS = tuple(name.replace("_", "-") for name in module_names("xdlc.quant.range_methods"))
+"""Range methods, each a module of that name."""
+ALGORITHMS = tuple(module_names("xdlc.quant.algorithms"))
+"""Accuracy algorithms, each a module of that name."""
 SCHEMAS = ("asymmetric", "symmetric", "unsignedsymmetric")
 SAMPLES = (
     "A line of the input list is one calibration sample: `path` for a model with one input, "
     "`name:=path name2:=path2` for several. Files are raw little-endian float32, or .npy. Instead of a list, "
     "one .npz (or .npy for a model with one input) may hold all samples along a first axis. "
-    "Flags of snpe-dlc-quant and qairt-quantizer are understood under their names, given-up ones too."
+    "Flags of snpe-dlc-quant and qairt-quantizer are accepted under their names, discontinued ones too."
 )
 VERSIONS = ("0.4.0", "0.5.0", "0.6.1", "1.0.0", "2.0.0")
 
@@ -46,8 +49,8 @@ def _bits(*names: str, choices: tuple[int, ...], text: str, hidden: bool = False
     return click.option(*names, type=kind, callback=_integer, help=text, hidden=hidden)
 
 
-def _choice(*names: str, choices: tuple[str, ...], text: str = "", hidden: bool = False) -> Decorator:
-    return click.option(*names, type=click.Choice(choices), help=text, hidden=hidden, metavar="NAME")
+def _choice(*names: str, choices: tuple[str, ...], text: str) -> Decorator:
+    return click.option(*names, type=click.Choice(choices), help=text, metavar="NAME")
 
 
 def _old(name: str) -> Decorator:
@@ -55,33 +58,36 @@ def _old(name: str) -> Decorator:
 
 
 _WIDTHS = (
-    _bits("--weights_bitwidth", choices=(2, 4, 8, 16), text="Of weights.  [default: 8]"),
-    _bits("--act_bitwidth", choices=(8, 16), text="Of activations.  [default: 8]"),
-    _bits("--bias_bitwidth", choices=(8, 32), text="Of biases.  [default: 32]"),
+    _bits("--weights_bitwidth", choices=(2, 4, 8, 16), text="Bits of weights.  [default: 8]"),
+    _bits("--act_bitwidth", choices=(8, 16), text="Bits of activations.  [default: 8]"),
+    _bits("--bias_bitwidth", choices=(8, 32), text="Bits of biases.  [default: 32]"),
     click.option(
         "--float_bitwidth",
         type=click.Choice(["32", "16", "bf16"]),
         callback=_float_type,
-        help="Of what stays float.  [default: 32]",
+        help="Data type of ops that stay float: 32 or 16 bits, or bf16.  [default: 32]",
     ),
     click.option(
         "--use_per_channel_quantization/--no_per_channel_quantization",
         default=None,
-        help="One scale per output channel of convolution weights.  [default: yes]",
+        help="Use one scale per output channel of convolution weights.  [default: yes]",
     ),
     click.option(
         "--use_per_row_quantization/--no_per_row_quantization",
         default=None,
-        help="One scale per output of FullyConnected and MatMul weights.  [default: yes]",
+        help="Use one scale per output of FullyConnected and MatMul weights.  [default: yes]",
     ),
     click.option(
         "--weights_block_size",
         type=params.EXTENT,
         metavar="N",
-        help="Weights that share a scale along the input axis.",
+        help="Number of weights along the input axis that share a scale.",
     ),
     click.option(
-        "--use_lpbq", is_flag=True, default=None, help="Blocks have integer scales over one per channel."
+        "--use_lpbq",
+        is_flag=True,
+        default=None,
+        help="Store the scales of blocks of weights as integers times one scale per channel.",
     ),
 )
 _RANGES = (
@@ -89,30 +95,35 @@ _RANGES = (
         "--act_quantizer_calibration",
         type=click.Choice(METHODS),
         metavar="NAME",
-        help=f"How ranges of activations are chosen: {', '.join(METHODS)}.  [default: auto]",
+        help=f"Range method for activations: {', '.join(METHODS)}.  [default: auto]",
     ),
     click.option(
         "--param_quantizer_calibration",
-        type=click.Choice([name for name in METHODS if name != "moving-average"]),
+        type=click.Choice(METHODS),
         metavar="NAME",
-        help="The same of weights: auto, min-max, sqnr, mse, percentile, entropy.  [default: auto]",
+        help=f"Range method for weights: {', '.join(METHODS)}.  [default: auto]",
     ),
-    _choice("--act_quantizer_schema", choices=SCHEMAS, text=f"{', '.join(SCHEMAS)}.  [default: asymmetric]"),
+    _choice(
+        "--act_quantizer_schema",
+        choices=SCHEMAS,
+        text=f"Quantization schema of activations: {', '.join(SCHEMAS)}.  [default: asymmetric]",
+    ),
     _choice(
         "--param_quantizer_schema",
         choices=SCHEMAS,
-        text="The same of 8-bit weights with one scale; others are symmetric.  [default: asymmetric]",
+        text=f"Quantization schema of 8-bit weights with one scale; others are symmetric: "
+        f"{', '.join(SCHEMAS)}.  [default: asymmetric]",
     ),
     click.option(
         "--percentile_calibration_value",
         type=click.FloatRange(90, 100),
         metavar="PERCENT",
-        help="What the method percentile keeps.  [default: 99.99]",
+        help="Percentage of the values that the range method percentile covers.  [default: 99.99]",
     ),
     click.option(
         "--restrict_quantization_steps",
         metavar="LOW,HIGH",
-        help="Steps that symmetric weights may use, like -0x80,0x7F.",
+        help="Smallest and largest quantized value of symmetric weights, like -0x80,0x7F.",
     ),
     click.option(
         "--adjust_bias_encoding/--no_adjust_bias_encoding",
@@ -125,19 +136,20 @@ _ACCURACY = (
         "--algorithms",
         callback=_names,
         metavar="A,B",
-        help="For accuracy: cle, smoothquant, bias_correction, seqmse, adaround, mixed_precision.",
+        help=f"Accuracy algorithms: {', '.join(ALGORITHMS)}.",
     ),
     click.option(
         "--min_sqnr",
         type=float,
         metavar="DB",
-        help="Raise as few activations to 16 bits as give each output this SQNR.",
+        help="Raise as few activations to 16 bits as each output needs for this SQNR.",
     ),
     click.option(
         "--max_sqnr_drop",
         type=float,
         metavar="DB",
-        help="The same, against all activations at 16 bits.",
+        help="Raise as few activations to 16 bits as each output needs to lose at most this much SQNR "
+        "against all of them at 16 bits.",
     ),
     click.option(
         "--fail_below",
@@ -148,17 +160,20 @@ _ACCURACY = (
     click.option(
         "--evaluate",
         metavar="FILE.py:FUNCTION",
-        help="Your own measure in place of SQNR: FUNCTION(run) returns a number; the file's code is run.",
+        help="Measure accuracy by a function of yours instead of SQNR: FUNCTION(run) returns a number; the "
+        "file's code is run.",
     ),
-    click.option("--min_score", type=float, metavar="NUMBER", help="What --evaluate has to return at least."),
-    click.option("--float_ops", callback=_names, metavar="A,B", help="Ops that stay float, by name."),
+    click.option(
+        "--min_score", type=float, metavar="NUMBER", help="Least number that --evaluate has to return."
+    ),
+    click.option("--float_ops", callback=_names, metavar="A,B", help="Names of ops that stay float."),
     click.option(
         "--act_bitwidth_of",
         callback=_bits_by_name,
         multiple=True,
         type=(str, click.Choice(["8", "16"])),
         metavar="NAME BITS",
-        help="Bits of what one op reads and writes; repeatable.",
+        help="Bits of the activations that one op reads and writes. Repeatable.",
     ),
     click.option(
         "--weights_bitwidth_of",
@@ -166,38 +181,41 @@ _ACCURACY = (
         multiple=True,
         type=(str, click.Choice(["2", "4", "8", "16"])),
         metavar="NAME BITS",
-        help="Bits of one op's weights; repeatable.",
+        help="Bits of one op's weights. Repeatable.",
     ),
-    click.option("--target", metavar="SOC", help="Choose widths that this SoC takes; refuse others."),
+    click.option(
+        "--target", metavar="SOC", help="SoC whose supported widths are chosen; others are refused."
+    ),
 )
 _OVERRIDES = (
     click.option(
         "--quantization_overrides",
         type=params.INPUT_FILE,
         metavar="FILE",
-        help="JSON with encodings to be used: the vendor's form, or AIMET's 0.4 to 2.0.",
+        help="JSON file of encodings to use: the vendor's form, or AIMET's 0.4 to 2.0.",
     ),
     click.option(
         "--override_missing",
         type=click.Choice(["error", "warn"]),
-        help="What a name there that matches nothing is.  [default: error]",
+        help="Treat names of --quantization_overrides that match nothing as errors, or warn of them.  "
+        "[default: error]",
     ),
     click.option(
         "--ignore_quantization_overrides",
         is_flag=True,
-        help="Drop encodings that floats of the model have; those of a quantized DLC: --requantize.",
+        help="Drop the encodings of float tensors in the model; for those of a quantized DLC: --requantize.",
     ),
     click.option(
         "--requantize",
         is_flag=True,
-        help="Take a quantized DLC as the float model that it stands for: weights as stored, no encodings.",
+        help="Read a quantized DLC as a float model: weights with their stored precision, no encodings.",
     ),
     click.option(
         "--enable_float_fallback",
         "-f",
         is_flag=True,
         default=None,
-        help="No calibration: what has no encoding stays float.",
+        help="Keep tensors without an encoding float, without calibration.",
     ),
 )
 _OLD = (
@@ -205,8 +223,8 @@ _OLD = (
     _bits("--weights_bw", choices=(2, 4, 8, 16), text="", hidden=True),
     _bits("--act_bw", choices=(8, 16), text="", hidden=True),
     _bits("--bias_bw", choices=(8, 32), text="", hidden=True),
-    _choice("--act_quantizer", choices=(*LEGACY, *METHODS), hidden=True),
-    _choice("--param_quantizer", choices=(*LEGACY, *METHODS), hidden=True),
+    click.option("--act_quantizer", hidden=True),
+    click.option("--param_quantizer", hidden=True),
     click.option("--apply_algorithms", callback=_names, hidden=True),
     click.option("--optimizations", callback=_names, hidden=True),
     click.option("--target_soc_model", hidden=True),
@@ -230,13 +248,14 @@ _RESULTS = (
         "--report",
         type=params.OUTPUT_FILE,
         metavar="FILE",
-        help="Where accuracy is lost, tensor by tensor: .html, .json or .csv.",
+        help="Write a report on the accuracy of each tensor: .html, .json or .csv.",
     ),
     click.option(
         "--report_list",
         type=params.INPUT_FILE,
         metavar="FILE",
-        help="Samples for the report that calibration does not see.  [default: every fifth of those]",
+        help="Samples for the report that calibration does not see.  [default: every fifth of those of "
+        "calibration]",
     ),
     click.option(
         "--export_encodings",
@@ -250,7 +269,7 @@ _RESULTS = (
         type=click.Choice(VERSIONS),
         default="1.0.0",
         show_default=True,
-        help="Form of that JSON.",
+        help="Version of the JSON of --export_encodings.",
     ),
 )
 
@@ -261,16 +280,23 @@ def sample_flags(function: Callable[..., None]) -> Callable[..., None]:
         "--use_native_input_files",
         "native",
         is_flag=True,
-        help="Raw files hold the inputs' own datatypes instead of float32; those of integers do in any case.",
+        help="Read raw files in the inputs' own datatypes instead of float32; those of integers are in any "
+        "case.",
     )
-    listed = click.option("--input_list", "-l", type=params.INPUT_FILE, help="Calibration samples.")
+    listed = click.option(
+        "--input_list", "-l", type=params.INPUT_FILE, help="Input list of the calibration samples."
+    )
     return listed(native(function))
 
 
 def quantizer_flags(function: Callable[..., None]) -> Callable[..., None]:
-    """Add all flags that say how to quantize; those not given are None."""
+    """Add all flags of the quantizer; those not given are None."""
     jobs = click.option(
-        "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes that calibrate."
+        "--jobs",
+        type=click.IntRange(1, 256),
+        default=1,
+        show_default=True,
+        help="Number of calibration processes.",
     )
     flags: list[Any] = [*_WIDTHS, *_RANGES, *_ACCURACY, *_OVERRIDES, *_OLD, jobs]
     for option in reversed(flags):
@@ -279,7 +305,7 @@ def quantizer_flags(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def result_flags(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags for what is written beside the DLC."""
+    """Add the flags of the files written beside the DLC."""
     flags: list[Any] = [*_RESULTS]
     for option in reversed(flags):
         function = option(function)

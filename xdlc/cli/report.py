@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from xdlc.cli import text
-from xdlc.cli.aip_report import aip_lines
-from xdlc.cli.cache_inspection import NO_CLOCK
-from xdlc.cli.cache_report import cache_lines
+from xdlc.cli.aip_records import aip_lines
+from xdlc.cli.cache_records import NO_CLOCK, cache_lines
 from xdlc.cli.contract import port_lines, raw_lines
 from xdlc.cli.text import WIDTH
-from xdlc.cli.udo_report import package_lines
+from xdlc.cli.udo_packages import package_lines
 
 NATIVE, HOST = "qti.aisw", "xdlc"
 _SHOWN_AS_HISTORY = ("-command", "converter-version")

@@ -1,10 +1,12 @@
-"""The frame of every tool: common options, error reports, notices, logging."""
+"""Frame of every tool: common options, error reports, notices, logging, signals."""
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
@@ -12,7 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from xdlc import __version__
-from xdlc.cli import bars, stopping, words
+from xdlc.cli import bars, words
 from xdlc.cli.problems import error_lines
 from xdlc.cli.text import WIDTH, clean
 from xdlc.errors import BackendError, ProblemList, StorageError, UsageError, XdlcError, nearest_names, reword
@@ -28,7 +30,7 @@ class Tool(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_WORDS] = (*ctx.command_path.split(), *args)
-        with _usage_errors(ctx), help_on_a_full_disk(ctx):
+        with _usage_errors(ctx):
             spread = words.understood(args, ctx)
             try:
                 return super().parse_args(ctx, list(spread))
@@ -49,19 +51,19 @@ class Tool(click.Command):
     def _invoke(self, ctx: click.Context) -> Any:
         _start_logging(ctx.meta.get(_LEVEL, logging.WARNING))
         try:
-            with _usage_errors(ctx), _warnings_for_people(), stopping.in_order():
+            with _usage_errors(ctx), _warnings_for_people(), _stopping_in_order():
                 return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise
         except XdlcError as error:
             _give_up_error(ctx, error)
         except KeyboardInterrupt as interrupt:
-            _give_up(ctx, *stopping.report(interrupt))
+            _give_up(ctx, *_interruption(interrupt))
         except MemoryError as error:
             _give_up(ctx, f"error: not enough memory: {error}", BackendError.exit_code)
-        except OSError as error:  # paths have been dealt with: what is left is standard output on a full disk
+        except OSError as error:  # errors of paths are XdlcErrors: this is standard output on a full disk
             _give_up_output(ctx, error)
-        except Exception as error:  # the outermost edge: whatever arrives here is a bug of ours
+        except Exception as error:  # the outermost edge: an error that is no XdlcError is a bug of ours
             _give_up(
                 ctx,
                 f"internal error: {type(error).__name__}: {error}\n"
@@ -74,7 +76,7 @@ class ToolGroup(click.Group):
     """Tools under one name, whose own usage errors read like theirs."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        with _usage_errors(ctx), help_on_a_full_disk(ctx):
+        with _usage_errors(ctx):
             return super().parse_args(ctx, words.understood(args, ctx))
 
     def resolve_command(
@@ -87,7 +89,7 @@ class ToolGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def meaning(self, _name: str) -> str | None:
-        """Return the fix for a command that there is not, if it is known what is meant."""
+        """Return the fix for an unknown command that another tool has, if there is one."""
         return None
 
 
@@ -104,17 +106,6 @@ def _usage_errors(ctx: click.Context) -> Iterator[None]:
         _give_up_error(ctx, error)
 
 
-@contextmanager
-def help_on_a_full_disk(ctx: click.Context) -> Iterator[None]:
-    """Report standard output that cannot be written while arguments are read, when --help prints."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        _give_up_output(ctx, error)
-
-
 def _give_up_output(ctx: click.Context, error: OSError) -> NoReturn:
     if error.filename is None:
         _forget_output()
@@ -123,7 +114,7 @@ def _give_up_output(ctx: click.Context, error: OSError) -> NoReturn:
 
 
 def _forget_output() -> None:
-    """Let what standard output still holds go nowhere: Python would fail at it again and exit with 120."""
+    """Discard the buffer of standard output: Python would fail to flush it again and exit with 120."""
     with suppress(OSError, ValueError):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, sys.stdout.fileno())
@@ -132,7 +123,7 @@ def _forget_output() -> None:
 
 @contextmanager
 def _warnings_for_people() -> Iterator[None]:
-    """Show Python's warnings as a tool shows errors: without the line of code that they come from."""
+    """Show Python's warnings as errors are shown: without the line of code that raises them."""
     import warnings
 
     with warnings.catch_warnings():
@@ -177,7 +168,7 @@ def _common_options() -> list[Callable[[Callable[..., None]], Callable[..., None
 
 
 def is_quiet() -> bool:
-    """Return whether the user asked the running tool for errors only."""
+    """Return whether the running tool prints errors only."""
     return click.get_current_context().meta.get(_LEVEL) == logging.ERROR
 
 
@@ -188,7 +179,7 @@ def command_line() -> tuple[str, ...]:
 
 
 def warn(text: str) -> None:
-    """Print a warning on stderr, whatever is wanted."""
+    """Print a warning on stderr, with ``--quiet`` too."""
     ctx = click.get_current_context()
     lines = f"{ctx.command_path}: warning: {words.in_flags(text, ctx)}".split("\n")
     with bars.undisturbed():
@@ -196,14 +187,14 @@ def warn(text: str) -> None:
 
 
 def show(text: str) -> None:
-    """Print a line on what was made, unless only errors are wanted."""
+    """Print a line of the result, unless only errors are wanted."""
     if not is_quiet():
         with bars.undisturbed():
             click.echo(text)
 
 
 def notice(text: str) -> None:
-    """Report what is good to know and no error, unless only errors are wanted."""
+    """Print a notice on stderr, unless only errors are wanted."""
     if not is_quiet():
         text = words.in_flags(text, click.get_current_context())
         with bars.undisturbed():
@@ -226,7 +217,7 @@ def _give_up(ctx: click.Context, message: str, code: int) -> NoReturn:
 
 
 class _LogHandler(logging.StreamHandler[Any]):
-    """Writes logs beside the progress line."""
+    """A handler that writes logs beside the progress line."""
 
     def emit(self, record: logging.LogRecord) -> None:
         with bars.undisturbed():
@@ -242,3 +233,35 @@ def _start_logging(level: int) -> None:
     logger.addHandler(handler)
     logger.setLevel(level)
     logger.propagate = False
+
+
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+@contextmanager
+def _stopping_in_order() -> Iterator[None]:
+    """End the tool on signals that request it as Ctrl-C does, so that no unfinished files stay."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    # A signal that is ignored stays ignored: nohup relies on it.
+    taken = [number for number in _SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, _stop)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _interruption(interrupt: KeyboardInterrupt) -> tuple[str, int]:
+    """Return the message for an interrupt, and the exit code that shells report it with."""
+    number = signal.Signals(*interrupt.args or (signal.SIGINT,))
+    return "interrupted" if number == signal.SIGINT else f"stopped by {number.name}", 128 + number
+
+
+def _stop(number: int, _: object) -> NoReturn:
+    for other in _SIGNALS:
+        signal.signal(other, signal.SIG_IGN)  # another one would disturb the cleaning up
+    raise KeyboardInterrupt(number)

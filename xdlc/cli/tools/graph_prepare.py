@@ -144,7 +144,7 @@ def main(
     caches of the others, and the exit code says so.
     """
     from xdlc import api
-    from xdlc.cli.cache_inspection import summary
+    from xdlc.cli.cache_records import summary
     from xdlc.errors import raise_all
 
     if cache_check.is_asked(click.get_current_context().params):

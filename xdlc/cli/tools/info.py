@@ -72,8 +72,7 @@ def main(
 
 def _show_caches(source: Path, devices: tuple[str, ...], sdk: str | None, as_json: bool) -> None:
     from xdlc import api
-    from xdlc.cli.cache_inspection import cache_records, cache_table
-    from xdlc.cli.cache_report import cache_lines, table_lines
+    from xdlc.cli.cache_records import cache_lines, cache_records, cache_table, table_lines
 
     model = api.load(source)
     found = {"file": str(source), "caches": cache_records(model), **cache_table(model, devices, sdk)}

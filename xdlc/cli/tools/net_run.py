@@ -6,17 +6,19 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from xdlc.cli import bars, params
-from xdlc.cli.kernel_flags import kernel_flags
 from xdlc.cli.output_path import folder_for, storage_errors
+from xdlc.cli.params import kernel_flags
 from xdlc.cli.text import short as shortened
 from xdlc.cli.tool import notice, show, tool
 from xdlc.errors import UsageError, nearest_names
-from xdlc.ir import Graph, Model
+
+if TYPE_CHECKING:
+    from xdlc.ir import Graph, Model
 
 LONGEST_NAME = 255  # bytes, on the usual file systems
 _RUNTIME_OF = {

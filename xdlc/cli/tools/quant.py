@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from xdlc.cli import bars, params, quant_flow
-from xdlc.cli.kernel_flags import kernel_flags
 from xdlc.cli.output_path import check_target, derived_path
+from xdlc.cli.params import kernel_flags
 from xdlc.cli.quant_options import SAMPLES, quantizer_flags, result_flags, sample_flags
 from xdlc.cli.tool import tool
 

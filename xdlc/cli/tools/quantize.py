@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xdlc.cli import bars, params, quant_flow
-from xdlc.cli.kernel_flags import kernel_flags
 from xdlc.cli.output_path import check_target, derived_path
+from xdlc.cli.params import kernel_flags
 from xdlc.cli.quant_options import SAMPLES, quantizer_flags, result_flags, sample_flags
 from xdlc.cli.tool import notice, tool
 from xdlc.errors import UsageError, XdlcError, each_problem
@@ -124,7 +124,7 @@ def _with_caches(
 ) -> tuple[Model, Sequence[XdlcError], Iterable[str]]:
     """Return the model with caches, and why some failed; what keeps all of them away is a failure too."""
     from xdlc import api
-    from xdlc.cli.cache_inspection import summary
+    from xdlc.cli.cache_records import summary
 
     try:
         with bars.outcomes("compiling", "SoC", len(socs)) as (notify, found):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from xdlc.cli import text
 from xdlc.container.aip_record import OWN_FLAVOUR, OWN_RECORD, AipBuffer, AipRecord, Section, parse_aip
 from xdlc.errors import ContainerError
 from xdlc.ir import Model
@@ -91,3 +93,49 @@ def _buffer(buffer: AipBuffer) -> dict[str, Any]:
             {"axis": held.axis, "extent": held.extent, "padded": held.padded} for held in buffer.dimensions
         ],
     }
+
+
+def aip_lines(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the lines that show AIP records in full."""
+    if not records:
+        return
+    yield ""
+    yield "AIP (HTA) records"
+    for record in records:
+        yield f"  {text.clean(record['record'])}: {text.size(record['bytes'])}"
+        facts = [(key, str(record[key])) for key in ("version", "compiler")]
+        flavour = f"{record['flavour']} ({'xdlc' if record['flavour_of'] == 'xdlc' else 'the vendor'}'s)"
+        yield from text.columns([*facts, ("flavour", flavour)])
+        for section in record["sections"]:
+            yield from _section_lines(section)
+
+
+def _section_lines(section: Mapping[str, Any]) -> Iterator[str]:
+    layers = f"    {section['engine']}  layers {section['first_layer']}-{section['last_layer']}"
+    code = {None: "", "xdlc": ", prepared by xdlc", "vendor": ", compiled by the vendor"}
+    size = f", {text.size(section['binary_bytes'])}" if section["binary_bytes"] else ""
+    yield f"{layers}{size}{code[section['compiled_by']]}"
+    if "subgraph" in section:
+        yield from text.columns([("sub-graph", _subgraph_text(section["subgraph"]))], " " * 6)
+    yield from text.columns([_buffer_row(held) for held in section["buffers"]], " " * 6)
+
+
+def _subgraph_text(held: Mapping[str, Any]) -> str:
+    if "problem" in held:
+        return text.clean(held["problem"])
+    types = held["operations"]
+    counts = ", ".join(f"{text.clean(type)} {count}" for type, count in types.items())
+    return f"{sum(types.values())} operations ({counts}), constants {text.size(held['constant_bytes'])}"
+
+
+def _buffer_row(held: Mapping[str, Any]) -> tuple[str, ...]:
+    memory = ", ".join(f"{one['axis']} {one['extent']}" for one in held["dimensions"])
+    padded = [str(one["padded"]) for one in held["dimensions"]]
+    shown = padded[0] if len(set(padded)) == 1 else ", ".join(padded)
+    return (
+        held["direction"],
+        f"layer {held['layer']}",
+        f"id {held['id']:#x}",
+        text.clean(held["name"]),
+        f"[{memory}] padded {shown}" if memory else "",
+    )

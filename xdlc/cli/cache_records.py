@@ -1,0 +1,304 @@
+"""What a DLC's compiled caches are, and where they run, as plain JSON-like values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from xdlc.cli import text
+from xdlc.cli.text import clean
+from xdlc.container import cache_provenance
+from xdlc.container.cache_entry import CachedGraph, CachedTensor, read_entry
+from xdlc.container.cache_provenance import CacheFacts
+from xdlc.container.caches import Cache, caches, shared_weights
+from xdlc.errors import ConstraintError, ContainerError
+from xdlc.ir import Model
+from xdlc.targets import Soc
+
+NO_CLOCK = "1980-01-01 00:00:00"
+"""The earliest time a zip file can have: of files without clock times."""
+
+
+def cache_records(model: Model) -> list[dict[str, Any]]:
+    """Return what is known of each HTP cache: from its description, from what xdlc noted, and its size."""
+    facts: dict[str, CacheFacts] = {}
+    damage = None
+    try:
+        facts = cache_provenance.read(model)
+    except ContainerError as error:
+        damage = f"what xdlc noted about the caches {error.problem}"
+    return [_record(cache, model, facts.get(cache.name), damage) for cache in caches(model)]
+
+
+def _record(cache: Cache, model: Model, facts: CacheFacts | None, damage: str | None) -> dict[str, Any]:
+    parts = cache.name.split(".")
+    shared = {name: model.records.get(name) for name in shared_weights(model, cache.name)}
+    found: dict[str, Any] = {
+        "record": cache.name,
+        "soc": parts[2].upper() if len(parts) > 2 else "?",
+        "bytes": None if cache.data is None else cache.data.nbytes,
+        "described": cache.entry is not None,
+        "problem": cache.problem,
+        "shared_weights": [
+            {"record": name, "bytes": None if data is None else data.nbytes} for name, data in shared.items()
+        ],
+    }
+    if cache.entry is None:
+        return found
+    entry = read_entry(cache.entry)
+    made = entry.time if entry.time and not entry.time.startswith(NO_CLOCK) else None
+    found |= {
+        "arch": None if entry.arch is None else f"v{entry.arch}",
+        "soc_id": entry.soc_id,
+        "build": entry.build,
+        "core_api": entry.core_api,
+        "backend_api": entry.backend_api,
+        "blob_version": entry.blob_version,
+        "blob_bytes": entry.blob_bytes,
+        "made": made,
+        "vtcm_mb": sorted({graph.vtcm_mb for graph in entry.graphs if graph.vtcm_mb is not None}),
+        "noted": _noted(facts),
+        "graphs": [_graph(graph, facts) for graph in entry.graphs],
+    }
+    return found | ({"notes_damaged": damage} if damage else {})
+
+
+def _noted(facts: CacheFacts | None) -> dict[str, Any] | None:
+    """Return what xdlc noted when it made the cache: its version and the options asked for."""
+    if facts is None:
+        return None
+    options = ("vtcm_mb", "optimization_level", "num_hvx_threads", "dlbc")
+    return {"xdlc": facts.xdlc, **{key: getattr(facts, key) for key in options}}
+
+
+def _graph(graph: CachedGraph, facts: CacheFacts | None) -> dict[str, Any]:
+    found = asdict(graph) | {
+        "inputs": list(map(_tensor, graph.inputs)),
+        "outputs": list(map(_tensor, graph.outputs)),
+    }
+    noted = facts.graphs.get(graph.name) if facts is not None and graph.name is not None else None
+    if noted is not None:
+        found |= {
+            "hash": noted.fingerprint,
+            "source": noted.source,
+            "ops": None if noted.ops is None else list(noted.ops),
+        }
+    return found
+
+
+def _tensor(tensor: CachedTensor) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": tensor.name,
+        "shape": None if tensor.shape is None else list(tensor.shape),
+        "dtype": tensor.dtype,
+    }
+    if tensor.scale is not None:
+        found["encoding"] = {"kind": "tensor", "scale": tensor.scale, "offset": tensor.offset}
+    return found
+
+
+def cache_table(model: Model, devices: Sequence[str], sdk: str | None = None) -> dict[str, Any]:
+    """Return whether each cache still fits the model, and where it is usable.
+
+    Args:
+        model: The model.
+        devices: Names of SoCs; none stands for those that the caches were compiled for.
+        sdk: Version of the devices' SDK; default: that of the vendor's package installed here.
+
+    Raises:
+        UsageError: If a SoC or the version is not known.
+    """
+    from xdlc.runtime.htp.cache_verdict import table
+
+    socs, without = _socs(model, devices)
+    rows = table(model, socs, sdk=sdk)
+    return {
+        "devices": [soc.name for soc in socs],
+        "without_htp": without,
+        "verdicts": [verdict.words() for verdict in rows],
+    }
+
+
+def _socs(model: Model, devices: Sequence[str]) -> tuple[list[Soc], list[str]]:
+    """Return the SoCs to judge for, each once, and why others are left out."""
+    from xdlc.runtime.htp.cache_verdict import device_soc, soc_of
+
+    if not devices:
+        made_for = (soc_of(cache, read_entry(cache.entry)) for cache in caches(model))
+        return list(dict.fromkeys(soc for soc in made_for if soc is not None and soc.has_htp)), []
+    socs: dict[Soc, None] = {}
+    without: dict[str, None] = {}
+    for name in devices:
+        try:
+            socs[device_soc(name)] = None
+        except ConstraintError as error:
+            without[error.problem] = None
+    return list(socs), list(without)
+
+
+def summary(model: Model, outcomes: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each cache of a prepared model, and for each SoC that has none.
+
+    Args:
+        model: The model.
+        outcomes: What became of each SoC.
+    """
+    for cache in cache_records(model):
+        outcome = outcomes.get(cache["soc"].lower(), "there before")
+        arch, size = cache.get("arch") or "of no architecture told", cache["bytes"]
+        held = "missing from the file" if size is None else f"{size} bytes"
+        yield f"cache {clean(cache['record'])}: {clean(cache['soc'])}, {arch}, {held}, {outcome}"
+    for soc, outcome in outcomes.items():
+        if outcome == "failed":
+            yield f"no cache for {soc}: {outcome}"
+
+
+_SHOWN_OPS = 6
+_DEVICE_WIDTHS = (28, 12, 34)
+
+
+def cache_lines(caches: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the lines that tell all that ``cache_inspection.cache_records`` found."""
+    if not caches:
+        return
+    yield ""
+    yield "HTP caches"
+    for cache in caches:
+        yield f"  {text.clean(cache['record'])}"
+        yield from text.columns(list(_facts(cache)))
+        for graph in cache.get("graphs", ()):
+            yield from _graph_lines(graph)
+
+
+def _facts(cache: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    held = "missing from the file" if cache["bytes"] is None else text.size(cache["bytes"])
+    if cache["described"]:
+        vtcm = "/".join(map(str, cache["vtcm_mb"])) or "?"
+        yield "SoC", f"{text.clean(cache['soc'])} (id {_shown(cache['soc_id'])})"
+        yield "arch", f"{_shown(cache['arch'])}, VTCM {vtcm} MB"
+        blob = cache["blob_bytes"]
+        yield "size", held + (f", {text.size(blob)} of it the binary" if blob is not None else "")
+        yield "build", _shown(cache["build"])
+        yield (
+            "versions",
+            f"QNN API {_shown(cache['core_api'])}, HTP {_shown(cache['backend_api'])}, "
+            f"binary {_shown(cache['blob_version'])}",
+        )
+        if cache["made"] is not None:
+            yield "made", text.clean(cache["made"])
+        yield from _noted_lines(cache)
+    else:
+        yield "size", held
+        yield "listed", "no: not in the metadata, so the vendor's runtime does not find it"
+    for weights in cache["shared_weights"]:
+        size = "missing from the file" if weights["bytes"] is None else text.size(weights["bytes"])
+        yield "shares", f"{text.clean(weights['record'])}: {size}"
+    if cache["problem"]:
+        yield "damage", text.clean(cache["problem"])
+
+
+def _noted_lines(cache: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    noted = cache["noted"]
+    if noted is not None:
+        asked = _options(noted["vtcm_mb"], noted["optimization_level"], noted["num_hvx_threads"])
+        dlbc = "with" if noted["dlbc"] else "without"
+        yield "made by", f"xdlc {text.clean(noted['xdlc'])}: {asked}, {dlbc} DLBC"
+    if "notes_damaged" in cache:
+        yield "made by", text.clean(cache["notes_damaged"])
+
+
+def _options(vtcm: int | None, level: int | None, threads: int | None) -> str:
+    memory = "all VTCM" if vtcm == 0 else f"VTCM {_shown(vtcm)} MB"
+    return f"{memory}, optimization level {level or 'of the library'}, {threads or 'all'} HVX threads"
+
+
+def _graph_lines(graph: Mapping[str, Any]) -> Iterator[str]:
+    yield f"    graph {text.clean(graph['name'])}"
+    dlbc = {None: "DLBC not told", True: "with DLBC", False: "without DLBC"}[graph["dlbc"]]
+    asked = _options(graph["vtcm_mb"], graph["optimization_level"], graph["hvx_threads"])
+    rows = [("options", f"{asked}, {dlbc}")]
+    memory = [
+        f"{what} {text.size(graph[key])}"
+        for key, what in (
+            ("spill_fill_bytes", "spill-fill"),
+            ("io_bytes", "inputs and outputs"),
+            ("const_bytes", "weights"),
+            ("shared_weights_bytes", "shared weights"),
+        )
+        if graph[key] is not None
+    ]
+    if memory:
+        rows.append(("memory", ", ".join(memory)))
+    if "hash" in graph:
+        rows.append(("of", _source(graph)))
+    yield from text.columns(rows, " " * 6)
+    ports = [
+        (side, text.clean(tensor["name"]), *_port(tensor))
+        for side, tensors in (("input", graph["inputs"]), ("output", graph["outputs"]))
+        for tensor in tensors
+    ]
+    yield from text.columns(ports, " " * 6)
+
+
+def _source(graph: Mapping[str, Any]) -> str:
+    source, ops = text.clean(graph["source"]), graph["ops"]
+    if ops is None:
+        return f"graph {source}, hash {graph['hash']}"
+    shown = ", ".join(text.clean(op) for op in ops[:_SHOWN_OPS])
+    more = f" and {len(ops) - _SHOWN_OPS} more" if len(ops) > _SHOWN_OPS else ""
+    return f"{len(ops)} op(s) of graph {source}, hash {graph['hash']}: {shown}{more}"
+
+
+def _port(tensor: Mapping[str, Any]) -> tuple[str, str]:
+    extents = "?" if tensor["shape"] is None else text.dims(tensor["shape"])
+    return text.clean(tensor["dtype"]), f"{extents}  {text.encoding(tensor.get('encoding'))}".rstrip()
+
+
+def _shown(value: object) -> str:
+    return "?" if value is None else text.clean(value)
+
+
+def table_lines(table: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that tell what ``cache_inspection.cache_table`` found."""
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for verdict in table["verdicts"]:
+        rows.setdefault((verdict["record"], verdict["device"]), {})[verdict["mode"]] = _cell(verdict)
+    if rows:
+        modes = list(next(iter(rows.values())))
+        cells = [
+            (text.clean(record), device, *(by_mode[mode] for mode in modes))
+            for (record, device), by_mode in rows.items()
+        ]
+        yield "usable on devices"
+        yield from text.table(("record", "device", *modes), cells, _DEVICE_WIDTHS[: len(modes) + 1])
+    elif not table["without_htp"]:
+        yield "no HTP cache to judge"
+    for problem in table["without_htp"]:
+        yield f"  {problem}"
+    yield from unjudged_lines(table["verdicts"])
+
+
+def _cell(verdict: Mapping[str, Any]) -> str:
+    return "\n".join(map(_finding, verdict["failed"])) or "usable"
+
+
+def _finding(finding: Mapping[str, str]) -> str:
+    return text.clean(f"{finding['rule']}: {finding['found']}, accepted: {finding['accepted']}")
+
+
+def unjudged_lines(verdicts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what could not be judged, each reason once with the records that it is about."""
+    about: dict[tuple[str, str], dict[str, None]] = {}
+    for verdict in verdicts:
+        for item in verdict["unjudged"]:
+            about.setdefault((item["rule"], item["reason"]), {})[verdict["record"]] = None
+    if about:
+        yield "not judged"
+        yield from text.columns(
+            [
+                (text.clean(rule), text.clean(f"{reason} ({', '.join(records)})"))
+                for (rule, reason), records in about.items()
+            ],
+            "  ",
+        )
