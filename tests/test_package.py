@@ -30,7 +30,7 @@ def test_names() -> None:
 
 IMPORTS = (
     "import xdlc; verb = xdlc.prepare; import xdlc.prepare.htp",
-    "import xdlc.prepare.htp as htp; from xdlc.prepare import hta; import xdlc",
+    "import xdlc.prepare.htp; from xdlc.prepare import hta; import xdlc",
     "from xdlc.prepare.htp import prepare; import xdlc.api; import xdlc",
 )
 
@@ -39,9 +39,9 @@ IMPORTS = (
 def test_prepare_is_a_verb_whatever_is_imported_first(imports: str) -> None:
     code = (
         f"{imports}\n"
-        "import inspect, xdlc.prepare.hta as hta\n"
+        "import inspect\nfrom xdlc.prepare import hta, htp\n"
         "assert inspect.isfunction(xdlc.prepare) and 'socs' in inspect.signature(xdlc.prepare).parameters\n"
-        "assert xdlc.prepare.hta is hta and xdlc.prepare.htp.__name__ == 'xdlc.prepare.htp'\n"
+        "assert (hta.__name__, htp.__name__) == ('xdlc.prepare.hta', 'xdlc.prepare.htp')\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
     with pytest.raises(UsageError, match="socs is the string"):

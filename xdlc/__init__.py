@@ -18,10 +18,9 @@ Importing this package loads none of the heavy libraries; the verbs do, when the
 
 from __future__ import annotations
 
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import xdlc.prepare as _modules
+import xdlc.prepare  # noqa: F401
 from xdlc.lazy import names_of
 from xdlc.version import VERSION
 
@@ -66,32 +65,12 @@ __all__ = [
 ]
 
 _HOMES = dict.fromkeys(__all__, "xdlc.api") | {"Model": "xdlc.ir", "XdlcError": "xdlc.errors"}
-_found = names_of(__name__, _HOMES)
+__getattr__ = names_of(__name__, _HOMES)
 
-
-def __getattr__(name: str) -> Any:
-    found = _found(name)
-    if name == "prepare":
-        vars(found).update(
-            {key: held for key, held in vars(_modules).items() if isinstance(held, ModuleType)}
-        )
-    return found
+# The package ``xdlc.prepare`` has the name of a verb.  It is loaded by the import above, so that no later
+# import of its modules binds the name.
+del globals()["prepare"]
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Modules(ModuleType):
-    """The package ``xdlc.prepare``, whose name is that of a verb: its modules are attributes of both."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
-        verb = globals().get("prepare")
-        if verb is not None and isinstance(value, ModuleType):
-            setattr(verb, name, value)
-
-
-# Loaded here, the package is found in ``sys.modules`` ever after, and imports leave the verb's name alone.
-del globals()["prepare"]
-_modules.__class__ = _Modules

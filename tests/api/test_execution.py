@@ -38,6 +38,8 @@ def test_sections_of_a_model(tmp_path: Path) -> None:
     expected = xdlc.run(model, feeds, native=True)
     for source in (prepared, tmp_path / "m.dlc"):
         found = xdlc.run(source, feeds, "aip", native=True)
+        for name, array in xdlc.run(source, feeds, use_aip=True, native=True).items():
+            np.testing.assert_array_equal(array, found[name])
         for name, array in expected.items():
             np.testing.assert_array_equal(found[name], array)
     with pytest.raises(UsageError, match="run has no option 'thread'"):
@@ -61,7 +63,7 @@ def test_a_session_runs_again_and_again(models: Any) -> None:
             session.run(feeds["x"])
     with pytest.raises(UsageError, match="runtime aip has no option 'soc'") as caught:
         xdlc.session(model, "aip", soc="sm8250")
-    assert caught.value.fix == "leave it out, or run on htp"
+    assert caught.value.fix == "omit it, or run on htp"
 
 
 def test_a_model_in_memory_is_converted(models: Any) -> None:

@@ -161,7 +161,8 @@ def test_errors_speak_python_to_python_and_flags_to_tools(models: Any, tmp_path:
         ("take --htp_archs v73", "take htp_archs v73"),
         ("use xdlc-graph-prepare --partition, or not", "use xdlc.prepare(..., partition=True), or not"),
         ("run xdlc-graph-prepare --htp_socs sm8650", "run xdlc-graph-prepare --htp_socs sm8650"),
-        ("leave --use_aip out", "leave --use_aip out"),
+        ("omit --verbose_runs", "omit --verbose_runs"),
+        ("omit --use_aip", "omit use_aip=True"),
         ("`other --partition`", "`other --partition`"),
     ],
 )

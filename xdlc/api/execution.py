@@ -39,8 +39,8 @@ class Session:
 
         Args:
             feeds: Input arrays by name, in the layout of the graph's inputs.  A quantized input takes real
-                numbers (any float type) or stored integers (its own type).
-            native: Return quantized outputs as stored integers instead of float32.
+                numbers (any float type) or quantized values (its own type).
+            native: Return outputs as quantized values instead of float32.
 
         Raises:
             UsageError: If an input is missing, unknown, or has another shape or type.
@@ -64,7 +64,7 @@ _OF_RUNTIME = {
     "htp": ("soc", "mode", "validate", "cpu_fallback", "notify", "outputs", *KERNEL_OPTIONS, "kernels"),
     "aip": ("threads", "loop_timeout", "outputs", *KERNEL_OPTIONS, "kernels"),
 }
-"""Options that each runtime takes."""
+"""Options of each runtime."""
 
 
 @verb
@@ -79,6 +79,7 @@ def session(
     cpu_fallback: bool = False,
     quantized: bool = True,
     plain: bool = False,
+    use_aip: bool = False,
     threads: int | None = None,
     loop_timeout: float | None = None,
     udo_package_path: PathLike | Sequence[PathLike] | None = None,
@@ -87,30 +88,32 @@ def session(
     kernels: Kernels | None = None,
     notify: Notify | None = None,
 ) -> Session:
-    """Return a session that runs a model any number of times; what takes long is done once.
+    """Return a session that runs a model any number of times.
 
     Args:
         model: The model, or the path of a DLC.
         runtime: ``cpu`` (onnxruntime), ``htp`` (the vendor's emulation of a SoC: the model's cache that fits
-            best, or the model compiled now), or ``aip`` (section by section, as its AIP record divides it).
+            best, or the model compiled now), or ``aip`` (section by section, by its AIP record).
         outputs: Names of tensors to return beside the graph's outputs.
         soc: SoC to emulate (htp); default: that of the first usable cache, or else sm8650.
         mode: Which caches will do (htp): ``permissive``, ``strict`` or ``always_generate_new``.
         validate: Fail instead of compiling the model if no cache will do (htp).
         cpu_fallback: Run on the CPU what the SoC's HTP refuses (htp).
         quantized: Round to encodings (cpu); otherwise tensors with encodings run as floats.
-        plain: Round what has an encoding and compute reals in between, without HTP's own arithmetic (cpu).
+        plain: Round tensors with encodings and compute in float between them, without HTP's own arithmetic
+            (cpu).
+        use_aip: Run section by section: on the runtime ``aip`` instead of ``cpu``.
         threads: Threads of one op (cpu, aip); default: one per core.
         loop_timeout: Seconds that each loop may take, at most 15 (cpu, aip); default: 2.
-        udo_package_path: Registration libraries, or Python files with kernels, of users' ops.
+        udo_package_path: Registration libraries, or Python files with kernels, of UDOs.
         allow_embedded_kernels: Run kernels that the model carries.
-        udo_timeout: Seconds that one execution of a user's op may take; default: 60.
+        udo_timeout: Seconds that one execution of a UDO may take; default: 60.
         kernels: Kernels that are open already, which the caller closes, instead of those three.
         notify: Called with each notice, a line of text (htp).
 
     Raises:
         UsageError: If the runtime, or an option for it, is not known.
-        UnsupportedOp: If an op does not run on the host, or a user's op has no kernel.
+        UnsupportedOp: If an op does not run on the host, or a UDO has no kernel.
         ContainerError: If there is no AIP record, or it is damaged (aip).
         ConstraintError: If HTP refuses an op (htp).
         BackendError: If the engine is missing or fails.
@@ -121,10 +124,12 @@ def session(
             f"runtime {runtime!r} is not one of {', '.join(_OF_RUNTIME)}",
             fix=nearest_names(runtime, _OF_RUNTIME) or "take one of these",
         )
+    if runtime != "htp" and options.pop("use_aip", False):
+        runtime = "aip"
     for name in options:
         if name not in _OF_RUNTIME[runtime]:
             others = ", ".join(other for other, names in _OF_RUNTIME.items() if name in names)
-            fix = f"leave it out, or run on {others}"
+            fix = f"omit it, or run on {others or 'cpu'}"
             raise UsageError(f"runtime {runtime} has no option {name!r}", fix=fix)
     with ExitStack() as stack:
         engine: CpuSession | HtpSession | SectionSession
@@ -157,6 +162,7 @@ def run(
     cpu_fallback: bool = False,
     quantized: bool = True,
     plain: bool = False,
+    use_aip: bool = False,
     threads: int | None = None,
     loop_timeout: float | None = None,
     udo_package_path: PathLike | Sequence[PathLike] | None = None,
@@ -171,7 +177,7 @@ def run(
         model: The model, or the path of a DLC.
         feeds: Input arrays by name, in the layout of the graph's inputs.
         runtime: ``cpu``, ``htp`` or ``aip``; it and all that follows as for ``session``.
-        native: Return quantized outputs as stored integers instead of float32.
+        native: Return outputs as quantized values instead of float32.
         outputs: Names of tensors to return beside the graph's outputs.
         soc: SoC to emulate (htp).
         mode: Which caches will do (htp).
@@ -179,11 +185,12 @@ def run(
         cpu_fallback: Run on the CPU what HTP refuses (htp).
         quantized: Round to encodings (cpu).
         plain: Without HTP's own arithmetic (cpu).
+        use_aip: Run section by section.
         threads: Threads of one op (cpu, aip).
         loop_timeout: Seconds that each loop may take (cpu, aip).
-        udo_package_path: Kernels of users' ops.
+        udo_package_path: Kernels of UDOs.
         allow_embedded_kernels: Run kernels that the model carries.
-        udo_timeout: Seconds that one execution of a user's op may take.
+        udo_timeout: Seconds that one execution of a UDO may take.
         kernels: Kernels that are open already.
         notify: Called with each notice (htp).
 
@@ -210,7 +217,7 @@ def sections(
     udo_timeout: float | None = None,
     kernels: Kernels | None = None,
 ) -> SectionSession:
-    """Return a session that runs a model section by section, as its AIP record divides it.
+    """Return a session that runs a model section by section, as its AIP record partitions it.
 
     Sections on HTA that xdlc has compiled run as compiled, all others on the CPU.  Arguments are those of
     ``session``.
@@ -251,10 +258,10 @@ def emulation(
     kernels: Kernels | None = None,
     notify: Notify | None = None,
 ) -> HtpSession:
-    """Return a session that runs a model on the vendor's emulation of a SoC, as often as wanted.
+    """Return a session that runs a model on the vendor's emulation of a SoC.
 
     It takes the cache of the model that fits best, or compiles the model.  Arguments are those of
-    ``session``; ``name`` is what notices call the model.
+    ``session``; ``name`` is the model's name in notices.
 
     Raises:
         UsageError: If an option is not known.
@@ -273,7 +280,7 @@ def emulation(
 
 
 def _dividing(notify: Notify | None) -> Callable[[Model, str], Model]:
-    """Return what compiles the parts of a model that HTP takes."""
+    """Return a function that compiles the partitions of a model that HTP supports."""
 
     def divide(source: Model, name: str) -> Model:
         from xdlc.prepare.htp import prepare_all

@@ -1,0 +1,198 @@
+"""Each kind of file that CONTRIBUTING lists under "to add", added to the package and used by its tools."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import xdlc
+from tests.extending.conftest import Overlay
+from xdlc.ir import Graph, Model, Op, Tensor
+from xdlc.ir.dtype import FLOAT32
+
+X = np.array([[-1.5, 2.0, 3.5]], np.float32)
+
+
+def model_of(models: Any, type: str, shape: tuple[int, ...] = (1, 3)) -> Path:
+    """Return the ONNX file of one node."""
+    node = onnx.helper.make_node(type, ["x"], ["y"], name="n")
+    return models.save(models.make([node], {"x": list(shape)}, {"y": list(shape)}), f"{type}.onnx")
+
+
+def dlc_of(folder: Path, type: str, package: str = "qti.aisw") -> Path:
+    """Return the DLC of one op."""
+    graph = Graph("net")
+    x, y = (Tensor(name, (1, 3), FLOAT32) for name in "xy")
+    graph.add_input(x)
+    graph.append(Op(type, [x], [y], name="n", package=package))
+    graph.add_output(y)
+    model = Model()
+    model.add_graph(graph)
+    xdlc.save(model, folder / f"{type}.dlc")
+    return folder / f"{type}.dlc"
+
+
+def samples(folder: Path) -> Path:
+    np.save(folder / "x.npy", X)
+    (folder / "list.txt").write_text(f"{folder / 'x.npy'}\n")
+    return folder / "list.txt"
+
+
+def test_an_onnx_operator(overlay: Overlay, models: Any) -> None:
+    overlay.add(
+        "converter/operators/ops/added.py",
+        "from xdlc.converter.operators.registry import ANY, importer\n"
+        '@importer("Added", layout=ANY)\n'
+        "def added(node, b):\n"
+        '    return b.unary("Relu", node.required(0))\n',
+    )
+    source = model_of(models, "Added")
+    overlay.run("convert", "-i", source)
+    (found,) = xdlc.run(source.with_suffix(".dlc"), {"x": X}).values()
+    np.testing.assert_array_equal(found, np.maximum(X, 0))
+
+
+def test_a_definition_and_its_constraint(overlay: Overlay, models: Any) -> None:
+    overlay.add(
+        "converter/operators/ops/defined.py",
+        "from xdlc.converter.operators.registry import ANY, importer\n"
+        '@importer("Defined", layout=ANY)\n'
+        "def defined(node, b):\n"
+        '    return b.unary("Defined", node.required(0))\n',
+    )
+    relu = (overlay.folder / "xdlc/opdefs/data/ops/Relu.xml").read_text()
+    defined = relu.replace("<Name>Relu<", "<Name>Defined<").replace("rank &gt;= 1", "rank &lt;= 2")
+    overlay.add("opdefs/data/ops/Defined.xml", defined)
+    failed = overlay.run("convert", "-i", model_of(models, "Defined", (1, 2, 3)), code=5)
+    assert "rank" in failed.stderr
+    assert "Defined" in failed.stderr
+
+
+def test_an_operation_on_the_host(overlay: Overlay, tmp_path: Path) -> None:
+    overlay.add(
+        "runtime/ops/halve.py",
+        "from xdlc.runtime import args\n"
+        "from xdlc.runtime.registry import lowering\n"
+        '@lowering("Halve", package="xdlc")\n'
+        "def halve(op, b):\n"
+        "    value = b.read(args.operand(op, 0))\n"
+        '    b.write(args.result(op), b.node("Mean", [value, b.node("Sub", [value, value])]))\n',
+    )
+    dlc = dlc_of(tmp_path, "Halve", "xdlc")
+    overlay.run(
+        "net-run", "--container", dlc, "--input_list", samples(tmp_path), "--output_dir", tmp_path / "out"
+    )
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "out/Result_0/y.raw", "<f4"), X[0] / 2)
+
+
+def test_a_soc_and_a_generation(overlay: Overlay) -> None:
+    newest = (overlay.folder / "xdlc/targets/data/v85.toml").read_text()
+    head = newest.partition("[[soc]]")[0].replace("arch = 85", "arch = 97")
+    overlay.add(
+        "targets/data/v97.toml", f'{head}[[soc]]\nid = 9700\nname = "sm9999"\nvtcm_mb = 16\nfp16 = true\n'
+    )
+    shown = overlay.run("platform-check", "--runtime", "cpu", "--soc", "sm9999", "--json").stdout
+    (found,) = json.loads(shown)["socs"]
+    assert (found["arch"], found["vtcm_mb"]) == ("v97", 16)
+
+
+def test_a_range_method(overlay: Overlay, tmp_path: Path) -> None:
+    overlay.add(
+        "quant/range_methods/half_range.py",
+        "from xdlc.quant.range_methods import range_method\n"
+        "from xdlc.quant.ranges import Range\n"
+        "def half(statistics, grid):\n"
+        "    return Range(statistics.seen.low / 2, statistics.seen.high / 2)\n"
+        'range_method("half-range", activations=half)\n',
+    )
+    dlc, target = dlc_of(tmp_path, "Relu"), tmp_path / "q.dlc"
+    overlay.run(
+        "quant", "-i", dlc, "-l", samples(tmp_path), "-o", target, "--act_quantizer_calibration", "half-range"
+    )
+    encoding = xdlc.load(target).main.inputs[0].encoding
+    assert encoding.scale * 255 == pytest.approx((3.5 + 1.5) / 2, rel=0.01)
+
+
+def test_an_accuracy_algorithm(overlay: Overlay, tmp_path: Path) -> None:
+    overlay.add(
+        "quant/algorithms/loud.py",
+        "from xdlc.quant.algorithms import Stage, algorithm\n"
+        '@algorithm("loud", Stage.GRAPH)\n'
+        "def loud(job):\n"
+        '    print("loud on", *(op.name for op in job.graph.ops))\n',
+    )
+    words = ("-i", dlc_of(tmp_path, "Relu"), "-l", samples(tmp_path), "-o", tmp_path / "q.dlc")
+    assert "loud on n\n" in overlay.run("quant", *words, "--algorithms", "loud").stdout
+
+
+def test_a_tool(overlay: Overlay) -> None:
+    overlay.add(
+        "cli/tools/count_letters.py",
+        "import click\n"
+        "from xdlc.cli.tool import tool\n"
+        '@tool("xdlc-count-letters")\n'
+        '@click.argument("word")\n'
+        "def main(word):\n"
+        '    """Count letters."""\n'
+        "    click.echo(len(word))\n",
+    )
+    assert overlay.run("count-letters", "seven").stdout == "5\n"
+
+
+def test_an_answer_to_a_flag_of_another_tool(overlay: Overlay) -> None:
+    overlay.extend("cli/spellings.py", '\n_INFO["--as_words"] = "write --json, which has no words"\n')
+    refused = overlay.run("info", "--as_words", code=2)
+    assert "fix: write --json, which has no words" in refused.stderr
+
+
+def test_a_file_format(overlay: Overlay, tmp_path: Path) -> None:
+    overlay.extend(
+        "converter/formats.py", '\n_MAGIC += ((b"MYNET", Format("a MyNet model", "export it")),)\n'
+    )
+    (tmp_path / "m.onnx").write_bytes(b"MYNET 1")
+    refused = overlay.run("convert", "-i", tmp_path / "m.onnx", code=3)
+    assert "is a MyNet model" in refused.stderr
+    assert "fix: export it" in refused.stderr
+
+
+def test_an_importer(overlay: Overlay, tmp_path: Path) -> None:
+    overlay.add("converter/reludef/__init__.py", '"""Importer of a made-up format."""\n')
+    overlay.add(
+        "converter/reludef/frontend.py",
+        "from xdlc.converter.frontends import Frontend, FrontendOption\n"
+        "def convert(path, *, custom=None, input_dims=None, findings=None, notify=None, step=None):\n"
+        "    from xdlc.ir import Graph, Model, Op, Tensor\n"
+        "    from xdlc.ir.dtype import FLOAT32\n"
+        '    graph = Graph("net")\n'
+        '    x, y = (Tensor(name, (1, 3), FLOAT32) for name in "xy")\n'
+        "    graph.add_input(x)\n"
+        '    graph.append(Op("Relu", [x], [y], name="n"))\n'
+        "    graph.add_output(y)\n"
+        "    model = Model()\n"
+        "    model.add_graph(graph)\n"
+        "    return model\n"
+        "def recognizes(path, found):\n"
+        '    return path.is_file() and path.read_bytes().startswith(b"reludef")\n'
+        "FRONTEND = Frontend(\n"
+        '    "reludef", "a reludef model", "xconv-reludef-to-dlc", recognizes, convert,\n'
+        '    (FrontendOption("slope", "text", "Slope of the function."),),\n'
+        ")\n",
+    )
+    overlay.add(
+        "cli/tools/reludef_to_dlc.py",
+        "from xdlc.cli.convert_options import converter_tool\n"
+        "from xdlc.converter.reludef.frontend import FRONTEND\n"
+        "main = converter_tool(FRONTEND.tool, FRONTEND)\n",
+    )
+    source, target = tmp_path / "m.txt", tmp_path / "m.dlc"
+    source.write_text("reludef 1\n")
+    assert "Convert an ONNX model or a reludef model" in overlay.run("--help").stdout
+    assert "--slope" in overlay.run("reludef-to-dlc", "--help").stdout
+    overlay.run("convert", "-i", source, "-o", target)
+    (found,) = xdlc.run(target, {"x": X}).values()
+    np.testing.assert_array_equal(found, np.maximum(X, 0))
