@@ -68,8 +68,8 @@ def test_all_of_a_record():
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (record(HTA, extra=b"x"), "1 bytes behind"),
-        (record(HTA, size=7), "says that it has 7 bytes"),
+        (record(HTA, extra=b"x"), "1 bytes after"),
+        (record(HTA, size=7), "announces 7 bytes"),
         (record(HTA, count=99), "announces 99 sections"),
         (record(section(2, 0, 0, [])), "engine 2"),
         (record(section(0, 0, 0, [buffer("a")], count=9)), "announces 9 buffers"),

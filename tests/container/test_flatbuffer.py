@@ -29,7 +29,7 @@ attributes = st.recursive(
         flags=st.none() | st.lists(st.booleans(), max_size=4),
         positions=st.none() | st.lists(INT32, max_size=4),
         integers=st.none() | st.lists(INT32, max_size=4),
-        reals=st.none() | st.lists(FLOAT, max_size=4),
+        floats=st.none() | st.lists(FLOAT, max_size=4),
         texts=st.none() | st.lists(TEXT, max_size=4),
     ),
     lambda inner: st.builds(dlc3_model.Attribute, name=TEXT, attributes=st.lists(inner, max_size=3)),
@@ -82,9 +82,9 @@ def test_equal_strings_are_written_once():
 
 
 def test_mapped_vectors_stay_where_they_are():
-    elements = dlc3_params.Elements(9, reals=struct.pack("<2f", 1.5, -2))
+    elements = dlc3_params.Elements(9, floats=struct.pack("<2f", 1.5, -2))
     data = encode(dlc3_params.Params([dlc3_params.NodeParams("n", [dlc3_params.Weight("w", [2], elements)])]))
-    blob = decode(data, dlc3_params.Params, "here").nodes[0].weights[0].elements.reals
+    blob = decode(data, dlc3_params.Params, "here").nodes[0].weights[0].elements.floats
     assert struct.unpack_from("<2f", data, blob.start) == (1.5, -2)
     assert len(blob) == 8
 

@@ -148,7 +148,7 @@ def layers(extra=()):
                 Attribute("text", 5, text="t"),
                 Attribute("positions", 7, positions=[1, 300]),
                 Attribute("ints", 8, integers=[3, -4]),
-                Attribute("reals", 9, reals=[0.5]),
+                Attribute("reals", 9, floats=[0.5]),
                 Attribute("texts", 10, texts=["a", "b"]),
                 array("nested", {"type": 3, "natural": 7}),
                 *extra,
@@ -163,7 +163,7 @@ def weights():
         "DataEncoding", {"type": 11, "attributes": [per_channel, Attribute("axis", 2, integer=0)]}
     )
     return [
-        dlc3_params.Weight("bias", [2], dlc3_params.Elements(9, reals=np.ones(2, np.float32).tobytes())),
+        dlc3_params.Weight("bias", [2], dlc3_params.Elements(9, floats=np.ones(2, np.float32).tobytes())),
         dlc3_params.Weight("weights_0", [2, 2], dlc3_params.Elements(6, b"\1\2\3\4"), [encoding]),
     ]
 
@@ -177,8 +177,8 @@ def write_30(path, nodes=None, layer="fc", given=None, records=None):
 
 def numbers(delta, high, low, offset):
     """Return an encoding with all five numbers, as the vendor writes it."""
-    reals = {"delta": delta, "max": high, "min": low, "offset": offset}
-    parts = [Attribute(name, 4, real=value) for name, value in reals.items()]
+    numbers = {"delta": delta, "max": high, "min": low, "offset": offset}
+    parts = [Attribute(name, 4, real=value) for name, value in numbers.items()]
     return {"type": 11, "attributes": [*parts, Attribute("precision", 3, natural=0x208)]}
 
 
@@ -187,7 +187,7 @@ def foreign_weights():
     axis = Attribute("axis", 2, integer=0)
     encoding = array("DataEncoding", {"type": 11, "attributes": [channels, axis]})
     return [
-        dlc3_params.Weight("bias", [2], dlc3_params.Elements(9, reals=np.ones(2, np.float32).tobytes())),
+        dlc3_params.Weight("bias", [2], dlc3_params.Elements(9, floats=np.ones(2, np.float32).tobytes())),
         dlc3_params.Weight(
             "weights_0",
             [2, 2],
@@ -282,7 +282,7 @@ def test_text_metadata_and_records(tmp_path):
         ),
         ({"given": [dlc3_params.Weight("w", [1], dlc3_params.Elements(7, b"\1"))]}, "elements of type 7"),
         ({"given": [dlc3_params.Weight("w", [-1], dlc3_params.Elements(6, b"\1"))]}, "no valid shape"),
-        ({"nodes": layers()[1:]}, "reads 'x', which no earlier layer gives"),
+        ({"nodes": layers()[1:]}, "reads 'x', which no earlier layer"),
         ({"nodes": layers([Attribute("new", 12)])}, "attribute 'new' of type 12"),
         ({"nodes": layers([Attribute("flag", 1)])}, "two attributes named 'flag'"),
         ({"nodes": [*layers(), *layers()[1:]]}, "two"),

@@ -243,7 +243,7 @@ def entries_of(nodes=None, tensors=None, elements=(), values=None, data=b"123456
 
 
 def elements(offset, nbytes, name="w"):
-    return [dlc4_params.Elements(name, extent=dlc4_params.Range(offset, nbytes))]
+    return [dlc4_params.Elements(name, range=dlc4_params.Range(offset, nbytes))]
 
 
 def scalar(**fields):
@@ -299,7 +299,7 @@ BROKEN = {
             )
         ]
     },
-    "1 scales along axis 0 of extent 2": {
+    "1 scales along axis 0": {
         "tensors": [
             tensor(
                 quantization=dlc4_model.Quantization(1, axis=dlc4_model.AxisAffine(0, AFFINE)), dtype=0x408

@@ -174,7 +174,7 @@ def test_large_data_is_elided_and_its_use_is_an_error():
     weight = ir.parse(text).main.tensors["w"]
     assert isinstance(weight.data, ir.Elided)
     assert ir.to_text(ir.parse(text)) == text
-    with pytest.raises(ModelError, match="left out of the text form"):
+    with pytest.raises(ModelError, match="omitted in the text form"):
         weight.numpy()
 
 
@@ -204,9 +204,9 @@ def test_ops_before_their_inputs_still_print_and_parse():
         ("graph g {\n\n  a = Relu(%x)\n}", "line 3", "'x' is not declared"),
         ("graph g {\n return %x\n}", "line 2", "'x' is not declared"),
         ("graph g {\n input %x float23[1]\n}", "line 2", "unknown data type 'float23'"),
-        ("graph g {\n input %x float32[-1]\n}", "line 2", "negative extent"),
+        ("graph g {\n input %x float32[-1]\n}", "line 2", "negative"),
         ("graph g {\n input %x float32[1]\n input %x float32[1]\n}", "line 3", "two tensors are named 'x'"),
-        ("graph g {\n static %x uint8[2] = [1]\n}", "line 2", "2 numbers are needed, found 1"),
+        ("graph g {\n static %x uint8[2] = [1]\n}", "line 2", "2 numbers, found 1"),
         ("graph g {\n static %x uint8[1] = [256]\n}", "line 2", "256 is outside 0 to 255"),
         ("graph g {\n static %x bool8[1] = [2]\n}", "line 2", "expected true or false"),
         ("graph g {\n static %x uint8[2] = hex:00\n}", "line 2", "needs 2 bytes, found 1"),

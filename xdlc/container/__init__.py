@@ -1,4 +1,4 @@
-"""DLC containers: ``load``, ``save``, ``describe``, and the caches and records in them."""
+"""DLC containers: reading, writing, and the caches and records in them."""
 
 from xdlc.container.caches import Cache, add_cache, caches, remove_caches
 from xdlc.container.io_record import io_contract

@@ -1,8 +1,8 @@
-"""AIP records (``aip.metadataN``): which layers run on HTA or HVX, and HTA's compiled code.
+"""AIP records (``aip.metadataN``): sections of layers for HTA and HVX, and HTA's compiled code.
 
-The layout is ours, worked out from records of SNPE 1.42 and 1.48, all of which it covers to the last
-byte.  Fields that hold what happened to be in the writer's memory, "garbage" here, are left out when a
-record is read, and are zero when one is written.
+The layout was found from records of SNPE 1.42 and 1.48, which it covers to the last byte.  Fields with
+uninitialized memory of the writer, "garbage" here, are skipped when a record is read, and zero when one is
+written.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ VENDOR_RECORDS = ("aip.metadata0", "aip.metadata1")
 OWN_RECORD = "xdlc.aip.metadata0"
 """The record of xdlc's sections in a container of format 4; it has the same layout."""
 OWN_FLAVOUR = 0x58
-"""Flavour of xdlc's records: a loader that takes records by the vendor's flavours passes over them."""
+"""Flavour of xdlc's records: a loader of the vendor's flavours skips them."""
 
 
 class Engine(IntEnum):
-    """What runs a section."""
+    """Engine of a section."""
 
     HTA = 0
     HNN = 1
@@ -44,13 +44,13 @@ class Dimension:
 
     Attributes:
         axis: ``height``, ``width`` or ``channel``.
-        extent: Elements along it.
-        padded: Channel count with padding (flavour 1), or the extent again (flavour 2).
+        size: Elements along it.
+        padded: Channel count with padding (flavour 1), or the size again (flavour 2).
         unknown: A word between them, 0 in all known records.
     """
 
     axis: str
-    extent: int
+    size: int
     padded: int
     unknown: int = 0
 
@@ -81,11 +81,11 @@ class Section:
     """A run of layers on one engine.
 
     Attributes:
-        engine: What runs it.
+        engine: Its engine.
         first: Id of its first layer.
         last: Id of its last layer.
-        buffers: What enters and leaves it.
-        binary: Compiled code for HTA; empty for HNN.
+        buffers: Its inputs and outputs.
+        binary: Payload for HTA: compiled code, or xdlc's sub-graph; empty for HNN.
     """
 
     engine: Engine
@@ -125,7 +125,7 @@ def buffer_id(layer: int, index: int, *, is_output: bool) -> int:
 
 
 def parse_aip(data: bytes, *, where: str) -> AipRecord:
-    """Return what an AIP record says.
+    """Return the content of an AIP record.
 
     Args:
         data: The whole record.
@@ -138,7 +138,7 @@ def parse_aip(data: bytes, *, where: str) -> AipRecord:
 
 
 def mask_aip(data: bytes, *, where: str = "record") -> bytes:
-    """Return a record with its garbage zeroed: two builds of the same sections compare equal by it.
+    """Return a record with its garbage zeroed, so that builds of the same sections compare equal.
 
     Args:
         data: The whole record.
@@ -173,12 +173,12 @@ class _Reader:
     def record(self) -> AipRecord:
         version, compiler, flavour, unknown, count, size = self.take(HEADER, "header")
         if size != len(self.data):
-            raise self.fail(f"says that it has {size} bytes, has {len(self.data)}")
+            raise self.fail(f"announces {size} bytes, has {len(self.data)}")
         if count > len(self.data) // SECTION.size:
             raise self.fail(f"announces {count} sections")
         sections = tuple([self.section() for _ in range(count)])
         if self.position != len(self.data):
-            raise self.fail(f"has {len(self.data) - self.position} bytes behind its last section")
+            raise self.fail(f"has {len(self.data) - self.position} bytes after its last section")
         return AipRecord(_version(version), _version(compiler), flavour, sections, _version(unknown))
 
     def fail(self, problem: str) -> ContainerError:
@@ -223,15 +223,15 @@ class _Reader:
         return AipBuffer(name, direction == 1, layer, id, dimensions, unknown)
 
     def dimension(self, name: str) -> Dimension:
-        axis, extent, unknown, padded = self.take(DIMENSION, "dimension")
+        axis, size, unknown, padded = self.take(DIMENSION, "dimension")
         self.skipped(GARBAGE)
         if axis >= len(AXES):
             raise self.fail(f"has axis {axis} in buffer {name!r}, only 0 to 2 are known")
-        return Dimension(AXES[axis], extent, padded, unknown)
+        return Dimension(AXES[axis], size, padded, unknown)
 
 
 def write_aip(record: AipRecord) -> bytes:
-    """Return the bytes of a record: what ``mask_aip`` makes of those it was read from.
+    """Return the bytes of a record, equal to the ``mask_aip`` of those it was read from.
 
     Raises:
         ContainerError: If a value does not fit its field: names the section and the buffer.
@@ -263,15 +263,15 @@ def _buffer(buffer: AipBuffer, engine: Engine, where: str) -> bytes:
     where = f"{where}: buffer {buffer.name!r}"
     name = buffer.name.encode("utf-8")
     if engine is Engine.HNN and (buffer.dimensions or buffer.unknown):
-        _refuse("has dimensions, which buffers of HNN sections have no place for", where)
+        _refuse("has dimensions, which buffers of HNN sections do not have", where)
     dimensions = []
     for held in buffer.dimensions:
         if held.axis not in AXES:
             _refuse(f"has the axis {held.axis!r}, known are {', '.join(AXES)}", where)
-        extents = held.extent, held.unknown, held.padded
-        dimensions.append(_pack(DIMENSION, where, AXES.index(held.axis), *extents))
-    words = int(buffer.is_output), buffer.layer, len(name), buffer.id, buffer.unknown, len(dimensions)
-    head = _pack(BUFFER, where, *words)
+        words = held.size, held.unknown, held.padded
+        dimensions.append(_pack(DIMENSION, where, AXES.index(held.axis), *words))
+    fields = int(buffer.is_output), buffer.layer, len(name), buffer.id, buffer.unknown, len(dimensions)
+    head = _pack(BUFFER, where, *fields)
     return head + name + b"".join(dimensions)
 
 

@@ -1,8 +1,8 @@
-"""The zip layer of a DLC: entries are stored, aligned and never checksummed.
+"""Zip layer of a DLC: entries are stored, aligned and never checksummed.
 
-Python's zipfile is of no use here: it refuses the CRC of 0 that the vendor writes, copies through
-memory and cannot align data.  The shape written is the vendor's own (zip64 sizes everywhere, padding
-inside the local extra field); shorter zip64 extras make the vendor's library abort.
+Python's zipfile refuses the CRC of 0 that the vendor writes, copies through memory and cannot align data.
+The layout written is the vendor's own (zip64 sizes everywhere, padding inside the local extra field); shorter
+zip64 extras make the vendor's library abort.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def _data_start(source: MappedFile, offset: int, name: bytes, limit: int, where:
 
 
 class ArchiveWriter:
-    """Writes entries one after the other, in the shape of format 4.
+    """Writer of entries in sequence, in the layout of format 4.
 
     Args:
         file: Buffered binary file at position 0.
@@ -194,15 +194,17 @@ class ArchiveWriter:
     ) -> None:
         """Append an entry made of ``parts``, one after the other.
 
-        Tensor data is written and let go of part by part, so that memory holds one part at most.
+        Tensor data is written and released part by part, so that memory holds one part at most.
 
         Raises:
-            ContainerError: If the name is taken, or data does not give the bytes that it announced.
+            ContainerError: If the name is taken, or data has not the size that it announced.
             OSError: If writing fails.
         """
         raw = name.encode("utf-8")
         if name in self._written or not raw or len(raw) > 0xFFFF:
-            raise ContainerError(f"cannot name an entry {name!r}", fix="give each record another short name")
+            raise ContainerError(
+                f"cannot name an entry {name!r}", fix="use a short name of its own for each record"
+            )
         size = sum(part.nbytes if isinstance(part, TensorData) else len(part) for part in parts)
         header = LOCAL.size + len(raw) + EXTRA64.size
         padding = -(self._position + header) % alignment

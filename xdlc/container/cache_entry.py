@@ -1,7 +1,6 @@
-"""What an entry of ``cacheList`` says of its cache, read with suspicion.
+"""Description of a cache in an entry of ``cacheList``, untrusted input.
 
-Entries are JSON that anybody can write.  A field that is missing or of another type than the vendor's
-writer gives it reads as None, an extent or a name as if it were not there; nothing here raises.
+A field that is missing or of another type than the vendor's writer uses reads as None; nothing here raises.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ class CachedTensor:
 
     Attributes:
         name: Its name.
-        shape: Its extents.
-        dtype: Its type under our name, or the vendor's for one that is not known.
-        scale: Of its encoding, ``real = (stored + offset) * scale``; None where it has none.
+        shape: Its dimensions.
+        dtype: Its type under our name, or the vendor's if it is unknown.
+        scale: Of its encoding, ``float = (quantized + offset) * scale``; None without one.
         offset: Of its encoding.
     """
 
@@ -70,10 +69,10 @@ class CachedGraph:
         inputs: Its inputs, in order.
         outputs: Its outputs, in order.
         vtcm_mb: Vector memory that it is planned for, in MB.
-        optimization_level: 1 to 3; 0 stands for the library's choice.
-        hvx_threads: Threads of the vector unit; 0 stands for all.
+        optimization_level: 1 to 3; 0: the library's choice.
+        hvx_threads: Threads of the vector unit; 0: all.
         dlbc: Whether feature maps are compressed in memory.
-        spill_fill_bytes: Memory for what does not fit into vector memory.
+        spill_fill_bytes: Memory for values that do not fit into vector memory.
         io_bytes: Memory of inputs and outputs.
         const_bytes: Weights held in the cache.
         shared_weights_bytes: Weights held in another record.
@@ -104,8 +103,8 @@ class CacheEntry:
         backend_api: Version of the HTP's part of it.
         blob_version: Version of the binary's form.
         blob_bytes: Size of the binary.
-        time: When it was made, as the entry words it.
-        graphs: What it holds.
+        time: Time of its making, as in the entry.
+        graphs: Its graphs.
     """
 
     soc_id: int | None
@@ -120,9 +119,9 @@ class CacheEntry:
 
     @property
     def vtcm_mb(self) -> int | None:
-        """Vector memory that the hungriest graph is planned for; None unless all of them tell.
+        """Largest vector memory that a graph is planned for; None unless known of all graphs.
 
-        0 stands for all that the SoC has, and is more than any other size.
+        0 means all of the SoC's, and is more than any other size.
         """
         held = [graph.vtcm_mb for graph in self.graphs]
         if None in held or 0 in held:
@@ -131,7 +130,7 @@ class CacheEntry:
 
 
 def read_entry(entry: Mapping[str, Any] | None) -> CacheEntry:
-    """Return what an entry says; of no entry, nothing."""
+    """Return the content of an entry; of no entry, one without values."""
     held = _dict(entry)
     return CacheEntry(
         _int(held.get("socModel")),
@@ -175,7 +174,7 @@ def _tensor(value: Any) -> CachedTensor:
     has_step = scale is not None and offset is not None
     return CachedTensor(
         _text(held.get("name")),
-        None if shape is None or None in shape else tuple(extent for extent in shape if extent is not None),
+        None if shape is None or None in shape else tuple(dim for dim in shape if dim is not None),
         None if name is None else _OWN_NAMES.get(name, name.removeprefix(_PREFIX)),
         scale if has_step else None,
         offset if has_step else None,

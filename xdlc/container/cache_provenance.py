@@ -1,6 +1,6 @@
-"""What the vendor's description of a cache does not tell: of which graphs it is, and how it was compiled.
+"""Provenance of HTP caches: the graphs that each was compiled from, and the options.
 
-Record ``xdlc.caches``, JSON, which the vendor's reader passes over::
+The vendor's description of a cache lacks both.  Record ``xdlc.caches``, JSON that the vendor's reader skips::
 
     {"version": 1,
      "caches": {"htp.cache.sm8650.0": {
@@ -8,7 +8,7 @@ Record ``xdlc.caches``, JSON, which the vendor's reader passes over::
          "share_weights": false, "arch_only": false,
          "graphs": {"cnn": {"fingerprint": "0123..", "source": "cnn", "ops": null}}}}}
 
-A cache without facts, as the vendor's tools make them, is of graphs that are not known.
+A cache without facts, like the vendor's, is of unknown graphs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from xdlc.container.json_record import read_json
+from xdlc.container.metadata import read_json
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, raw_data
 
@@ -32,13 +32,12 @@ _FIX = "prepare the model again, with --overwrite_cache_records"
 
 @dataclass(frozen=True, slots=True)
 class GraphFacts:
-    """What a cached graph was compiled from.
+    """Source of a cached graph.
 
     Attributes:
-        fingerprint: Hash of what was compiled, see ``xdlc.ir.fingerprint``: of the whole graph, or of
-            the part of it.
+        fingerprint: Hash of the compiled graph or partition, see ``xdlc.ir.fingerprint``.
         source: Name of the graph in the model.
-        ops: Names of the ops of the part, in order; None stands for the whole graph.
+        ops: Names of the partition's ops, in order; None for the whole graph.
     """
 
     fingerprint: str
@@ -48,11 +47,11 @@ class GraphFacts:
 
 @dataclass(frozen=True, slots=True)
 class CacheFacts:
-    """What a cache was made from, and with which options.
+    """Sources and options of a cache.
 
     Attributes:
         graphs: Facts by the name that the graph has in the cache.
-        vtcm_mb: Vector memory asked for in MB; 0 for all that the SoC has, None for the library's choice.
+        vtcm_mb: Requested vector memory in MB; 0 for all of the SoC's, None for the library's choice.
         optimization_level: 1 to 3, or None for the library's choice.
         num_hvx_threads: Threads of the vector unit, or None for all.
         dlbc: Whether feature maps are compressed in memory.
@@ -93,7 +92,7 @@ def read(model: Model) -> dict[str, CacheFacts]:
 
 
 def write(model: Model, facts: Mapping[str, CacheFacts]) -> None:
-    """Put the facts of caches into a model, in the place of all that it held; no facts, no record."""
+    """Replace the facts of caches in a model; without facts, remove the record."""
     model.records.pop(RECORD, None)
     if facts:
         caches = {name: _words(facts[name]) for name in sorted(facts)}
@@ -102,7 +101,7 @@ def write(model: Model, facts: Mapping[str, CacheFacts]) -> None:
 
 
 def drop(model: Model, names: Collection[str]) -> None:
-    """Take out the facts of caches that are no more.
+    """Remove the facts of removed caches.
 
     Raises:
         ContainerError: If the record is damaged.
@@ -114,7 +113,7 @@ def drop(model: Model, names: Collection[str]) -> None:
 
 
 def drop_damaged(model: Model) -> bool:
-    """Take the record out if it cannot be read; return whether it was so."""
+    """Remove the record if it cannot be read; return whether it was removed."""
     try:
         read(model)
     except ContainerError:
@@ -178,11 +177,11 @@ def _number(entry: Mapping[str, Any], key: str, where: str) -> int | None:
     raise ContainerError(f"has {value!r:.40} at {key!r}, expected a number or null", where=where, fix=_FIX)
 
 
-def _typed(value: Any, kind: type, what: str, where: str) -> Any:
+def _typed(value: Any, kind: type, place: str, where: str) -> Any:
     if isinstance(value, kind):
         return value
     raise ContainerError(
-        f"has a {type(value).__name__} in the place of {what}, expected a {kind.__name__}",
+        f"has a {type(value).__name__} in the place of {place}, expected a {kind.__name__}",
         where=where,
         fix=_FIX,
     )

@@ -1,8 +1,8 @@
 """Compiled HTP caches of a model: records ``htp.cache.<soc>.<n>`` and their entries in ``cacheList``.
 
-The vendor's library is strict in odd ways: it passes over a record without an entry, drops an entry
-without a record, shows no cache at all if one record is damaged, and crashes on an entry with fields
-missing.  The functions here keep both sides consistent and refuse what would do that.
+The vendor's library skips a record without an entry, drops an entry without a record, shows no cache at
+all if one record is damaged, and crashes on an entry with missing fields.  The functions here keep records
+and entries consistent and refuse such content.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Cache:
     Attributes:
         name: Name of its record.
         soc: SoC in the name, in lower case.
-        entry: Its entry of ``cacheList``; None if it has none, and then the vendor does not find it.
+        entry: Its entry of ``cacheList``; None if it has none, so that the vendor does not find it.
         data: The record; None if it is missing.
     """
 
@@ -67,9 +67,9 @@ class Cache:
 
     @property
     def problem(self) -> str | None:
-        """What keeps the vendor's library from finding the cache, or makes it the wrong one; or None.
+        """Reason why the vendor's library does not find the cache, or finds a wrong one; or None.
 
-        The library takes a cache whose record is named after another SoC than it was compiled for.
+        The library accepts a cache whose record is named after another SoC than it was compiled for.
         """
         if self.data is None:
             return "is listed but has no record"
@@ -104,7 +104,7 @@ def caches(model: Model) -> list[Cache]:
 
 
 def shared_weights(model: Model, name: str) -> list[str]:
-    """Return the names of the records with weights that a cache shares with others; they may be missing."""
+    """Return the names of records, perhaps missing, with weights that a cache shares with others."""
     found = [
         child
         for item in model.metadata.get("relations", ())
@@ -127,15 +127,15 @@ def add_cache(
     entry: Mapping[str, Any],
     shared: Mapping[str, TensorData] = MappingProxyType({}),
 ) -> str:
-    """Put a compiled cache into a model and return the name of its record.
+    """Add a compiled cache to a model; return the name of its record.
 
     Args:
         model: The model; its records and its ``cacheList`` change together.
         soc_name: SoC such as ``sm8650``; the record's name has it in lower case.
         data: The context binary.
         entry: Its description for ``cacheList``, complete but for ``cacheName`` and perhaps ``timestamp``.
-        shared: Weights that it does not hold itself and their descriptions, by record; the model may have
-            them already, of another SoC.
+        shared: Weights in records of their own and their descriptions, by record; the model may have them
+            already, of another SoC.
 
     Raises:
         ContainerError: If the binary is truncated, the description incomplete, the name unfit, or the
@@ -196,9 +196,9 @@ def _equal(first: TensorData, second: TensorData) -> bool:
 
 
 def remove_caches(model: Model, soc: str | None = None) -> list[str]:
-    """Take out the caches of one SoC, or all, and return the names of the records that went.
+    """Remove the caches of one SoC, or all; return the names of the records removed.
 
-    Weights that only these caches shared go with them, and so does what ``xdlc.caches`` says of them.
+    Weights that only these caches shared are removed too, and so is their provenance.
 
     Raises:
         ContainerError: If that record is damaged, and caches of other SoCs stay.
@@ -226,7 +226,7 @@ def remove_caches(model: Model, soc: str | None = None) -> list[str]:
 
 
 def _drop_shared(model: Model, relations: list[Any]) -> list[str]:
-    """Remove shared weights, and what describes them, that no cache refers to any more."""
+    """Remove shared weights, and their descriptions, that no cache refers to any more."""
     used = {
         child
         for item in relations

@@ -1,4 +1,4 @@
-"""Encodings as the tables of format 4, in both directions."""
+"""Tables of encodings in format 4, read and written."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _decoded(
         axis = _axis(found.axis.axis, rank, where)
         if len(channels) != shape[axis]:
             raise ContainerError(
-                f"has {len(channels)} scales along axis {axis} of extent {shape[axis]}", where=where
+                f"has {len(channels)} scales along axis {axis} of size {shape[axis]}", where=where
             )
         return AxisScaleOffset(
             axis,
@@ -140,16 +140,16 @@ def _read_expansion(found: tables.BlockExpansion, rank: int, where: str) -> Bloc
 def _read_block(
     found: tables.BlockAffine, rank: int, dtype: DType, blocks: memoryview, where: str
 ) -> BlockScaleOffset:
-    # The vendor's reader takes a block to be of extent 1 along every axis but the block axis.
+    # In the vendor's reader a block has size 1 along every axis but the block axis.
     shape = [1] * rank
-    shape[_axis(found.block_axis, rank, where)] = found.block_extent
-    extent = found.scale_offsets
-    if extent is None or min(extent.offset, extent.nbytes, len(blocks) - extent.offset - extent.nbytes) < 0:
+    shape[_axis(found.block_axis, rank, where)] = found.block_size
+    place = found.scale_offsets
+    if place is None or min(place.offset, place.nbytes, len(blocks) - place.offset - place.nbytes) < 0:
         raise ContainerError(
             f"has block scales outside of the {len(blocks)} bytes of model.encodings.bin", where=where
         )
     bits = found.bits if found.bits not in (0, dtype.bits) else None
-    scales, offsets = _read_pairs(blocks[extent.offset : extent.offset + extent.nbytes], where)
+    scales, offsets = _read_pairs(blocks[place.offset : place.offset + place.nbytes], where)
     return BlockScaleOffset(tuple(shape), scales, offsets, bits)
 
 
@@ -178,7 +178,7 @@ def _read_pairs(data: memoryview, where: str) -> tuple[Array, Array]:
 
 
 class EncodingWriter:
-    """Makes the tables of encodings, and the entry that block encodings need.
+    """Writer of the tables of encodings, and of the entry that block encodings need.
 
     Attributes:
         blocks: Content of the entry model.encodings.bin.
@@ -229,7 +229,7 @@ class EncodingWriter:
         )
 
     def _block(self, encoding: BlockScaleOffset, tensor: Tensor) -> tables.BlockAffine:
-        wide = [axis for axis, extent in enumerate(encoding.block_shape) if extent != 1]
+        wide = [axis for axis, size in enumerate(encoding.block_shape) if size != 1]
         if len(encoding.block_shape) != tensor.rank or len(wide) > 1 or not tensor.rank:
             raise ContainerError(
                 f"has blocks of shape {list(encoding.block_shape)}, a DLC holds blocks along one axis only",
@@ -237,7 +237,7 @@ class EncodingWriter:
                 fix="choose blocks that are 1 wide along all axes but one",
             )
         block_axis = wide[0] if wide else 0
-        # The vendor's own writer puts 0 for the channel axis of blocks of one element.
+        # The vendor's writer has 0 for the channel axis of blocks of one element.
         axis = next((at for at in reversed(range(tensor.rank)) if at != block_axis), 0) if wide else 0
         count = len(encoding.scales)
         scale_offsets = self._buffer(b"SO64", count, _pairs(encoding))
@@ -254,7 +254,7 @@ class EncodingWriter:
         )
 
     def _buffer(self, identifier: bytes, count: int, pairs: bytes) -> tables.Range:
-        """Append pairs of numbers as a buffer of their own; return where it lies."""
+        """Append pairs of numbers as a buffer of their own; return its range."""
         head = BLOCK_HEAD.pack(20, identifier, 0, 6, 12, 4, 6, 8, count)
         start = len(self.blocks)
         self.blocks += head

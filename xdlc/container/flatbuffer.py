@@ -1,8 +1,8 @@
-"""The reader of table-driven flatbuffers, which trusts nothing; ``flatbuffer_encode`` is the writer.
+"""Reader of table-driven flatbuffers from untrusted files; ``flatbuffer_encode`` is the writer.
 
 Both work from the ``FIELDS`` of generated tables (see docs/adr/0004).  Tables refer to each other
-by forward offsets only, so a tree of them always ends; what a reader still has to bound is depth
-and the number of times that a hostile file makes it read the same bytes.
+by forward offsets only, so a tree of them always ends; a reader still has to bound the depth and
+the number of times that a hostile file makes it read the same bytes.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ _u64 = struct.Struct("<Q").unpack_from
 
 
 def picker(order: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """Return a function that gives the elements at ``order`` of a sequence."""
+    """Return a function that returns the elements at ``order`` of a sequence."""
     if len(order) < 2:
         return operator.itemgetter(slice(order[0], order[0] + 1) if order else slice(0))
     return operator.itemgetter(*order)
 
 
 class _Layout:
-    """How the tables of one class that share one vtable are laid out.
+    """Layout of the tables of one class that share one vtable.
 
     Attributes:
         size: Bytes of a table.
         unpack: Reads the fields that are present, in the order of their bytes.
-        defaults: Values of the fields that are absent.
-        pick: Puts what ``unpack`` gave, followed by ``defaults``, in the order of the fields.
+        defaults: Values of missing fields.
+        pick: Puts the results of ``unpack``, followed by ``defaults``, in the order of the fields.
         strings: Index and byte offset of each string.
         tables: Index, byte offset and class of each table.
         vectors: Index, byte offset, reader and declaration of each vector.
@@ -76,9 +76,9 @@ class _Layout:
     ) -> None:
         self.size = size
         self.unpack = unpack
-        absent = [index for index in range(len(cls.FIELDS)) if index not in order]
-        self.defaults = (*[cls.FIELDS[index].default for index in absent],)
-        places = {index: place for place, index in enumerate([*order, *absent])}
+        missing = [index for index in range(len(cls.FIELDS)) if index not in order]
+        self.defaults = (*[cls.FIELDS[index].default for index in missing],)
+        places = {index: place for place, index in enumerate([*order, *missing])}
         self.pick = picker([places[index] for index in range(len(cls.FIELDS))])
         self.strings = strings
         self.tables = tables
@@ -199,7 +199,7 @@ class _Decoder:
         return text
 
     def span(self, position: int, width: int) -> tuple[int, int]:
-        """Return (first byte, count) of the vector at ``position``, which lies within the buffer."""
+        """Return (first byte, count) of the vector at ``position``, checked to be in the buffer."""
         if position + 4 > self.size:
             raise self.fail(f"has a vector at byte {position} of {self.size}")
         count = _u32(self.data, position)[0]

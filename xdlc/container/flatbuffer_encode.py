@@ -1,4 +1,4 @@
-"""The writer of table-driven flatbuffers; the reader is ``xdlc.container.flatbuffer``."""
+"""Writer of table-driven flatbuffers; the reader is ``xdlc.container.flatbuffer``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Part = bytes | bytearray | TensorData
 
 
 class Stream(Blob):
-    """Tensor data as a byte vector, which ``encode_parts`` gives back as a part instead of copying it.
+    """Tensor data as a byte vector, which ``encode_parts`` returns as a part instead of copying it.
 
     Attributes:
         data: The bytes.
@@ -44,7 +44,7 @@ class Stream(Blob):
 def encode(root: Table) -> bytearray:
     """Return a flatbuffer of ``root`` and all below it.
 
-    Scalars that have their default and fields that are None are left out, as the vendor's writer does.
+    Scalars that have their default and fields that are None are omitted, as by the vendor's writer.
     Tables are written before what they refer to; equal strings are written once, after the tables, and
     streams last.  A ``vector64`` field cannot be written.
 
@@ -73,7 +73,7 @@ def encode_parts(root: Table, *, fix: str = "split the model into several files"
 
 
 class _Shape:
-    """How tables of one class with the same set of present fields are written.
+    """Layout of tables of one class with the same set of present fields.
 
     Attributes:
         align: What the position of a table is a multiple of.
@@ -123,7 +123,7 @@ class _Shape:
 
 
 class _Plan:
-    """How tables of one class are taken apart.
+    """Access to the fields of tables of one class.
 
     Attributes:
         get: Returns the values of all fields of a table.
@@ -135,7 +135,7 @@ class _Plan:
 
     def __init__(self, cls: type[Table]) -> None:
         names = [field.name for field in cls.FIELDS]
-        # A getter of one name gives the bare value, so a name is doubled there.
+        # A getter of one name returns the bare value, so a name is doubled there.
         self.get: Callable[[Table], tuple[Any, ...]] = (
             operator.attrgetter(*names, names[0]) if len(names) == 1 else operator.attrgetter(*names)
         )

@@ -1,11 +1,11 @@
-"""The record ``xdlc.io``: what callers must feed and get."""
+"""Record ``xdlc.io``: contract of the graph inputs and outputs for callers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from xdlc.container.json_record import AGAIN, compact, object_of, objects_of, read_json
+from xdlc.container.metadata import AGAIN, compact, object_of, objects_of, read_json
 from xdlc.container.raw_files import recipes
 from xdlc.errors import ContainerError
 from xdlc.ir import AxisScaleOffset, Model, Role, ScaleOffset, Tensor
@@ -16,11 +16,11 @@ _NOTES = {"layout": "layouts", "symbols": "symbols"}
 
 
 def io_contract(model: Model) -> dict[str, Any]:
-    """Return what callers must feed and get, as JSON-like values.
+    """Return the contract of the graph inputs and outputs, as JSON-like values.
 
     Per graph and per input and output: name, shape, dynamic axes, dtype, encoding, bytes of the raw file
     (little-endian, row-major) and how to make or read one, and, where known, the meaning of the axes and
-    the symbol of each open one.
+    the symbol of each dynamic one.
     """
     notes = model.metadata
     return {
@@ -28,16 +28,16 @@ def io_contract(model: Model) -> dict[str, Any]:
         "graphs": [
             {
                 "name": graph.name,
-                "inputs": [_port(tensor, notes, recipes(tensor)) for tensor in graph.inputs],
-                "outputs": [_port(tensor, notes, recipes(tensor, reads=True)) for tensor in graph.outputs],
+                "inputs": [_entry(tensor, notes, recipes(tensor)) for tensor in graph.inputs],
+                "outputs": [_entry(tensor, notes, recipes(tensor, reads=True)) for tensor in graph.outputs],
             }
             for graph in model.graphs.values()
         ],
     }
 
 
-def _port(tensor: Tensor, notes: Mapping[str, Any], raw: Mapping[str, str]) -> dict[str, Any]:
-    port: dict[str, Any] = {
+def _entry(tensor: Tensor, notes: Mapping[str, Any], raw: Mapping[str, str]) -> dict[str, Any]:
+    entry: dict[str, Any] = {
         "name": tensor.name,
         "shape": list(tensor.shape),
         "dtype": tensor.dtype.name,
@@ -45,22 +45,22 @@ def _port(tensor: Tensor, notes: Mapping[str, Any], raw: Mapping[str, str]) -> d
         "raw": dict(raw),
     }
     if tensor.dynamic_axes:
-        port["dynamicAxes"] = list(tensor.dynamic_axes)
+        entry["dynamicAxes"] = list(tensor.dynamic_axes)
     for key, held in _NOTES.items():
         if tensor.name in notes.get(held, {}):
-            port[key] = notes[held][tensor.name]
+            entry[key] = notes[held][tensor.name]
     encoding = tensor.encoding
     if isinstance(encoding, ScaleOffset):
-        port["encoding"] = {"scale": encoding.scale, "offset": encoding.offset}
+        entry["encoding"] = {"scale": encoding.scale, "offset": encoding.offset}
         if encoding.bits is not None:
-            port["encoding"]["bits"] = encoding.bits
+            entry["encoding"]["bits"] = encoding.bits
     elif isinstance(encoding, AxisScaleOffset):
-        port["encoding"] = {
+        entry["encoding"] = {
             "axis": encoding.axis,
             "scales": list(encoding.scales),
             "offsets": list(encoding.offsets),
         }
-    return port
+    return entry
 
 
 def io_text(model: Model) -> bytes:
@@ -79,11 +79,11 @@ def read_io(data: memoryview, metadata: dict[str, Any], where: str) -> None:
     symbols: dict[str, list[str | None]] = {}
     for graph in objects_of(found.get("graphs"), "graphs", where):
         for side in ("inputs", "outputs"):
-            for port in objects_of(graph.get(side, []), side, where):
-                name, note = port.get("name"), port.get("layout")
+            for entry in objects_of(graph.get(side, []), side, where):
+                name, note = entry.get("name"), entry.get("layout")
                 if isinstance(name, str) and isinstance(note, str):
                     layouts[name] = note
-                named = port.get("symbols")
+                named = entry.get("symbols")
                 if isinstance(name, str) and isinstance(named, list):
                     symbols[name] = [word if isinstance(word, str) else None for word in named]
     if layouts:
@@ -95,7 +95,7 @@ def read_io(data: memoryview, metadata: dict[str, Any], where: str) -> None:
 def read_graph_order(data: memoryview, model: Model, where: str) -> None:
     """Put the graphs of ``model`` in the order of an ``xdlc.io`` record: the main one comes first.
 
-    In the file they stand in the order of their names.
+    In the file they are sorted by name.
 
     Raises:
         ContainerError: If the record does not have the form that ``io_text`` writes.
@@ -107,23 +107,23 @@ def read_graph_order(data: memoryview, model: Model, where: str) -> None:
 
 
 def read_outputs(data: memoryview, model: Model, where: str) -> None:
-    """Make what an ``xdlc.io`` record lists the outputs of a model of format 3, which has no list of its own.
+    """Set the outputs of a model of format 3, which has no list of them, from an ``xdlc.io`` record.
 
     Raises:
         ContainerError: If the record does not have the form that ``io_text`` writes, or names an output that
-            no op gives.
+            no op writes.
     """
     listed = objects_of(object_of(read_json(data, where), where).get("graphs"), "graphs", where)
     for entry in listed:
         graph = model.graphs.get(str(entry.get("name")))
         if graph is None:
             continue
-        names = [port.get("name") for port in objects_of(entry.get("outputs", []), "outputs", where)]
+        names = [output.get("name") for output in objects_of(entry.get("outputs", []), "outputs", where)]
         for tensor in graph.outputs:
             tensor.role = Role.NATIVE
         graph.outputs.clear()
         for name in dict.fromkeys(map(str, names)):
             held = graph.tensors.get(name)
             if held is None or held.producer is None:
-                raise ContainerError(f"lists the output {name!r}, which no op gives", where=where, fix=AGAIN)
+                raise ContainerError(f"lists the output {name!r}, which no op writes", where=where, fix=AGAIN)
             graph.add_output(held)

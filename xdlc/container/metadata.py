@@ -1,12 +1,11 @@
 """Metadata of a DLC about its making: the JSON entries of format 4, the text entry of format 3.
 
-``Model.metadata`` keeps it, and what our own records say, as plain values under the keys ``version``
+``Model.metadata`` has it, and the content of xdlc's own records, as plain values under the keys ``version``
 ``history`` ``cacheList`` ``relations``, ``layouts`` (input or output name -> note on its axes, like
 ``NCHW``), ``symbols`` (input or output name -> symbol of each axis, or None), ``nodes`` (of the source
-model: name, operator, and why no op stands for it, or None),
-``tensors`` (graph -> tensor -> its names in the source, where those are not just its own; under the empty
-name those that no tensor holds), ``layers`` (op -> id of the layer that it was translated from) and, of
-format 3, ``properties``.
+model: name, operator, and the reason why it has no op, or None), ``tensors`` (graph -> tensor -> its names
+in the source, where those are not just its own; under the empty name those of no tensor), ``layers`` (op ->
+id of the layer that it was translated from) and, of format 3, ``properties``.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from xdlc.container.json_record import AGAIN, object_of, objects_of, read_json
 from xdlc.errors import ContainerError, UsageError
 from xdlc.ir import Model
 from xdlc.version import VERSION
@@ -25,12 +23,59 @@ from xdlc.version import VERSION
 MAIN = "dlc.metadata2.3.0"
 HISTORY = "dlc.metadata.history.2.3.0"
 TEXT = "dlc.metadata"  # of format 3: lines key=value, among them the commands that made the file
-# The epoch of zip files; stands for "no time" when SOURCE_DATE_EPOCH does not give one.
+AGAIN = "get the file again"
+"""Fix of errors about damaged records."""
+# The epoch of zip files: the time without SOURCE_DATE_EPOCH.
 NO_TIME = "1980-01-01 00:00:00 UTC"
 DEFAULT_COMMAND = "converterCommand"
 TEXT_COMMANDS = ("converter-command", "quantizer-command")
 TEXT_VERSION = "converter-version"
 TEXT_NOTHING = "N/A"
+
+
+def read_json(data: memoryview, where: str) -> Any:
+    """Return the JSON value of an entry.
+
+    Raises:
+        ContainerError: If it is not UTF-8, not JSON, or nested too deeply.
+    """
+    try:
+        return json.loads(bytes(data).decode("utf-8"))
+    except (UnicodeDecodeError, ValueError) as error:
+        raise ContainerError(f"is no JSON text: {error}", where=where, fix=AGAIN) from error
+    except RecursionError as error:
+        raise ContainerError("nests JSON values too deeply", where=where, fix=AGAIN) from error
+
+
+def object_of(value: Any, where: str) -> dict[str, Any]:
+    """Return a JSON value that has to be an object.
+
+    Raises:
+        ContainerError: If it is another.
+    """
+    if not isinstance(value, dict):
+        raise ContainerError(
+            f"should hold a JSON object, holds {type(value).__name__}", where=where, fix=AGAIN
+        )
+    return value
+
+
+def objects_of(value: Any, key: str, where: str) -> list[dict[str, Any]]:
+    """Return the JSON value at ``key`` that has to be a list of objects.
+
+    Raises:
+        ContainerError: If it is another.
+    """
+    if not isinstance(value, list):
+        raise ContainerError(
+            f"should hold a list at {key!r}, holds {type(value).__name__}", where=where, fix=AGAIN
+        )
+    return [object_of(item, where) for item in value]
+
+
+def compact(content: Mapping[str, Any]) -> bytes:
+    """Return an object as JSON text without blanks."""
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
 
 
 def is_main(name: str) -> bool:
@@ -118,7 +163,7 @@ def read_text(data: memoryview, metadata: dict[str, Any], where: str) -> None:
 
 
 def add_step(model: Model, tool: str, args: Mapping[str, Any]) -> None:
-    """Add to the history of a model what a tool of xdlc did with it.
+    """Add a step of a tool of xdlc to the history of a model.
 
     Args:
         model: The model.

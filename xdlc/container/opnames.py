@@ -1,8 +1,8 @@
 """Names of operations in a DLC and in QNN.
 
-The vendor's writer folds some QNN operations into wider types and tells them apart with a supplemental
-string; its reader unfolds them.  Both directions are reproduced here, so that the IR holds what the
-vendor's reader would hand to a backend.
+The vendor's writer folds some QNN operations into wider types, distinguished by a supplemental string; its
+reader unfolds them.  Both directions are reproduced here, so that the IR has the operations that the
+vendor's reader passes to a backend.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OPERATIONS = {
     "Eltwise_Unary": {f"ElementWise{name}": number for number, name in enumerate(UNARY)},
     "Eltwise_Binary": {f"ElementWise{name}": number for number, name in enumerate(BINARY)},
 }
-# QNN's older names for one operation of a wider type, which the vendor's reader gives back as that type.
+# QNN's older names for one operation of a wider type, which the vendor's reader replaces by that type.
 NARROW = {
     name: ("ElementWiseNeuron", number)
     for number, name in enumerate(NEURON)
@@ -63,7 +63,7 @@ def to_qnn(
         supplements: Its supplemental strings.
 
     Raises:
-        ValueError: If the supplemental string that a folded type needs is absent or unknown.
+        ValueError: If the supplemental string that a folded type needs is missing or unknown.
     """
     found = dict(params)
     if package != NATIVE_PACKAGE:
@@ -89,7 +89,7 @@ def to_qnn(
 
 
 def _resize(params: dict[str, Param]) -> tuple[str, dict[str, Param]]:
-    """Return the narrower operation that a Resize stands for; its own parameters stay, as with the vendor."""
+    """Return the narrower operation of a Resize; its own parameters stay, as with the vendor."""
     interpolation, transformation = params.get("interpolation_mode"), params.get("transformation_mode")
     if not isinstance(interpolation, Scalar) or not isinstance(transformation, Scalar):
         raise ValueError("needs the scalar parameters 'interpolation_mode' and 'transformation_mode'")

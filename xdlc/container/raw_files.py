@@ -1,4 +1,4 @@
-"""How to make and read the raw files of a graph's inputs and outputs, in a line of Python each."""
+"""Recipes for raw files of graph inputs and outputs, in a line of Python each."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from xdlc.ir.dtype import FLOAT32
 def recipes(tensor: Tensor, *, reads: bool = False) -> dict[str, str]:
     """Return a numpy expression for each form of a tensor's raw file.
 
-    Files are little-endian, row-major and headerless.  The key ``float32`` is what the tools take and
-    give whatever the tensor's own type is, ``native`` what they do with ``--use_native_input_files``, and
-    take of integers and bools without it.  What is the default comes first.
+    Files are little-endian, row-major and headerless.  Under the key ``float32`` is the form that the tools
+    read and write by default whatever the tensor's own type is, under ``native`` that of
+    ``--use_native_input_files`` and, for integers and bools, of inputs without it.  The default comes first.
 
     Args:
         tensor: An input or output of a graph.
@@ -49,7 +49,7 @@ def _read(tensor: Tensor, code: str, ending: str) -> str:
     values = f'numpy.fromfile({_quoted(tensor.name + ending)}, "{code}")'
     if len(tensor.dynamic_axes) > 1:
         return values
-    shape = tuple(-1 if axis in tensor.dynamic_axes else extent for axis, extent in enumerate(tensor.shape))
+    shape = tuple(-1 if axis in tensor.dynamic_axes else dim for axis, dim in enumerate(tensor.shape))
     return f"{values}.reshape({shape})"
 
 

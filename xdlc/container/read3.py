@@ -12,8 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from xdlc.container.archive import Entry
-from xdlc.container.attributes3 import by_name, children, elements, to_params
-from xdlc.container.encodings3 import FORMS, read_encodings
+from xdlc.container.attributes3 import FORMS, by_name, children, elements, read_encodings, to_params
 from xdlc.container.flatbuffer import decode
 from xdlc.container.read4 import MAX_ELEMENTS, MAX_RANK, PREFIX
 from xdlc.errors import ContainerError, ModelError
@@ -66,7 +65,7 @@ def read_layers(source: MappedFile, entries: Mapping[str, Entry], model: Model) 
 
 
 def unread(graph: Graph) -> list[Tensor]:
-    """Return the tensors that ops give and none reads: format 3 has no other mark of an output."""
+    """Return the tensors that ops write and none reads: format 3 has no other mark of an output."""
     return [tensor for op in graph.ops for tensor in op.outputs if not graph.consumers(tensor)]
 
 
@@ -113,7 +112,7 @@ class _LayerReader:
         for index, name in enumerate(layer.outputs or ()):
             shape = shapes.get(name, own[index] if index < len(own) else None)
             if shape is None or not _is_shape(shape):
-                raise ContainerError(f"gives no valid shape for its output {name!r}", where=where)
+                raise ContainerError(f"has no valid shape for its output {name!r}", where=where)
             held = encodings[index] if index < len(encodings) else None
             encoding, dtype = (held.decoded(where) if held else None) or (None, FLOAT32)
             _check_axis(encoding, shape, where)
@@ -131,7 +130,7 @@ class _LayerReader:
         inputs: list[Tensor | None] = []
         for name in layer.inputs or ():
             if name not in self.graph.tensors:
-                raise ContainerError(f"reads {name!r}, which no earlier layer gives", where=where)
+                raise ContainerError(f"reads {name!r}, which no earlier layer writes", where=where)
             inputs.append(self.graph.tensors[name])
         name = layer.name or ""
         given = sorted(self.weights.get(name, ()), key=lambda weight: weight.name == "bias")
@@ -152,7 +151,7 @@ class _LayerReader:
                 " are known",
                 where=where,
             )
-        dtype, blob = (UINT8, elements.octets) if elements.dtype == UINT8_DATA else (FLOAT32, elements.reals)
+        dtype, blob = (UINT8, elements.octets) if elements.dtype == UINT8_DATA else (FLOAT32, elements.floats)
         attributes = by_name(weight.attributes or (), where)
         held = next(iter(read_encodings(attributes, where)), None)
         decoded = held.decoded(where) if held else None
@@ -174,7 +173,7 @@ class _LayerReader:
 def _is_shape(shape: tuple[int, ...]) -> bool:
     if len(shape) > MAX_RANK or min(shape, default=0) < 0:
         return False
-    return math.prod(extent or 1 for extent in shape) <= MAX_ELEMENTS
+    return math.prod(dim or 1 for dim in shape) <= MAX_ELEMENTS
 
 
 def _lists(attribute: Attribute | None) -> list[tuple[int, ...]]:

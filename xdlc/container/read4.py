@@ -1,4 +1,4 @@
-"""Reads the graphs of format 4: 4.1 and later (data in its own entry), 4.0 (inline, or the large form)."""
+"""Reader of format 4: 4.1 and later (data in its own entry), 4.0 (inline, or the large form)."""
 
 from __future__ import annotations
 
@@ -113,17 +113,17 @@ def _open_params(
         data = entries.get(DATA, Entry(DATA, 0, 0))
 
         def in_data(elements: dlc4_params.Elements, name: str) -> tuple[int, int]:
-            extent = elements.extent
-            if extent is None:
+            found = elements.range
+            if found is None:
                 raise ContainerError("has no range for its data", where=name)
-            if extent.offset < 0 or extent.nbytes < 0 or extent.offset + extent.nbytes > data.size:
+            if found.offset < 0 or found.nbytes < 0 or found.offset + found.nbytes > data.size:
                 raise ContainerError(
-                    f"has bytes {extent.offset} to {extent.offset + extent.nbytes}, "
+                    f"has bytes {found.offset} to {found.offset + found.nbytes}, "
                     f"but the entry {DATA!r} has {data.size}",
                     where=name,
                     fix="the file was cut short: get it again",
                 )
-            return data.offset + extent.offset, extent.nbytes
+            return data.offset + found.offset, found.nbytes
 
         return decode(body, dlc4_params.Params, where), in_data
     buffers: list[tuple[int, int]] = []
@@ -209,7 +209,7 @@ class _GraphReader:
         if dtype is None:
             raise ContainerError(f"has data type {given.dtype:#x}, which is not known", where=where)
         shape = tuple(given.dims)
-        if len(shape) > MAX_RANK or math.prod(extent or 1 for extent in shape) > MAX_ELEMENTS:
+        if len(shape) > MAX_RANK or math.prod(dim or 1 for dim in shape) > MAX_ELEMENTS:
             raise ContainerError(
                 f"has {len(shape)} axes or more elements than {MAX_ELEMENTS}, which nothing can hold",
                 where=where,

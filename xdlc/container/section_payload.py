@@ -31,7 +31,7 @@ def is_subgraph(payload: bytes) -> bool:
 
 
 def write_subgraph(graph: Graph) -> bytes:
-    """Return the payload of a section; the same graph gives the same bytes.
+    """Return the payload of a section; equal graphs have equal bytes.
 
     Raises:
         ContainerError: If something of the graph has no form in a container.

@@ -1,4 +1,4 @@
-"""Loads and saves whole containers."""
+"""Loading and saving of whole containers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BUFFER = 1 << 20
 
 @contextlib.contextmanager
 def _collection_paused() -> Iterator[None]:
-    """Keep the garbage collector from searching the many new, acyclic objects: a third of the time."""
+    """Pause garbage collection, which takes a third of the time over many new, acyclic objects."""
     if not gc.isenabled():
         yield
         return
@@ -46,8 +46,8 @@ def _collection_paused() -> Iterator[None]:
 def load(path: str | os.PathLike[str]) -> Model:
     """Return the model in a DLC of format 3.0, 4.0 or 4.1 and later.
 
-    Weights and records stay ranges of the mapped file; only the graphs are read.  Format 3 gives one graph
-    of package ``snpe``, see ``xdlc.container.read3``.
+    Weights and records stay ranges of the mapped file; only the graphs are read.  Format 3 is read as one
+    graph of package ``snpe``, see ``xdlc.container.read3``.
 
     Raises:
         StorageError: If the file cannot be read.
@@ -135,7 +135,7 @@ def _version(source: MappedFile, entries: dict[str, Entry]) -> tuple[int, int] |
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What the outside of a container tells.
+    """Version, size and entries of a container.
 
     Attributes:
         version: Format like ``4.1``; None without a model (caches only).
@@ -166,7 +166,7 @@ def describe(path: str | os.PathLike[str]) -> Description:
 def save(model: Model, path: str | os.PathLike[str], *, version: str = FORMAT) -> None:
     """Write a model as a DLC; an existing file is replaced in one step.
 
-    The same model gives the same bytes.  Weights are streamed: memory holds the largest tensor that is
+    Equal models have equal bytes.  Weights are streamed: memory holds the largest tensor that is
     not a range of a file, at most.
 
     Args:
@@ -236,7 +236,7 @@ def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], None
 
     Raises:
         UsageError: If ``path`` names a folder, a device or a pipe.
-        StorageError: If any step fails; nothing is left behind and an old file stays whole.
+        StorageError: If any step fails; no temporary file remains, and an old file is unchanged.
     """
     target = os.path.realpath(path)
     _refuse_other_files(target, os.fspath(path))
@@ -265,7 +265,7 @@ def _refuse_other_files(target: str, given: str) -> None:
     try:
         kind = os.stat(target).st_mode
     except (OSError, ValueError):
-        return  # not there, or not to be seen: writing will tell
+        return  # missing or not accessible: writing reports it
     if not stat.S_ISREG(kind):
         raise UsageError(
             "is a folder, a device or a pipe, not a file", where=given, fix="name a file to write to"

@@ -1,11 +1,11 @@
-"""The record ``xdlc.trace``: which nodes of the source the ops stand for, and what became of its names."""
+"""Record ``xdlc.trace``: source nodes of the ops, and source names of the tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from xdlc.container.json_record import AGAIN, compact, object_of, read_json
+from xdlc.container.metadata import AGAIN, compact, object_of, read_json
 from xdlc.errors import ContainerError
 from xdlc.ir import Model, Origin
 
@@ -16,10 +16,10 @@ MAX_LAYER = 0x7FFFFFFF
 
 
 def trace_text(model: Model) -> bytes | None:
-    """Return the record of the ops' origins, and of what became of each node and tensor of the source.
+    """Return the record of the ops' origins and of the source's nodes and tensor names, or None.
 
     Per graph and op, the source nodes: a step is ``[reason or null, node, node, ...]``; ops without an
-    origin are left out.  Per node: name, operator, and the reason why no op stands for it, or null.  Per
+    origin are omitted.  Per node: name, operator, and the reason why it has no op, or null.  Per
     graph and tensor, where they are not just its own name: the names that the source has for it.  Per op of a
     model translated from format 3: the id of its layer.  Returns None if none of these is known.
     """
@@ -39,7 +39,7 @@ def trace_text(model: Model) -> bytes | None:
 
 
 def read_trace(data: memoryview, model: Model, where: str) -> None:
-    """Give ``model`` what an ``xdlc.trace`` record holds: origins of its ops, nodes and names of the source.
+    """Add the content of an ``xdlc.trace`` record to ``model``: origins of ops, nodes and names.
 
     Raises:
         ContainerError: If the record does not have the form that ``trace_text`` writes.

@@ -1,6 +1,6 @@
-"""Makes the entries of format 4 as the vendor's writer does.
+"""Writer of the entries of format 4, in the layout of the vendor's writer.
 
-The versions differ in where the data is: 4.0 has it inside ``model.params``, where a flatbuffer's 32-bit
+The versions differ in the place of the data: 4.0 has it inside ``model.params``, where a flatbuffer's 32-bit
 offsets end at 2 GiB; 4.1 has ranges of the entry ``model.params.bin``.
 """
 
@@ -111,8 +111,8 @@ class _Writer:
             null += "_"
         tensors = [self.tensor(tensor) for tensor in ordered]
         if any(tensor is None for op in graph.ops for tensor in op._inputs):
-            absent = Tensor(null, (0,), FLOAT32, role=Role.NULL)
-            tensors.append(self.tensor(absent))
+            omitted = Tensor(null, (0,), FLOAT32, role=Role.NULL)
+            tensors.append(self.tensor(omitted))
         static = sorted(
             (tensor for tensor in ordered if tensor.data is not None),
             key=lambda tensor: tensor.name.encode("utf-8"),
@@ -157,7 +157,7 @@ class _Writer:
             raise ContainerError(
                 f"has {nbytes} bytes of data, needs {tensor.nbytes} for {tensor.dtype}{list(tensor.shape)}",
                 where=where,
-                fix="give the tensor data of its own type and shape",
+                fix="set data of the tensor's own type and shape",
             )
         if self.version == INLINE:
             return dlc4_params.Elements(tensor.name, Stream(data))
@@ -167,7 +167,7 @@ class _Writer:
         if padding:
             self.parts.append(bytes(padding))
         self.position += nbytes + padding
-        return dlc4_params.Elements(tensor.name, extent=dlc4_params.Range(start, nbytes))
+        return dlc4_params.Elements(tensor.name, range=dlc4_params.Range(start, nbytes))
 
     def node(self, op: Op, null: str) -> tuple[dlc4_model.Node, list[dlc4_params.Elements]]:
         type, params, strings = from_qnn(op.type, op.package, op.params)

@@ -1,6 +1,6 @@
-"""The intermediate representation: a DLC's content, without any file format.
+"""Intermediate representation: the content of a DLC, without any file format.
 
-Graphs of QNN operations, channel-last, with encodings; weights stay where they are until used.
+Graphs of QNN operations, channel-last, with encodings; weights stay in their files until used.
 """
 
 from __future__ import annotations
@@ -78,43 +78,16 @@ __all__ = [
     "u32s",
 ]
 
-_HOMES = {
-    "ArrayData": ".data",
-    "Elided": ".data",
-    "MappedData": ".data",
-    "MappedFile": ".data",
-    "TensorData": ".data",
-    "Transform": ".data",
-    "packed": ".data",
-    "raw_data": ".data",
-    "Dequantized": ".dequantized_data",
-    "DType": ".dtype",
-    "AxisScaleOffset": ".encoding",
-    "BlockScaleOffset": ".encoding",
-    "BlockwiseExpansion": ".encoding",
-    "Encoding": ".encoding",
-    "ScaleOffset": ".encoding",
-    "VectorCode": ".encoding",
-    "as_float32": ".encoding",
-    "HOST_PACKAGE": ".graph",
-    "NATIVE_PACKAGE": ".graph",
-    "Graph": ".graph",
-    "Model": ".model",
-    "Op": ".graph",
-    "Origin": ".graph",
-    "make_op": ".graph",
-    "Param": ".tensor",
-    "Role": ".tensor",
-    "Scalar": ".tensor",
-    "Tensor": ".tensor",
-    "b8": ".tensor",
-    "f32": ".tensor",
-    "i32": ".tensor",
-    "static": ".tensor",
-    "string": ".tensor",
-    "u32": ".tensor",
-    "u32s": ".tensor",
-    "parse": ".text",
-    "to_text": ".text",
+_NAMES = {
+    ".data": "ArrayData Elided MappedData MappedFile TensorData Transform packed raw_data",
+    ".dequantized_data": "Dequantized",
+    ".dtype": "DType",
+    ".encoding": (
+        "AxisScaleOffset BlockScaleOffset BlockwiseExpansion Encoding ScaleOffset VectorCode as_float32"
+    ),
+    ".graph": "HOST_PACKAGE NATIVE_PACKAGE Graph Op Origin make_op",
+    ".model": "Model",
+    ".tensor": "Param Role Scalar Tensor b8 f32 i32 static string u32 u32s",
+    ".text": "parse to_text",
 }
-__getattr__ = names_of(__name__, _HOMES)
+__getattr__ = names_of(__name__, {name: home for home, names in _NAMES.items() for name in names.split()})

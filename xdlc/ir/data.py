@@ -1,13 +1,14 @@
-"""Lazy tensor data: where the bytes of a weight are, or how to make them, but not the bytes.
+"""Lazy tensor data: the place of a weight's bytes, or how to compute them, but not the bytes.
 
 Three kinds exist: a range of a mapped file, an array, and a transform of other data.  A range that
-needs no change is copied from file to file by the kernel; a transform is computed when it is
-written or asked for, and nothing of it is kept.
+needs no change is copied from file to file by the kernel; a transform is computed on each use, and its
+result is not kept.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import mmap
 import os
 from abc import ABC, abstractmethod
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 Array = Any  # numpy.ndarray of any dtype
 COPY_CHUNK = 1 << 26
 BUFFER = 1 << 18  # fits into the cache of a core
-WRITEBACK = 1 << 24  # bytes after which the disk is told to begin
+WRITEBACK = 1 << 24  # bytes after which the disk begins to write
 SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 
 
@@ -31,7 +32,7 @@ class TensorData(ABC):
     """Elements of a tensor: little-endian, row-major, dense.
 
     Attributes:
-        shape: Extents of the array that ``numpy()`` returns.
+        shape: Shape of the array that ``numpy()`` returns.
         dtype: Its numpy dtype.
     """
 
@@ -42,21 +43,18 @@ class TensorData(ABC):
     @property
     def nbytes(self) -> int:
         """Size in bytes when written."""
-        count = self.dtype.itemsize
-        for extent in self.shape:
-            count *= extent
-        return count
+        return math.prod(self.shape) * self.dtype.itemsize
 
     @abstractmethod
     def numpy(self) -> Array:
         """Return the elements as an array, which callers must not write to."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what makes the data again: the elements, for a file or a function may not be there then."""
+        """Return the elements for pickle: a file or a function may not be there then."""
         return ArrayData, (self.numpy(),)
 
     def __deepcopy__(self, _memo: dict[int, Any]) -> TensorData:
-        """Return the data itself, which nobody changes."""
+        """Return the data itself, which does not change."""
         return self
 
     def write_to(self, file: IO[bytes]) -> None:
@@ -66,8 +64,8 @@ class TensorData(ABC):
         array: Array = numpy.ascontiguousarray(self.numpy())
         file.write(memoryview(array.reshape(-1).view(numpy.uint8)))
 
-    def release(self) -> None:  # noqa: B027 - most data has nothing to give back
-        """Give back memory that reading took, where the operating system can have it back."""
+    def release(self) -> None:  # noqa: B027 - most data has nothing to release
+        """Return memory used by reading to the operating system where possible."""
 
     def transform(
         self,
@@ -94,7 +92,7 @@ class TensorData(ABC):
         if [axis for axis in order if self.shape[axis] != 1] == [
             axis for axis in range(len(order)) if self.shape[axis] != 1
         ]:
-            return self.reshape(shape)  # only axes of extent 1 move: same bytes
+            return self.reshape(shape)  # only axes of size 1 move: same bytes
         return self.transform(lambda array: array.transpose(order), shape=shape)
 
     def reshape(self, shape: Sequence[int]) -> TensorData:
@@ -165,7 +163,7 @@ class MappedFile:
         return memoryview(self._map)[offset : offset + nbytes]
 
     def release(self, offset: int, nbytes: int) -> None:
-        """Tell the kernel that the pages of a range are not needed for now."""
+        """Let the kernel drop the pages of a range."""
         if isinstance(self._map, mmap.mmap) and nbytes and hasattr(self._map, "madvise"):
             start = offset // mmap.PAGESIZE * mmap.PAGESIZE
             self._map.madvise(mmap.MADV_DONTNEED, start, offset + nbytes - start)
@@ -192,13 +190,13 @@ class MappedData(TensorData):
     """A range of a mapped file.
 
     Args:
-        source: The file; the caller has checked that the range lies within.
+        source: The file; the caller has checked that the range is inside.
         offset: First byte.
         shape: Shape of the array.
         dtype: Its numpy dtype, little-endian.
 
     Raises:
-        ModelError: If the range does not lie within the file.
+        ModelError: If the range is not inside the file.
     """
 
     __slots__ = ("_offset", "_source")
@@ -210,7 +208,7 @@ class MappedData(TensorData):
 
         self._source = source
         self._offset = offset
-        self.shape = tuple(int(extent) for extent in shape)
+        self.shape = tuple(int(dim) for dim in shape)
         self.dtype = numpy.dtype(dtype)
         if offset < 0 or offset + self.nbytes > source.size:
             raise ModelError(
@@ -261,17 +259,17 @@ class Transform(TensorData):
 
         self._bases = tuple(bases)
         self._function = function
-        self.shape = tuple(int(extent) for extent in shape)
+        self.shape = tuple(int(dim) for dim in shape)
         self.dtype = numpy.dtype(dtype)
 
     def numpy(self) -> Array:
         import numpy
 
         bases = [base.numpy() for base in self._bases]
-        with numpy.errstate(all="ignore"):  # infinities and what they become are values like others
+        with numpy.errstate(all="ignore"):  # infinities and NaN are values like others
             result = numpy.asarray(self._function(*bases))
         if tuple(result.shape) != self.shape:
-            raise ValueError(f"transform gave shape {result.shape} instead of {self.shape}")
+            raise ValueError(f"transform returned shape {result.shape} instead of {self.shape}")
         return result.astype(self.dtype, copy=False)
 
     def release(self) -> None:
@@ -280,7 +278,7 @@ class Transform(TensorData):
 
 
 class Elided(TensorData):
-    """Stands for data that a text form left out; any use of the values is an error."""
+    """Data that a text form omits; any use of the values is an error."""
 
     __slots__ = ("digest",)
 
@@ -296,7 +294,7 @@ class Elided(TensorData):
 
     def numpy(self) -> Array:
         raise ModelError(
-            f"the values (sha256 {self.digest}) were left out of the text form",
+            f"the values (sha256 {self.digest}) are omitted in the text form",
             fix="print the model with data='inline'",
         )
 
@@ -309,7 +307,7 @@ def raw_data(data: bytes) -> TensorData:
 
 
 def packed(data: TensorData) -> TensorData:
-    """Return integers of at most four bits two a byte, the even element in the low half, in one row."""
+    """Return integers of up to four bits packed two a byte, the even element in the low half."""
     import numpy
 
     def pack(array: Array) -> Array:
@@ -318,18 +316,15 @@ def packed(data: TensorData) -> TensorData:
             halves = numpy.append(halves, numpy.uint8(0))
         return halves[::2] | halves[1::2] << 4
 
-    count = 1
-    for extent in data.shape:
-        count *= extent
-    return data.transform(pack, shape=((count + 1) // 2,), dtype=numpy.uint8)
+    return data.transform(pack, shape=((math.prod(data.shape) + 1) // 2,), dtype=numpy.uint8)
 
 
 def copy_range(source: MappedFile, offset: int, nbytes: int, file: IO[bytes]) -> None:
     """Append a range of ``source`` to ``file`` without holding it in memory.
 
-    Between two real files the kernel copies where both ranges lie alike on their pages; where they
-    do not, it would touch every page twice, and a small buffer that stays in the cache is a quarter
-    faster.  Anything else gets the mapped bytes in chunks.
+    Between two files the kernel copies if both ranges have the same alignment to pages; otherwise it would
+    touch every page twice, and a small buffer that stays in the cache is a quarter faster.  Any other target
+    is written in chunks of the mapped bytes.
     """
     end = offset + nbytes
     origin = source.file
@@ -378,7 +373,7 @@ def _write_chunks(source: MappedFile, offset: int, end: int, file: IO[bytes]) ->
 
 
 def _start_writeback(descriptor: int, offset: int, nbytes: int) -> None:
-    """Let the disk begin with what was copied, so that the final flush has less to wait for."""
+    """Start writing copied bytes to disk, so that the final flush is shorter."""
     call = _sync_file_range()
     if call is not None:
         call(descriptor, offset, nbytes, SYNC_FILE_RANGE_WRITE)

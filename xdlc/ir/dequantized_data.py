@@ -1,7 +1,7 @@
-"""Static reals that are stored integers under an encoding, as a source model's DequantizeLinear gives them.
+"""Static float values that are quantized values under an encoding, as of a constant DequantizeLinear.
 
-They read as float32 data.  Moving their elements moves the stored integers and the encoding with them, so
-that a pass can still store the integers themselves; any other change leaves plain reals.
+They read as float32 data.  Moving their elements moves the quantized values and the encoding with them, so
+that a pass can still store these; any other change results in plain float values.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ StaticEncoding = ScaleOffset | AxisScaleOffset | BlockScaleOffset
 
 
 class Dequantized(Transform):
-    """Reals ``(stored + offset) * scale`` in float32, worked out when they are read.
+    """Float32 values ``(quantized + offset) * scale``, computed when they are read.
 
     Attributes:
         stored: The integers, one element each whatever their width.
         fixed: Fixed-point type that stores them.
-        encoding: How they stand for reals.
+        encoding: Their encoding.
     """
 
     __slots__ = ("encoding", "fixed", "stored")
@@ -55,8 +55,8 @@ class Dequantized(Transform):
             else:
                 grid = block_grid(encoding, shape)
                 scale, offset = scale.reshape(grid), offset.reshape(grid)
-                for axis, extent in enumerate(encoding.block_shape):
-                    scale, offset = numpy.repeat(scale, extent, axis), numpy.repeat(offset, extent, axis)
+                for axis, size in enumerate(encoding.block_shape):
+                    scale, offset = numpy.repeat(scale, size, axis), numpy.repeat(offset, size, axis)
         wide = numpy.int64 if self.fixed.bits > 16 else numpy.int32
         return (stored.astype(wide) + offset.astype(wide)).astype(numpy.float32) * scale
 
@@ -101,9 +101,9 @@ class Dequantized(Transform):
             return encoding
         if isinstance(encoding, AxisScaleOffset):
             before = math.prod(self.shape[: encoding.axis])
-            extent = self.shape[encoding.axis]
+            size = self.shape[encoding.axis]
             for axis, found in enumerate(wanted):
-                if found == extent and math.prod(wanted[:axis]) == before:
+                if found == size and math.prod(wanted[:axis]) == before:
                     return replace(encoding, axis=axis)
         return None
 

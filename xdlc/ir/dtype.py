@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -42,22 +43,19 @@ class DType:
 
     @property
     def is_signed(self) -> bool:
-        """Whether stored values can be negative."""
+        """Whether values can be negative."""
         return self.kind in ("int", "sfixed", "float")
 
     @property
     def limits(self) -> tuple[int, int]:
-        """Smallest and largest stored integer of an integer or fixed-point type."""
+        """Smallest and largest value of an integer type, or quantized value of a fixed-point type."""
         if self.kind in ("int", "sfixed"):
             return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
         return 0, (1 << self.bits) - 1
 
     def nbytes(self, shape: tuple[int, ...]) -> int:
         """Size in bytes of a dense tensor of ``shape``; 4-bit types pack two values a byte."""
-        count = 1
-        for extent in shape:
-            count *= extent
-        return (count * self.bits + 7) // 8
+        return (math.prod(shape) * self.bits + 7) // 8
 
     @property
     def numpy(self) -> np.dtype[Any]:
@@ -124,7 +122,7 @@ UFIXED4, UFIXED8, UFIXED16, UFIXED32 = (BY_NAME[f"ufixed{n}"] for n in (4, 8, 16
 BOOL8, STRING, UNDEFINED = BY_NAME["bool8"], BY_NAME["string"], BY_NAME["undefined"]
 
 PLAIN = {UFIXED8: UINT8, UFIXED16: UINT16, UFIXED32: UINT32, SFIXED8: INT8, SFIXED16: INT16, SFIXED32: INT32}
-"""Integers that definitions of users' ops write for fixed point, as configurations of SNPE do."""
+"""Integer types that definitions of UDOs use for fixed point, as configurations of SNPE do."""
 
 
 def _named(name: str) -> DType:

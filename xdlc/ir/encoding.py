@@ -1,6 +1,6 @@
-"""Quantization encodings: how a stored integer stands for a real number.
+"""Quantization encodings: the float value of each quantized value.
 
-The convention is QNN's everywhere: ``real = (stored + offset) * scale``; offset is the negated
+The convention is QNN's everywhere: ``float = (quantized + offset) * scale``; offset is the negated
 zero point, so it is not positive for unsigned types and 0 for symmetric signed ones.
 """
 
@@ -30,7 +30,7 @@ class ScaleOffset:
 
     Attributes:
         scale: Step between neighbouring values, rounded to float32.
-        offset: Integer added to the stored value before scaling.
+        offset: Integer added to the quantized value before scaling.
         bits: Used bits of the storage type; None means all of them.
     """
 
@@ -72,9 +72,9 @@ class BlockScaleOffset:
     """One scale and offset per block of the tensor, blocks in row-major order (QNN encoding 4).
 
     Attributes:
-        block_shape: Extent of a block along each axis.
-        scales: One step per block, rounded to float32; held as ``Numbers``, for there may be millions.
-        offsets: One offset per block, held likewise; 0 if none are given.
+        block_shape: Size of a block along each axis.
+        scales: One step per block, rounded to float32; ``Numbers``, as there may be millions.
+        offsets: One offset per block, likewise; default: 0.
         bits: Used bits of the storage type; None means all of them.
     """
 

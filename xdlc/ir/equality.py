@@ -1,4 +1,4 @@
-"""Structural comparison of models: what differs, in words."""
+"""Structural comparison of models, with one line for each difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A short name for the content of a graph, by which a cache knows whether it is still that graph's."""
+"""Fingerprint of a graph's content, which shows whether a cache or a section is still the graph's."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _SIZE = 16  # bytes
 
 
 def fingerprint(graph: Graph) -> str:
-    """Return a hash, in hexadecimal, of all that decides what a graph computes.
+    """Return a hexadecimal hash of all that decides the results of a graph.
 
     These are its ops in order with types, parameters and wiring, its tensors with shapes, types, encodings
-    and data, and its inputs and outputs.  The names of ops and the origins of ops do not count, and
-    neither does the graph's own name.
+    and data, and its inputs and outputs.  Names and origins of ops and the name of the
+    graph do not count.
     """
     total = hashlib.blake2b(digest_size=_SIZE)
 
@@ -37,7 +37,7 @@ def fingerprint(graph: Graph) -> str:
 
     for word in _structure(graph):
         feed(word)
-    for tensor in sorted((held for held in graph.tensors.values() if held.is_static), key=_name):
+    for tensor in sorted((tensor for tensor in graph.tensors.values() if tensor.is_static), key=_name):
         feed_data(tensor)
     for op in graph.ops:
         for _, param in sorted(op.params.items()):

@@ -1,7 +1,7 @@
 """Ops and graphs.
 
-A graph changes only through its verbs, which keep producers and use lists true.  Ops are the links
-of a list, so that inserting and removing cost the same in a graph of ten ops and of a million.
+A graph changes only through its verbs, which keep producers and use lists consistent.  Ops are the links
+of a list, so that inserting and removing cost the same in graphs of any size.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _OWN_PACKAGES = (NATIVE_PACKAGE, HOST_PACKAGE, "snpe")  # layers of format 3 are
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an op comes from.
+    """Provenance of an op.
 
     Attributes:
-        nodes: Names of the source nodes it stands for.
-        reason: Why it was inserted, for an op that the source does not have; for an op of the host, why
-            no other op carries it.
+        nodes: Names of its source nodes.
+        reason: Reason for an inserted op, which the source does not have; of a host op, the reason why it is
+            one.
     """
 
     nodes: tuple[str, ...] = ()
     reason: str | None = None
 
     def merged(self, other: Origin) -> Origin:
-        """Return the origin of an op that stands for both."""
+        """Return the origin of an op made from two ops."""
         return Origin(tuple(dict.fromkeys((*self.nodes, *other.nodes))), self.reason or other.reason)
 
 
@@ -86,7 +86,7 @@ class Op:
 
     @property
     def inputs(self) -> tuple[Tensor | None, ...]:
-        """Input tensors by position; None stands for an optional input that is left out."""
+        """Input tensors by position; None for an omitted optional input."""
         return tuple(self._inputs)
 
     @property
@@ -96,14 +96,14 @@ class Op:
 
     @property
     def is_inserted(self) -> bool:
-        """Whether the source has no such op; the reason of an op of the host is why it is one."""
+        """Whether the source has no such op; host ops have a reason, but are not inserted."""
         return self.origin.reason is not None and self.package != HOST_PACKAGE
 
     def twin(self, tensor_of: Callable[[Tensor], Tensor], *, name: str | None = None) -> Op:
-        """Return an op like this one on other tensors, in no graph yet; the parameters are the same objects.
+        """Return a copy of the op on other tensors, not in a graph; parameters are shared.
 
         Args:
-            tensor_of: Gives the tensor that stands for one of this op's; inputs are asked for first.
+            tensor_of: Returns the counterpart of one of this op's tensors; called for the inputs first.
             name: Name of the other op; default: the same.
         """
         return Op(
@@ -128,7 +128,7 @@ class Op:
 
 
 def is_custom(op: Op) -> bool:
-    """Return whether an op is of a user's package."""
+    """Return whether an op is a UDO: of a package that is not built in."""
     return op.package not in _OWN_PACKAGES
 
 
@@ -186,8 +186,8 @@ class Graph:
 
     Attributes:
         name: Name of the graph in the container.
-        inputs: Tensors that the caller provides.
-        outputs: Tensors that the caller gets.
+        inputs: Graph inputs.
+        outputs: Graph outputs.
         tensors: All tensors by name, in order of appearance.
     """
 
@@ -216,7 +216,7 @@ class Graph:
         return self._last
 
     def since(self, mark: Op | None) -> Iterator[Op]:
-        """Iterate over the ops behind ``mark``; over all of them if it is None."""
+        """Iterate over the ops after ``mark``; over all of them if it is None."""
         op = self._first if mark is None else mark._next
         while op is not None:
             following = op._next
@@ -234,16 +234,16 @@ class Graph:
         return tuple(self._uses.get(tensor, ()))
 
     def is_output(self, tensor: Tensor) -> bool:
-        """Return whether the caller gets ``tensor``."""
+        """Return whether ``tensor`` is a graph output."""
         return tensor.role in (Role.OUTPUT, Role.INPUT_OUTPUT)
 
     def sole_consumer(self, tensor: Tensor) -> Op | None:
-        """Return the one op that reads ``tensor`` if nobody else does, the caller included."""
+        """Return the only reader of ``tensor``; None if there are more, or it is a graph output."""
         users = self._uses.get(tensor, {})
         return next(iter(users)) if len(users) == 1 and not self.is_output(tensor) else None
 
     def unique_name(self, base: str) -> str:
-        """Return ``base``, or ``base_N`` where no tensor nor op has that name yet."""
+        """Return ``base``, or ``base_N`` if a tensor or op has that name."""
         name = base
         while name in self.tensors or name in self._op_names:
             self._suffix[base] = self._suffix.get(base, 0) + 1
@@ -253,7 +253,7 @@ class Graph:
     # ------------------------------------------------------------------ building
 
     def add_tensor(self, tensor: Tensor) -> Tensor:
-        """Take up a tensor.
+        """Add a tensor.
 
         Raises:
             ModelError: If another tensor of the graph has its name.
@@ -264,28 +264,28 @@ class Graph:
         return tensor
 
     def add_input(self, tensor: Tensor) -> Tensor:
-        """Take up a tensor that the caller provides."""
+        """Add a graph input."""
         tensor.role = Role.INPUT
         self.inputs.append(self.add_tensor(tensor))
         return tensor
 
     def add_output(self, tensor: Tensor) -> Tensor:
-        """Make a tensor one that the caller gets."""
+        """Make a tensor a graph output."""
         self.add_tensor(tensor)
         tensor.role = Role.OUTPUT
         self.outputs.append(tensor)
         return tensor
 
     def append(self, op: Op) -> Op:
-        """Put ``op`` at the end."""
+        """Append ``op`` at the end."""
         return self._link(op, self._last, None)
 
     def insert_before(self, anchor: Op, op: Op) -> Op:
-        """Put ``op`` in front of ``anchor``."""
+        """Insert ``op`` before ``anchor``."""
         return self._link(op, anchor._previous, anchor)
 
     def insert_after(self, anchor: Op, op: Op) -> Op:
-        """Put ``op`` behind ``anchor``."""
+        """Insert ``op`` after ``anchor``."""
         return self._link(op, anchor, anchor._next)
 
     def _link(self, op: Op, previous: Op | None, following: Op | None) -> Op:
@@ -339,18 +339,19 @@ class Graph:
     # ------------------------------------------------------------------ changing
 
     def remove(self, op: Op) -> None:
-        """Take ``op`` out; its outputs must have no reader left and go with it."""
+        """Remove ``op`` and its outputs, which must have no reader."""
         for tensor in op._outputs:
             if self._uses.get(tensor) or self.is_output(tensor):
                 raise ModelError(
-                    f"op {op.name!r} cannot go: {tensor.name!r} is still read", where=f"graph {self.name!r}"
+                    f"op {op.name!r} cannot be removed: {tensor.name!r} is still read",
+                    where=f"graph {self.name!r}",
                 )
         self.unlink(op)
         for tensor in op._outputs:
             del self.tensors[tensor.name]
 
     def unlink(self, op: Op) -> None:
-        """Take ``op`` out but keep its outputs, which another op is about to produce."""
+        """Remove ``op`` but keep its outputs, for another op to produce."""
         if op._previous is None:
             self._first = op._next
         else:
@@ -377,7 +378,7 @@ class Graph:
             self.set_inputs(op, [new if tensor is old else tensor for tensor in op._inputs])
 
     def replace_op(self, old: Op, new: Op) -> Op:
-        """Put ``new`` in the place of ``old``; ``new`` may take over outputs of ``old``."""
+        """Replace ``old`` by ``new``, which may have outputs of ``old``."""
         anchor = old._next
         self.unlink(old)
         taken = set(new._outputs)
@@ -387,7 +388,7 @@ class Graph:
         return self.append(new) if anchor is None else self.insert_before(anchor, new)
 
     def set_inputs(self, op: Op, inputs: Sequence[Tensor | None]) -> None:
-        """Change what ``op`` reads."""
+        """Set the inputs of ``op``."""
         for tensor in op._inputs:
             self._drop_use(tensor, op)
         op._inputs = list(inputs)
@@ -395,7 +396,7 @@ class Graph:
             self._use(tensor, op)
 
     def set_output(self, op: Op, index: int, tensor: Tensor) -> None:
-        """Make ``op`` write ``tensor``, which has no source yet, in place of output ``index``."""
+        """Make ``tensor``, which must have no producer, output ``index`` of ``op``."""
         if tensor.producer is not None or tensor.is_static or tensor.role is Role.INPUT:
             raise ModelError(f"{tensor.name!r} has a source already", where=f"graph {self.name!r}")
         old = op._outputs[index]
@@ -406,7 +407,7 @@ class Graph:
             self.tensors.pop(old.name, None)
 
     def rename(self, tensor: Tensor, name: str) -> None:
-        """Give a tensor another, free name."""
+        """Rename a tensor; the name must be free."""
         if name in self.tensors:
             raise ModelError(f"two tensors would be named {name!r}", where=f"graph {self.name!r}")
         del self.tensors[tensor.name]
@@ -414,7 +415,7 @@ class Graph:
         tensor.name = name
 
     def rename_op(self, op: Op, name: str) -> None:
-        """Give an op another, free name; its tensor parameters follow, as ``make_op`` names them."""
+        """Rename an op, and its tensor parameters as ``make_op`` names them; the name must be free."""
         if name in self._op_names:
             raise ModelError(f"two ops would be named {name!r}", where=f"graph {self.name!r}")
         self._op_names.discard(op.name)
@@ -426,20 +427,20 @@ class Graph:
                 param.name = f"{name}_{key}"
 
     def supersede(self, old: Tensor, new: Tensor) -> None:
-        """Let ``new`` take the name of the static tensor ``old``, if nobody reads ``old`` any more."""
+        """Rename ``new`` to the static tensor ``old`` and remove that, if nothing reads it."""
         if old is not new and old.is_static and not self._uses.get(old):
             name = old.name
             del self.tensors[name]
             self.rename(new, name)
 
     def mark(self) -> Mark:
-        """Return the present state, for ``retract``."""
+        """Return the current state, for ``retract``."""
         return self._last, len(self.tensors)
 
     def retract(self, mark: Mark) -> None:
-        """Take out what has been appended since ``mark``, so that its names are free again.
+        """Remove everything appended since ``mark``, so that its names are free again.
 
-        Ops must have been put at the end only, and nothing of before may read what they gave.
+        Ops must have been appended at the end only, and no earlier op may read their outputs.
         """
         last, count = mark
         while self._last is not None and self._last is not last:
@@ -453,13 +454,13 @@ class Graph:
                 self._free(tensor.name)
 
     def _free(self, name: str) -> None:
-        """Let ``unique_name`` give out a name again that it has made."""
+        """Make a name that ``unique_name`` returned available again."""
         base, _, number = name.rpartition("_")
         if base in self._suffix and number.isdecimal():
             self._suffix[base] = min(self._suffix[base], int(number) - 1)
 
     def prune(self) -> bool:
-        """Remove ops whose results nobody reads, and tensors that no op touches; say if any went."""
+        """Remove ops and tensors that nothing reads; return whether there were any."""
         before = self._count, len(self.tensors)
         op = self._last
         while op is not None:
@@ -475,7 +476,7 @@ class Graph:
         return before != (self._count, len(self.tensors))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what makes the graph again, for pickle and deepcopy: flat, for ops may be a million."""
+        """Return a flat description for pickle and deepcopy: ops may be a million."""
         numbers: dict[Tensor | None, int | None] = {None: None}
         numbers |= {tensor: number for number, tensor in enumerate(self.tensors.values())}
         ops = [
@@ -494,8 +495,8 @@ class Graph:
             for op in self.ops
         ]
         tensors = [_tensor_copy(tensor) for tensor in self.tensors.values()]
-        ports = [[numbers[tensor] for tensor in port] for port in (self.inputs, self.outputs)]
-        return _made_again, (self.name, tensors, *ports, ops)
+        ends = [[numbers[tensor] for tensor in side] for side in (self.inputs, self.outputs)]
+        return _rebuilt, (self.name, tensors, *ends, ops)
 
     def clone(self) -> Graph:
         """Return a copy with its own ops and tensors; static data is shared, not copied."""
@@ -515,7 +516,7 @@ class Graph:
         return twin
 
     def verify(self) -> None:
-        """Check that every op reads what exists before it.
+        """Check that every op reads tensors that exist before it.
 
         Raises:
             ModelError: Naming the op and the tensor.
@@ -537,14 +538,14 @@ class Graph:
             ready.update(op._outputs)
 
 
-def _made_again(
+def _rebuilt(
     name: str,
     tensors: Sequence[Tensor],
     inputs: Sequence[int],
     outputs: Sequence[int],
     ops: Iterable[tuple[Any, ...]],
 ) -> Graph:
-    """Return the graph that ``Graph.__reduce__`` took apart."""
+    """Return the graph of a description that ``Graph.__reduce__`` returned."""
     graph = Graph(name)
     for tensor in tensors:
         graph.add_tensor(tensor)

@@ -1,4 +1,4 @@
-"""Words, numbers and data of the text form: exact, and short where short is exact."""
+"""Literals of the text form: exact, and short where short is exact."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _BARE = re.compile(r"[A-Za-z0-9_.:/-]+")
 
 
 def name_text(name: str) -> str:
-    """Return a name as it stands in the text form: bare where it can, else a JSON string."""
+    """Return a name in the text form: bare if possible, else a JSON string."""
     return name if _BARE.fullmatch(name) else json.dumps(name)
 
 
 def float_text(value: float) -> str:
-    """Return a short decimal that gives ``value`` back; through float32 where it is one.
+    """Return a short decimal that reads back as ``value``; through float32 if it is one.
 
     Example:
         >>> float_text(as_float32(0.1)), float_text(0.1 + 0.2)
@@ -98,7 +98,7 @@ def numbers_text(dtype: DType, count: int, array: Array) -> str | None:
 
 
 def numbers_data(dtype: DType, count: int, shape: Sequence[int], words: Sequence[str]) -> TensorData:
-    """Return the data that words of numbers stand for.
+    """Return the data of numbers written as words.
 
     Raises:
         ValueError: If a word is no number of ``dtype``, or there are too few or too many.
@@ -106,7 +106,7 @@ def numbers_data(dtype: DType, count: int, shape: Sequence[int], words: Sequence
     import numpy
 
     if len(words) != count:
-        raise ValueError(f"{count} numbers are needed, found {len(words)}")
+        raise ValueError(f"expected {count} numbers, found {len(words)}")
     if dtype.kind == "bool":
         unknown = [word for word in words if word not in ("true", "false")]
         if unknown:

@@ -1,4 +1,4 @@
-"""Models: everything that a container holds."""
+"""Models: the content of a container."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from xdlc.ir.graph import Graph
 
 @dataclass(slots=True, eq=False, repr=False)
 class Model:
-    """Everything a container holds.
+    """Content of a container.
 
     Attributes:
         graphs: Graphs by name.
-        metadata: What the container says about itself and its making, JSON-like.
+        metadata: JSON-like facts about the container and its making.
         records: Further entries of the container by name (caches, AIP and ``xdlc.*`` records).
     """
 
@@ -41,7 +41,7 @@ class Model:
         )
 
     def add_graph(self, graph: Graph) -> Graph:
-        """Take up a graph.
+        """Add a graph.
 
         Raises:
             ModelError: If another graph has its name.

@@ -1,4 +1,4 @@
-"""Long rows of numbers in as many bytes as files have for them."""
+"""Compact immutable arrays of float32 or int32 numbers, without numpy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Numbers(Sequence[_N], Generic[_N]):
 
     @property
     def content(self) -> bytes:
-        """The numbers as they lie in memory."""
+        """The bytes of the numbers."""
         return self._content
 
     def __len__(self) -> int:
@@ -94,7 +94,7 @@ def integers(values: Iterable[int]) -> Numbers[int]:
 
 
 def _buffer(values: object, code: str) -> bytes | None:
-    """Return the bytes of what holds such numbers already."""
+    """Return the bytes of an object that has such numbers in a buffer, or None."""
     if isinstance(values, Numbers):
         return values.content if values._code == code else None
     try:

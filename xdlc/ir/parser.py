@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
@@ -27,7 +28,7 @@ _TOKEN = re.compile(r'\s*(?:(->|[%(){}\[\],=@])|("(?:[^"\\]|\\.)*")|((?:[A-Za-z0
 
 
 def parse(text: str) -> Model:
-    """Return the model that a text form stands for; elided data becomes ``Elided``.
+    """Return the model of a text form; elided data becomes ``Elided``.
 
     Raises:
         ModelError: With the line that is wrong.
@@ -284,8 +285,8 @@ class _Parser:
 
     def _spec(self, line: _Line, name: str, dtype: DType, role: Role) -> Tensor:
         shape = line.integers()
-        if any(extent < 0 for extent in shape):
-            line.fail(f"tensor {name!r} has a negative extent")
+        if any(dim < 0 for dim in shape):
+            line.fail(f"tensor {name!r} has a negative dimension")
         tensor = Tensor(name, shape, dtype, role=role)
         if line.skip("dynamic"):
             line.take("=")
@@ -311,17 +312,14 @@ class _Parser:
         if line.next != "[":
             return self._bytes(line, dtype, held)
         words = line.items("[", "]", line.bare)
-        count = 1
-        for extent in shape:
-            count *= extent
         try:
-            return numbers_data(dtype, count, held, words)
+            return numbers_data(dtype, math.prod(shape), held, words)
         except (ValueError, OverflowError) as error:
             line.fail(str(error))
 
     def _bytes(self, line: _Line, dtype: DType, shape: tuple[int, ...]) -> TensorData:
         kind, _, digits = line.bare().partition(":")
-        if dtype.kind in ("string", "undefined") or any(extent < 0 for extent in shape):
+        if dtype.kind in ("string", "undefined") or any(dim < 0 for dim in shape):
             line.fail(f"{dtype}{list(shape)} cannot hold data")
         if kind == "sha256":
             return Elided(shape, dtype.numpy, digits)
@@ -333,9 +331,7 @@ class _Parser:
             content = bytes.fromhex(digits)
         except ValueError as error:
             line.fail(f"bad hexadecimal data: {error}")
-        needed = dtype.numpy.itemsize
-        for extent in shape:
-            needed *= extent
+        needed = math.prod(shape) * dtype.numpy.itemsize
         if len(content) != needed:
             line.fail(f"{dtype}{list(shape)} needs {needed} bytes, found {len(content)}")
         return ArrayData(numpy.frombuffer(content, dtype.numpy).reshape(shape))

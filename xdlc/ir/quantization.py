@@ -1,4 +1,4 @@
-"""Stored integers of quantized tensors and the real numbers they stand for, in numpy."""
+"""Conversion between quantized values and float values of tensors, in numpy."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def _used_bits(tensor: Tensor) -> int | None:
 
 
 def unpacked(tensor: Tensor) -> TensorData:
-    """Return the stored integers of a static tensor, one element each.
+    """Return the quantized values of a static tensor, one element each.
 
     Packed 4-bit types hold the even element in the low half of a byte.  Where an encoding uses only
-    some bits of the storage type, the others say nothing: the vendor's writer leaves them 0 for
+    some bits of the storage type, the others mean nothing: the vendor's writer leaves them 0 for
     negative numbers too.
     """
     data = tensor.data
@@ -74,7 +74,7 @@ def scale_and_offset(encoding: Encoding, shape: tuple[int, ...], *, where: str) 
             raise ModelError(
                 f"the encoding has {len(encoding.scales)} scales along axis {axis} of shape {list(shape)}",
                 where=where,
-                fix="give one scale per index of the axis",
+                fix="set one scale per index of the axis",
             )
         along = [1] * len(shape)
         along[axis] = shape[axis]
@@ -84,20 +84,20 @@ def scale_and_offset(encoding: Encoding, shape: tuple[int, ...], *, where: str) 
             return scales, offsets
         return scales * _expansion(encoding, shape, where), offsets
     raise ModelError(
-        "its encoding is a code book, which has no scales that stored integers could be multiplied by",
+        "its encoding is a code book, which has no scales to multiply quantized values by",
         where=where,
-        fix="take the model from before it was quantized so",
+        fix="use the model from before it was quantized so",
     )
 
 
 def block_shape(
     encoding: BlockScaleOffset | BlockwiseExpansion, shape: tuple[int, ...]
 ) -> tuple[int, ...] | None:
-    """Return the extent of a block along each axis; None if blocks of an expansion have no such shape."""
+    """Return the size of a block along each axis; None if blocks of an expansion have no shape."""
     if isinstance(encoding, BlockScaleOffset):
         return encoding.block_shape
     axis, blocks = encoding.axis, encoding.blocks_per_axis
-    others = [at for at, extent in enumerate(shape) if at != axis and extent != 1]
+    others = [at for at, size in enumerate(shape) if at != axis and size != 1]
     if len(others) != 1 or shape[others[0]] % max(blocks, 1):
         return None
     return tuple(shape[at] // blocks if at == others[0] else 1 for at in range(len(shape)))
@@ -120,8 +120,8 @@ def _block_scales(encoding: BlockScaleOffset, shape: tuple[int, ...], where: str
         )
     scales = numpy.asarray(encoding.scales, numpy.float32).reshape(grid)
     offsets = numpy.asarray(encoding.offsets, numpy.float64).reshape(grid)
-    for axis, extent in enumerate(block):
-        scales, offsets = numpy.repeat(scales, extent, axis), numpy.repeat(offsets, extent, axis)
+    for axis, size in enumerate(block):
+        scales, offsets = numpy.repeat(scales, size, axis), numpy.repeat(offsets, size, axis)
     return scales, offsets
 
 
@@ -141,22 +141,22 @@ def _expansion(encoding: BlockwiseExpansion, shape: tuple[int, ...], where: str)
     per_element = numpy.repeat(integers, spread // blocks, axis=1)
     if by_channel:
         return per_element.T.reshape(1, 1, shape[2], shape[3])
-    others = [extent for index, extent in enumerate(shape) if index != axis]
+    others = [size for index, size in enumerate(shape) if index != axis]
     return numpy.moveaxis(per_element.reshape(shape[axis], *others), 0, axis)
 
 
-def to_float(stored: Array, encoding: Encoding, *, where: str) -> Array:
-    """Return ``(stored + offset) * scale`` as float32."""
+def to_float(quantized: Array, encoding: Encoding, *, where: str) -> Array:
+    """Return the float32 values ``(quantized + offset) * scale``."""
     import numpy
 
-    scale, offset = scale_and_offset(encoding, tuple(stored.shape), where=where)
-    if stored.dtype.itemsize > 2 or numpy.any(numpy.abs(offset) >= 1 << 23):
-        return ((stored + offset) * scale).astype(numpy.float32)
-    return (stored.astype(numpy.float32) + offset.astype(numpy.float32)) * scale
+    scale, offset = scale_and_offset(encoding, tuple(quantized.shape), where=where)
+    if quantized.dtype.itemsize > 2 or numpy.any(numpy.abs(offset) >= 1 << 23):
+        return ((quantized + offset) * scale).astype(numpy.float32)
+    return (quantized.astype(numpy.float32) + offset.astype(numpy.float32)) * scale
 
 
-def to_quantized(real: Array, tensor: Tensor) -> Array:
-    """Return the integers that ``tensor`` stores for real numbers: nearest, ties to even, clipped.
+def to_quantized(values: Array, tensor: Tensor) -> Array:
+    """Return the quantized values of float values: nearest, ties to even, clipped.
 
     Raises:
         ModelError: If the tensor has no encoding.
@@ -164,10 +164,10 @@ def to_quantized(real: Array, tensor: Tensor) -> Array:
     import numpy
 
     encoding = encoding_of(tensor)
-    scale, offset = scale_and_offset(encoding, tuple(real.shape), where=f"tensor {tensor.name!r}")
+    scale, offset = scale_and_offset(encoding, tuple(values.shape), where=f"tensor {tensor.name!r}")
     low, high = quantized_limits(tensor)
-    stored = numpy.rint(numpy.asarray(real, numpy.float64) / scale) - offset
-    return numpy.clip(stored, low, high).astype(tensor.dtype.numpy)
+    quantized = numpy.rint(numpy.asarray(values, numpy.float64) / scale) - offset
+    return numpy.clip(quantized, low, high).astype(tensor.dtype.numpy)
 
 
 def encoding_of(tensor: Tensor) -> Encoding:
@@ -178,15 +178,15 @@ def encoding_of(tensor: Tensor) -> Encoding:
     """
     if tensor.encoding is None:
         raise ModelError(
-            f"is {tensor.dtype} but has no encoding, so its integers stand for no numbers",
+            f"is {tensor.dtype} but has no encoding, so its values are not defined",
             where=f"tensor {tensor.name!r}",
-            fix="quantize the model again, or give the tensor an encoding",
+            fix="quantize the model again, or set an encoding for the tensor",
         )
     return tensor.encoding
 
 
 def float_data(tensor: Tensor) -> TensorData:
-    """Return the real numbers of a static tensor as float32, computed when needed.
+    """Return the float32 values of a static tensor, computed when needed.
 
     Raises:
         ModelError: If a fixed-point tensor has no usable encoding.

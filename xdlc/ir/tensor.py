@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Role(IntEnum):
-    """What a tensor is to its graph, under QNN's tensor-type numbers."""
+    """Role of a tensor in its graph, under QNN's tensor-type numbers."""
 
     INPUT = 0
     OUTPUT = 1
@@ -31,12 +32,12 @@ class Tensor:
 
     Attributes:
         name: Unique in its graph.
-        shape: Extents; ``()`` is a scalar.
+        shape: Dimensions; ``()`` is a scalar.
         dtype: QNN data type of the stored elements.
-        encoding: How stored integers stand for reals; None for unquantized tensors.
+        encoding: Encoding of quantized values; None for unquantized tensors.
         data: Elements of a static tensor.
-        role: What the tensor is to its graph.
-        dynamic_axes: Axes whose extent is only known when the graph runs.
+        role: Role in the graph.
+        dynamic_axes: Axes whose dimension is only known when the graph runs.
         producer: The op whose output this is; kept by the graph.
     """
 
@@ -50,7 +51,7 @@ class Tensor:
     producer: Op | None = None
 
     def __post_init__(self) -> None:
-        self.shape = tuple(int(extent) for extent in self.shape)
+        self.shape = tuple(int(dim) for dim in self.shape)
 
     @property
     def rank(self) -> int:
@@ -60,10 +61,7 @@ class Tensor:
     @property
     def size(self) -> int:
         """Number of elements."""
-        count = 1
-        for extent in self.shape:
-            count *= extent
-        return count
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:

@@ -1,4 +1,4 @@
-"""The readable text form of graphs and models; what is printed parses back.
+"""Readable text form of graphs and models, which parses back.
 
 One op a line::
 
@@ -9,8 +9,8 @@ One op a line::
       return %y
     }
 
-A tensor is declared where it first stands, with its type, and only named later; ``_`` is an input
-that is left out.  The package ``qti.aisw`` goes without saying, others read ``Erf@xdlc``.
+A tensor is declared where it first appears, with its type, and only named later; ``_`` is an omitted
+input.  The package ``qti.aisw`` is implied, others read ``Erf@xdlc``.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _spec(tensor: Tensor, default_role: Role, mode: DataMode) -> str:
 
 
 def _shape(shape: tuple[int, ...]) -> str:
-    return f"[{','.join(str(extent) for extent in shape)}]"
+    return f"[{','.join(map(str, shape))}]"
 
 
 def _encoding(encoding: Encoding) -> str:

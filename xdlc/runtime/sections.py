@@ -40,7 +40,7 @@ class SectionSession:
         outputs: Names of further tensors to return; only values that pass between sections are available.
         threads: Threads of one op; default: one per core.
         loop_timeout: Seconds that each loop may take.
-        kernels: Kernels of UDOs; the caller closes them, unless the session comes to own them.
+        kernels: Kernels of UDOs; the caller closes them, unless the session owns them.
 
     Raises:
         ContainerError: If there is no AIP record, or it is damaged, or does not fit the model.

@@ -1,1 +1,1 @@
-"""Schemas: flatbuffers of the container, OpDefs, and what is generated from them."""
+"""Schemas of flatbuffers and OpDefs, and the modules generated from them."""

@@ -1,8 +1,8 @@
-"""Writes ``_generated/*.py`` from the ``*.fbs`` files: ``python -m xdlc.schema.generate``.
+"""Generator of ``_generated/*.py`` from the ``*.fbs`` files: ``python -m xdlc.schema.generate``.
 
-Takes the part of the flatbuffers schema language that the DLC needs: tables of scalars, strings, tables
+It reads the subset of the flatbuffers schema language that the DLC needs: tables of scalars, strings, tables
 and vectors, ``include``, defaults of scalars, and two attributes of vectors: ``vector64`` (64-bit offset
-and count) and our own ``mapped`` (the reader gives the bytes where they lie).
+and count) and our own ``mapped`` (the reader returns a range of the bytes).
 """
 
 from __future__ import annotations

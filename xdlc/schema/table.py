@@ -1,4 +1,4 @@
-"""What generated flatbuffer tables are made of."""
+"""Base classes of generated flatbuffer tables."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Field(NamedTuple):
         name: Attribute of the Python class.
         slot: Byte offset of its entry in the vtable.
         kind: A scalar type of flatbuffers, or ``string``, ``table``, ``vector``, ``vector64`` or
-            ``mapped`` (a vector of scalars whose bytes are not taken apart).
-        default: Value of an absent field.
-        element: What a vector holds: a scalar type, ``string`` or ``table``.
+            ``mapped`` (a vector of scalars whose bytes are not decoded).
+        default: Value of a missing field.
+        element: Element type of a vector: a scalar type, ``string`` or ``table``.
         table: The class of the table or of the tables in the vector.
     """
 
@@ -38,7 +38,7 @@ class Field(NamedTuple):
 
 
 class Table:
-    """A flatbuffer table as a plain object: scalars have their default, all else is None when absent.
+    """A flatbuffer table as a plain object: scalars have their default, all other fields are None if missing.
 
     Attributes:
         FIELDS: Its fields in the order of the schema.
@@ -57,7 +57,7 @@ class Table:
 
 
 class Blob:
-    """A vector of bytes where it lies; nothing is copied until ``bytes()`` is called.
+    """A vector as a range of bytes, not copied until ``bytes()`` is called.
 
     Attributes:
         start: First byte, counted from the start of the flatbuffer.

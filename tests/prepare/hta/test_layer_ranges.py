@@ -38,12 +38,12 @@ def test_ranges_that_overlap():
 
 
 def test_ranges_out_of_order():
-    assert "the range 0-3 stands behind 5-7, whose layers come later" in problems("5-7,0-3")
+    assert "the range 0-3 follows 5-7" in problems("5-7,0-3")
 
 
 def test_all_problems_at_once():
     found = problems("0-5,x,9-7,4-6")
-    for part in ("'x' is no range", "9-7 is reversed", "0-5 and 4-6 overlap", "4-6 stands behind 7-9"):
+    for part in ("'x' is no range", "9-7 is reversed", "0-5 and 4-6 overlap", "4-6 follows 7-9"):
         assert part in found
 
 

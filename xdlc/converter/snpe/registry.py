@@ -1,4 +1,4 @@
-"""Which function translates which layer, and what it gets to see."""
+"""Registry of layer translators, and their view of a layer."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Layer:
     """A layer, with its tensors in the graph under construction.
 
     Attributes:
-        op: The op of package ``snpe`` that stands for it.
+        op: The layer's op of package ``snpe``.
         graph: The graph under construction.
-        inputs: What it reads from other layers.
+        inputs: Its inputs from other layers.
         weights: Its weights by name.
-        outputs: What it gives, not yet produced.
+        outputs: Its outputs, not yet produced.
     """
 
     op: Op
@@ -97,7 +97,7 @@ class Layer:
         """
         return bool(self.whole(name, False))
 
-    def reals(self, name: str) -> list[float]:
+    def floats(self, name: str) -> list[float]:
         """Return an attribute that lists numbers; none if it is missing."""
         return [float(value) for value in self._list(name)] if name in self.op.params else []
 
@@ -117,8 +117,8 @@ class Layer:
             raise self.problem(f"attribute {name!r} has {len(values)} values instead of {count}")
         return values
 
-    def naturals(self, values: Any, what: str) -> Tensor:
-        """Return numbers that attributes say or lead to as a tensor parameter of uint32.
+    def naturals(self, values: Any, quantity: str) -> Tensor:
+        """Return numbers, from attributes or derived from them, as a tensor parameter of uint32.
 
         Raises:
             UnsupportedOp: If one is negative or too large.
@@ -127,7 +127,7 @@ class Layer:
 
         held = numpy.asarray(values, object).reshape(-1).tolist()
         if not all(0 <= value < LIMIT for value in held):
-            raise self.problem(f"has the {what} {values}, which should be from 0 to {LIMIT - 1}")
+            raise self.problem(f"has the {quantity} {values}, which should be from 0 to {LIMIT - 1}")
         return ir.u32s(values)
 
     def natural(self, name: str, default: Any = MISSING) -> ir.Scalar:
@@ -148,7 +148,7 @@ class Layer:
         return self.weights[name]
 
     def choice(self, name: str, known: Mapping[int, str]) -> str:
-        """Return what the number in an attribute means, as far as real files have shown."""
+        """Return the meaning of an attribute's number, as far as real files have shown it."""
         number = self.whole(name)
         if number not in known:
             shown = ", ".join(f"{key} {value}" for key, value in known.items())
@@ -162,10 +162,10 @@ class Layer:
         params: Mapping[str, Param] | None = None,
         outputs: Sequence[Tensor] | None = None,
     ) -> None:
-        """Append the op that gives the layer's outputs, or other ones.
+        """Append the op of the layer's outputs, or of other ones.
 
         SNPE 1 lets quantized layers follow float ones and the other way round; where both meet, the op
-        computes real numbers, which Dequantize and Quantize give and take.
+        computes in float, between Dequantize and Quantize.
         """
         given = self.outputs if outputs is None else outputs
         fixed = {tensor.dtype.is_fixed for tensor in (*inputs, *given) if tensor is not None}
@@ -173,10 +173,10 @@ class Layer:
             self.append(type, inputs, given, params)
             return
         results = [self._float_twin(tensor) if tensor.dtype.is_fixed else tensor for tensor in given]
-        self.append(type, [self._real(tensor) for tensor in inputs], results, params)
+        self.append(type, [self._float_input(tensor) for tensor in inputs], results, params)
         for result, tensor in zip(results, given, strict=True):
             if result is not tensor:
-                self.append("Quantize", [result], [tensor], why="a quantized layer that reads real numbers")
+                self.append("Quantize", [result], [tensor], why="a quantized layer that reads float values")
 
     def append(
         self,
@@ -187,7 +187,7 @@ class Layer:
         why: str | None = None,
         package: str = ir.NATIVE_PACKAGE,
     ) -> None:
-        """Append one op as it is given; its origin is that of the layer, or the layer itself."""
+        """Append one op unchanged; its origin is that of the layer, or the layer itself."""
         origin = Origin(self.op.origin.nodes or (self.op.name,), why)
         name = self.op.name
         self.graph.append(
@@ -198,7 +198,7 @@ class Layer:
         name = self.graph.unique_name(f"{tensor.name}_float")
         return self.graph.add_tensor(Tensor(name, tensor.shape, ir.dtype.FLOAT32))
 
-    def _real(self, tensor: Tensor | None) -> Tensor | None:
+    def _float_input(self, tensor: Tensor | None) -> Tensor | None:
         if tensor is None or not tensor.dtype.is_fixed:
             return tensor
         if tensor.is_static:
@@ -206,7 +206,7 @@ class Layer:
                 tensor.name, tensor.shape, ir.dtype.FLOAT32, data=float_data(tensor), role=tensor.role
             )
         twin = self._float_twin(tensor)
-        self.append("Dequantize", [tensor], [twin], why="a layer of real numbers after a quantized one")
+        self.append("Dequantize", [tensor], [twin], why="a float layer after a quantized one")
         return twin
 
     def problem(self, text: str, fix: str | None = None) -> UnsupportedOp:

@@ -7,11 +7,11 @@ from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32, SFIXED8, SFIXED32, UFIXED8
 from xdlc.ir.tensor import Role
 
-HALF = 128  # between a signed byte and the unsigned one that stands for it
+HALF = 128  # between a signed byte and its unsigned counterpart
 
 
 def shifted(encoding: Encoding, by: int) -> Encoding:
-    """Return an encoding with offsets moved, and no word on used bits."""
+    """Return an encoding with offsets moved, all bits used."""
     if isinstance(encoding, ScaleOffset):
         return ScaleOffset(encoding.scale, encoding.offset + by)
     assert isinstance(encoding, AxisScaleOffset)
@@ -50,8 +50,8 @@ def product_scales(source: Tensor, weight: Tensor) -> tuple[float, ...] | None:
     return tuple((numpy.float32(held.scale) * numpy.asarray(scales, numpy.float32)).tolist())
 
 
-def stored_bias(bias: Tensor, scales: tuple[float, ...] | None) -> Tensor:
-    """Return a bias of real numbers of a quantized layer as integers of 32 bits, in steps of its sums."""
+def quantized_bias(bias: Tensor, scales: tuple[float, ...] | None) -> Tensor:
+    """Return a float bias of a quantized layer as integers of 32 bits, in steps of its sums."""
     import numpy
 
     if bias.dtype is not FLOAT32 or scales is None or bias.data is None or bias.rank != 1:
@@ -61,10 +61,10 @@ def stored_bias(bias: Tensor, scales: tuple[float, ...] | None) -> Tensor:
     limit = float(numpy.iinfo(numpy.int32).max)
     steps = numpy.asarray(scales, numpy.float64)
 
-    def store(real: Array) -> Array:
-        whole = numpy.rint(numpy.nan_to_num(real.astype(numpy.float64)) / steps)
+    def quantize(values: Array) -> Array:
+        whole = numpy.rint(numpy.nan_to_num(values.astype(numpy.float64)) / steps)
         return numpy.clip(whole, -limit, limit).astype(numpy.int32)
 
     encoding: Encoding = ScaleOffset(scales[0]) if len(scales) == 1 else AxisScaleOffset(0, scales)
-    data = bias.data.transform(store, dtype=numpy.int32)
+    data = bias.data.transform(quantize, dtype=numpy.int32)
     return Tensor(bias.name, bias.shape, SFIXED32, encoding, data, Role.STATIC)

@@ -1,4 +1,4 @@
-"""Translates graphs layer by layer and collects every problem on the way."""
+"""Translation of graphs layer by layer, with all problems collected."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def has_layers(model: Model) -> bool:
 def translate(model: Model, where: str | None = None) -> Model:
     """Return the model with QNN operations in the place of layers; weights are shared, not copied.
 
-    Inputs and outputs keep their names, shapes and encodings; positions that ArgMax gives are exact
-    float32 numbers.  Records are left out, as they speak of layers, but those about users' operations.
-    ``metadata["layers"]`` tells which layer each op stands for, as name of the op -> id.
+    Inputs and outputs keep their names, shapes and encodings; positions from ArgMax are exact
+    float32 numbers.  Records, which refer to layers, are dropped, but those about UDOs.
+    ``metadata["layers"]`` maps the name of each op to the id of its layer.
 
     Args:
-        model: What a container of format 3 holds.
+        model: The content of a container of format 3.
         where: Its place, for errors.
 
     Raises:

@@ -1,4 +1,4 @@
-"""HTA sections: which ops go on the accelerator, and their compilation into xdlc's own plans."""
+"""Preparation for HTA: division of a quantized model into sections."""
 
 from xdlc.prepare.hta.layer_ranges import parse_ranges
 from xdlc.prepare.hta.op_support import Rejected

@@ -9,6 +9,7 @@ vendor's records name its rows, columns and channels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 
 from xdlc.container.aip_record import (
@@ -28,19 +29,19 @@ from xdlc.version import VERSION
 RECORD_VERSION = "1.2.0.0"
 BLOCK = 32  # channels
 MOST_LAYERS = 1 << 16
-MOST_PORTS = 1 << 12
+MOST_TENSORS = 1 << 12
 
 
 def section_of(
     engine: Engine, part: Part, ids: Mapping[Op, int], fed: Collection[str], payload: bytes
 ) -> Section:
-    """Return what the record says of a section.
+    """Return the record's entry of a section.
 
     Args:
-        engine: What runs it.
+        engine: Its engine.
         part: Its ops.
         ids: Layer ids of all ops.
-        fed: Names of what the network takes in.
+        fed: Names of the network inputs.
         payload: The sub-graph of a section on HTA; empty for HNN.
 
     Raises:
@@ -67,11 +68,11 @@ def _buffer(
     *,
     is_output: bool,
 ) -> AipBuffer:
-    op, index = _port(tensor.name, part, is_output)
+    op, index = _owner(tensor.name, part, is_output)
     layer = ids[op]
-    if layer >= MOST_LAYERS or index >= MOST_PORTS:
+    if layer >= MOST_LAYERS or index >= MOST_TENSORS:
         raise ConstraintError(
-            f"is number {index} of layer {layer}, AIP records count to {MOST_PORTS} and {MOST_LAYERS}",
+            f"is number {index} of layer {layer}, AIP records count to {MOST_TENSORS} and {MOST_LAYERS}",
             where=f"tensor {tensor.name!r}",
             fix="prepare a smaller model",
         )
@@ -81,10 +82,10 @@ def _buffer(
     return AipBuffer(tensor.name, is_output, layer, buffer_id(layer, index, is_output=is_output), dimensions)
 
 
-def _port(name: str, part: Part, is_output: bool) -> tuple[Op, int]:
-    """Return the op of a section, and which of its tensors, that reads or gives a value.
+def _owner(name: str, part: Part, is_output: bool) -> tuple[Op, int]:
+    """Return the op of a section that reads or writes a value, and the position of its tensor.
 
-    What only lent ops read goes with the first op.
+    Values that only lent ops read belong to the first op.
     """
     for op in part.ops:
         for index, tensor in enumerate(op.outputs if is_output else op.inputs):
@@ -95,16 +96,14 @@ def _port(name: str, part: Part, is_output: bool) -> tuple[Op, int]:
 
 
 def _dimensions(tensor: Tensor, *, blocked: bool) -> tuple[Dimension, ...]:
-    """Return the axes of a tensor in HTA's memory; missing ones count as 1, and batches go with the rows."""
+    """Return the axes of a tensor in HTA's memory; missing ones have size 1, batches count as rows."""
     *outer, channels = tensor.shape or (1,)
     width = outer.pop() if outer else 1
-    height = 1
-    for extent in outer:
-        height *= extent
+    height = math.prod(outer)
     if not blocked:
         plain = (("height", height), ("width", width), ("channel", channels))
-        return tuple([Dimension(axis, extent, channels) for axis, extent in plain])
+        return tuple([Dimension(axis, size, channels) for axis, size in plain])
     blocks = -(-channels // BLOCK)
     padded = blocks * BLOCK
     axes = (("channel", BLOCK), ("height", height), ("channel", blocks), ("width", width))
-    return tuple([Dimension(axis, extent, padded) for axis, extent in axes])
+    return tuple([Dimension(axis, size, padded) for axis, size in axes])

@@ -1,4 +1,4 @@
-"""Ranges of layer ids, as ``--hta_partitions 0-11,177-215`` gives them."""
+"""Ranges of layer ids, the argument of ``--hta_partitions 0-11,177-215``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parse_ranges(text: str) -> tuple[Range, ...]:
     """Return the ranges of a list like ``0-11,177-215``.
 
     Raises:
-        UsageError: If a piece is no range, or ranges are reversed, overlap, or do not rise; several
+        UsageError: If a word is no range, or ranges are reversed, overlap, or do not rise; several
             problems make a ProblemList.
 
     Example:
@@ -35,11 +35,11 @@ def parse_ranges(text: str) -> tuple[Range, ...]:
     """
     problems: list[XdlcError] = []
     ranges: list[Range] = []
-    for piece in text.split(","):
-        match = _RANGE.fullmatch(piece)
+    for word in text.split(","):
+        match = _RANGE.fullmatch(word)
         if match is None:
-            fix = f"write {piece.strip()}-{piece.strip()}" if piece.strip().isdigit() else "write FIRST-LAST"
-            problems.append(_problem(f"{piece.strip()!r} is no range of layer ids like 0-11", fix))
+            fix = f"write {word.strip()}-{word.strip()}" if word.strip().isdigit() else "write FIRST-LAST"
+            problems.append(_problem(f"{word.strip()!r} is no range of layer ids like 0-11", fix))
             continue
         found = Range(int(match[1]), int(match[2]))
         if found.first > found.last:
@@ -62,13 +62,13 @@ def _misplaced(ranges: Sequence[Range]) -> list[XdlcError]:
                 problems.append(
                     _problem(
                         f"the ranges {other} and {one} overlap in {shared}",
-                        "give each layer to one range",
+                        "put each layer into one range",
                     )
                 )
         if index and one.last < ranges[index - 1].first:
             problems.append(
                 _problem(
-                    f"the range {one} stands behind {ranges[index - 1]}, whose layers come later",
+                    f"the range {one} follows {ranges[index - 1]}, whose layers come later",
                     "order the ranges by layer id",
                 )
             )
@@ -79,9 +79,8 @@ def ops_in(ranges: Sequence[Range], ids: Mapping[Op, int]) -> list[tuple[Op, ...
     """Return the ops of each range, in order.
 
     Args:
-        ranges: What ``parse_ranges`` gave.
-        ids: Layer ids of the ops, never falling; so the ops of a range stand one behind the other, and what
-            one of them needs from another is computed inside.
+        ranges: Result of ``parse_ranges``.
+        ids: Layer ids of the ops, which never decrease; so the ops of a range follow each other.
 
     Raises:
         UsageError: If a range reaches beyond the last layer or covers no op; several make a ProblemList.
@@ -95,12 +94,12 @@ def ops_in(ranges: Sequence[Range], ids: Mapping[Op, int]) -> list[tuple[Op, ...
             problems.append(
                 _problem(
                     f"the range {one} reaches beyond the last layer, which is {end}",
-                    "take ids that xdlc-info prints",
+                    "use ids that xdlc-info prints",
                 )
             )
         elif not ops:
             problems.append(
-                _problem(f"the layers of range {one} have no operations", "take ids that xdlc-info prints")
+                _problem(f"the layers of range {one} have no operations", "use ids that xdlc-info prints")
             )
         found.append(ops)
     raise_all(problems)

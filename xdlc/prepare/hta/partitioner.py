@@ -1,13 +1,13 @@
-"""Which ops go on HTA when nobody says it.
+"""Partitioner: the choice of the ops that run on HTA.
 
-Sections are runs of ops in the order of execution, on HTA and on HNN by turns.  Of all ways to part the
-order, that one is taken which puts the most work on HTA, less what the crossings between sections cost:
+Sections are runs of ops in the order of execution, on HTA and on HNN by turns.  Of all ways to divide the
+order, the one with the most work on HTA is chosen, less the cost of crossings between sections:
 
     work of the ops on HTA - sum over crossings (WORK_OF_CROSSING * work of all ops + WORK_OF_BYTE * bytes)
 
 Work is multiply-accumulates plus elements written.  The bytes of a crossing are those of all values that are
-computed before it and read behind it.  The two prices are estimates: the vendor says no more than that
-many sections cost time and accuracy.
+computed before it and read after it.  The two prices are estimates: the vendor's documentation only has
+that many sections cost time and accuracy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WORK_OF_BYTE = 1.0  # carrying an element over is no cheaper than computing one
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Ops one behind the other on one engine.
+    """Successive ops on one engine.
 
     Attributes:
         engine: HTA, or HNN for the HVX unit.
@@ -39,7 +39,7 @@ class Run:
 
 
 def automatic(graph: Graph, accepted: Collection[Op], bonds: Iterable[Bond]) -> list[Run]:
-    """Return the runs that are worth most, see the module's text.
+    """Return the runs of the largest gain, see the module's text.
 
     Args:
         graph: The graph.
@@ -49,21 +49,21 @@ def automatic(graph: Graph, accepted: Collection[Op], bonds: Iterable[Bond]) -> 
     ops = list(graph.ops)
     works = [_work(op) for op in ops]
     prices = _prices(graph, ops, sum(works), bonds)
-    # Of the best way to part ops[:index + 1] with the last one on each engine: its worth, the engine before.
-    worth = {Engine.HTA: 0.0, Engine.HNN: 0.0}
+    # Of the best way to divide ops[:index + 1] with the last one on each engine: its gain, the engine before.
+    gain = {Engine.HTA: 0.0, Engine.HNN: 0.0}
     before: list[dict[Engine, Engine]] = []
     for index, op in enumerate(ops):
         price = prices[index - 1] if index else 0.0
         chosen: dict[Engine, Engine] = {}
         following: dict[Engine, float] = {}
         for engine, other in ((Engine.HTA, Engine.HNN), (Engine.HNN, Engine.HTA)):
-            stays = worth[engine] >= worth[other] - price
+            stays = gain[engine] >= gain[other] - price
             chosen[engine] = engine if stays else other
-            following[engine] = worth[engine] if stays else worth[other] - price
+            following[engine] = gain[engine] if stays else gain[other] - price
         following[Engine.HTA] += works[index] if op in accepted else -float("inf")
-        worth = following
+        gain = following
         before.append(chosen)
-    engine = Engine.HTA if worth[Engine.HTA] > worth[Engine.HNN] else Engine.HNN
+    engine = Engine.HTA if gain[Engine.HTA] > gain[Engine.HNN] else Engine.HNN
     engines = [engine]
     for chosen in reversed(before[1:]):
         engine = chosen[engine]
@@ -82,7 +82,7 @@ def joined(placed: Iterable[tuple[Engine, Op]]) -> list[Run]:
 
 
 def by_hand(graph: Graph, ranges: Sequence[Sequence[Op]]) -> list[Run]:
-    """Return the runs that come from the ops of ranges on HTA, and the rest on HNN.
+    """Return the runs of the ops of ranges on HTA, and of the rest on HNN.
 
     Ranges that touch stay sections of their own.
     """
@@ -101,7 +101,7 @@ def _work(op: Op) -> float:
 
 
 def _prices(graph: Graph, ops: Sequence[Op], total: float, bonds: Iterable[Bond]) -> list[float]:
-    """Return what a crossing behind each op costs; without bound where a bond spans it."""
+    """Return the cost of a crossing after each op; infinite where a bond spans it."""
     positions = {op: position for position, op in enumerate(ops)}
     begins, ends = [0] * (len(ops) + 1), [0] * (len(ops) + 1)
     for index, op in enumerate(ops):

@@ -134,9 +134,9 @@ class _Job:
         if all(run.engine is Engine.HNN for run in runs):
             return [
                 ConstraintError(
-                    f"no layer is worth running on HTA, which takes {len(accepted)} of {len(self.graph)}",
+                    f"no layer pays off on HTA, which takes {len(accepted)} of {len(self.graph)}",
                     where=f"graph {self.graph.name!r}",
-                    fix="see the layers that HTA does not take, and why",
+                    fix="check the reasons of the layers that HTA does not take",
                 )
             ]
         return self._make(runs)
@@ -148,7 +148,7 @@ class _Job:
             ConstraintError(
                 f"HTA does not take layer {self.given[op]} {op.name!r}: {'; '.join(why)}",
                 where="--hta_partitions",
-                fix="leave the layer out of the ranges",
+                fix="remove the layer from the ranges",
                 node=op.name,
                 op=op.type,
             )

@@ -10,7 +10,7 @@ from xdlc.schema.table import Blob, Field, Table
 class Attribute(Table):
     """Table Attribute of dlc3_model.fbs."""
 
-    __slots__ = ('name', 'type', 'flag', 'integer', 'natural', 'real', 'text', 'flags', 'positions', 'integers', 'reals', 'texts', 'attributes',)
+    __slots__ = ('name', 'type', 'flag', 'integer', 'natural', 'real', 'text', 'flags', 'positions', 'integers', 'floats', 'texts', 'attributes',)
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class Attribute(Table):
         flags: Sequence[bool] | None = None,
         positions: Sequence[int] | None = None,
         integers: Sequence[int] | None = None,
-        reals: Sequence[float] | None = None,
+        floats: Sequence[float] | None = None,
         texts: Sequence[str] | None = None,
         attributes: Sequence[Attribute] | None = None,
     ) -> None:
@@ -38,7 +38,7 @@ class Attribute(Table):
         self.flags = flags
         self.positions = positions
         self.integers = integers
-        self.reals = reals
+        self.floats = floats
         self.texts = texts
         self.attributes = attributes
 
@@ -97,7 +97,7 @@ Attribute.FIELDS = (
     Field('flags', 18, 'vector', None, 'bool', None),
     Field('positions', 20, 'vector', None, 'int', None),
     Field('integers', 22, 'vector', None, 'int', None),
-    Field('reals', 24, 'vector', None, 'float', None),
+    Field('floats', 24, 'vector', None, 'float', None),
     Field('texts', 26, 'vector', None, 'string', None),
     Field('attributes', 28, 'vector', None, 'table', Attribute),
 )

@@ -11,17 +11,17 @@ from xdlc.schema.table import Blob, Field, Table
 class Elements(Table):
     """Table Elements of dlc3_params.fbs."""
 
-    __slots__ = ('dtype', 'octets', 'reals',)
+    __slots__ = ('dtype', 'octets', 'floats',)
 
     def __init__(
         self,
         dtype: int = 0,
         octets: Blob | bytes | None = None,
-        reals: Blob | bytes | None = None,
+        floats: Blob | bytes | None = None,
     ) -> None:
         self.dtype = dtype
         self.octets = octets
-        self.reals = reals
+        self.floats = floats
 
 
 class Weight(Table):
@@ -72,7 +72,7 @@ class Params(Table):
 Elements.FIELDS = (
     Field('dtype', 4, 'ubyte', 0),
     Field('octets', 6, 'vector', None, 'ubyte', None),
-    Field('reals', 8, 'mapped', None, 'float', None),
+    Field('floats', 8, 'mapped', None, 'float', None),
 )
 Weight.FIELDS = (
     Field('name', 4, 'string', None),

@@ -62,13 +62,13 @@ class Range(Table):
 class BlockAffine(Table):
     """Table BlockAffine of dlc4_model.fbs."""
 
-    __slots__ = ('axis', 'block_axis', 'block_extent', 'bits', 'is_symmetric', 'unknown14', 'scale_offsets', 'limits',)
+    __slots__ = ('axis', 'block_axis', 'block_size', 'bits', 'is_symmetric', 'unknown14', 'scale_offsets', 'limits',)
 
     def __init__(
         self,
         axis: int = 0,
         block_axis: int = 0,
-        block_extent: int = 0,
+        block_size: int = 0,
         bits: int = 0,
         is_symmetric: bool = False,
         unknown14: bool = False,
@@ -77,7 +77,7 @@ class BlockAffine(Table):
     ) -> None:
         self.axis = axis
         self.block_axis = block_axis
-        self.block_extent = block_extent
+        self.block_size = block_size
         self.bits = bits
         self.is_symmetric = is_symmetric
         self.unknown14 = unknown14
@@ -88,14 +88,14 @@ class BlockAffine(Table):
 class BlockExpansion(Table):
     """Table BlockExpansion of dlc4_model.fbs."""
 
-    __slots__ = ('axis', 'channels', 'blocks_per_axis', 'block_extent', 'block_scale_bits', 'narrow_scales', 'wide_scales',)
+    __slots__ = ('axis', 'channels', 'blocks_per_axis', 'block_size', 'block_scale_bits', 'narrow_scales', 'wide_scales',)
 
     def __init__(
         self,
         axis: int = 0,
         channels: Sequence[Affine] | None = None,
         blocks_per_axis: int = 0,
-        block_extent: int = 0,
+        block_size: int = 0,
         block_scale_bits: int = 0,
         narrow_scales: Blob | bytes | None = None,
         wide_scales: Sequence[int] | None = None,
@@ -103,7 +103,7 @@ class BlockExpansion(Table):
         self.axis = axis
         self.channels = channels
         self.blocks_per_axis = blocks_per_axis
-        self.block_extent = block_extent
+        self.block_size = block_size
         self.block_scale_bits = block_scale_bits
         self.narrow_scales = narrow_scales
         self.wide_scales = wide_scales
@@ -311,7 +311,7 @@ Range.FIELDS = (
 BlockAffine.FIELDS = (
     Field('axis', 4, 'int', 0),
     Field('block_axis', 6, 'int', 0),
-    Field('block_extent', 8, 'uint', 0),
+    Field('block_size', 8, 'uint', 0),
     Field('bits', 10, 'uint', 0),
     Field('is_symmetric', 12, 'bool', False),
     Field('unknown14', 14, 'bool', False),
@@ -322,7 +322,7 @@ BlockExpansion.FIELDS = (
     Field('axis', 4, 'int', 0),
     Field('channels', 6, 'vector', None, 'table', Affine),
     Field('blocks_per_axis', 8, 'uint', 0),
-    Field('block_extent', 10, 'uint', 0),
+    Field('block_size', 10, 'uint', 0),
     Field('block_scale_bits', 12, 'ubyte', 0),
     Field('narrow_scales', 14, 'vector', None, 'ubyte', None),
     Field('wide_scales', 16, 'vector', None, 'ushort', None),

@@ -25,19 +25,19 @@ class Range(Table):
 class Elements(Table):
     """Table Elements of dlc4_params.fbs."""
 
-    __slots__ = ('name', 'inline_bytes', 'buffer', 'extent',)
+    __slots__ = ('name', 'inline_bytes', 'buffer', 'range',)
 
     def __init__(
         self,
         name: str | None = None,
         inline_bytes: Blob | bytes | None = None,
         buffer: int = -1,
-        extent: Range | None = None,
+        range: Range | None = None,
     ) -> None:
         self.name = name
         self.inline_bytes = inline_bytes
         self.buffer = buffer
-        self.extent = extent
+        self.range = range
 
 
 class NodeParams(Table):
@@ -89,7 +89,7 @@ Elements.FIELDS = (
     Field('name', 4, 'string', None),
     Field('inline_bytes', 6, 'vector', None, 'ubyte', None),
     Field('buffer', 8, 'long', -1),
-    Field('extent', 10, 'table', None, None, Range),
+    Field('range', 10, 'table', None, None, Range),
 )
 NodeParams.FIELDS = (
     Field('tensors', 4, 'vector', None, 'table', Elements),

@@ -1,5 +1,5 @@
-"""Translations, one family of layers a module.
+"""Translations of layers, one family a module.
 
-What attributes mean was worked out from real files (SNPE 1.42 to 1.68) and the networks they were
-made of; a number that none of them holds is refused.
+The meaning of attributes was found from real files (SNPE 1.42 to 1.68) and their source networks; a number
+that none of them holds is refused.
 """

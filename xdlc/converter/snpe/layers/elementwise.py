@@ -1,4 +1,4 @@
-"""Layers that compute element by element."""
+"""Element-wise layers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def binary(node: Layer) -> None:
 def combined(node: Layer) -> None:
     """Translate a plain sum of two inputs to ElementWiseBinary."""
     node.choice("op", BINARY)
-    factors = set(node.reals("coeffs"))
+    factors = set(node.floats("coeffs"))
     if len(node.inputs) != 2 or factors - {1.0}:
         raise node.problem(
             f"sums {len(node.inputs)} inputs with factors {sorted(factors)}; known is the plain sum of two"

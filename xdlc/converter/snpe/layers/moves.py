@@ -1,4 +1,4 @@
-"""Layers that move, choose or repeat elements."""
+"""Layers of data movement: concatenation, slices, shapes, resizing, positions."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def strided_slice(node: Layer) -> None:
 
 @layer("Reshape")
 def reshape(node: Layer) -> None:
-    """Translate to Reshape: the output's shape says it all."""
+    """Translate to Reshape: the shape is the output's."""
     node.emit("Reshape", [node.source])
 
 
 @layer("Scaling")
 def scaling(node: Layer) -> None:
-    """Translate to ResizeBilinear: the output's extents say how far."""
+    """Translate to ResizeBilinear: the size is the output's."""
     node.choice("resize_mode", RESIZES)
     if node.flag("maintain_aspect_ratio"):
         raise node.problem("keeps the aspect ratio and pads the rest")
@@ -85,7 +85,7 @@ def scaling(node: Layer) -> None:
 
 @layer("ArgMax")
 def arg_max(node: Layer) -> None:
-    """Translate to Argmax, and Cast to the real numbers that SNPE 1 gives positions as."""
+    """Translate to Argmax, and Cast to float, the type of positions in SNPE 1."""
     kind = str(node.attr("op", "ARGMAX"))
     if kind != "ARGMAX":
         raise node.problem(f"attribute 'op' is {kind!r}; its meaning is not known, known is 'ARGMAX'")

@@ -1,14 +1,14 @@
-"""Layers that slide a window over an image: convolutions and pools; x is the width, y the height."""
+"""Layers with windows over an image: convolutions and pools; x is the width, y the height."""
 
 from __future__ import annotations
 
 from xdlc import ir
 from xdlc.converter.snpe.registry import Layer, layer
-from xdlc.converter.snpe.static_tensors import as_signed, product_scales, stored_bias
+from xdlc.converter.snpe.static_tensors import as_signed, product_scales, quantized_bias
 from xdlc.ir import Param, Tensor
 
-# Strategies whose padding attributes say what lies in front of the image: none, the smaller half of
-# what the output needs, or what the source model said.
+# Strategies whose padding attributes are the padding before the image: none, the smaller half of what the
+# output needs, or that of the source model.
 KNOWN_STRATEGIES = (2, 3, 4)
 POOLS = {0: "PoolMax2d", 1: "PoolAvg2d"}
 
@@ -25,7 +25,7 @@ def _pair(node: Layer, vertical: str, horizontal: str, default: int | None = Non
 
 
 def _pad_amount(node: Layer, begins: list[int], needed: list[int], strategy: str) -> Tensor:
-    """Return the padding: what the windows need for as many outputs, and is not in front, is behind."""
+    """Return the padding: before the image as given, after it the rest that the windows need."""
     number = node.whole(strategy)
     if number not in KNOWN_STRATEGIES and any(begins):
         known = ", ".join(map(str, KNOWN_STRATEGIES))
@@ -37,7 +37,7 @@ def _pad_amount(node: Layer, begins: list[int], needed: list[int], strategy: str
 
 
 def _needed(node: Layer, spans: list[int], steps: list[int]) -> list[int]:
-    """Return how far the windows of all outputs reach beyond the image, in front and behind together."""
+    """Return the total padding that the windows of all outputs need, per axis."""
     return [
         (node.output.shape[axis + 1] - 1) * steps[axis] + spans[axis] - node.source.shape[axis + 1]
         for axis in range(2)
@@ -54,9 +54,9 @@ def _weights(node: Layer) -> Tensor:
 
 
 def _bias(node: Layer, weight: Tensor) -> Tensor | None:
-    """Return the bias; one of real numbers in a quantized layer gets the steps of the layer's sums."""
+    """Return the bias; a float one of a quantized layer is quantized in steps of the layer's sums."""
     bias = node.weights.get("bias")
-    return None if bias is None else stored_bias(bias, product_scales(node.source, weight))
+    return None if bias is None else quantized_bias(bias, product_scales(node.source, weight))
 
 
 @layer("Convolutional")
