@@ -9,7 +9,7 @@ from xdlc.container import cache_provenance
 from xdlc.ir import Model
 from xdlc.runtime import htp
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.htp.partition_schedule import part_graph, schedule
+from xdlc.runtime.htp.partition_schedule import partition_graph, schedule
 
 
 def parts_of(model: Model, record: str) -> dict[str, tuple[str, ...]]:
@@ -23,11 +23,11 @@ def in_segments(
 ) -> dict[str, Any]:
     """Run a model with its parts as composed HTP graphs; return all values that cross."""
     values = dict(feeds)
-    for stretch in schedule(model.main, parts):
-        names = [op.name for op in stretch.ops]
-        graph = part_graph(model.main, names, stretch.part or model.main.name)
+    for each in schedule(model.main, parts):
+        names = [op.name for op in each.ops]
+        graph = partition_graph(model.main, names, each.name or model.main.name)
         given = {tensor.name: values[tensor.name] for tensor in graph.inputs}
-        if stretch.part is None:
+        if each.name is None:
             whole = Model({graph.name: graph, **without(model, graph.name)}, model.metadata)
             results = CpuSession(whole).run(given, native=True)
         else:

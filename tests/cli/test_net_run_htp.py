@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from tests.htp_models import cnn, needs_htp, partly, prepared_cnn
 from xdlc.cli.tools.net_run import main
 from xdlc.runtime.htp import process
-from xdlc.runtime.htp.worker_session import Served
+from xdlc.runtime.htp.worker_session import WorkerSession
 
 X = [np.random.default_rng(seed).uniform(-1, 1, (1, 8, 8, 4)).astype("float32") for seed in range(3)]
 
@@ -51,7 +51,7 @@ def test_a_cache_runs_the_whole_list_in_one_child(
     assert len(started) == 1
     assert "runs on: sm8650, from htp.cache.sm8650.0" in done.output
     assert "notice" not in done.output
-    with Served.of_model(cnn(quantized=True), "sm8650") as composed:
+    with WorkerSession.of_model(cnn(quantized=True), "sm8650") as composed:
         for given, x in zip(results(tmp_path), X, strict=True):
             assert np.array_equal(given, composed.run({"x": x})["y"].reshape(-1))
 

@@ -56,7 +56,7 @@ def test_parts_around_are_cached(type: str) -> None:
         ("conv2d_y",),
     ]
     assert (
-        f"left to the CPU: 1 {type} ('mine'): runs on the host only: it is of a user's package, Pkg"
+        f"left to the CPU: 1 {type} ('mine'): runs on the host only: it is a UDO of package Pkg"
         in (prepared.notices[1])
     )
 
@@ -67,7 +67,7 @@ def test_as_a_whole_it_is_refused_naming_the_op_and_the_way_out() -> None:
     (problem,) = (single for error in prepared.problems for single in each_problem(error))
     assert isinstance(problem, ConstraintError)
     assert (problem.node, problem.op) == ("mine", "Blur")
-    assert "user's package, Pkg" in problem.problem
+    assert "UDO of package Pkg" in problem.problem
     assert "--partition" in (problem.fix or "")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor
-from xdlc.runtime.htp.worker_session import Served
+from xdlc.runtime.htp.worker_session import WorkerSession
 from xdlc.targets import find_soc
 
 SEVEN = ("SM8350", "SM8450", "SM8550", "SM8650", "SM8750", "SA8295", "QCS6490")
@@ -90,9 +90,9 @@ def differing(path: Path, model: Model, soc: str, inputs: int) -> Iterator[str]:
         inputs: How many random inputs to try.
     """
     cache = model.records[f"htp.cache.{soc.lower()}.0"]
-    with Served.of_cache(cache, soc=soc) as from_cache:
+    with WorkerSession.of_cache(cache, soc=soc) as from_cache:
         for name, graph in model.graphs.items():
-            with Served.of_model(path, soc, graph=name) as composed:
+            with WorkerSession.of_model(path, soc, graph=name) as composed:
                 for seed in range(inputs):
                     feeds = stored(graph, seed)
                     expected = composed.run(feeds, native=True)

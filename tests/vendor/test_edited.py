@@ -11,7 +11,7 @@ from tests.htp_models import needs_htp
 from tests.vendor.cached import differing, misfits, stored
 from xdlc.ir import ScaleOffset
 from xdlc.ir.quantization import to_float
-from xdlc.runtime.htp.worker_session import Served
+from xdlc.runtime.htp.worker_session import WorkerSession
 
 pytestmark = [pytest.mark.vendor, pytest.mark.corpus, needs_htp]
 SOC = "SM8650"
@@ -58,13 +58,13 @@ def test_other_outputs_are_what_the_whole_network_computes(network):
     (held,) = (tensor for tensor in edited.main.outputs if tensor.name == name)
     assert held.encoding == network.main.tensors[name].encoding
     feeds = stored(edited.main, 0)
-    with Served.of_cache(edited.records["htp.cache.sm8650.0"], soc=SOC) as cache:
+    with WorkerSession.of_cache(edited.records["htp.cache.sm8650.0"], soc=SOC) as cache:
         found = cache.run(feeds, native=True)
     on_cpu = xdlc.run(network, feeds, native=True, outputs=[name])
     assert found.keys() == on_cpu.keys()
     assert np.abs(found[name].astype(int) - on_cpu[name].astype(int)).max() <= 1
     whole = xdlc.prepare(network, [SOC])
-    with Served.of_cache(whole.records["htp.cache.sm8650.0"], soc=SOC) as cache:
+    with WorkerSession.of_cache(whole.records["htp.cache.sm8650.0"], soc=SOC) as cache:
         np.testing.assert_array_equal(found[result], cache.run(feeds, native=True)[result])
 
 
@@ -75,7 +75,7 @@ def test_float_ports_give_what_quantized_ones_do(network):
     results = []
     for options, given in (({}, feeds), ({"use_float_io": True}, real)):
         model = xdlc.prepare(network, [SOC], **options)
-        with Served.of_cache(model.records["htp.cache.sm8650.0"], soc=SOC) as cache:
+        with WorkerSession.of_cache(model.records["htp.cache.sm8650.0"], soc=SOC) as cache:
             results.append(cache.run(given)[result.name])
     assert [tensor.dtype.name for tensor in (*model.main.inputs, *model.main.outputs)] == ["float32"] * 2
     encoding = result.encoding
@@ -87,10 +87,10 @@ def test_items_of_a_batch_are_computed_as_single_ones(network):
     name, result = network.main.inputs[0].name, network.main.outputs[0].name
     batched = xdlc.prepare(network, [SOC], input_dimensions={name: (2, 32, 32, 3)})
     feeds = stored(batched.main, 0)
-    with Served.of_cache(batched.records["htp.cache.sm8650.0"], soc=SOC) as cache:
+    with WorkerSession.of_cache(batched.records["htp.cache.sm8650.0"], soc=SOC) as cache:
         found = cache.run(feeds, native=True)[result]
     single = xdlc.prepare(network, [SOC])
-    with Served.of_cache(single.records["htp.cache.sm8650.0"], soc=SOC) as cache:
+    with WorkerSession.of_cache(single.records["htp.cache.sm8650.0"], soc=SOC) as cache:
         for item in range(2):
             wanted = cache.run({name: feeds[name][item : item + 1]}, native=True)[result]
             assert np.abs(found[item : item + 1].astype(int) - wanted.astype(int)).max() <= 1

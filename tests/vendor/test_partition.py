@@ -10,8 +10,8 @@ from tests.corpus_models import CorpusModel
 from tests.htp_models import needs_htp
 from tests.htp_parts import in_segments, parts_of
 from xdlc.prepare.htp import prepare_all
-from xdlc.runtime.htp.partition_session import PartedSession
-from xdlc.runtime.htp.worker_session import Served
+from xdlc.runtime.htp.partition_session import PartitionSession
+from xdlc.runtime.htp.worker_session import WorkerSession
 
 pytestmark = [pytest.mark.corpus, pytest.mark.vendor, needs_htp]
 RECORD = "htp.cache.sm8650.0"
@@ -43,8 +43,8 @@ def test_parts_are_accepted_and_run_as_composed(name, quantized, refused, corpus
     model = xdlc.load(path)
     parts = parts_of(model, RECORD)
     assert list(parts) == [part.name for part in division.parts]
-    with Served.of_cache(model.records[RECORD]) as emulation:
-        found = PartedSession(model, parts, emulation).run(source.feeds, native=True)
+    with WorkerSession.of_cache(model.records[RECORD]) as emulation:
+        found = PartitionSession(model, parts, emulation).run(source.feeds, native=True)
     expected = in_segments(model, parts, source.feeds)
     assert list(found) == [tensor.name for tensor in model.main.outputs]
     for key, array in found.items():

@@ -1,4 +1,4 @@
-"""Division of graphs into parts, with a fake judge of what the device takes."""
+"""PartitionPlan of graphs into parts, with a fake judge of what the device takes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from xdlc.prepare.htp import cost_model
 from xdlc.prepare.htp.cost_model import divide
 from xdlc.prepare.htp.partitioner import components, crossings, settle, stages
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.htp.partition_schedule import part_graph, schedule
-from xdlc.runtime.htp.partition_session import PartedSession
+from xdlc.runtime.htp.partition_schedule import partition_graph, schedule
+from xdlc.runtime.htp.partition_session import PartitionSession
 
 ADD = 0
 
@@ -73,7 +73,7 @@ class OnCpu:
     """Stands in for the emulation: runs the parts on the CPU."""
 
     def __init__(self, graph: Graph, parts: Mapping[str, list[str]]) -> None:
-        self.sessions = {name: CpuSession(part_graph(graph, ops, name)) for name, ops in parts.items()}
+        self.sessions = {name: CpuSession(partition_graph(graph, ops, name)) for name, ops in parts.items()}
 
     def run(self, feeds: Mapping[str, Any], *, native: bool, graph: str) -> dict[str, Any]:
         return self.sessions[graph].run(feeds, native=native)
@@ -92,10 +92,10 @@ def test_parts_are_convex_and_no_two_could_be_one(drawn: tuple[Graph, set[str]])
             if op not in inside:
                 comes_from = any(op in behind[member] for member in inside)
                 assert not (comes_from and behind[op] & inside)
-    stretches = schedule(graph, parts)
-    assert sorted(op.name for each in stretches for op in each.ops) == sorted(op.name for op in graph.ops)
+    found = schedule(graph, parts)
+    assert sorted(op.name for each in found for op in each.ops) == sorted(op.name for op in graph.ops)
     done: set[Op] = set()
-    for each in stretches:
+    for each in found:
         for op in each.ops:
             assert all(t.producer is None or t.producer in done for t in op.inputs if t is not None)
             done.add(op)
@@ -113,7 +113,7 @@ def test_parts_in_order_compute_what_the_graph_does(drawn: tuple[Graph, set[str]
     graph, taken = drawn
     parts = grouped(graph, taken)
     x = np.array([[1, -2, 3, 5]], np.int32)
-    session = PartedSession(Model({"g": graph}), parts, OnCpu(graph, parts))
+    session = PartitionSession(Model({"g": graph}), parts, OnCpu(graph, parts))
     expected = CpuSession(graph).run({"v0": x})
     found = session.run({"v0": x})
     assert list(found) == list(expected)
@@ -133,7 +133,7 @@ def test_a_cache_that_gives_something_else_is_refused(results: dict[str, Any], s
         def run(self, feeds: Mapping[str, Any], *, native: bool, graph: str) -> dict[str, Any]:
             return results
 
-    session = PartedSession(Model({"g": build([(0, 0)])}), {"p": ["op0"]}, Other())
+    session = PartitionSession(Model({"g": build([(0, 0)])}), {"p": ["op0"]}, Other())
     with pytest.raises(BackendError) as caught:
         session.run({"v0": np.ones((1, 4), np.int32)})
     assert said in caught.value.problem
@@ -173,9 +173,9 @@ def test_parts_that_are_not_theirs_are_refused() -> None:
         with pytest.raises(ContainerError, match=said):
             schedule(graph, parts)
     with pytest.raises(ContainerError, match="does not have: op9"):
-        part_graph(graph, ["op0", "op9"], "p")
+        partition_graph(graph, ["op0", "op9"], "p")
     with pytest.raises(ContainerError, match="none at all"):
-        part_graph(graph, [], "p")
+        partition_graph(graph, [], "p")
 
 
 def big(kind: str, source: Tensor, graph: Graph, name: str) -> Tensor:

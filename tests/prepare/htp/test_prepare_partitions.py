@@ -26,14 +26,14 @@ from xdlc.ir import Model, raw_data
 from xdlc.ir.fingerprint import fingerprint
 from xdlc.prepare.htp import Prepared, compile_jobs, prepare_all, prepare_partitions
 from xdlc.prepare.htp.partition_plan import divided, mark
-from xdlc.prepare.htp.support_query import Answer, Left
+from xdlc.prepare.htp.support_query import CpuFallback, SupportReport
 from xdlc.prepare.htp.targets import Target
 from xdlc.runtime import htp
 from xdlc.runtime.cpu import CpuSession
 from xdlc.runtime.htp.forkserver import ForkServer
-from xdlc.runtime.htp.partition_schedule import part_graph, part_name
-from xdlc.runtime.htp.partition_session import PartedSession
-from xdlc.runtime.htp.worker_session import Served
+from xdlc.runtime.htp.partition_schedule import partition_graph, partition_name
+from xdlc.runtime.htp.partition_session import PartitionSession
+from xdlc.runtime.htp.worker_session import WorkerSession
 from xdlc.targets import find_soc
 
 X = np.random.default_rng(0).uniform(-1, 1, (1, 8, 8, 4)).astype("float32")
@@ -65,9 +65,9 @@ def test_supported_parts_are_cached_and_run_with_the_rest_on_the_cpu(quantized: 
     facts = cache_provenance.read(model)[record].graphs
     for name, ops in parts.items():
         assert facts[name].source == "my graph"
-        assert fingerprint(part_graph(model.main, ops, name)) == facts[name].fingerprint
-    with Served.of_cache(model.records[record]) as emulation:
-        found = PartedSession(model, parts, emulation).run({"x": X}, native=True)
+        assert fingerprint(partition_graph(model.main, ops, name)) == facts[name].fingerprint
+    with WorkerSession.of_cache(model.records[record]) as emulation:
+        found = PartitionSession(model, parts, emulation).run({"x": X}, native=True)
     composed = in_segments(model, parts, {"x": X})
     on_cpu = CpuSession(model).run({"x": X}, native=True)
     assert list(found) == ["c", "a"]
@@ -146,8 +146,8 @@ def test_loops_stay_on_the_cpu_with_the_graphs_that_they_run() -> None:
     parts = parts_of(prepared.model, "htp.cache.sm8650.0")
     assert list(parts) == ["main_part0"]
     feeds = {"x": np.ones(3, "float32"), "n": np.ones(1, "int32"), "f": np.full(3, 2, "float32")}
-    with Served.of_cache(prepared.model.records["htp.cache.sm8650.0"]) as emulation:
-        found = PartedSession(prepared.model, parts, emulation).run(feeds)
+    with WorkerSession.of_cache(prepared.model.records["htp.cache.sm8650.0"]) as emulation:
+        found = PartitionSession(prepared.model, parts, emulation).run(feeds)
     expected = CpuSession(model).run(feeds)
     for name, array in expected.items():
         assert np.allclose(found[name], array, atol=2e-3)
@@ -156,8 +156,8 @@ def test_loops_stay_on_the_cpu_with_the_graphs_that_they_run() -> None:
 # ------------------------------------------------------------------------ without the library
 
 
-def left(op: str) -> dict[tuple[str, str], Left]:
-    return {("my graph", op): Left("my graph", op, "Odd", "it is odd")}
+def left(op: str) -> dict[tuple[str, str], CpuFallback]:
+    return {("my graph", op): CpuFallback("my graph", op, "Odd", "it is odd")}
 
 
 def test_marks_are_the_union_over_the_socs() -> None:
@@ -189,10 +189,10 @@ def test_a_graph_that_is_taken_whole_is_not_divided_even_if_not_worth_it() -> No
 
 
 def test_names_of_parts_are_identifiers_of_their_own() -> None:
-    assert part_name("torch-jit export", 3) == "torch_jit_export_part3"
-    assert part_name("0", 0) == "_0_part0"
-    assert part_name("", 0) == "__part0"
-    assert part_name("g", 0, {"g_part0"}) == "_g_part0"
+    assert partition_name("torch-jit export", 3) == "torch_jit_export_part3"
+    assert partition_name("0", 0) == "_0_part0"
+    assert partition_name("", 0) == "__part0"
+    assert partition_name("g", 0, {"g_part0"}) == "_g_part0"
 
 
 Fails = Callable[[list[str]], XdlcError | None]
@@ -214,7 +214,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any]:
             raise_all(list(filter(None, map(fails, parts))))
             return htp.Compiled(raw_data(b""), {})
 
-        monkeypatch.setattr(prepare_partitions, "ask", lambda *_, **__: Answer(left(odd)))
+        monkeypatch.setattr(prepare_partitions, "query_support", lambda *_, **__: SupportReport(left(odd)))
         for module in (prepare_partitions, compile_jobs):
             monkeypatch.setattr(module, "compile_for", compile_for)
         monkeypatch.setattr(compile_jobs, "check", lambda *_: None)

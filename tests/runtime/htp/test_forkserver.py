@@ -26,7 +26,7 @@ from pathlib import Path
 from xdlc.runtime.htp import worker
 
 def who(request, folder, step):
-    return {"refused": [], "pid": os.getpid(), "parent": os.getppid(), "models": list(worker._READY)}
+    return {"unsupported": [], "pid": os.getpid(), "parent": os.getppid(), "models": list(worker._READY)}
 
 def die(request, folder, step):
     step("compiling graph g")
@@ -42,7 +42,7 @@ def sleep(request, folder, step):
 
 def chat(request, folder, step):
     ctypes.CDLL(None).puts(b"what a library prints")
-    return {"refused": []}
+    return {"unsupported": []}
 
 def garble(request, folder, step):
     (folder / "answer.json").write_bytes(bytes.fromhex(request["bytes"]))
@@ -64,9 +64,9 @@ def server(monkeypatch, tmp_path):
         yield server
 
 
-def ask(server: ForkServer, command: str, *, timeout: float = 30, **request: object):
+def query(server: ForkServer, command: str, *, timeout: float = 30, **request: object):
     with Child(server.launch) as child:
-        return child.ask({"command": command, **request}, timeout=timeout)
+        return child.query({"command": command, **request}, timeout=timeout)
 
 
 def sleeper(server: ForkServer) -> tuple[threading.Thread, list[BaseException]]:
@@ -75,7 +75,7 @@ def sleeper(server: ForkServer) -> tuple[threading.Thread, list[BaseException]]:
 
     def sleep() -> None:
         try:
-            ask(server, "sleep")
+            query(server, "sleep")
         except ChildDiedError as error:
             found.append(error)
 
@@ -88,7 +88,7 @@ def sleeper(server: ForkServer) -> tuple[threading.Thread, list[BaseException]]:
 
 
 def test_children_are_copies_of_one_process(server: ForkServer) -> None:
-    first, second = ask(server, "who"), ask(server, "who")
+    first, second = query(server, "who"), query(server, "who")
     assert first["pid"] != second["pid"]
     assert first["parent"] == second["parent"] != os.getpid()
     assert [Path(name).name for name in second["models"]] == ["m.dlc"]
@@ -96,46 +96,46 @@ def test_children_are_copies_of_one_process(server: ForkServer) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL])
 def test_the_death_of_one_is_told_and_harms_no_other(server: ForkServer, number: signal.Signals) -> None:
-    parent = ask(server, "who")["parent"]
+    parent = query(server, "who")["parent"]
     with pytest.raises(ChildDiedError, match=f"ended with {number.name}.*the last words.*compiling graph g"):
-        ask(server, "die", signal=int(number))
-    assert ask(server, "who")["parent"] == parent
+        query(server, "die", signal=int(number))
+    assert query(server, "who")["parent"] == parent
 
 
 def test_a_bug_in_one_is_told_with_its_last_line(server: ForkServer) -> None:
     with pytest.raises(ChildDiedError, match=r"status 1 \(MemoryError: no room\)"):
-        ask(server, "fail")
+        query(server, "fail")
 
 
 def test_one_that_is_late_is_ended(server: ForkServer) -> None:
-    ask(server, "who")
+    query(server, "who")
     with pytest.raises(ChildDiedError, match=r"no answer within 1 s while sleeping"):
-        ask(server, "sleep", timeout=1)
+        query(server, "sleep", timeout=1)
 
 
 def test_what_a_library_prints_goes_to_the_log(server: ForkServer, capfd) -> None:
-    assert ask(server, "chat") == {"refused": []}
-    assert ask(server, "who")["pid"]
+    assert query(server, "chat") == {"unsupported": []}
+    assert query(server, "who")["pid"]
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("left", [b"", b"\xff\xfe", b"[1]", b"7", b'{"errors": 3}', b'{"errors": [{}]}'])
 def test_an_answer_that_is_garbage_is_told(server: ForkServer, left: bytes) -> None:
     with pytest.raises(ChildDiedError, match="left an answer that is garbage"):
-        ask(server, "garble", bytes=left.hex())
+        query(server, "garble", bytes=left.hex())
 
 
 def test_the_death_of_the_process_ends_its_children_and_later_ones_start_afresh(server: ForkServer) -> None:
-    parent = ask(server, "who")["parent"]
+    parent = query(server, "who")["parent"]
     thread, found = sleeper(server)
     os.kill(parent, signal.SIGKILL)
     thread.join(10)
     assert "SIGKILL" in str(found[0])
-    assert ask(server, "who")["parent"] == os.getpid()
+    assert query(server, "who")["parent"] == os.getpid()
 
 
 def test_closing_ends_what_is_running_and_starts_nothing_more(server: ForkServer) -> None:
-    pid = ask(server, "who")["parent"]
+    pid = query(server, "who")["parent"]
     thread, found = sleeper(server)
     server.close()
     thread.join(10)
@@ -143,7 +143,7 @@ def test_closing_ends_what_is_running_and_starts_nothing_more(server: ForkServer
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     with pytest.raises(BackendError, match="given up"):
-        ask(server, "who")
+        query(server, "who")
 
 
 def test_nothing_is_started_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

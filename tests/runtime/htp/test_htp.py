@@ -10,7 +10,7 @@ import pytest
 from tests.control_flow_models import loop_model
 from tests.htp_models import cnn, cnn_reference, needs_htp, refused
 from xdlc.errors import BackendError, ConstraintError, ProblemList, StorageError, UsageError
-from xdlc.ir import Graph, Model, Tensor, i32, make_op, static, u32
+from xdlc.ir import Graph, Model, Op, Tensor, i32, make_op, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.runtime import CpuSession, htp
 from xdlc.runtime.htp import library, process
@@ -86,7 +86,7 @@ def test_every_refused_op_is_named_with_its_reason() -> None:
     softmax, reshape = caught.value.problems
     assert isinstance(softmax, ConstraintError)
     assert softmax.where == "model: sm8650: graph 'refused': op 'softmax' (Softmax)"
-    assert "parameter 'axis' is 1, Softmax of HTP takes only 3" in softmax.problem
+    assert "parameter 'axis' is 1, Softmax of HTP accepts only 3" in softmax.problem
     assert "op 'reshape' (Reshape)" in str(reshape)
     assert "has rank 6" in reshape.problem
 
@@ -98,7 +98,7 @@ def test_host_op_is_refused_by_its_package() -> None:
     y = Tensor("y", (1, 4), dt.FLOAT32)
     graph.append(make_op(graph, "Erf", [x], [y], package="xdlc"))
     graph.add_output(y)
-    with pytest.raises(ConstraintError, match="HTP knows no op package 'xdlc'"):
+    with pytest.raises(ConstraintError, match="HTP has no op package 'xdlc'"):
         htp.validate(Model({"g": graph}))
 
 
@@ -231,8 +231,8 @@ def test_validator_crash_condemns_its_op_only(monkeypatch: pytest.MonkeyPatch, t
         (folder / 'step').write_text(json.dumps(['validate', 'g', 'bad', 'Conv2d']))
         os.abort()
     assert request['skip'] == [['g', 'bad']]
-    refused = [{'graph': 'g', 'op': 'worse', 'type': 'Add', 'code': 3110, 'log': ['odd']}]
-    (folder / 'answer.json').write_text(json.dumps({'refused': refused}))
+    found = [{'graph': 'g', 'op': 'worse', 'type': 'Add', 'problem': 'odd', 'fix': 'drop it'}]
+    (folder / 'answer.json').write_text(json.dumps({'unsupported': found}))
     """
     _child(monkeypatch, tmp_path, body)
     with pytest.raises(ProblemList) as caught:
@@ -256,9 +256,9 @@ def test_dtype_refusal_lists_what_is_accepted_nearest_first() -> None:
         "Supported I/O datatype sets for the configuration: X\n   1:\n   in[0]:QNN_DATATYPE_UFIXED_POINT_8\n"
         "   out[0]:QNN_DATATYPE_BOOL_8\n   2:\n   in[0]:QNN_DATATYPE_INT_64\n   out[0]:QNN_DATATYPE_INT_32",
     ]
-    problem, _ = explain("Cast", 3110, log)
+    problem, _ = explain(Op("Cast", [], [], name="op"), 3110, log)
     assert problem == (
-        "HTP does not take the data types in[0]=int64 out[0]=float32; "
+        "HTP does not support the data types in[0]=int64 out[0]=float32; "
         "accepted: in[0]=int64 out[0]=int32; in[0]=ufixed8 out[0]=bool8"
     )
 
@@ -270,12 +270,12 @@ def test_dtype_refusal_lists_what_is_accepted_nearest_first() -> None:
         ("ReduceProd", 3110, ["OpValidator not found op."], "HTP has no op ReduceProd"),
         ("MatMul", 3110, ["[4294967295] has incorrect Value 69, expected >= 73."], "needs architecture v73"),
         ("MatMul", 3110, ["Input[0] has incorrect Rank 1."], "input 0 has rank 1"),
-        ("X", 3110, ["QnnBackend_validateOpConfig failed 3110"], "gives no reason"),
-        ("X", 3110, ["Tensor can only have static dimensions"], "open extents"),
+        ("X", 3110, ["QnnBackend_validateOpConfig failed 3110"], "logs no reason"),
+        ("X", 3110, ["Tensor can only have static dimensions"], "dynamic dimensions"),
     ],
 )
 def test_refusals_are_put_in_words(kind: str, code: int, log: list[str], said: str) -> None:
-    assert said in explain(kind, code, log)[0]
+    assert said in explain(Op(kind, [], [], name="op"), code, log)[0]
 
 
 @needs_htp
@@ -308,6 +308,6 @@ def test_a_loop_is_refused_with_the_ops_that_keep_it_off() -> None:
         assert set(problems) == {"power", "odd"}
         assert problems["power"].problem == (
             "runs on the host only: HTP has no op that runs other graphs; "
-            "it would not take these ops inside either: 'odd' (Unique)"
+            "it would not support these ops inside either: 'odd' (Unique)"
         )
         assert problems["power"].where.endswith(": graph 'main': op 'power' (While)")

@@ -43,14 +43,14 @@ def test_a_step_is_read_though_the_child_was_killed_while_it_wrote(step: str, fo
 
 def test_a_child_killed_before_it_has_a_log_is_told() -> None:
     with Child(Gone) as child, pytest.raises(ChildDiedError, match="ended with SIGKILL while starting"):
-        child.ask({}, timeout=1)
+        child.query({}, timeout=1)
 
 
 def test_what_cannot_be_written_for_a_child_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with Child(Gone) as child:
         shutil.rmtree(child.folder)
         with pytest.raises(StorageError, match="a temporary file cannot be written: No such file"):
-            child.ask({}, timeout=1)
+            child.query({}, timeout=1)
         child.folder.mkdir()
 
     def full(**_: Any) -> None:

@@ -15,7 +15,7 @@ from xdlc.prepare.htp import prepare, prepare_all
 from xdlc.runtime import CpuSession, htp
 from xdlc.runtime.htp import library
 from xdlc.runtime.htp.session import HtpSession
-from xdlc.runtime.htp.worker_session import Served
+from xdlc.runtime.htp.worker_session import WorkerSession
 
 pytestmark = needs_htp
 X = [np.random.default_rng(seed).uniform(-1, 1, (1, 8, 8, 4)).astype("float32") for seed in range(2)]
@@ -37,7 +37,7 @@ def test_a_cache_gives_what_the_composed_graph_gives_bit_for_bit(prepared: Model
     notices: list[str] = []
     with (
         HtpSession(prepared, "sm8650", notify=notices.append) as session,
-        Served.of_model(prepared, "sm8650") as composed,
+        WorkerSession.of_model(prepared, "sm8650") as composed,
     ):
         assert (session.soc, session.record, notices) == ("sm8650", "htp.cache.sm8650.0", [])
         for native in (False, True):

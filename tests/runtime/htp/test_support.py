@@ -57,13 +57,13 @@ def test_without_it_the_tables_speak() -> None:
         verdict = support.judge(cnn(quantized=quantized), SM8650)
         assert (verdict.judge, verdict.is_vendors, said(verdict)) == ("xdlc's tables of HTP", False, [])
     verdict = support.judge(refused(), SM8650)
-    assert said(verdict) == [("reshape", "has a tensor of rank 6, HTP takes at most rank 5")]
+    assert said(verdict) == [("reshape", "has a tensor of rank 6, HTP supports at most rank 5")]
 
 
 @pytest.mark.usefixtures("tables")
 def test_tables_know_what_a_generation_lacks() -> None:
     assert (
-        "takes no float graphs for sm6450"
+        "has no float graphs for sm6450"
         in said(support.judge(cnn(quantized=False), find_soc("sm6450")))[0][1]
     )
     graph = Graph("g")
@@ -128,7 +128,7 @@ def test_block_scales_need_a_generation_too() -> None:
 @pytest.mark.usefixtures("tables")
 def test_open_extents_and_wide_integers_are_named() -> None:
     inner = one_op(Tensor("x", (1, 4), dt.FLOAT32), Tensor("y", (1, 4), dt.FLOAT32, dynamic_axes=(0,)))
-    assert said(support.judge(inner, SM8650)) == [("op", support.FIXED_EXTENTS)]
+    assert said(support.judge(inner, SM8650)) == [("op", support.FIXED_DIMS)]
     graph = Graph("g")
     x, y = graph.add_input(Tensor("x", (2,), dt.INT64)), Tensor("y", (2,), dt.INT64)
     wide = static("wide", np.array([1, 2**40]))
@@ -217,6 +217,6 @@ def test_the_ops_that_keep_a_branch_off_are_named(installed: bool, monkeypatch: 
     assert [each.node for each in verdict.plain] == ["if", "else_op"]
     assert verdict.plain[0].problem == (
         "runs on the host only: HTP has no op that runs other graphs; "
-        "it would not take these ops inside either: 'then_op' (Reshape), 'else_op' (Det)"
+        "it would not support these ops inside either: 'then_op' (Reshape), 'else_op' (Det)"
     )
     assert {each.node for each in verdict.refused} == {"then_op"}

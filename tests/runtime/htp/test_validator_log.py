@@ -1,4 +1,4 @@
-"""What refusals are put into: the rule, the value found, the value that HTP takes, and a way out."""
+"""What refusals are put into: the rule, the value found, the value that HTP accepts, and a way out."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from xdlc.errors import each_problem
 from xdlc.ir import Graph, Op, Scalar, ScaleOffset, Tensor, b8, static, u32
 from xdlc.ir import dtype as dt
 from xdlc.runtime import htp
-from xdlc.runtime.htp.op_facts import OpFacts
-from xdlc.runtime.htp.validator_log import explain
+from xdlc.runtime.htp.unsupported_op import UnsupportedOp, problems_of
+from xdlc.runtime.htp.validator_log import explain, missing_format
 
 F32 = dt.FLOAT32
 
@@ -45,19 +45,19 @@ CASES = [
     (
         unary("Softmax", WIDE, axis=u32(1)),
         "[4294967295] has incorrect Value 1, expected equal to 3.",
-        "parameter 'axis' is 1, Softmax of HTP takes only 3",
+        "parameter 'axis' is 1, Softmax of HTP accepts only 3",
         "transpose around the op",
     ),
     (
         unary("ElementWiseUnary", (1, 1, 1, 2, 2, 3), **OPERATION),
         "[4294967295] has incorrect Rank 6.",
-        "input 0 ('x') or output 0 ('y') has rank 6, ElementWiseUnary of HTP takes at most rank 5",
+        "input 0 ('x') or output 0 ('y') has rank 6, ElementWiseUnary of HTP accepts at most rank 5",
         "reshape",
     ),
     (
         binary("MatMul", tensor("a", 3), tensor("b", 3, 4), tensor("y", 4)),
         "Input[0] has incorrect Rank 1.",
-        "input 0 ('a') has rank 1, MatMul of HTP takes other ranks",
+        "input 0 ('a') has rank 1, MatMul of HTP accepts other ranks",
         "reshape",
     ),
     (
@@ -65,61 +65,61 @@ CASES = [
         "[4294967295] has incorrect Value -1000, expected equal to -32768.",
         "the offset of input 0 ('a') or the offset of input 1 ('b') or "
         "the offset of output 0 ('y') is -1000, "
-        "MatMul of HTP takes only -32768",
+        "MatMul of HTP accepts only -32768",
         "quantize this tensor symmetrically",
     ),
     (
         unary("Argmax", WIDE, axis=u32(7), keep_dims=b8(True)),
         "Param[0] has incorrect Value 7.",
-        "parameter 'axis' is 7, HTP takes 0 to 3, for input 0 has rank 4",
+        "parameter 'axis' is 7, HTP accepts 0 to 3, for input 0 has rank 4",
         "change parameter 'axis'",
     ),
     (
         unary("ElementWiseUnary", WIDE, operation=u32(99)),
         "Param[0] has incorrect Value 99.",
-        "parameter 'operation' is 99, HTP takes some of 0 ABS, 1 ASIN",
+        "parameter 'operation' is 99, HTP accepts some of 0 ABS, 1 ASIN",
         "change parameter 'operation'",
     ),
     (
         unary("Argmax", WIDE, keep_dims=b8(True)),
         "Received NULL for mandatory Param at index 0.",
-        "parameter 'axis' is left out, HTP takes Argmax with it only",
+        "parameter 'axis' is missing, Argmax of HTP requires it",
         "give parameter 'axis' a value",
     ),
     (
         unary("Cast", WIDE, bogus=u32(1)),
         "Wrong number of Parameters 1.",
-        "has the parameters bogus, HTP takes none; bogus is none of them",
-        "write the op as its definition asks",
+        "has the parameters bogus, HTP accepts none; bogus is none of them",
+        "write the op as its definition requires",
     ),
     (
         unary("ElementWiseUnary", WIDE),
         "Wrong number of Parameters 0.",
-        "has no parameters, HTP takes operation; operation is left out",
-        "write the op as its definition asks",
+        "has no parameters, HTP accepts operation; operation is missing",
+        "write the op as its definition requires",
     ),
     (
         unary("StridedSlice", (4,), ranges=static("ranges", np.array([0, 4, 1], "int32"))),
         "Param[0] has incorrect Rank 1.",
-        "parameter 'ranges' has rank 1, HTP takes rank 2",
-        "write the op as its definition asks",
+        "parameter 'ranges' has rank 1, HTP accepts rank 2",
+        "write the op as its definition requires",
     ),
     (
         binary("ElementWiseUnary", tensor("a", 4), tensor("b", 4), tensor("y", 4), **OPERATION),
         "Wrong number of Inputs 2.",
-        "has 2 inputs, HTP takes 1",
-        "write the op as its definition asks",
+        "has 2 inputs, HTP accepts 1",
+        "write the op as its definition requires",
     ),
     (
         Op("ElementWiseUnary", [tensor("x", 4)], [tensor("y", 4, dtype=dt.FLOAT64)], OPERATION, name="op"),
         "Tensor 0 and 0 have mismatching datatypes. 0x232 != 0x264.",
-        "input 0 ('x') is float32 and output 0 ('y') is float64, HTP takes ElementWiseUnary with one data",
+        "input 0 ('x') is float32 and output 0 ('y') is float64, ElementWiseUnary of HTP requires one data",
         "cast one",
     ),
     (
         binary("ElementWiseBinary", tensor("a", 4), tensor("b", 4), tensor("y", 4), operation=u32(1)),
         "input[0] has incorrect Datatype 0x232 which is not supported by Logical Operations.",
-        "input 0 ('a') is float32, logical operations of HTP take bool8",
+        "input 0 ('a') is float32, logical operations of HTP accept bool8",
         "cast the operand",
     ),
     (
@@ -127,7 +127,7 @@ CASES = [
             "ElementWiseBinary", tensor("a", 2, 4), tensor("b", 2, 3), tensor("y", 2, 4), operation=u32(0)
         ),
         "Dimension at index 1 cannot be broadcast between in[0] (4) and in[1] (3).",
-        "input 0 ('a') has 4 elements along axis 1 and input 1 ('b') 3, HTP takes equal numbers or 1",
+        "input 0 ('a') has 4 elements along axis 1 and input 1 ('b') 3, HTP accepts equal numbers or 1",
         "convert the model again",
     ),
     (
@@ -135,7 +135,7 @@ CASES = [
             "ElementWiseBinary", tensor("a", 2, 4), tensor("b", 2, 4), tensor("y", 2, 5), operation=u32(0)
         ),
         "Out[0] has incorrect dimension at index 1. Expected 4 but got 5.",
-        "output 0 ('y') has extent 5 along axis 1, HTP takes 4",
+        "output 0 ('y') has size 5 along axis 1, HTP accepts 4",
         "convert the model again",
     ),
 ]
@@ -143,19 +143,18 @@ CASES = [
 
 @pytest.mark.parametrize(("op", "line", "reason", "fix"), CASES)
 def test_lines_are_put_in_words(op: Op, line: str, reason: str, fix: str) -> None:
-    facts = OpFacts.read(OpFacts.of(op).words())
-    problem, way_out = explain(op.type, 3110, ["Op specific validation failed.", line], facts)
+    problem, way_out = explain(op, 3110, ["Op specific validation failed.", line])
     assert problem.startswith(reason)
-    assert problem.endswith(f"; the library says: {line}")
+    assert problem.endswith(line)
     assert way_out.startswith(fix)
 
 
 @needs_htp
 @pytest.mark.vendor
-def test_the_library_says_what_was_recorded() -> None:
+def test_the_library_logs_the_recorded_lines() -> None:
     graph = Graph("g")
-    asked = [case for case in CASES if "Parameters 0" not in case[1]]  # no DLC holds that op
-    for index, (op, _, _, _) in enumerate(asked):
+    sent = [case for case in CASES if "Parameters 0" not in case[1]]  # no DLC holds that op
+    for index, (op, _, _, _) in enumerate(sent):
         twins: dict[Tensor, Tensor] = {}
         for held in (*op.inputs, *op.outputs):
             assert held is not None
@@ -164,51 +163,51 @@ def test_the_library_says_what_was_recorded() -> None:
             assert held is not None
             graph.add_input(twins[held])
         graph.append(op.twin(twins.__getitem__, name=f"op{index}"))
-    said = {refused.op: refused.problem for refused in htp.refusals(graph, "sm8650")}
-    for index, (_, line, reason, _) in enumerate(asked):
-        assert line in said[f"op{index}"]
-        assert said[f"op{index}"].startswith(reason.split("('")[0])
+    found = {each.op: each.problem for each in htp.unsupported_ops(graph, "sm8650")}
+    for index, (_, line, reason, _) in enumerate(sent):
+        assert line in found[f"op{index}"]
+        assert found[f"op{index}"].startswith(reason.split("('")[0])
 
 
-def test_silence_is_told_with_what_our_tables_know() -> None:
+def test_without_a_reason_xdlcs_tables_count() -> None:
     op = unary("ElementWiseUnary", WIDE, dt.SFIXED8, **OPERATION)
-    problem, _ = explain(op.type, 3110, ["Op specific validation failed."], OpFacts.of(op))
+    problem, _ = explain(op, 3110, ["Op specific validation failed."])
     assert problem.startswith(
-        "HTP does not take this form of ElementWiseUnary ATAN from sfixed8 to sfixed8 and gives no reason"
+        "HTP does not support this form of ElementWiseUnary ATAN from sfixed8 to sfixed8 and logs no reason"
     )
 
 
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("Something new 5", "HTP does not take it; the library says: Something new 5"),
+        ("Something new 5", "HTP does not support it; the library logs: Something new 5"),
         (
             "Stride expected dimension 2 but was 4.",
-            "HTP does not take these shapes; the library says: Stride expected dimension 2 but was 4.",
+            "HTP does not support these shapes; the library logs: Stride expected dimension 2 but was 4.",
         ),
         (
             "Duplicate value in axes 1 at indices 1 and 0.",
-            "HTP does not take these parameters; the library says: Duplicate value in axes 1 at indices",
+            "HTP does not support these parameters; the library logs: Duplicate value in axes 1 at indices",
         ),
-        ("[4294967295] has incorrect Rank 6.", "a tensor has rank 6, Foo of HTP takes at most rank 5"),
-        ("Param[3] has incorrect Value 6.", "parameter 3 is 6, HTP takes other values"),
+        ("[4294967295] has incorrect Rank 6.", "a tensor has rank 6, Foo of HTP accepts at most rank 5"),
+        ("Param[3] has incorrect Value 6.", "parameter 3 is 6, HTP accepts other values"),
     ],
 )
 def test_unknown_lines_and_ops_are_shown_as_they_are(line: str, reason: str) -> None:
-    problem, fix = explain("Foo", 3110, [line])
+    problem, fix = explain(Op("Foo", [], [], name="op"), 3110, [line])
     assert problem.startswith(reason)
     assert line in problem
     assert fix
 
 
-def test_one_error_tells_of_all_ops_that_need_fp16() -> None:
-    from xdlc.runtime.htp.unsupported_op import Refused, in_words
-
-    line = "The SocModel doesn't support FP16"
-    answers = [{"graph": "g", "op": name, "type": "Relu", "code": 3110, "log": [line]} for name in "ab"]
-    (problem,) = in_words([Refused.of(answer) for answer in answers], "m.dlc: sxr1230p")
+def test_one_error_reports_all_ops_that_need_fp16() -> None:
+    ops = [UnsupportedOp("g", name, "Relu", "this SoC has no FP16", "quantize", "FP16") for name in "ab"]
+    (problem,) = problems_of(ops, "m.dlc: sxr1230p")
     assert each_problem(problem) == (problem,)
-    assert problem.problem == (
-        "this SoC has no FP16: accepted are ops of quantized types, found are 2 that compute in FP16"
-    )
+    assert problem.problem == "this SoC has no FP16, found are 2 that compute in FP16"
     assert problem.where == "m.dlc: sxr1230p: graph 'g': op 'a' (Relu) and others"
+
+
+def test_the_format_that_a_soc_lacks_is_read_from_the_log() -> None:
+    assert missing_format(["odd", "The SocModel doesn't support FP16"]) == "FP16"
+    assert missing_format(["odd"]) is None

@@ -12,7 +12,7 @@ from tests.htp_models import cnn, needs_htp, refused
 from xdlc.errors import BackendError, ProblemList, StorageError, UsageError
 from xdlc.runtime import htp
 from xdlc.runtime.htp import process
-from xdlc.runtime.htp.worker_session import Served, Server
+from xdlc.runtime.htp.worker_session import Server, WorkerSession
 
 X = [np.random.default_rng(seed).uniform(-1, 1, (1, 8, 8, 4)).astype("float32") for seed in range(3)]
 ECHO = """
@@ -45,7 +45,7 @@ def echo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("echo")
 def test_one_child_serves_all_requests_and_goes() -> None:
     with Server() as server:
-        pids = {server.ask({"command": "tell"}, timeout=20)["pid"] for _ in range(3)}
+        pids = {server.query({"command": "tell"}, timeout=20)["pid"] for _ in range(3)}
         (pid,) = pids
         os.kill(pid, 0)
     with pytest.raises(ProcessLookupError):
@@ -63,19 +63,19 @@ def test_one_child_serves_all_requests_and_goes() -> None:
 )
 def test_a_child_that_fails_is_told_with_its_step(command: str, timeout: float, said: str) -> None:
     with Server() as server:
-        first = server.ask({"command": "tell"}, timeout=20)
+        first = server.query({"command": "tell"}, timeout=20)
         with pytest.raises(BackendError, match=said):
-            server.ask({"command": command}, timeout=timeout)
+            server.query({"command": command}, timeout=timeout)
         assert not server.is_alive
         with pytest.raises(ProcessLookupError):
             os.kill(first["pid"], 0)
-        assert server.ask({"command": "tell"}, timeout=20) != first
+        assert server.query({"command": "tell"}, timeout=20) != first
 
 
 @pytest.mark.usefixtures("echo")
 def test_a_forgotten_server_takes_its_child_along() -> None:
     server = Server()
-    pid = server.ask({"command": "tell"}, timeout=20)["pid"]
+    pid = server.query({"command": "tell"}, timeout=20)["pid"]
     server._folder.cleanup()
     del server
     with pytest.raises(ProcessLookupError):
@@ -85,19 +85,19 @@ def test_a_forgotten_server_takes_its_child_along() -> None:
 @pytest.mark.usefixtures("echo")
 def test_a_child_that_died_unnoticed_is_told() -> None:
     with Server() as server:
-        pid = server.ask({"command": "tell"}, timeout=20)["pid"]
+        pid = server.query({"command": "tell"}, timeout=20)["pid"]
         os.kill(pid, signal.SIGTERM)
         assert server._line is not None
         server._line.process.wait()
         with pytest.raises(BackendError, match="ended with SIGTERM"):
-            server.ask({"command": "tell"}, timeout=20)
+            server.query({"command": "tell"}, timeout=20)
 
 
 @needs_htp
 def test_a_cache_runs_like_its_model_again_and_again() -> None:
     model = cnn(quantized=True)
     cache = htp.compile_for(model, "sm8650", htp.CompileOptions()).data
-    with Served.of_model(model, "sm8650") as composed, Served.of_cache(cache) as stored:
+    with WorkerSession.of_model(model, "sm8650") as composed, WorkerSession.of_cache(cache) as stored:
         for x in (*X, X[0]):
             given, wanted = (served.run({"x": x}, native=True)["y"] for served in (stored, composed))
             assert np.array_equal(given, wanted)
@@ -105,7 +105,7 @@ def test_a_cache_runs_like_its_model_again_and_again() -> None:
 
 @needs_htp
 def test_wrong_feeds_do_not_end_the_child() -> None:
-    with Served.of_model(cnn(quantized=True), "sm8650") as served:
+    with WorkerSession.of_model(cnn(quantized=True), "sm8650") as served:
         with pytest.raises(UsageError, match=r"model: sm8650: array for 'x': should have shape"):
             served.run({"x": X[0][0]})
         assert served.run({"x": X[0]})["y"].shape == (1, 5)
@@ -114,8 +114,8 @@ def test_wrong_feeds_do_not_end_the_child() -> None:
 @needs_htp
 def test_what_is_refused_is_told_when_it_is_opened() -> None:
     with pytest.raises(ProblemList) as caught:
-        Served.of_model(refused(), "sm8650")
-    assert "is 1, Softmax of HTP takes only 3" in caught.value.problems[0].problem
+        WorkerSession.of_model(refused(), "sm8650")
+    assert "is 1, Softmax of HTP accepts only 3" in caught.value.problems[0].problem
 
 
 @needs_htp
@@ -133,7 +133,7 @@ def test_a_crash_names_the_step_and_ends_the_session(monkeypatch: pytest.MonkeyP
     )
     command = lambda: [sys.executable, str(script)]  # noqa: E731
     monkeypatch.setattr(process, "worker_command", command)
-    with Served.of_model(cnn(quantized=True), "sm8650") as served:
+    with WorkerSession.of_model(cnn(quantized=True), "sm8650") as served:
         served.run({"x": X[0]})
         with pytest.raises(BackendError) as caught:
             served.run({"x": X[1]})
@@ -149,4 +149,4 @@ def test_a_full_disk_is_told() -> None:
             raise OSError(28, "No space left on device")
 
     with pytest.raises(StorageError, match="temporary file cannot be written: No space left on device"):
-        Served.of_cache(Full())  # type: ignore[arg-type]
+        WorkerSession.of_cache(Full())  # type: ignore[arg-type]

@@ -16,9 +16,9 @@ from xdlc import api
 from xdlc.errors import BackendError, UnsupportedOp
 from xdlc.ir import Model, f32
 from xdlc.runtime.cpu import CpuSession
-from xdlc.runtime.htp.host_only import is_host_only
-from xdlc.runtime.htp.partition_schedule import part_graph
-from xdlc.runtime.htp.partition_session import PartedSession
+from xdlc.runtime.htp.partition_schedule import partition_graph
+from xdlc.runtime.htp.partition_session import PartitionSession
+from xdlc.runtime.htp.unsupported_op import is_host_only
 from xdlc.runtime.udo import Kernels
 
 X = np.float32([[-1, 2, 3], [4, -5, 6]])
@@ -29,7 +29,9 @@ class OnCpu:
     """Runs the parts of a cache on the CPU."""
 
     def __init__(self, model: Model, parts: Mapping[str, list[str]]) -> None:
-        self._sessions = {name: CpuSession(part_graph(model.main, ops, name)) for name, ops in parts.items()}
+        self._sessions = {
+            name: CpuSession(partition_graph(model.main, ops, name)) for name, ops in parts.items()
+        }
 
     def run(self, feeds: Mapping[str, Any], *, native: bool, graph: str) -> dict[str, Any]:
         return self._sessions[graph].run(feeds, native=native)
@@ -48,10 +50,10 @@ def test_what_is_left_to_the_cpu_runs_with_kernels(model: Model, python_file: Pa
     first, _, last = (op.name for op in model.main.ops)
     parts = {"a": [first], "b": [last]}
     with Kernels(python_file) as kernels:
-        session = PartedSession(model, parts, OnCpu(model, parts), kernels=kernels)
+        session = PartitionSession(model, parts, OnCpu(model, parts), kernels=kernels)
         np.testing.assert_array_equal(session.run({"x": X})["y"], EXPECTED)
     with pytest.raises(UnsupportedOp, match="there is no kernel for Math::Scale"):
-        PartedSession(model, parts, OnCpu(model, parts))
+        PartitionSession(model, parts, OnCpu(model, parts))
 
 
 @needs_htp

@@ -18,7 +18,7 @@ from xdlc.version import VERSION
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ExistingCache:
     """A cache that the model holds for a SoC.
 
     Attributes:
@@ -30,20 +30,20 @@ class Held:
     facts: CacheFacts | None
 
 
-def held_caches(model: Model) -> dict[str, Held]:
+def held_caches(model: Model) -> dict[str, ExistingCache]:
     """Return the cache that a model holds for each SoC, by the SoC's name.
 
     Raises:
         ContainerError: If the record with the facts about them is damaged.
     """
     facts = cache_provenance.read(model)
-    found: dict[str, Held] = {}
+    found: dict[str, ExistingCache] = {}
     for cache in caches(model):
-        found.setdefault(cache.soc, Held(cache, facts.get(cache.name)))
+        found.setdefault(cache.soc, ExistingCache(cache, facts.get(cache.name)))
     return found
 
 
-def check_foreign(held: Held, model: Model, target: Target, where: str) -> None:
+def check_foreign(held: ExistingCache, model: Model, target: Target, where: str) -> None:
     """Refuse to replace a cache that xdlc did not make, unless it is as good as the one asked for.
 
     Raises:
@@ -58,7 +58,7 @@ def check_foreign(held: Held, model: Model, target: Target, where: str) -> None:
         )
 
 
-def difference(held: Held, selection: Selection, options: CompileOptions, build: str) -> str | None:
+def difference(held: ExistingCache, selection: Selection, options: CompileOptions, build: str) -> str | None:
     """Return why a cache cannot be kept, or None if it is what would be made again.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdlc.errors import XdlcError
-from xdlc.prepare.htp.cache_records import Held, check, difference
+from xdlc.prepare.htp.cache_records import ExistingCache, check, difference
 from xdlc.prepare.htp.parallel import each_of
 from xdlc.prepare.htp.selection import Selection
 from xdlc.prepare.htp.targets import Target
@@ -32,7 +32,7 @@ class Outcome:
     notice: str | None
 
 
-class Work:
+class CompileJobs:
     """The work for several SoCs.
 
     Args:
@@ -48,7 +48,7 @@ class Work:
         self,
         name: str,
         wanted: Sequence[Target],
-        held: Mapping[str, Held],
+        held: Mapping[str, ExistingCache],
         selections: Mapping[str, Selection],
         timeout: float,
         server: ForkServer,
@@ -123,7 +123,7 @@ class Work:
         raise outcome
 
 
-def _why_kept(held: Held) -> str:
+def _why_kept(held: ExistingCache) -> str:
     if held.facts is not None:
         return "it is what would be made again"
     return (

@@ -1,4 +1,4 @@
-"""Work for several SoCs at a time, told of as it goes."""
+"""CompileJobs for several SoCs at a time, told of as it goes."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.opdefs.control_flow import outer_graphs
 from xdlc.prepare.htp.cost_model import divide
 from xdlc.prepare.htp.partitioner import crossings
-from xdlc.prepare.htp.support_query import Left
-from xdlc.runtime.htp.partition_schedule import part_name
+from xdlc.prepare.htp.support_query import CpuFallback
+from xdlc.runtime.htp.partition_schedule import partition_name
 
 MOST_NAMED = 8
 _SMALL = "takes less time on the CPU than the way to HTP and back"
@@ -35,7 +35,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Division:
+class PartitionPlan:
     """How a model divides for the HTP of one SoC.
 
     Attributes:
@@ -46,7 +46,7 @@ class Division:
 
     soc: str
     parts: tuple[Part, ...]
-    left: tuple[Left, ...]
+    left: tuple[CpuFallback, ...]
 
     @property
     def is_whole(self) -> bool:
@@ -62,7 +62,7 @@ class Division:
         """Return in words how many ops are cached, and what is left to the CPU for which reasons."""
         ops = self.cached + len(self.left)
         lines = [f"{self.soc}: {self.cached} of {ops} ops are cached, in {len(self.parts)} part(s)"]
-        reasons: dict[str, list[Left]] = {}
+        reasons: dict[str, list[CpuFallback]] = {}
         for left in self.left:
             reasons.setdefault(left.reason, []).append(left)
         for reason, ops_left in reasons.items():
@@ -77,9 +77,9 @@ class Division:
 def divided(
     model: Model,
     soc: str,
-    refused: Mapping[tuple[str, str], Left],
+    refused: Mapping[tuple[str, str], CpuFallback],
     cuts: Collection[tuple[str, str]] = (),
-) -> Division:
+) -> PartitionPlan:
     """Return how a model divides for a SoC.
 
     Args:
@@ -89,14 +89,14 @@ def divided(
         cuts: Graph and name of ops before which the part that holds them is cut in two.
     """
     parts: list[Part] = []
-    left: list[Left] = []
+    left: list[CpuFallback] = []
     for graph in outer_graphs(model):
         groups, poor = _groups(graph, refused, cuts)
         if len(groups) == 1 and len(groups[0]) == len(graph):
             parts.append(Part(graph.name, graph.name, None, len(graph)))
             continue
         for ops in groups:
-            name = part_name(
+            name = partition_name(
                 graph.name, sum(part.graph == graph.name for part in parts), {*model.graphs, *_names(parts)}
             )
             parts.append(Part(name, graph.name, tuple(op.name for op in ops), len(ops)))
@@ -104,8 +104,8 @@ def divided(
             if (graph.name, op.name) in refused:
                 left.append(refused[graph.name, op.name])
             elif op in poor:
-                left.append(Left(graph.name, op.name, op.type, _SMALL))
-    return Division(soc, tuple(parts), tuple(left))
+                left.append(CpuFallback(graph.name, op.name, op.type, _SMALL))
+    return PartitionPlan(soc, tuple(parts), tuple(left))
 
 
 def _names(parts: Sequence[Part]) -> set[str]:
@@ -132,7 +132,7 @@ def _groups(
     return groups, set(poor)
 
 
-def mark(model: Model, divisions: Sequence[Division]) -> list[str]:
+def mark(model: Model, divisions: Sequence[PartitionPlan]) -> list[str]:
     """Make outputs of the graphs what crosses from a part of any division, and return its names.
 
     The outputs that were there stay first; the others follow in the order of the ops.
@@ -148,7 +148,7 @@ def mark(model: Model, divisions: Sequence[Division]) -> list[str]:
     return marked
 
 
-def _crossing(graph: Graph, division: Division) -> set[Tensor]:
+def _crossing(graph: Graph, division: PartitionPlan) -> set[Tensor]:
     number = {
         name: index
         for index, part in enumerate(division.parts)

@@ -12,9 +12,9 @@ from xdlc.container.metadata import add_step
 from xdlc.errors import ConstraintError, ProblemList, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
 from xdlc.prepare.htp.cache_records import check_foreign, held_caches, store
-from xdlc.prepare.htp.compile_jobs import Notify, Work
+from xdlc.prepare.htp.compile_jobs import CompileJobs, Notify
 from xdlc.prepare.htp.parallel import processors
-from xdlc.prepare.htp.partition_plan import Division
+from xdlc.prepare.htp.partition_plan import PartitionPlan
 from xdlc.prepare.htp.prepare_partitions import Partition
 from xdlc.prepare.htp.selection import whole
 from xdlc.prepare.htp.targets import Target, targets
@@ -48,7 +48,7 @@ class Prepared:
     problems: tuple[XdlcError, ...]
     kept: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
-    divisions: tuple[Division, ...] = ()
+    divisions: tuple[PartitionPlan, ...] = ()
 
 
 class PrepareError(ProblemList):
@@ -166,10 +166,10 @@ def prepare_all(
             check_foreign(held[target.name], result, target, name)
     with stored_model(model) as path, ForkServer(path) as server:
         if partition:
-            work: Work | Partition = Partition(result, path, name, wanted, held, timeout, server)
+            work: CompileJobs | Partition = Partition(result, path, name, wanted, held, timeout, server)
         else:
             selections = dict.fromkeys((target.name for target in wanted), whole(result, path))
-            work = Work(name, wanted, held, selections, timeout, server)
+            work = CompileJobs(name, wanted, held, selections, timeout, server)
         work.do(jobs or processors(), progress, notify)
     args = {
         "vtcm_override": vtcm_override,
@@ -183,7 +183,7 @@ def prepare_all(
     return replace(prepared, notices=(*prepared.notices, _FORGOTTEN)) if forgotten else prepared
 
 
-def _stored(model: Model, work: Work | Partition, kind: str, args: Mapping[str, object]) -> Prepared:
+def _stored(model: Model, work: CompileJobs | Partition, kind: str, args: Mapping[str, object]) -> Prepared:
     """Put what was compiled into a model.
 
     Args:
@@ -192,7 +192,7 @@ def _stored(model: Model, work: Work | Partition, kind: str, args: Mapping[str, 
         kind: Which option named what to compile for, ``htp_socs`` or ``htp_archs``.
         args: The other options, for the history.
     """
-    divisions: tuple[Division, ...] = ()
+    divisions: tuple[PartitionPlan, ...] = ()
     notices = [outcome.notice for _, outcome in work.outcomes() if outcome.notice]
     problems = [single for error in work.problems() for single in each_problem(error)]
     if isinstance(work, Partition):

@@ -17,16 +17,16 @@ from xdlc.container.cache_provenance import GraphFacts
 from xdlc.errors import BackendError, ConstraintError, ProblemList, XdlcError, each_problem
 from xdlc.ir import Graph, Model
 from xdlc.ir.fingerprint import fingerprint
-from xdlc.prepare.htp.cache_records import Held
-from xdlc.prepare.htp.compile_jobs import Notify, Outcome, Work
+from xdlc.prepare.htp.cache_records import ExistingCache
+from xdlc.prepare.htp.compile_jobs import CompileJobs, Notify, Outcome
 from xdlc.prepare.htp.parallel import each_of
-from xdlc.prepare.htp.partition_plan import Division, Part, divided, mark
+from xdlc.prepare.htp.partition_plan import Part, PartitionPlan, divided, mark
 from xdlc.prepare.htp.selection import Selection, whole
-from xdlc.prepare.htp.support_query import Answer, around, ask
+from xdlc.prepare.htp.support_query import SupportReport, around, query_support
 from xdlc.prepare.htp.targets import Target
 from xdlc.runtime.htp import compile_for
 from xdlc.runtime.htp.forkserver import ForkServer
-from xdlc.runtime.htp.partition_schedule import part_graph
+from xdlc.runtime.htp.partition_schedule import partition_graph
 from xdlc.runtime.htp.process import ChildDiedError, stored_model
 
 CUTTING = 4
@@ -40,9 +40,9 @@ class _State:
     """What is known about a SoC so far."""
 
     target: Target
-    answer: Answer
+    report: SupportReport
     cuts: dict[tuple[str, str], str] = field(default_factory=dict)
-    division: Division | None = None
+    division: PartitionPlan | None = None
     outcome: Outcome | None = None
 
 
@@ -69,7 +69,7 @@ class Partition:
         path: Path,
         name: str,
         wanted: Sequence[Target],
-        held: Mapping[str, Held],
+        held: Mapping[str, ExistingCache],
         timeout: float,
         server: ForkServer,
     ) -> None:
@@ -83,7 +83,7 @@ class Partition:
 
     def do(self, jobs: int, progress: Callable[[int], None] | None, notify: Notify | None) -> None:
         """Ask the HTP of each SoC, divide the model, and compile, for ``jobs`` SoCs at a time."""
-        self._ask(jobs)
+        self._query(jobs)
         finished = len(self._failed)
         for attempt in range(ROUNDS + 1):
             with ExitStack() as stack:
@@ -95,7 +95,7 @@ class Partition:
                 ]
                 if not todo:
                     return
-                work = Work(self._name, todo, self._held, selections, self._timeout, self._server)
+                work = CompileJobs(self._name, todo, self._held, selections, self._timeout, self._server)
                 work.do(jobs, None, notify)
                 for target, outcome in work.outcomes():
                     self._states[target.name].outcome = outcome
@@ -117,7 +117,7 @@ class Partition:
         """Return why the others failed, in the order wanted."""
         return tuple(self._failed[soc] for soc in self._wanted if soc in self._failed)
 
-    def divisions(self) -> tuple[Division, ...]:
+    def divisions(self) -> tuple[PartitionPlan, ...]:
         """Return how the model divides for the SoCs that did not fail, in the order wanted."""
         found = (self._states[soc].division for soc in self._wanted if soc in self._states)
         return tuple(division for division in found if division is not None)
@@ -140,9 +140,9 @@ class Partition:
             ]
         return found
 
-    def _ask(self, jobs: int) -> None:
-        def answer(soc: str) -> Answer:
-            return ask(
+    def _query(self, jobs: int) -> None:
+        def query(soc: str) -> SupportReport:
+            return query_support(
                 self._source,
                 self._path,
                 soc,
@@ -152,7 +152,7 @@ class Partition:
             )
 
         for soc, found in each_of(
-            list(self._wanted), answer, jobs=jobs, started=lambda soc: None, give_up=self._server.close
+            list(self._wanted), query, jobs=jobs, started=lambda soc: None, give_up=self._server.close
         ):
             if isinstance(found, XdlcError):
                 self._failed[soc] = found
@@ -165,7 +165,7 @@ class Partition:
     def _selections(self, stack: ExitStack) -> dict[str, Selection]:
         """Divide the model for each SoC; return what is to be compiled, stored until ``stack`` is left."""
         for soc, state in list(self._states.items()):
-            state.division = divided(self._source, soc, state.answer.refused, state.cuts)
+            state.division = divided(self._source, soc, state.report.unsupported, state.cuts)
             if not state.division.parts:
                 self._failed[soc] = _nothing(state, f"{self._name}: {soc}")
                 del self._states[soc]
@@ -178,7 +178,7 @@ class Partition:
                 stored[division.parts] = self._stored(division, stack)
         return {division.soc: stored[division.parts] for division in divisions}
 
-    def _stored(self, division: Division, stack: ExitStack) -> Selection:
+    def _stored(self, division: PartitionPlan, stack: ExitStack) -> Selection:
         if division.is_whole and not self.marked:
             return whole(self.model, self._path)
         graphs = {part.name: self._graph(part) for part in division.parts}
@@ -190,7 +190,7 @@ class Partition:
 
     def _graph(self, part: Part) -> Graph:
         graph = self.model.graphs[part.graph]
-        return graph if part.ops is None else part_graph(graph, part.ops, part.name)
+        return graph if part.ops is None else partition_graph(graph, part.ops, part.name)
 
     def _print(self, part: Part, graph: Graph) -> str:
         key = (part.graph, part.ops, tuple(tensor.name for tensor in graph.outputs))
@@ -211,12 +211,12 @@ class Partition:
             found = [op for op in ops if op.name in names]
             if found:
                 for op in found:
-                    state.answer.refuse(part.graph, op, names[op.name])
+                    state.report.reject(part.graph, op, names[op.name])
             elif attempt < CUTTING and len(ops) > 1:
                 state.cuts[part.graph, ops[len(ops) // 2].name] = reason.problem
             else:
                 for op in ops:
-                    state.answer.refuse(part.graph, op, f"the compiler fails on its part: {reason.problem}")
+                    state.report.reject(part.graph, op, f"the compiler fails on its part: {reason.problem}")
         return bool(blamed)
 
     def _blamed(self, state: _State, error: XdlcError) -> dict[Part, XdlcError]:
@@ -243,10 +243,10 @@ class Partition:
 
 
 def _nothing(state: _State, place: str) -> XdlcError:
-    problems = state.answer.problems
+    problems = state.report.problems
     if problems:
         return problems[0] if len(problems) == 1 else ProblemList(problems, where=place)
-    reasons = sorted({left.reason for left in state.answer.refused.values()})
+    reasons = sorted({left.reason for left in state.report.unsupported.values()})
     return ConstraintError(
         f"HTP takes no part of it: {'; '.join(reasons) or 'it has no op'}",
         where=place,

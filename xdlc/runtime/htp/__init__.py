@@ -15,18 +15,18 @@ from typing import Any
 from xdlc.errors import BackendError
 from xdlc.ir import Graph, MappedData, MappedFile, Model, TensorData
 from xdlc.runtime.htp.options import CompileOptions
-from xdlc.runtime.htp.process import Child, Launch, ask, judged, start, stored_model
+from xdlc.runtime.htp.process import Child, Launch, query, start, stored_model, validated
 from xdlc.runtime.htp.shared import shared_records
-from xdlc.runtime.htp.unsupported_op import Refused
-from xdlc.runtime.htp.worker_session import Served
+from xdlc.runtime.htp.unsupported_op import UnsupportedOp
+from xdlc.runtime.htp.worker_session import WorkerSession
 
 __all__ = [
     "CompileOptions",
     "Compiled",
-    "Refused",
+    "UnsupportedOp",
     "build_id",
     "compile_for",
-    "refusals",
+    "unsupported_ops",
     "run",
     "run_cache",
     "validate",
@@ -71,10 +71,10 @@ def validate(
         BackendError: If the library is missing, unknown, or fails.
     """
     with Child() as child:
-        _ask(child, model, soc, timeout, command="validate", skip=list(skip))
+        _query(child, model, soc, timeout, command="validate", skip=list(skip))
 
 
-def refusals(
+def unsupported_ops(
     model: ModelOrPath,
     soc: str,
     *,
@@ -82,7 +82,7 @@ def refusals(
     skip: Sequence[tuple[str, str]] = (),
     name: str | None = None,
     launch: Launch = start,
-) -> list[Refused]:
+) -> list[UnsupportedOp]:
     """Return the ops of every graph that HTP refuses, under the names that they have in its form.
 
     Args:
@@ -98,7 +98,7 @@ def refusals(
     """
     with Child(launch) as child, _request(model, soc, name) as (request, place):
         given = {**request, "command": "validate", "skip": list(skip)}
-        return judged(given, **place, timeout=timeout, child=child)[1]
+        return validated(given, **place, timeout=timeout, child=child)[1]
 
 
 def build_id(*, timeout: float = 60, launch: Launch = start) -> str:
@@ -113,7 +113,7 @@ def build_id(*, timeout: float = 60, launch: Launch = start) -> str:
     """
     with Child(launch) as child:
         request = {"command": "build"}
-        answer = ask(request, where="onnxruntime-qnn", soc="HTP", timeout=timeout, child=child)
+        answer = query(request, where="onnxruntime-qnn", soc="HTP", timeout=timeout, child=child)
         return str(answer["build"])
 
 
@@ -143,7 +143,7 @@ def compile_for(
     import numpy
 
     with Child(launch) as child:
-        answer = _ask(child, model, soc, timeout, command="compile", options=asdict(options), name=name)
+        answer = _query(child, model, soc, timeout, command="compile", options=asdict(options), name=name)
         path, entry = child.folder / "cache.bin", answer.get("entry")
         if not (path.is_file() and isinstance(entry, dict)):
             raise BackendError(
@@ -183,7 +183,7 @@ def run(
         ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
         BackendError: If the library is missing, unknown, or fails.
     """
-    with Served.of_model(model, soc, graph=graph, timeout=timeout) as served:
+    with WorkerSession.of_model(model, soc, graph=graph, timeout=timeout) as served:
         return served.run(feeds, native=native, timeout=timeout)
 
 
@@ -208,15 +208,15 @@ def run_cache(
         UsageError: If an array is missing or does not fit.
         BackendError: If the library is missing, unknown, or does not take the binary.
     """
-    with Served.of_cache(cache, timeout=timeout) as served:
+    with WorkerSession.of_cache(cache, timeout=timeout) as served:
         return served.run(feeds, native=native, graph=graph, timeout=timeout)
 
 
-def _ask(
+def _query(
     child: Child, model: ModelOrPath, soc: str, timeout: float, *, name: str | None = None, **request: Any
 ) -> dict[str, Any]:
     with _request(model, soc, name) as (given, place):
-        return ask({**request, **given}, **place, timeout=timeout, child=child)
+        return query({**request, **given}, **place, timeout=timeout, child=child)
 
 
 @contextmanager

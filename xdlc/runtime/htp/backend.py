@@ -9,38 +9,19 @@ import ctypes
 import json
 from collections.abc import Callable, Sequence
 from ctypes import byref, c_char_p, c_uint64, c_void_p
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from xdlc.errors import BackendError
-from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
+from xdlc.ir import Graph, Op, Tensor
 from xdlc.runtime.htp import structs as st
 from xdlc.runtime.htp.configs import context_options, device_option, graph_options
 from xdlc.runtime.htp.library import load_htp, load_system
 from xdlc.runtime.htp.lower import Lowering
-from xdlc.runtime.htp.op_facts import OpFacts
 from xdlc.runtime.htp.options import CompileOptions
+from xdlc.runtime.htp.unsupported_op import UnsupportedOp, fix_of_floats, is_quantized
+from xdlc.runtime.htp.validator_log import explain, missing_format, type_name
 from xdlc.runtime.htp.vendor_log import LOG_ERROR, VendorLog
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """An op that HTP does not take.
-
-    Attributes:
-        op: Name of the op.
-        type: Its type, with the package in front where that is not the native one.
-        code: Error code of the library.
-        log: What the library logged about it.
-        facts: What it is.
-    """
-
-    op: str
-    type: str
-    code: int
-    log: tuple[str, ...]
-    facts: OpFacts
 
 
 class Htp:
@@ -119,14 +100,14 @@ class Htp:
             return "no description"
         return text.value.decode(errors="replace")
 
-    def validate(self, graph: Graph, skip: frozenset[tuple[str, ...]] = frozenset()) -> list[Refusal]:
-        """Ask about each op of a graph by itself; return those that HTP refuses.
+    def validate(self, graph: Graph, skip: frozenset[tuple[str, ...]] = frozenset()) -> list[UnsupportedOp]:
+        """Query each op of a graph by itself; return those that HTP does not support.
 
         Args:
             graph: The graph; nothing of it is built.
-            skip: (graph name, op name) of ops not to ask about.
+            skip: (graph name, op name) of the ops to omit.
         """
-        refused = []
+        found = []
         for op in graph.ops:
             if (graph.name, op.name) in skip:
                 continue
@@ -136,12 +117,11 @@ class Htp:
             self.log.take()
             code = self.library.call("backendValidateOpConfig", self._backend, config)
             if code:
-                log = tuple(self.log.take())
-                refused.append(Refusal(op.name, type_name(op), code, log, OpFacts.of(op)))
+                found.append(_unsupported(graph, op, code, self.log.take()))
             for tensor in op.inputs:
                 if tensor is not None and tensor.data is not None:
                     tensor.data.release()
-        return refused
+        return found
 
     def compile(self, graph: Graph, options: CompileOptions) -> CompiledGraph:
         """Build a graph and finalize it.
@@ -272,9 +252,13 @@ def build_id() -> str:
     return text.value.decode(errors="replace")
 
 
-def type_name(op: Op) -> str:
-    """Return the op's type, with its package where that is not the native one."""
-    return op.type if op.package == NATIVE_PACKAGE else f"{op.package}.{op.type}"
+def _unsupported(graph: Graph, op: Op, code: int, log: Sequence[str]) -> UnsupportedOp:
+    problem, fix = explain(op, code, log)
+    missing = missing_format(log)
+    if missing is not None:
+        problem = f"this SoC has no {missing}: accepted are ops of quantized types"
+        fix = fix_of_floats(is_quantized=is_quantized(graph))
+    return UnsupportedOp(graph.name, op.name, type_name(op), problem, fix, missing)
 
 
 def _config(lowering: Lowering, op: Op, describe: Callable[[Tensor], st.QnnTensor]) -> st.QnnOpConfig:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from xdlc.container.cache_entry import CacheEntry
 from xdlc.runtime.htp.installed import find_version
-from xdlc.runtime.htp.rules import Finding, Unjudged
+from xdlc.runtime.htp.rules import Finding, Unchecked
 from xdlc.targets import Soc
 
 _SHOWN = 40
@@ -14,7 +14,7 @@ _SHOWN = 40
 
 def judge(
     entry: CacheEntry, made_for: Soc | None, device: Soc, sdk: tuple[int, ...] | None, *, strict: bool
-) -> Iterator[Finding | Unjudged]:
+) -> Iterator[Finding | Unchecked]:
     """Yield the rules that a cache breaks on a device, and those that cannot be judged.
 
     Args:
@@ -41,16 +41,18 @@ def _arch(entry: CacheEntry, device: Soc, strict: bool) -> Iterator[Finding]:
         yield Finding("arch", f"v{entry.arch}", accepted)
 
 
-def _vtcm(entry: CacheEntry, made_for: Soc | None, device: Soc, strict: bool) -> Iterator[Finding | Unjudged]:
+def _vtcm(
+    entry: CacheEntry, made_for: Soc | None, device: Soc, strict: bool
+) -> Iterator[Finding | Unchecked]:
     if device.vtcm_mb is None:
-        yield Unjudged("vtcm", f"how much vector memory {device.name} has is not known")
+        yield Unchecked("vtcm", f"how much vector memory {device.name} has is not known")
         return
     needed = entry.vtcm_mb
     accepted = f"{device.vtcm_mb} MB" + (f", all that {device.name} has" if strict else " or less")
     if needed == 0:
         needed = made_for.vtcm_mb if made_for else None
         if needed is None:
-            yield Unjudged("vtcm", "the record plans for all that its SoC has, which is not known")
+            yield Unchecked("vtcm", "the record plans for all that its SoC has, which is not known")
             return
     if needed is None:
         yield Finding("vtcm", "none told", accepted)
@@ -58,13 +60,13 @@ def _vtcm(entry: CacheEntry, made_for: Soc | None, device: Soc, strict: bool) ->
         yield Finding("vtcm", f"{needed} MB", accepted)
 
 
-def _sdk(entry: CacheEntry, sdk: tuple[int, ...] | None) -> Iterator[Finding | Unjudged]:
+def _sdk(entry: CacheEntry, sdk: tuple[int, ...] | None) -> Iterator[Finding | Unchecked]:
     if sdk is None:
-        yield Unjudged("sdk", "no version of the device's SDK is given, and no vendor package is installed")
+        yield Unchecked("sdk", "no version of the device's SDK is given, and no vendor package is installed")
         return
     made_with = find_version(entry.build)
     if made_with is None:
         told = "none" if entry.build is None else repr(entry.build[:_SHOWN])
-        yield Unjudged("sdk", f"the record's build, {told}, tells no version")
+        yield Unchecked("sdk", f"the record's build, {told}, tells no version")
     elif made_with[: len(sdk)] > sdk:
         yield Finding("sdk", ".".join(map(str, made_with)), f"{'.'.join(map(str, sdk))} or older")

@@ -12,8 +12,8 @@ from xdlc.container.caches import Cache, shared_weights
 from xdlc.errors import BackendError, ContainerError
 from xdlc.ir import Graph, Model
 from xdlc.runtime.htp.graph_io import Port, as_known, given_results, stored_feeds
-from xdlc.runtime.htp.partition_session import PartedSession
-from xdlc.runtime.htp.worker_session import Served
+from xdlc.runtime.htp.partition_session import PartitionSession
+from xdlc.runtime.htp.worker_session import WorkerSession
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo.kernels import Kernels
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Array = Any  # numpy.ndarray
 
 
-class Stored:
+class CacheSession:
     """A cache, loaded in a child process.
 
     Args:
@@ -48,14 +48,14 @@ class Stored:
         parts = {name: graph.ops for name, graph in own.items() if graph.ops is not None}
         whole = next(iter(own), main.name)
         self.parts = len(parts)
-        self.served = Served.of_cache(cache.data, timeout=timeout, name=cache.name)
+        self.served = WorkerSession.of_cache(cache.data, timeout=timeout, name=cache.name)
         try:
             _check_soc(cache, self.served)
-            self._runs: PartedSession | _Whole
+            self._runs: PartitionSession | _Whole
             if parts:
                 for name in parts:
                     _check_graph(cache, self.served, name, None)
-                self._runs = PartedSession(model, parts, self.served, kernels=kernels)
+                self._runs = PartitionSession(model, parts, self.served, kernels=kernels)
             else:
                 _check_graph(cache, self.served, whole, main)
                 self._runs = _Whole(main, whole, self.served)
@@ -75,7 +75,7 @@ def _facts(model: Model) -> dict[str, cache_provenance.CacheFacts]:
         return {}
 
 
-def _check_soc(cache: Cache, served: Served) -> None:
+def _check_soc(cache: Cache, served: WorkerSession) -> None:
     told = read_entry(cache.entry).soc_id
     if served.soc_id != told:
         raise BackendError(
@@ -85,7 +85,7 @@ def _check_soc(cache: Cache, served: Served) -> None:
         )
 
 
-def _check_graph(cache: Cache, served: Served, name: str, graph: Graph | None) -> None:
+def _check_graph(cache: Cache, served: WorkerSession, name: str, graph: Graph | None) -> None:
     held = served.graphs.get(name)
     if held is None:
         problem = f"holds no graph {name!r}, only {', '.join(map(repr, served.graphs)) or 'none'}"
@@ -105,7 +105,7 @@ def _check_graph(cache: Cache, served: Served, name: str, graph: Graph | None) -
 class _Whole:
     """A graph that a cache holds as a whole, with inputs and outputs as the model has them."""
 
-    def __init__(self, graph: Graph, name: str, served: Served) -> None:
+    def __init__(self, graph: Graph, name: str, served: WorkerSession) -> None:
         adapted = graph.clone()
         passes.run(adapted, passes.HTP_ASKED)
         self._name, self._served = name, served

@@ -11,8 +11,8 @@ from xdlc.container.cache_provenance import CacheFacts, GraphFacts
 from xdlc.errors import ContainerError, UsageError, nearest_names
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor
 from xdlc.ir.fingerprint import fingerprint
-from xdlc.runtime.htp.partition_schedule import part_graph
-from xdlc.runtime.htp.rules import Finding, Unjudged
+from xdlc.runtime.htp.partition_schedule import partition_graph
+from xdlc.runtime.htp.rules import Finding, Unchecked
 from xdlc.targets import Soc
 
 _SHOWN = 8
@@ -20,7 +20,7 @@ _ROUNDING = 2.0**-23
 """Relative error of a scale that was stored as a float32."""
 
 
-class Freshness:
+class CacheValidity:
     """What a model's caches are compared with; hashes are made when they are needed, and once.
 
     Args:
@@ -44,12 +44,12 @@ class Freshness:
         except ContainerError as error:
             self._damage = f"what is recorded about the caches {error.problem}"
 
-    def judge(self, record: str, entry: CacheEntry) -> Iterator[Finding | Unjudged]:
+    def judge(self, record: str, entry: CacheEntry) -> Iterator[Finding | Unchecked]:
         """Yield what is broken of the rules ``outputs`` and ``graph``, and what cannot be judged."""
         facts = self._facts.get(record)
         yield from self._outputs(entry, facts)
         if self._main is None:
-            yield Unjudged("graph", "the file holds no graph, only records")
+            yield Unchecked("graph", "the file holds no graph, only records")
         elif facts is not None:
             yield from self._by_hash(entry, facts)
         else:
@@ -57,7 +57,7 @@ class Freshness:
             yield from found
             if not any(isinstance(item, Finding) for item in found):
                 reason = self._damage or "xdlc did not make the record, so its graph's hash is not known"
-                yield Unjudged("graph", f"{reason}; inputs and outputs are those of the model")
+                yield Unchecked("graph", f"{reason}; inputs and outputs are those of the model")
 
     def judge_precision(self, made_for: Soc | None, device: Soc) -> Iterator[Finding]:
         """Yield a finding if the main graph computes floats, which the device does not."""
@@ -81,7 +81,7 @@ class Freshness:
         if set(held) != set(self._asked):
             yield Finding("outputs", _listed(held), _listed(self._asked))
 
-    def _by_hash(self, entry: CacheEntry, facts: CacheFacts) -> Iterator[Finding | Unjudged]:
+    def _by_hash(self, entry: CacheEntry, facts: CacheFacts) -> Iterator[Finding | Unchecked]:
         cached = {graph.name for graph in entry.graphs}
         for name, graph in facts.graphs.items():
             if name not in cached:
@@ -98,13 +98,13 @@ class Freshness:
                 )
         yield from self._missing({graph.source for graph in facts.graphs.values()})
 
-    def _missing(self, held: Collection[str | None]) -> Iterator[Finding | Unjudged]:
+    def _missing(self, held: Collection[str | None]) -> Iterator[Finding | Unchecked]:
         """Yield which graphs of the model are not in a cache; the main one has to be."""
         for name, graph in self._model.graphs.items():
             if name not in held and graph is self._main:
                 yield Finding("graph", f"no graph {_short(name)}", "one that holds it")
             elif name not in held:
-                yield Unjudged("graph", f"the record does not hold graph {_short(name)}")
+                yield Unchecked("graph", f"the record does not hold graph {_short(name)}")
 
     def _known(self) -> str:
         return _listed(list(self._model.graphs))
@@ -114,13 +114,13 @@ class Freshness:
         key = (facts.source, facts.ops)
         if key not in self._hashes:
             try:
-                part = source if facts.ops is None else part_graph(source, facts.ops, "part")
+                part = source if facts.ops is None else partition_graph(source, facts.ops, "part")
             except ContainerError:
                 return None
             self._hashes[key] = fingerprint(part)
         return self._hashes[key]
 
-    def _by_ports(self, entry: CacheEntry) -> Iterator[Finding | Unjudged]:
+    def _by_ports(self, entry: CacheEntry) -> Iterator[Finding | Unchecked]:
         by_name = {graph.name: graph for graph in entry.graphs}
         yield from self._missing(by_name.keys())
         for name, graph in self._model.graphs.items():

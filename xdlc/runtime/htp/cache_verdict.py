@@ -17,9 +17,9 @@ from xdlc.container.caches import Cache, caches, shared_weights
 from xdlc.errors import ConstraintError, UsageError, nearest_names
 from xdlc.ir import Model
 from xdlc.runtime.htp import cache_compat
-from xdlc.runtime.htp.cache_validity import Freshness, float_ops
+from xdlc.runtime.htp.cache_validity import CacheValidity, float_ops
 from xdlc.runtime.htp.installed import installed_sdk, read_version
-from xdlc.runtime.htp.rules import Finding, Unjudged
+from xdlc.runtime.htp.rules import Finding, Unchecked
 from xdlc.targets import Soc, all_socs, find_soc
 
 MODES = ("permissive", "strict", "always_generate_new")
@@ -42,7 +42,7 @@ class Verdict:
     device: str
     mode: str
     failed: tuple[Finding, ...]
-    unjudged: tuple[Unjudged, ...]
+    unjudged: tuple[Unchecked, ...]
 
     @property
     def usable(self) -> bool:
@@ -99,7 +99,7 @@ def table(
                 fix=nearest_names(mode, MODES) or f"take one of {', '.join(MODES)}",
             )
     version = read_version(sdk) if sdk is not None else installed_sdk()
-    fresh = Freshness(model, outputs)
+    fresh = CacheValidity(model, outputs)
     rows = []
     for cache in caches(model):
         entry = read_entry(cache.entry)
@@ -132,8 +132,8 @@ def lacking(model: Model, rows: Sequence[Verdict], devices: Sequence[Soc]) -> li
 
 
 def _of_record(
-    model: Model, cache: Cache, entry: CacheEntry, fresh: Freshness
-) -> Iterator[Finding | Unjudged]:
+    model: Model, cache: Cache, entry: CacheEntry, fresh: CacheValidity
+) -> Iterator[Finding | Unchecked]:
     """Yield what is to say about a cache on any device."""
     if cache.problem:
         yield Finding("record", cache.problem, "a whole record that cacheList describes")
@@ -149,13 +149,13 @@ def _of_mode(mode: str) -> Iterator[Finding]:
         yield Finding("mode", "a stored record", f"none: {ALWAYS_NEW} takes no record")
 
 
-def _verdict(record: str, device: str, mode: str, found: Sequence[Finding | Unjudged]) -> Verdict:
+def _verdict(record: str, device: str, mode: str, found: Sequence[Finding | Unchecked]) -> Verdict:
     return Verdict(
         record,
         device,
         mode,
         tuple(finding for finding in found if isinstance(finding, Finding)),
-        tuple(finding for finding in found if isinstance(finding, Unjudged)),
+        tuple(finding for finding in found if isinstance(finding, Unchecked)),
     )
 
 

@@ -215,4 +215,4 @@ def results_of(
         port.tensor.name: port.given_back(array, native=request["native"])
         for port, array in zip(outputs, results, strict=True)
     }
-    return {"refused": [], "arrays": write_arrays(folder / "results.npz", arrays)}
+    return {"unsupported": [], "arrays": write_arrays(folder / "results.npz", arrays)}

@@ -17,23 +17,23 @@ _Node = str | Op  # a part, or an op that is in none
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ScheduledPartition:
     """Ops that run in one go.
 
     Attributes:
-        part: Name of the compiled graph that runs them; None for the CPU.
+        name: Name of the compiled graph that runs them; None for the CPU.
         ops: The ops, in the order of their graph.
     """
 
-    part: str | None
+    name: str | None
     ops: tuple[Op, ...]
 
 
-def part_name(graph: str, number: int, taken: Collection[str] = ()) -> str:
+def partition_name(graph: str, number: int, taken: Collection[str] = ()) -> str:
     """Return the name of a compiled part, a valid identifier of C that is not taken.
 
     Example:
-        >>> part_name("main graph", 0)
+        >>> partition_name("main graph", 0)
         'main_graph_part0'
     """
     base = re.sub(r"[^A-Za-z0-9_]", "_", graph)
@@ -44,7 +44,7 @@ def part_name(graph: str, number: int, taken: Collection[str] = ()) -> str:
     return name
 
 
-def part_graph(graph: Graph, ops: Iterable[str], name: str) -> Graph:
+def partition_graph(graph: Graph, ops: Iterable[str], name: str) -> Graph:
     """Return a part of a graph as a graph of its own.
 
     Its inputs are what it reads from outside, its outputs what others read and what the graph gives.
@@ -71,8 +71,8 @@ def part_graph(graph: Graph, ops: Iterable[str], name: str) -> Graph:
     return part
 
 
-def schedule(graph: Graph, parts: Mapping[str, Iterable[str]]) -> list[Stretch]:
-    """Return all ops of a graph, in stretches that can run one after the other.
+def schedule(graph: Graph, parts: Mapping[str, Iterable[str]]) -> list[ScheduledPartition]:
+    """Return all ops of a graph, in found that can run one after the other.
 
     Args:
         graph: The graph.
@@ -90,7 +90,7 @@ def schedule(graph: Graph, parts: Mapping[str, Iterable[str]]) -> list[Stretch]:
         members.setdefault(owner.get(op, op), []).append(op)
     waits, followers = _order(graph, owner, members)
     ready = [node for node in members if not waits[node]]
-    stretches: list[Stretch] = []
+    found: list[ScheduledPartition] = []
     while ready:
         host = [node for node in ready if isinstance(node, Op)]
         ready = [node for node in ready if not isinstance(node, Op)]
@@ -99,11 +99,11 @@ def schedule(graph: Graph, parts: Mapping[str, Iterable[str]]) -> list[Stretch]:
             host += [node for node in free if isinstance(node, Op)]
             ready += [node for node in free if not isinstance(node, Op)]
         if host:
-            stretches.append(Stretch(None, tuple(sorted(host, key=place.__getitem__))))
+            found.append(ScheduledPartition(None, tuple(sorted(host, key=place.__getitem__))))
         if ready:
             part = min(ready, key=lambda node: rank[str(node)])
             ready.remove(part)
-            stretches.append(Stretch(str(part), tuple(members[part])))
+            found.append(ScheduledPartition(str(part), tuple(members[part])))
             ready += _released(part, waits, followers)
     held = [str(node) for node in members if waits[node] and not isinstance(node, Op)]
     if held:
@@ -112,7 +112,7 @@ def schedule(graph: Graph, parts: Mapping[str, Iterable[str]]) -> list[Stretch]:
             where=f"graph {graph.name!r}: part {', '.join(held)}",
             fix="prepare the model again",
         )
-    return stretches
+    return found
 
 
 def _order(

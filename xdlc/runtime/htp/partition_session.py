@@ -15,7 +15,7 @@ from xdlc.ir.quantization import to_float, to_quantized, unpacked
 from xdlc.opdefs.control_flow import reachable
 from xdlc.runtime.cpu import CpuSession, feeds_of
 from xdlc.runtime.htp.graph_io import Port, as_known, given_results
-from xdlc.runtime.htp.partition_schedule import part_graph, schedule
+from xdlc.runtime.htp.partition_schedule import partition_graph, schedule
 from xdlc.runtime.plan import given_out, segment_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ Values = dict[str, Array]
 
 
 class Emulation(Protocol):
-    """What runs the graphs of a cache, as ``serving.Served`` does."""
+    """What runs the graphs of a cache, as ``serving.WorkerSession`` does."""
 
     def run(self, feeds: Mapping[str, Array], *, native: bool, graph: str) -> dict[str, Array]:
         """Return the outputs of a graph by name."""
@@ -78,7 +78,7 @@ class _Host:
             values[tensor.name] = results[tensor.name].astype(tensor.dtype.numpy, copy=False)
 
 
-class PartedSession:
+class PartitionSession:
     """A graph in parts, ready to run.
 
     Args:
@@ -106,10 +106,10 @@ class PartedSession:
     ) -> None:
         self.graph = model.main if graph is None else model.graphs[graph]
         self._steps = [
-            _Host(model, self.graph, stretch.ops, threads=threads, kernels=kernels)
-            if stretch.part is None
-            else _Compiled(part_graph(self.graph, (op.name for op in stretch.ops), stretch.part), emulation)
-            for stretch in schedule(self.graph, parts)
+            _Host(model, self.graph, each.ops, threads=threads, kernels=kernels)
+            if each.name is None
+            else _Compiled(partition_graph(self.graph, (op.name for op in each.ops), each.name), emulation)
+            for each in schedule(self.graph, parts)
         ]
 
     def run(self, feeds: Mapping[str, Array], *, native: bool = False) -> dict[str, Array]:

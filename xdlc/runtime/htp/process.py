@@ -18,7 +18,7 @@ from xdlc.ir import Graph, Model
 from xdlc.runtime.child import ending, error_of, temporary_files
 from xdlc.runtime.child import environment as environment_of
 from xdlc.runtime.htp.library import library_folder
-from xdlc.runtime.htp.unsupported_op import Refused, in_words
+from xdlc.runtime.htp.unsupported_op import UnsupportedOp, problems_of
 
 _TAIL = 400
 
@@ -143,7 +143,7 @@ class Child:
     def __exit__(self, *_: object) -> None:
         self._folder.cleanup()
 
-    def ask(self, request: Mapping[str, Any], *, timeout: float) -> dict[str, Any]:
+    def query(self, request: Mapping[str, Any], *, timeout: float) -> dict[str, Any]:
         """Run the child on a request and return its answer.
 
         Raises:
@@ -205,7 +205,7 @@ class Child:
         return f"the vendor's library ended with {ending(status)}" + (f" ({last})" if last else "")
 
 
-def ask(
+def query(
     request: Mapping[str, Any],
     *,
     where: str,
@@ -215,43 +215,43 @@ def ask(
 ) -> dict[str, Any]:
     """Run a request that validates ops first; return its answer.
 
-    A crash of the validator condemns the op it was asked about; the remaining ops are still judged.
+    A crash of the validator rejects the op that it validated; the remaining ops are still validated.
 
     Args:
         request: What to do.
         where: The file or model, for messages.
         soc: Name of the SoC, for messages.
         timeout: Seconds that one child may take.
-        child: The child to ask.
+        child: The child process.
 
     Raises:
         ConstraintError: If HTP refuses an op.
         ProblemList: If it refuses several.
         BackendError: If the library fails otherwise, is missing or unknown.
     """
-    answer, refused = judged(request, where=where, soc=soc, timeout=timeout, child=child)
+    answer, unsupported = validated(request, where=where, soc=soc, timeout=timeout, child=child)
     place = f"{where}: {soc}"
     noticed = [error_of(words) for words in answer.get("problems", ())]
     for problem in noticed:
         problem.where = f"{place}: {problem.where}"
-    raise_all([*noticed, *in_words(refused, place)], where=place)
+    raise_all([*noticed, *problems_of(unsupported, place)], where=place)
     return answer
 
 
-def judged(
+def validated(
     request: Mapping[str, Any], *, where: str, soc: str, timeout: float, child: Child
-) -> tuple[dict[str, Any], list[Refused]]:
-    """Run a request that validates ops first; return its answer and the ops that HTP refuses.
+) -> tuple[dict[str, Any], list[UnsupportedOp]]:
+    """Run a request that validates ops first; return its answer and the unsupported ops.
 
-    Takes and raises what ``ask`` does, but for refused ops.
+    Arguments and errors are those of ``query``, but for unsupported ops.
     """
     library_folder()
     crashed: list[tuple[str, str]] = list(request.get("skip", ()))
-    refused: list[Refused] = []
+    unsupported: list[UnsupportedOp] = []
     current = {**request, "skip": crashed}
     while True:
         try:
-            answer = child.ask(current, timeout=timeout)
+            answer = child.query(current, timeout=timeout)
         except ChildDiedError as death:
             found = validated_op(death.step)
             if found is None or found[:2] in crashed or death.is_killed:
@@ -259,10 +259,10 @@ def judged(
                 raise
             crashed.append((found[0], found[1]))
             current = {**current, "command": "validate"}
-            refused.append(Refused(*found, death.problem, "leave out or rewrite this op"))
+            unsupported.append(UnsupportedOp(*found, death.problem, "remove or rewrite this op"))
             continue
         except XdlcError as error:
             for problem in each_problem(error):
                 problem.where = ": ".join([where, soc, *([problem.where] if problem.where else [])])
             raise
-        return answer, [*refused, *map(Refused.of, answer.get("refused", ()))]
+        return answer, [*unsupported, *(UnsupportedOp(**each) for each in answer.get("unsupported", ()))]

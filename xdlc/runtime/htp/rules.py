@@ -37,7 +37,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Unjudged:
+class Unchecked:
     """A rule that could not be judged.
 
     Attributes:

@@ -19,10 +19,10 @@ from xdlc.errors import (
 )
 from xdlc.ir import Model
 from xdlc.runtime.htp.cache_selection import choose, refuse_to_compile
-from xdlc.runtime.htp.cache_session import Stored
+from xdlc.runtime.htp.cache_session import CacheSession
 from xdlc.runtime.htp.cache_verdict import PERMISSIVE
 from xdlc.runtime.htp.library import library_folder
-from xdlc.runtime.htp.worker_session import OPENING, RUNNING, Served
+from xdlc.runtime.htp.worker_session import OPENING, RUNNING, WorkerSession
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo.kernels import Kernels
@@ -116,7 +116,7 @@ class HtpSession:
         """Load the best cache that the library takes; add why to ``failures`` for each that it does not."""
         for cache in self.choice.records:
             try:
-                stored = Stored(self._model, cache, timeout=self._timeout, kernels=self._kernels)
+                stored = CacheSession(self._model, cache, timeout=self._timeout, kernels=self._kernels)
             except BackendError as error:
                 failures.append(f"{error.where or cache.name}: {error.problem}")
                 continue
@@ -133,7 +133,7 @@ class HtpSession:
 
     def _compiled(self, name: str, divide: Divide | None, notify: Callable[[str], None]) -> _Runs:
         try:
-            self._served = Served.of_model(self._model, self.soc, timeout=self._timeout, name=name)
+            self._served = WorkerSession.of_model(self._model, self.soc, timeout=self._timeout, name=name)
             return self._served
         except (ConstraintError, ProblemList) as error:
             if divide is None:
@@ -143,7 +143,7 @@ class HtpSession:
             notify(f"HTP refuses {1 + len(others)} op(s) or more, the first is {place}{first.problem}")
         divided = divide(self._model, self.soc)
         (cache,) = (held for held in caches(divided) if held.soc == self.soc)
-        stored = Stored(divided, cache, timeout=self._timeout, kernels=self._kernels)
+        stored = CacheSession(divided, cache, timeout=self._timeout, kernels=self._kernels)
         self._served, self.parts = stored.served, stored.parts
         return stored
 

@@ -1,4 +1,4 @@
-"""Which ops of a model a SoC's HTP does not take: by the vendor's library, or else by our own tables."""
+"""Support of a model's ops by a SoC's HTP: by the vendor's library, or else by xdlc's tables."""
 
 from __future__ import annotations
 
@@ -8,23 +8,14 @@ from importlib.metadata import version
 
 from xdlc import opdefs, passes
 from xdlc.errors import BackendError, ConstraintError, XdlcError, each_problem
-from xdlc.ir import (
-    AxisScaleOffset,
-    BlockScaleOffset,
-    BlockwiseExpansion,
-    Graph,
-    Model,
-    Op,
-    Tensor,
-)
+from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Graph, Model, Op, Tensor
 from xdlc.opdefs.traits import traits
 from xdlc.passes.narrow_integers import misfits
 from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp import validate
-from xdlc.runtime.htp.host_only import host_problems, is_host_only
 from xdlc.runtime.htp.library import library_folder
-from xdlc.runtime.htp.unsupported_op import fix_of_floats, is_quantized
-from xdlc.runtime.htp.validator_log import BIND_EXTENTS, FIXED_EXTENTS
+from xdlc.runtime.htp.unsupported_op import fix_of_floats, host_problems, is_host_only, is_quantized
+from xdlc.runtime.htp.validator_log import BIND_DIMS, FIXED_DIMS
 from xdlc.targets import Arch, Soc
 
 PACKAGE = "onnxruntime-qnn"
@@ -33,13 +24,13 @@ MAX_RANK = 5
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a SoC takes of a model.
+    """Support of a model by a SoC.
 
     Attributes:
-        judge: Whose verdict it is, in words.
-        is_vendors: Whether it is that of the vendor's library; else that of our tables.
-        plain: Problems that need no judge: ops that run on the host only, integers that do not fit.
-        refused: The problems that the judge sees.
+        judge: The source of the verdict, in words.
+        is_vendors: Whether the vendor's library is the source; else xdlc's tables are.
+        plain: Problems on any source: ops that run on the host only, integers that do not fit.
+        refused: The problems that the source reports.
     """
 
     judge: str
@@ -51,13 +42,14 @@ class Verdict:
 def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = False) -> Verdict:
     """Query every op of every graph of a model.
 
-    Ops of package ``xdlc`` run on the host only; they are named without a query.
+    Ops of package ``xdlc`` run on the host only; they are reported without a query.
 
     Args:
         model: The model.
         soc: The SoC.
         timeout: Seconds to wait for the vendor's library.
-        tables_only: Whether our tables judge even where the vendor's library is installed; it takes seconds.
+        tables_only: Whether to use xdlc's tables even where the vendor's library is installed, which needs
+            seconds.
 
     Raises:
         BackendError: If the vendor's library is installed but fails.
@@ -77,7 +69,7 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = F
         (graph.name, op.name)
         for graph in adapted.graphs.values()
         for op in graph.ops
-        if is_host_only(op) or (unbound is not None and _is_open(op))
+        if is_host_only(op) or (unbound is not None and _is_dynamic(op))
     }
     if not tables_only and _has_library():
         by, is_vendors = f"the vendor's library ({PACKAGE} {version(PACKAGE)})", True
@@ -102,12 +94,12 @@ def _by_vendor(
     return ()
 
 
-def _is_open(op: Op) -> bool:
+def _is_dynamic(op: Op) -> bool:
     return any(tensor is not None and tensor.dynamic_axes for tensor in (*op.inputs, *op.outputs))
 
 
 def _host_only(model: Model, refused: Sequence[XdlcError]) -> Iterator[ConstraintError]:
-    """Yield a problem for each op of the host, for branches and loops with the ops that keep them off HTP."""
+    """Yield a problem for each op of the host; those of branches and loops name unsupported ops inside."""
     places: dict[str, list[str]] = {}
     for problem in refused:
         places.setdefault(problem.node or "", []).append(problem.where or "")
@@ -133,14 +125,14 @@ def _has_library() -> bool:
 
 
 def _by_tables(model: Model, soc: Soc, skip: Collection[tuple[str, str]]) -> Iterator[XdlcError]:
-    """Yield what our definitions of HTP's ops and the SoC's capabilities say against an adapted model."""
+    """Yield violations of HTP's op definitions and of the SoC's capabilities by an adapted model."""
     for graph in model.graphs.values():
-        breaches = opdefs.verify_graph(graph, backend="htp")
-        yield from (problem for problem in breaches if (graph.name, problem.node) not in skip)
+        violations = opdefs.verify_graph(graph, backend="htp")
+        yield from (problem for problem in violations if (graph.name, problem.node) not in skip)
         floats = [op for op in graph.ops if (graph.name, op.name) not in skip and _computes_floats(op)]
         if floats and not soc.fp16:
             yield ConstraintError(
-                f"the vendor's compiler takes no float graphs for {soc.name}, {len(floats)} op(s) are float",
+                f"the vendor's compiler has no float graphs for {soc.name}, {len(floats)} op(s) are float",
                 node=floats[0].name,
                 op=floats[0].type,
                 fix=fix_of_floats(is_quantized=is_quantized(graph)),
@@ -154,7 +146,7 @@ def _by_tables(model: Model, soc: Soc, skip: Collection[tuple[str, str]]) -> Ite
 
 
 def _computes_floats(op: Op) -> bool:
-    """Return whether an op writes floats that it does not make of stored integers."""
+    """Return whether an op outputs floats other than dequantized ones."""
     source = op.inputs[0] if op.inputs else None
     makes = op.type in ("Cast", "Dequantize") and source is not None and not source.dtype.is_float
     return not makes and any(tensor.dtype.is_float for tensor in op.outputs)
@@ -167,11 +159,11 @@ def _by_shapes(op: Op) -> Iterator[XdlcError]:
     deepest = max((tensor.rank for tensor in tensors), default=0)
     if deepest > MAX_RANK:
         yield ConstraintError(
-            f"has a tensor of rank {deepest}, HTP takes at most rank {MAX_RANK}",
+            f"has a tensor of rank {deepest}, HTP supports at most rank {MAX_RANK}",
             fix="reshape around the op",
         )
     if any(tensor.dynamic_axes for tensor in tensors):
-        yield ConstraintError(FIXED_EXTENTS, fix=BIND_EXTENTS)
+        yield ConstraintError(FIXED_DIMS, fix=BIND_DIMS)
 
 
 def _by_generation(op: Op, soc: Soc) -> Iterator[XdlcError]:

@@ -1,20 +1,22 @@
-"""An op that HTP refuses, and the errors that tell of several."""
+"""Ops that HTP does not support, and the errors that report them; branches, loops and UDOs among them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from xdlc.errors import ConstraintError, XdlcError
-from xdlc.ir import Graph
-from xdlc.runtime.htp.op_facts import NO_FACTS, OpFacts
-from xdlc.runtime.htp.validator_log import explain, lacking
+from xdlc.ir import HOST_PACKAGE, Graph, Model, Op
+from xdlc.ir.graph import is_custom
+from xdlc.opdefs.control_flow import blockers, is_control_flow
+from xdlc.runtime.dynamic_dims import keeps_on_host, open_problem
+
+MAX_BLOCKERS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """An op that HTP does not take.
+class UnsupportedOp:
+    """An op that HTP does not support.
 
     Attributes:
         graph: Name of its graph.
@@ -22,7 +24,7 @@ class Refused:
         type: Its type, with the package in front where that is not the native one.
         problem: The reason in words.
         fix: What to do about it.
-        lacks: The number format that the SoC lacks altogether, if that is the reason.
+        missing_format: The number format that the SoC lacks altogether, if that is the reason.
     """
 
     graph: str
@@ -30,64 +32,113 @@ class Refused:
     type: str
     problem: str
     fix: str
-    lacks: str | None = None
+    missing_format: str | None = None
 
-    @classmethod
-    def of(cls, answer: Mapping[str, Any]) -> Refused:
-        """Return the refusal that the child answers with."""
-        lacks = lacking(answer["log"])
-        facts = OpFacts.read(answer["facts"]) if "facts" in answer else NO_FACTS
-        problem, fix = explain(answer["type"], answer["code"], answer["log"], facts)
-        if lacks is not None:
-            problem = f"this SoC has no {lacks}: accepted are ops of quantized types"
-            fix = fix_of_floats(is_quantized=answer.get("quantized", False))
-        return cls(answer["graph"], answer["op"], answer["type"], problem, fix, lacks)
+
+def problems_of(unsupported: Iterable[UnsupportedOp], place: str) -> list[XdlcError]:
+    """Return one problem for each op, but a single one for all ops whose number format the SoC lacks.
+
+    Args:
+        unsupported: The ops.
+        place: The file or model, and the SoC.
+    """
+    groups: dict[str | UnsupportedOp, list[UnsupportedOp]] = {}
+    for each in unsupported:
+        groups.setdefault(each.missing_format or each, []).append(each)
+    return [
+        *(_problem(ops, place) for key, ops in groups.items() if isinstance(key, UnsupportedOp)),
+        *(_problem(ops, place) for key, ops in groups.items() if isinstance(key, str)),
+    ]
+
+
+def _problem(ops: Sequence[UnsupportedOp], place: str) -> ConstraintError:
+    first, others = ops[0], " and others" if len(ops) > 1 else ""
+    missing = first.missing_format
+    return ConstraintError(
+        first.problem + (f", found are {len(ops)} that compute in {missing}" if missing else ""),
+        where=f"{place}: graph {first.graph!r}: op {first.op!r} ({first.type}){others}",
+        fix=first.fix,
+        node=first.op + others,
+        op=first.type + others,
+    )
 
 
 def is_quantized(graph: Graph) -> bool:
-    """Return whether a graph computes in fixed point already; stored weights alone do not count."""
+    """Return whether a graph computes in fixed point already; quantized weights alone do not count."""
     return any(tensor.dtype.is_fixed and not tensor.is_static for op in graph.ops for tensor in op.outputs)
 
 
 def fix_of_floats(*, is_quantized: bool) -> str:
-    """Return what to do about float ops on a SoC without FP16.
+    """Return the fix for float ops on a SoC without FP16.
 
     Args:
         is_quantized: Whether the graph is quantized, so that quantization left these ops float.
     """
     if not is_quantized:
-        return "quantize the model, or choose a SoC that takes float graphs"
+        return "quantize the model, or choose a SoC that supports float graphs"
     return (
         "prepare with xdlc-graph-prepare --partition, which leaves the ops that quantization kept in float "
         "to the CPU, or choose a SoC that has FP16"
     )
 
 
-def in_words(refused: Iterable[Refused], place: str) -> list[XdlcError]:
-    """Return one problem for each op, but a single one for all ops whose number format the SoC lacks.
+def is_host_only(op: Op) -> bool:
+    """Return whether only the host has an op."""
+    return op.package == HOST_PACKAGE or is_custom(op)
+
+
+def host_problems(
+    graphs: Iterable[Graph], model: Model, unsupported: Collection[tuple[str, str]]
+) -> Iterator[ConstraintError]:
+    """Yield a problem for each op that only the host has, one for all that dynamic inputs keep there.
+
+    HTP has no op that runs other graphs; the problem of one names the ops inside that HTP does not support.
 
     Args:
-        refused: The ops.
-        place: The file or model, and the SoC.
+        graphs: The graphs whose ops are checked.
+        model: Their model.
+        unsupported: Graph and name of each native op that HTP does not support.
     """
-    needing: dict[str | Refused, list[Refused]] = {}
-    for each in refused:
-        needing.setdefault(each.lacks or each, []).append(each)
-    plain = [_problem(users[0], place) for key, users in needing.items() if isinstance(key, Refused)]
-    return [*plain, *(_lack(users, place) for key, users in needing.items() if isinstance(key, str))]
+
+    def reason(graph: Graph, op: Op) -> str | None:
+        if is_host_only(op):
+            return "runs on the host only"
+        return "unsupported" if (graph.name, op.name) in unsupported else None
+
+    unbound = open_problem(model)
+    if unbound is not None:
+        yield unbound
+    for graph in graphs:
+        inside: dict[Op, list[str]] = {}
+        for blocker in blockers(graph, model.graphs, reason):
+            inside.setdefault(blocker.caller, []).append(f"{blocker.op.name!r} ({blocker.op.type})")
+        for op in graph.ops:
+            if is_host_only(op) and not (unbound is not None and keeps_on_host(op)):
+                yield host_problem(graph.name, op, inside.get(op, ()))
 
 
-def _problem(refused: Refused, place: str, others: str = "") -> ConstraintError:
+def host_problem(graph: str, op: Op, inside: Sequence[str] = ()) -> ConstraintError:
+    """Return the problem of an op that only the host has.
+
+    Args:
+        graph: Name of its graph.
+        op: The op.
+        inside: The ops of the graphs that it runs which HTP does not support either.
+    """
+    fix = "rewrite it with operators that QNN has, or cut the model there and run this part on the host"
+    why = op.origin.reason or "no QNN operation computes it"
+    if is_control_flow(op):
+        why = "HTP has no op that runs other graphs"
+    elif is_custom(op):
+        why = f"it is a UDO of package {op.package}, for which the compiler has no library for HTP"
+        fix = "prepare with xdlc-graph-prepare --partition, which caches the partitions around it"
+    if inside:
+        more = f" and {len(inside) - MAX_BLOCKERS} more" if len(inside) > MAX_BLOCKERS else ""
+        why += f"; it would not support these ops inside either: {', '.join(inside[:MAX_BLOCKERS])}{more}"
     return ConstraintError(
-        refused.problem,
-        where=f"{place}: graph {refused.graph!r}: op {refused.op!r} ({refused.type}){others}",
-        fix=refused.fix,
-        node=refused.op + others,
-        op=refused.type + others,
+        f"runs on the host only: {why}",
+        where=f"graph {graph!r}: op {op.name!r} ({op.type})",
+        fix=fix,
+        node=op.name,
+        op=op.type,
     )
-
-
-def _lack(users: Sequence[Refused], place: str) -> ConstraintError:
-    problem = _problem(users[0], place, " and others" if len(users) > 1 else "")
-    problem.problem += f", found are {len(users)} that compute in {users[0].lacks}"
-    return problem

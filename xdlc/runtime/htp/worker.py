@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,9 @@ from xdlc.runtime.htp import shared
 from xdlc.runtime.htp.backend import Htp, build_id
 from xdlc.runtime.htp.fork_worker import Forking
 from xdlc.runtime.htp.graph_io import as_known
-from xdlc.runtime.htp.host_only import host_problems, is_host_only
 from xdlc.runtime.htp.options import CompileOptions
 from xdlc.runtime.htp.runner import LoadedCache, LoadedModel
-from xdlc.runtime.htp.unsupported_op import is_quantized
+from xdlc.runtime.htp.unsupported_op import host_problems, is_host_only
 from xdlc.targets import find_soc
 
 if TYPE_CHECKING:
@@ -96,21 +96,9 @@ def _adapt(graphs: Iterable[Graph]) -> None:
     raise_all(problems)
 
 
-def _refusals(htp: Htp, graphs: Iterable[Graph], request: dict[str, Any]) -> list[dict[str, Any]]:
+def _unsupported(htp: Htp, graphs: Iterable[Graph], request: dict[str, Any]) -> list[dict[str, Any]]:
     skip = frozenset(tuple(pair) for pair in request["skip"])
-    return [
-        {
-            "graph": graph.name,
-            "op": found.op,
-            "type": found.type,
-            "code": found.code,
-            "log": found.log,
-            "facts": found.facts.words(),
-            "quantized": is_quantized(graph),
-        }
-        for graph in graphs
-        for found in htp.validate(graph, skip)
-    ]
+    return [asdict(op) for graph in graphs for op in htp.validate(graph, skip)]
 
 
 def _objections(
@@ -120,14 +108,14 @@ def _objections(
     unbound = open_problem(model)
     if unbound is not None:  # one problem instead of one for each op that follows
         unbound.where = f"graph {model.main.name!r}"
-        return {"refused": [], "problems": [words_of(unbound)]}
+        return {"unsupported": [], "problems": [words_of(unbound)]}
     skip = request["skip"] + [
         (graph.name, op.name) for graph in graphs for op in graph.ops if is_host_only(op)
     ]
-    refused = _refusals(htp, graphs, {**request, "skip": skip})
-    ops = {(found["graph"], found["op"]) for found in refused}
+    found = _unsupported(htp, graphs, {**request, "skip": skip})
+    ops = {(op["graph"], op["op"]) for op in found}
     problems = [words_of(problem) for problem in host_problems(graphs, model, ops)]
-    return {"refused": refused, "problems": problems} if refused or problems else None
+    return {"unsupported": found, "problems": problems} if found or problems else None
 
 
 def _validate(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
@@ -138,12 +126,12 @@ def _validate(request: dict[str, Any], folder: Path, step: Step) -> dict[str, An
     problems = [words_of(problem) for graph in model.graphs.values() for problem in misfits(graph)]
     for graph in model.graphs.values():
         passes.run(graph, passes.HTP_ASKED)
-    refused = _refusals(Htp(request["soc_id"], step), model.graphs.values(), request)
-    return {"refused": refused, "problems": problems}
+    found = _unsupported(Htp(request["soc_id"], step), model.graphs.values(), request)
+    return {"unsupported": found, "problems": problems}
 
 
 def _build(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
-    return {"refused": [], "build": build_id()}
+    return {"unsupported": [], "build": build_id()}
 
 
 def _fork(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
@@ -182,7 +170,7 @@ def _compile(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any
     with open(folder / "cache.bin", "wb") as file:
         file.write(memoryview(binary))
     step("describing the cache")
-    return {"refused": [], "entry": BinaryDescription(binary).entry()}
+    return {"unsupported": [], "entry": BinaryDescription(binary).entry()}
 
 
 class _Graphs:
@@ -200,7 +188,7 @@ class _Graphs:
         if "cache" in request:
             path = Path(request["cache"])
             self._loaded = LoadedCache(path.read_bytes(), request["soc_id"], step)
-            return {"refused": [], "contents": self._loaded.contents()}
+            return {"unsupported": [], "contents": self._loaded.contents()}
         model = _model(request, step)
         graph = _chosen(model, request["graph"])
         known = [as_known(tensor) for tensor in (*graph.inputs, *graph.outputs)]
@@ -211,7 +199,7 @@ class _Graphs:
         if objections is not None:
             return objections
         self._loaded = LoadedModel(known, graph, htp.compile(graph, CompileOptions()))
-        return {"refused": []}
+        return {"unsupported": []}
 
     def execute(self, request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any]:
         """Run a graph that is loaded."""

@@ -15,7 +15,7 @@ from xdlc.ir import Graph, Model, TensorData, raw_data
 from xdlc.runtime.child import temporary_files
 from xdlc.runtime.htp import process
 from xdlc.runtime.htp.graph_io import read_arrays, write_arrays
-from xdlc.runtime.htp.process import Child, ask, stored_model
+from xdlc.runtime.htp.process import Child, query, stored_model
 
 Array = Any  # numpy.ndarray
 ModelOrPath = Model | Graph | str | os.PathLike[str]
@@ -73,7 +73,7 @@ class Server(Child):
         """Whether there is a child that remembers earlier requests."""
         return self._line is not None
 
-    def ask(self, request: Mapping[str, Any], *, timeout: float) -> dict[str, Any]:
+    def query(self, request: Mapping[str, Any], *, timeout: float) -> dict[str, Any]:
         """Give the child a request and return its answer.
 
         Raises:
@@ -120,7 +120,7 @@ class Server(Child):
         return status
 
 
-class Served:
+class WorkerSession:
     """Graphs that a child process has loaded, ready to run on the emulation of a SoC.
 
     Use as a context manager, or call ``close``: the child lives until then.  Make one with ``of_model`` or
@@ -139,7 +139,7 @@ class Served:
         self.soc_id: int | None = None
         self.graphs: dict[str, list[list[str]]] = {}
 
-    def __enter__(self) -> Served:
+    def __enter__(self) -> WorkerSession:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -158,7 +158,7 @@ class Served:
         graph: str | None = None,
         timeout: float = OPENING,
         name: str | None = None,
-    ) -> Served:
+    ) -> WorkerSession:
         """Compile a graph of a model.
 
         Args:
@@ -189,7 +189,7 @@ class Served:
         soc: str | None = None,
         timeout: float = OPENING,
         name: str = "cache",
-    ) -> Served:
+    ) -> WorkerSession:
         """Load a cache with all of its graphs.
 
         Args:
@@ -218,7 +218,7 @@ class Served:
 
     def _open(self, opening: dict[str, Any], timeout: float) -> None:
         try:
-            answer = self._ask(timeout, command="open", **opening)
+            answer = self._query(timeout, command="open", **opening)
         except BaseException:
             self.close()
             raise
@@ -256,8 +256,8 @@ class Served:
         with temporary_files():
             names = write_arrays(self._server.folder / "arrays.npz", feeds)
         seconds = self.run_timeout if timeout is None else timeout
-        answer = self._ask(seconds, command="execute", arrays=names, native=native, graph=graph)
+        answer = self._query(seconds, command="execute", arrays=names, native=native, graph=graph)
         return read_arrays(self._server.folder / "results.npz", answer["arrays"])
 
-    def _ask(self, timeout: float, **request: Any) -> dict[str, Any]:
-        return ask(request, where=self._where, soc=self._soc, timeout=timeout, child=self._server)
+    def _query(self, timeout: float, **request: Any) -> dict[str, Any]:
+        return query(request, where=self._where, soc=self._soc, timeout=timeout, child=self._server)
