@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tests.htp_models import needs_htp
-from xdlc import passes, runtime
+from xdlc import runtime
 from xdlc.ir import Model, parse
+from xdlc.passes.fold_pad import FoldPad
 
 KINDS = ("Conv2d", "DepthWiseConv2d", "Conv3d", "PoolAvg2d", "PoolAvg3d", "PoolMax2d", "PoolMax3d")
 
@@ -84,7 +85,7 @@ def test_random_windows_keep_their_numbers(kind, seed):
     graph = parse(text).main
     feeds = {"x": np.random.default_rng(seed).standard_normal(graph.inputs[0].shape).astype(np.float32)}
     before = runtime.run(graph, feeds)["y"]
-    assert passes.FoldPad().apply(graph) == folds
+    assert FoldPad().apply(graph) == folds
     assert ("Pad" not in types(graph)) == folds
     graph.verify()
     np.testing.assert_allclose(runtime.run(graph, feeds)["y"], before, rtol=1e-5, atol=1e-5)
@@ -94,7 +95,7 @@ def test_random_windows_keep_their_numbers(kind, seed):
 @pytest.mark.parametrize("kind", KINDS[:2] + KINDS[3:4] + KINDS[5:6])
 def test_htp_computes_what_is_folded(kind):
     graph = parse(padded(kind, [5, 6], [3, 3], [[1, 2], [2, 0]], channels=5)).main
-    assert passes.FoldPad().apply(graph)
+    assert FoldPad().apply(graph)
     feeds = {"x": np.random.default_rng(0).standard_normal((1, 5, 6, 5)).astype(np.float32)}
     ours, theirs = (runtime.run(Model({"g": graph}), feeds, runtime=name)["y"] for name in ("cpu", "htp"))
     assert np.linalg.norm(ours - theirs) <= 2e-3 * np.linalg.norm(ours)
@@ -137,7 +138,7 @@ FILL = "pad_constant_value=float32"
 )  # fmt: skip
 def test_pads_that_are_needed_stay(text):
     graph = parse(text).main
-    assert not passes.FoldPad().apply(graph)
+    assert not FoldPad().apply(graph)
     assert "Pad" in types(graph)
 
 
@@ -153,7 +154,7 @@ graph g {{
 pad_amount=uint32[2,2] = [0, 0, 0, 0], count_pad_for_edges=bool8 false}} -> %y float32[{count},2,4,{channels}]
   return %y
 }}""").main
-    assert not passes.FoldPad().apply(graph)
+    assert not FoldPad().apply(graph)
 
 
 @pytest.mark.parametrize("fill", ["-inf", "-3.4028234663852886e38"])
@@ -163,7 +164,7 @@ def test_a_border_below_all_numbers_is_that_of_a_maximum(fill):
     )
     feeds = {"x": -1 - np.random.default_rng(0).random((1, 4, 4, 2), np.float32)}
     before = runtime.run(graph, feeds)["y"]
-    assert passes.FoldPad().apply(graph.main)
+    assert FoldPad().apply(graph.main)
     np.testing.assert_array_equal(runtime.run(graph, feeds)["y"], before)
 
 
@@ -195,7 +196,7 @@ def test_fixed_point_folds_where_the_border_is_zero(offset, scale, fill, folds):
     graph = parse(text).main
     feeds = {"x": np.random.default_rng(0).integers(0, 100, (1, 4, 4, 2)).astype(np.uint8)}
     before = runtime.run(graph, feeds, native=True)["y"]
-    assert passes.FoldPad().apply(graph) == folds
+    assert FoldPad().apply(graph) == folds
     np.testing.assert_array_equal(runtime.run(graph, feeds, native=True)["y"], before)
 
 
@@ -203,4 +204,4 @@ def test_fixed_point_folds_where_the_border_is_zero(offset, scale, fill, folds):
 def test_a_border_of_zeros_is_no_maximum_of_what_a_clamp_keeps_above(low):
     clamp = f"operation=uint32 5, min_value=float32 {low}, max_value=float32 6"
     graph = parse(MAX.replace("operation=uint32 4", clamp)).main
-    assert passes.FoldPad().apply(graph) == (low == 0)
+    assert FoldPad().apply(graph) == (low == 0)

@@ -10,6 +10,7 @@ from xdlc import passes, runtime
 from xdlc.ir import ArrayData, Dequantized, Model, ScaleOffset, Tensor, parse, to_text
 from xdlc.ir import dtype as dt
 from xdlc.ir.tensor import Role
+from xdlc.passes.fold_quantize_dequantize import FoldQuantizeDequantize
 
 BYTES = """
 graph bytes {
@@ -26,7 +27,7 @@ graph bytes {
 
 def folded(text):
     graph = parse(text).main
-    passes.run(graph, passes.CONVERTER)
+    passes.run(graph, passes.stage("converter"))
     return graph
 
 
@@ -67,7 +68,7 @@ def shared_weight():
 def test_a_weight_of_reals_and_fixed_point_is_kept_in_both_forms(shared_weight):
     feeds = {"x": np.linspace(-2, 2, 8, dtype=np.float32).reshape(2, 4)}
     before = runtime.run(shared_weight, feeds)
-    passes.run(shared_weight, passes.CONVERTER)
+    passes.run(shared_weight, passes.stage("converter"))
     shared_weight.verify()
     statics = sorted(str(tensor.dtype) for tensor in shared_weight.tensors.values() if tensor.is_static)
     assert statics == ["float32", "sfixed8"]
@@ -78,13 +79,13 @@ def test_a_weight_of_reals_and_fixed_point_is_kept_in_both_forms(shared_weight):
 def test_a_second_round_finds_nothing():
     graph = folded(BYTES)
     text = to_text(graph)
-    assert not passes.run(graph, passes.CONVERTER)
+    assert not passes.run(graph, passes.stage("converter"))
     assert to_text(graph) == text
 
 
 def test_graphs_without_encodings_are_left_alone():
     graph = parse("graph g {\n  input %x float32[2]\n  r = Relu(%x) -> %y float32[2]\n  return %y\n}").main
-    assert not passes.FoldQuantizeDequantize().apply(graph)
+    assert not FoldQuantizeDequantize().apply(graph)
 
 
 def test_a_constant_keeps_its_number_in_any_type():

@@ -6,7 +6,7 @@ import pytest
 
 from xdlc.errors import ProblemList
 from xdlc.ir import parse, to_text
-from xdlc.passes import NarrowIntegers
+from xdlc.passes.narrow_integers import NarrowIntegers
 
 TEXT = """
 graph wide {

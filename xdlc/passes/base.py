@@ -1,14 +1,18 @@
-"""What a pass is, and how passes run."""
+"""Interface of graph passes, their registry and the fixed point of a sequence of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
 
-from xdlc.errors import ModelError
+from xdlc.errors import ModelError, UsageError, nearest_names
 from xdlc.ir import Graph
+from xdlc.registry import Registry
 
 ROUNDS = 16
+STAGES = ("converter", "storage", "htp")
+"""Where passes run: in importers until nothing changes; once on their result; on graphs for HTP."""
 
 
 class Pass(Protocol):
@@ -22,18 +26,88 @@ class Pass(Protocol):
         """Rewrite ``graph`` and return whether anything changed."""
 
 
-def run(graph: Graph, passes: Sequence[Pass], *, removed: dict[str, str] | None = None) -> bool:
+Made = TypeVar("Made", bound=type)
+_PASSES: Registry[str, Any] = Registry("xdlc.passes", "pass")
+_STAGES: dict[str, tuple[str, tuple[str, ...]]] = {}
+
+
+def graph_pass(*, stage: str, after: Sequence[str] = ()) -> Callable[[Made], Made]:
+    """Register a pass class, whose instance without arguments is the pass.
+
+    Args:
+        stage: One of ``STAGES``.
+        after: Names of passes of the stage that run first.
+
+    Raises:
+        ValueError: If there is no such stage, or another pass of that name; by the decorator.
+    """
+    if stage not in STAGES:
+        raise ValueError(f"no stage {stage!r}, expected one of {', '.join(STAGES)}")
+
+    def decorate(made: Made) -> Made:
+        entry = made()
+        _PASSES.add(entry.name, entry)
+        _STAGES[entry.name] = (stage, tuple(after))
+        return made
+
+    return decorate
+
+
+def stage(name: str) -> tuple[Pass, ...]:
+    """Return the passes of a stage in the order that they require, those free to go first by name.
+
+    Raises:
+        ValueError: If passes of the stage require each other, or one that it does not have.
+    """
+    held = _PASSES.all()
+    waiting = {key: set(after) for key, (own, after) in _STAGES.items() if own == name and key in held}
+    ordered: list[str] = []
+    while waiting:
+        ready = min((key for key, after in waiting.items() if after.issubset(ordered)), default=None)
+        if ready is None:
+            raise ValueError(f"passes {', '.join(sorted(waiting))} require each other or a missing pass")
+        ordered.append(ready)
+        del waiting[ready]
+    return tuple(held[key] for key in ordered)
+
+
+def htp_query() -> tuple[Pass, ...]:
+    """Return the passes of stage ``htp`` for support queries, which report integers that do not fit."""
+    held: list[Any] = list(stage("htp"))
+    return tuple(replace(entry, check=False) if hasattr(entry, "check") else entry for entry in held)
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all passes, stage by stage in order."""
+    return tuple(entry.name for name in STAGES for entry in stage(name))
+
+
+def find(name: str) -> Pass:
+    """Return a pass by its name, like ``fold_pad``.
+
+    Raises:
+        UsageError: If there is none, with the names that come closest.
+    """
+    found: Mapping[str, Pass] = _PASSES.all()
+    if name not in found:
+        fix = nearest_names(name, found) or f"use one of {', '.join(names())}"
+        raise UsageError(f"no pass is called {name!r}", fix=fix)
+    return found[name]
+
+
+def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None = None) -> bool:
     """Apply passes in turn until none finds anything, and return whether any did.
 
     Args:
         graph: The graph.
         passes: The passes.
-        removed: Takes, by the name of each source node that no op stands for any more, the name of the
+        removed: Takes, by the name of each source node that no op implements any more, the name of the
             pass that removed the last one.
 
     Raises:
         ModelError: If they still find something after many rounds, which is a bug.
     """
+    passes = tuple(passes)
     changed = False
     named = _source_nodes(graph) if removed is not None else set()
     for _ in range(ROUNDS):
@@ -47,8 +121,9 @@ def run(graph: Graph, passes: Sequence[Pass], *, removed: dict[str, str] | None 
         if not found:
             return changed
         changed = True
+    held = ", ".join(entry.name for entry in passes)
     raise ModelError(
-        f"passes {', '.join(entry.name for entry in passes)} do not settle on graph {graph.name!r}",
+        f"passes {held} reach no fixed point on graph {graph.name!r}",
         fix="please report this model",
     )
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from xdlc import ir
 from xdlc.ir import Graph, Op
 from xdlc.ir.dtype import UFIXED8, UINT8
+from xdlc.passes.base import graph_pass
 
 
+@graph_pass(stage="htp", after=("dequantize_weights",))
 @dataclass(frozen=True, slots=True)
 class CastReinterpreted:
     """Turn Reinterpret between 8-bit unsigned fixed point and uint8 into Cast.

@@ -11,8 +11,10 @@ from xdlc.ir.dtype import DType
 from xdlc.ir.quantization import float_data
 from xdlc.opdefs.traits import traits
 from xdlc.passes._placement import suits_fixed_point
+from xdlc.passes.base import graph_pass
 
 
+@graph_pass(stage="htp", after=("widen_bytes",))
 @dataclass(frozen=True, slots=True)
 class DequantizeWeights:
     """Turn static fixed-point operands of operations on reals into reals.

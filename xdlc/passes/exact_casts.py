@@ -10,11 +10,13 @@ from xdlc import ir, opdefs
 from xdlc.ir import Graph, Op, Origin, ScaleOffset, Tensor
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, UFIXED16
 from xdlc.opdefs.elementwise_enums import NOT_EQUAL
+from xdlc.passes.base import graph_pass
 
 _PLAIN = ("int", "uint")
 _STEPS = ScaleOffset(2.0**-24, -(1 << 15))
 
 
+@graph_pass(stage="htp", after=("narrow_integers",))
 @dataclass(frozen=True, slots=True)
 class ExactCasts:
     """Write Casts between fixed point and numbers by Quantize and Dequantize, and those to bool8 by NotEqual.

@@ -8,8 +8,10 @@ from xdlc import ir
 from xdlc.ir import Graph, Op, TensorData
 from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, MULTIPLY, SUBTRACT
 from xdlc.passes._affine import channels, fold, foldable_producer, per_channel
+from xdlc.passes.base import graph_pass
 
 
+@graph_pass(stage="converter", after=("fold_batchnorm",))
 @dataclass(frozen=True, slots=True)
 class FoldAffine:
     """Fold ``layer + c``, ``layer - c``, ``layer * c``, ``layer / c`` with c known per channel."""

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from xdlc import ir
 from xdlc.ir import Graph
 from xdlc.passes._affine import fold, foldable_producer
+from xdlc.passes.base import graph_pass
 
 
+@graph_pass(stage="converter", after=("fuse_hard_swish",))
 @dataclass(frozen=True, slots=True)
 class FoldBatchnorm:
     """Fold Batchnorm into the convolution or fully connected layer whose only reader it is."""

@@ -11,6 +11,7 @@ from xdlc import ir
 from xdlc.ir import DType, Graph, Op, Scalar, ScaleOffset, Tensor
 from xdlc.ir.dtype import FLOAT16, FLOAT32
 from xdlc.opdefs.traits import result_range, traits
+from xdlc.passes.base import graph_pass
 
 Amounts: TypeAlias = list[tuple[int, int]]
 
@@ -18,6 +19,7 @@ _CONSTANT = 0
 _LOWEST = {FLOAT16: -65504.0, FLOAT32: -3.4028234663852886e38}
 
 
+@graph_pass(stage="converter", after=("merge_casts",))
 @dataclass(frozen=True, slots=True)
 class FoldPad:
     """Fold a constant Pad of spatial axes into ``pad_amount`` of its only reader, where that changes nothing.

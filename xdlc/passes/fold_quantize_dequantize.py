@@ -10,8 +10,10 @@ from xdlc.ir import Graph
 from xdlc.opdefs.model import OpDef
 from xdlc.passes._fixed_point_plan import Plan, is_border, is_reinterpret
 from xdlc.passes._fixed_point_rewriting import Rewriting
+from xdlc.passes.base import graph_pass
 
 
+@graph_pass(stage="converter", after=("fold_transpose_into_fully_connected",))
 @dataclass(frozen=True, slots=True)
 class FoldQuantizeDequantize:
     """Give tensors the encodings that Quantize, Dequantize and Reinterpret beside them state.

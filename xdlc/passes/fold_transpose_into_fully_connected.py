@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
+from xdlc.passes.base import graph_pass
 
 
+@graph_pass(stage="converter", after=("fold_pad",))
 @dataclass(frozen=True, slots=True)
 class FoldTransposeIntoFullyConnected:
     """Turn Transpose, Reshape to [N, features], FullyConnected or MatMul into one with permuted weights."""

@@ -9,8 +9,10 @@ from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.elementwise_enums import ADD, DIVIDE, GELU, MULTIPLY
 from xdlc.passes._match import is_binary, is_constant, other_input, product_chain, replace_by_neuron
+from xdlc.passes.base import graph_pass
 
 
+@graph_pass(stage="converter")
 @dataclass(frozen=True, slots=True)
 class FuseGelu:
     """Turn ``x * (1 + erf(x / sqrt(2))) * 0.5``, in any order of its factors, into Gelu."""

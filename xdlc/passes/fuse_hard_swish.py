@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from xdlc.ir import Graph, Op
 from xdlc.opdefs.elementwise_enums import ADD, HARD_SIGMOID, HARD_SWISH, RELU_MIN_MAX
 from xdlc.passes._match import is_binary, is_constant, is_native, product_chain, replace_by_neuron
+from xdlc.passes.base import graph_pass
 
 
+@graph_pass(stage="converter", after=("fuse_gelu",))
 @dataclass(frozen=True, slots=True)
 class FuseHardSwish:
     """Turn ``x * clamp(x + 3, 0, 6) / 6`` or ``x * hard_sigmoid(x)`` with slope 1/6 into HardSwish."""

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.opdefs.traits import traits
+from xdlc.passes.base import graph_pass
 
 
+@graph_pass(stage="htp")
 @dataclass(frozen=True, slots=True)
 class LiftScalarIo:
     """Turn inputs and outputs of shape [] into ones of shape [1], which are the same bytes.

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from xdlc import ir
 from xdlc.ir import DType, Graph, Op
+from xdlc.passes.base import graph_pass
 
 EXACT = {16: 11, 32: 24, 64: 53}
 """Bits of whole numbers that floats of a width hold exactly (IEEE 754)."""
 
 
+@graph_pass(stage="converter", after=("merge_views",))
 @dataclass(frozen=True, slots=True)
 class MergeCasts:
     """Join a Cast with one before it that keeps every value; drop the pair that ends where it began."""

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from xdlc import ir
 from xdlc.ir import Graph, Op, Tensor
+from xdlc.passes.base import graph_pass
 
 _VIEWS = ("Transpose", "Reshape")
 
 
+@graph_pass(stage="converter", after=("fold_affine",))
 @dataclass(frozen=True, slots=True)
 class MergeViews:
     """Join neighbouring Transposes and Reshapes; drop the ones that do nothing."""

@@ -9,10 +9,12 @@ from xdlc import ir
 from xdlc.errors import ConstraintError, XdlcError, raise_all
 from xdlc.ir import Graph, Op, Origin, Param, Role, Tensor
 from xdlc.ir.dtype import INT32, INT64, UINT32, UINT64, DType
+from xdlc.passes.base import graph_pass
 
 NARROW = {INT64: INT32, UINT64: UINT32}
 
 
+@graph_pass(stage="htp", after=("reinterpret_io",))
 @dataclass(frozen=True, slots=True)
 class NarrowIntegers:
     """Turn int64 into int32 and uint64 into uint32, after a look at every value that is known.

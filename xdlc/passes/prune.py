@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdlc.ir import Graph
+from xdlc.passes.base import graph_pass
 
 
+@graph_pass(stage="converter", after=("fold_quantize_dequantize",))
 @dataclass(frozen=True, slots=True)
 class Prune:
     """Remove ops whose results nobody reads, and tensors that no op touches."""

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from xdlc import ir
 from xdlc.ir import Graph, Op, Origin, Tensor
 from xdlc.opdefs.traits import traits
+from xdlc.passes.base import graph_pass
 
 
+@graph_pass(stage="htp", after=("lift_scalar_io",))
 @dataclass(frozen=True, slots=True)
 class ReinterpretIo:
     """Take out Reinterpret behind inputs and before outputs of a graph, also with views between.

@@ -9,12 +9,14 @@ from xdlc.ir import AxisScaleOffset, BlockScaleOffset, Encoding, Graph, Op, Role
 from xdlc.ir.dtype import SFIXED4, UFIXED4
 from xdlc.passes._static_fixed_point import stored_weight
 from xdlc.passes._value_preserving import weight_axes
+from xdlc.passes.base import graph_pass
 
 _WIDEST = 16  # bits; wider integers take no less room than float32
 _NIBBLE_BITS = 4
 _NIBBLE = {True: SFIXED4, False: UFIXED4}
 
 
+@graph_pass(stage="storage")
 @dataclass(frozen=True, slots=True)
 class StoreQuantizedWeights:
     """Give dequantized weights their stored integers and encoding back.

@@ -10,6 +10,7 @@ from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.dtype import BOOL8, FLOAT32, INT32, UINT8
 from xdlc.opdefs.elementwise_enums import EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NOT_EQUAL
 from xdlc.opdefs.traits import traits, value_sources
+from xdlc.passes.base import graph_pass
 from xdlc.passes.narrow_integers import cast_between
 
 # The tables of HTP state types of ElementWiseBinary for all its operations; of bools the library takes And,
@@ -17,6 +18,7 @@ from xdlc.passes.narrow_integers import cast_between
 _COMPARISONS = frozenset((EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NOT_EQUAL))
 
 
+@graph_pass(stage="htp", after=("exact_casts",))
 @dataclass(frozen=True, slots=True)
 class WidenBytes:
     """Cast bool8 and uint8 to int32 around operations that HTP has for int32 but not for them.

@@ -9,7 +9,7 @@ from typing import Any
 from xdlc.container import udo
 from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model
-from xdlc.passes import DequantizeWeights
+from xdlc.passes.dequantize_weights import DequantizeWeights
 from xdlc.quant.advice import check_figures, goal_warnings, stretched_warnings, warnings
 from xdlc.quant.algorithms import Algorithm, Stage, find_algorithms
 from xdlc.quant.apply import sign

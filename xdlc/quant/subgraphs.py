@@ -14,7 +14,7 @@ from functools import cached_property
 from xdlc.ir import HOST_PACKAGE, Graph, Model, Op, Origin, Role, Tensor, make_op
 from xdlc.ir.data import Array
 from xdlc.opdefs.control_flow import WHILE, Loop, called, is_control_flow, reachable
-from xdlc.passes import DequantizeWeights
+from xdlc.passes.dequantize_weights import DequantizeWeights
 from xdlc.quant.apply import apply, convert_moves
 from xdlc.quant.attention_masks import Masks, find_masks
 from xdlc.quant.auto_range import Choice

@@ -29,6 +29,7 @@ from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.control_flow import remove_uncalled
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.opdefs.source_match import UdoSet
+from xdlc.passes.fold_quantize_dequantize import FoldQuantizeDequantize
 from xdlc.runtime import dynamic_dims as open_dimensions
 from xdlc.version import VERSION
 
@@ -105,11 +106,11 @@ def convert(
         _keep_unread(model.main)
     removed: dict[str, str] = {}
     skipped = {"fold_batchnorm"} if disable_batchnorm_folding else set()
-    chosen = [_for_customs(entry, custom) for entry in passes.CONVERTER if entry.name not in skipped]
+    chosen = [_for_customs(entry, custom) for entry in passes.stage("converter") if entry.name not in skipped]
     inner = [_keeping_signature(entry) for entry in chosen]
     for graph in model.graphs.values():
         passes.run(graph, chosen if graph is model.main else inner, removed=removed)
-        passes.run(graph, passes.STORAGE)
+        passes.run(graph, passes.stage("storage"))
     remove_uncalled(model)
     if not found.problems:
         drop_unread(model)
@@ -170,13 +171,13 @@ def _take_up(model: ir.Model, custom: UdoSet, found: Findings) -> None:
 
 
 def _for_customs(entry: passes.Pass, custom: UdoSet) -> passes.Pass:
-    if isinstance(entry, passes.FoldQuantizeDequantize):
+    if isinstance(entry, FoldQuantizeDequantize):
         return replace(entry, customs=backend_forms(custom))
     return entry
 
 
 def _keeping_signature(entry: passes.Pass) -> passes.Pass:
-    return replace(entry, ports=False) if isinstance(entry, passes.FoldQuantizeDequantize) else entry
+    return replace(entry, ports=False) if isinstance(entry, FoldQuantizeDequantize) else entry
 
 
 def _keep_unread(graph: ir.Graph) -> None:

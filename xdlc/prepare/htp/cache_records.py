@@ -120,7 +120,7 @@ def _is_alike(cache: Cache, model: Model, options: CompileOptions) -> bool:
     wanted = options.vtcm_mb, options.optimization_level, options.num_hvx_threads or 0, options.dlbc
     for name, own in model.graphs.items():
         held, adapted = graphs[name], own.clone()
-        passes.run(adapted, passes.HTP_ASKED)
+        passes.run(adapted, passes.htp_query())
         if (held.vtcm_mb, held.optimization_level, held.hvx_threads, bool(held.dlbc)) != wanted:
             return False
         for listed, tensors in ((held.inputs, adapted.inputs), (held.outputs, adapted.outputs)):

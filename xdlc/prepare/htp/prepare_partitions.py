@@ -265,7 +265,7 @@ def _named(part: Graph, error: XdlcError) -> dict[str, str]:
     """Return the ops that an error names, and why; for an op of HTP's form only, those around it."""
     known = [op.name for op in part.ops]
     adapted = part.clone()
-    passes.run(adapted, passes.HTP_ASKED)
+    passes.run(adapted, passes.htp_query())
     inserted = {op.name: op for op in adapted.ops}
     found: dict[str, str] = {}
     for problem in each_problem(error):

@@ -77,7 +77,7 @@ def query_support(
     graphs = {graph.name: graph for graph in outer_graphs(model)}
     adapted = {key: graph.clone() for key, graph in graphs.items()}
     for key, graph in adapted.items():
-        passes.run(graph, passes.HTP_ASKED)
+        passes.run(graph, passes.htp_query())
         ops = {op.name: op for op in graphs[key].ops}
         for op in graph.ops:
             if is_host_only(op) and op.name in ops:

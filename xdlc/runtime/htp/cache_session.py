@@ -107,7 +107,7 @@ class _Whole:
 
     def __init__(self, graph: Graph, name: str, served: WorkerSession) -> None:
         adapted = graph.clone()
-        passes.run(adapted, passes.HTP_ASKED)
+        passes.run(adapted, passes.htp_query())
         self._name, self._served = name, served
         self._inputs = list(map(Port, map(as_known, graph.inputs), adapted.inputs))
         self._outputs = list(map(Port, map(as_known, graph.outputs), adapted.outputs))

@@ -141,7 +141,7 @@ _Port = tuple[CachedTensor, CachedTensor]
 
 def _ports(graph: Graph) -> tuple[list[_Port], list[_Port]]:
     adapted = graph.clone()
-    passes.run(adapted, passes.HTP_ASKED)
+    passes.run(adapted, passes.htp_query())
     return (
         [
             (_described(one), _described(other))

@@ -38,7 +38,7 @@ class _Compiled:
     def __init__(self, part: Graph, emulation: Emulation) -> None:
         self._name, self._emulation = part.name, emulation
         known = [as_known(tensor) for tensor in (*part.inputs, *part.outputs)]
-        passes.run(part, passes.HTP)
+        passes.run(part, passes.stage("htp"))
         ports = list(map(Port, known, (*part.inputs, *part.outputs)))
         self._inputs, self._outputs = ports[: len(part.inputs)], ports[len(part.inputs) :]
 

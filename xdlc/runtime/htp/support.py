@@ -64,7 +64,7 @@ def judge(model: Model, soc: Soc, *, timeout: float = 600, tables_only: bool = F
     wide = tuple(problem for graph in model.graphs.values() for problem in misfits(graph))
     adapted = model.clone()
     for graph in adapted.graphs.values():
-        passes.run(graph, passes.HTP_ASKED)
+        passes.run(graph, passes.htp_query())
     skip = {
         (graph.name, op.name)
         for graph in adapted.graphs.values()

@@ -90,7 +90,7 @@ def _adapt(graphs: Iterable[Graph]) -> None:
     problems: list[XdlcError] = []
     for graph in graphs:
         try:
-            passes.run(graph, passes.HTP)
+            passes.run(graph, passes.stage("htp"))
         except XdlcError as error:
             problems += each_problem(error)
     raise_all(problems)
@@ -125,7 +125,7 @@ def _validate(request: dict[str, Any], folder: Path, step: Step) -> dict[str, An
     model = _model(request, step)
     problems = [words_of(problem) for graph in model.graphs.values() for problem in misfits(graph)]
     for graph in model.graphs.values():
-        passes.run(graph, passes.HTP_ASKED)
+        passes.run(graph, passes.htp_query())
     found = _unsupported(Htp(request["soc_id"], step), model.graphs.values(), request)
     return {"unsupported": found, "problems": problems}
 
