@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdlc.api.conversion import check, convert, draft_udo_config
 from xdlc.api.execution import Session, emulation, run, sections, session
 from xdlc.api.models import executable, export_encodings, load, preparable, save, to_onnx
-from xdlc.api.preparation import check_platform, prepare, prepare_all, prepare_hta, verdicts
+from xdlc.api.preparation import check_platform, optimize, prepare, prepare_all, prepare_hta, verdicts
 from xdlc.api.quantization import quantize
 from xdlc.api.udo_kernels import kernels
 
@@ -20,6 +20,7 @@ __all__ = [
     "export_encodings",
     "kernels",
     "load",
+    "optimize",
     "preparable",
     "prepare",
     "prepare_all",

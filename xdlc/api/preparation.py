@@ -120,6 +120,24 @@ def prepare_all(
     return prepare_all_htp(_to_prepare(model, socs, options), socs, **options)
 
 
+@verb
+def optimize(model: Model | PathLike, passes: Sequence[str]) -> Model:
+    """Return a copy of a model with graph passes applied, in turn until none changes it.
+
+    Args:
+        model: The model, or the path of a DLC.
+        passes: Names of passes; ``xdlc opt --list`` lists them.
+
+    Raises:
+        UsageError: If a name is no pass.
+        ConstraintError: If a pass rejects a value of the graph.
+    """
+    from xdlc.prepare.edit import optimize as optimized
+
+    check_lists(passes=passes)
+    return optimized(executable(model), passes)
+
+
 def _to_prepare(model: Model | PathLike, socs: Sequence[str], options: dict[str, Any]) -> Model | PathLike:
     """Take the options that change the model out of ``options`` and return the model so changed."""
     from xdlc.prepare.edit import edit

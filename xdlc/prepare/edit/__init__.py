@@ -1,5 +1,5 @@
-"""Changes to a model before it is compiled: other outputs, other types at its ports, other extents."""
+"""Changes to a model before it is compiled: other outputs, types and dimensions."""
 
-from xdlc.prepare.edit.edit import edit
+from xdlc.prepare.edit.edit import edit, optimize
 
-__all__ = ["edit"]
+__all__ = ["edit", "optimize"]

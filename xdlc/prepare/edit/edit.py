@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from xdlc import passes
 from xdlc.container import caches, remove_caches
 from xdlc.container.aip_record import is_about_sections
 from xdlc.container.metadata import add_step
@@ -78,6 +79,29 @@ def edit(
     if given:
         add_step(edited, "xdlc-graph-prepare", given)
     return edited
+
+
+def optimize(model: Model, names: Sequence[str]) -> Model:
+    """Return a copy of the model with the named passes applied to each graph, in turn until none changes it.
+
+    Compiled caches and HTA sections of a changed network are dropped, with a warning.
+
+    Args:
+        model: The model.
+        names: Names of passes, like ``fold_pad``.
+
+    Raises:
+        UsageError: If a name is no pass.
+        ConstraintError: If a pass rejects a value of the graph.
+    """
+    chosen = [passes.find(name) for name in names]
+    made = model.clone()
+    for graph in made.graphs.values():
+        passes.run(graph, chosen)
+        graph.verify()
+    _drop_stale(model, made)
+    add_step(made, "xdlc-opt", {"pass": ",".join(names)})
+    return made
 
 
 def _words(given: Names, more: Sequence[str]) -> str:

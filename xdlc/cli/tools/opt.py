@@ -1,0 +1,62 @@
+"""``xdlc-opt``: graph passes by name on a DLC."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from xdlc.cli import bars, params
+from xdlc.cli.output_path import check_target, derived_path
+from xdlc.cli.tool import show, tool
+
+
+def _list(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from xdlc import passes
+
+        for name in passes.STAGES:
+            for entry in passes.stage(name):
+                show(f"{entry.name} ({name})")
+        ctx.exit()
+
+
+@tool("xdlc-opt")
+@click.argument("source", metavar="DLC", type=params.INPUT_FILE)
+@click.option(
+    "-o",
+    "--output_dlc",
+    "target",
+    type=params.OUTPUT_FILE,
+    help="The result.  [default: <input>_optimized.dlc]",
+)
+@click.option(
+    "--pass",
+    "passes",
+    metavar="NAME",
+    multiple=True,
+    required=True,
+    help="Apply this pass; repeat the flag for several, which run in turn until none changes anything.",
+)
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list,
+    help="List the passes and exit.",
+)
+def main(source: Path, target: Path | None, passes: tuple[str, ...]) -> None:
+    """Apply graph passes to a DLC.
+
+    Passes keep what a graph computes. Importers and the preparation for HTP run them as needed; this tool
+    runs some alone, to see what they do.
+    """
+    from xdlc import api
+
+    target = check_target(target or derived_path(source, "_optimized.dlc"), keep=source)
+    with bars.steps("optimizing"):
+        made = api.optimize(source, passes)
+    with bars.steps("writing"):
+        api.save(made, target)
+    show(f"written: {target}")
