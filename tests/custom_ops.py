@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from xdlc.converter.onnx.convert import convert
 from xdlc.ir import DType, Graph, Model, Op, Tensor, f32, make_op
 from xdlc.ir.dtype import FLOAT32
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.opdefs.model import OpDef, ParamDef, TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.source_match import Udo, UdoSet
@@ -122,5 +122,5 @@ def converted(folder: Path, model: Any, *ops: Udo, **options: Any) -> Model:
 
 def custom_op(model: Model) -> Op:
     """Return the only custom op of a model."""
-    (op,) = [op for graph in model.graphs.values() for op in graph.ops if is_custom(op)]
+    (op,) = [op for graph in model.graphs.values() for op in graph.ops if is_udo(op)]
     return op

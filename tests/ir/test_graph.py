@@ -25,7 +25,7 @@ from xdlc.ir import (
 )
 from xdlc.ir.dtype import FLOAT32, UFIXED8
 from xdlc.ir.equality import differences
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 
 
 def tensor(name):
@@ -296,7 +296,7 @@ def test_models_refuse_two_graphs_of_one_name_and_miss_a_main_graph():
     ("package", "custom"), [("qti.aisw", False), ("xdlc", False), ("snpe", False), ("Mine", True)]
 )
 def test_an_op_of_another_package_is_a_users(package, custom):
-    assert is_custom(Op("Relu", [], [], name="a", package=package)) is custom
+    assert is_udo(Op("Relu", [], [], name="a", package=package)) is custom
 
 
 def test_ops_are_a_sequence_that_follows_the_graph():

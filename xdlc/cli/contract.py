@@ -9,7 +9,7 @@ from typing import Any
 from xdlc.cli import text
 from xdlc.cli.inspection import port
 from xdlc.ir import HOST_PACKAGE, Model
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import called
 
 SHOWN_INSERTED = 20
@@ -105,7 +105,7 @@ def host_only(model: Model) -> Iterator[str]:
 def user_defined(model: Model) -> Iterator[str]:
     """Yield a line that counts the ops of users' packages by type."""
     found = Counter(
-        f"{op.package}::{op.type}" for graph in model.graphs.values() for op in graph.ops if is_custom(op)
+        f"{op.package}::{op.type}" for graph in model.graphs.values() for op in graph.ops if is_udo(op)
     )
     if found:
         types = ", ".join(f"{text.clean(name)} {number}" for name, number in sorted(found.items()))

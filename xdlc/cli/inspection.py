@@ -27,7 +27,7 @@ from xdlc.ir import (
     Tensor,
     VectorCode,
 )
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.opdefs.traits import macs
 
 SHOWN_VALUES = 16
@@ -101,7 +101,7 @@ def _graph(graph: Graph, metadata: Mapping[str, Any], definitions: Definitions) 
 
 def _kind(op: Op) -> str:
     """Return an op's type, a user's with its package: it may be that of an operation of QNN."""
-    return f"{op.package}::{op.type}" if is_custom(op) else op.type
+    return f"{op.package}::{op.type}" if is_udo(op) else op.type
 
 
 def port(tensor: Tensor, metadata: Mapping[str, Any], *, reads: bool = False) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from xdlc.container import udo
 from xdlc.container.udo import StoredKernel
 from xdlc.errors import ContainerError, XdlcError
 from xdlc.ir import Model, Op, TensorData
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.opdefs.model import Collection, OpDef, ParamDef, SupplementOp, TensorDef
 
 Kernels = dict[tuple[str, str], list[dict[str, Any]]]
@@ -29,7 +29,7 @@ def packages(model: Model) -> list[dict[str, Any]]:
     used: dict[str, dict[str, list[Op]]] = {}
     for graph in model.graphs.values():
         for op in graph.ops:
-            if is_custom(op):
+            if is_udo(op):
                 used.setdefault(op.package, {}).setdefault(op.type, []).append(op)
     known = {
         name.removeprefix(udo.DEFINITIONS): data

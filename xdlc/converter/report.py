@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from xdlc.errors import XdlcError
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Model, Op
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.runtime.htp.support import Verdict
 from xdlc.targets import Soc
 
@@ -121,7 +121,7 @@ def make_report(
         _fates(model, ops),
         _counted(op.type for op in ops if op.package == NATIVE_PACKAGE),
         _counted(op.type for op in ops if op.package == HOST_PACKAGE),
-        _counted(f"{op.package}::{op.type}" for op in ops if is_custom(op)),
+        _counted(f"{op.package}::{op.type}" for op in ops if is_udo(op)),
         _counted(f"{op.type}: {op.origin.reason}" for op in ops if op.is_inserted),
         next((error.exit_code for error in (*own, *refused)), 0),
         tuple(notices),

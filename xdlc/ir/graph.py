@@ -127,7 +127,7 @@ class Op:
         return f"<{self.package}.{self.type} {self.name!r}>"
 
 
-def is_custom(op: Op) -> bool:
+def is_udo(op: Op) -> bool:
     """Return whether an op is a UDO: of a package that is not built in."""
     return op.package not in _OWN_PACKAGES
 

@@ -13,7 +13,7 @@ from itertools import islice
 from xdlc.errors import ConstraintError, nearest_names
 from xdlc.ir.data import Elided
 from xdlc.ir.dtype import FLOAT32, PLAIN, UINT8, UINT16, UNDEFINED, DType
-from xdlc.ir.graph import Op, is_custom
+from xdlc.ir.graph import Op, is_udo
 from xdlc.ir.model import Model
 from xdlc.ir.tensor import Param, Role, Scalar, Tensor
 from xdlc.opdefs.constraint_check import check
@@ -116,7 +116,7 @@ def verify_custom_ops(
         )
         for graph in model.graphs.values()
         for op in graph.ops
-        if is_custom(op) and (op.package, op.type) in held
+        if is_udo(op) and (op.package, op.type) in held
         for problem in islice(_problems(op, held[op.package, op.type], rules), MAX_PROBLEMS)
     ]
 

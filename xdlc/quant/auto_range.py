@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from xdlc.ir import Encoding, Graph, Tensor
 from xdlc.ir.data import Array
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.quant.apply import entered
 from xdlc.quant.attention_masks import hides
@@ -205,7 +205,7 @@ class _Trials:
     def __init__(self, job: Job, kept: Sequence[Kept], names: Sequence[str]) -> None:
         self._kept = kept
         self._parts = _unlike(job.graph, kept, names)
-        parted = any(is_custom(op) for op in job.graph.ops)
+        parted = any(is_udo(op) for op in job.graph.ops)
         self._runs = _One(job, names) if not parted else _Each(job, names)
         self._known: dict[tuple[Choice, int], Array] = {}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from xdlc.errors import ConstraintError, UsageError, XdlcError, raise_all
 from xdlc.ir import NATIVE_PACKAGE, Graph, Model, Op
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.opdefs import supplement
 from xdlc.quant.affine import activation_type, weight_type
 from xdlc.quant.existing_encodings import given_bits
@@ -146,7 +146,7 @@ def _differing(graph: Graph, placement: Placement, precision: Precision) -> list
     kinds: dict[tuple[str, str], list[Op]] = {}
     for op in graph.ops:
         asked, bits = precision.named.get(op.name), placement.fixed.get(op)
-        if asked is None or asked == bits or is_custom(op) or not float_tensors(op):
+        if asked is None or asked == bits or is_udo(op) or not float_tensors(op):
             continue
         given = any(given_bits(tensor) is not None for tensor in op.outputs)
         why = "its encoding is given" if given else "that is what it reads" if follows(op) else ""
@@ -193,7 +193,7 @@ def _refusals(placement: Placement, precision: Precision, soc: Soc) -> list[Cons
     kinds: dict[tuple[str, str, str, str], list[Op]] = {}
     for op, acts in placement.fixed.items():
         bits = precision.weight_bits_of(op)
-        if not is_custom(op) and not takes(op, acts, bits, soc):
+        if not is_udo(op) and not takes(op, acts, bits, soc):
             value = _pair(acts, bits) if _has_weights(op) else f"{acts}-bit activations"
             accepted = "weights of 8 bits there" if _takes(arch, acts, bits) else _accepted(arch)
             kinds.setdefault((op.type, value, accepted, widths), []).append(op)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from xdlc.errors import raise_all
 from xdlc.ir import Model, Op
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import reachable
 from xdlc.runtime.udo.sources import paths_of
 
@@ -76,4 +76,4 @@ class KernelSource:
 
 def _custom_ops(model: Model) -> list[Op]:
     """Return the users' ops that running a model may execute."""
-    return [op for graph in reachable(model.main, model.graphs) for op in graph.ops if is_custom(op)]
+    return [op for graph in reachable(model.main, model.graphs) for op in graph.ops if is_udo(op)]

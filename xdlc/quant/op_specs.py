@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from xdlc.ir import NATIVE_PACKAGE, Op, Tensor
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.opdefs.elementwise_enums import RELU, RELU_MIN_MAX
 
 _NEURON = {
@@ -126,7 +126,7 @@ def single_name(op: Op) -> str:
 
     The type of a user's op, which may be that of an op of QNN, stands behind its package.
     """
-    if is_custom(op):
+    if is_udo(op):
         return f"{op.package}::{op.type}"
     kind = op.param("operation")
     if op.type == "ElementWiseNeuron":

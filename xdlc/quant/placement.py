@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from xdlc.ir import Graph, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import DType
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.quant.affine import activation_type
 from xdlc.quant.decision import Use
 from xdlc.quant.existing_encodings import given_bits
@@ -158,7 +158,7 @@ def place(graph: Graph, precision: Precision) -> Placement:
     for op in graph.ops:
         if not float_tensors(op):
             continue
-        if is_custom(op):
+        if is_udo(op):
             _place_custom(op, precision, placement)
             continue
         bits = _taken(op, _asked(op, precision), precision)

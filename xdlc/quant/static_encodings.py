@@ -16,7 +16,7 @@ from xdlc.ir import (
     Tensor,
 )
 from xdlc.ir.dtype import SFIXED32, UFIXED8, DType
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.quant.affine import (
     activation_type,
     asymmetric,
@@ -160,7 +160,7 @@ class Statics:
         return found
 
     def _statics_of(self, op: Op, decision: Decision) -> None:
-        if is_custom(op):
+        if is_udo(op):
             self._custom_statics_of(op, decision)
             return
         rule = rule_of(op)

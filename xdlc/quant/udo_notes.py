@@ -7,7 +7,7 @@ from typing import Protocol
 
 from xdlc.errors import raise_all
 from xdlc.ir import Graph, Op, Tensor
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.quant.op_specs import is_real
 from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
@@ -43,7 +43,7 @@ def check_customs(parts: Sequence[Part]) -> list[str]:
     Raises:
         ConstraintError: For each encoding of a result that the definition of its op does not take.
     """
-    customs = [(op, part) for part in parts for op in part.graph.ops if is_custom(op)]
+    customs = [(op, part) for part in parts for op in part.graph.ops if is_udo(op)]
     raise_all(
         [
             problem

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph, Model, Tensor
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.ir.quantization import to_float, to_quantized
 from xdlc.runtime.engine import contiguous
 from xdlc.runtime.htp_fusion import came_quantized
@@ -101,7 +101,7 @@ class CpuSession:
 def _none(graph: Model | Graph) -> Kernels | None:
     """Return what says of a model's ops how kernels can be given."""
     held = graph.graphs.values() if isinstance(graph, Model) else (graph,)
-    if not any(is_custom(op) for each in held for op in each.ops):
+    if not any(is_udo(op) for each in held for op in each.ops):
         return None
     from xdlc.runtime.udo.kernels import Kernels
 

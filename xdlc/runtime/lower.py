@@ -17,7 +17,7 @@ from xdlc.errors import (
 )
 from xdlc.ir import NATIVE_PACKAGE, DType, Graph, Op, Tensor, TensorData
 from xdlc.ir.dtype import FLOAT32
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.opdefs import OpDef, verify_extents, verify_op
 from xdlc.opdefs.control_flow import called, has_open_rank, reachable
 from xdlc.opdefs.control_flow_rules import verify_control_flow
@@ -366,7 +366,7 @@ def _lower_op(graph: Graph, op: Op, b: Builder) -> XdlcError | None:
 
 def _function(op: Op, b: Builder) -> Lowering | None:
     """Return the function that lowers an op."""
-    if b.customs is None or not is_custom(op):
+    if b.customs is None or not is_udo(op):
         return find(op)
     from xdlc.runtime.export.udo_nodes import write_node
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from xdlc.errors import XdlcError, each_problem, raise_all
 from xdlc.ir import Graph, Op, Role, Tensor
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.ir.quantization import float_data, unpacked
 from xdlc.opdefs.control_flow import IF, Loop, called, is_control_flow
 from xdlc.opdefs.control_flow_rules import verify_control_flow
@@ -90,7 +90,7 @@ def make_plan(
 
 def _parts(op: Op) -> bool:
     """Return whether an op is a step of its own."""
-    return is_control_flow(op) or is_custom(op)
+    return is_control_flow(op) or is_udo(op)
 
 
 class _Maker:
@@ -127,7 +127,7 @@ class _Maker:
             if given:
                 self._add_segment(plan, segment_of(graph, ops, given), refine)
             for op in others:
-                if is_custom(op):
+                if is_udo(op):
                     self._add_custom(plan, op, refine)
                 else:
                     plan.steps.append(self._caller(op))

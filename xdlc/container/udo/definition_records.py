@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from xdlc.errors import ContainerError, XdlcError, each_problem, raise_all
 from xdlc.ir import Model, Op, raw_data
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.opdefs import check_collection, parse_collection, write_collection
 from xdlc.opdefs.collections import reduced
 from xdlc.opdefs.model import Collection, OpDef
@@ -55,7 +55,7 @@ def definition(model: Model, op: Op) -> OpDef | None:
     """
     record = f"{DEFINITIONS}{op.package}"
     data = model.records.get(record)
-    if data is None or not is_custom(op):
+    if data is None or not is_udo(op):
         return None
     collection = _definitions(data.numpy().tobytes(), record, op.package)
     return next((entry for entry in collection.opdefs if entry.name == op.type), None)
@@ -72,7 +72,7 @@ def add_definitions(model: Model, collections: Mapping[str, Collection]) -> None
     used: dict[str, set[str]] = {}
     for graph in model.graphs.values():
         for op in graph.ops:
-            if is_custom(op):
+            if is_udo(op):
                 used.setdefault(op.package, set()).add(op.type)
     for package, types in sorted(used.items()):
         collection = collections.get(package)

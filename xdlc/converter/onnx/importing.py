@@ -51,8 +51,8 @@ def import_model(
     state = State(file, findings)
     state.add_initializers(source)
     customs = CustomNodes(state, custom, DeclaredTypes(source, input_shapes))
-    state.is_custom = customs.takes
-    state.wanted = wants_channel_last(nodes, file.opsets, state.is_custom)
+    state.is_udo = customs.takes
+    state.wanted = wants_channel_last(nodes, file.opsets, state.is_udo)
     add_inputs(state, input_shapes)
     read = {*ends, *(name for node in nodes for name in read_names(node))}
     importer = NodeImport(state, expansion, input_shapes, customs, read, unroll_loops)

@@ -145,7 +145,7 @@ class InnerGraphs:
             values.update(given)
             with state.scope(values):
                 nodes = ordered(graph, names, str(state.file.path))
-                state.wanted |= wants_channel_last(nodes, state.file.opsets, state.is_custom)
+                state.wanted |= wants_channel_last(nodes, state.file.opsets, state.is_udo)
                 for proto in nodes:
                     if not _is_constant(proto):
                         self._import_node(proto)

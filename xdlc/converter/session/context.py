@@ -39,7 +39,7 @@ class State:
         around: Nodes whose graphs are being imported, from outside.
         callers: Nodes whose functions are being expanded, from outside.
         stands_in: Whether nodes that the source does not have are imported on behalf of one of its own.
-        is_custom: Whether a node becomes an op that the user defines, as far as its operator tells.
+        is_udo: Whether a node becomes an op that the user defines, as far as its operator tells.
         opening: Whether new graphs take the extents of what they capture as open.
     """
 
@@ -58,7 +58,7 @@ class State:
         self.callers: list[str] = []
         self.stands_in = False
         self.opening = False
-        self.is_custom: Callable[[Any], bool] = lambda proto: False
+        self.is_udo: Callable[[Any], bool] = lambda proto: False
 
     @property
     def problems(self) -> list[XdlcError]:

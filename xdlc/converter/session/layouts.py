@@ -13,21 +13,21 @@ from xdlc.converter.values import Value, channel_last
 
 
 def wants_channel_last(
-    nodes: Sequence[Any], opsets: Mapping[str, int], is_custom: Callable[[Any], bool]
+    nodes: Sequence[Any], opsets: Mapping[str, int], is_udo: Callable[[Any], bool]
 ) -> set[str]:
     """Return the values that reach a channel-last op through ops that take any order.
 
     Args:
         nodes: ``NodeProto`` of one graph, producers first.
         opsets: Operator versions by domain.
-        is_custom: Whether a node becomes an op that a user defines.
+        is_udo: Whether a node becomes an op that a user defines.
     """
     wanted: set[str] = set()
     for node in reversed(nodes):
         domain = domain_of(node)
         entry = find(domain, node.op_type, opsets.get(domain, 1))
         takes_any = sequences.find(node.op_type, domain) is not None
-        if is_custom(node):
+        if is_udo(node):
             takes_any = False
         elif entry is not None:
             takes_any = entry.layout == ANY

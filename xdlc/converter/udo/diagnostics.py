@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from xdlc.errors import ConstraintError, UnsupportedOp, raise_all
 from xdlc.ir import Model, Op
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.opdefs import verify_custom_ops
 from xdlc.opdefs.backend_rules import backend_notices, backend_problems
 from xdlc.opdefs.custom_verify import RuleProblem
@@ -64,7 +64,7 @@ def notices(model: Model, custom: UdoSet, used: Collection[Udo]) -> Iterator[str
     known = {(one.definition.package, one.definition.name): one.definition for one in custom.ops}
     for graph in model.graphs.values():
         for op in graph.ops:
-            if is_custom(op):
+            if is_udo(op):
                 yield from _open_extents(op)
                 definition = known.get((op.package, op.type))
                 if definition is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from xdlc.errors import ModelError, UsageError, XdlcError
 from xdlc.ir import Model, Tensor
 from xdlc.ir.data import Array
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.quant.calibration.observers import Taps
 from xdlc.quant.calibration.statistics import (
     DECAY,
@@ -222,8 +222,8 @@ def _not_finite(tensor: Tensor, sample: int, low: float, high: float, total: flo
     if tensor.producer is None:
         return UsageError(f"holds {what}", where=place, fix="leave the sample out, or mend what makes it")
     op = tensor.producer
-    kind = f"{op.package}::{op.type}" if is_custom(op) else op.type
-    mend = f"check the kernel of {kind}, and " if is_custom(op) else "check "
+    kind = f"{op.package}::{op.type}" if is_udo(op) else op.type
+    mend = f"check the kernel of {kind}, and " if is_udo(op) else "check "
     return ModelError(
         f"the float model gives {what}, which no encoding can hold",
         where=f"{place} of op {op.name!r} ({kind})",

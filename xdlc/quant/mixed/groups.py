@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdlc.ir import Graph, Op, Tensor
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.opdefs.traits import macs
 from xdlc.quant.capabilities import takes
 from xdlc.quant.existing_encodings import given_bits
@@ -62,7 +62,7 @@ class Group:
         """Give the ops a level's widths; ops without a 16-bit kernel keep 8 bits."""
         for op in self.ops:
             rule = rule_of(op)
-            has = is_custom(op) or (rule is not None and (level.acts is None or level.acts in rule.widths))
+            has = is_udo(op) or (rule is not None and (level.acts is None or level.acts in rule.widths))
             precision.acts[op.name] = level.acts if has else 8
             if level.acts is not None and has_weights(op):
                 precision.weights[op.name] = level.weights
@@ -137,7 +137,7 @@ def _bound(graph: Graph, sharing: Sharing, tensor: Tensor) -> list[tuple[Op, Op]
 
 def _is_settled(op: Op, precision: Precision, options: QuantOptions) -> bool:
     named = bool(options.act_bitwidth_of or options.float_ops) and op.name in precision.acts
-    fixed = is_custom(op) and not _can_widen(op, precision)
+    fixed = is_udo(op) and not _can_widen(op, precision)
     return named or fixed or any(given_bits(tensor) is not None for tensor in op.outputs)
 
 
@@ -152,7 +152,7 @@ def _levels(ops: Sequence[Op], acts: int, precision: Precision, options: QuantOp
     weighted = [op for op in ops if has_weights(op)]
     asked = precision.weight_bits_of(weighted[0]) if weighted else precision.weight_bits
     soc = options.soc
-    has_custom = any(is_custom(op) for op in ops)
+    has_custom = any(is_udo(op) for op in ops)
     wide = has_custom or any(16 in rule.widths for op in ops if (rule := rule_of(op)) is not None)
     found = [Level(acts, asked)]
     free = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.traits import macs
 from xdlc.quant.auto_range import judged
@@ -93,7 +93,7 @@ class Trials:
         self._score: dict[Levels, float] = {}
         self._costs: dict[Levels, Cost] = {}
         self._emulation: tuple[tuple[Level, ...], Emulation] | None = None
-        self._is_emulated = not has_control_flow(job.graph) and not any(map(is_custom, job.graph.ops))
+        self._is_emulated = not has_control_flow(job.graph) and not any(map(is_udo, job.graph.ops))
         self.unit = self.whole_cost(tuple(0 for _ in groups))
 
     @property

@@ -16,7 +16,7 @@ from typing import Any
 
 from xdlc.errors import UsageError, XdlcError, raise_all
 from xdlc.ir import Graph, Model, Op, Tensor
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.quant.affine import used_bits
 from xdlc.quant.decision import GIVEN, Decision, Form
 from xdlc.quant.existing_encodings import forget_given
@@ -135,7 +135,7 @@ def _form(graph: Graph, override: Override, tensor: Tensor, per_channel: bool) -
     if not tensor.is_static:
         return activation_form(override)
     uses = _uses(graph, tensor)
-    if uses and all(is_custom(op) for op, _ in uses):
+    if uses and all(is_udo(op) for op, _ in uses):
         return custom_form(override, tensor)
     params = [(op, index) for op, index in uses if _is_param(op, index)]
     for op, index in params:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from xdlc.ir import AxisScaleOffset, Encoding, Op, ScaleOffset, Tensor
 from xdlc.ir.data import Array, ArrayData
 from xdlc.ir.dtype import SFIXED32
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.quant.affine import quantized_limits, to_quantized
 from xdlc.quant.job import Job
 from xdlc.quant.reconstruction.layout import Layout, layout_of
@@ -55,7 +55,7 @@ def find_sites(job: Job) -> tuple[dict[Op, Site], list[str]]:
     sites: dict[Op, Site] = {}
     others: list[str] = []
     for op in job.placement.fixed:
-        if (op, 1) not in job.decision.statics or is_custom(op):
+        if (op, 1) not in job.decision.statics or is_udo(op):
             continue
         layout = layout_of(op)
         if layout is None:

@@ -10,7 +10,7 @@ from xdlc.errors import XdlcError
 from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.ir.quantization import float_data
 from xdlc.quant.decision import Form, Use
 from xdlc.quant.effective_range import Heard, heard
@@ -137,7 +137,7 @@ class Subject:
 
     def _has_twin(self, op: Op) -> bool:
         """Return whether an op can run twice; kernels that a model carries are for ops of certain names."""
-        if not is_custom(op):
+        if not is_udo(op):
             return True
         kernels = self.job.kernels
         return kernels is not None and kernels.knows(op.twin(lambda tensor: tensor, name=_twin_name(op)))
@@ -180,7 +180,7 @@ class Subject:
                 return graph.add_tensor(made)
 
             second = original.twin(twin, name=_twin_name(original))
-            for name, param in self._trial_ops[op.name].params.items() if is_custom(op) else ():
+            for name, param in self._trial_ops[op.name].params.items() if is_udo(op) else ():
                 if isinstance(param, Tensor) and param.dtype.is_fixed:
                     second.params[name] = real = Tensor(param.name, param.shape, FLOAT32, role=param.role)
                     real.data = float_data(param)

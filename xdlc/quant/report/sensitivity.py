@@ -12,7 +12,7 @@ from typing import Protocol
 
 from xdlc.ir import Graph, Model, Role, Tensor, make_op, u32
 from xdlc.ir.data import Array
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_control_flow
 from xdlc.opdefs.elementwise_enums import ADD
 from xdlc.quant.noise_power import Noise
@@ -32,7 +32,7 @@ class Shifted(Protocol):
 
 def shifted(subject: Subject, tensors: Sequence[Tensor]) -> Shifted:
     """Return the network whose tensors ``tensors`` can be shifted; the graph runs no others."""
-    parted = any(is_custom(op) for op in subject.graph.ops)
+    parted = any(is_udo(op) for op in subject.graph.ops)
     return _Parted(subject, tensors) if parted else _Whole(subject, tensors)
 
 

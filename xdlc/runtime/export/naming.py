@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from xdlc.ir import Op, Tensor
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import has_open_rank
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def carry_names(lowered: Lowered) -> tuple[ModelProto, dict[str, tuple[str, ...]
     _name_nodes(lowered, kept, held, known)
     for each, graph in inner:
         _name_nodes(each, list(graph.node), _holders(each, renamed), known)
-        made = [op for op in each.graph.ops if is_custom(op)]  # whose results no inference tells
+        made = [op for op in each.graph.ops if is_udo(op)]  # whose results no inference tells
         _describe(each, graph, renamed, {tensor for op in made for tensor in op.outputs})
     describe(lowered, proto, renamed)
     del proto.graph.node[:]

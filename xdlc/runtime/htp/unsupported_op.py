@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdlc.errors import ConstraintError, XdlcError
 from xdlc.ir import HOST_PACKAGE, Graph, Model, Op
-from xdlc.ir.graph import is_custom
+from xdlc.ir.graph import is_udo
 from xdlc.opdefs.control_flow import blockers, is_control_flow
 from xdlc.runtime.dynamic_dims import keeps_on_host, open_problem
 
@@ -84,7 +84,7 @@ def fix_of_floats(*, is_quantized: bool) -> str:
 
 def is_host_only(op: Op) -> bool:
     """Return whether only the host has an op."""
-    return op.package == HOST_PACKAGE or is_custom(op)
+    return op.package == HOST_PACKAGE or is_udo(op)
 
 
 def host_problems(
@@ -129,7 +129,7 @@ def host_problem(graph: str, op: Op, inside: Sequence[str] = ()) -> ConstraintEr
     why = op.origin.reason or "no QNN operation computes it"
     if is_control_flow(op):
         why = "HTP has no op that runs other graphs"
-    elif is_custom(op):
+    elif is_udo(op):
         why = f"it is a UDO of package {op.package}, for which the compiler has no library for HTP"
         fix = "prepare with xdlc-graph-prepare --partition, which caches the partitions around it"
     if inside:
