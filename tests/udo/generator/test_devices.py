@@ -12,7 +12,7 @@ from xdlc.errors import ModelError
 from xdlc.udo.generator.cores import core_of
 from xdlc.udo.generator.gpu import kernel_places, kernel_type
 from xdlc.udo.generator.htp import forms, takes_gaps, tensor_classes
-from xdlc.udo.generator.scalars import scalar_default
+from xdlc.udo.generator.literals import scalar_default
 
 
 def simple(

@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from xdlc.udo.generator import cpp, gpu, htp, literals, samples, scalars
+from xdlc.udo.generator import cpp, gpu, htp, literals, samples
+from xdlc.udo.generator.build_context import place_text
 from xdlc.udo.generator.files import FILES, FileRule
-from xdlc.udo.generator.place_text import place_text
 from xdlc.udo.generator.quoting import FILTERS, finalize
 from xdlc.udo.generator.samples import Operands
 from xdlc.udo.generator.template_context import CoreView, OperationView, PackageView
@@ -97,7 +97,7 @@ def _environment() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    for module in (cpp, gpu, htp, literals, samples, scalars):
+    for module in (cpp, gpu, htp, literals, samples):
         environment.filters |= module.FILTERS
     environment.filters |= FILTERS | {"place_text": place_text}
     return environment

@@ -7,15 +7,14 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from xdlc.udo.plugin.base import Plugin
+from xdlc.udo.plugin.base import Plugin, plugin
 from xdlc.udo.plugin.build import compile_c
 from xdlc.udo.plugin.collection import plugin_ops
-from xdlc.udo.plugin.decorator import plugin
+from xdlc.udo.plugin.enums import Enum, enum_map
 from xdlc.udo.plugin.kinds import (
     REQUIRED,
     Bool,
     Bools,
-    Enum,
     Float,
     Floats,
     Int,
@@ -24,7 +23,6 @@ from xdlc.udo.plugin.kinds import (
     Str,
     Strs,
     Tensor,
-    enum_map,
 )
 from xdlc.udo.plugin.ports import Input, Output
 from xdlc.udo.plugin.shapes import axis_of, broadcast, reduced, same_as, with_shape

@@ -1,14 +1,63 @@
-"""The class that plugins are made of."""
+"""The base class of plugins, its decorator form, and the attributes that its hooks read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from xdlc.errors import UsageError, nearest_names
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.source_match import Kernel, SourceNode
 from xdlc.udo.plugin.kinds import Kind
 from xdlc.udo.plugin.ports import Port
+
+
+class Attributes(Mapping[str, Any]):
+    """The attributes of a node, as ``parse_params`` sees them.
+
+    Args:
+        attributes: The attributes.
+
+    Example:
+        >>> attributes = Attributes({"axis": 1, "keepdims": 0})
+        >>> attributes["axis"], attributes.get("axes", ()), attributes.unread
+        (1, (), ('keepdims',))
+    """
+
+    def __init__(self, attributes: Mapping[str, Any]) -> None:
+        self._values = dict(attributes)
+        self._read: set[str] = set()
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Names of the attributes that nothing has asked for."""
+        return tuple(name for name in self._values if name not in self._read)
+
+    def __getitem__(self, name: str) -> Any:
+        self._read.add(name)
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def need(self, name: str) -> Any:
+        """Return an attribute that must be there.
+
+        Raises:
+            UsageError: If the node does not have it.
+        """
+        if name not in self._values:
+            raise UsageError(
+                f"attribute {name!r} is missing",
+                fix=nearest_names(name, self._values) or "set it in the model",
+            )
+        return self[name]
 
 
 class Plugin:
@@ -89,3 +138,53 @@ class Plugin:
 def overrides(plugin: Plugin, hook: str) -> bool:
     """Return whether a plugin has a hook of its own."""
     return getattr(type(plugin), hook, None) is not getattr(Plugin, hook, None)
+
+
+HOOKS = ("accepts", "parse_params", "infer_shape_and_type", "build_kernel", "compute")
+
+
+def plugin(**declared: Any) -> Callable[[Any], type[Plugin]]:
+    """Return a decorator that makes a plugin of a class with hooks, or of a function, its ``compute``.
+
+    Args:
+        **declared: Attributes of :class:`Plugin`; for a function also its other hooks, as functions
+            without ``self``.
+
+    Raises:
+        UsageError: If there is no attribute or hook of a name.
+
+    Example:
+        >>> @plugin(op_type="Twice", package="Math", inputs=["x"], outputs=["y"])
+        ... def twice(inputs, params, outputs):
+        ...     return inputs[0] * 2
+        >>> twice.__name__, issubclass(twice, Plugin)
+        ('twice', True)
+    """
+    known = [name for name in vars(Plugin) if not name.startswith("_")] + ["compute"]
+    for name in declared:
+        if name not in known:
+            raise UsageError(f"a plugin has no {name!r}", fix=nearest_names(name, known) or None)
+
+    def make(target: Any) -> type[Plugin]:
+        if isinstance(target, type):
+            return _made(target, (target,) if issubclass(target, Plugin) else (target, Plugin), declared)
+        if not callable(target):
+            raise UsageError(
+                f"plugin(...) decorates a class or a function, not {target!r}", fix="put it above one"
+            )
+        if "compute" in declared:
+            raise UsageError("compute is both given and decorated", fix="leave one of them out")
+        hooks = {name: staticmethod(declared[name]) for name in HOOKS if name in declared}
+        return _made(target, (Plugin,), {**declared, **hooks, "compute": staticmethod(target)})
+
+    return make
+
+
+def _made(target: Any, bases: tuple[type, ...], declared: dict[str, Any]) -> type[Plugin]:
+    body = {
+        **declared,
+        "__doc__": target.__doc__,
+        "__module__": target.__module__,
+        "__qualname__": target.__qualname__,
+    }
+    return type(target.__name__, bases, body)

@@ -9,7 +9,8 @@ from xdlc.errors import UsageError, nearest_names
 from xdlc.opdefs.collections import reduced
 from xdlc.opdefs.model import Collection, ParamDef, TensorDef
 from xdlc.udo.config import read
-from xdlc.udo.plugin.kinds import REQUIRED, Bool, Enum, Float, Int, Kind, Str, Tensor
+from xdlc.udo.plugin.enums import Enum
+from xdlc.udo.plugin.kinds import REQUIRED, Bool, Float, Int, Kind, Str, Tensor
 from xdlc.udo.plugin.ports import Input, Output, Port
 
 _SCALARS: dict[str, type[Kind]] = {

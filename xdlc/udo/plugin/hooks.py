@@ -12,10 +12,9 @@ from xdlc.errors import UsageError, nearest_names
 from xdlc.ir.data import TensorData
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.source_match import Kernel, SourceNode
-from xdlc.udo.plugin.attributes import Attributes
-from xdlc.udo.plugin.base import Plugin, overrides
+from xdlc.udo.plugin.base import Attributes, Plugin, overrides
 from xdlc.udo.plugin.build import BuildView
-from xdlc.udo.plugin.builtin_outputs import builtin_outputs
+from xdlc.udo.plugin.builtin import builtin_outputs
 from xdlc.udo.plugin.declaration import Declaration
 from xdlc.udo.plugin.formats import Format
 from xdlc.udo.plugin.kinds import REQUIRED

@@ -1,9 +1,13 @@
-"""Records ``xdlc.kernel.<package>.<type>.<n>``: compiled kernels for ops of users.
+"""Records of a DLC about UDOs: their definitions, and kernels for them.
 
-A record is a JSON text.  It tells package and type, the ops by name that the kernel is for, and the fields of
-:class:`xdlc.opdefs.source_match.Kernel`; arrays are objects of their type, shape and elements (base64, little
-endian).  The binary is a record of its own, ``xdlc.kernel_binary.<SHA-256>``, and told by its SHA-256, so
-that kernels share it that differ in their arguments alone.
+A record ``xdlc.udo.<package>`` is the OpDef XML of the ops of a package that the model has.
+
+A record ``xdlc.kernel.<package>.<type>.<n>`` is a JSON text with package and type, the names of the ops that
+the kernel is for, and the fields of :class:`xdlc.opdefs.source_match.Kernel`; arrays are objects of their
+type, shape and elements (base64, little endian).  The binary is a record of its own,
+``xdlc.kernel_binary.<SHA-256>``, so that kernels share it that differ in their arguments alone.
+
+A file may come from anyone: everything is checked when it is read, and nothing of it is executed here.
 """
 
 from __future__ import annotations
@@ -15,12 +19,87 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from xdlc.errors import ContainerError
-from xdlc.ir import Model, TensorData, raw_data
+from xdlc.errors import ContainerError, XdlcError, each_problem, raise_all
+from xdlc.ir import Model, Op, TensorData, raw_data
 from xdlc.ir.dtype import BY_NAME, INT64
+from xdlc.ir.graph import is_udo
+from xdlc.opdefs import check_collection, parse_collection, write_collection
+from xdlc.opdefs.collections import reduced
+from xdlc.opdefs.model import Collection, OpDef
 from xdlc.opdefs.source_match import Kernel
+
+DEFINITIONS = "xdlc.udo."
+
+
+def definitions(model: Model) -> dict[str, Collection]:
+    """Return the packages that a model tells of, by name.
+
+    Raises:
+        ContainerError: If a record is damaged, or tells of another package than its name says.
+    """
+    found: dict[str, Collection] = {}
+    for record, data in model.records.items():
+        if record.startswith(DEFINITIONS):
+            package = record.removeprefix(DEFINITIONS)
+            found[package] = _definitions(data.numpy().tobytes(), record, package)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _definitions(content: bytes, record: str, package: str) -> Collection:
+    where = f"record {record!r}"
+    try:
+        collection = parse_collection(content, where)
+    except XdlcError as error:
+        problems = [f"{each.where}: {each.problem}".removeprefix(where) for each in each_problem(error)]
+        raise ContainerError(
+            f"holds no valid definitions: {'; '.join(problems).lstrip(': ')}",
+            where=where,
+            fix=_FIX,
+        ) from error
+    if collection.package != package:
+        raise ContainerError(f"tells of package {collection.package!r}", where=where, fix=_FIX)
+    return collection
+
+
+def definition(model: Model, op: Op) -> OpDef | None:
+    """Return the definition of a user's op that a model carries, or None.
+
+    Raises:
+        ContainerError: If the record of its package is damaged.
+    """
+    record = f"{DEFINITIONS}{op.package}"
+    data = model.records.get(record)
+    if data is None or not is_udo(op):
+        return None
+    collection = _definitions(data.numpy().tobytes(), record, op.package)
+    return next((entry for entry in collection.opdefs if entry.name == op.type), None)
+
+
+def add_definitions(model: Model, collections: Mapping[str, Collection]) -> None:
+    """Store the definitions of the ops of users that a model has, and no others.
+
+    Packages and ops that the model does not use are left out; a package that is stored already is replaced.
+
+    Raises:
+        ModelError: If definitions break a rule, so that nobody would read them again; a ProblemList of all.
+    """
+    used: dict[str, set[str]] = {}
+    for graph in model.graphs.values():
+        for op in graph.ops:
+            if is_udo(op):
+                used.setdefault(op.package, set()).add(op.type)
+    for package, types in sorted(used.items()):
+        collection = collections.get(package)
+        if collection is not None:
+            stored = reduced(collection, types)
+            raise_all(check_collection(stored), where=f"package {package!r}")
+            content = write_collection(stored).encode("utf-8")
+            model.records[f"{DEFINITIONS}{package}"] = raw_data(content)
+
 
 KERNELS = "xdlc.kernel."
 BINARIES = "xdlc.kernel_binary."
@@ -217,3 +296,8 @@ def _parsed(content: bytes, record: str, binaries: _Binaries) -> StoredKernel:
     require(found == digest, f"{held} has the SHA-256 {found}")
     texts = (head["name"], head["entry"], letters, arguments, head["machine"], head["tool"])
     return StoredKernel(head["package"], head["type"], tuple(ops), Kernel(*texts, binary), record, digest)
+
+
+def is_about_udo(name: str) -> bool:
+    """Return whether a record is one of those that this package reads and writes."""
+    return name.startswith((DEFINITIONS, KERNELS, BINARIES))

@@ -1,4 +1,4 @@
-"""A kind of names."""
+"""Parameters of plugins that are one of some names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir.dtype import UINT32
 from xdlc.opdefs.model import ParamDef
-from xdlc.udo.plugin.kinds.base import REQUIRED, Kind, is_integer, shown
+from xdlc.udo.plugin.kinds import REQUIRED, Kind, is_integer, shown
 from xdlc.udo.plugin.ports import described
 
 

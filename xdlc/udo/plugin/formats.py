@@ -1,0 +1,279 @@
+"""Formats of the tensors of plugin kernels: packings, with the way back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from xdlc.errors import UsageError, nearest_names
+
+Array = Any  # numpy.ndarray of any dtype
+Shape = tuple[int, ...]
+
+CUBE = 16
+BYTE_CUBE = 32
+
+
+class Format(ABC):
+    """An order of a tensor's elements in memory.
+
+    Attributes:
+        name: As plugins write it.
+        layout: Layout that it is made from, as OpDef XML spells it; empty for the source's axis order.
+        is_packed: Whether a kernel's tensors are brought into it around the kernel; padding comes between
+            their elements.
+        moves: Whether elements get other places than in the source's order.
+        for_weights_only: Whether activations do not come in it.
+    """
+
+    name: ClassVar[str]
+    layout: ClassVar[str] = ""
+    is_packed: ClassVar[bool] = False
+    moves: ClassVar[bool] = True
+    for_weights_only: ClassVar[bool] = False
+
+    @abstractmethod
+    def packed_shape(self, shape: Shape, itemsize: int) -> Shape:
+        """Return the shape that a tensor has in this format.
+
+        Args:
+            shape: Extents in the source's axis order, channels second.
+            itemsize: Bytes of an element.
+
+        Raises:
+            UsageError: If the format has no form for such tensors.
+        """
+
+    @abstractmethod
+    def pack(self, array: Array) -> Array:
+        """Return an array of any shape that ``packed_shape`` takes in this format; padding is zero."""
+
+    @abstractmethod
+    def unpack(self, array: Array, shape: Sequence[int]) -> Array:
+        """Return what ``pack`` was given, whose shape was ``shape``.
+
+        Raises:
+            UsageError: If the array is not what a tensor of that shape becomes.
+        """
+
+    def check_packed(self, array: Array, shape: Sequence[int]) -> Shape:
+        """Return a shape whose packed form an array is.
+
+        Raises:
+            UsageError: If it is not.
+        """
+        plain = tuple(int(extent) for extent in shape)
+        expected = self.packed_shape(plain, array.dtype.itemsize)
+        if tuple(array.shape) != expected:
+            raise UsageError(
+                f"a tensor of shape {list(plain)} is {list(expected)} in format {self.name}, "
+                f"not {list(array.shape)}",
+                fix="give the array that pack made, and the shape before",
+            )
+        return plain
+
+
+class Plain(Format):
+    """A format that leaves elements where they are."""
+
+    moves = False
+
+    def packed_shape(self, shape: Shape, itemsize: int) -> Shape:
+        return shape
+
+    def pack(self, array: Array) -> Array:
+        return array
+
+    def unpack(self, array: Array, shape: Sequence[int]) -> Array:
+        self.check_packed(array, shape)
+        return array
+
+
+def channel_block(itemsize: int, name: str) -> int:
+    """Return C0, the channels that lie together: 32 of one byte, 16 of two or four.
+
+    Raises:
+        UsageError: If elements have another size.
+
+    Example:
+        >>> channel_block(1, "NC1HWC0"), channel_block(2, "NC1HWC0"), channel_block(4, "NC1HWC0")
+        (32, 16, 16)
+    """
+    if itemsize == 1:
+        return BYTE_CUBE
+    if itemsize in (2, 4):
+        return CUBE
+    raise UsageError(
+        f"format {name} has no form for elements of {itemsize} bytes",
+        fix="use a type of 8, 16 or 32 bits, or format ND",
+    )
+
+
+def four_axes(shape: Shape, name: str, *, vector: Shape | None = None) -> Shape:
+    """Return a shape as N, C, H, W: of two axes, H and W are 1.
+
+    Args:
+        shape: The shape.
+        name: Name of the format, for the message.
+        vector: What a tensor of one axis becomes; None if it has no form.
+
+    Raises:
+        UsageError: If it has another number of axes.
+    """
+    if len(shape) == 4:
+        return shape
+    if len(shape) == 2:
+        return (*shape, 1, 1)
+    if len(shape) == 1 and vector is not None:
+        return vector
+    ranks = "1, 2 or 4" if vector is not None else "2 or 4"
+    raise UsageError(
+        f"format {name} is for tensors of {ranks} axes, not of {len(shape)} like {list(shape)}",
+        fix="use format ND",
+    )
+
+
+def blocks(count: int, size: int) -> int:
+    """Return how many blocks of ``size`` hold ``count`` elements.
+
+    Example:
+        >>> blocks(16, 16), blocks(17, 16), blocks(0, 16)
+        (1, 2, 0)
+    """
+    return -(-count // size)
+
+
+class Nd(Plain):
+    """As the source has it."""
+
+    name = "ND"
+
+
+class Nchw(Plain):
+    """Channels second, as ONNX and Caffe have them."""
+
+    name = "NCHW"
+    layout = "NCHW"
+
+
+class Nhwc(Format):
+    """Channels last: activations are brought there by Transpose ops, weights when they are stored."""
+
+    name = "NHWC"
+    layout = "NHWC"
+
+    def packed_shape(self, shape: Shape, itemsize: int) -> Shape:
+        return (shape[0], *shape[2:], shape[1]) if len(shape) > 2 else shape
+
+    def pack(self, array: Array) -> Array:
+        import numpy
+
+        return numpy.ascontiguousarray(numpy.moveaxis(array, 1, -1)) if array.ndim > 2 else array
+
+    def unpack(self, array: Array, shape: Sequence[int]) -> Array:
+        import numpy
+
+        self.check_packed(array, shape)
+        return numpy.ascontiguousarray(numpy.moveaxis(array, -1, 1)) if array.ndim > 2 else array
+
+
+class Nc1hwc0(Format):
+    """Channels in blocks; a tensor of one axis counts as channels, one of two as N and C."""
+
+    name = "NC1HWC0"
+    layout = "NCHW"
+    is_packed = True
+
+    def packed_shape(self, shape: Shape, itemsize: int) -> Shape:
+        """Return N, C1, H, W, C0.
+
+        Example:
+            >>> Nc1hwc0().packed_shape((2, 33, 5, 7), 4), Nc1hwc0().packed_shape((33,), 1)
+            ((2, 3, 5, 7, 16), (1, 2, 1, 1, 32))
+        """
+        n, c, h, w = self._axes(shape)
+        size = channel_block(itemsize, self.name)
+        return (n, blocks(c, size), h, w, size)
+
+    def pack(self, array: Array) -> Array:
+        import numpy
+
+        n, c, h, w = self._axes(array.shape)
+        _, c1, _, _, c0 = self.packed_shape(array.shape, array.dtype.itemsize)
+        whole = numpy.zeros((n, c1 * c0, h, w), array.dtype)
+        whole[:, :c] = array.reshape(n, c, h, w)
+        return numpy.ascontiguousarray(whole.reshape(n, c1, c0, h, w).transpose(0, 1, 3, 4, 2))
+
+    def unpack(self, array: Array, shape: Sequence[int]) -> Array:
+        import numpy
+
+        shape = self.check_packed(array, shape)
+        _, c, _, _ = self._axes(shape)
+        n, c1, h, w, c0 = array.shape
+        whole = array.transpose(0, 1, 4, 2, 3).reshape(n, c1 * c0, h, w)
+        return numpy.ascontiguousarray(whole[:, :c]).reshape(shape)
+
+    def _axes(self, shape: Shape) -> Shape:
+        return four_axes(shape, self.name, vector=(1, shape[0] if shape else 0, 1, 1))
+
+
+class FractalZ(Format):
+    """Weights of convolutions and matrix products; one of two axes counts as N and C."""
+
+    name = "FRACTAL_Z"
+    is_packed = True
+    for_weights_only = True
+
+    def packed_shape(self, shape: Shape, itemsize: int) -> Shape:
+        """Return C1 * H * W, N1, 16, C0.
+
+        Example:
+            >>> FractalZ().packed_shape((17, 33, 3, 3), 2), FractalZ().packed_shape((17, 33, 3, 3), 1)
+            ((27, 2, 16, 16), (18, 2, 16, 32))
+        """
+        n, c, h, w = four_axes(shape, self.name)
+        size = channel_block(itemsize, self.name)
+        return (blocks(c, size) * h * w, blocks(n, CUBE), CUBE, size)
+
+    def pack(self, array: Array) -> Array:
+        import numpy
+
+        n, c, h, w = four_axes(array.shape, self.name)
+        _, n1, _, c0 = packed = self.packed_shape(array.shape, array.dtype.itemsize)
+        c1 = blocks(c, c0)
+        whole = numpy.zeros((n1 * CUBE, c1 * c0, h, w), array.dtype)
+        whole[:n, :c] = array.reshape(n, c, h, w)
+        squares = whole.reshape(n1, CUBE, c1, c0, h, w).transpose(2, 4, 5, 0, 1, 3)
+        return numpy.ascontiguousarray(squares).reshape(packed)
+
+    def unpack(self, array: Array, shape: Sequence[int]) -> Array:
+        import numpy
+
+        shape = self.check_packed(array, shape)
+        n, c, h, w = four_axes(shape, self.name)
+        _, n1, _, c0 = array.shape
+        c1 = blocks(c, c0)
+        whole = array.reshape(c1, h, w, n1, CUBE, c0).transpose(3, 4, 0, 5, 1, 2)
+        return numpy.ascontiguousarray(whole.reshape(n1 * CUBE, c1 * c0, h, w)[:n, :c]).reshape(shape)
+
+
+FORMATS: dict[str, Format] = {found.name: found for found in (Nd(), Nchw(), Nhwc(), Nc1hwc0(), FractalZ())}
+
+
+def find_format(name: str) -> Format:
+    """Return a format by name.
+
+    Raises:
+        UsageError: If there is none of that name.
+
+    Example:
+        >>> find_format("NC1HWC0").packed_shape((1, 20, 4, 4), 4)
+        (1, 2, 4, 4, 16)
+    """
+    if not isinstance(name, str) or name not in FORMATS:
+        raise UsageError(
+            f"there is no format {name!r}",
+            fix=nearest_names(str(name), FORMATS) or f"use one of {', '.join(FORMATS)}",
+        )
+    return FORMATS[name]
