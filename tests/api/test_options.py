@@ -77,7 +77,7 @@ def test_signatures_state_every_option_of_what_they_call() -> None:
     from xdlc.quant import quantize
     from xdlc.quant.options import QuantOptions
     from xdlc.runtime.export import export
-    from xdlc.udo.custom_ops import custom_ops
+    from xdlc.udo.udo_set import custom_ops
 
     options = {field.name for field in fields(QuantOptions)}
     own = {"custom", "findings"}

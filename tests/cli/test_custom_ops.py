@@ -73,7 +73,7 @@ def test_what_matches_nothing_is_told(source: Path, tmp_path: Path) -> None:
     result = invoke(*words, "-opl", "libOps.so:provider", "-o", tmp_path / "m.dlc")
     assert "notice: no op of the model is My::Other" in result.stderr
     assert "notice: --op_package_lib changes nothing" in result.stderr
-    assert f"notice: {unread} told of no op of the model what it gives" in result.stderr
+    assert f"notice: {unread} infers the outputs of no op" in result.stderr
     result = invoke(*words, "--dry_run")
     assert "notice: no op of the model is My::Other" in result.stdout
     assert "user-defined ops  2: My::Scale 1, My::Shift 1" in result.stdout

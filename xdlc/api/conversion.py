@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from xdlc.converter.report import Report
     from xdlc.opdefs.source_match import UdoSet
     from xdlc.udo.config import Converted
-    from xdlc.udo.configured_ops import Paths
     from xdlc.udo.plugin import Plugin
+    from xdlc.udo.udo_set import Paths
 
 
 @verb
@@ -170,11 +170,11 @@ def _source(model: PathLike | ModelProto, options: dict[str, Any]) -> Iterator[t
 
 def _udo_set(options: dict[str, Any]) -> AbstractContextManager[UdoSet]:
     """Return the UDOs that options name, and leave in them what the converter takes."""
-    from xdlc.udo.custom_ops import custom_ops
+    from xdlc.udo.udo_set import udo_set
 
     of_both = {name: options[name] for name in ("package_name", "notify") if name in options}
     own = {name: options.pop(name) for name in _UDO_OPTIONS if name in options}
-    return custom_ops(**own, **of_both)
+    return udo_set(**own, **of_both)
 
 
 _UDO_OPTIONS = ("udo_config_paths", "op_package_config", "converter_op_package_lib", "plugin", "no_plugins")
@@ -219,7 +219,7 @@ def draft_udo_config(
         StorageError: If the file cannot be read.
     """
     from xdlc.udo.config.convert import drafted
-    from xdlc.udo.configured_ops import configured_ops
+    from xdlc.udo.udo_set import configured_ops
 
     check_lists(datatypes=datatypes, backends=backends, operators=operators)
     frontend = find_frontend(path)

@@ -11,9 +11,9 @@ from onnx import helper
 from tests.udo.plugin.plugins import node, spec, written
 from xdlc import api
 from xdlc.errors import ProblemList, StorageError, UsageError, XdlcError
-from xdlc.udo.custom_ops import custom_ops
 from xdlc.udo.entries import GROUP
 from xdlc.udo.plugin import Plugin, discovery, plugin_ops
+from xdlc.udo.udo_set import udo_set
 
 TEXT = """class Base(Plugin):
     package = "Pack"
@@ -311,11 +311,11 @@ def test_a_package_that_a_configuration_tells_of_too(tmp_path):
         "outputs": [{"name": "y", "data_type": "FLOAT_32"}],
         "core_types": ["CPU"]}]}}"""
     )
-    with custom_ops(udo_config_paths=config, plugin=[str(path)]) as found:
+    with udo_set(udo_config_paths=config, plugin=[str(path)]) as found:
         assert sorted(op.name for op in found.collections["Pack"].opdefs) == ["Mine", "Other"]
     config.write_text(config.read_text().replace("Other", "Mine"))
     notices = r"^plugin Mine \(mine.py:8\) and .*other.json.* both define Pack::Mine"
-    with pytest.raises(UsageError, match=notices), custom_ops(udo_config_paths=config, plugin=[str(path)]):
+    with pytest.raises(UsageError, match=notices), udo_set(udo_config_paths=config, plugin=[str(path)]):
         pass
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from xdlc.errors import ModelError, ProblemList
-from xdlc.udo.configured_ops import configured_ops
+from xdlc.udo.udo_set import configured_ops
 
 BLUR = (
     '"inputs": [{"data_type": "FLOAT_32"}],\n "outputs": [{"data_type": "FLOAT_32"}], "core_types": ["CPU"]'

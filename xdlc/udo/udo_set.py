@@ -1,0 +1,218 @@
+"""UDOs of configurations and plugins, as a conversion gets them."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xdlc import opdefs
+from xdlc.errors import UsageError, raise_all
+from xdlc.opdefs.model import OpDef, TensorDef
+from xdlc.opdefs.op_view import OpView, TensorSpec
+from xdlc.opdefs.source_match import ShapeFunction, Udo, UdoSet
+from xdlc.runtime.udo.sources import paths_of
+from xdlc.udo.config.reader import Config, clashes, read_config
+from xdlc.udo.entries import plugin_entries
+
+if TYPE_CHECKING:
+    from xdlc.runtime.udo import Kernels
+    from xdlc.udo.plugin import Plugin
+
+_log = logging.getLogger(__name__)
+PathLike = str | os.PathLike[str]
+Paths = PathLike | Sequence[PathLike] | None
+NHWC = "NHWC"
+
+
+@contextmanager
+def udo_set(
+    *,
+    udo_config_paths: Paths = None,
+    op_package_config: Paths = None,
+    package_name: str | None = None,
+    converter_op_package_lib: Paths = None,
+    plugin: Sequence[str | type[Plugin]] = (),
+    no_plugins: bool = False,
+    notify: Callable[[str], None] | None = None,
+) -> Iterator[UdoSet]:
+    """Open the UDOs that configurations and plugins define.
+
+    Args:
+        udo_config_paths: JSON UDO configurations or OpDef XML; a path or several.
+        op_package_config: The same, under the name that QNN's converters use.
+        package_name: Op package of all native operations, which goes without ``op_package_config``.
+        converter_op_package_lib: Registration libraries, or Python files with shape functions, which
+            infer outputs; a path or several.
+        plugin: Names of plugins: ``module:Class``, or ``path/to/file.py``; or their classes.
+        no_plugins: Whether plugins of installed packages are ignored.
+        notify: Called with each line that the user should read; default: the log.
+
+    Raises:
+        UsageError: If options exclude each other, or a plugin cannot be loaded or clashes with another.
+        XdlcError: If a configuration cannot be read.
+    """
+    if package_name is not None and op_package_config:
+        raise UsageError(
+            "package_name and op_package_config exclude each other",
+            fix="name the packages in the configuration alone",
+        )
+    configured = configured_ops(udo_config_paths, op_package_config, notify)
+    plugged = _plugged(plugin, not no_plugins, notify)
+    raise_all(_clashes(configured, plugged))
+    ops = (*configured.ops, *plugged.ops)
+    packages = [
+        (name, package) for part in (configured, plugged) for name, package in part.collections.items()
+    ]
+    collections = opdefs.merge(
+        [package for _, package in packages], [f"package {name!r}" for name, _ in packages]
+    )
+    if not paths_of(converter_op_package_lib):
+        yield UdoSet(ops, collections)
+        return
+    from xdlc.runtime.udo import Kernels
+
+    with Kernels(converter_op_package_lib) as kernels:
+        shapes = {
+            (op.definition.package, op.definition.name): _shape_function(kernels, op.definition) for op in ops
+        }
+        yield UdoSet(ops, collections, shapes)
+        for path in kernels.unused():
+            (notify or _log.warning)(f"{path} infers the outputs of no op of the model")
+
+
+def _clashes(configured: UdoSet, plugged: UdoSet) -> list[UsageError]:
+    """Return an error for each UDO that a configuration and a plugin both define."""
+    sources = {(op.definition.package, op.definition.name): op.source for op in configured.ops}
+    keys = [(op.source, (op.definition.package, op.definition.name)) for op in plugged.ops]
+    return [
+        UsageError(
+            f"{source} and {sources[key]} both define {'::'.join(key)}",
+            fix="omit one of them; the config of a plugin is read without an option",
+        )
+        for source, key in keys
+        if key in sources
+    ]
+
+
+def _shape_function(kernels: Kernels, definition: OpDef) -> ShapeFunction:
+    def infer(op: OpView) -> Sequence[TensorSpec] | None:
+        return kernels.infer(op, definition)
+
+    return infer
+
+
+def _plugged(
+    names: Sequence[str | type[Plugin]], entry_points: bool, notify: Callable[[str], None] | None
+) -> UdoSet:
+    """Return the UDOs of plugins; without any, the plugin package is not imported."""
+    if not names and not (entry_points and plugin_entries()):
+        return UdoSet()
+    from xdlc.udo.plugin import plugin_ops
+
+    return plugin_ops(names, entry_points, notify)
+
+
+def configured_ops(
+    udo_config_paths: Paths = None,
+    op_package_config: Paths = None,
+    notify: Callable[[str], None] | None = None,
+) -> UdoSet:
+    """Return the UDOs that configurations define.
+
+    Packages of one name are merged; a file that is named twice counts once.  A UDO is bound to the operator of
+    its name, in any domain of the source model.
+
+    Args:
+        udo_config_paths: JSON UDO configurations or OpDef XML; a path or several.
+        op_package_config: The same, under the name that QNN's converters use.
+        notify: Called with each line that the user should read; default: the log.
+
+    Raises:
+        StorageError: If a file cannot be read.
+        ModelError: If one breaks a rule; a ProblemList of all problems if there are several.
+    """
+    configs = [
+        read_config(path) for path in _distinct((*_listed(udo_config_paths), *_listed(op_package_config)))
+    ]
+    raise_all(clashes(configs))
+    notify = notify or _log.warning
+    for config in configs:
+        for notice in config.notices:
+            notify(notice)
+    configs = [_laid_out(config, notify) for config in configs]
+    collections = opdefs.merge([package for config in configs for package in config.collections])
+    return UdoSet(tuple(op for config in configs for op in _ops(config)), collections)
+
+
+def _laid_out(config: Config, notify: Callable[[str], None]) -> Config:
+    """Return a configuration with a layout for all outputs; see ``with_output_layouts``."""
+    collections = []
+    for p, collection in enumerate(config.collections):
+        found = []
+        for i, definition in enumerate(collection.opdefs):
+            made, notice = with_output_layouts(definition)
+            if notice:
+                notify(f"{config.places[p, i]}: {notice}")
+            found.append(made)
+        collections.append(replace(collection, opdefs=tuple(found)))
+    return replace(config, collections=tuple(collections))
+
+
+def _ops(config: Config) -> Iterable[Udo]:
+    for p, collection in enumerate(config.collections):
+        every = config.op_lines(p)
+        for i, definition in enumerate(collection.opdefs):
+            yield Udo(definition, source=config.places[p, i], lines=every[i])
+
+
+def _listed(paths: Paths) -> tuple[PathLike, ...]:
+    if paths is None:
+        return ()
+    return (paths,) if isinstance(paths, str | os.PathLike) else tuple(paths)
+
+
+def _distinct(paths: Sequence[PathLike]) -> list[PathLike]:
+    seen: set[Path] = set()
+    found = []
+    for path in paths:
+        real = Path(os.path.realpath(path))
+        if real not in seen:
+            found.append(path)
+        seen.add(real)
+    return found
+
+
+def with_output_layouts(op: OpDef) -> tuple[OpDef, str]:
+    """Give outputs without a layout that of the inputs; return the op and a notice.
+
+    The vendor's JSON template states layouts of inputs only, and a kernel that reads channels last writes
+    them last.  An output in the order of the source model is of layout ``UNDEFINED``.
+
+    Args:
+        op: The definition.
+
+    Example:
+        >>> from xdlc.ir.dtype import FLOAT32
+        >>> x = TensorDef("x", True, (FLOAT32,), 4, layout="NHWC")
+        >>> y = TensorDef("y", True, (FLOAT32,), 4)
+        >>> made, notice = with_output_layouts(OpDef("Blur", "Filters", (x,), (y,), {}))
+        >>> made.outputs[0].layout, notice
+        ('NHWC', "op 'Blur': output 'y' has no layout: NHWC, as its inputs; UNDEFINED is the model's order")
+    """
+    fed = [entry for entry in op.inputs if not entry.is_static] or op.inputs
+    taken = [entry.name for entry in op.outputs if _is_open(entry)]
+    if not taken or {entry.layout for entry in fed if entry.rank in (None, 4)} != {NHWC}:
+        return op, ""
+    outputs = (replace(entry, layout=NHWC) if _is_open(entry) else entry for entry in op.outputs)
+    which = f"output {taken[0]!r} has" if len(taken) == 1 else f"outputs {', '.join(map(repr, taken))} have"
+    notice = f"op {op.name!r}: {which} no layout: {NHWC}, as its inputs; UNDEFINED is the model's order"
+    return replace(op, outputs=tuple(outputs)), notice
+
+
+def _is_open(entry: TensorDef) -> bool:
+    return not entry.layout and entry.rank in (None, 4)
