@@ -124,8 +124,8 @@ def configured_ops(
 ) -> UdoSet:
     """Return the UDOs that configurations define.
 
-    Packages of one name are merged; a file that is named twice counts once.  A UDO is bound to the operator of
-    its name, in any domain of the source model.
+    Packages of one name are merged; a file that is named twice counts once.  A UDO is bound to the
+    operator of its name, in any domain of the source model.
 
     Args:
         udo_config_paths: JSON UDO configurations or OpDef XML; a path or several.
