@@ -8,8 +8,8 @@ import pytest
 from xdlc import opdefs
 from xdlc.ir import dtype as dt
 from xdlc.opdefs import OpDef, backends
+from xdlc.opdefs.constraint_check import SUBJECTS
 from xdlc.opdefs.constraint_parser import parse
-from xdlc.opdefs.custom_verify import _SUBJECTS
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.schema_check import CONSTRAINT_TYPES, LAYOUTS
 from xdlc.opdefs.shape_text import infer
@@ -43,7 +43,7 @@ def test_every_constraint_of_the_table_is_an_expression(page):
     rows = re.findall(r"^\| `(.+?)` \| (Shape|Value|Datatype|Number) \|$", page, re.MULTILINE)
     assert len(rows) == 8
     for text, type in rows:
-        assert parse(text, _SUBJECTS.get(type, "")).is_rule, text
+        assert parse(text, SUBJECTS.get(type, "")).is_rule, text
 
 
 def test_names_are_complete(page):

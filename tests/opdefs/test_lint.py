@@ -27,7 +27,7 @@ def test_ops_without_a_backend_and_rules_that_are_not_enforced():
     text = BLEND.replace("<OpName>Relu</OpName>", "").replace("&gt; 0", "gain &lt; top")
     assert told(text)[2:] == [
         f"f.xml:{line(text, 'gain &lt;')}: op 'Blend': constraint 'gain < top' of parameter 'gain' is not "
-        "enforced: 'top' means nothing here",
+        "enforced: 'top' is no name of the op",
         f"f.xml:{line(text, '<Name>Relu') - 1}: op 'Relu': names no backend: packages are generated for "
         "those in SupportedBackend or SupportedOps",
     ]
@@ -45,9 +45,9 @@ def test_an_extent_of_an_output_that_only_names_a_tensor():
     at = BLEND.index("[N, H, W, C]", BLEND.index("<Name>out[0]"))
     text = BLEND[:at] + "[N, H, bias, C]" + BLEND[at + len("[N, H, W, C]") :]
     assert told(text)[1] == (
-        f"f.xml:{line(text, '[N, H, bias')}: op 'Blend': output 'out[0]' gets no shape from its text: 'bias' "
-        "is the name of a tensor, not of an extent, as no input's Shape/Text has it: write it there, or "
-        "shape(bias)[i] for an extent of that tensor"
+        f"f.xml:{line(text, '[N, H, bias')}: op 'Blend': output 'out[0]' has no shape from its text: 'bias' "
+        "is the name of a tensor, not of a dimension, as no input's Shape/Text has it: write it there, or "
+        "shape(bias)[i] for a dimension of that tensor"
     )
 
 

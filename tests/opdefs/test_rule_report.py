@@ -11,8 +11,8 @@ def test_each_constraint_is_told_with_its_line():
     found = rule_report(opdefs.parse_collection(data, "f.xml"), opdefs.collection_lines(data, "f.xml"))
     told = {
         "rank(in[0]) = 4": "input 'in[0]': enforced",
-        "gain &lt; top": "parameter 'gain': kept as text, as 'top' means nothing here",
-        "of a modest rank": "input 'in[0]' for HTP: kept as text",
+        "gain &lt; top": "parameter 'gain': documentation, as 'top' is no name of the op",
+        "of a modest rank": "input 'in[0]' for HTP: documentation",
         "shape(in[0])[0] = 1": "input 'in[0]' for HTP: enforced",
     }
     assert found == [

@@ -1,4 +1,4 @@
-"""An output whose text does not tell its shape comes with the reason."""
+"""An output whose text does not determine its shape has a reason."""
 
 import pytest
 
@@ -15,15 +15,15 @@ from xdlc.opdefs.shape_reason import why_unknown
         ("[n, h / 2, w]", ""),
         ("same as in[0]", ""),
         ("[n, q]", "'q' is in no input's Shape/Text, and no parameter (its text is [n, q])"),
-        ("[n, o + 1]", "no input or parameter that is there tells extent 'o'"),
-        ("[n, b]", "'b' is the name of a tensor, not of an extent"),
-        ("[n, times]", "parameter 'times' is not given"),
-        ("[n, n / 0]", "'n / 0' gives no whole number here"),
-        ("[n, _]", "'_' says nothing of an extent"),
-        ("[.., n]", "no input tells what '..' in its text stands for"),
+        ("[n, o + 1]", "no input or parameter of the op binds dimension 'o'"),
+        ("[n, b]", "'b' is the name of a tensor, not of a dimension"),
+        ("[n, times]", "parameter 'times' is not set"),
+        ("[n, n / 0]", "'n / 0' is no whole number here"),
+        ("[n, _]", "'_' matches any dimension"),
+        ("[.., n]", "no input binds '..'"),
         ("[n, h h]", "'h h' is no expression: 'h' after 'h'"),
-        ("as many as boxes", "its text 'as many as boxes' is no list of extents"),
-        ("[n, 2, h]", "extent w is 5 by input 'x' [2, 4, 5], but 6 by input 'w' [6]"),
+        ("as many as boxes", "its text 'as many as boxes' is no list of dimensions"),
+        ("[n, 2, h]", "input 'w': expected dimension 5 (w, as in 'x')"),
     ],
 )
 def test_reasons(text, reason):
@@ -33,7 +33,7 @@ def test_reasons(text, reason):
     inputs = (place("x", "[n, h, w]"), place("w", "[w]"), place("b", ""), place("maybe", "[o]"))
     y = place("y", text)
     definition = OpDef("A", "P", inputs, (y,), {"times": ParamDef("times", False, (dt.INT32,), 0)})
-    wide = 6 if reason.startswith("extent w") else 5
+    wide = 6 if "dimension 5" in reason else 5
     specs = [TensorSpec(shape, dt.FLOAT32) for shape in ((2, 4, 5), (wide,), (3,))]
     found = why_unknown(definition, OpView("P", "A", "a", (*specs, None), ()), y)
     assert found.startswith(reason)

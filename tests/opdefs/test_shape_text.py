@@ -144,14 +144,14 @@ def test_types_come_with_the_shape_where_there_is_one():
             "[N]",
             [(2,), (3,)],
             ["[N]", "[N]"],
-            "extent N is 2 by input 'in[0]' [2], but 3 by input 'in[1]' [3]",
+            "input 'in[1]': expected dimension 2 (N, as in 'in[0]') on axis 0, found shape [3]",
         ),
-        ("[N]", [(2, 3)], ["[N]"], "input 'in[0]' has shape [2, 3], but its definition says [N]"),
-        ("[N]", [(2,)], ["[.., N, K]"], "input 'in[0]' has shape [2], but its definition says [.., N, K]"),
-        ("[N]", [(2, 3)], ["[N, 4]"], "input 'in[0]' has shape [2, 3], but 4 is expected, not 3"),
-        ("[N]", [(2, 3)], ["[N, N + 2]"], "input 'in[0]' has shape [2, 3], but N + 2 is 4, not 3"),
-        ("[N, axis]", [(2, 3)], ["[N, axis]"], "but axis is 2, not 3"),
-        ("[N - 3]", [(2,)], ["[N]"], "has a negative extent by its text: [-1]"),
+        ("[N]", [(2, 3)], ["[N]"], "input 'in[0]': expected [N], found shape [2, 3]"),
+        ("[N]", [(2,)], ["[.., N, K]"], "input 'in[0]': expected [.., N, K], found shape [2]"),
+        ("[N]", [(2, 3)], ["[N, 4]"], "expected dimension 4 on axis 1, found shape [2, 3]"),
+        ("[N]", [(2, 3)], ["[N, N + 2]"], "expected dimension 4 (N + 2) on axis 1"),
+        ("[N, axis]", [(2, 3)], ["[N, axis]"], "expected dimension 2 (axis) on axis 1"),
+        ("[N - 3]", [(2,)], ["[N]"], "has a negative dimension by its text: [-1]"),
     ],
 )
 def test_contradictions_are_errors(text, shapes, texts, message):
@@ -162,5 +162,5 @@ def test_contradictions_are_errors(text, shapes, texts, message):
 
 
 def test_a_text_that_contradicts_the_rank_is_an_error():
-    with pytest.raises(ConstraintError, match=r"is of rank 4, but its text gives \[2\]"):
+    with pytest.raises(ConstraintError, match=r"has rank 4, but its text states \[2\]"):
         outputs("", (2,), out=tensor("y", "[2]", rank=4))

@@ -9,7 +9,6 @@ from xdlc.lazy import names_of
 if TYPE_CHECKING:
     from xdlc.opdefs.backend_view import only_default, resolve
     from xdlc.opdefs.collections import merge
-    from xdlc.opdefs.custom_verify import verify_custom, verify_custom_ops
     from xdlc.opdefs.defaults import default_value, parse_default
     from xdlc.opdefs.extents import verify_extents
     from xdlc.opdefs.lint import notices
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
         TensorDef,
     )
     from xdlc.opdefs.semantics import check_collection, duplicate
-    from xdlc.opdefs.verify import verify_graph, verify_op
+    from xdlc.opdefs.verify import verify_graph, verify_op, verify_udos
     from xdlc.opdefs.xml_reader import collection_lines, parse_collection, read_valid, validate_xml
     from xdlc.opdefs.xml_writer import write_collection
 
@@ -60,8 +59,7 @@ __all__ = [
     "resolve",
     "supplement",
     "validate_xml",
-    "verify_custom",
-    "verify_custom_ops",
+    "verify_udos",
     "verify_extents",
     "verify_graph",
     "verify_op",
@@ -73,8 +71,7 @@ _HOMES = {
     "parse_collection": ".xml_reader",
     "read_valid": ".xml_reader",
     "validate_xml": ".xml_reader",
-    "verify_custom": ".custom_verify",
-    "verify_custom_ops": ".custom_verify",
+    "verify_udos": ".verify",
     "default_value": ".defaults",
     "parse_default": ".defaults",
     "verify_extents": ".extents",

@@ -1,7 +1,7 @@
-"""Whether a rule holds for one op, and what was found if it does not.
+"""Verdicts of constraints on one op, with the values found where one is broken.
 
-A list compares with a number element by element, and all must hold.  What is not known (a tensor that
-is left out, an open extent) decides nothing.
+A list compares with a number element by element, and all must hold.  What is not known (a missing tensor,
+a dynamic dimension) decides nothing.
 """
 
 from __future__ import annotations
@@ -13,9 +13,69 @@ from fractions import Fraction
 from typing import Any
 
 from xdlc.ir.dtype import FLOAT32, UNDEFINED, DType
-from xdlc.opdefs.constraint_eval import Enumerator, Place, Scope, UnknownError, Value, about, evaluate
-from xdlc.opdefs.constraint_parser import Node
+from xdlc.opdefs.constraint_eval import Enumerator, Place, UnknownError, Value, about, evaluate
+from xdlc.opdefs.constraint_parser import Node, NotAnExpressionError, parse
+from xdlc.opdefs.constraint_scope import OpScope
 from xdlc.opdefs.eval_budget import spend
+from xdlc.opdefs.model import Constraint, TensorDef
+
+_ASPECTS = ("rank", "shape", "size", "datatype")
+SUBJECTS = {"Value": "value", "Number": "number", "Datatype": "datatype"}
+"""Left sides of comparisons that have none, by type of the constraint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A constraint as it is enforced.
+
+    Attributes:
+        constraint: The constraint.
+        node: Its expression; None if it is documentation.
+        reason: Why it is not enforced though it parses; empty otherwise.
+    """
+
+    constraint: Constraint
+    node: Node | None
+    reason: str = ""
+
+
+def rules_of(tensor: TensorDef, scope: OpScope) -> list[Rule]:
+    """Return the constraints of a tensor.
+
+    Args:
+        tensor: The definition that has the constraints.
+        scope: The names of the op, with every named dimension; its tensors and values are not read.
+    """
+    found = []
+    for constraint in tensor.constraints:
+        node = _expression(constraint)
+        unknown = None if node is None else scope.unknown(node)
+        if node is not None and unknown is None and constraint.type == "Value":
+            node = _own_value(node, tensor.name)
+        reason = "" if unknown is None else f"{unknown!r} is no name of the op"
+        found.append(Rule(constraint, None if reason else node, reason))
+    return found
+
+
+def _expression(constraint: Constraint) -> Node | None:
+    if constraint.type == "Description":
+        return None
+    try:
+        node = parse(constraint.text, SUBJECTS.get(constraint.type, ""))
+    except NotAnExpressionError:
+        return None
+    return node if node.is_rule else None
+
+
+def _own_value(node: Node, name: str) -> Node:
+    """Return an expression in which a tensor's own name, compared, means its elements."""
+    parts = tuple(
+        Node("name", "value", (), part.source)
+        if node.kind == "compare" and part.kind == "name" and part.value == name
+        else _own_value(part, name)
+        for part in node.parts
+    )
+    return Node(node.kind, node.value, parts, node.source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +91,7 @@ class Failure:
     found: str
 
 
-def check(node: Node, scope: Scope) -> Failure | None:
+def check(node: Node, scope: OpScope) -> Failure | None:
     """Return why a rule does not hold; None if it does, or if that is not known."""
     if node.kind == "compare":
         return _compare(node, scope)
@@ -47,7 +107,7 @@ def check(node: Node, scope: Scope) -> Failure | None:
     return Failure(node.source, f"{part.source} holds")
 
 
-def _decided(node: Node, scope: Scope) -> bool:
+def _decided(node: Node, scope: OpScope) -> bool:
     if node.kind != "compare":
         return all(_decided(part, scope) for part in node.parts)
     try:
@@ -61,23 +121,26 @@ def _pairs(node: Node) -> list[tuple[str, Node, Node]]:
     return list(zip(relations, node.parts, node.parts[1:], strict=False))
 
 
-def _compare(node: Node, scope: Scope) -> Failure | None:
+def _compare(node: Node, scope: OpScope) -> Failure | None:
     for relation, left, right in _pairs(node):
         try:
             if _holds(relation, left, right, scope) is False:
-                return Failure(node.source, _found(left, right, scope))
+                return Failure(node.source, _found(relation, left, right, scope))
         except UnknownError:
             continue
     return None
 
 
-def _found(left: Node, right: Node, scope: Scope) -> str:
-    pair = _alike(evaluate(left, scope), evaluate(right, scope))
-    words = [
-        f"{node.source} is {shown(value)}"
-        for node, value in zip((left, right), pair, strict=True)
-        if node.kind not in ("number", "text", "list", "set", "range")
-    ]
+def _found(relation: str, left: Node, right: Node, scope: OpScope) -> str:
+    pair = _alike(left, right, scope)
+    if relation == "in":
+        pair = _plain(evaluate(left, scope), pair[1]), pair[1]
+    plain = ("number", "text", "list", "set", "range")
+    sides = [(node, value) for node, value in zip((left, right), pair, strict=True) if node.kind not in plain]
+    if right.kind in ("list", "set", "range"):
+        members = zip(right.parts, evaluate(right, scope), strict=True)
+        sides += [(node, value) for node, value in members if node.kind not in (*plain, "name")]
+    words = [f"{node.source} is {shown(value)}" for node, value in sides]
     return " and ".join(dict.fromkeys(words)) or f"{left.source} and {right.source}"
 
 
@@ -93,27 +156,49 @@ def shown(value: Value) -> str:
     return "?" if value is None else str(value)
 
 
-def _holds(relation: str, left: Node, right: Node, scope: Scope) -> bool | None:
-    """Return whether two values stand in a relation, None if that is not known."""
-    one = evaluate(left, scope)
+def _holds(relation: str, left: Node, right: Node, scope: OpScope) -> bool | None:
+    """Return whether a relation holds between two values, None if that is not known."""
     if relation == "in" and right.kind in ("list", "set", "range"):
+        one = evaluate(left, scope)
         bounds = [evaluate(part, scope) for part in right.parts]
         if right.kind == "range":
             low, high = (sign if sign in "[]" else "" for sign in str(right.value))
+            one = one.number if isinstance(one, Place) else one
             above = _related(">=" if low else ">", one, bounds[0])
             return _both(above, _related("<=" if high else "<", one, bounds[1]))
         if right.kind == "list" and len(bounds) == 2:
+            one = one.number if isinstance(one, Place) else one
             return _both(_related(">=", one, bounds[0]), _related("<=", one, bounds[1]))
         return _member(one, bounds)
-    other = evaluate(right, scope)
     if relation == "in":
-        return _member(one, other if isinstance(other, list) else [other])
-    one, other = _alike(one, other)
+        other = evaluate(right, scope)
+        return _member(evaluate(left, scope), other if isinstance(other, list) else [other])
+    one, other = _alike(left, right, scope)
     if relation == "like":
-        if not (isinstance(one, DType) and isinstance(other, DType)):
+        if not _is_types(one) or not _is_types(other):
             raise UnknownError
-        return one == other or (one.is_float and other.is_float) or (one.is_fixed and other.is_fixed)
+        return _both(*(None if UNDEFINED in pair else _are_like(*pair) for pair in _pairings(one, other)))
+    if scope.exact_types and _is_types(one) and _is_types(other):
+        return _both(
+            *(None if UNDEFINED in pair else _RELATED[relation](*pair) for pair in _pairings(one, other))
+        )
     return _related(relation, one, other)
+
+
+def _is_types(value: Value) -> bool:
+    return isinstance(value, DType) or (
+        isinstance(value, list) and all(isinstance(one, DType) for one in value)
+    )
+
+
+def _pairings(one: Value, other: Value) -> list[tuple[DType, DType]]:
+    """Return the pairs of data types that a relation compares; a Repeated place has several types."""
+    ones, others = ([value] if isinstance(value, DType) else value for value in (one, other))
+    return [(a, b) for a in ones for b in others]
+
+
+def _are_like(one: DType, other: DType) -> bool:
+    return one == other or (one.is_float and other.is_float) or (one.is_fixed and other.is_fixed)
 
 
 def _both(*verdicts: bool | None) -> bool | None:
@@ -121,29 +206,37 @@ def _both(*verdicts: bool | None) -> bool | None:
 
 
 def _member(value: Value, members: Sequence[Value]) -> bool | None:
-    if isinstance(value, Place):
-        value = (
-            about("datatype", value)
-            if any(isinstance(item, DType) for item in members)
-            else about("value", value)
-        )
+    value = _plain(value, members)
     if isinstance(value, list):
         return _both(*(_member(item, members) for item in value))
     verdicts = [_related("==", value, member) for member in members]
     return True if True in verdicts else (None if None in verdicts else False)
 
 
-def _alike(one: Value, other: Value) -> tuple[Value, Value]:
-    """Return two values with bare tensors replaced by what the other side is: type, shape or elements."""
+def _plain(value: Value, members: Value) -> Value:
+    """Return what is compared with the members of a range or set: a tensor's data type or number."""
+    if not isinstance(value, Place):
+        return value
+    is_type = isinstance(members, list) and any(isinstance(item, DType) for item in members)
+    return about("datatype", value) if is_type else value.number
 
-    def settled(value: Value, beside: Value) -> Value:
-        if not isinstance(value, Place):
-            return value
-        if isinstance(beside, DType) or (isinstance(beside, list) and DType in map(type, beside)):
-            return about("datatype", value)
-        return about("shape", value) if isinstance(beside, list | Place) else about("value", value)
 
-    return settled(one, other), settled(other, one)
+def _alike(left: Node, right: Node, scope: OpScope) -> tuple[Value, Value]:
+    """Return two values; a tensor is replaced by what the other side is: an aspect, shape or number."""
+    one, other = evaluate(left, scope), evaluate(right, scope)
+    if not isinstance(one, Place) and not isinstance(other, Place):
+        return one, other
+    return _as(one, other, right), _as(other, one, left)
+
+
+def _as(value: Value, beside: Value, node: Node) -> Value:
+    if not isinstance(value, Place):
+        return value
+    if node.kind in ("name", "call") and node.value in _ASPECTS:
+        return about(str(node.value), value)
+    if isinstance(beside, DType) or (isinstance(beside, list) and DType in map(type, beside)):
+        return about("datatype", value)
+    return about("shape", value) if isinstance(beside, list | Place) else value.number
 
 
 _RELATED: dict[str, Callable[[Any, Any], bool]] = {
@@ -186,7 +279,7 @@ def _related(relation: str, one: Value, other: Value) -> bool | None:
 
 
 def _may_become(one: DType, other: DType) -> bool:
-    """Return whether one of two types stands for reals that a quantizer may store as the other."""
+    """Return whether a quantizer may store the float values of one type as the other."""
     return (one is FLOAT32 and other.is_fixed) or (other is FLOAT32 and one.is_fixed)
 
 
@@ -196,4 +289,7 @@ def _lists(relation: str, one: list[Value], other: list[Value]) -> bool | None:
         return None if equal is None else not equal
     if len(one) != len(other):
         return False
+    if relation == "==" and one == other and None not in one and UNDEFINED not in one:
+        spend(len(one))
+        return True
     return _both(*(_related(relation, a, b) for a, b in zip(one, other, strict=True)))

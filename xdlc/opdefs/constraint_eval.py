@@ -1,6 +1,6 @@
-"""Values of expressions for one op: shapes, types, parameters, as far as they are known.
+"""Values of constraint expressions for one op: shapes, data types and parameters, as far as they are known.
 
-Numbers are exact: ``/`` gives a fraction.
+Numbers are exact: ``/`` results in a fraction.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from xdlc.opdefs.op_view import TensorSpec
 
 Value = Any
 """int, float, Fraction, str, DType, Place, or a list of values, None for an element that is not known."""
-LARGEST = 1 << 63
-MOST_ELEMENTS = 1 << 20
-"""Most elements of a static tensor that a rule looks at."""
+MAX_NUMBER = 1 << 63
+MAX_ELEMENTS = 1 << 20
+"""Most elements of a static tensor that a constraint reads."""
+_FUNCTIONS: dict[str, Callable[..., Value]] = {"abs": abs, "floor": math.floor, "ceil": math.ceil}
 
 
 class UnknownError(Exception):
-    """A value that is not known, or that makes no sense for what there is."""
+    """A value that is not known, or that the op does not have."""
 
 
 class Enumerator(str):
@@ -43,20 +44,27 @@ class Place:
     """An input or output, or all tensors of a Repeated one.
 
     Attributes:
-        tensors: What is there; None for one that is left out.
+        tensors: The tensors; None for one that is missing.
         repeated: Whether it is a Repeated one.
+        dim: Size of the dimension of the same name, None if it is dynamic; empty if there is none.
     """
 
     tensors: tuple[TensorSpec | None, ...]
     repeated: bool = False
+    dim: tuple[int | None, ...] = ()
+
+    @property
+    def number(self) -> Value:
+        """What it means where a number is expected: the dimension of its name, else its elements."""
+        return self.dim[0] if self.dim else about("value", self)
 
 
 class Scope(Protocol):
-    """Where names find their values."""
+    """Bindings of names."""
 
     @property
-    def extents(self) -> Mapping[str, Value]:
-        """Named extents that are known."""
+    def dims(self) -> Mapping[str, Value]:
+        """Sizes of named dimensions."""
 
     def lookup(self, name: str) -> Value:
         """Return the value of a name.
@@ -75,28 +83,29 @@ def evaluate(node: Node, scope: Scope) -> Value:
     Raises:
         UnknownError: If it is not known.
     """
-    if node.kind in ("number", "text"):
+    kind = node.kind
+    if kind in ("number", "text"):
         return node.value
-    if node.kind == "name":
+    if kind == "name":
         return scope.lookup(str(node.value))
-    if node.kind == "extent":
-        if node.value not in scope.extents:
-            raise UnknownError
-        return scope.extents[str(node.value)]
-    if node.kind in ("list", "set", "range"):
-        return [evaluate(part, scope) for part in node.parts]
-    if node.kind == "index":
+    if kind == "index":
         return _index(node, scope)
-    if node.kind == "call":
+    if kind == "call":
         return _call(node, scope)
-    if node.kind == "sign":
-        return _spread(operator.neg, evaluate(node.parts[0], scope))
-    if node.kind == "sum":
-        one, other = (evaluate(part, scope) for part in node.parts)
-        if isinstance(one, Place) or isinstance(other, Place):
-            one, other = (_elements(value) if isinstance(value, Place) else value for value in (one, other))
+    if kind in ("list", "set", "range"):
+        values = (evaluate(part, scope) for part in node.parts)
+        return [value.number if isinstance(value, Place) and value.dim else value for value in values]
+    if kind == "sign":
+        return _spread(operator.neg, _number(node.parts[0], scope))
+    if kind == "sum":
+        one, other = (_number(part, scope) for part in node.parts)
         return _spread(lambda a, b: _arithmetic(str(node.value), a, b), one, other)
     raise UnknownError
+
+
+def _number(node: Node, scope: Scope) -> Value:
+    value = evaluate(node, scope)
+    return value.number if isinstance(value, Place) else value
 
 
 def _spread(function: Callable[..., Value], *values: Value) -> Value:
@@ -114,7 +123,9 @@ def _spread(function: Callable[..., Value], *values: Value) -> Value:
     if not all(isinstance(value, int | float | Fraction) and math.isfinite(value) for value in values):
         raise UnknownError
     result = function(*values)
-    if not -LARGEST < result < LARGEST or (isinstance(result, Fraction) and result.denominator > LARGEST):
+    if not -MAX_NUMBER < result < MAX_NUMBER or (
+        isinstance(result, Fraction) and result.denominator > MAX_NUMBER
+    ):
         raise UnknownError
     return int(result) if isinstance(result, Fraction) and result.denominator == 1 else result
 
@@ -144,7 +155,7 @@ def _index(node: Node, scope: Scope) -> Value:
             if not 0 <= index < len(held.tensors):
                 raise UnknownError
             return Place((held.tensors[index],))
-        held = _elements(held)
+        held = about("value", held)
     if not isinstance(held, list) or not -len(held) <= index < len(held):
         raise UnknownError
     return held[index]
@@ -155,7 +166,7 @@ def _call(node: Node, scope: Scope) -> Value:
     if name == "broadcast":
         return _broadcast([_listed(evaluate(part, scope)) for part in node.parts])
     if name in ("min", "max"):
-        values = [evaluate(part, scope) for part in node.parts]
+        values = [_number(part, scope) for part in node.parts]
         items = values[0] if len(values) == 1 and isinstance(values[0], list) else values
         if None in items:
             return None
@@ -164,23 +175,30 @@ def _call(node: Node, scope: Scope) -> Value:
         return min(items) if name == "min" else max(items)
     if name in ("sum", "prod", "len"):
         return _over(name, node.parts, scope)
-    if name in ("abs", "floor", "ceil"):
-        functions: dict[str, Callable[..., Value]] = {"abs": abs, "floor": math.floor, "ceil": math.ceil}
-        function = functions[name]
-        return _spread(function, *(evaluate(part, scope) for part in node.parts[:1]))
+    if name in _FUNCTIONS:
+        return _spread(_FUNCTIONS[name], *(_number(part, scope) for part in node.parts[:1]))
     if name in ("extent", "dim") and len(node.parts) < 3:
-        subject = scope.lookup("shape") if len(node.parts) == 1 else _about("shape", node.parts[0], scope)
-        index = evaluate(node.parts[-1], scope)
-        if not isinstance(index, int) or not -len(subject) <= index < len(subject):
-            raise UnknownError
-        return subject[index]
+        return _dim(node.parts, scope)
     if len(node.parts) != 1:
         raise UnknownError
     return _about(name, node.parts[0], scope)
 
 
+def _dim(operands: Sequence[Node], scope: Scope) -> Value:
+    """Return one dimension of a tensor; of a Repeated one that of each tensor that has the axis."""
+    subject = scope.lookup("shape") if len(operands) == 1 else _about("shape", operands[0], scope)
+    index = evaluate(operands[-1], scope)
+    if not isinstance(index, int):
+        raise UnknownError
+    if subject and isinstance(subject[0], list):
+        return [shape[index] for shape in subject if -len(shape) <= index < len(shape)]
+    if not -len(subject) <= index < len(subject):
+        raise UnknownError
+    return subject[index]
+
+
 def _over(name: str, operands: Sequence[Node], scope: Scope) -> Value:
-    """Return sum, product or length of a list, and the length of a Repeated input or output."""
+    """Return sum, product or length of a list, or the length of a Repeated input or output."""
     (value, *others) = [evaluate(part, scope) for part in operands] or [None]
     if name == "len" and isinstance(value, Place) and value.repeated and not others:
         return about("number", value)
@@ -206,12 +224,12 @@ def _about(what: str, operand: Node, scope: Scope) -> Value:
         raise UnknownError
     if what == "number":
         return len(value)
-    extents = extents_of(value)
-    return {"rank": len(extents), "shape": extents, "size": math.prod(extents)}.get(what)
+    dims = dims_of(value)
+    return {"rank": len(dims), "shape": dims, "size": math.prod(dims)}.get(what)
 
 
 def about(what: str, place: Place) -> Value:
-    """Return rank, shape, size, data type, number or value of what is at a place."""
+    """Return rank, shape, size, data type, number or value of the tensors of a place."""
     found: list[Value]
     if what == "number":
         return sum(tensor is not None for tensor in place.tensors)
@@ -227,8 +245,8 @@ def about(what: str, place: Place) -> Value:
     return found if place.repeated else found[0]
 
 
-def extents_of(value: Value) -> list[int]:
-    """Return the extents of nested lists whose rows are alike."""
+def dims_of(value: Value) -> list[int]:
+    """Return the dimensions of nested lists whose rows are alike."""
     found = []
     while isinstance(value, list):
         found.append(len(value))
@@ -255,17 +273,17 @@ def _datatype(place: Place) -> Value:
 
 def _elements(place: Place) -> Value:
     (tensor, *others) = _present(place)
-    count = math.prod(extent or 0 for extent in tensor.shape)
-    if tensor.data is None or others or count > MOST_ELEMENTS or not tensor.dtype.bits:
+    count = math.prod(size or 0 for size in tensor.shape)
+    if tensor.data is None or others or count > MAX_ELEMENTS or not tensor.dtype.bits:
         raise UnknownError
     if tensor.dtype.is_fixed:
-        raise UnknownError  # the reals that stored integers stand for are not known here
+        raise UnknownError  # float values of quantized elements are not known here
     return plain(tensor.data.numpy())
 
 
 def plain(array: Any) -> Value:
     """Return an array as numbers in nested lists; a float is exact."""
-    if array.size > MOST_ELEMENTS:
+    if array.size > MAX_ELEMENTS:
         raise UnknownError
     spend(array.size)
     return array.tolist()
@@ -279,14 +297,15 @@ def _listed(value: Value) -> list[Value]:
     return value
 
 
-def _broadcast(shapes: Sequence[list[Value]]) -> list[Value]:
+def _broadcast(shapes: Sequence[list[Value]]) -> Value:
+    """Return the broadcast shape, or a text for shapes that do not broadcast."""
     if not shapes:
         raise UnknownError
     result: list[Value] = []
     for axis in range(-max(map(len, shapes)), 0):
-        extents = {shape[axis] for shape in shapes if -axis <= len(shape)} - {1}
-        if len(extents - {None}) > 1:
-            raise UnknownError
-        known = extents - {None}
-        result.append(known.pop() if known else (None if extents else 1))
+        sizes = {shape[axis] for shape in shapes if -axis <= len(shape)} - {1}
+        known = sizes - {None}
+        if len(known) > 1:
+            return f"no shape, as {' and '.join(map(str, shapes))} do not broadcast"
+        result.append(known.pop() if known else (None if sizes else 1))
     return result

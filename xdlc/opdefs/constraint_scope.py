@@ -1,14 +1,14 @@
-"""Names in the rules and shapes of one op, and their values."""
+"""Names in the constraints and shape texts of one op, and their values."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdlc.ir.dtype import DType
-from xdlc.opdefs.constraint_eval import Enumerator, Place, UnknownError, Value, about, extents_of, plain
+from xdlc.opdefs.constraint_eval import Enumerator, Place, UnknownError, Value, about, dims_of, plain
 from xdlc.opdefs.constraint_parser import Node
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import OpDef, ParamDef, TensorDef
@@ -16,28 +16,31 @@ from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.xml_elements import dtype_of
 
 OWN = ("rank", "shape", "size", "datatype", "value", "number")
-"""Words that alone mean the tensor or parameter that a rule is about."""
+"""Words that alone mean those of the tensor or parameter that a constraint belongs to."""
 SIDES = {"in": "input", "out": "output"}
 ALL = {"inputs": "input", "outputs": "output"}
-_OWN = {word: word for word in OWN} | {"values": "value", "elements": "value"}
 _TRUTH = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
 class OpScope:
-    """What the names mean in one op.
+    """Bindings of names in one op.
 
     Attributes:
         definition: The op's definition.
         view: The op.
-        own: What a rule is about; None for a shape's text.
-        extents: Named extents that are known.
+        own: The tensor or parameter that a constraint belongs to; None for a shape's text.
+        dims: Sizes of named dimensions, None for a dynamic one.
+        exact_types: Whether float32 differs from fixed-point types, which a quantizer may choose later.
+        places: Inputs and outputs by name, as ``places_of`` returns them; derived where omitted.
     """
 
     definition: OpDef
     view: OpView
     own: TensorDef | None = None
-    extents: Mapping[str, Value] = field(default_factory=dict)
+    dims: Mapping[str, Value] = field(default_factory=dict)
+    exact_types: bool = False
+    places: Mapping[str, tuple[str, int, TensorDef]] = field(default_factory=dict)
 
     def lookup(self, name: str) -> Value:
         """Return the value of a name.
@@ -47,15 +50,15 @@ class OpScope:
         """
         place = self.tensors(name)
         if place is not None:
-            return place
+            return replace(place, dim=(self.dims[name],)) if name in self.dims else place
         if name in self.definition.params:
             return self._param(self.definition.params[name])
+        if name in self.dims:
+            return self.dims[name]
         if name in ALL:
             return Place(self._side(ALL[name]), repeated=True)
-        if name in self.extents:
-            return self.extents[name]
-        if name.lower() in _OWN and self.own is not None:
-            return self._of_own(_OWN[name.lower()], self.own)
+        if name.lower() in OWN and self.own is not None:
+            return self._of_own(name.lower(), self.own)
         if self._is_enumerator(name):
             return name
         if name.lower() in _TRUTH:
@@ -68,29 +71,32 @@ class OpScope:
     def place(self, name: str, index: int) -> Place | None:
         """Return the tensor ``name[index]``, or None if that names no tensor."""
         place = self.tensors(f"{name}[{index}]")
-        if place is not None or name not in SIDES or self.tensors(name) is not None:
+        if place is not None and not place.repeated:
+            return place
+        if name not in SIDES or self.tensors(name) is not None:
             return place
         side = self._side(SIDES[name])
         return Place((side[index] if 0 <= index < len(side) else None,))
 
     def tensors(self, name: str) -> Place | None:
-        """Return what is at an input or output of this name, or None if there is none."""
-        for side, definitions in (("input", self.definition.inputs), ("output", self.definition.outputs)):
-            for index, definition in enumerate(definitions):
-                if definition.name == name:
-                    return place_of(definition, index, self._side(side))
-        return None
+        """Return the tensors of the input or output of a name, or None if there is none."""
+        found = (self.places or places_of(self.definition)).get(name)
+        if found is None:
+            return None
+        side, index, entry = found
+        tensors = self._side(side)
+        if entry.repeated:
+            return Place(tuple(tensors[index:]), repeated=True)
+        return Place((tensors[index] if index < len(tensors) else None,))
 
     def unknown(self, node: Node) -> str | None:
-        """Return the first name of an expression that means nothing here; None if there is none."""
+        """Return the first name of an expression that is not bound; None if there is none."""
         if node.kind == "name":
             name = str(node.value)
-            known = name in ALL or name in SIDES or name in self.extents or name in self.definition.params
-            known = known or (name.lower() in _OWN and self.own is not None) or self.tensors(name) is not None
+            known = name in ALL or name in SIDES or name in self.dims or name in self.definition.params
+            known = known or (name.lower() in OWN and self.own is not None) or self.tensors(name) is not None
             known = known or self._is_enumerator(name) or name.lower() in _TRUTH
             return None if known or _dtype(name) is not None else name
-        if node.kind == "extent":
-            return None if node.value in self.extents else str(node.value)
         if node.kind == "index" and self.tensors(node.source) is not None:
             return None
         if node.kind == "index" and self._is_beyond(*node.parts):
@@ -98,7 +104,7 @@ class OpScope:
         return next((word for part in node.parts if (word := self.unknown(part)) is not None), None)
 
     def _is_beyond(self, base: Node, index: Node) -> bool:
-        """Return whether ``in[7]`` is of no tensor that the op can have."""
+        """Return whether ``in[7]`` is beyond the tensors that the op can have."""
         side = SIDES.get(str(base.value)) or ALL.get(str(base.value))
         if base.kind != "name" or side is None or not isinstance(index.value, int):
             return False
@@ -137,15 +143,18 @@ class OpScope:
             return value
         if what == "datatype":
             raise UnknownError
-        extents = extents_of(value)
-        return {"rank": len(extents), "shape": extents, "size": math.prod(extents)}[what]
+        dims = dims_of(value)
+        return {"rank": len(dims), "shape": dims, "size": math.prod(dims)}[what]
 
 
-def place_of(definition: TensorDef, index: int, tensors: Sequence[TensorSpec | None]) -> Place:
-    """Return what an op has at a place of its definition."""
-    if definition.repeated:
-        return Place(tuple(tensors[index:]), repeated=True)
-    return Place((tensors[index] if index < len(tensors) else None,))
+def places_of(definition: OpDef) -> dict[str, tuple[str, int, TensorDef]]:
+    """Return side, position and definition of inputs and outputs by name; the first of a name counts."""
+    sides = (("output", definition.outputs), ("input", definition.inputs))
+    return {
+        entry.name: (side, index, entry)
+        for side, entries in sides
+        for index, entry in reversed(list(enumerate(entries)))
+    }
 
 
 def _dtype(name: str) -> DType | None:

@@ -1,4 +1,4 @@
-"""How much work rules may make: a definition of a stranger must not keep a converter busy for hours."""
+"""Budget of constraint evaluation: an untrusted definition must not keep a converter busy for hours."""
 
 from __future__ import annotations
 
@@ -6,57 +6,57 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-MOST_STEPS = 1 << 24
-"""Most numbers that the rules of one op may look at: half a minute at worst."""
+MAX_STEPS = 1 << 24
+"""Most numbers that the constraints of one op may read: half a minute at worst."""
 
 
-class TooMuchError(Exception):
-    """Rules look at more numbers than they may."""
+class TooManyStepsError(Exception):
+    """Constraints read more numbers than they may."""
 
 
-class Effort:
-    """What is left of the work that may be done.
+class EvalBudget:
+    """Steps that evaluation may still take.
 
     Args:
-        steps: Most numbers to look at.
+        steps: Most numbers to read.
 
     Example:
-        >>> effort = Effort(2)
-        >>> with effort.spent():
+        >>> budget = EvalBudget(2)
+        >>> with budget.charged():
         ...     spend(3)
         Traceback (most recent call last):
             ...
-        xdlc.opdefs.eval_budget.TooMuchError
+        xdlc.opdefs.eval_budget.TooManyStepsError
     """
 
-    def __init__(self, steps: int = MOST_STEPS) -> None:
+    def __init__(self, steps: int = MAX_STEPS) -> None:
         self.left = steps
 
     @contextmanager
-    def spent(self) -> Iterator[None]:
-        """Have what is evaluated meanwhile use it up.
+    def charged(self) -> Iterator[None]:
+        """Charge the evaluation inside the context to the budget.
 
         Raises:
-            TooMuchError: If it is used up.
+            TooManyStepsError: If the budget is exceeded.
         """
-        token = _EFFORT.set(self)
+        token = _BUDGET.set(self)
         try:
             yield
         finally:
-            _EFFORT.reset(token)
+            _BUDGET.reset(token)
 
 
-_EFFORT: ContextVar[Effort | None] = ContextVar("effort", default=None)
+_BUDGET: ContextVar[EvalBudget | None] = ContextVar("budget", default=None)
 
 
 def spend(steps: int = 1) -> None:
-    """Use up some of the effort that there is; outside of ``Effort.spent``, nothing.
+    """Take steps from the budget; outside of ``EvalBudget.charged`` they are free.
 
     Raises:
-        TooMuchError: If more is used up than there was.
+        TooManyStepsError: If the budget is exceeded.
     """
-    effort = _EFFORT.get()
-    if effort is not None:
-        effort.left -= steps
-        if effort.left < 0:
-            raise TooMuchError
+    budget = _BUDGET.get()
+    if budget is not None:
+        budget.left -= steps
+        if budget.left < 0:
+            raise TooManyStepsError

@@ -1,50 +1,128 @@
-"""What a user should know about definitions that break no rule."""
+"""Lint of valid definitions: notices, and a report of which constraints are enforced."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from xdlc.opdefs import backends
-from xdlc.opdefs.custom_verify import rules_of
-from xdlc.opdefs.model import Collection, OpDef, SupplementTensor, TensorDef
+from xdlc.opdefs.constraint_check import Rule
+from xdlc.opdefs.constraint_parser import NotAnExpressionError, parse
+from xdlc.opdefs.model import Collection, OpDef
+from xdlc.opdefs.op_verifier import OpVerifier
 from xdlc.opdefs.semantics import TITLES, place
-from xdlc.opdefs.shape_reason import untold
-from xdlc.opdefs.shape_text import is_extent
+from xdlc.opdefs.shape_reason import undetermined
+from xdlc.opdefs.shape_text import states_dims
 from xdlc.opdefs.supplements import offered, side_of, tensors_of
 from xdlc.opdefs.xml_elements import Key
 
 MAX_NOTICES = 100
+_MAX_TEXT = 200
+"""Most characters of a constraint that are shown."""
+_LIKE_A_RULE = re.compile(
+    r"[<>=≤≥≠∈]|\b(?:must|should|shall|has to|have to|equals?|at (?:least|most)|between|one of|in range|"
+    r"(?:greater|larger|more|bigger|less|smaller|fewer) than|(?:non-?)?(?:positive|negative|zero)|odd|even|"
+    r"divisible|multiples? of|same .*\bas)\b",
+    re.IGNORECASE,
+)
 
 
 def notices(collection: Collection, lines: Mapping[Key, str] | None = None) -> list[str]:
-    """Return what is good to know, each with its line; at most ``MAX_NOTICES``.
+    """Return remarks on definitions that break no rule, each with its line; at most ``MAX_NOTICES``.
 
-    That an op with a Repeated input or output runs on DSP and HTP only with a number of tensors that is
-    known when its package is built; that an op names no backend; that a text of a shape begins like a list
-    of extents and is none, or that of an output has an extent that nothing tells; and that a constraint
-    which reads like a rule is not enforced, because a name in it means nothing, or may mean two things.
+    Reported are ops that name no backend; Repeated inputs and outputs of ops for DSP and HTP, whose number
+    must be known when a package is built; texts of shapes that begin like a list of dimensions and are none,
+    and outputs with a dimension that nothing binds; and constraints that are not enforced although they look
+    like a rule, because they are no expression or a name in them is not bound.
 
     Args:
         collection: The definitions.
-        lines: ``file:line`` of the parts, by the keys of ``elements.keys``.
+        lines: ``file:line`` of the parts, by the keys of ``xml_elements.keys``.
     """
     found: list[str] = []
+    for op, key, text in _remarks(collection):
+        where = place(lines or {}, key)
+        found.append(f"{where}: op {op.name!r}: {text}" if where else f"op {op.name!r}: {text}")
+        if len(found) == MAX_NOTICES:
+            break
+    return found
+
+
+def rule_report(collection: Collection, lines: Mapping[Key, str] | None = None) -> list[str]:
+    """Return a line for each constraint: whether it is enforced or documentation.
+
+    Args:
+        collection: The definitions.
+        lines: ``file:line`` of the parts, by the keys of ``xml_elements.keys``.
+    """
+    found = []
+    for op, key, title, rule in _rules(collection):
+        where = place(lines or {}, key)
+        verdict = "enforced" if rule.node is not None else "documentation"
+        if rule.reason:
+            verdict = f"documentation, as {rule.reason}"
+        text = rule.constraint.text
+        text = text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 3]}..."
+        found.append(
+            f"{f'{where}: ' if where else ''}op {op.name!r}: {title}: {verdict}: {' '.join(text.split())}"
+        )
+    return found
+
+
+def _remarks(collection: Collection) -> Iterator[tuple[OpDef, Key, str]]:
     offers = offered(collection)
+    rules = list(_rules(collection))
     for index, op in enumerate(collection.opdefs):
         for key, text in _of_op(op, ("op", index), offers[op.name]):
-            where = place(lines or {}, key)
-            found.append(f"{where}: op {op.name!r}: {text}" if where else f"op {op.name!r}: {text}")
-            if len(found) == MAX_NOTICES:
-                return found
-    return found
+            yield op, key, text
+        for owner, key, title, rule in rules:
+            if owner is not op:
+                continue
+            if reason := _not_enforced(rule):
+                text = " ".join(rule.constraint.text.split())[:_MAX_TEXT]
+                yield op, key, f"constraint {text!r} of {title} is not enforced: {reason}"
+
+
+def _not_enforced(rule: Rule) -> str:
+    """Return why a constraint that looks like a rule is documentation; empty for others."""
+    text = rule.constraint.text
+    if rule.reason or rule.node is not None or rule.constraint.type == "Description":
+        return rule.reason
+    if len(text) > _MAX_TEXT or not _LIKE_A_RULE.search(text):
+        return ""
+    try:
+        parse(text, "value")
+    except NotAnExpressionError as error:
+        return f"it is no expression ({error}); write it like 'rank(x) >= 2' or 'value in [0, 1]'"
+    return "it is an expression that compares nothing"
+
+
+def _rules(collection: Collection) -> Iterator[tuple[OpDef, Key, str, Rule]]:
+    """Yield the constraints of definitions and supplements, each with its op, its place and its tensor."""
+    verifiers = {op.name: OpVerifier(op) for op in collection.opdefs}
+    for index, op in enumerate(collection.opdefs):
+        for side, tensor, key in tensors_of(op, ("op", index)):
+            for rule in verifiers[op.name].rules(tensor):
+                yield op, (*key, "Constraint", rule.constraint.id), f"{TITLES[side]} {tensor.name!r}", rule
+    for index, table in enumerate(collection.supplements):
+        for op in (op for op in collection.opdefs if op.name in table.ops):
+            for side, tensor, _ in tensors_of(op):
+                for row in table.ops[op.name]:
+                    added = side_of(row, side).get(tensor.name)
+                    if added is None:
+                        continue
+                    key = ("table", index, "op", op.name, side, tensor.name, "Constraint")
+                    title = f"{TITLES[side]} {tensor.name!r} for {table.backend}"
+                    for rule in verifiers[op.name].rules(replace(tensor, constraints=added.constraints)):
+                        yield op, (*key, rule.constraint.id), title, rule
 
 
 def _of_op(op: OpDef, key: Key, offers: set[str]) -> Iterator[tuple[Key, str]]:
     if not offers:
         yield key, "names no backend: packages are generated for those in SupportedBackend or SupportedOps"
     dsps = ", ".join(sorted(name for name in offers if backends.is_dsp(name)))
-    unclear = {tensor.name: reason for tensor, reason in untold(op)}
+    unclear = {tensor.name: reason for tensor, reason in undetermined(op)}
     for side, tensor, where in tensors_of(op, key):
         title = f"{TITLES[side]} {tensor.name!r}"
         if tensor.repeated and dsps:
@@ -53,55 +131,8 @@ def _of_op(op: OpDef, key: Key, offers: set[str]) -> Iterator[tuple[Key, str]]:
                 f"{title} is Repeated, but {dsps} cannot have an unknown number of tensors: no library there "
                 "has it",
             )
-        if tensor.text.startswith("[") and not (tensor.shape and all(map(is_extent, tensor.shape))):
+        if tensor.text.startswith("[") and not states_dims(tensor):
             like = "a list is like [N, H / 2, in[0].dim[1]]"
             yield (*where, "Text"), f"shape {tensor.text[:60]!r} of {title} is kept as text: {like}"
         if side == "output" and tensor.name in unclear:
-            yield (*where, "Text"), f"{title} gets no shape from its text: {unclear[tensor.name]}"
-        for rule, _, reason in rules_of(tensor, op):
-            if reason:
-                words = f"constraint {rule.text!r} of {title} is not enforced: {reason}"
-                yield (*where, "Constraint", rule.id), words
-
-
-MAX_TEXT = 200
-"""Most characters of a constraint that are shown."""
-
-
-def rule_report(collection: Collection, lines: Mapping[Key, str] | None = None) -> list[str]:
-    """Return a line for each constraint, with what becomes of it.
-
-    Args:
-        collection: The definitions.
-        lines: ``file:line`` of the parts, by the keys of ``elements.keys``.
-    """
-    found: list[str] = []
-    for index, op in enumerate(collection.opdefs):
-        for side, tensor, key in tensors_of(op, ("op", index)):
-            found += _told(op, side, tensor, key, lines or {}, "")
-    for index, table in enumerate(collection.supplements):
-        for op in (op for op in collection.opdefs if op.name in table.ops):
-            for side, tensor, _ in tensors_of(op):
-                for row in table.ops[op.name]:
-                    added = side_of(row, side).get(tensor.name)
-                    if added is not None and added.constraints:
-                        key = ("table", index, "op", op.name, side, tensor.name)
-                        found += _told(op, side, _with(tensor, added), key, lines or {}, table.backend)
-    return found
-
-
-def _with(tensor: TensorDef, added: SupplementTensor) -> TensorDef:
-    return replace(tensor, constraints=added.constraints)
-
-
-def _told(
-    op: OpDef, side: str, tensor: TensorDef, key: Key, lines: Mapping[Key, str], backend: str
-) -> Iterator[str]:
-    title = f"op {op.name!r}: {TITLES[side]} {tensor.name!r}{f' for {backend}' if backend else ''}"
-    for rule, node, reason in rules_of(tensor, op):
-        where = place(lines, (*key, "Constraint", rule.id))
-        verdict = "enforced" if node is not None else "kept as text"
-        if reason:
-            verdict = f"kept as text, as {reason}"
-        text = rule.text if len(rule.text) <= MAX_TEXT else f"{rule.text[: MAX_TEXT - 3]}..."
-        yield f"{f'{where}: ' if where else ''}{title}: {verdict}: {' '.join(text.split())}"
+            yield (*where, "Text"), f"{title} has no shape from its text: {unclear[tensor.name]}"

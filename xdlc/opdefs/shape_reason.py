@@ -1,4 +1,4 @@
-"""Why the text of an output does not tell its shape."""
+"""Reasons why the text of an output does not determine its shape."""
 
 from __future__ import annotations
 
@@ -6,81 +6,83 @@ from collections.abc import Iterator
 
 from xdlc.opdefs.constraint_parser import Node, NotAnExpressionError, parse
 from xdlc.opdefs.constraint_scope import OpScope
-from xdlc.opdefs.extent_names import ANY, stated_names, told_names, with_extents
 from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.opdefs.op_view import OpView
-from xdlc.opdefs.shape_text import ELLIPSIS, named_extents, whole_shape, word_extent
+from xdlc.opdefs.shape_text import ANY, ELLIPSIS, described, named_dims, stated_dims, whole_shape, word_dim
 
-_LONGEST = 60
+_MAX_TEXT = 60
 
 
 def why_unknown(definition: OpDef, view: OpView, entry: TensorDef) -> str:
-    """Return why the text of an output does not tell its shape; empty if it has none, or tells it.
+    """Return why the text of an output does not determine its shape; empty if it does, or has none.
 
     Args:
         definition: The op's definition.
-        view: The op; its outputs are not looked at.
+        view: The op; its outputs are not read.
         entry: The output's definition.
     """
     if not entry.text:
         return ""
     if not entry.shape:
-        return "" if whole_shape(entry) else f"its text {_short(entry.text)!r} is no list of extents"
-    extents, conflicts = named_extents(definition, view)
+        return "" if whole_shape(entry) else f"its text {_short(entry.text)!r} is no list of dimensions"
+    dims, conflicts = named_dims(definition, view)
     if conflicts:
-        return conflicts[0]
-    scope = OpScope(definition, view, None, extents)
+        return described(definition, conflicts[0])
+    scope = OpScope(definition, view, None, dims)
     for word in entry.shape:
-        if word in ELLIPSIS and ".." not in extents:
-            return f"no input tells what {word!r} in its text stands for"
-        if word not in ELLIPSIS and not word_extent(word, scope)[0]:
+        if word in ELLIPSIS and ".." not in dims:
+            return f"no input binds {word!r} of its text"
+        if word not in ELLIPSIS and not word_dim(word, scope)[0]:
             return f"{_reason(word, scope)} (its text is {_short(entry.text)})"
     return ""
 
 
-def untold(definition: OpDef) -> Iterator[tuple[TensorDef, str]]:
-    """Yield outputs of which an extent is named like a tensor, while no input or parameter tells it."""
-    told = told_names(definition)
+def undetermined(definition: OpDef) -> Iterator[tuple[TensorDef, str]]:
+    """Yield outputs with a dimension named like a tensor that no input or parameter binds."""
+    bound = stated_dims(definition, outputs=False)
     tensors = {entry.name for entry in (*definition.inputs, *definition.outputs)}
     for entry in definition.outputs:
-        words = [word for word in entry.shape if word in tensors and word not in (*told, *definition.params)]
+        words = [word for word in entry.shape if word in tensors and word not in (*bound, *definition.params)]
         if words:
             yield entry, _like_a_tensor(words[0])
 
 
 def _reason(word: str, scope: OpScope) -> str:
     if word == ANY:
-        return f"{ANY!r} says nothing of an extent"
+        return f"{ANY!r} matches any dimension"
     try:
-        node = with_extents(parse(word), stated_names(scope.definition))
+        node = parse(word)
     except NotAnExpressionError as error:
         return f"{_short(word)!r} is no expression: {error}"
-    name = scope.unknown(node)
-    if name is not None and name in told_names(scope.definition):
-        return f"no input or parameter that is there tells extent {name!r}"
-    if name is not None and scope.tensors(name) is not None:
-        return _like_a_tensor(name)
-    if name is not None:
-        return f"{name!r} is in no input's Shape/Text, and no parameter"
-    for param in _names_of(node):
+    for name in _numbers_of(node):
+        if name not in scope.dims and name in stated_dims(scope.definition, outputs=False):
+            return f"no input or parameter of the op binds dimension {name!r}"
+        if name not in scope.dims and scope.tensors(name) is not None:
+            return _like_a_tensor(name)
+    unbound = scope.unknown(node)
+    if unbound is not None:
+        return f"{unbound!r} is in no input's Shape/Text, and no parameter"
+    for param in _numbers_of(node):
         if param in scope.definition.params and param not in scope.view.params:
-            return f"parameter {param!r} is not given"
-    return f"{_short(word)!r} gives no whole number here"
+            return f"parameter {param!r} is not set"
+    return f"{_short(word)!r} is no whole number here"
 
 
 def _like_a_tensor(name: str) -> str:
     return (
-        f"{name!r} is the name of a tensor, not of an extent, as no input's Shape/Text has it: write it "
-        f"there, or shape({name})[i] for an extent of that tensor"
+        f"{name!r} is the name of a tensor, not of a dimension, as no input's Shape/Text has it: write it "
+        f"there, or shape({name})[i] for a dimension of that tensor"
     )
 
 
-def _names_of(node: Node) -> Iterator[str]:
+def _numbers_of(node: Node) -> Iterator[str]:
+    """Yield the names that mean numbers in an expression."""
     if node.kind == "name":
         yield str(node.value)
-    for part in node.parts:
-        yield from _names_of(part)
+    if node.kind in ("sum", "sign") or node.value in ("min", "max", "abs", "floor", "ceil"):
+        for part in node.parts:
+            yield from _numbers_of(part)
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 3]}..."

@@ -1,46 +1,41 @@
-"""Checks a graph against the definitions of its operations, and against a backend."""
+"""Verification of graphs and models: native operations, on a backend if one is named, and UDOs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import islice
 from typing import NamedTuple
 
 from xdlc.errors import ConstraintError, nearest_names
-from xdlc.ir.dtype import UNDEFINED, DType
-from xdlc.ir.graph import NATIVE_PACKAGE, Graph, Op
-from xdlc.ir.tensor import Param, Role, Scalar, Tensor
+from xdlc.ir.data import Elided
+from xdlc.ir.dtype import UNDEFINED
+from xdlc.ir.graph import NATIVE_PACKAGE, Graph, Op, is_udo
+from xdlc.ir.model import Model
+from xdlc.ir.tensor import Role, Scalar, Tensor
+from xdlc.opdefs.constraint_check import Rule
+from xdlc.opdefs.constraint_scope import OpScope
+from xdlc.opdefs.eval_budget import EvalBudget
 from xdlc.opdefs.loader import all_types, find, supplement
-from xdlc.opdefs.model import (
-    Constraint,
-    OpDef,
-    ParamDef,
-    Supplement,
-    SupplementOp,
-    SupplementTensor,
-    TensorDef,
-)
-from xdlc.opdefs.rules import Finding, check_datatype, check_extents, check_shape, check_value
+from xdlc.opdefs.model import Collection, OpDef, ParamDef, SupplementTensor, TensorDef
+from xdlc.opdefs.op_verifier import MAX_PROBLEMS, OpVerifier, Problem, broken, type_names
+from xdlc.opdefs.supplements import side_of, tensors_of
+from xdlc.opdefs.udo_backends import UdoVerifier
+from xdlc.opdefs.xml_elements import Key
 
-
-class _Problem(NamedTuple):
-    subject: str
-    finding: Finding
-    fix: str | None = None
-
-
-class _Slot(NamedTuple):
-    """A tensor at a place of an op, with its definition."""
-
-    place: str
-    definition: TensorDef
-    tensor: Tensor
+_MAX_SOUND = 1 << 13
+_MAX_ELEMENTS = 64
+"""Most elements of a parameter that is part of a signature."""
+_sound: set[Hashable] = set()
+"""Signatures of native ops without a breach, of all graphs: passes verify alike ops over and over."""
 
 
 def verify_graph(graph: Graph, *, backend: str | None = None) -> list[ConstraintError]:
-    """Return every breach of an operation's definition; none if the graph keeps to them all.
+    """Return every breach of a native operation's definition; none if the graph keeps to them all.
 
-    Ops of other packages are passed over.
+    Ops of other packages are skipped.
 
     Args:
         graph: The graph.
@@ -49,43 +44,100 @@ def verify_graph(graph: Graph, *, backend: str | None = None) -> list[Constraint
     Raises:
         UsageError: If the backend is not known.
     """
-    extra = supplement(backend) if backend else None
-    errors: list[ConstraintError] = []
-    sound: set[Hashable] = set()
-    for op in graph.ops:
-        if op.package != NATIVE_PACKAGE:
-            continue
-        signature = _signature(op)
-        if signature in sound:
-            continue
-        problems = [
-            ConstraintError(
-                f"{subject}: expected {finding.expected}, found {finding.found}",
-                where=f"graph {graph.name!r}: op {op.name!r} ({op.type})",
-                fix=fix,
-                node=op.name,
-                op=op.type,
-            )
-            for subject, finding, fix in _op_problems(op, extra)
-        ]
-        errors += problems
-        if signature is not None and not problems:
-            sound.add(signature)
-    return errors
+    return [
+        ConstraintError(
+            str(problem),
+            where=f"graph {graph.name!r}: op {op.name!r} ({op.type})",
+            fix=problem.fix,
+            node=op.name,
+            op=op.type,
+        )
+        for op in graph.ops
+        if op.package == NATIVE_PACKAGE
+        for problem in _native_problems(op, backend)
+    ]
 
 
-def _signature(op: Op) -> Hashable | None:
-    """Return all that a verdict depends on, None for an op with tensor parameters."""
-    params = op.params
-    if any(isinstance(param, Tensor) for param in params.values()):
-        return None
-    return (
-        op.type,
-        tuple(params.items()),
-        *map(_tensor_signature, op.inputs),
-        None,
-        *map(_tensor_signature, op.outputs),
-    )
+def verify_op(op: Op, *, backend: str | None = None) -> list[str]:
+    """Return the breaches of one native op, each as ``subject: expected ..., found ...``."""
+    return [str(problem) for problem in _native_problems(op, backend)]
+
+
+def verify_udos(
+    model: Model,
+    definitions: Iterable[OpDef],
+    collections: Mapping[str, Collection] | None = None,
+    lines: Mapping[tuple[str, str], Mapping[Key, str]] | None = None,
+) -> list[ConstraintError]:
+    """Return the breaches of the UDOs of a model; ops without a definition are skipped.
+
+    Args:
+        model: The model.
+        definitions: The definitions.
+        collections: Their packages by name, with what backends add: a constraint that differs between
+            backends is broken if all backends of the op break it.
+        lines: ``file:line`` of the parts of definitions, by package and type, where they are kept.
+    """
+    verifiers = {
+        (definition.package, definition.name): UdoVerifier(
+            definition, (collections or {}).get(definition.package)
+        )
+        for definition in definitions
+    }
+    return [
+        ConstraintError(
+            problem.located((lines or {}).get((op.package, op.type))),
+            where=f"graph {graph.name!r}: op {op.name!r} ({op.type} of {op.package})",
+            fix=problem.fix,
+            node=op.name,
+            op=op.type,
+        )
+        for graph in model.graphs.values()
+        for op in graph.ops
+        if is_udo(op) and (op.package, op.type) in verifiers
+        for problem in islice(verifiers[op.package, op.type].problems(op), MAX_PROBLEMS)
+    ]
+
+
+def _native_problems(op: Op, backend: str | None) -> list[Problem]:
+    signature = _signature(op, backend)
+    if signature is not None and signature in _sound:
+        return []
+    definition = find(op.type)
+    if definition is None:
+        fix = nearest_names(op.type, all_types()) or "set the package of a UDO"
+        return [Problem("type", f"an operation of {NATIVE_PACKAGE}", op.type, "type", fix)]
+    verifier = _verifier(op.type)
+    scope, problems = verifier.scope(op)
+    found = [*verifier.structure(op), *problems, *verifier.broken_rules(op, scope)]
+    if backend is not None:
+        found += _backend_problems(op, verifier, scope, backend)
+    if not found and signature is not None:
+        if len(_sound) >= _MAX_SOUND:
+            _sound.clear()
+        _sound.add(signature)
+    return found
+
+
+@cache
+def _verifier(type: str) -> OpVerifier:
+    definition = find(type)
+    assert definition is not None
+    return OpVerifier(definition)
+
+
+def _signature(op: Op, backend: str | None) -> Hashable | None:
+    """Return all that a verdict depends on; None for an op with large parameters."""
+    params: list[Hashable] = []
+    for name, param in op.params.items():
+        if isinstance(param, Scalar):
+            params.append((name, param))
+        elif param.data is None or isinstance(param.data, Elided) or param.size > _MAX_ELEMENTS:
+            return None
+        else:
+            params.append((name, param.shape, param.dtype.code, param.numpy().tobytes()))
+    tensors = (*op.inputs, None, *op.outputs)
+    return backend, op.type, len(op.inputs), *params, *map(_tensor_signature, tensors)
 
 
 def _tensor_signature(tensor: Tensor | None) -> Hashable:
@@ -94,236 +146,107 @@ def _tensor_signature(tensor: Tensor | None) -> Hashable:
     return tensor.shape, tensor.dtype.code, tensor.role, tensor.is_static, tensor.dynamic_axes
 
 
-def verify_op(op: Op, *, backend: str | None = None) -> list[str]:
-    """Return what is wrong with one native op, each as ``subject: expected ..., found ...``."""
-    extra = supplement(backend) if backend else None
+# ---------------------------------------------------------------------- backends of native operations
+
+
+class _Added(NamedTuple):
+    """What a row of a supplement adds to one tensor or parameter."""
+
+    side: str
+    entry: TensorDef
+    key: Key
+    held: SupplementTensor
+    rules: list[Rule]
+
+
+@cache
+def _rows(type: str, backend: str) -> list[tuple[str, list[_Added]]] | None:
+    """Return the alternatives of a backend's tables, quantized ones first; None if it lacks the op."""
+    tables = [table for table in supplement(backend).tables if type in table.supported]
+    if not tables:
+        return None
+    verifier = _verifier(type)
     return [
-        f"{subject}: expected {finding.expected}, found {finding.found}"
-        for subject, finding, _ in _op_problems(op, extra)
+        (
+            table.backend,
+            [
+                _Added(side, entry, key, held, verifier.rules(replace(entry, constraints=held.constraints)))
+                for side, entry, key in tensors_of(verifier.definition)
+                if row is not None and (held := side_of(row, side).get(entry.name)) is not None
+            ],
+        )
+        for table in tables
+        for row in table.ops.get(type, (None,))
     ]
 
 
-def _op_problems(op: Op, extra: Supplement | None) -> Iterator[_Problem]:
-    definition = find(op.type)
-    if definition is None:
-        near = nearest_names(op.type, all_types())
-        fix = near or "give a custom operation its own package name"
-        yield _Problem("type", Finding("an operation of qti.aisw", op.type), fix)
-        return
-    inputs = list(_bound("in", definition.inputs, op.inputs))
-    outputs = list(_bound("out", definition.outputs, op.outputs))
-    yield from _arity("input", definition, definition.inputs, op.inputs)
-    yield from _arity("output", definition, definition.outputs, op.outputs)
-    bound: dict[str, tuple[int, str]] = {}
-    places = _Places(op)
-    for slot in inputs:
-        yield from _slot_problems(places, slot, bound)
-    for slot in outputs:
-        yield from _slot_problems(places, slot, bound)
-        if slot.tensor.is_static or slot.tensor.role is Role.STATIC:
-            yield _Problem(
-                _subject(slot), Finding("a tensor that the op computes", "static data"), "fold the op away"
-            )
-    yield from _params(op, definition, places)
-    if extra is not None:
-        yield from _backend_problems(op, extra, [*inputs, *outputs], places)
+def _backend_problems(op: Op, verifier: OpVerifier, scope: OpScope, backend: str) -> list[Problem]:
+    """Return the breaches of the alternative that comes closest; none if one accepts the op."""
+    name = backend.upper()
+    rows = _rows(op.type, backend)
+    if rows is None:
+        fix = f"run the op elsewhere than on {name}"
+        return [Problem("type", f"an operation that {name} has", op.type, "type", fix)]
+    if not any(tensor is not None and tensor.dtype.is_fixed for tensor in (*op.inputs, *op.outputs)):
+        rows = rows[::-1]  # float tables follow quantized ones: of equals, show what fits the op
+    attempts = [
+        [problem for added in row for problem in _refused(op, verifier, scope, added, f"{table}: ")]
+        for table, row in rows
+    ]
+    return min(attempts, key=_distance)
 
 
-def _bound(
-    prefix: str, definitions: Sequence[TensorDef], tensors: Sequence[Tensor | None]
-) -> Iterator[_Slot]:
-    for index, tensor in enumerate(tensors):
-        if tensor is None or tensor.role is Role.NULL:
-            continue
-        if index < len(definitions):
-            yield _Slot(f"{prefix}[{index}]", definitions[index], tensor)
-        elif definitions and definitions[-1].repeated:
-            yield _Slot(f"{prefix}[{index}]", definitions[-1], tensor)
-
-
-def _arity(
-    what: str, definition: OpDef, definitions: Sequence[TensorDef], tensors: Sequence[Tensor | None]
-) -> Iterator[_Problem]:
-    for index, wanted in enumerate(definitions):
-        missing = index >= len(tensors) or tensors[index] is None
-        if wanted.mandatory and missing:
-            yield _Problem(
-                f"{what} {wanted.name}",
-                Finding("a tensor", "nothing"),
-                f"connect {what} {index} of the op",
-            )
-    repeated = bool(definitions) and definitions[-1].repeated
-    if len(tensors) > len(definitions) and not repeated and definition.complete:
-        yield _Problem(
-            f"{what}s", Finding(f"at most {len(definitions)}", str(len(tensors))), f"remove the last {what}s"
-        )
-
-
-def _subject(slot: _Slot) -> str:
-    return f"{slot.place} {slot.tensor.name!r}"
-
-
-def _slot_problems(places: _Places, slot: _Slot, bound: dict[str, tuple[int, str]]) -> Iterator[_Problem]:
-    tensor, definition = slot.tensor, slot.definition
-    subject = _subject(slot)
-    if definition.dtypes and tensor.dtype not in (*definition.dtypes, UNDEFINED):
-        yield _Problem(subject, _types(definition.dtypes, tensor.dtype), "insert a Cast")
-    if definition.rank is not None and tensor.rank != definition.rank and not _is_single(tensor, definition):
-        yield _Problem(
-            subject,
-            Finding(f"rank {definition.rank}", f"rank {tensor.rank} {list(tensor.shape)}"),
-            "insert a Reshape",
-        )
-    elif finding := check_extents(definition.shape, tensor, places, bound):
-        yield _Problem(subject, finding, "check the shape and the axis order of the tensor")
-    for finding, fix in _constraint_findings(places, tensor, definition.constraints):
-        yield _Problem(subject, finding, fix)
-
-
-def _is_single(tensor: Tensor, definition: TensorDef) -> bool:
-    return definition.rank == 0 and tensor.shape == (1,)
-
-
-def _types(allowed: Sequence[DType], found: DType) -> Finding:
-    return Finding(f"data type {' or '.join(dtype.name for dtype in allowed)}", found.name)
-
-
-class _Places:
-    """Finds the tensor at ``in[0]`` or ``out[1]``."""
-
-    def __init__(self, op: Op) -> None:
-        self._sides = {"in": op.inputs, "out": op.outputs}
-
-    def __call__(self, name: str) -> Tensor | None:
-        side, _, rest = name.partition("[")
-        tensors = self._sides.get(side, ())
-        index = rest.rstrip("]")
-        return tensors[int(index)] if index.isdigit() and int(index) < len(tensors) else None
-
-
-def _constraint_findings(
-    places: _Places, tensor: Tensor, constraints: Sequence[Constraint]
-) -> Iterator[tuple[Finding, str]]:
-    for constraint in constraints:
-        if constraint.type == "Shape" and (finding := check_shape(constraint.text, tensor, places)):
-            yield finding, "check the shapes around the op, or insert a Reshape"
-        if constraint.type == "Datatype" and (finding := check_datatype(constraint.text, tensor, places)):
-            yield finding, "insert a Cast or a Convert"
-
-
-def _params(op: Op, definition: OpDef, places: _Places) -> Iterator[_Problem]:
-    for name, param in op.params.items():
-        known = definition.params.get(name)
-        if known is not None:
-            yield from _param_problems(places, name, param, known)
-        elif definition.complete:
-            near = nearest_names(name, definition.params)
-            yield _Problem(
-                f"parameter {name!r}",
-                Finding(f"one of {', '.join(definition.params) or 'none'}", "an unknown name"),
-                near or "remove it",
-            )
-    for name, known in definition.params.items():
-        if known.mandatory and name not in op.params:
-            yield _Problem(f"parameter {name!r}", Finding("a value", "nothing"), "set it")
-
-
-def _param_problems(places: _Places, name: str, param: Param, definition: ParamDef) -> Iterator[_Problem]:
-    subject = f"parameter {name!r}"
-    if isinstance(param, Scalar) != definition.is_scalar and definition.rank is not None:
-        kinds = ("a scalar", "a tensor") if definition.is_scalar else ("a tensor", "a scalar")
-        yield _Problem(subject, Finding(*kinds), f"write it as {kinds[0]}")
-        return
-    if definition.dtypes and param.dtype not in definition.dtypes:
-        yield _Problem(subject, _types(definition.dtypes, param.dtype), "change its data type")
-        return
-    if isinstance(param, Tensor):
-        if param.data is None:
-            yield _Problem(subject, Finding("static data", "none"), "give the parameter its values")
-            return
-        if finding := check_extents(definition.shape, param, places, {}):
-            yield _Problem(subject, finding, "check the parameter's shape")
-    if definition.enumeration and isinstance(param, Scalar) and not isinstance(param.value, str):
-        names = definition.enumeration
-        if not 0 <= param.value < len(names):
-            listed = ", ".join(f"{word} {number}" for number, word in enumerate(names))
-            yield _Problem(subject, Finding(f"one of {listed}", f"{param.value:g}"), "take one of these")
-    for finding in _value_findings(places, param, definition.constraints):
-        yield _Problem(subject, finding, "count axes from 0" if name in ("axis", "axes") else None)
-
-
-def _value_findings(places: _Places, param: Param, constraints: Sequence[Constraint]) -> Iterator[Finding]:
-    for constraint in constraints:
-        if constraint.type == "Value" and (finding := check_value(constraint.text, param, places)):
-            yield finding
-
-
-# ---------------------------------------------------------------------- backends
-
-
-def _backend_problems(
-    op: Op, extra: Supplement, slots: Sequence[_Slot], places: _Places
-) -> Iterator[_Problem]:
-    """Yield what the table that comes closest says against the op; nothing if one accepts it."""
-    name = extra.backend.upper()
-    tables = [table for table in extra.tables if op.type in table.supported]
-    if not tables:
-        yield _Problem(
-            "type", Finding(f"an operation that {name} has", op.type), f"run the op elsewhere than on {name}"
-        )
-        return
-    rows = [(table.backend, row) for table in tables for row in table.ops.get(op.type, (None,))]
-    if not any(slot.tensor.dtype.is_fixed for slot in slots):
-        rows.reverse()  # float tables stand behind quantized ones: of equals, show what fits the op
-    attempts = [list(_row_problems(op, places, name, row, slots)) for name, row in rows]
-    yield from min(attempts, key=_distance)
-
-
-def _distance(problems: Sequence[_Problem]) -> tuple[int, int]:
+def _distance(problems: Sequence[Problem]) -> tuple[int, int]:
     """Return how far an op is from a row; of as many problems, those with other types are further."""
-    return len(problems), sum(problem.finding.expected.startswith("data type") for problem in problems)
+    return len(problems), sum(problem.rule == "data type" for problem in problems)
 
 
-def _row_problems(
-    op: Op, places: _Places, backend: str, row: SupplementOp | None, slots: Sequence[_Slot]
-) -> Iterator[_Problem]:
-    if row is None:
-        return
-    for slot in slots:
-        held = _row_tensor(row, slot)
-        if held is not None:
-            yield from _supplement_problems(places, f"{backend}: {_subject(slot)}", slot.tensor, held)
-    for name, held in row.params.items():
-        param = op.params.get(name)
+def _refused(op: Op, verifier: OpVerifier, scope: OpScope, added: _Added, title: str) -> Iterator[Problem]:
+    side, entry, key, held, rules = added
+    if side == "param":
+        param = op.params.get(entry.name)
         if param is not None:
-            subject = f"{backend}: parameter {name!r}"
+            subject = f"{title}parameter {entry.name!r}"
             if held.dtypes and param.dtype not in held.dtypes:
-                yield _Problem(subject, _types(held.dtypes, param.dtype), "change its data type")
-            definition = find(op.type)
-            known = definition.params.get(name) if definition is not None else None
-            for finding in _value_findings(places, param, held.constraints):
-                yield _Problem(subject, _in_words(finding, known.enumeration if known else ()), None)
+                expected = f"data type {type_names(held.dtypes)}"
+                yield Problem(subject, expected, param.dtype.name, "data type", "change its data type", key)
+            names = entry.enumeration if isinstance(entry, ParamDef) else ()
+            for problem in broken(rules, scope, entry, subject, key, EvalBudget()):
+                yield replace(problem, expected=_in_words(problem.expected, names))
+        return
+    tensors = op.inputs if side == "input" else op.outputs
+    first = int(key[-1])
+    present = [
+        (at, tensor)
+        for at, tensor in enumerate(tensors[first : None if entry.repeated else first + 1], first)
+        if tensor is not None and tensor.role is not Role.NULL
+    ]
+    for at, tensor in present:
+        if held.dtypes and tensor.dtype not in held.dtypes and tensor.dtype is not UNDEFINED:
+            expected, fix = f"data type {type_names(held.dtypes)}", "quantize or convert the tensor"
+            subject = f"{title}{verifier.subject(side, at, tensor)}"
+            yield Problem(subject, expected, tensor.dtype.name, "data type", fix, key)
+    if present and rules:
+        subject = f"{title}{verifier.subject(side, *present[0])}"
+        if side == "input" and any(tensor.is_static for _, tensor in present):
+            limits = [rule for rule in rules if "extent(" in rule.constraint.text]
+            rules = [rule for rule in rules if rule not in limits]
+            yield from broken(limits, _without_static(op, scope), entry, subject, key, EvalBudget())
+        yield from broken(rules, scope, entry, subject, key, EvalBudget())
 
 
-def _in_words(finding: Finding, names: Sequence[str]) -> Finding:
-    """Return a finding about an enumeration with the names of its numbers."""
+def _without_static(op: Op, scope: OpScope) -> OpScope:
+    """Return a scope without static inputs, whose dimensions a backend does not limit."""
+    inputs = zip(op.inputs, scope.view.inputs, strict=True)
+    kept = (None if tensor is None or tensor.is_static else spec for tensor, spec in inputs)
+    return replace(scope, view=replace(scope.view, inputs=tuple(kept)))
+
+
+def _in_words(text: str, names: Sequence[str]) -> str:
+    """Return a text about an enumeration with the names of its numbers."""
 
     def named(match: re.Match[str]) -> str:
         number = int(match[0])
         return f"{names[number]} {number}" if number < len(names) else match[0]
 
-    return Finding(*(re.sub(r"\d+", named, text) if names else text for text in finding))
-
-
-def _row_tensor(row: SupplementOp, slot: _Slot) -> SupplementTensor | None:
-    side: Mapping[str, SupplementTensor] = row.inputs if slot.place.startswith("in") else row.outputs
-    return side.get(slot.place) or (side.get(slot.definition.name) if slot.definition.repeated else None)
-
-
-def _supplement_problems(
-    places: _Places, subject: str, tensor: Tensor, held: SupplementTensor
-) -> Iterator[_Problem]:
-    if held.dtypes and tensor.dtype not in (*held.dtypes, UNDEFINED):
-        yield _Problem(subject, _types(held.dtypes, tensor.dtype), "quantize or convert the tensor")
-    for finding, fix in _constraint_findings(places, tensor, held.constraints):
-        yield _Problem(subject, finding, fix)
+    return re.sub(r"\d+", named, text) if names else text

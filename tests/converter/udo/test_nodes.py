@@ -143,7 +143,7 @@ def test_an_output_of_no_known_shape_is_told_with_the_ways_to_give_it(tmp_path: 
     named = custom(
         "Scale", [place("x", [FLOAT32])], [place("y", [FLOAT32], text="[x]")], param("factor", FLOAT32)
     )
-    with pytest.raises(UnsupportedOp, match="is not known: 'x' is the name of a tensor, not of an extent"):
+    with pytest.raises(UnsupportedOp, match="is not known: 'x' is the name of a tensor, not of a dimension"):
         converted(tmp_path, given, named)
     op = custom_op(converted(tmp_path, given, SCALE, shapes={("Pkg", "Scale"): like_first}))
     assert op.outputs[0].shape == (2,)

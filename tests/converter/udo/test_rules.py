@@ -54,7 +54,7 @@ def test_the_shape_follows_from_its_text(attributes, extents, tmp_path):
     ("channels", "attributes", "message"),
     [
         (4, {"factor": 9}, "parameter 'factor': expected 1 <= value <= 8, found value is 9"),
-        (3, {}, "extent C is 4 by input 'x' [1, 5, 3, 4], but 3 by input 'bias' [3]"),
+        (3, {}, "input 'bias': expected dimension 4 (C, as in 'x')"),
     ],
 )
 def test_what_breaks_the_definition_is_one_error(channels, attributes, message, tmp_path):

@@ -8,11 +8,9 @@ from typing import NamedTuple
 from xdlc.errors import ConstraintError, UnsupportedOp, raise_all
 from xdlc.ir import Model, Op
 from xdlc.ir.graph import is_udo
-from xdlc.opdefs import verify_custom_ops
-from xdlc.opdefs.backend_rules import backend_notices, backend_problems
-from xdlc.opdefs.custom_verify import RuleProblem
-from xdlc.opdefs.model import OpDef
+from xdlc.opdefs import verify_udos
 from xdlc.opdefs.source_match import Udo, UdoSet
+from xdlc.opdefs.udo_backends import UdoVerifier
 
 OPTIONAL = "make it optional in the definition: Mandatory false (xdlc_mandatory in JSON)"
 
@@ -61,14 +59,19 @@ def notices(model: Model, custom: UdoSet, used: Collection[Udo]) -> Iterator[str
     for one in custom.ops:
         if one.installed and id(one) in used_ids:
             yield from _installed(model, one)
-    known = {(one.definition.package, one.definition.name): one.definition for one in custom.ops}
+    known = {
+        (one.definition.package, one.definition.name): UdoVerifier(
+            one.definition, custom.collections.get(one.definition.package)
+        )
+        for one in custom.ops
+    }
     for graph in model.graphs.values():
         for op in graph.ops:
             if is_udo(op):
                 yield from _open_extents(op)
-                definition = known.get((op.package, op.type))
-                if definition is not None:
-                    yield from backend_notices(op, definition, custom.collections.get(op.package))
+                verifier = known.get((op.package, op.type))
+                if verifier is not None:
+                    yield from verifier.notices(op)
 
 
 def _installed(model: Model, custom: Udo) -> Iterator[str]:
@@ -101,19 +104,15 @@ def _open_extents(op: Op) -> Iterator[str]:
 
 
 def broken_rules(model: Model, custom: UdoSet) -> list[ConstraintError]:
-    """Return the rules that users' ops break; where backends have rules of their own, those that all break.
+    """Return the breaches of UDOs; of constraints that differ between backends, those that all break.
 
     Args:
         model: The converted model.
         custom: The definitions.
     """
-
-    def of_backends(op: Op, definition: OpDef) -> list[RuleProblem] | None:
-        return backend_problems(op, definition, custom.collections.get(definition.package))
-
     lines = {
         (op.definition.package, op.definition.name): {(): op.source, **op.lines}
         for op in custom.ops
         if op.source
     }
-    return verify_custom_ops(model, [op.definition for op in custom.ops], of_backends, lines)
+    return verify_udos(model, [op.definition for op in custom.ops], custom.collections, lines)

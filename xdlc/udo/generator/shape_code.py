@@ -43,10 +43,10 @@ class ExtentCode:
         """
         if node.kind == "number" and isinstance(node.value, int) and node.value < _LARGEST:
             return f"udo::Extent({node.value})"
+        if node.kind == "name" and node.value in self.names:
+            return self._named(str(node.value))
         if node.kind == "name" and node.value in self.values:
             return self.values[str(node.value)]
-        if node.kind == "extent":
-            return self._named(str(node.value))
         if node.kind == "sign":
             return f"(udo::Extent(0) - {self.of(node.parts[0])})"
         if node.kind == "sum":

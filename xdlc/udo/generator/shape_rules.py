@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from xdlc.opdefs.constraint_parser import Node, NotAnExpressionError, parse
+from xdlc.opdefs.constraint_parser import Node, parse
 from xdlc.opdefs.defaults import default_value
-from xdlc.opdefs.extent_names import stated_names, with_extents
 from xdlc.opdefs.model import OpDef, ParamDef, TensorDef
-from xdlc.opdefs.shape_text import ELLIPSIS, whole_shape
+from xdlc.opdefs.shape_text import ELLIPSIS, is_dim, stated_dims, whole_shape
 from xdlc.udo.generator.quoting import c_string
 from xdlc.udo.generator.shape_code import ExtentCode, UnknownError
 from xdlc.udo.generator.template_context import Rule
@@ -37,7 +36,7 @@ def shape_rules(opdef: OpDef) -> Rule | None:
 def _scope(opdef: OpDef) -> ExtentCode:
     """What names mean in the op."""
     code = ExtentCode({entry.name: index for index, entry in enumerate(opdef.inputs) if _is_there(entry)})
-    code.names = frozenset(stated_names(opdef))
+    code.names = frozenset(stated_dims(opdef))
     for name, param in opdef.params.items():
         value = _integer(param)
         if value is not None:
@@ -72,17 +71,7 @@ def _integer(param: ParamDef) -> str | None:
 def _stated(entry: TensorDef) -> tuple[str, ...]:
     """The words of a text that states extents."""
     words = entry.shape
-    return (
-        words if len(words) <= _MOST and all(word in ELLIPSIS or _is_extent(word) for word in words) else ()
-    )
-
-
-def _is_extent(word: str) -> bool:
-    try:
-        parse(word)
-    except NotAnExpressionError:
-        return False
-    return True
+    return words if len(words) <= _MOST and all(map(is_dim, words)) else ()
 
 
 def _words(entry: TensorDef) -> Iterable[tuple[str, int, int]]:
@@ -136,9 +125,7 @@ def _from_words(words: Sequence[str], code: ExtentCode) -> list[str]:
         if word in ELLIPSIS:
             lines.append(code.spliced())
         else:
-            lines.append(
-                f"udo::add_extent(outputs[index], {code.of(with_extents(parse(word), code.names))});"
-            )
+            lines.append(f"udo::add_extent(outputs[index], {code.of(parse(word))});")
     return lines
 
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.opdefs.test_custom_verify import definition, op
+from tests.opdefs.test_op_verifier import definition, op
 from xdlc import ir
 from xdlc.ir.tensor import i32
 from xdlc.opdefs import Collection, Constraint, SupplementOp, SupplementTable, SupplementTensor
-from xdlc.opdefs.backend_rules import backend_notices, backend_problems
-from xdlc.opdefs.custom_verify import verify_custom_ops
+from xdlc.opdefs.udo_backends import UdoVerifier
+from xdlc.opdefs.verify import verify_udos
 
 BASE = definition([("Shape", "rank <= 2")])
 
@@ -44,8 +44,9 @@ NARROW, WIDE = Constraint("0", "Shape", "rank == 1"), Constraint("0", "Shape", "
 )
 def test_a_backend_that_refuses_is_a_notice(rule, shape, problems, notices):
     made, held = package("HTP", rule)
-    assert len(backend_problems(op(shape), made, held)) == problems
-    assert list(backend_notices(op(shape), made, held)) == [
+    verifier = UdoVerifier(made, held)
+    assert len(list(verifier.problems(op(shape)))) == problems
+    assert list(verifier.notices(op(shape))) == [
         f"op 'node' (Mix of Pkg) is not for {text}" for text in notices
     ]
 
@@ -55,23 +56,25 @@ def test_what_no_backend_takes_is_an_error():
     base = replace(made, inputs=(replace(made.inputs[0], constraints=(NARROW,)), *made.inputs[1:]))
     graph = ir.Graph("main")
     graph.append(op())
-    found = verify_custom_ops(
-        ir.Model({"main": graph}), [base], lambda one, definition: backend_problems(one, definition, held)
-    )
+    found = verify_udos(ir.Model({"main": graph}), [base], {"Pkg": held})
     assert [str(problem.problem) for problem in found] == [
         "input 'x': expected rank == 1 (for CPU), found rank is 2 (constraint '0')",
         "input 'x': expected rank == 3 (for HTP), found rank is 2 (constraint '0')",
     ]
-    assert list(backend_notices(op(), base, held)) == []
+    assert list(UdoVerifier(base, held).notices(op())) == []
 
 
 def test_a_backend_that_takes_the_default_alone():
     made, held = package("HTP", only_default=True)
-    assert list(backend_notices(op(axis=i32(0)), made, held)) == []
-    (told,) = backend_notices(op(axis=i32(1)), made, held)
-    assert told.endswith("is not for HTP: parameter 'axis': expected its default 0 alone, found 1")
+    verifier = UdoVerifier(made, held)
+    assert list(verifier.notices(op(axis=i32(0)))) == []
+    (notice,) = verifier.notices(op(axis=i32(1)))
+    assert notice.endswith("is not for HTP: parameter 'axis': expected its default 0 alone, found 1")
 
 
-def test_without_rules_of_backends_nothing_is_special():
-    assert backend_problems(op(), *package("HTP")) is None
-    assert backend_problems(op(), BASE, None) is None
+def test_without_constraints_of_backends_those_of_the_definition_count():
+    for verifier in (UdoVerifier(*package("HTP")), UdoVerifier(BASE)):
+        assert list(verifier.problems(op())) == []
+        assert list(verifier.notices(op())) == []
+        (problem, *_) = verifier.problems(op((1, 2, 3)))
+        assert problem.rule == "rank <= 2" or problem.rule == "shape"
