@@ -166,3 +166,13 @@ def test_boxes_and_scores_of_one_output_are_judged_apart(net):
     values[..., 4:6], values[..., 6:] = 0.5, 0.0
     parts = module._unlike(model.main, [Kept(0, {}, {"y": values})], ["y"])["y"]
     assert [(part.start, part.stop) for part in parts] == [(0, 4), (4, 6)]
+
+
+@pytest.mark.parametrize(("count", "most", "kept"), [(5, 8, 5), (9, 8, 5), (100, 8, 7)])
+def test_kept_samples_are_at_equal_distances(count, most, kept):
+    spread = Spread(most, 1 << 20)
+    for number in range(count):
+        spread.add(number, {"x": np.zeros(1, np.float32)})
+    numbers = [sample.number for sample in spread.kept]
+    assert len(numbers) == kept
+    assert len(set(np.diff(numbers))) == 1

@@ -1,5 +1,3 @@
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,7 @@ from xdlc.quant.job import Job
 from xdlc.quant.options import QuantOptions
 from xdlc.quant.precision import Precision
 from xdlc.quant.reconstruction.layout import layout_of
-from xdlc.quant.reconstruction.network import _added_to, _spread, fit_network
+from xdlc.quant.reconstruction.network import _added_to, fit_network
 from xdlc.quant.reconstruction.problem import TRIED, Sums, damping_for
 from xdlc.quant.reconstruction.rounding import best_scales, descended, error_of, nearest, rounded_in_turn
 from xdlc.quant.reconstruction.sites import Fitted, find_sites
@@ -265,13 +263,6 @@ def test_sums_of_halves_are_those_of_the_whole(centred):
     np.testing.assert_allclose(problem.gram, x.transpose(0, 2, 1) @ x / 50, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(problem.cross, x.transpose(0, 2, 1) @ y / 50, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(problem.bias(matrix), np.full((2, 3), 5.0 * centred), atol=1e-4)
-
-
-@pytest.mark.parametrize(("count", "most", "kept"), [(5, 8, 5), (9, 8, 5), (100, 8, 7)])
-def test_samples_are_taken_at_equal_distances(count, most, kept):
-    found = [sample["x"] for sample in _spread([{"x": index} for index in range(count)], most)]
-    assert len(found) == kept
-    assert len({b - a for a, b in pairwise(found)}) == 1
 
 
 def test_a_layer_makes_up_for_what_is_added_to_it_if_that_is_known(net):

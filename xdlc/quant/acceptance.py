@@ -1,17 +1,20 @@
-"""Keeps a change only where the quantized outputs get better by it."""
+"""Acceptance test of a change: whether quantized outputs gain by it on samples that it was not made from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
-from xdlc.ir import Graph, Model, Tensor
+from xdlc.ir import Graph, Model, Op, Tensor, TensorData
 from xdlc.ir.data import Array
-from xdlc.quant.attention_masks import hides
+from xdlc.quant.auto_range import judged
+from xdlc.quant.decision import Form, Use
 from xdlc.quant.job import Job
-from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.precision import asked_precision
 from xdlc.quant.samples import Sample, Samples
+from xdlc.runtime.cpu import CpuSession
 
 SAMPLES = 16
 """Most samples that ranges of a trial come from, and most others that it is judged by."""
@@ -23,6 +26,10 @@ CERTAINTY = 2.0
 """How many standard errors of its mean over samples a gain has to be."""
 
 _SQUASHING = ("Softmax", "LogSoftmax", "Sigmoid")
+_DECISIONS = (*_SQUASHING, "HardSigmoid")
+_TINY = 1e-30
+"""Least power, which counts as none."""
+
 _LOWEST, _HIGHEST = -20.0, 120.0
 
 Change = TypeVar("Change")
@@ -49,7 +56,7 @@ class Guard:
         half = len(held) // 2
         self.seen: list[Sample] = held[: len(held) - half]
         self.judged: list[Sample] = held[len(held) - half :] or held
-        self.names = judged_tensors(job.graph)
+        self.names = judged(job.graph, _SQUASHING)
         self._real = self._run(reference or job.model, quantized=False)
 
     def _run(self, model: Model, *, quantized: bool) -> list[dict[str, Array]]:
@@ -85,19 +92,6 @@ class Guard:
             for real, rounded in zip(self._real, results, strict=True)
         ]
         return np.asarray(rows, np.float64).reshape(len(rows), -1).mean(axis=1)
-
-
-def judged_tensors(graph: Graph) -> list[str]:
-    """Return the names of the real-valued outputs, of what is squashed into them where they are squashed."""
-    names = []
-    for output in graph.outputs:
-        tensor: Tensor = output
-        producer = tensor.producer
-        if producer is not None and single_name(producer) in _SQUASHING and not hides(producer):
-            tensor = producer.inputs[0] or tensor
-        if is_real(tensor) and tensor.size and not tensor.is_static:
-            names.append(tensor.name)
-    return list(dict.fromkeys(names))
 
 
 def _sqnr(real: Array, rounded: Array) -> float:
@@ -157,3 +151,65 @@ def keep_what_helps(
             half = len(tried) // 2
             pending += [tried[:half], tried[half:]]
     return kept, reached
+
+
+@dataclass(frozen=True, slots=True)
+class LayerBackup:
+    """Stored forms and data of layers before they are fitted."""
+
+    forms: dict[Use, Form]
+    data: dict[Tensor, TensorData]
+
+    @classmethod
+    def of(cls, job: Job, ops: Iterable[Op]) -> LayerBackup:
+        """Return the backup of the weights and biases of some ops."""
+        uses = [(op, index) for op in ops for index in (1, 2) if (op, index) in job.decision.statics]
+        tensors = [tensor for op, index in uses if (tensor := op.inputs[index]) is not None]
+        return cls(
+            {use: job.decision.statics[use] for use in uses},
+            {tensor: tensor.data for tensor in tensors if tensor.data is not None},
+        )
+
+    def restore(self, job: Job) -> None:
+        """Restore them."""
+        job.decision.statics.update(self.forms)
+        for tensor, data in self.data.items():
+            tensor.data = data
+
+
+class Judge:
+    """Compares quantized networks with the float one, by the input of a last Softmax or Sigmoid.
+
+    After these the error of a few samples near the edge of a decision would outweigh that of all others.
+
+    Args:
+        job: The quantization under way.
+        exact: The float network.
+        samples: Samples to compare them on.
+    """
+
+    def __init__(self, job: Job, exact: Graph, samples: Sequence[Sample]) -> None:
+        self._job = job
+        self._samples = samples
+        self._names = judged(exact, _DECISIONS)
+        session = job.session(exact, quantized=False, outputs=self._names)
+        self._wanted = [self._outputs(session, sample) for sample in samples]
+
+    def error(self, quantized: Graph) -> float:
+        """Return the error against float values in dB, the mean over samples and outputs; less is better."""
+        import numpy as np
+
+        session = self._job.session(quantized, outputs=self._names)
+        found = []
+        for sample, wanted in zip(self._samples, self._wanted, strict=True):
+            for real, given in zip(wanted, self._outputs(session, sample), strict=True):
+                power = float((real**2).sum())
+                noise = float(((given - real) ** 2).sum())
+                found.append(10 * math.log10(max(noise, _TINY) / max(power, _TINY)))
+        return float(np.mean(found)) if found else 0.0
+
+    def _outputs(self, session: CpuSession, sample: Sample) -> list[Array]:
+        import numpy as np
+
+        given = session.run(sample)
+        return [given[name].astype(np.float64) for name in self._names]

@@ -50,6 +50,9 @@ SAMPLE_BYTES = 32 << 20
 """Most bytes of kept samples, what the float model makes of them included."""
 
 
+_SOFTMAXES = ("Softmax", "LogSoftmax")
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """A range method and what it keeps if it is ``percentile``."""
@@ -178,19 +181,23 @@ def _is_gain(before: Array, after: Array, sure: float = CERTAINTY) -> bool:
     return gain >= max(MIN_GAIN, sure * error)
 
 
-def judged(graph: Graph) -> list[str]:
-    """Return the names of the real outputs, of what goes into a Softmax in place of its result.
+def judged(graph: Graph, squashing: Sequence[str] = _SOFTMAXES) -> list[str]:
+    """Return the names of the real outputs, of what is squashed into them where they are squashed.
 
     A class that is sure to win has the same probability with much noise as with little.
+
+    Args:
+        graph: The graph.
+        squashing: Operations whose input is taken instead of their result.
     """
-    found = (judged_by(output) for output in graph.outputs)
+    found = (judged_by(output, squashing) for output in graph.outputs)
     return list(dict.fromkeys(t.name for t in found if is_real(t) and t.size and not t.is_static))
 
 
-def judged_by(output: Tensor) -> Tensor:
-    """Return the tensor that an output is judged by: itself, or what goes into its Softmax without masks."""
+def judged_by(output: Tensor, squashing: Sequence[str] = _SOFTMAXES) -> Tensor:
+    """Return the tensor that an output is judged by: itself, or what is squashed without masks."""
     producer = output.producer
-    if producer is not None and single_name(producer) in ("Softmax", "LogSoftmax") and not hides(producer):
+    if producer is not None and single_name(producer) in squashing and not hides(producer):
         return producer.inputs[0] or output
     return output
 

@@ -33,8 +33,7 @@ from xdlc.quant.subgraphs import Inner, inner_graphs
 from xdlc.quant.udo import Customs
 from xdlc.quant.udo_notes import check_customs, one_scale_notes
 from xdlc.quant.user_metric import Evaluate, checked
-from xdlc.quant.widen_mixed_scales import raise_unlike
-from xdlc.quant.widen_residual import raise_residual
+from xdlc.quant.widening import widen_mixed_scales, widen_residual
 from xdlc.runtime import dynamic_dims
 
 _log = logging.getLogger(__name__)
@@ -80,59 +79,31 @@ def quantize(
     command: Sequence[str] = (),
     **options: Any,
 ) -> Model:
-    """Return a quantized copy of a model.
+    """Return a quantized copy of a model; the arguments are those of :func:`xdlc.quantize`.
 
     Activations become unsigned fixed point with an exact zero, weights signed and symmetric per output
     channel, biases 32 bits; tensors that hold integers stay, and ops without a fixed-point kernel
     stay float between Quantize and Dequantize.  Encodings that the model has already are kept.
-    Branches and loop bodies take and give floats and are quantized in between; one that no sample runs
-    stays float.  Compiled caches in the model are left out, for they belong to the float graph.
+    Branches and loop bodies read and write floats and are quantized in between; one that no sample runs
+    stays float.  Compiled caches in the model are dropped, for they belong to the float graph.
 
-    Users' ops are run by the kernels that are given, and quantized as far as their definitions take fixed
+    UDOs are run by the kernels of the arguments, and quantized as far as their definitions take fixed
     point: activations are signed where it has them only so, and what it has as floats only, stays float.
 
-    Args:
-        model: A float model; it is not changed, its weights are shared.
-        samples: Arrays by input name in the graph's own layout and dtypes, read one at a time; or what else
-            :func:`read_samples` takes, like the path of an input list or .npz file.  What can be read but
-            once, like a generator, is kept on disk where it is wanted again.
-        progress: Called after each sample of the first pass with the number of samples done.
-        report: Path of a report to write, ``.html``, ``.json`` or ``.csv``, or what makes one. It is measured
-            with every fifth sample under the ranges of the others, unless the reporter has its own; the
-            result is the same with and without it.
-        tried: Called after each trial of mixed precision with the number of trials made.
-        step: Called by what takes long with its title, the number of steps done, and that of all (0: not
-            known).
-        notify: Called at the end with each note on what was done beyond ranges, and why: a line of text.
-            Warnings, of outputs of which something is lost, begin with ``warning:`` and come last; without
-            ``notify`` they are logged by the logger ``xdlc.quant.pipeline``.
-        evaluate: How good a network is: called with a function that takes arrays by input name and returns
-            arrays by output name, it returns a number, the higher the better; or where it is, as
-            ``FILE.py:FUNCTION``.
-        min_score: What ``evaluate`` has to give at least; mixed precision sees to it.
-        quantization_overrides: File of encodings that win over calibration, or what such a file holds: the
-            vendor's, or AIMET's formats 0.4.0 to 2.1.0.
-        ignore_quantization_overrides: Leave out encodings that tensors of floats have in the model already.
-        requantize: Take a quantized model as the float model that it stands for: static data are what they
-            store, encodings are dropped.
-        udo_package_path: Registration libraries and ``.py`` files with kernels of users' ops: a list, or
-            paths joined by commas.
-        allow_embedded_kernels: Run kernels that the model carries.
-        udo_timeout: Seconds that one execution of a user's op may take; default: 60.
-        fail_below: Least SQNR of each output in dB, on held-out samples where there are five or more.
-        command: The command line that this was called by, to which advice adds options; default: advice
-            names keyword arguments.
-        **options: The fields of :class:`QuantOptions`.
+    The float model is not changed; its weights are shared.  Samples are read one at a time; those that can
+    be read but once, like a generator's, are kept on disk where they are wanted again.  A report is measured
+    with every fifth sample under the ranges of the others, unless the reporter has its own; the result is the
+    same with and without it.
 
     Raises:
         UsageError: For options that do not fit, an unknown algorithm, no samples, a sample that does
             not fit the inputs or holds NaN or infinite values, encodings that match no tensor or do not fit,
-            users' ops without a kernel.
+            UDOs without a kernel.
         StorageError: If the file of encodings cannot be read.
         ModelError: If weights or activations are NaN or infinite.
         ConstraintError: If the target does not take the widths of an op, or a definition those of encodings;
-            if an output is below ``fail_below`` or lost (the report, if asked for, is written).
-        BackendError: If a kernel of a user's op fails.
+            if an output is below ``fail_below`` or lost (the report, if any, is written).
+        BackendError: If a kernel of a UDO fails.
     """
     asked = QuantOptions.of(options)
     check_options(asked)
@@ -239,8 +210,8 @@ def _quantize(
     check_ops(job.graph, job.placement, job.precision, job.options)
     if not job.options.enable_float_fallback:
         job.calibrate()
-        job.notes += raise_unlike(job)
-        job.notes += raise_residual(job)
+        job.notes += widen_mixed_scales(job)
+        job.notes += widen_residual(job)
     job.choose()
     _run(job, algorithms, Stage.PRECISION)
     job.decide()
@@ -258,11 +229,7 @@ def _quantize(
     check_figures(job, job.figures, fail_below)
     if job.figures:
         job.notes.append(figure_note(job.figures))
-    job.warnings = [
-        *warnings(job, job.figures),
-        *goal_warnings(job, job.figures),
-        *stretched_warnings(job),
-    ]
+    job.warnings = [*warnings(job, job.figures), *goal_warnings(job, job.figures), *stretched_warnings(job)]
     job.under_way("storing")
     job.finish()
     job.notes += refused_by_target(job.model, job.options.soc)

@@ -55,10 +55,7 @@ class Range:
         """Return the part of the range that lies in ``limit``, or its nearest end if none does."""
         if self.is_empty:
             return self
-        return Range(
-            min(max(self.low, limit.low), limit.high),
-            max(min(self.high, limit.high), limit.low),
-        )
+        return Range(min(max(self.low, limit.low), limit.high), max(min(self.high, limit.high), limit.low))
 
     def within(self, other: Range) -> bool:
         """Return whether every value of this range lies in ``other``."""

@@ -1,4 +1,4 @@
-"""Ranges, histograms and means of activations over samples: one streaming pass."""
+"""Calibration: ranges, histograms and means of activations over samples, in one streaming pass."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from xdlc.errors import UsageError
 from xdlc.ir import Model, Tensor
-from xdlc.quant.calibration.session import Give, Meter, keys_of
+from xdlc.quant.calibration.session import Give, Meter, Watch, keys_of
 from xdlc.quant.calibration.statistics import Measured, Statistics
 from xdlc.quant.calibration.worker import measure_in_processes
 from xdlc.quant.kernels import KernelSource
@@ -31,7 +31,7 @@ The last of them is the one that is held out, so that merging keeps the order of
 
 @dataclass(slots=True, eq=False)
 class Calibration:
-    """What samples tell of activations.
+    """Statistics of activations.
 
     Attributes:
         found: Statistics of each watched tensor; of no sample if none reached it.
@@ -62,9 +62,9 @@ def calibrate(
     kernels: Kernels | None = None,
     source: KernelSource | None = None,
 ) -> Calibration:
-    """Return what is to be known of activations over all samples of the float model.
+    """Return statistics of activations over all samples of the float model.
 
-    They may be those of branches and loop bodies; a sample that does not reach a tensor tells nothing of it.
+    Activations may be those of branches and loop bodies; a sample that does not reach one does not count.
 
     Minima, maxima and means are those of all values; a histogram is of a part of them, the same part in
     every run.  Memory stays that of a float session, whatever the number of samples.
@@ -79,7 +79,7 @@ def calibrate(
         give: Called with the number of each sample and these values.
         jobs: Processes that share the samples; the result does not depend on it.
         progress: Called with the number of samples done.
-        kernels: Kernels of users' ops.
+        kernels: Kernels of UDOs.
         source: Where processes beside this one get them from.
 
     Raises:
@@ -87,14 +87,12 @@ def calibrate(
         ModelError: If a value is NaN or infinite; names tensor and sample.
         BackendError: If a process dies.
     """
+    watch = Watch(tensors, averaged, histograms, outputs)
     if jobs > 1:
         parts = measure_in_processes(
             model,
-            tensors,
-            averaged,
+            watch,
             samples,
-            histograms=histograms,
-            outputs=outputs,
             give=give,
             jobs=jobs,
             chunk=CHUNK,
@@ -102,14 +100,13 @@ def calibrate(
             source=source or KernelSource(),
         )
     else:
-        meter = Meter(model, tensors, averaged, histograms=histograms, outputs=outputs, kernels=kernels)
-        parts = _measure(meter, samples, give, progress)
+        parts = _measure(Meter(model, watch, kernels=kernels), samples, give, progress)
     measured, rest = Measured(), Measured()
     for part, held in parts:
         measured, rest = measured.merge(part).merge(held), rest.merge(part)
     if not measured.count:
         raise UsageError(
-            "no calibration samples were given", where="samples", fix="give at least one sample; 32 is usual"
+            "there are no calibration samples", where="samples", fix="add at least one sample; 32 is usual"
         )
     keys = keys_of(model)
     return Calibration(

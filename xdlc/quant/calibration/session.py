@@ -1,9 +1,10 @@
-"""Runs samples through the float model and measures activations on the way."""
+"""Session of the float model that measures activations while samples run."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from xdlc.errors import ModelError, UsageError, XdlcError
@@ -32,49 +33,55 @@ Give: TypeAlias = Callable[[int, Mapping[str, Array]], None]
 """Takes the number of a sample, and values of the float model by tensor name."""
 
 
-class Meter:
-    """A session of the float model that measures.
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What a calibration measures.
 
-    Args:
-        model: The model; encodings it has already are ignored.
-        tensors: Activations to watch.
-        averaged: Activations to take the mean of each channel of.
+    Attributes:
+        tensors: Activations whose statistics are wanted.
+        averaged: Activations of which the mean of each channel is wanted.
         histograms: Whether histograms are wanted.
         outputs: Names of tensors of the main graph whose values are wanted as they are.
+    """
+
+    tensors: Sequence[Tensor]
+    averaged: Sequence[Tensor] = ()
+    histograms: bool = False
+    outputs: Sequence[str] = ()
+
+
+class Meter:
+    """A session of the float model that measures activations.
+
+    Args:
+        model: The model; encodings that it has already are ignored.
+        watch: What to measure.
         threads: Threads of one op; default: one per core.
-        kernels: Kernels of users' ops.
+        kernels: Kernels of UDOs.
 
     Raises:
         XdlcError: If the model cannot be run.
     """
 
     def __init__(
-        self,
-        model: Model,
-        tensors: Sequence[Tensor],
-        averaged: Sequence[Tensor],
-        *,
-        histograms: bool,
-        outputs: Sequence[str] = (),
-        threads: int | None = None,
-        kernels: Kernels | None = None,
+        self, model: Model, watch: Watch, *, threads: int | None = None, kernels: Kernels | None = None
     ) -> None:
         from xdlc.runtime.cpu import CpuSession
 
         keys = keys_of(model)
-        held = [tensor for tensor in tensors if tensor.size]
+        held = [tensor for tensor in watch.tensors if tensor.size]
         self._given = [tensor for tensor in held if tensor.producer is None]
         self._watched = [tensor for tensor in held if tensor.producer is not None]
         self._keys = [keys[tensor] for tensor in (*self._given, *self._watched)]
-        self._averaged = {keys[tensor]: tensor.shape[-1] for tensor in averaged}
-        self._limit = values_each(len(held)) if histograms else 0
+        self._averaged = {keys[tensor]: tensor.shape[-1] for tensor in watch.averaged}
+        self._limit = values_each(len(held)) if watch.histograms else 0
         watched = self._keys[len(self._given) :]
         self._taps = Taps(watched, list(self._averaged), limit=self._limit)
-        self._outputs = outputs
+        self._outputs = watch.outputs
         self._session = CpuSession(
             model,
             quantized=False,
-            outputs=outputs,
+            outputs=watch.outputs,
             threads=threads,
             spins=False,
             loop_timeout=LONGEST,
@@ -89,10 +96,10 @@ class Meter:
         give: Give | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> tuple[Measured, Measured]:
-        """Return what some samples tell, and what those of them do that are held out, in this order.
+        """Return the statistics of some samples, and of those of them that are held out.
 
         Args:
-            samples: Arrays by input name; few, for values for histograms are kept until the last.
+            samples: Arrays by input name; few, for values for histograms are kept up to the last one.
             first: Number of the first one among all samples.
             give: Called with the number of each sample and the values of ``outputs``.
             progress: Called with the number of samples done of all.
@@ -141,7 +148,7 @@ class Meter:
 
 
 class _Total:
-    """What the samples of a chunk tell together.
+    """Statistics of a chunk of samples.
 
     Args:
         keys: The watched tensors.
@@ -177,7 +184,7 @@ class _Total:
             self._values.append(reading.values)
 
     def measured(self) -> Measured:
-        """Return it in the form that is merged."""
+        """Return the statistics in the form that is merged."""
         import numpy as np
 
         found = {}
@@ -194,7 +201,7 @@ class _Total:
 
 
 def keys_of(model: Model) -> dict[Tensor, Key]:
-    """Return the names by which the tensors of a model are told apart."""
+    """Return a unique name of each tensor of a model."""
     return {
         tensor: (graph.name, tensor.name)
         for graph in model.graphs.values()
@@ -220,12 +227,12 @@ def _not_finite(tensor: Tensor, sample: int, low: float, high: float, total: flo
     what = "NaN" if nan else f"{high if math.isinf(high) else low}"
     place = f"calibration sample {sample}, tensor {tensor.name!r}"
     if tensor.producer is None:
-        return UsageError(f"holds {what}", where=place, fix="leave the sample out, or mend what makes it")
+        return UsageError(f"holds {what}", where=place, fix="remove the sample, or fix its preprocessing")
     op = tensor.producer
     kind = f"{op.package}::{op.type}" if is_udo(op) else op.type
-    mend = f"check the kernel of {kind}, and " if is_udo(op) else "check "
+    check = f"check the kernel of {kind}, and " if is_udo(op) else "check "
     return ModelError(
-        f"the float model gives {what}, which no encoding can hold",
+        f"the float model computes {what}, which no encoding can hold",
         where=f"{place} of op {op.name!r} ({kind})",
-        fix=f"{mend}that samples are preprocessed as the model expects; leave such samples out",
+        fix=f"{check}that samples are preprocessed as the model expects; remove such samples",
     )

@@ -1,7 +1,9 @@
-"""The child process that runs calibration samples; started by :mod:`xdlc.quant.calibration.worker`.
+"""Calibration in several processes: chunks of samples go to children, statistics come back in order.
 
-Its folder holds the model and the request.  Each line of its standard input is the number of a chunk's
-first sample; it answers with a line of JSON, a list of errors, and leaves the results in a file.
+A child runs this module.  Its folder holds the model, a temporary DLC, and the request; each line of its
+standard input is the number of a chunk's first sample.  It replies with a line of JSON, a list of errors, and
+writes the results to files of plain arrays, one pair a chunk; nothing is pickled, and no module of the user
+is imported again.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import signal
 import subprocess
 import sys
 import tempfile
@@ -21,21 +22,21 @@ from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 
-from xdlc import errors
 from xdlc.container import load
-from xdlc.errors import BackendError, ProblemList, XdlcError, each_problem, raise_all
-from xdlc.ir import Model, Tensor
+from xdlc.errors import BackendError, XdlcError, each_problem, raise_all
+from xdlc.ir import Model
 from xdlc.ir.data import Array
-from xdlc.quant.calibration.session import Give, Meter, keys_of
+from xdlc.quant.calibration.session import Give, Meter, Watch, keys_of
 from xdlc.quant.calibration.statistics import Measured
 from xdlc.quant.kernels import KernelSource
 from xdlc.quant.samples import Sample, stored_samples, write_samples
+from xdlc.runtime import child
 
 REQUEST, MODEL, LOG = "request.json", "model.dlc", "log"
 REST, HELD, RESULTS = "{}.rest.npz", "{}.held.npz", "{}.results.npz"
 """Statistics of a chunk, those of its held-out samples, and the values that are wanted as they are."""
 OWN = "xdlc."
-"""What records of ours begin with, definitions and kernels of users' ops among them."""
+"""Prefix of the names of our records, of definitions and kernels of UDOs too."""
 _TAIL = 400
 _AHEAD = 2
 """Chunks that wait on disk for each child."""
@@ -43,12 +44,9 @@ _AHEAD = 2
 
 def measure_in_processes(
     model: Model,
-    tensors: Sequence[Tensor],
-    averaged: Sequence[Tensor],
+    watch: Watch,
     samples: Iterable[Sample],
     *,
-    histograms: bool,
-    outputs: Sequence[str] = (),
     give: Give | None = None,
     jobs: int,
     chunk: int,
@@ -59,16 +57,13 @@ def measure_in_processes(
 
     Args:
         model: The float model.
-        tensors: Activations to watch.
-        averaged: Activations to take the mean of each channel of.
+        watch: What to measure.
         samples: Arrays by input name.
-        histograms: Whether histograms are wanted.
-        outputs: Names of tensors of the main graph whose values are wanted as they are.
-        give: Called with the number of each sample and these values.
+        give: Called with the number of each sample and the values of ``watch.outputs``.
         jobs: Most processes; each has its share of the cores.
         chunk: Samples of a chunk.
         progress: Called with the number of samples done.
-        source: Where each child gets kernels of users' ops from.
+        source: Where each child gets kernels of UDOs from.
 
     Raises:
         XdlcError: What a child reports.
@@ -76,10 +71,10 @@ def measure_in_processes(
     """
     keys = keys_of(model)
     request = {
-        "watched": [keys[tensor] for tensor in tensors],
-        "averaged": [keys[tensor] for tensor in averaged],
-        "histograms": histograms,
-        "outputs": list(outputs),
+        "tensors": [keys[tensor] for tensor in watch.tensors],
+        "averaged": [keys[tensor] for tensor in watch.averaged],
+        "histograms": watch.histograms,
+        "outputs": list(watch.outputs),
         "threads": max(1, (os.cpu_count() or 1) // jobs),
         "kernels": asdict(source),
     }
@@ -125,14 +120,14 @@ class _Team:
         if self._left:
             self._left -= 1
             self._idle.put(self._stack.enter_context(_Child(self._folder, self._left)))
-        return self._pool.submit(self._ask, first)
+        return self._pool.submit(self._measure, first)
 
-    def _ask(self, first: int) -> tuple[Measured, Measured]:
-        child = self._idle.get()
+    def _measure(self, first: int) -> tuple[Measured, Measured]:
+        worker = self._idle.get()
         try:
-            return child.ask(first)
+            return worker.measure(first)
         finally:
-            self._idle.put(child)
+            self._idle.put(worker)
 
 
 class _Child:
@@ -147,7 +142,7 @@ class _Child:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=_environment(),
+                env=child.environment(),
                 text=True,
             )
 
@@ -158,7 +153,7 @@ class _Child:
         self._process.kill()
         self._process.communicate()
 
-    def ask(self, first: int) -> tuple[Measured, Measured]:
+    def measure(self, first: int) -> tuple[Measured, Measured]:
         """Return the statistics of the chunk with this first sample, and of its held-out samples apart.
 
         Raises:
@@ -171,12 +166,12 @@ class _Child:
         try:
             process.stdin.write(f"{first}\n")
             process.stdin.flush()
-            answer = process.stdout.readline()
+            reply = process.stdout.readline()
         except OSError:
-            answer = ""
-        if not answer:
+            reply = ""
+        if not reply:
             raise self._death()
-        raise_all([_error(words) for words in json.loads(answer)])
+        raise_all([child.error_of(words) for words in json.loads(reply)])
         rest, held = (self._folder / name.format(first) for name in (REST, HELD))
         found = Measured.load(rest), Measured.load(held)
         rest.unlink()
@@ -184,49 +179,19 @@ class _Child:
         return found
 
     def _death(self) -> BackendError:
-        status = self._process.wait()
-        how = f"status {status}"
-        if status < 0:
-            how = signal.Signals(-status).name if -status in signal.valid_signals() else f"signal {-status}"
-        said = self._log.read_text(errors="replace").strip()[-_TAIL:]
-        last = f" ({said.splitlines()[-1]})" if said else ""
+        how = child.ending(self._process.wait())
+        log = self._log.read_text(errors="replace").strip()[-_TAIL:]
+        last = f" ({log.splitlines()[-1]})" if log else ""
         return BackendError(
             f"a process that runs calibration samples ended with {how}{last}",
             where="calibration",
-            fix="run with jobs=1, which takes the least memory, and see what the samples make of the model",
+            fix="run with jobs=1, which uses the least memory, and look at what the samples do to the model",
         )
 
 
 def worker_command() -> list[str]:
     """Return the command line of a child, to which the folder is appended."""
     return [sys.executable, "-m", "xdlc.quant.calibration.worker"]
-
-
-def _environment() -> dict[str, str]:
-    """The child imports the very xdlc that runs here, installed or not."""
-    root = str(Path(errors.__file__).resolve().parent.parent)
-    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-
-
-def error_words(error: XdlcError) -> dict[str, str | None]:
-    """Return an error in a form that JSON holds."""
-    return {
-        "kind": type(error).__name__,
-        "problem": error.problem,
-        "where": error.where,
-        "fix": error.fix,
-        "node": error.node,
-        "op": error.op,
-    }
-
-
-def _error(words: dict[str, str]) -> XdlcError:
-    """Return the error that a child put into words."""
-    kind = getattr(errors, words.pop("kind"), BackendError)
-    known = isinstance(kind, type) and issubclass(kind, XdlcError) and kind is not ProblemList
-    error: XdlcError = (kind if known else BackendError)(words.pop("problem"), **words)
-    return error
 
 
 def main(folder: Path) -> None:
@@ -247,26 +212,20 @@ def main(folder: Path) -> None:
                 problems: tuple[XdlcError, ...] = ()
             except XdlcError as error:
                 problems = each_problem(error)
-            print(json.dumps([error_words(problem) for problem in problems]), flush=True)
+            print(json.dumps([child.words_of(problem) for problem in problems]), flush=True)
 
 
 def _meter(folder: Path, stack: ExitStack) -> Meter:
     request = json.loads((folder / REQUEST).read_text())
     model = load(folder / MODEL)
-    watched, averaged = (
+    tensors, averaged = (
         [model.graphs[graph].tensors[name] for graph, name in request[kind]]
-        for kind in ("watched", "averaged")
+        for kind in ("tensors", "averaged")
     )
+    watch = Watch(tensors, averaged, request["histograms"], request["outputs"])
     source = KernelSource(**request["kernels"])
-    return Meter(
-        model,
-        watched,
-        averaged,
-        histograms=request["histograms"],
-        outputs=request["outputs"],
-        threads=request["threads"],
-        kernels=stack.enter_context(source.opened(model, needed=True)),
-    )
+    kernels = stack.enter_context(source.opened(model, needed=True))
+    return Meter(model, watch, threads=request["threads"], kernels=kernels)
 
 
 if __name__ == "__main__":

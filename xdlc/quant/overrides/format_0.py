@@ -30,8 +30,7 @@ def entries(content: Fields) -> Iterator[tuple[str, str, Any]]:
         held = content.get(section)
         if held is not None and not isinstance(held, dict):
             raise content.error(
-                f"{section} is {shown(held)}, not an object",
-                "write the entries by tensor name",
+                f"{section} is {shown(held)}, not an object", "write the entries by tensor name"
             )
         for name, value in (held or {}).items():
             yield kind, name, value
@@ -44,11 +43,7 @@ def read(kind: str, name: str, value: Any, where: str) -> Override:
         UsageError: If the entry is not of this format.
     """
     if not isinstance(value, list) or not value:
-        raise UsageError(
-            f"is {shown(value)}, not a list of encodings",
-            where=where,
-            fix="write [{...}]",
-        )
+        raise UsageError(f"is {shown(value)}, not a list of encodings", where=where, fix="write [{...}]")
     if not name:
         raise UsageError("has no name", where=where, fix="write the tensor's name")
     places = [f"{where}[{index}]" for index in range(len(value))] if len(value) > 1 else [where]
@@ -76,16 +71,8 @@ def read(kind: str, name: str, value: Any, where: str) -> Override:
             where=where,
             fix="make all channels symmetric, or write one encoding for the tensor",
         )
-    return Override(
-        name,
-        kind,
-        bits,
-        grain=Grain.CHANNEL if len(rows) > 1 else Grain.TENSOR,
-        scales=tuple(step.scale for step in steps),
-        offsets=tuple(step.offset for step in steps),
-        symmetric=all(step.symmetric for step in steps),
-        where=where,
-    )
+    grain = Grain.CHANNEL if len(rows) > 1 else Grain.TENSOR
+    return Override.of(name, kind, bits, steps, grain=grain, where=where)
 
 
 def _stated(row: Fields, bits: int) -> Stated:

@@ -85,17 +85,8 @@ def _affine(kind: str, name: str, row: Fields, grain: Grain) -> Override:
     ]
     if count > 1 and not all(step.symmetric for step in steps):
         raise row.error("has an offset that is not symmetric", f"write -{1 << (bits - 1)} for each channel")
-    return Override(
-        name,
-        kind,
-        bits,
-        grain=grain,
-        scales=tuple(step.scale for step in steps),
-        offsets=tuple(step.offset for step in steps),
-        symmetric=all(step.symmetric for step in steps),
-        block_size=positive(row, "block_size") if grain is Grain.BLOCK else None,
-        where=row.where,
-    )
+    size = positive(row, "block_size") if grain is Grain.BLOCK else None
+    return Override.of(name, kind, bits, steps, grain=grain, block_size=size, where=row.where)
 
 
 def _at(values: list[float] | None, index: int) -> float | None:
@@ -142,14 +133,12 @@ def expansion(
     if min(integers) < 1 or max(integers) > 1 << scale_bits:
         raise row.error(f"has scales of blocks that are not from 1 to {1 << scale_bits}", "correct them")
     steps = [normalised(Stated(bits, scale=scale, symmetric=True), row.where) for scale in scales]
-    return Override(
+    return Override.of(
         name,
         kind,
         bits,
+        steps,
         grain=Grain.EXPANSION,
-        scales=tuple(step.scale for step in steps),
-        offsets=tuple(step.offset for step in steps),
-        symmetric=True,
         block_size=positive(row, "block_size"),
         block_scales=tuple(integers),
         block_scale_bits=scale_bits,

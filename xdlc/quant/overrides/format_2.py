@@ -87,19 +87,10 @@ def read(kind: None, name: str, value: Any, where: str) -> Override:
     symmetric = signed and not any(points)
     if grain is not Grain.TENSOR and not symmetric:
         raise row.error("has several scales but is not symmetric", "use a signed type without zero points")
-    return Override(
-        name,
-        kind,
-        bits,
-        grain=grain,
-        scales=tuple(step.scale for step in steps),
-        offsets=tuple(step.offset for step in steps),
-        symmetric=symmetric,
-        axis=axis,
-        block_axis=block_axis,
-        block_size=size,
-        where=where,
+    found = Override.of(
+        name, kind, bits, steps, grain=grain, axis=axis, block_axis=block_axis, block_size=size, where=where
     )
+    return replace(found, symmetric=symmetric)
 
 
 def _by_channel(
@@ -114,10 +105,7 @@ def _by_channel(
     block_axis = axis % rank
     others = [index for index, extent in enumerate(shape) if extent > 1 and index != block_axis]
     if len(others) > 1:
-        raise row.error(
-            f"{key} of shape {list(shape)} has more than two axes",
-            "give a scale to each block",
-        )
+        raise row.error(f"{key} of shape {list(shape)} has more than two axes", "give a scale to each block")
     channel_axis = others[0] if others else (1 if block_axis == 0 and rank > 1 else 0)
     if channel_axis == block_axis:
         return block_axis, None, list(range(shape[0]))

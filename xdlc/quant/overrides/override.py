@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from xdlc.errors import UsageError
 from xdlc.ir import as_float32
@@ -61,6 +62,26 @@ class Override:
     block_scales: tuple[int, ...] = ()
     block_scale_bits: int = 0
     where: str = field(default="", compare=False)
+
+    @classmethod
+    def of(
+        cls, name: str, kind: str | None, bits: int, steps: Sequence[Step], *, where: str, **more: Any
+    ) -> Override:
+        """Return an override with the scales and offsets of ``steps``; it is symmetric if all of them are."""
+        return cls(
+            name,
+            kind,
+            bits,
+            scales=tuple(step.scale for step in steps),
+            offsets=tuple(step.offset for step in steps),
+            symmetric=all(step.symmetric for step in steps),
+            where=where,
+            **more,
+        )
+
+    def error(self, problem: str, fix: str) -> UsageError:
+        """Return an error about the override."""
+        return UsageError(problem, where=self.where, fix=fix)
 
 
 SMALLEST, LARGEST = 2.0**-126, 2.0**127

@@ -1,12 +1,11 @@
-"""The form in which a tensor is stored under an encoding from outside.
+"""Stored forms of tensors under encodings from outside.
 
-Activations and constants are stored unsigned, weights signed where they are symmetric: the reals are
-the same, and HTP has kernels for these.
+Activations and constants are stored unsigned, weights signed where they are symmetric: the float values
+are the same, and HTP has kernels for these.
 """
 
 from __future__ import annotations
 
-from xdlc.errors import UsageError
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED4, SFIXED8, SFIXED16, SFIXED32, UFIXED4, UFIXED8, UFIXED16
 from xdlc.quant.affine import activation_type, weight_type
@@ -23,16 +22,11 @@ def activation_form(override: Override) -> Form:
         UsageError: If it has not 8 or 16 bits, or more than one scale.
     """
     if override.grain is not Grain.TENSOR:
-        raise UsageError(
-            "has several scales, but is no weight",
-            where=override.where,
-            fix="write one scale for the tensor",
-        )
+        raise override.error("has several scales, but is no weight", "write one scale for the tensor")
     if override.bits not in (8, 16):
-        raise UsageError(
+        raise override.error(
             f"has {override.bits} bits; activations and constants have 8 or 16",
-            where=override.where,
-            fix="use 8 or 16 bits, or leave the entry out",
+            "use 8 or 16 bits, or omit the entry",
         )
     encoding = ScaleOffset(override.scales[0], override.offsets[0], override.bits)
     return activation_type(override.bits), encoding
@@ -53,16 +47,13 @@ def weight_form(override: Override, op: Op, rule: OpRule, weight: Tensor, *, per
     """
     bits = override.bits
     if bits not in (2, 4, 8, 16):
-        raise UsageError(
-            f"has {bits} bits; weights have 2, 4, 8 or 16", where=override.where, fix="use one of these"
-        )
+        raise override.error(f"has {bits} bits; weights have 2, 4, 8 or 16", "use one of these")
     used = bits if bits < 8 else None
     if not override.symmetric:
         if bits < 8:
-            raise UsageError(
+            raise override.error(
                 f"is not symmetric; weights of {bits} bits are",
-                where=override.where,
-                fix=f"write the offset as -{1 << (bits - 1)}, or use 8 bits",
+                f"write the offset as -{1 << (bits - 1)}, or use 8 bits",
             )
         stored = UFIXED8 if bits == 8 else UFIXED16
         return stored, ScaleOffset(override.scales[0], override.offsets[0])
@@ -85,23 +76,20 @@ def _channel_axis(op: Op, rule: OpRule) -> int | None:
 def _by_channel(override: Override, op: Op, rule: OpRule, weight: Tensor, used: int | None) -> Encoding:
     axis, count = _channel_axis(op, rule), len(override.scales)
     if axis is None:
-        raise UsageError(
+        raise override.error(
             f"has {count} scales, but weights of {op.type} {op.name!r} have one",
-            where=override.where,
-            fix="write one encoding for the tensor",
+            "write one encoding for the tensor",
         )
     if weight.shape[axis] != count:
-        raise UsageError(
+        raise override.error(
             f"has {count} scales; {op.type} {op.name!r} has {weight.shape[axis]} output channels",
-            where=override.where,
-            fix=f"write {weight.shape[axis]} scales, or one",
+            f"write {weight.shape[axis]} scales, or one",
         )
     wanted = 1 if op.type.startswith("TransposeConv") else 0
     if override.axis not in (None, wanted) and op.type != "FullyConnected":
-        raise UsageError(
+        raise override.error(
             f"has its scales along axis {override.axis}; output channels are on axis {wanted}",
-            where=override.where,
-            fix=f"write one scale for each index of axis {wanted}",
+            f"write one scale for each index of axis {wanted}",
         )
     return AxisScaleOffset(axis, override.scales, bits=used)
 
@@ -110,24 +98,22 @@ def _by_block(override: Override, op: Op, rule: OpRule, weight: Tensor, used: in
     size = override.block_size or 1
     why = why_no_blocks(op, weight, size)
     if why is not None:
-        raise UsageError(f"has scales per block: {why}", where=override.where, fix="write scales per channel")
+        raise override.error(f"has scales per block: {why}", "write scales per channel")
     axis = 0 if op.type == "FullyConnected" else 3
     channels = weight.shape[axis]
     blocks = weight.size // channels // size
     expands = override.grain is Grain.EXPANSION
     count = len(override.block_scales if expands else override.scales)
     if count != channels * blocks or (expands and len(override.scales) != channels):
-        raise UsageError(
+        raise override.error(
             f"has {count} scales of blocks; {op.name!r} has {channels} output channels of {blocks} blocks",
-            where=override.where,
-            fix=f"write {channels * blocks} scales, or another block_size than {size}",
+            f"write {channels * blocks} scales, or another block_size than {size}",
         )
     if expands:
         if (override.bits, override.block_scale_bits) != (4, 4):
-            raise UsageError(
+            raise override.error(
                 f"is LPBQ of {override.bits} in {override.bits + override.block_scale_bits} bits",
-                where=override.where,
-                fix="use 4 bits in 8, which QNN has",
+                "use 4 bits in 8, which QNN has",
             )
         return BlockwiseExpansion(axis, override.scales, (0,) * channels, blocks, 4, override.block_scales)
     if op.type == "FullyConnected":
@@ -152,22 +138,20 @@ def bias_form(override: Override, op: Op, rule: OpRule, bias: Tensor, *, per_cha
         UsageError: If it has not 8 or 32 bits, or as many scales as elements or one.
     """
     if override.bits not in (8, 32) or (override.bits == 32 and not override.symmetric):
-        raise UsageError(
+        raise override.error(
             f"has {override.bits} bits{'' if override.symmetric else ' and an offset'}; "
             "a bias has 8, or 32 and is symmetric",
-            where=override.where,
-            fix="write a symmetric encoding of 32 bits, or leave the entry out: it follows from the weights",
+            "write a symmetric encoding of 32 bits, or omit the entry: it follows from the weights",
         )
     if override.grain is Grain.CHANNEL and override.bits == 32:
         if len(override.scales) != bias.size or bias.rank != 1:
-            raise UsageError(
+            raise override.error(
                 f"has {len(override.scales)} scales for {bias.size} elements",
-                where=override.where,
-                fix="write one scale for each element, or one",
+                "write one scale for each element, or one",
             )
         return SFIXED32, AxisScaleOffset(0, override.scales)
     if override.grain is not Grain.TENSOR:
-        raise UsageError("has several scales", where=override.where, fix="write one scale, or 32 bits")
+        raise override.error("has several scales", "write one scale, or 32 bits")
     if override.bits == 8:
         return UFIXED8, ScaleOffset(override.scales[0], override.offsets[0])
     held = op.inputs[1].encoding if op.inputs[1] is not None else None
@@ -178,7 +162,7 @@ def bias_form(override: Override, op: Op, rule: OpRule, bias: Tensor, *, per_cha
 
 
 def custom_form(override: Override, tensor: Tensor) -> Form:
-    """Return the form of static data of users' ops, of which the type of a definition is yet to be asked.
+    """Return the form of static data of UDOs, before a definition chooses the type.
 
     Args:
         override: The encoding.
@@ -189,10 +173,9 @@ def custom_form(override: Override, tensor: Tensor) -> Form:
     """
     bits = override.bits
     if bits not in (4, 8, 16, 32) or (bits == 32 and not override.symmetric):
-        raise UsageError(
-            f"has {bits} bits; static data of users' ops have 4, 8 or 16, or 32 and are symmetric",
-            where=override.where,
-            fix="use one of these, or leave the entry out",
+        raise override.error(
+            f"has {bits} bits; static data of UDOs have 4, 8 or 16, or 32 and are symmetric",
+            "use one of these, or omit the entry",
         )
     signed = {4: SFIXED4, 8: SFIXED8, 16: SFIXED16, 32: SFIXED32}[bits]
     if override.grain is Grain.TENSOR:
@@ -201,16 +184,15 @@ def custom_form(override: Override, tensor: Tensor) -> Form:
         unsigned = UFIXED4 if bits == 4 else activation_type(bits)
         return unsigned, ScaleOffset(override.scales[0], override.offsets[0])
     if override.grain is not Grain.CHANNEL or not override.symmetric:
-        raise UsageError(
-            "has scales per block, or per channel with offsets; static data of users' ops have neither",
-            where=override.where,
-            fix="write one scale, or symmetric scales per channel",
+        raise override.error(
+            "has scales per block, or per channel with offsets; static data of UDOs have neither",
+            "write one scale, or symmetric scales per channel",
         )
     return signed, AxisScaleOffset(_open_axis(override, tensor), override.scales)
 
 
 def _open_axis(override: Override, tensor: Tensor) -> int:
-    """Return the axis of channels; where a file does not say it, the first that has as many elements."""
+    """Return the axis of channels; by default the first that has as many elements."""
     count, stated = len(override.scales), override.axis
     if stated is None:
         found = [axis for axis, extent in enumerate(tensor.shape) if extent == count]
@@ -218,10 +200,9 @@ def _open_axis(override: Override, tensor: Tensor) -> int:
         found = [stated % tensor.rank] if -tensor.rank <= stated < tensor.rank else []
     found = [axis for axis in found if tensor.shape[axis] == count]
     if not found:
-        raise UsageError(
+        raise override.error(
             f"has {count} scales{'' if stated is None else f' along axis {stated}'}; "
             f"{tensor.name!r} has the shape {list(tensor.shape)}",
-            where=override.where,
-            fix="write as many scales as an axis has elements, or one",
+            "write as many scales as an axis has elements, or one",
         )
     return found[0]

@@ -1,21 +1,22 @@
-"""Fits the layers of a network one after the other, and keeps that if it holds on other samples."""
+"""Fit of the layers of a network one after the other, kept if it holds on other samples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterator
 from zlib import crc32
 
 from xdlc.ir import Op, Tensor
 from xdlc.ir.data import Array
 from xdlc.opdefs.control_flow import has_control_flow
+from xdlc.quant.acceptance import Judge, LayerBackup
 from xdlc.quant.job import Job
 from xdlc.quant.op_specs import single_name
-from xdlc.quant.reconstruction.held_out import Judge, Kept
 from xdlc.quant.reconstruction.problem import Problem, Rows, Sums, damping_for
 from xdlc.quant.reconstruction.rounding import rounded_in_turn
 from xdlc.quant.reconstruction.sites import Fitted, Site, find_sites, scales_of, show, store
 from xdlc.quant.reconstruction.walk import Walk
-from xdlc.quant.samples import Sample
+from xdlc.quant.samples import Spread
 
 MOST_SAMPLES = 128
 MEMORY = 96 << 20
@@ -60,12 +61,15 @@ def fit_network(job: Job, name: str, solve: Solve, *, data: bool) -> None:
     exact = (job.reference or job.model).clone().main
     left = Walk(exact, lambda op: _result(op) in named, quantized=False, kernels=job.kernels)
     most = max(LEAST_SAMPLES, min(MOST_SAMPLES, MEMORY // max(left.peak(), 1)))
-    samples = _spread(job.samples, most)
+    spread = Spread(most, sys.maxsize)
+    for number, sample in enumerate(job.samples):
+        spread.add(number, sample)
+    samples = [kept.sample for kept in spread.kept]
     fitted = [sample for index, sample in enumerate(samples) if index % EACH != EACH - 1]
     held = samples[EACH - 1 :: EACH]
     # A few samples say little: what they miss is made up from the others.
     held += fitted[: max(LEAST_JUDGED - len(held), 0)]
-    before = Kept.of(job, sites)
+    before = LayerBackup.of(job, sites)
     judge = Judge(job, exact, held)
     trial = job.trial()
     error = judge.error(trial.main)
@@ -100,19 +104,6 @@ def fit_network(job: Job, name: str, solve: Solve, *, data: bool) -> None:
         if gain
         else f"{name}: no effect, the {len(sites)} layers were as near to float ones before"
     )
-
-
-def _spread(samples: Iterable[Sample], most: int) -> list[Sample]:
-    """Return all samples, or some at equal distances if they are more than ``most``."""
-    kept: list[Sample] = []
-    distance = 1
-    for index, sample in enumerate(samples):
-        if index % distance:
-            continue
-        kept.append(sample)
-        if len(kept) > most:
-            kept, distance = kept[::2], distance * 2
-    return kept
 
 
 def _result(op: Op) -> str:

@@ -29,12 +29,7 @@ class Walk:
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        parts: Callable[[Op], bool],
-        *,
-        quantized: bool,
-        kernels: Kernels | None = None,
+        self, graph: Graph, parts: Callable[[Op], bool], *, quantized: bool, kernels: Kernels | None = None
     ) -> None:
         self.graph = graph
         self.level = -1

@@ -165,9 +165,7 @@ class Subject:
             results = set(original.outputs)
 
             def twin(
-                tensor: Tensor,
-                stored: dict[Tensor | None, Tensor] = stored,
-                results: set[Tensor] = results,
+                tensor: Tensor, stored: dict[Tensor | None, Tensor] = stored, results: set[Tensor] = results
             ) -> Tensor:
                 if tensor in results:
                     name = names[tensor.name] = graph.unique_name(f"{tensor.name}~stored")
