@@ -6,13 +6,16 @@ from hypothesis import strategies as st
 
 import xdlc
 from xdlc.container.aip_record import (
+    BUFFER,
+    DIMENSION,
+    HEADER,
+    SECTION,
     AipBuffer,
     AipRecord,
     Dimension,
     Engine,
     Section,
     buffer_id,
-    mask_aip,
     parse_aip,
     write_aip,
 )
@@ -91,21 +94,31 @@ def test_cut_records_are_refused(size):
         parse_aip(record(HTA, HNN)[:size], where="here")
 
 
-def test_masking_zeroes_garbage_and_nothing_else():
+def mask_aip(data):
+    """Return a record with zeros in place of uninitialized memory of the writer."""
+    masked = bytearray(data)
+    position = HEADER.size
+    for _ in range(HEADER.unpack_from(data)[4]):
+        engine, _, _, buffers, _, compiled = SECTION.unpack_from(data, position)
+        masked[position + 24 : position + 40] = bytes(16)
+        position += SECTION.size
+        for _ in range(buffers):
+            _, _, length, _, _, rank = BUFFER.unpack_from(data, position)
+            if engine == Engine.HNN:
+                masked[position + 16 : position + 24] = bytes(8)
+                rank = 0
+            position += BUFFER.size + length
+            for _ in range(rank):
+                masked[position + 16 : position + 32] = bytes(16)
+                position += DIMENSION.size
+        position += compiled
+    return bytes(masked)
+
+
+def test_garbage_is_not_read():
     data = record(HTA, HNN)
-    masked = mask_aip(data)
-    parsed = parse_aip(data, where="here")
-    assert parse_aip(masked, where="here") == parsed
-    assert mask_aip(masked) == masked
-    # 16 bytes of each section and dimension are garbage, and 8 of an HNN buffer.
-    changed = {position for position, (a, b) in enumerate(zip(data, masked, strict=True)) if a != b}
-    first, second = 24 + 24, 24 + len(HTA) + 24
-    assert changed == {*range(first, first + 16), *range(second, second + 16), *_rank_and_before(second)}
-
-
-def _rank_and_before(section_garbage):
-    head = section_garbage + 16
-    return {head + 16, head + 17, head + 20, head + 21}  # DE AD, BE EF
+    assert mask_aip(data) != data
+    assert parse_aip(mask_aip(data), where="here") == parse_aip(data, where="here")
 
 
 def test_what_is_written_is_what_was_read_masked():

@@ -18,8 +18,6 @@ HEADER = struct.Struct("<4s4sI4sII")
 SECTION = struct.Struct("<IIIIII16x")
 BUFFER = struct.Struct("<IIIIII")
 DIMENSION = struct.Struct("<IIII16x")
-GARBAGE = 16  # bytes at the end of a section's head and of a dimension
-HNN_GARBAGE = 8  # bytes at the end of the head of an HNN buffer
 AXES = ("height", "width", "channel")
 OUTPUT_BIT = 0x1000
 MAX_U32 = 0xFFFFFFFF
@@ -137,24 +135,6 @@ def parse_aip(data: bytes, *, where: str) -> AipRecord:
     return _Reader(data, where).record()
 
 
-def mask_aip(data: bytes, *, where: str = "record") -> bytes:
-    """Return a record with its garbage zeroed, so that builds of the same sections compare equal.
-
-    Args:
-        data: The whole record.
-        where: File and entry, for errors.
-
-    Raises:
-        ContainerError: If ``parse_aip`` refuses the record.
-    """
-    reader = _Reader(data, where)
-    reader.record()
-    masked = bytearray(data)
-    for start, end in reader.garbage:
-        masked[start:end] = bytes(end - start)
-    return bytes(masked)
-
-
 def _version(raw: bytes) -> str:
     return ".".join(str(part) for part in reversed(raw))
 
@@ -164,11 +144,6 @@ class _Reader:
         self.data = data
         self.where = where
         self.position = 0
-        self.garbage: list[tuple[int, int]] = []
-
-    def skipped(self, size: int) -> None:
-        """Note that the last ``size`` bytes taken are garbage."""
-        self.garbage.append((self.position - size, self.position))
 
     def record(self) -> AipRecord:
         version, compiler, flavour, unknown, count, size = self.take(HEADER, "header")
@@ -195,7 +170,6 @@ class _Reader:
 
     def section(self) -> Section:
         engine, first, last, count, described, compiled = self.take(SECTION, "section")
-        self.skipped(GARBAGE)
         if engine not in (Engine.HTA, Engine.HNN):
             raise self.fail(f"has a section for engine {engine}, only 0 (HTA) and 1 (HNN) are known")
         end = self.position + described
@@ -209,7 +183,6 @@ class _Reader:
     def buffer(self, engine: Engine) -> AipBuffer:
         direction, layer, length, id, unknown, rank = self.take(BUFFER, "buffer")
         if engine is Engine.HNN:
-            self.skipped(HNN_GARBAGE)
             unknown = rank = 0
         if direction > 1:
             raise self.fail(f"has a buffer of direction {direction}, only 0 (in) and 1 (out) are known")
@@ -224,14 +197,13 @@ class _Reader:
 
     def dimension(self, name: str) -> Dimension:
         axis, size, unknown, padded = self.take(DIMENSION, "dimension")
-        self.skipped(GARBAGE)
         if axis >= len(AXES):
             raise self.fail(f"has axis {axis} in buffer {name!r}, only 0 to 2 are known")
         return Dimension(AXES[axis], size, padded, unknown)
 
 
 def write_aip(record: AipRecord) -> bytes:
-    """Return the bytes of a record, equal to the ``mask_aip`` of those it was read from.
+    """Return the bytes of a record, equal to those it was read from but for garbage.
 
     Raises:
         ContainerError: If a value does not fit its field: names the section and the buffer.

@@ -32,7 +32,7 @@ FORMATS = {
 }
 SIZES = {kind: struct.calcsize(f"<{code}") for kind, code in FORMATS.items()}
 MAX_DEPTH = 64
-# How often over the bytes of a buffer may be read before it counts as an attack; honest writers share little.
+# Largest number of reads of a buffer's bytes, on average; valid files share little.
 REPEAT = 4
 TABLE_COST = 8
 

@@ -58,7 +58,7 @@ def encode(root: Table) -> bytearray:
 
 
 def encode_parts(root: Table, *, fix: str = "split the model into several files") -> list[Part]:
-    """Return what ``encode`` returns as parts that follow each other; streams are not read.
+    """Return the flatbuffer of ``encode`` as successive parts; streams are not read.
 
     The first part is everything but the streams.  The elements of each stream start at a multiple of 8.
 

@@ -8,7 +8,7 @@ from typing import Any
 from xdlc.container.metadata import AGAIN, compact, object_of, objects_of, read_json
 from xdlc.container.raw_files import recipes
 from xdlc.errors import ContainerError
-from xdlc.ir import AxisScaleOffset, Model, Role, ScaleOffset, Tensor
+from xdlc.ir import AxisScaleOffset, Graph, Model, Role, ScaleOffset, Tensor
 
 IO = "xdlc.io"
 _NOTES = {"layout": "layouts", "symbols": "symbols"}
@@ -68,62 +68,45 @@ def io_text(model: Model) -> bytes:
     return compact(io_contract(model))
 
 
-def read_io(data: memoryview, metadata: dict[str, Any], where: str) -> None:
-    """Put the notes of an ``xdlc.io`` record into ``metadata["layouts"]`` and ``metadata["symbols"]``.
+def read_io(data: memoryview, model: Model, where: str, *, outputs: bool = False) -> None:
+    """Apply an ``xdlc.io`` record to a model: notes on axes, and the order of graphs, the main one first.
 
-    Raises:
-        ContainerError: If the record does not have the form that ``io_text`` writes.
-    """
-    found = object_of(read_json(data, where), where)
-    layouts: dict[str, str] = {}
-    symbols: dict[str, list[str | None]] = {}
-    for graph in objects_of(found.get("graphs"), "graphs", where):
-        for side in ("inputs", "outputs"):
-            for entry in objects_of(graph.get(side, []), side, where):
-                name, note = entry.get("name"), entry.get("layout")
-                if isinstance(name, str) and isinstance(note, str):
-                    layouts[name] = note
-                named = entry.get("symbols")
-                if isinstance(name, str) and isinstance(named, list):
-                    symbols[name] = [word if isinstance(word, str) else None for word in named]
-    if layouts:
-        metadata["layouts"] = layouts
-    if symbols:
-        metadata["symbols"] = symbols
-
-
-def read_graph_order(data: memoryview, model: Model, where: str) -> None:
-    """Put the graphs of ``model`` in the order of an ``xdlc.io`` record: the main one comes first.
-
-    In the file they are sorted by name.
-
-    Raises:
-        ContainerError: If the record does not have the form that ``io_text`` writes.
-    """
-    found = object_of(read_json(data, where), where)
-    listed = [graph.get("name") for graph in objects_of(found.get("graphs"), "graphs", where)]
-    known = [name for name in listed if isinstance(name, str) and name in model.graphs]
-    model.graphs = {name: model.graphs[name] for name in dict.fromkeys((*known, *model.graphs))}
-
-
-def read_outputs(data: memoryview, model: Model, where: str) -> None:
-    """Set the outputs of a model of format 3, which has no list of them, from an ``xdlc.io`` record.
+    Args:
+        data: The record.
+        model: The model; its graphs are sorted by name in the file.
+        where: Place for errors.
+        outputs: Whether the record lists the outputs too, as in format 3, which has no list of them.
 
     Raises:
         ContainerError: If the record does not have the form that ``io_text`` writes, or names an output that
             no op writes.
     """
     listed = objects_of(object_of(read_json(data, where), where).get("graphs"), "graphs", where)
-    for entry in listed:
-        graph = model.graphs.get(str(entry.get("name")))
-        if graph is None:
-            continue
-        names = [output.get("name") for output in objects_of(entry.get("outputs", []), "outputs", where)]
-        for tensor in graph.outputs:
-            tensor.role = Role.NATIVE
-        graph.outputs.clear()
-        for name in dict.fromkeys(map(str, names)):
-            held = graph.tensors.get(name)
-            if held is None or held.producer is None:
-                raise ContainerError(f"lists the output {name!r}, which no op writes", where=where, fix=AGAIN)
-            graph.add_output(held)
+    notes: dict[str, dict[str, Any]] = {"layouts": {}, "symbols": {}}
+    for graph in listed:
+        for side in ("inputs", "outputs"):
+            for entry in objects_of(graph.get(side, []), side, where):
+                name, layout, symbols = (entry.get(key) for key in ("name", "layout", "symbols"))
+                if isinstance(name, str) and isinstance(layout, str):
+                    notes["layouts"][name] = layout
+                if isinstance(name, str) and isinstance(symbols, list):
+                    notes["symbols"][name] = [word if isinstance(word, str) else None for word in symbols]
+    model.metadata.update((key, found) for key, found in notes.items() if found)
+    names = [graph.get("name") for graph in listed]
+    known = [name for name in names if isinstance(name, str) and name in model.graphs]
+    model.graphs = {name: model.graphs[name] for name in dict.fromkeys((*known, *model.graphs))}
+    for graph in listed if outputs else ():
+        held = model.graphs.get(str(graph.get("name")))
+        if held is not None:
+            _set_outputs(held, [entry.get("name") for entry in graph.get("outputs", [])], where)
+
+
+def _set_outputs(graph: Graph, names: list[Any], where: str) -> None:
+    for tensor in graph.outputs:
+        tensor.role = Role.NATIVE
+    graph.outputs.clear()
+    for name in dict.fromkeys(map(str, names)):
+        output = graph.tensors.get(name)
+        if output is None or output.producer is None:
+            raise ContainerError(f"lists the output {name!r}, which no op writes", where=where, fix=AGAIN)
+        graph.add_output(output)

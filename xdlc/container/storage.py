@@ -25,7 +25,7 @@ from xdlc.ir.dtype import UINT8
 MAGIC = 0x0AD5
 FORMAT = "4.1"
 ALIGNED_RECORDS = ("htp.cache.", "htp.shared.", "htp.metadata.")
-CONTENT = (MODEL, PARAMS, DATA, ENCODINGS)
+CONTENT = (MODEL, PARAMS, DATA, ENCODINGS, TRACE, io_record.IO)
 DIRECTORY_ORDER = (metadata.HISTORY, metadata.MAIN, MODEL, PARAMS, DATA, ENCODINGS)
 BUFFER = 1 << 20
 
@@ -83,9 +83,7 @@ def _load(source: MappedFile) -> Model:
             metadata.read_history(view, model.metadata, where)
         elif metadata.is_main(name):
             metadata.read_main(view, model.metadata, where)
-        elif name == io_record.IO:
-            io_record.read_io(view, model.metadata, where)
-        elif name not in CONTENT and name != TRACE:
+        elif name not in CONTENT:
             model.records[name] = MappedData(source, entry.offset, (entry.size,), UINT8.numpy)
     if version is None:
         if not model.records:
@@ -100,16 +98,16 @@ def _load(source: MappedFile) -> Model:
         read_layers(source, entries, model)
     else:
         read_graphs(source, entries, version, model)
-    if io_record.IO in entries:
-        entry = entries[io_record.IO]
-        view = source.view(entry.offset, entry.size)
-        io_record.read_graph_order(view, model, f"{source.path}: entry {io_record.IO!r}")
-        if version[0] == 3:
-            io_record.read_outputs(view, model, f"{source.path}: entry {io_record.IO!r}")
-    if TRACE in entries:
-        entry = entries[TRACE]
-        view = source.view(entry.offset, entry.size)
-        read_trace(view, model, f"{source.path}: entry {TRACE!r}")
+    for name in (io_record.IO, TRACE):
+        if name in entries:
+            view, where = (
+                source.view(entries[name].offset, entries[name].size),
+                f"{source.path}: entry {name!r}",
+            )
+            if name == TRACE:
+                read_trace(view, model, where)
+            else:
+                io_record.read_io(view, model, where, outputs=version[0] == 3)
     return model
 
 
@@ -228,7 +226,7 @@ _serial = itertools.count()
 
 
 def replace_file(path: str | os.PathLike[str], write: Callable[[IO[bytes]], None]) -> None:
-    """Write a file beside ``path``, flush it to the disk, and put it in the place of ``path``.
+    """Write a temporary file, flush it to the disk, and replace ``path`` by it.
 
     Args:
         path: The file to make or replace; a symbolic link is followed.
@@ -273,7 +271,7 @@ def _refuse_other_files(target: str, given: str) -> None:
 
 
 def _sync_folder(path: str) -> None:
-    """Make the new name durable where the system lets folders be flushed."""
+    """Flush a folder, if the system can, so that a new name in it is durable."""
     with contextlib.suppress(OSError):
         folder = os.open(path, os.O_RDONLY)
         try:

@@ -87,7 +87,7 @@ class _Writer:
 
     def write(self, model: Model) -> Entries:
         graphs, params = [], []
-        # The vendor's reader finds a graph by bisection, so they stand in the order of their names.
+        # The vendor's reader finds a graph by bisection, so they are sorted by name.
         for graph in sorted(model.graphs.values(), key=lambda graph: graph.name.encode("utf-8")):
             self.where = f"graph {graph.name!r}"
             content, data = self.graph(graph)
@@ -174,7 +174,7 @@ class _Writer:
         supplements: dict[str, Scalar] = {name: string(text) for name, text in strings.items()}
         supplements["packageName"] = string(op.package)
         if (op.type, op.package) == ("Lstm", NATIVE_PACKAGE) and op.outputs and op.outputs[0].shape:
-            supplements["hidden_size"] = u32(op.outputs[0].shape[-1])  # the vendor's reader wants it
+            supplements["hidden_size"] = u32(op.outputs[0].shape[-1])  # required by the vendor's reader
         attributes, values = [], []
         names = set()
         for name in sorted({*params, *supplements}):

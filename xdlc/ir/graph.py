@@ -475,7 +475,7 @@ class Graph:
         }
         return before != (self._count, len(self.tensors))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[..., Graph], tuple[Any, ...]]:
         """Return a flat description for pickle and deepcopy: ops may be a million."""
         numbers: dict[Tensor | None, int | None] = {None: None}
         numbers |= {tensor: number for number, tensor in enumerate(self.tensors.values())}
@@ -500,20 +500,9 @@ class Graph:
 
     def clone(self) -> Graph:
         """Return a copy with its own ops and tensors; static data is shared, not copied."""
-        twin = Graph(self.name)
-        twins = {tensor: _tensor_copy(tensor) for tensor in self.tensors.values()}
-        for tensor in self.tensors.values():
-            twin.add_tensor(twins[tensor])
-        twin.inputs = [twins[tensor] for tensor in self.inputs]
-        twin.outputs = [twins[tensor] for tensor in self.outputs]
-        for op in self.ops:
-            made = op.twin(twins.__getitem__)
-            made.params = {
-                key: _tensor_copy(param) if isinstance(param, Tensor) else param
-                for key, param in op.params.items()
-            }
-            twin.append(made)
-        return twin
+        rebuild, description = self.__reduce__()
+        copy: Graph = rebuild(*description)
+        return copy
 
     def verify(self) -> None:
         """Check that every op reads tensors that exist before it.
@@ -559,15 +548,8 @@ def _rebuilt(
 
 
 def _tensor_copy(tensor: Tensor) -> Tensor:
-    return Tensor(
-        tensor.name,
-        tensor.shape,
-        tensor.dtype,
-        tensor.encoding,
-        tensor.data,
-        tensor.role,
-        tensor.dynamic_axes,
-    )
+    encoding, data, dynamic_axes = tensor.encoding, tensor.data, tensor.dynamic_axes
+    return Tensor(tensor.name, tensor.shape, tensor.dtype, encoding, data, tensor.role, dynamic_axes)
 
 
 def make_op(

@@ -74,6 +74,6 @@ class Model:
             ContainerError: If something of the model has no form in a DLC of this version.
             StorageError: If the file cannot be written; an existing file is left as it was.
         """
-        from xdlc.container import save  # the one look upwards, see docs/adr/0002
+        from xdlc.container import save  # the only import from above, see docs/adr/0002
 
         save(self, path, version=version)

@@ -69,7 +69,7 @@ class PlacedSection:
             ContainerError: If it is damaged, or has other operations, weights or encodings.
         """
         held = read_subgraph(self.section.binary, where=self.where)
-        # A container normalizes operations, so both sub-graphs have to come from one.
+        # A container normalizes operations, so both sub-graphs have to be read from one.
         expected = read_subgraph(write_subgraph(partition), where=self.where)
         if fingerprint(held) != fingerprint(expected):
             refuse("has other operations, weights or encodings than the model has now", self.where)

@@ -30,7 +30,7 @@ class Schema:
 
 
 def parse(text: str) -> Schema:
-    """Return what a schema declares.
+    """Return the tables and includes of a schema file.
 
     Raises:
         ValueError: At the first token that is not part of the language taken here.

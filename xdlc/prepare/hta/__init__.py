@@ -1,7 +1,7 @@
 """Preparation for HTA: division of a quantized model into sections."""
 
 from xdlc.prepare.hta.layer_ranges import parse_ranges
-from xdlc.prepare.hta.op_support import Rejected
+from xdlc.prepare.hta.op_support import RejectedOp
 from xdlc.prepare.hta.prepare import PreparedHta, check_soc, prepare, without_sections
 
-__all__ = ["PreparedHta", "Rejected", "check_soc", "parse_ranges", "prepare", "without_sections"]
+__all__ = ["PreparedHta", "RejectedOp", "check_soc", "parse_ranges", "prepare", "without_sections"]

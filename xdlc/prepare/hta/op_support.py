@@ -24,7 +24,7 @@ MOST_INPUT_CHANNELS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedOp:
     """An op that HTA does not take.
 
     Attributes:
@@ -71,7 +71,7 @@ def reasons(graph: Graph) -> dict[Op, tuple[str, ...]]:
 
 
 def check_batch(graph: Graph, on_hta: Collection[Op]) -> list[XdlcError]:
-    """Return what is wrong with the ops chosen for HTA if the batch is larger than 1."""
+    """Return the problems of the ops chosen for HTA if the batch is larger than 1."""
     batch = _batch(graph)
     left = [op for op in graph.ops if op not in on_hta and op.type != "Softmax"]
     if batch == 1 or not left or not on_hta:
@@ -125,7 +125,7 @@ def _encoding_breaches(op: Op) -> Iterator[str]:
 
 
 def _batch(graph: Graph) -> int:
-    """Return the batch that the network takes."""
+    """Return the batch of the network inputs."""
     return max((tensor.shape[0] for tensor in graph.inputs if tensor.rank >= 2), default=1)
 
 

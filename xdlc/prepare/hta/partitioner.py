@@ -21,8 +21,8 @@ from xdlc.ir import Graph, Op
 from xdlc.opdefs.traits import macs
 from xdlc.runtime.fusion_groups import Bond
 
-WORK_OF_CROSSING = 1 / 200  # of the work of the whole graph: requantizing has a price however small it is
-WORK_OF_BYTE = 1.0  # carrying an element over is no cheaper than computing one
+WORK_OF_CROSSING = 1 / 200  # of the work of the whole graph: requantizing a small value has a cost too
+WORK_OF_BYTE = 1.0  # moving an element is as expensive as computing one
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from xdlc.ir import Model, Op, raw_data
 from xdlc.prepare.hta import op_support
 from xdlc.prepare.hta.aip_sections import record_of, section_of
 from xdlc.prepare.hta.layer_ranges import ops_in, parse_ranges
-from xdlc.prepare.hta.op_support import Rejected
+from xdlc.prepare.hta.op_support import RejectedOp
 from xdlc.prepare.hta.partitioner import Run, automatic, by_hand
 from xdlc.runtime.fusion_groups import Part, bonds, parts_of
 from xdlc.runtime.htp_fusion import came_quantized
@@ -36,7 +36,7 @@ class PreparedHta:
     model: Model
     sections: tuple[Section, ...]
     problems: tuple[XdlcError, ...]
-    rejected: tuple[Rejected, ...]
+    rejected: tuple[RejectedOp, ...]
 
 
 def prepare(
@@ -69,7 +69,7 @@ def prepare(
     ranges = None if partitions is None else parse_ranges(partitions)
     graph = model.main
     op_support.check_quantized(graph)
-    job = _Job(model, progress)
+    job = _Sections(model, progress)
     problems = job.choose() if ranges is None else job.take(ops_in(ranges, job.given))
     if notify is not None and not problems:
         for note in (*job.renumbered(), *job.notes):
@@ -108,7 +108,7 @@ def without_sections(model: Model) -> Model:
     return Model(dict(model.graphs), metadata, records)
 
 
-class _Job:
+class _Sections:
     """The sections of one model in the making."""
 
     def __init__(self, model: Model, progress: Callable[[int, int], None] | None) -> None:
@@ -122,9 +122,9 @@ class _Job:
         self._progress = progress
 
     @property
-    def rejected(self) -> tuple[Rejected, ...]:
+    def rejected(self) -> tuple[RejectedOp, ...]:
         """The ops that HTA does not take."""
-        return tuple([Rejected(self.given[op], op.name, op.type, why) for op, why in self.reasons.items()])
+        return tuple([RejectedOp(self.given[op], op.name, op.type, why) for op, why in self.reasons.items()])
 
     def choose(self) -> list[XdlcError]:
         """Divide the graph by cost."""
