@@ -1,8 +1,8 @@
-"""Names of backends in configurations of user-defined operations, and which supplements speak for which.
+"""Names of backends in UDO configurations, and which supplements apply to which.
 
-QNN tells DSP (v65, v66) from HTP (v68 and later); SNPE calls all of them DSP and adds the architecture.
-A supplement of a wider name speaks for the narrower ones: ``DSP`` for all, ``HTP`` for ``DSP_V68`` and
-later and for ``HTP_FP16``.  Where both say something of a tensor, the narrower one counts.
+QNN separates DSP (v65, v66) and HTP (v68 and later); SNPE calls all of them DSP and adds the architecture,
+one for each generation of ``xdlc.targets``.  A supplement of a wider name applies to the narrower ones:
+``DSP`` to all, ``HTP`` to ``DSP_V68`` and later and to ``HTP_FP16``.  The narrower counts.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xdlc.errors import nearest_names
+from xdlc.targets import FIRST_HTP, arch_numbers
 
-OLD_DSPS = tuple(f"DSP_V{arch}" for arch in (60, 65, 66))
-NEW_DSPS = tuple(f"DSP_V{arch}" for arch in (68, 69, 73, 75, 79, 81))
+_ARCHS = (60, *arch_numbers())
+OLD_DSPS = tuple(f"DSP_V{arch}" for arch in _ARCHS if arch < FIRST_HTP)
+NEW_DSPS = tuple(f"DSP_V{arch}" for arch in _ARCHS if arch >= FIRST_HTP)
 NAMES = (
     "CPU", "GPU", "DSP", *OLD_DSPS, *NEW_DSPS, "HTP", "HTP_FP16", "HTP_MCP", "HTA", "LPAI", "AIC", "SAVER",
 )  # fmt: skip
@@ -27,7 +29,7 @@ _WIDER = {
 
 
 def chain(backend: str) -> tuple[str, ...]:
-    """Return the names whose supplements speak for a backend, the one that counts most first.
+    """Return the names whose supplements apply to a backend, the one that counts most first.
 
     Example:
         >>> chain("DSP_V73"), chain("DSP_V66"), chain("CPU")

@@ -1,8 +1,7 @@
-"""Reads the SoC tables, one TOML file for each generation of the DSP."""
+"""SoC tables, one TOML file for each generation of the DSP."""
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -10,12 +9,14 @@ from typing import Any
 
 from xdlc.errors import UsageError, nearest_names
 
+FIRST_HTP = 68
+"""First generation whose DSP is an HTP."""
 _DATA = Path(__file__).parent / "data"
 
 
 @dataclass(frozen=True, slots=True)
 class Arch:
-    """What a generation of the Hexagon DSP can do.
+    """Capabilities of a generation of the Hexagon DSP.
 
     Attributes:
         number: Like 75 for v75; 0 where the generation is not known.
@@ -32,7 +33,8 @@ class Arch:
         bf16: bfloat16 graphs.
         weight_sharing: One copy of the weights for several graphs of a cache.
         multi_core: One graph on several cores.
-        note: What to know beside that.
+        default_soc: SoC that the vendor's library (SDK 2.51) enters where it is given the generation alone.
+        note: Remarks.
     """
 
     number: int
@@ -48,6 +50,7 @@ class Arch:
     bf16: bool = False
     weight_sharing: bool = False
     multi_core: bool = False
+    default_soc: int | None = None
     note: str = ""
 
     @property
@@ -67,8 +70,8 @@ class Soc:
         vtcm_mb: Size of the HTP's fast memory in MB; None if not known.
         fp16: Whether the vendor's compiler takes float graphs for it.
         hta: Whether it has a Hexagon Tensor Accelerator.
-        aliases: Other names that mean the same id.
-        note: What to know beside that.
+        aliases: Other names of the same id.
+        note: Remarks.
     """
 
     name: str
@@ -82,23 +85,30 @@ class Soc:
 
     @property
     def has_htp(self) -> bool:
-        """Whether its DSP is an HTP, which graphs can be compiled for."""
-        return self.arch >= 68
+        """Whether its DSP is an HTP, for which graphs can be compiled."""
+        return self.arch >= FIRST_HTP
 
     @property
     def capabilities(self) -> Arch:
-        """What its generation can do."""
+        """Capabilities of its generation."""
         return find_arch(self.arch)
 
 
 @cache
 def _tables() -> tuple[dict[int, Arch], tuple[Soc, ...]]:
+    import tomllib
+
     archs: dict[int, Arch] = {}
     socs: list[Soc] = []
     for path in sorted(_DATA.glob("*.toml")):
         table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
         number = table["arch"]
-        archs[number] = Arch(number, **table["capabilities"], note=table.get("note", ""))
+        archs[number] = Arch(
+            number,
+            **table["capabilities"],
+            default_soc=table.get("default_soc"),
+            note=table.get("note", ""),
+        )
         for entry in table["soc"]:
             aliases = tuple(entry.pop("aliases", ()))
             socs.append(Soc(arch=number, aliases=aliases, **entry))
@@ -108,6 +118,12 @@ def _tables() -> tuple[dict[int, Arch], tuple[Soc, ...]]:
 def all_socs() -> tuple[Soc, ...]:
     """Return every known SoC by id."""
     return _tables()[1]
+
+
+@cache
+def arch_numbers() -> tuple[int, ...]:
+    """Return the numbers of the known generations in order; the tables are not read."""
+    return tuple(sorted(int(path.stem[1:]) for path in _DATA.glob("v*.toml")))
 
 
 def all_archs() -> tuple[Arch, ...]:
@@ -147,5 +163,5 @@ def find_soc(name_or_id: str | int) -> Soc:
     raise UsageError(f"unknown SoC {name_or_id!r}", fix=fix)
 
 
-CAPABILITIES = tuple(field.name for field in fields(Arch) if field.name not in ("number", "note"))
+CAPABILITIES = tuple(field.name for field in fields(Arch) if field.type == "bool")
 """Names of the capabilities of an ``Arch``."""

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 from xdlc.errors import ConstraintError, UsageError
 from xdlc.runtime.htp import CompileOptions
-from xdlc.targets import Soc, all_socs, find_arch, find_soc
-
-# What the vendor's library takes where it is given an architecture and no SoC (SDK 2.51).
-_PICKED = {68: 30, 69: 36, 73: 43, 75: 57, 79: 69, 81: 87, 85: 103}
+from xdlc.targets import FIRST_HTP, Soc, all_socs, arch_numbers, find_arch, find_soc
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +102,19 @@ def _of_archs(archs: Sequence[str | int]) -> Iterator[tuple[Soc, int | None]]:
     for given in archs:
         number = _number(given)
         arch = find_arch(number)
-        if number not in _PICKED:
+        if number < FIRST_HTP:
             raise ConstraintError(
                 f"{arch.name} has no HTP: it is the architecture of an older DSP",
                 fix="leave it out; HTP starts with v68",
             )
-        sizes = [soc.vtcm_mb for soc in all_socs() if soc.arch == number and soc.vtcm_mb]
-        yield find_soc(_PICKED[number]), min(sizes, default=None)
+        socs = [soc for soc in all_socs() if soc.arch == number]
+        sizes = [soc.vtcm_mb for soc in socs if soc.vtcm_mb]
+        yield find_soc(arch.default_soc or socs[0].id), min(sizes, default=None)
 
 
 def _number(given: str | int) -> int:
     text = str(given).strip().lower().removeprefix("v")
     if not (text.isascii() and text.isdecimal() and len(text) < 4):
-        known = ",".join(f"v{number}" for number in _PICKED)
+        known = ",".join(f"v{number}" for number in arch_numbers() if number >= FIRST_HTP)
         raise UsageError(f"{given!r} is no architecture", fix=f"use names out of {known}")
     return int(text)
