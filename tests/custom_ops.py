@@ -117,7 +117,7 @@ def converted(folder: Path, model: Any, *ops: Udo, **options: Any) -> Model:
     path = folder / "model.onnx"
     onnx.save(model, path)
     shapes = options.pop("shapes", {})
-    return convert(path, custom=UdoSet(ops, {}, shapes), **options)
+    return convert(path, udos=UdoSet(ops, {}, shapes), **options)
 
 
 def custom_op(model: Model) -> Op:

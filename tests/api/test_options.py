@@ -72,18 +72,21 @@ def keyword_only(function: Callable[..., Any]) -> set[str]:
 
 def test_signatures_state_every_option_of_what_they_call() -> None:
     from xdlc.converter.onnx.convert import convert
+    from xdlc.converter.pipeline import Options
     from xdlc.prepare.edit import edit
     from xdlc.prepare.htp import prepare_all
     from xdlc.quant import quantize
     from xdlc.quant.options import QuantOptions
     from xdlc.runtime.export import export
-    from xdlc.udo.udo_set import custom_ops
+    from xdlc.udo.udo_set import udo_set
 
     options = {field.name for field in fields(QuantOptions)}
-    own = {"custom", "findings"}
+    shared = {field.name: field.default for field in fields(Options)}
+    del shared["udos"], shared["input_dims"]
+    own = {"diagnostics"}
     for name, functions, internal in (
-        ("convert", (convert, custom_ops), own),
-        ("check", (convert, custom_ops), own | {"notify", "step"}),
+        ("convert", (convert, udo_set), own),
+        ("check", (convert, udo_set), own | {"notify", "step"}),
         ("quantize", (quantize,), set()),
         ("prepare", (prepare_all, edit), set()),
         ("prepare_all", (prepare_all, edit), set()),
@@ -91,12 +94,15 @@ def test_signatures_state_every_option_of_what_they_call() -> None:
     ):
         expected = set().union(*map(keyword_only, functions)) - internal
         expected |= options if name == "quantize" else set()
+        expected |= set(shared) if convert in functions else set()
         stated = of_verb(name)
         assert {each for each in stated if each != "input_dims"} >= expected - {"input_dims"}, name
         for function in functions:
             for each in inspect.signature(function).parameters.values():
                 if each.name in stated and each.kind is each.KEYWORD_ONLY and each.name != "input_dims":
                     assert stated[each.name].default == each.default, (name, each.name)
+    for name, default in shared.items():
+        assert of_verb("convert")[name].default == (None if name == "define_symbol" else default), name
     defaults = QuantOptions()
     for name in options - {"use_per_channel_quantization", "act_bitwidth_of", "weights_bitwidth_of"}:
         assert of_verb("quantize")[name].default == getattr(defaults, name)

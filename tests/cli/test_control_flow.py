@@ -13,7 +13,6 @@ from click.testing import CliRunner, Result
 
 import xdlc
 from xdlc.cli.tools import net_run, onnx_to_dlc
-from xdlc.converter.onnx.convert import convert
 
 LOOP = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[3] x) => (float[3] y) <int64 n = {%d}, bool yes = {1}> {
@@ -44,7 +43,7 @@ def listing(tmp_path: Path) -> Path:
 
 
 def test_loops_are_unrolled_up_to_a_number(tmp_path: Path) -> None:
-    assert inspect.signature(convert).parameters["unroll_loops"].default == 16
+    assert inspect.signature(xdlc.convert).parameters["unroll_loops"].default == 16
     assert len(xdlc.load(converted(tmp_path, 16)).graphs) == 1
     assert len(xdlc.load(converted(tmp_path, 17)).graphs) == 3
     assert len(xdlc.load(converted(tmp_path, 4, "--unroll_loops", 0)).graphs) == 3

@@ -165,7 +165,7 @@ def test_an_importer(overlay: Overlay, tmp_path: Path) -> None:
     overlay.add(
         "converter/reludef/frontend.py",
         "from xdlc.converter.frontends import Frontend, FrontendOption\n"
-        "def convert(path, *, custom=None, input_dims=None, findings=None, notify=None, step=None):\n"
+        "def convert(path, *, udos=None, input_dims=None, diagnostics=None, notify=None, step=None):\n"
         "    from xdlc.ir import Graph, Model, Op, Tensor\n"
         "    from xdlc.ir.dtype import FLOAT32\n"
         '    graph = Graph("net")\n'

@@ -79,8 +79,8 @@ def convert(
         StorageError: If the file cannot be read.
     """
     options = given(convert, locals())
-    with _udo_set(options) as custom, _source(path, options) as (frontend, file):
-        return frontend.convert(file, input_dims=checked_dims(input_dims), custom=custom, **options)
+    with _udo_set(options) as udos, _source(path, options) as (frontend, file):
+        return frontend.convert(file, input_dims=checked_dims(input_dims), udos=udos, **options)
 
 
 @verb
@@ -134,9 +134,9 @@ def check(
     options = given(check, locals())
     from xdlc.converter.checking import check as check_model
 
-    with _udo_set(options) as custom, _source(path, options) as (frontend, file):
+    with _udo_set(options) as udos, _source(path, options) as (frontend, file):
         dims = checked_dims(input_dims)
-        return check_model(frontend, file, target=target, input_dims=dims, custom=custom, **options)
+        return check_model(frontend, file, target=target, input_dims=dims, udos=udos, **options)
 
 
 @contextmanager
@@ -227,7 +227,7 @@ def draft_udo_config(
         raise UsageError(f"no definitions are drafted for {frontend.model}", where=str(path))
     known = configured_ops(udo_config_paths)
     nodes, others = frontend.uncovered(
-        path, input_dims=checked_dims(input_dims), custom=known, operators=operators
+        path, input_dims=checked_dims(input_dims), udos=known, operators=operators
     )
     return drafted(
         nodes,

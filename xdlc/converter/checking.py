@@ -7,7 +7,7 @@ from typing import Any
 
 from xdlc.converter.frontends import Frontend
 from xdlc.converter.report import Report, make_report
-from xdlc.converter.session.diagnostics import Findings
+from xdlc.converter.session.diagnostics import Diagnostics
 from xdlc.errors import BackendError, XdlcError
 from xdlc.ir import Model
 from xdlc.runtime import dynamic_dims
@@ -28,25 +28,25 @@ def check(
         frontend: The importer.
         path: The file.
         target: Name of a SoC whose HTP checks each op of the converted model.
-        **options: As for ``xdlc.convert``, with ``custom``.
+        **options: As for ``xdlc.convert``, with ``udos``.
 
     Raises:
         XdlcError: If there is nothing to report on: no such file, no valid model, a wrong option.
     """
     soc = find_soc(target) if target is not None else None
-    findings = Findings()
+    diagnostics = Diagnostics()
     model: Model | None = None
     try:
-        model = frontend.convert(path, findings=findings, **options)
+        model = frontend.convert(path, diagnostics=diagnostics, **options)
     except XdlcError:
-        if not findings.problems:  # else it is a consequence of them
+        if not diagnostics.problems:  # else it is a consequence of them
             raise
     verdict: Verdict | None = None
     if soc is not None and model is not None:
         try:
             verdict = judge(model, soc)
         except BackendError as problem:
-            findings.problems.append(problem)
-    said = dynamic_dims.notice(model) if verdict is not None and model is not None else None
-    notices = [notice for notice in findings.notices if notice != said]  # it is one of the problems
-    return make_report(os.fspath(path), model, findings.problems, soc, verdict, notices)
+            diagnostics.problems.append(problem)
+    unbound = dynamic_dims.notice(model) if verdict is not None and model is not None else None
+    notices = [notice for notice in diagnostics.notices if notice != unbound]  # it is one of the problems
+    return make_report(os.fspath(path), model, diagnostics.problems, soc, verdict, notices)

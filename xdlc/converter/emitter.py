@@ -15,17 +15,19 @@ _CONVERSIONS = ("Cast", "Quantize", "Dequantize", "Reinterpret")
 
 
 class Noted(NamedTuple):
-    """What the source notes of an op.
+    """Names that the source records for an op.
 
     Attributes:
-        name: Its name.
-        type: Its type.
-        statics: Names of its static operands in order; empty if they are not noted.
+        name: Name of the op.
+        type: Its type; empty if that is not recorded.
+        statics: Names of its static operands in order; empty if they are not recorded.
+        node: The source node that the op was made for.
     """
 
     name: str
     type: str
     statics: tuple[str, ...] = ()
+    node: str = ""
 
 
 class Emitter:
@@ -54,6 +56,13 @@ class Emitter:
         self._node = self.stem = name
         self.noted: Noted | None = None
         self.base: str | None = None
+
+    def begin(self, node: str, noted: Noted | None = None) -> None:
+        """Work for another source node, of whose op the source may record names."""
+        self.node = node
+        if noted is not None:
+            self.noted = noted
+            self.base = self.stem = noted.node
 
     def emit(
         self,
@@ -131,7 +140,7 @@ class Emitter:
         base = self.base or self.node or type
         if inserted or self.noted is None:
             return self.graph.unique_name(base)
-        name, kind, _ = self.noted
+        name, kind, *_ = self.noted
         if type != kind:  # an op beside it
             return self.graph.unique_name(
                 f"{name}~" if type in _CONVERSIONS and kind not in _CONVERSIONS else base

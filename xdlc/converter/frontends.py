@@ -56,7 +56,7 @@ class Frontend:
         recognizes: Whether a path is a model of the framework, by content; gets the path and the format
             that ``xdlc.converter.formats`` finds there, if any.
         convert: Returns the model of a file: ``xdlc.convert`` without its options about UDOs, which come as
-            ``custom``, and with ``findings``.
+            ``udos``, and with ``diagnostics``.
         options: Options that only this importer has.
         uncovered: Returns the nodes of a file that nothing covers, and the other problems; None if UDO
             configurations cannot be drafted for the framework.

@@ -11,7 +11,7 @@ from xdlc.ir import DType, Tensor
 from xdlc.ir.data import Array
 
 Order = tuple[int, ...]
-Extents = tuple[int | None, ...]
+Dims = tuple[int | None, ...]
 """A shape in the source's axis order, None for an extent that is only known when the graph runs."""
 
 TABLE_LIMIT = 1 << 24
@@ -74,11 +74,21 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents in the source's axis order."""
+        """Dims in the source's axis order."""
         extents = [0] * len(self.order)
         for position, axis in enumerate(self.order):
             extents[axis] = self.tensor.shape[position]
         return tuple(extents)
+
+    @property
+    def dims(self) -> Dims | None:
+        """Shape in the source's axis order, None for a dynamic dimension; None if the rank is dynamic."""
+        if not self.ranked:
+            return None
+        dims: list[int | None] = list(self.shape)
+        for axis in self.tensor.dynamic_axes:
+            dims[self.order[axis]] = None
+        return tuple(dims)
 
     @property
     def dtype(self) -> DType:

@@ -7,7 +7,8 @@ import pytest
 from onnx import helper
 
 import xdlc
-from xdlc.converter.onnx.roundtrip_metadata import LONGEST, Hint, hint_of
+from xdlc.converter.emitter import Noted
+from xdlc.converter.onnx.roundtrip_metadata import LONGEST, recorded_names
 
 
 def noted(node, op=None, origin=None):
@@ -26,11 +27,11 @@ def relu(op=None, origin=None, name="n"):
     [
         (None, None, None),
         ("", None, None),
-        ("a", None, Hint("a", "", "a")),
-        ("a_3", '[null, "b", "a"]', Hint("a_3", "", "a")),
-        ("a_3", '["moved", "a", "b"]', Hint("a_3", "", "a", "moved")),
-        ("other", '[null, "a", "b"]', Hint("other", "", "b")),
-        ("a_b", '[null, "a"]', Hint("a_b", "", "a")),
+        ("a", None, Noted("a", "", (), "a")),
+        ("a_3", '[null, "b", "a"]', Noted("a_3", "", (), "a")),
+        ("a_3", '["moved", "a", "b"]', Noted("a_3", "", (), "a")),
+        ("other", '[null, "a", "b"]', Noted("other", "", (), "b")),
+        ("a_b", '[null, "a"]', Noted("a_b", "", (), "a")),
         ("a", "[", None),
         ("a", "7", None),
         ("a", "[]", None),
@@ -41,7 +42,7 @@ def relu(op=None, origin=None, name="n"):
     ],
 )
 def test_forms(op, origin, expected):
-    assert hint_of(relu(op, origin)) == expected
+    assert recorded_names(relu(op, origin)) == expected
 
 
 def convert(models, nodes, shape, out):

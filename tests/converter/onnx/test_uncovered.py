@@ -82,7 +82,7 @@ def test_what_is_covered_is_left_out(tmp_path: Path) -> None:
         imports=(("", 17), ("my.domain", 1)),
     )
     known = UdoSet((custom("Known", [place("x")], [place("y")]),))
-    assert found(tmp_path, model, custom=known) == []
+    assert found(tmp_path, model, udos=known) == []
     assert [node.type for node in found(tmp_path, model)] == ["Known"]
 
 
@@ -131,7 +131,7 @@ def test_operators_that_have_a_mapping_can_be_asked_for(tmp_path: Path) -> None:
     assert (relu.type, absolute.type) == ("Relu", "Abs")
     assert absolute.inputs == (Operand("a", (1, 3), FLOAT32),)
     known = UdoSet((custom("Relu", [place("x")], [place("y")]),))
-    assert [node.type for node in found(tmp_path, model, operators=["Abs"], custom=known)] == ["Abs"]
+    assert [node.type for node in found(tmp_path, model, operators=["Abs"], udos=known)] == ["Abs"]
     with pytest.raises(UsageError, match="no node of the model is a Reluu that nothing defines"):
         found(tmp_path, model, operators=["Reluu"])
 

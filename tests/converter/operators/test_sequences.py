@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 import xdlc
-from xdlc.converter.session.budget import SEQUENCE_ELEMENTS
+from xdlc.converter.session.context import SEQUENCE_ELEMENTS
 from xdlc.errors import ModelError, UnsupportedOp, XdlcError
 from xdlc.ir import HOST_PACKAGE
 

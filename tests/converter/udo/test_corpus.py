@@ -34,7 +34,7 @@ def _first_elements(op: OpView) -> list[TensorSpec]:
 def _model(corpus: Path, name: str, *ops: Udo, **options: Any) -> Model:
     shapes = options.pop("shapes", {})
     path = corpus / "onnx" / "ort_misc" / name / f"{name}.onnx"
-    return convert(path, custom=UdoSet(ops, {}, shapes), **options)
+    return convert(path, udos=UdoSet(ops, {}, shapes), **options)
 
 
 BOX = custom(

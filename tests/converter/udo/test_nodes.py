@@ -106,9 +106,9 @@ def test_a_type_of_another_domain_is_not_taken_for_onnx_own(tmp_path: Path) -> N
     given = onnx_model(nodes, {"x": (F32, [2])}, {"y": (F32, [2])}, infos={"m": (F32, [2])})
     notices: list[str] = []
     model = converted(tmp_path, given, custom("Neg", [place("x")], [place("y")]), notify=notices.append)
-    assert notices == [
-        "Pkg::Neg stands for the Neg of a domain of the model's own; ONNX's Neg keeps xdlc's mapping"
-    ]
+    [notice] = notices
+    assert "Pkg::Neg" in notice
+    assert "ONNX's Neg keeps xdlc's mapping" in notice
     assert [(op.package, op.type) for op in model.main.ops] == [
         ("Pkg", "Neg"),
         ("qti.aisw", "ElementWiseUnary"),
@@ -339,7 +339,7 @@ def test_integers_are_cast_to_what_the_definition_takes(tmp_path: Path) -> None:
 
 def test_two_packages_with_one_type_need_a_choice(tmp_path: Path) -> None:
     other = custom("Scale", [place("x")], [place("y")], param("factor", FLOAT32), package="Other")
-    with pytest.raises(UnsupportedOp, match="Pkg::Scale and Other::Scale both stand for it"):
+    with pytest.raises(UnsupportedOp, match="Pkg::Scale and Other::Scale both"):
         converted(tmp_path, scale_model(factor=1.0), SCALE, other)
     narrow = custom("Scale", [place("x")], [place("y")], package="Other")
     assert custom_op(converted(tmp_path, scale_model(factor=1.0), narrow, SCALE)).package == "Pkg"
@@ -352,7 +352,7 @@ def test_of_two_packages_the_one_of_the_nodes_domain_is_taken(tmp_path: Path) ->
         for op, domain in zip(ops, ("other", "my.domain"), strict=True)
     }
     onnx.save(scale_model(), tmp_path / "m.onnx")
-    model = convert(tmp_path / "m.onnx", custom=UdoSet(tuple(ops), packages), notify=[].append)
+    model = convert(tmp_path / "m.onnx", udos=UdoSet(tuple(ops), packages), notify=[].append)
     assert [op.package for op in model.main.ops] == ["B"]
 
 
@@ -432,7 +432,7 @@ def test_types_that_differ_between_cores_are_all_allowed(tmp_path: Path) -> None
     )
     onnx.save(given, tmp_path / "m.onnx")
     packages = {"Pkg": Collection("Pkg", "d", "1.0", (op.definition,), tables)}
-    model = convert(tmp_path / "m.onnx", custom=UdoSet((op,), packages))
+    model = convert(tmp_path / "m.onnx", udos=UdoSet((op,), packages))
     at = custom_op(model).inputs[1]
     assert at is not None
     assert at.dtype is INT32
@@ -470,7 +470,7 @@ def test_weights_that_the_source_quantizes_by_channel(tmp_path: Path, dtypes: An
         table = SupplementTable("CPU", frozenset({"Mix"}), {"Mix": (row,)})
         packages = {"Pkg": Collection("Pkg", "d", "1.0", (op.definition,), (table,))}
         onnx.save(given, tmp_path / "m.onnx")
-        model = convert(tmp_path / "m.onnx", custom=UdoSet((op,), packages))
+        model = convert(tmp_path / "m.onnx", udos=UdoSet((op,), packages))
     else:
         model = converted(tmp_path, given, op)
     weight = custom_op(model).inputs[1]
@@ -543,7 +543,7 @@ def test_each_side_between_roundings_is_as_one_backend_has_it(
     given = onnx_model(nodes, {"x": (F32, [2])}, {"y": (F32, [2])}, weights, infos={"b": (F32, [2])})
     onnx.save(given, tmp_path / "m.onnx")
     packages = {"Pkg": Collection("Pkg", "d", "1.0", (op.definition,), tables)}
-    made = custom_op(convert(tmp_path / "m.onnx", custom=UdoSet((op,), packages)))
+    made = custom_op(convert(tmp_path / "m.onnx", udos=UdoSet((op,), packages)))
     read, weight = made.inputs
     assert read is not None
     assert weight is not None
@@ -570,10 +570,8 @@ def test_what_follows_from_an_op_and_is_not_as_the_model_states_is_told(tmp_path
     proto = onnx_model(nodes, {"x": (F32, [2, 3])}, {"z": (F32, [3, 2])})
     notices: list[str] = []
     converted(tmp_path, proto, SCALE, shapes={("Pkg", "Scale"): like_first}, notify=notices.append)
-    assert notices == [
-        "the model states [3, 2] for 'z', and it comes out as [2, 3]: check what tells the outputs of your "
-        "operations"
-    ]
+    [notice] = notices
+    assert all(text in notice for text in ("'z'", "[2, 3]", "[3, 2]"))
 
 
 @pytest.mark.parametrize(

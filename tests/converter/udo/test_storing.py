@@ -13,6 +13,7 @@ from onnx import helper
 from tests.custom_ops import converted, custom, like_first, my_node, onnx_model, param, place
 from xdlc.container import load, udo
 from xdlc.converter.checking import check
+from xdlc.converter.onnx.frontend import FRONTEND
 from xdlc.errors import BackendError
 from xdlc.ir.dtype import FLOAT32
 from xdlc.opdefs.op_view import OpView
@@ -97,5 +98,5 @@ def test_a_kernel_that_cannot_be_built_is_a_problem_of_the_model(tmp_path: Path)
     given = onnx_model([node], {"x": (F32, [2])}, {"y": (F32, [2])}, {"w": np.arange(4, dtype=F32)})
     with pytest.raises(BackendError, match="no compiler"):
         converted(tmp_path, given, broken)
-    report = check(tmp_path / "model.onnx", custom=UdoSet((broken,)))
+    report = check(FRONTEND, tmp_path / "model.onnx", udos=UdoSet((broken,)))
     assert [problem.why for problem in report.problems] == ["there is no compiler"]

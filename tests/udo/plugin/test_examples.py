@@ -188,7 +188,7 @@ def test_conv_of_one_shape(tmp_path, bias):
     model = api.load(path)
     ops = [(op.package, op.type) for op in model.main.ops if "Conv" in op.type]
     assert ops == [("Fast", "FastConv"), ("qti.aisw", "Conv2d"), ("Fast", "FastConv")]
-    assert any("Fast::FastConv stands for Conv nodes" in text for text in notices)
+    assert any("Fast::FastConv matches Conv nodes" in text for text in notices)
     first = next(op for op in model.main.ops if op.type == "FastConv")
     assert first.param("W_format") == "FRACTAL_Z"
     assert first.param("W_shape").tolist() == [24, 20, 3, 3]

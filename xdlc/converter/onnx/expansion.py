@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdlc.converter.onnx.nodes import all_nodes, key_of, node_count, plain_domain
-from xdlc.converter.operators.functions import DEPTH
+from xdlc.converter.operators.protobuf import all_nodes, key_of, node_count, plain_domain
+from xdlc.converter.session.context import DEPTH
 from xdlc.errors import ModelError
 
 _NODES = 1 << 14

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdlc.converter.operators.protobuf import INT64
-from xdlc.converter.session.budget import DENSE_BYTES
+from xdlc.converter.session.context import DENSE_BYTES
 from xdlc.errors import ModelError, UnsupportedOp
 from xdlc.ir import TensorData
 

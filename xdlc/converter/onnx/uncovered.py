@@ -1,4 +1,4 @@
-"""Finds the nodes of an ONNX model that nothing covers, with what is known of them."""
+"""Uncovered nodes of an ONNX model, with what is known of them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from xdlc import ir
-from xdlc.converter.onnx.importing import import_model
-from xdlc.converter.onnx.nodes import all_nodes
+from xdlc.converter.onnx.importing import declared_inputs, import_model
 from xdlc.converter.onnx.source import OnnxFile
-from xdlc.converter.operators.inference import Inference, Spec
+from xdlc.converter.onnx.value_info import inferred
+from xdlc.converter.operators.inference import Spec
+from xdlc.converter.operators.protobuf import all_nodes
+from xdlc.converter.pipeline import Options
 from xdlc.converter.session.bindings import input_shapes
-from xdlc.converter.session.diagnostics import Findings
+from xdlc.converter.session.diagnostics import Diagnostics
 from xdlc.errors import UsageError, XdlcError, nearest_names
 from xdlc.opdefs.source_match import Operand, UdoSet, UncoveredNode
 
-_NO_CUSTOM_OPS = UdoSet()
+_NO_UDOS = UdoSet()
 
 
 def uncovered(
@@ -25,7 +27,7 @@ def uncovered(
     input_dims: Mapping[str, Sequence[int]] | None = None,
     define_symbol: Mapping[str, int] | None = None,
     batch: int | None = None,
-    custom: UdoSet = _NO_CUSTOM_OPS,
+    udos: UdoSet = _NO_UDOS,
     operators: Sequence[str] = (),
 ) -> tuple[list[UncoveredNode], list[XdlcError]]:
     """Return the nodes whose operators have no mapping, and the other problems that there are.
@@ -35,29 +37,34 @@ def uncovered(
         input_dims: Shapes by input name.
         define_symbol: Values of symbolic dimensions by name.
         batch: First dimension of every input.
-        custom: Operations that the user has defined already.
+        udos: UDO definitions that there are already.
         operators: Operators whose nodes count as uncovered even if they have a mapping.
 
     Raises:
         XdlcError: If there is nothing to look at: no such file, no valid model, a wrong option.
     """
     file = OnnxFile(path)
+    options = Options(input_dims or {}, define_symbol or {}, batch, unroll_loops=0, udos=udos)
     shapes = input_shapes(
-        file.proto.graph, str(path), input_dims=input_dims or {}, symbols=define_symbol or {}, batch=batch
+        declared_inputs(file.proto.graph),
+        str(path),
+        input_dims=options.input_dims,
+        symbols=options.define_symbol,
+        batch=batch,
     )
-    findings = Findings(asked=frozenset(operators))
-    import_model(file, shapes, None, findings, 0, custom)
-    places = {problem.where for problem in findings.problems}
-    nodes = _distinct([node for node in findings.uncovered if node.where in places])
-    _check_asked(operators, nodes, file)
+    diagnostics = Diagnostics(requested=frozenset(operators))
+    import_model(file, shapes, options, diagnostics)
+    places = {problem.where for problem in diagnostics.problems}
+    nodes = _distinct([node for node in diagnostics.uncovered if node.where in places])
+    _check_requested(operators, nodes, file)
     if nodes:
-        specs = Inference(file, shapes).of_model()
+        specs = inferred(file.proto, shapes)
         nodes = [_completed(node, specs) for node in nodes]
-    told = {node.where for node in nodes}
-    return nodes, [problem for problem in findings.problems if problem.where not in told]
+    listed = {node.where for node in nodes}
+    return nodes, [problem for problem in diagnostics.problems if problem.where not in listed]
 
 
-def _check_asked(operators: Sequence[str], nodes: Sequence[UncoveredNode], file: OnnxFile) -> None:
+def _check_requested(operators: Sequence[str], nodes: Sequence[UncoveredNode], file: OnnxFile) -> None:
     found = {node.type for node in nodes}
     for name in operators:
         if name not in found:
@@ -69,18 +76,18 @@ def _check_asked(operators: Sequence[str], nodes: Sequence[UncoveredNode], file:
             raise UsageError(
                 f"no node of the model is a {name} that nothing defines",
                 where=str(file.path),
-                fix=nearest_names(name, sorted(held)) or "leave it out",
+                fix=nearest_names(name, sorted(held)) or "omit it",
             )
 
 
 def _distinct(nodes: Sequence[UncoveredNode]) -> list[UncoveredNode]:
-    """Leave out what was found in an attempt that was made again later."""
+    """Return the nodes without repetitions of an attempt that was made again later."""
     found = {(node.where, tuple(one.name for one in node.outputs if one)): node for node in nodes}
     return list(found.values())
 
 
 def _completed(node: UncoveredNode, specs: Mapping[str, Spec]) -> UncoveredNode:
-    """Add what inference finds behind operators that it does not know: a Cast tells its type all the same."""
+    """Return a node with what inference finds after unknown operators, such as the type of a Cast."""
 
     def full(operand: Operand | None) -> Operand | None:
         if operand is None or operand.odd or operand.name not in specs:

@@ -1,4 +1,4 @@
-"""What an ONNX model states of its values, in all its graphs, with the symbols bound that its inputs bind."""
+"""Types that an ONNX model states of its values, and those that inference finds over the whole model."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xdlc import ir
-from xdlc.converter.onnx.nodes import inner_graphs
 from xdlc.converter.operators import protobuf
+from xdlc.converter.operators.inference import Spec, spec_of
+from xdlc.converter.operators.protobuf import all_nodes, domain_of, inner_graphs, plain_domain
 from xdlc.converter.udo.output_inference import Declared
-from xdlc.converter.values import Extents
+from xdlc.converter.values import Dims
 from xdlc.errors import UnsupportedOp
 
 _UNDEFINED = 0
@@ -66,7 +67,7 @@ class DeclaredTypes:
             return Declared(None, dtype, is_outdated=True)
         return Declared(shape, dtype)
 
-    def contradicted(self, found: Mapping[str, Extents]) -> Iterator[tuple[str, Extents, Extents]]:
+    def contradicted(self, found: Mapping[str, Dims]) -> Iterator[tuple[str, Dims, Dims]]:
         """Yield values that have another shape than the model states: name, stated extents, those found."""
         for name, shape in found.items():
             kind = self._types.get(name)
@@ -91,7 +92,7 @@ def _stated(dim: Any) -> int | None:
     return int(dim.dim_value) if dim.HasField("dim_value") and dim.dim_value >= 0 else None
 
 
-def _agree(one: Extents, other: Extents) -> bool:
+def _agree(one: Dims, other: Dims) -> bool:
     return len(one) == len(other) and all(
         a is None or b is None or a == b for a, b in zip(one, other, strict=True)
     )
@@ -140,8 +141,36 @@ def _symbols(graph: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> di
     found: dict[str, int | None] = {}
     for entry in graph.input:
         dims = entry.type.tensor_type.shape.dim
-        shape: Extents = tuple(input_shapes.get(entry.name, ()))
+        shape: Dims = tuple(input_shapes.get(entry.name, ()))
         for dim, extent in zip(dims, shape, strict=False):
             if dim.dim_param and found.setdefault(dim.dim_param, extent) != extent:
                 found[dim.dim_param] = None
     return found
+
+
+def inferred(proto: Any, input_shapes: Mapping[str, Sequence[int | None]]) -> dict[str, Spec]:
+    """Return what shape inference finds over a whole ``ModelProto``, symbolic dimensions followed through.
+
+    Args:
+        proto: The model.
+        input_shapes: Shapes of its inputs, None for dynamic dimensions.
+    """
+    import onnx
+
+    model = onnx.ModelProto()
+    model.CopyFrom(proto)
+    del model.graph.value_info[:]
+    imported = {plain_domain(entry.domain) for entry in model.opset_import}
+    for domain in sorted({domain_of(node) for node in all_nodes(model.graph)} - imported):
+        model.opset_import.add(domain=domain, version=1)  # inference gives up on models that omit it
+    for entry in model.graph.input:
+        bound = input_shapes.get(entry.name)
+        if bound is not None and len(bound) == len(entry.type.tensor_type.shape.dim):
+            for dim, size in zip(entry.type.tensor_type.shape.dim, bound, strict=True):
+                if size is not None:
+                    dim.dim_value = size
+    try:
+        found = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except Exception:  # what it finds is welcome; a model that it cannot follow is judged node by node
+        return {}
+    return {info.name: spec_of(info.type) for info in (*found.graph.value_info, *found.graph.output)}

@@ -1,217 +1,233 @@
-"""Imports one node: by its function, its importer, the body that defines it, or as an op of the host."""
+"""Application of canonical operators: folding, importer, function body, host op, in this order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xdlc import ir
-from xdlc.converter.emitter import Noted
-from xdlc.converter.onnx.expansion import Expansion
-from xdlc.converter.onnx.inner_graphs import InnerGraphs
-from xdlc.converter.onnx.nodes import domain_of, key_of, name_of, plain_domain
-from xdlc.converter.onnx.roundtrip_metadata import hint_of
+from xdlc.converter.builder import Builder
 from xdlc.converter.operators import control_flow, functions, host_only, sequences, upgrades
-from xdlc.converter.operators.control_flow.interface import Importer
+from xdlc.converter.operators.control_flow.sub_graph import Importer
 from xdlc.converter.operators.folding import Folding, foldable
-from xdlc.converter.operators.inference import Inference
-from xdlc.converter.operators.registry import Entry, Node, find, load_all
-from xdlc.converter.session.context import State
-from xdlc.converter.session.scope import Unsettled
-from xdlc.converter.udo.nodes import CustomNodes
+from xdlc.converter.operators.inference import Spec, infer
+from xdlc.converter.operators.messages import MessageReader
+from xdlc.converter.operators.registry import Entry, find, load_all
+from xdlc.converter.session.context import DEPTH, ImportContext, Unresolved
+from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, Value
-from xdlc.errors import ModelError, UnsupportedOp, XdlcError, each_problem
+from xdlc.errors import UnsupportedOp, XdlcError
 from xdlc.runtime.dynamic_dims import REASON
+from xdlc.runtime.host_kernels import HOST_OPSET
 
+if TYPE_CHECKING:
+    from xdlc.converter.operators.control_flow.while_loop import Assumed
+
+UNROLL_LOOPS = 16
+"""Default of the most iterations of a loop that are unrolled."""
 _BIND = "bind the open dimensions with --input_dim, --define_symbol or --batch"
 
 
-class NodeImport:
-    """Imports nodes, each once its inputs stand for something.
+class Override(Protocol):
+    """A way to import a node that precedes the canonical ones: UDO definitions, functions of a model."""
+
+    def covers(self, node: Node) -> bool:
+        """Return whether a node may be imported in this way, as far as its operator tells."""
+
+    def import_node(self, node: Node, where: str) -> bool:
+        """Bind the outputs of a node; return whether that was done."""
+
+
+class Operators:
+    """The canonical operators, applied to values of one import.
 
     Args:
-        state: The import.
-        expansion: Knows what graphs come to.
-        input_shapes: Shape of every graph input, None for open extents.
-        customs: Imports nodes whose operators the user defines.
-        read: Names of the values that something reads.
-        unroll_loops: Most iterations of a loop that are put one after the other.
+        context: The import.
+        nbytes: Returns the size of the source, in proportion to which constants are folded.
+        unroll_loops: Most iterations of a loop that are unrolled.
+        overrides: Ways to import a node that precede the canonical ones.
+        uncovered: Called with a node, and its place, whose operator has no mapping; returns a fix.
+        of_model: Returns what the source states of its values, by name.
+
+    Attributes:
+        context: The import.
+        unroll_loops: Most iterations of a loop that are unrolled.
+        assumptions: What is assumed of the states of a loop, by its path.
+        reader: Reads the nodes of function bodies; that of an ONNX model also reads its tensors.
+        read: Names that nodes of the main graph read; other outputs need no value.
     """
 
     def __init__(
         self,
-        state: State,
-        expansion: Expansion,
-        input_shapes: Mapping[str, Sequence[int | None]],
-        customs: CustomNodes,
-        read: Collection[str],
-        unroll_loops: int,
+        context: ImportContext,
+        nbytes: Callable[[], int] = int,
+        *,
+        unroll_loops: int = UNROLL_LOOPS,
+        overrides: Sequence[Override] = (),
+        uncovered: Callable[[Node, str], str] | None = None,
+        of_model: Callable[[], Mapping[str, Spec]] = dict,
     ) -> None:
-        file = state.file
-        self._state = state
-        self._read = read
-        self._graphs = InnerGraphs(state, self.import_node, expansion, unroll_loops)
-        self._inference = Inference(file, input_shapes)
-        self._custom = customs
-        self._folding = Folding(file.nbytes)
-        self._functions = {
-            (plain_domain(function.domain), function.name, function.overload): function
-            for function in file.proto.functions
-        }
+        self.context = context
+        self.unroll_loops = unroll_loops
+        self.assumptions: dict[tuple[str, ...], Assumed] = {}
+        self.reader = MessageReader(context, self.import_node)
+        self.read: Collection[str] = ()
+        self._overrides = overrides
+        self._uncovered = uncovered
+        self._of_model = of_model
+        self._folding = Folding(nbytes)
+        self._applied = 0
         self._expanded = 0
 
-    def import_node(self, proto: Any) -> None:
-        """Give the outputs of a ``NodeProto`` values, or report why they have none."""
-        state, domain = self._state, domain_of(proto)
-        opset = state.opsets.get(domain, 1)
-        where = state.place(proto, opset)
-        if proto.op_type in state.findings.asked and not self._custom.candidates(proto):
-            state.findings.uncovered.append(self._custom.describe(proto, where))
-            state.poison(proto, UnsupportedOp(f"{proto.op_type} is asked for", where=where))
-            return
-        if not self._inputs_known(proto, domain, opset, where):
-            return
-        static = all(state.values[name].is_static for name in proto.input if name)
-        if static and foldable(proto) and not self._custom.candidates(proto) and self._fold(proto, where):
-            return
-        try:
-            self._settle(proto, self._node_or_refusal(proto, domain, opset, where), where)
-        except Unsettled:
-            state.poisoned.update(proto.output)
-        except XdlcError as found:
-            for problem in each_problem(found):
-                if problem.where is None or problem.where.startswith("node "):
-                    problem.where = where
-                state.poison(proto, problem)
-        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
-            misfit = ModelError(
-                f"its inputs do not fit the operator: {error}",
-                where=where,
-                fix="check the model with onnx.checker; if it is valid, please report this",
-            )
-            state.poison(proto, misfit)
+    @property
+    def builder(self) -> Builder:
+        """Adds to the graph under construction."""
+        return self.context.builder
 
-    def _inputs_known(self, proto: Any, domain: str, opset: int, where: str) -> bool:
-        """Return whether all inputs stand for something; if not, the outputs stand for nothing either."""
-        state, needed = self._state, [name for name in proto.input if name]
-        if not state.poisoned.isdisjoint(needed):
-            state.poisoned.update(proto.output)
-            if not self._is_known(proto, domain, opset):
-                state.poison(proto, self._no_mapping(proto, domain, opset, where))
-            return False
-        missing = next((name for name in needed if name not in state.values), None)
-        if missing is not None:
-            state.poison(proto, state.missing(missing, where))
-        return missing is None
+    # ------------------------------------------------------------------ operators of importers and handlers
 
-    def _is_known(self, proto: Any, domain: str, opset: int) -> bool:
-        """Return whether there is a way to import an operator, as far as its name tells."""
-        return (
-            key_of(proto) in self._functions
-            or bool(self._custom.candidates(proto))
-            or find(domain, proto.op_type, opset) is not None
-            or control_flow.find(proto.op_type, domain, opset) is not None
-            or sequences.find(proto.op_type, domain) is not None
-            or host_only.can_keep(proto.op_type, domain)
-            or functions.has_body(proto.op_type, domain, opset)
-        )
+    def __call__(self, type: str, inputs: Sequence[Value | None], **attributes: Any) -> Value:
+        """Apply an operator of the default domain with one output, as ``apply`` does."""
+        return self.apply(type, inputs, attributes)[0]
 
-    def _fold(self, proto: Any, where: str) -> bool:
-        """Evaluate a node of known inputs; return whether its outputs are settled."""
-        state = self._state
-        inputs = [state.values.tensor(key).tensor.data if key else None for key in proto.input]
-        try:
-            results = self._folding.evaluate(proto, state.opsets.get("", 0), inputs, where)
-        except XdlcError as problem:
-            state.poison(proto, problem)
-            return True
-        if results is None:
-            return False
-        for name, array in zip(proto.output, results, strict=True):
-            if name and array is not None:
-                state.values[name] = state.builder.const(array, name)
-        return True
+    def apply(
+        self,
+        type: str,
+        inputs: Sequence[Value | None],
+        attributes: Mapping[str, Any] | None = None,
+        outputs: int = 1,
+        *,
+        domain: str = "",
+        names: Sequence[str] = (),
+    ) -> list[Value]:
+        """Return the outputs of an operator, on behalf of the current node of the source.
 
-    def _node_or_refusal(self, proto: Any, domain: str, opset: int, where: str) -> Node:
-        """Return a node as importers see it.
+        Args:
+            type: ONNX operator, of the newest version that the host follows.
+            inputs: Its inputs by position; None for an omitted input.
+            attributes: Numbers, strings, lists of these, ``TensorData``, or ``Body`` for a graph.
+            outputs: Number of outputs wanted.
+            domain: Operator domain.
+            names: Names of the outputs; default: made from the current node's.
 
         Raises:
-            UnsupportedOp: If its operator is not known, whatever its attributes are.
-            XdlcError: If an attribute cannot be read.
+            XdlcError: If it cannot be imported.
+            Unresolved: If something inside it cannot; the problem has been reported.
         """
-        try:
-            return self._node(proto, domain, opset)
-        except XdlcError:
-            if self._is_known(proto, domain, opset):
-                raise
-            raise self._no_mapping(proto, domain, opset, where) from None
+        context = self.context
+        name = names[0] if names else self._free_name(type)
+        operands = ["" if value is None else f"{name}~{index}" for index, value in enumerate(inputs)]
+        results = names or ([name] if outputs == 1 else [f"{name}_{index}" for index in range(outputs)])
+        context.values.update(
+            (key, value) for key, value in zip(operands, inputs, strict=True) if value is not None
+        )
+        opset = 1 if domain else HOST_OPSET
+        node = Node(type, operands, results, dict(attributes or {}), name, domain, opset)
+        node.inputs = list(inputs)
+        with context.entered(stands_in=True, opsets={**context.frame.opsets, "": HOST_OPSET}):
+            self._import(node, context.place(node))
+        if not context.frame.unresolved.isdisjoint(results):
+            raise Unresolved
+        return [context.values.tensor(result) for result in results]
 
-    def _node(self, proto: Any, domain: str, opset: int) -> Node:
-        """Return a node as importers see it, and let the builder work for it."""
-        state, builder = self._state, self._state.builder
-        if not state.callers and not state.stands_in:
-            hint = hint_of(proto)
-            builder.node = name_of(proto)
-            if hint is not None:
-                builder.noted = Noted(hint.op, hint.type, hint.statics)
-                builder.base = builder.stem = hint.node
-        builder.wants_channel_last = not state.wanted.isdisjoint(proto.output)
-        inputs: list[Any] = [state.values[key] if key else None for key in proto.input]
-        attributes = {attribute.name: state.attribute(attribute) for attribute in proto.attribute}
-        return Node(builder.node, proto.op_type, domain, opset, inputs, list(proto.output), attributes)
+    def _free_name(self, type: str) -> str:
+        self._applied += 1
+        return f"{self.builder.node}_{type.lower()}_{self._applied}"
 
-    # ------------------------------------------------------------------ the ways to import a node
+    # ------------------------------------------------------------------ nodes of a source
 
-    def _settle(self, proto: Any, node: Node, where: str) -> None:
-        """Give the outputs of a node values in the first way that there is.
+    def import_node(self, node: Node) -> None:
+        """Bind the outputs of a node, or report why they have no value."""
+        context = self.context
+        where = context.place(node)
+        if node.type in context.diagnostics.requested and not self._is_overridden(node):
+            if self._uncovered is not None:
+                self._uncovered(node, where)
+            context.invalidate(node, UnsupportedOp(f"{node.type} is requested", where=where))
+            return
+        if not context.resolve_inputs(node, where):
+            if not self._is_known(node):
+                context.invalidate(node, self._no_mapping(node, where))
+            return
+        with context.reporting(node, where):
+            self._import(node, where)
+
+    def _import(self, node: Node, where: str) -> None:
+        """Bind the outputs of a node with known inputs in the first way that there is.
 
         Raises:
             XdlcError: If there is none.
         """
-        if self._custom.import_node(proto, node, where):
+        is_static = all(value is None or value.is_static for value in node.inputs)
+        if is_static and foldable(node) and not self._is_overridden(node) and self._fold(node):
             return
-        own = self._functions.get(key_of(proto))
-        if own is not None:
-            self._expand(own, proto, node)
-            return
+        try:
+            self.context.begin(node)
+        except XdlcError:
+            if self._is_known(node):
+                raise
+            raise self._no_mapping(node, where) from None
+        for override in self._overrides:
+            if override.import_node(node, where):
+                return
         runs_graphs = control_flow.find(node.type, node.domain, node.opset)
         if runs_graphs is not None:
-            self._run_graphs(runs_graphs, proto, node, where)
+            self._run_graphs(runs_graphs, node, where)
             return
         takes_apart = sequences.find(node.type, node.domain, node.inputs)
         if takes_apart is not None:
-            self._run_graphs(takes_apart, proto, node, where)
-            _check_read(node)
+            self._run_graphs(takes_apart, node, where)
+            node.check_read()
             return
         sequences.check_tensors(node)
-        refusal = self._by_importer(proto, node, where)
-        if refusal is not None and not self._by_body(proto, node):
-            self._keep(proto, node, refusal, where)
+        refusal = self._by_importer(node, where)
+        if refusal is not None and not self._by_body(node):
+            self._keep(node, refusal, where)
+
+    def _is_overridden(self, node: Node) -> bool:
+        return any(override.covers(node) for override in self._overrides)
+
+    def _is_known(self, node: Node) -> bool:
+        """Return whether there is a way to import an operator, as far as its name tells."""
+        return (
+            self._is_overridden(node)
+            or find(node.domain, node.type, node.opset) is not None
+            or control_flow.find(node.type, node.domain, node.opset) is not None
+            or sequences.find(node.type, node.domain) is not None
+            or host_only.can_keep(node.type, node.domain)
+            or functions.has_body(node.type, node.domain, node.opset)
+        )
+
+    def _fold(self, node: Node) -> bool:
+        """Evaluate a node with static inputs; return whether its outputs are bound."""
+        results = self._folding.evaluate(node, self.context.frame.opsets.get("", 0))
+        if results is None:
+            return False
+        for name, array in zip(node.outputs, results, strict=True):
+            if name and array is not None:
+                self.context.values[name] = self.builder.const(array, name)
+        return True
 
     def _run_graphs(
-        self,
-        function: Callable[[Importer, Node], list[AnyValue]],
-        proto: Any,
-        node: Node,
-        where: str,
+        self, function: Callable[[Importer, Node], list[AnyValue]], node: Node, where: str
     ) -> None:
-        with self._state.inside(proto):
-            self._state.accept(proto, function(self._graphs, node), where)
+        with self.context.inside(node):
+            self.context.accept(node, function(self, node), where)
 
-    def _by_importer(self, proto: Any, node: Node, where: str) -> UnsupportedOp | None:
+    def _by_importer(self, node: Node, where: str) -> UnsupportedOp | None:
         """Map a node onto QNN operations; return why that cannot be done, if so."""
         entry = find(node.domain, node.type, node.opset)
         if entry is None:
-            return self._no_mapping(proto, node.domain, node.opset, where)
-        retract = self._state.builder.attempt()
+            return self._no_mapping(node, where)
+        retract = self.builder.attempt()
         try:
-            if not _takes_open(entry, node):
+            if not _takes_dynamic(entry, node):
                 raise node.problem(REASON, _BIND)
-            results = entry.function(node, self._state.builder)
-            _check_read(node, entry.ignores)
+            results = entry.function(node, self.builder)
+            node.check_read(entry.ignores)
             values = [results] if isinstance(results, Value) else list(results)
-            self._check_offered(proto, node, len(values))
-            self._state.accept(proto, values, where)
+            self._check_offered(node, len(values))
+            self.context.accept(node, values, where)
             return None
         except UnsupportedOp as refusal:
             retract()
@@ -220,26 +236,26 @@ class NodeImport:
                     node.attributes.pop(name, None)
             return refusal
 
-    def _no_mapping(self, proto: Any, domain: str, opset: int, where: str) -> UnsupportedOp:
+    def _no_mapping(self, node: Node, where: str) -> UnsupportedOp:
         """Return the refusal of an operator, or version of one, that has no importer."""
-        if not load_all().get((domain, proto.op_type)):
-            self._state.findings.uncovered.append(self._custom.describe(proto, where))
-        refusal = _unsupported(domain, proto.op_type, opset, where)
-        elsewhere = self._custom.elsewhere(domain, proto.op_type)
-        refusal.fix = f"{elsewhere}; or {refusal.fix}" if elsewhere else refusal.fix
+        refusal = _unsupported(node, where)
+        if self._uncovered is not None and not load_all().get((node.domain, node.type)):
+            other = self._uncovered(node, where)
+            refusal.fix = f"{other}; or {refusal.fix}" if other else refusal.fix
         return refusal
 
-    def _check_offered(self, proto: Any, node: Node, count: int) -> None:
+    def _check_offered(self, node: Node, count: int) -> None:
         """Refuse an importer's results if something reads an output that is not among them."""
-        for name in proto.output[count:]:
-            if name and (self._state.callers or name in self._read):
+        frame = self.context.frame
+        for name in node.outputs[count:]:
+            if name and (frame.callers or frame.stands_in or name in self.read):
                 raise node.problem(
                     f"its output {name!r} is used, which QNN does not offer",
                     "export the model for inference, without the ops that read it",
                 )
 
-    def _by_body(self, proto: Any, node: Node) -> bool:
-        """Import the function body of a standard operator; return whether that settled it.
+    def _by_body(self, node: Node) -> bool:
+        """Import the function body of a standard operator; return whether that bound the outputs.
 
         A body that fails, or itself needs ops of the host, counts only where the host has no kernel for
         the operator as a whole.
@@ -247,39 +263,40 @@ class NodeImport:
         keeps = host_only.can_keep(node.type, node.domain)
         if keeps and any(value.is_dynamic for value in node.inputs if value is not None):
             return False
-        body = functions.body(proto, node.opset, node.inputs)
+        body = functions.body(node)
         if body is None:
             return False
-        state, graph = self._state, self._state.builder.graph
-        last, problems, poisoned = graph.last, len(state.problems), set(state.poisoned)
-        retract, expanded = state.builder.attempt(), self._expanded
-        self._expand(body, proto, node)
-        failed = len(state.problems) > problems
+        context, graph = self.context, self.builder.graph
+        last, problems, unresolved = graph.last, len(context.problems), set(context.frame.unresolved)
+        retract, expanded = self.builder.attempt(), self._expanded
+        self.expand(body, node)
+        failed = len(context.problems) > problems
         if keeps and (failed or any(op.package == ir.HOST_PACKAGE for op in graph.since(last))):
-            del state.problems[problems:]
-            state.poisoned, self._expanded = poisoned, expanded
+            del context.problems[problems:]
+            context.frame.unresolved.intersection_update(unresolved)
+            self._expanded = expanded
             retract()
-            for name in proto.output:
-                state.values.pop(name, None)
+            for name in node.outputs:
+                context.values.pop(name, None)
             return False
         return True
 
-    def _expand(self, function: Any, proto: Any, node: Node) -> None:
-        """Import the nodes of a function's body in place of a node."""
-        state = self._state
-        if len(state.callers) >= functions.DEPTH:
+    def expand(self, function: Any, node: Node) -> None:
+        """Import the nodes of a ``FunctionProto`` in place of a node."""
+        context = self.context
+        if len(context.frame.callers) >= DEPTH:
             raise node.problem(
-                f"functions call one another more than {functions.DEPTH} deep",
+                f"functions call one another more than {DEPTH} deep",
                 "inline the functions with onnx.inliner; a function must not call itself",
             )
-        name = f"{name_of(proto)}~{self._expanded}"
-        self._custom.declare((f"{name}/{entry.name}", entry.type) for entry in function.value_info)
-        with state.function(proto, functions.opsets(function)):
-            for inner in functions.expanded(function, proto, name):
+        name = f"{node.own_name}~{self._expanded}"
+        self.reader.declare(function, name)
+        with context.function(node, functions.opsets(function)):
+            for proto in functions.expanded(function, node, name):
                 self._expanded += 1
-                self.import_node(inner)
+                self.import_node(self.reader.node(proto))
 
-    def _keep(self, proto: Any, node: Node, refusal: UnsupportedOp, where: str) -> None:
+    def _keep(self, node: Node, refusal: UnsupportedOp, where: str) -> None:
         """Keep a node as an op of the host.
 
         Raises:
@@ -289,47 +306,40 @@ class NodeImport:
             raise refusal
         successor = upgrades.rewritten(node)
         if successor is not None:
-            self._expand(successor, proto, node)
+            self.expand(successor, node)
             return
         try:
-            specs = self._inference.outputs(proto, node.opset, node.inputs)
-            results = host_only.keep(node, self._state.builder, specs, refusal.problem)
+            results = host_only.keep(node, self.builder, infer(node, self._of_model), refusal.problem)
         except XdlcError as problem:
             raise UnsupportedOp(
                 f"{refusal.problem}; nor can the host take it: {problem.problem}", fix=problem.fix
             ) from problem
-        self._state.accept(proto, results, where)
+        self.context.accept(node, results, where)
 
 
-def _takes_open(entry: Entry, node: Node) -> bool:
+def _takes_dynamic(entry: Entry, node: Node) -> bool:
     """Return whether an importer can work with what is known of the shapes of a node's inputs."""
     values = [value for value in node.inputs if value is not None and value.is_dynamic]
     return not values or (entry.dynamic and all(value.ranked for value in values))
 
 
-def _check_read(node: Node, ignores: frozenset[str] = frozenset()) -> None:
-    """Refuse attributes that an importer has not asked for."""
-    unread = node.attributes.keys() - node.read - ignores - {"consumed_inputs"}
-    if unread:
-        raise node.problem(
-            f"attribute {', '.join(sorted(unread))} is not understood here",
-            "remove the attribute if it has no effect, or rewrite the node",
-        )
-
-
-def _unsupported(domain: str, type: str, opset: int, where: str) -> UnsupportedOp:
+def _unsupported(node: Node, where: str) -> UnsupportedOp:
     """Return the refusal of an operator, or version of one, that has no importer."""
-    versions = load_all().get((domain, type))
+    versions = load_all().get((node.domain, node.type))
     if versions:
         oldest = versions[-1].since
         return UnsupportedOp(
-            f"{type} is imported from opset {oldest} on, found opset {opset}",
+            f"{node.type} is imported from opset {oldest} on, found opset {node.opset}",
             where=where,
             fix=f"upgrade the model with onnx.version_converter to opset {oldest} or newer",
         )
-    full = f"{domain}::{type}" if domain else type
+    return unmapped(node, where)
+
+
+def unmapped(node: Node, where: str) -> UnsupportedOp:
+    """Return the refusal of an operator that nothing maps."""
     return UnsupportedOp(
-        f"operator {full} has no mapping onto QNN operations",
+        f"operator {node.full_type} has no mapping onto QNN operations",
         where=where,
         fix="describe it in a UDO configuration (xdlc-udo-config from-model drafts one), rewrite this part "
         "of the model, or cut the graph before it with --out_name",

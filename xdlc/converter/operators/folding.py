@@ -14,10 +14,11 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xdlc.converter.operators.registry import MICROSOFT
+from xdlc.converter.operators.messages import as_proto
+from xdlc.converter.operators.registry import MICROSOFT, Node
 from xdlc.errors import ModelError
 from xdlc.runtime.host_kernels import HOST_OPSET
 
@@ -68,22 +69,23 @@ class Folding:
     """Evaluates the nodes of one model, within its budget.
 
     Args:
-        nbytes: Size of the model, its weights included.
+        nbytes: Returns the size of the model, its weights included.
     """
 
-    def __init__(self, nbytes: int) -> None:
-        self._left = _START + _PER_BYTE * nbytes
+    def __init__(self, nbytes: Callable[[], int]) -> None:
+        self._nbytes = nbytes
+        self._used = 0
 
-    def evaluate(
-        self, node: Any, opset: int, inputs: Sequence[TensorData | None], where: str
-    ) -> list[Array | None] | None:
+    @property
+    def _left(self) -> int:
+        return _START + _PER_BYTE * self._nbytes() - self._used
+
+    def evaluate(self, folded: Node, opset: int) -> list[Array | None] | None:
         """Return the outputs of a node, by onnxruntime, or where it has no kernel by ONNX's reference.
 
         Args:
-            node: ``NodeProto`` of the default domain.
+            folded: A node of the default domain, whose inputs are all static.
             opset: Version of the default domain.
-            inputs: Elements by position; None for a missing input.
-            where: Place for errors.
 
         Returns:
             The outputs, or None if the node is not valid, that is too much work, or nobody knows how much
@@ -92,6 +94,8 @@ class Folding:
         Raises:
             ModelError: If the inputs do not fit the operator.
         """
+        node = as_proto(folded)
+        inputs = [None if value is None else value.tensor.data for value in folded.inputs]
         given = {name: data for name, data in zip(node.input, inputs, strict=True) if data is not None}
         if not _is_sound(node, inputs) or sum(data.nbytes for data in given.values()) > self._left:
             return None
@@ -102,19 +106,18 @@ class Folding:
             )
             if work is None or work > self._left:
                 return None
-            self._left -= work
+            self._used += work
             results = _by_onnxruntime(model, given)
         except Exception as error:  # those of onnx and of onnxruntime have no common base
             raise ModelError(
                 f"its inputs are constant, but it cannot be evaluated: {_reason(error)}",
-                where=where,
                 fix="correct the attributes or constant inputs of this node: onnxruntime refuses them, too",
             ) from error
         if results is None:
             more = work * _SLOW_STEP if node.op_type in _SLOW else 0
             if more > self._left:
                 return None
-            self._left -= more
+            self._used += more
             results = _by_reference(model, given)
         if results is None or any(not hasattr(array, "dtype") or array.dtype.hasobject for array in results):
             return None  # sequences, optionals and strings
@@ -122,11 +125,11 @@ class Folding:
         return [next(found) if name else None for name in node.output]
 
 
-def foldable(node: Any) -> bool:
+def foldable(node: Node) -> bool:
     """Return whether a node of known inputs is to be evaluated now."""
     if node.domain == MICROSOFT:
-        return bool(node.op_type == "QuantizeLinear")  # ONNX's with more types
-    return node.domain in ("", "ai.onnx") and node.op_type in _FOLDED
+        return node.type == "QuantizeLinear"  # ONNX's with more types
+    return not node.domain and node.type in _FOLDED
 
 
 def _model(node: Any, opset: int, given: Mapping[str, TensorData]) -> Any:

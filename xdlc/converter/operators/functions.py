@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from xdlc.converter.onnx.nodes import plain_domain
-from xdlc.converter.operators.inference import extents
+from xdlc.converter.operators.messages import as_proto
+from xdlc.converter.operators.protobuf import plain_domain
+from xdlc.converter.session.node import Node
 from xdlc.converter.values import Value
 from xdlc.errors import ModelError
-
-DEPTH = 64
-"""Most functions that may call one another."""
 
 
 def _schema(type: str, domain: str, opset: int) -> Any | None:
@@ -39,22 +37,20 @@ def has_attribute(type: str, domain: str, name: str) -> bool:
         return True
 
 
-def body(proto: Any, opset: int, inputs: Sequence[Value | None]) -> Any | None:
+def body(node: Node) -> Any | None:
     """Return the ``FunctionProto`` that defines a standard operator, or None if none fits the node.
 
-    Args:
-        proto: ``NodeProto``.
-        opset: Version of its domain.
-        inputs: Its inputs, whose types decide the body of some operators.
+    The types of the inputs decide the body of some operators.
     """
     import onnx
 
+    proto, opset = as_proto(node), node.opset
     schema = _schema(proto.op_type, proto.domain, opset)
     if schema is None or any(item.name not in schema.attributes for item in proto.attribute):
         return None
     made = None
     if schema.has_context_dependent_function:
-        made = _for_types(schema, proto, opset, inputs)
+        made = _for_types(schema, proto, opset, node.inputs)
     elif schema.has_function:
         versions = [version for version in schema.function_opset_versions if version <= opset]
         made = schema.get_function_with_opset_version(max(versions)) if versions else None
@@ -80,7 +76,7 @@ def _for_types(schema: Any, proto: Any, opset: int, inputs: Sequence[Value | Non
         kind = onnx.TypeProto()
         if value is not None:
             element = onnx.helper.np_dtype_to_tensor_dtype(value.dtype.numpy)
-            kind = onnx.helper.make_tensor_type_proto(element, extents(value))
+            kind = onnx.helper.make_tensor_type_proto(element, value.dims)
         types.append(kind.SerializeToString())
     versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
     if not versions:
@@ -96,17 +92,18 @@ def opsets(function: Any) -> dict[str, int]:
     return {plain_domain(entry.domain): entry.version for entry in function.opset_import}
 
 
-def expanded(function: Any, call: Any, name: str) -> Iterator[Any]:
+def expanded(function: Any, node: Node, name: str) -> Iterator[Any]:
     """Iterate over the nodes of a function's body, as if they stood in place of a call.
 
     Args:
         function: ``FunctionProto``.
-        call: The ``NodeProto`` that calls it.
+        node: The node that calls it.
         name: Prefix of the names of values inside.
 
     Raises:
         ModelError: If the call has more operands than the function.
     """
+    call = as_proto(node)
     if len(call.input) > len(function.input) or len(call.output) > len(function.output):
         raise ModelError(
             f"calls function {function.name!r} with {len(call.input)} inputs and {len(call.output)} outputs, "
@@ -120,8 +117,8 @@ def expanded(function: Any, call: Any, name: str) -> Iterator[Any]:
     names |= {formal: actual for formal, actual in results.items() if formal not in function.input}
     given = {item.name: item for item in function.attribute_proto}
     given |= {item.name: item for item in call.attribute}
-    for node in function.node:
-        yield _renamed(node, names, given, f"{name}/")
+    for inner in function.node:
+        yield _renamed(inner, names, given, f"{name}/")
     for formal, actual in results.items():
         if formal in function.input:
             yield _identity(names[formal], actual)

@@ -91,7 +91,7 @@ def _check_attributes(node: Node) -> None:
         schema = onnx.defs.get_schema(node.type, version, node.domain)
     except onnx.defs.SchemaError:
         return  # an operator of another domain, whose attributes its kernel checks
-    unknown = sorted(node.attributes.keys() - schema.attributes.keys() - {"consumed_inputs"})
+    unknown = sorted(node.attributes.keys() - schema.attributes.keys())
     if unknown:
         raise node.problem(
             f"attribute {', '.join(unknown)} is not one of {node.type}-{version}, which the host runs",
@@ -104,7 +104,7 @@ def _params(node: Node) -> Mapping[str, Param]:
     if node.domain:
         params[DOMAIN] = ir.string(node.domain)
     for name, value in sorted(node.attributes.items()):
-        if name != "consumed_inputs" and value != []:
+        if value != []:
             params[name] = _param(node, name, value)
     return params
 

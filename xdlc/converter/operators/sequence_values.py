@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from xdlc import ir
-from xdlc.converter.operators.inference import extents
-from xdlc.converter.operators.registry import Node
+from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, OptionalValue, SequenceValue, Value, identity
 
 
@@ -87,7 +86,7 @@ def _zeros(node: Node, tensors: Iterable[Value]) -> Iterator[Value]:
     import numpy
 
     for value in tensors:
-        shape = tuple(1 if extent is None else extent for extent in extents(value) or ())
+        shape = tuple(1 if extent is None else extent for extent in value.dims or ())
         zero = ir.ArrayData(numpy.zeros((), value.dtype.numpy))
         data = zero.transform(partial(numpy.broadcast_to, shape=shape), shape=shape)
         held = ir.Tensor(

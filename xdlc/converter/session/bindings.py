@@ -1,26 +1,45 @@
-"""Concrete input shapes: what the model says, what the user binds, and what is still open."""
+"""Binding of dynamic input dimensions: what the model states, what the user gives, what stays dynamic."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 from xdlc.errors import ModelError, UsageError, XdlcError, nearest_names, raise_all
 from xdlc.ir import Graph
 
+UNNAMED = "?"
+"""Label of a dynamic dimension without a symbol."""
+Labels = Sequence[int | str]
+"""Dimensions as a model states them: numbers, and the symbols of dynamic ones."""
+
+
+class DeclaredInput(NamedTuple):
+    """An input as a model declares it.
+
+    Attributes:
+        name: Its name.
+        dims: Its dimensions; None if the model states none.
+        is_tensor: Whether it is a tensor; the import refuses others.
+    """
+
+    name: str
+    dims: Labels | None
+    is_tensor: bool = True
+
 
 def input_shapes(
-    graph: Any,
+    inputs: Sequence[DeclaredInput],
     where: str,
     *,
     input_dims: Mapping[str, Sequence[int]],
     symbols: Mapping[str, int],
     batch: int | None,
 ) -> dict[str, tuple[int | None, ...]]:
-    """Return the shape of each graph input that is no initializer; None is an extent that stays open.
+    """Return the shape of each input; None is a dimension that stays dynamic.
 
     Args:
-        graph: ``GraphProto``.
+        inputs: The inputs of the model that are no constants.
         where: Name of the model, for errors.
         input_dims: Whole shapes by input name; they win over everything else.
         symbols: Values of symbolic dimensions by name.
@@ -29,9 +48,6 @@ def input_shapes(
     Raises:
         UsageError: For each input tensor without a declared shape, and each name that matches nothing.
     """
-    initializers = {tensor.name for tensor in graph.initializer}
-    initializers.update(tensor.values.name for tensor in graph.sparse_initializer)
-    inputs = [entry for entry in graph.input if entry.name not in initializers]
     problems: list[XdlcError] = []
     names = [entry.name for entry in inputs]
     for name in input_dims:
@@ -43,47 +59,44 @@ def input_shapes(
                     fix=nearest_names(name, names) or "use one of the model's input names",
                 )
             )
-    used: set[str] = set()
+    used = {
+        label
+        for entry in inputs
+        for label in entry.dims or ()
+        if isinstance(label, str) and label != UNNAMED and entry.is_tensor
+    }
     shapes: dict[str, tuple[int | None, ...]] = {}
-    for entry in inputs:
-        if entry.type.WhichOneof("value") not in (None, "tensor_type"):
-            continue  # to be refused as what it is
-        declared = entry.type.tensor_type.shape.dim
-        labels = [_label(dim) for dim in declared]
-        used.update(dim.dim_param for dim in declared if dim.dim_param)
-        shape = [
-            dim.dim_value if isinstance(label, int) else symbols.get(dim.dim_param, -1)
-            for dim, label in zip(declared, labels, strict=True)
-        ]
-        if batch is not None and shape:
-            shape[0] = batch
-        if entry.name in input_dims:
-            given = [int(extent) for extent in input_dims[entry.name]]
-            if entry.type.tensor_type.HasField("shape") and len(given) != len(labels):
-                problems.append(
-                    UsageError(
-                        f"--input_dim gives input {entry.name!r} {len(given)} dimensions, "
-                        f"the model has {len(labels)}: {_text(labels)}",
-                        where=where,
-                        fix="give every dimension, the batch included",
-                    )
-                )
-                continue
-            shape = given
-        elif not entry.type.HasField("tensor_type"):
-            shape = []  # the import refuses it
-        elif not entry.type.tensor_type.HasField("shape"):
+    for name, labels, is_tensor in inputs:
+        if not is_tensor:
+            continue
+        given = input_dims.get(name)
+        if given is not None and labels is not None and len(given) != len(labels):
             problems.append(
                 UsageError(
-                    f"input {entry.name!r} has no declared shape",
+                    f"--input_dim gives input {name!r} {len(given)} dimensions, "
+                    f"the model has {len(labels)}: {_text(labels)}",
                     where=where,
-                    fix=f"give its shape: --input_dim {entry.name} N,N,... (a number for each N, -1 if open)",
+                    fix="give every dimension, the batch included",
                 )
             )
             continue
-        if entry.name in shapes:
-            problems.append(ModelError(f"two inputs are named {entry.name!r}", where=where))
-        shapes[entry.name] = tuple(extent if extent >= 0 else None for extent in shape)
+        if given is None and labels is None:
+            problems.append(
+                UsageError(
+                    f"input {name!r} has no declared shape",
+                    where=where,
+                    fix=f"give its shape: --input_dim {name} N,N,... (a number for each N, -1 if dynamic)",
+                )
+            )
+            continue
+        shape = [symbols.get(label, -1) if isinstance(label, str) else label for label in labels or ()]
+        if batch is not None and shape:
+            shape[0] = batch
+        if given is not None:
+            shape = [int(size) for size in given]
+        if name in shapes:
+            problems.append(ModelError(f"two inputs are named {name!r}", where=where))
+        shapes[name] = tuple(size if size >= 0 else None for size in shape)
     for symbol in symbols:
         if symbol not in used:
             problems.append(
@@ -91,50 +104,49 @@ def input_shapes(
                     f"--define_symbol names {symbol!r}, "
                     f"but the model's symbols are {', '.join(sorted(used)) or 'none'}",
                     where=where,
-                    fix=nearest_names(symbol, used) or "leave the flag out",
+                    fix=nearest_names(symbol, used) or "omit the flag",
                 )
             )
     raise_all(problems, where=where)
     return shapes
 
 
-def open_symbols(graph: Any, converted: Graph) -> dict[str, list[str | None]]:
-    """Return the symbol of each axis, None for one without, of inputs and outputs with open dimensions.
+def open_symbols(stated: Mapping[str, Labels], converted: Graph) -> dict[str, list[str | None]]:
+    """Return the symbol of each axis, None for one without, of dynamic inputs and outputs.
 
     Args:
-        graph: ``GraphProto``.
-        converted: The graph that it became.
+        stated: Dimensions of the inputs and outputs by name, as the model states them.
+        converted: The converted graph.
     """
-    declared = {entry.name: entry.type.tensor_type.shape.dim for entry in (*graph.input, *graph.output)}
     found: dict[str, list[str | None]] = {}
     for tensor in (*converted.inputs, *converted.outputs):
-        dims = declared.get(tensor.name, ())
-        if tensor.dynamic_axes and len(dims) == tensor.rank:
+        labels = stated.get(tensor.name, ())
+        if tensor.dynamic_axes and len(labels) == tensor.rank:
             symbols = [
-                dim.dim_param if axis in tensor.dynamic_axes and dim.dim_param != "?" else ""
-                for axis, dim in enumerate(dims)
+                label if axis in tensor.dynamic_axes and isinstance(label, str) and label != UNNAMED else None
+                for axis, label in enumerate(labels)
             ]
-            found |= {tensor.name: [symbol or None for symbol in symbols]} if any(symbols) else {}
+            found |= {tensor.name: symbols} if any(symbols) else {}
     return found
 
 
 def blame_bindings(
     problems: Sequence[XdlcError],
-    graph: Any,
+    inputs: Sequence[DeclaredInput],
     input_dims: Mapping[str, Sequence[int]],
     *,
     is_bound: bool,
 ) -> list[XdlcError]:
-    """Return problems of a model, its nodes' contradictions put down to the shapes that the user gave.
+    """Return problems of a model, contradictions of its nodes attributed to the shapes that the user gave.
 
     Args:
         problems: The problems.
-        graph: ``GraphProto``.
+        inputs: The inputs of the model.
         input_dims: Shapes that the user gave, by input name.
         is_bound: Whether the user gave any, or symbols, or a batch.
     """
     found = []
-    changed = dict(_changed(graph, input_dims))
+    changed = dict(_changed(inputs, input_dims))
     for problem in problems:
         if isinstance(problem, ModelError) and changed:
             given = "; ".join(f"--input_dim gives {name!r} {text}" for name, text in changed.items())
@@ -147,22 +159,21 @@ def blame_bindings(
     return found
 
 
-def _changed(graph: Any, input_dims: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, str]]:
+def _changed(
+    inputs: Sequence[DeclaredInput], input_dims: Mapping[str, Sequence[int]]
+) -> Iterator[tuple[str, str]]:
     """Yield the inputs whose stated dimensions are given otherwise, with both shapes."""
-    for entry in graph.input:
-        labels = [_label(dim) for dim in entry.type.tensor_type.shape.dim]
-        given = input_dims.get(entry.name, ())
-        if len(labels) == len(given) and any(
-            isinstance(label, int) and label != extent for label, extent in zip(labels, given, strict=True)
+    for name, labels, _ in inputs:
+        given = input_dims.get(name, ())
+        if (
+            labels
+            and len(labels) == len(given)
+            and any(
+                isinstance(label, int) and label != size for label, size in zip(labels, given, strict=True)
+            )
         ):
-            yield entry.name, f"{_text(given)}, the model states {_text(labels)}"
+            yield name, f"{_text(given)}, the model states {_text(labels)}"
 
 
-def _label(dim: Any) -> int | str:
-    if dim.HasField("dim_value") and dim.dim_value >= 0:
-        return int(dim.dim_value)
-    return dim.dim_param or "?"
-
-
-def _text(labels: Sequence[int | str]) -> str:
+def _text(labels: Labels) -> str:
     return f"[{', '.join(map(str, labels))}]"

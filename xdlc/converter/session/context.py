@@ -1,89 +1,250 @@
-"""Where the import of a model stands: the graph under construction, and what names stand for there."""
+"""Import context: the source, the graph under construction, values by name, problems and budget."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.onnx import sparse
-from xdlc.converter.onnx.nodes import name_of
-from xdlc.converter.onnx.source import OnnxFile
-from xdlc.converter.operators import protobuf
-from xdlc.converter.operators.control_flow.sub_graph import SubGraph
-from xdlc.converter.operators.functions import DEPTH
-from xdlc.converter.session.budget import Budget
-from xdlc.converter.session.diagnostics import Findings
-from xdlc.converter.session.scope import Scope
+from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, Value
-from xdlc.errors import ModelError, UnsupportedOp, XdlcError
+from xdlc.errors import ModelError, UnsupportedOp, XdlcError, each_problem
+
+if TYPE_CHECKING:
+    from xdlc.converter.session.diagnostics import Diagnostics
+
+DEPTH = 64
+"""Most graphs and functions that may nest."""
+UNROLLED_NODES = 1 << 14
+"""Most nodes that unrolled loops of a model may expand to."""
+SEQUENCE_ELEMENTS = 1 << 20
+"""Most elements that the sequences of a model may list, each counted as often as it is listed."""
+DENSE_BYTES = 1 << 30
+"""Most bytes of the sparse tensors of a model when they are dense."""
 
 
-class State:
-    """What the parts of an import share.
+class Unresolved(Exception):
+    """A value cannot be had, because of a problem that has been reported already."""
+
+
+class Scope(dict[str, AnyValue]):
+    """Values by the names that a graph has for them; others are looked up in the scope around it.
+
+    Args:
+        outer: The scope around it.
+        capture: Makes a value of the outer scope one of this graph; default: it is that already.
+    """
+
+    def __init__(
+        self, outer: Scope | None = None, capture: Callable[[str, AnyValue], AnyValue] | None = None
+    ):
+        super().__init__()
+        self._outer = outer
+        self._capture = capture
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (self._outer is not None and name in self._outer)
+
+    def __missing__(self, name: str) -> AnyValue:
+        if self._outer is None:
+            raise KeyError(name)
+        value = self._outer[name]
+        if self._capture is not None:
+            value = self[name] = self._capture(name, value)
+        return value
+
+    def tensor(self, name: str) -> Value:
+        """Return a value that is a tensor.
+
+        Raises:
+            TypeError: If it is a sequence or an optional.
+        """
+        value = self[name]
+        if not isinstance(value, Value):
+            raise TypeError(f"{name!r} is no tensor")
+        return value
+
+
+@dataclass(slots=True)
+class Allowance:
+    """A limited number of things.
 
     Attributes:
-        file: The opened model.
-        findings: Takes the problems, all of them, and the nodes.
-        budget: What the import may use up.
+        limit: How many there are.
+        used: How many have been taken.
+    """
+
+    limit: int
+    used: int = 0
+
+    def take(self, count: int = 1) -> bool:
+        """Return whether that many more may be used, and count them if so."""
+        fits = self.used + count <= self.limit
+        self.used += count if fits else 0
+        return fits
+
+
+@dataclass(slots=True)
+class Budget:
+    """Limits of the import of one model, so that a small file cannot request everything.
+
+    Attributes:
+        unrolled_nodes: Nodes of iterations of loops, and of elements of sequences.
+        sequence_elements: Elements of sequences.
+        dense_bytes: Bytes of sparse tensors made dense.
+    """
+
+    unrolled_nodes: Allowance = field(default_factory=lambda: Allowance(UNROLLED_NODES))
+    sequence_elements: Allowance = field(default_factory=lambda: Allowance(SEQUENCE_ELEMENTS))
+    dense_bytes: Allowance = field(default_factory=lambda: Allowance(DENSE_BYTES))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source file as errors and records name it.
+
+    Attributes:
+        framework: Name of the framework, like ``onnx``; UDO definitions bind to it.
+        path: The file.
+        graph: Name of the main graph.
+        unit: What the framework calls a node, like ``layer``.
+        has_opsets: Whether operators have versions.
+    """
+
+    framework: str
+    path: str
+    graph: str = "main"
+    unit: str = "node"
+    has_opsets: bool = False
+
+    def describe(self, node: Node) -> str:
+        """Return the source's own words for a node, like ``layer 'conv1' (Convolution)``."""
+        version = f", opset {node.opset}" if self.has_opsets else ""
+        return f"{self.unit} {node.own_name!r} ({node.type}{version})"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Position of the import among graphs, functions and scopes.
+
+    Attributes:
         builder: Adds to the graph under construction.
-        graphs: The graphs of the model so far, the main one first.
-        values: What names stand for.
-        poisoned: Names that stand for nothing, because of a problem that has been reported.
-        absent: Where the node stands that leaves it out, by the name of an output that QNN does not offer.
-        wanted: Names of values that reach a channel-last op through ops of any order.
+        values: Values by name.
+        unresolved: Names without a value, because of a problem that has been reported.
+        unoffered: Place of the node that omits it, by the name of an output that QNN does not offer.
         opsets: Operator versions by domain.
         around: Nodes whose graphs are being imported, from outside.
         callers: Nodes whose functions are being expanded, from outside.
         stands_in: Whether nodes that the source does not have are imported on behalf of one of its own.
-        is_udo: Whether a node becomes an op that the user defines, as far as its operator tells.
-        opening: Whether new graphs take the extents of what they capture as open.
+        place: Place of that node, where its framework is not that of the canonical operators.
+        opens: Whether new graphs take the dimensions of captured values as dynamic.
     """
 
-    def __init__(self, file: OnnxFile, findings: Findings) -> None:
-        self.file = file
-        self.findings = findings
+    builder: Builder
+    values: Scope
+    unresolved: set[str]
+    unoffered: dict[str, str]
+    opsets: Mapping[str, int]
+    around: tuple[str, ...] = ()
+    callers: tuple[str, ...] = ()
+    stands_in: bool = False
+    place: str | None = None
+    opens: bool = False
+
+
+class ImportContext:
+    """State of one import.
+
+    Importers and handlers read it and bind values by ``accept``; only ``entered`` changes the frame, for as
+    long as a context is open.  Control flow adds graphs, the layout pre-pass adds to ``wanted``.
+
+    Attributes:
+        source: The source file.
+        diagnostics: Collects problems, notices and the nodes.
+        budget: Limits of the import.
+        graphs: The graphs of the model so far, the main one first.
+        wanted: Names of values that reach a channel-last op through ops of any layout.
+        frame: Position of the import.
+    """
+
+    def __init__(
+        self, source: Source, diagnostics: Diagnostics, opsets: Mapping[str, int] | None = None
+    ) -> None:
+        builder = Builder(ir.Graph(source.graph))
+        self.source = source
+        self.diagnostics = diagnostics
         self.budget = Budget()
-        self.builder = Builder(ir.Graph(file.proto.graph.name or "main"))
-        self.graphs = {self.builder.graph.name: self.builder.graph}
-        self.values = Scope()
-        self.poisoned: set[str] = set()
-        self.absent: dict[str, str] = {}
+        self.graphs = {builder.graph.name: builder.graph}
         self.wanted: set[str] = set()
-        self.opsets: Mapping[str, int] = file.opsets
-        self.around: list[str] = []
-        self.callers: list[str] = []
-        self.stands_in = False
-        self.opening = False
-        self.is_udo: Callable[[Any], bool] = lambda proto: False
+        self.frame = Frame(builder, Scope(), set(), {}, opsets or {})
+
+    @property
+    def builder(self) -> Builder:
+        """Adds to the graph under construction."""
+        return self.frame.builder
+
+    @property
+    def values(self) -> Scope:
+        """Values by name."""
+        return self.frame.values
 
     @property
     def problems(self) -> list[XdlcError]:
         """Everything that keeps the model from being converted, so far."""
-        return self.findings.problems
+        return self.diagnostics.problems
 
-    # ------------------------------------------------------------------ what a node comes to
+    # ------------------------------------------------------------------ results and problems of a node
 
-    def place(self, proto: Any, opset: int) -> str:
-        """Return where a node stands, for errors."""
-        inside = "".join(f"in {caller}: " for caller in (*self.around, *self.callers))
-        return f"{self.file.path}: {inside}node {name_of(proto)!r} ({proto.op_type}, opset {opset})"
+    def place(self, node: Node) -> str:
+        """Return the place of a node, for errors."""
+        frame = self.frame
+        inside = "".join(f"in {caller}: " for caller in (*frame.around, *frame.callers))
+        return frame.place or f"{self.source.path}: {inside}{self.source.describe(node)}"
 
-    def accept(self, proto: Any, results: Sequence[AnyValue], where: str) -> None:
-        """Give the outputs of a node values; those that are left over are absent."""
-        for name, value in zip(proto.output, results, strict=False):
+    def path(self, node: Node) -> tuple[str, ...]:
+        """Return the position of a node among the graphs and functions around it."""
+        return (*self.frame.around, *self.frame.callers, node.name)
+
+    def resolve_inputs(self, node: Node, where: str) -> bool:
+        """Set the inputs of a node; where one has no value, invalidate the outputs and return False."""
+        frame, needed = self.frame, [name for name in node.names if name]
+        if not frame.unresolved.isdisjoint(needed):
+            frame.unresolved.update(node.outputs)
+            return False
+        missing = next((name for name in needed if name not in frame.values), None)
+        if missing is not None:
+            self.invalidate(node, self.missing(missing, where))
+            return False
+        inputs: list[Any] = [frame.values[name] if name else None for name in node.names]
+        node.inputs = inputs
+        return True
+
+    def begin(self, node: Node) -> None:
+        """Let the builder work for a node, and read its attributes."""
+        frame, builder = self.frame, self.frame.builder
+        if not frame.callers and not frame.stands_in:
+            builder.begin(node.own_name, node.recorded)
+        node.name = builder.node
+        builder.wants_channel_last = not self.wanted.isdisjoint(node.outputs)
+        if node.load is not None:
+            node.attributes = node.load(True)
+
+    def accept(self, node: Node, results: Sequence[AnyValue], where: str) -> None:
+        """Bind the outputs of a node; those without a result are unoffered."""
+        frame = self.frame
+        for name, value in zip(node.outputs, results, strict=False):
             if name:
                 if isinstance(value, Value):
-                    self.builder.adopt(value, name)
+                    frame.builder.adopt(value, name)
                     self._name_result(value, name)
-                self.values[name] = value
-        self.absent.update((name, where) for name in proto.output[len(results) :] if name)
+                frame.values[name] = value
+        frame.unoffered.update((name, where) for name in node.outputs[len(results) :] if name)
 
     def _name_result(self, value: Value, name: str) -> None:
-        """Give the tensor that a node just made the name that the source has for it."""
+        """Rename the tensor that a node just made to the source's name."""
         tensor, graph = value.tensor, self.builder.graph
         op = tensor.producer
         if op is None or op.origin.nodes[-1:] != (self.builder.node,) or tensor.name not in graph.tensors:
@@ -91,27 +252,54 @@ class State:
         if tensor.name.startswith(op.name) and name not in graph.tensors and not op.origin.reason:
             graph.rename(tensor, name)
 
-    def poison(self, proto: Any, problem: XdlcError) -> None:
-        """Report the problem of a node; its outputs stand for nothing."""
-        problem.node = self.builder.node if self.callers else name_of(proto)
-        problem.op = proto.op_type
+    def invalidate(self, node: Node, problem: XdlcError) -> None:
+        """Report the problem of a node, whose outputs have no value then."""
+        problem.node = self.builder.node if self.frame.callers or self.frame.place else node.own_name
+        problem.op = node.type
         self.problems.append(problem)
-        self.poisoned.update(proto.output)
+        self.frame.unresolved.update(node.outputs)
+
+    @contextmanager
+    def reporting(self, node: Node, where: str) -> Iterator[None]:
+        """Report what is raised while the context is open as the problem of a node."""
+        try:
+            yield
+        except Unresolved:
+            self.frame.unresolved.update(node.outputs)
+        except XdlcError as found:
+            for problem in each_problem(found):
+                problem.where = problem.where or where
+                self.invalidate(node, problem)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
+            fix = "check the model with the tools of its framework; if it is valid, please report this"
+            misfit = ModelError(f"its inputs do not fit the operator: {error}", where=where, fix=fix)
+            self.invalidate(node, misfit)
 
     def missing(self, name: str, where: str) -> XdlcError:
-        """Return the problem of a place that reads a name which stands for nothing."""
-        if name in self.absent:
+        """Return the problem of a place that reads a name without a value."""
+        if name in self.frame.unoffered:
             return UnsupportedOp(
                 f"its output {name!r} is used, which QNN does not offer",
-                where=self.absent[name],
+                where=self.frame.unoffered[name],
                 fix="export the model for inference, without the ops that read it",
             )
         return ModelError(
             f"reads {name!r}, which nothing produces", where=where, fix="export the model again"
         )
 
+    def bind_constant(self, name: str, data: Callable[[], ir.TensorData]) -> None:
+        """Bind a name to stored data, or report why they cannot be read."""
+        try:
+            self.values[name] = self.builder.const(data(), name)
+        except XdlcError as problem:
+            self.problems.append(problem)
+            self.frame.unresolved.add(name)
+        except TypeError as error:
+            self.problems.append(UnsupportedOp(str(error), where=f"{self.source.path}: tensor {name!r}"))
+            self.frame.unresolved.add(name)
+
     def attempt(self) -> Callable[[], list[XdlcError]]:
-        """Return a function that forgets the problems and graphs since now, and returns the problems."""
+        """Return a function that removes the problems and graphs since now, and returns the problems."""
         problems, graphs = len(self.problems), len(self.graphs)
 
         def forget() -> list[XdlcError]:
@@ -123,101 +311,46 @@ class State:
 
         return forget
 
-    # ------------------------------------------------------------------ stored tensors
-
-    def add_initializers(self, graph: Any) -> None:
-        """Give the initializers of a ``GraphProto`` values."""
-        for proto in graph.initializer:
-            self._add_initializer(proto.name, partial(self.file.data, proto))
-        for proto in graph.sparse_initializer:
-            self._add_initializer(proto.values.name, partial(self._dense, proto))
-
-    def _add_initializer(self, name: str, data: Callable[[], ir.TensorData]) -> None:
-        try:
-            self.values[name] = self.builder.const(data(), name)
-        except XdlcError as problem:
-            self.problems.append(problem)
-            self.poisoned.add(name)
-        except TypeError as error:
-            self.problems.append(UnsupportedOp(str(error), where=f"{self.file.path}: tensor {name!r}"))
-            self.poisoned.add(name)
-
-    def attribute(self, attribute: Any) -> Any:
-        """Return the value of an ``AttributeProto`` as a Python object, a tensor as lazy data."""
-        value = protobuf.attribute_value(attribute)
-        if attribute.type == protobuf.TENSOR_ATTRIBUTE:
-            return self.file.data(value)
-        return self._dense(value) if attribute.type == protobuf.SPARSE_ATTRIBUTE else value
-
-    def _dense(self, tensor: Any) -> ir.TensorData:
-        """Return the elements of a ``SparseTensorProto``, which counts with its size."""
-        data = sparse.dense(self.file, tensor)
-        if not self.budget.dense_bytes.take(data.nbytes):
-            raise sparse.too_large(f"{self.file.path}: sparse tensor {tensor.values.name!r}")
-        return data
-
-    # ------------------------------------------------------------------ other places for a while
+    # ------------------------------------------------------------------ frames
 
     @contextmanager
-    def sub_graph(self, name: str) -> Iterator[SubGraph]:
-        """Import into a new graph while the context is open; what it reads from outside is captured."""
-        sub = SubGraph(name, opened=self.opening)
-        sub.builder.node = self.builder.node
-        saved = self.builder, self.values, self.poisoned, self.absent
-        self.builder, self.values = sub.builder, Scope(self.values, sub.capture)
-        self.poisoned, self.absent = set(self.poisoned), dict(self.absent)
-        try:
-            yield sub
-        finally:
-            self.builder, self.values, self.poisoned, self.absent = saved
-
-    @contextmanager
-    def scope(self, values: Scope) -> Iterator[None]:
-        """Let names stand for ``values`` while the context is open, and for what they did again behind it."""
-        saved = self.values, self.poisoned, self.absent, self.builder.node
-        self.values, self.poisoned, self.absent = values, set(self.poisoned), dict(self.absent)
+    def entered(self, **changes: Any) -> Iterator[None]:
+        """Work in a changed frame while the context is open; the builder's node is restored after."""
+        saved, node = self.frame, self.frame.builder.node
+        self.frame = replace(saved, **changes)
         try:
             yield
         finally:
-            self.values, self.poisoned, self.absent, self.builder.node = saved
+            self.frame = saved
+            if saved.builder.node != node:
+                saved.builder.node = node
 
-    @contextmanager
-    def inside(self, proto: Any) -> Iterator[None]:
+    def scope(self, values: Scope, builder: Builder | None = None) -> AbstractContextManager[None]:
+        """Bind names in a scope of their own while the context is open, and add to another graph if given."""
+        frame = self.frame
+        return self.entered(
+            values=values,
+            builder=builder or frame.builder,
+            unresolved=set(frame.unresolved),
+            unoffered=dict(frame.unoffered),
+        )
+
+    def inside(self, node: Node) -> AbstractContextManager[None]:
         """Import the graphs of a node while the context is open.
 
         Raises:
             ModelError: If they nest too deep.
         """
-        if len(self.around) + len(self.callers) >= DEPTH:
+        if len(self.frame.around) + len(self.frame.callers) >= DEPTH:
             raise ModelError(f"graphs and functions nest more than {DEPTH} deep", fix="simplify the model")
-        self.around.append(f"{proto.op_type} {name_of(proto)!r}")
-        try:
-            yield
-        finally:
-            self.around.pop()
+        return self.entered(around=(*self.frame.around, f"{node.type} {node.own_name!r}"))
 
-    @contextmanager
-    def function(self, proto: Any, opsets: Mapping[str, int]) -> Iterator[None]:
+    def function(self, node: Node, opsets: Mapping[str, int]) -> AbstractContextManager[None]:
         """Import the body of the function that a node calls while the context is open.
 
         Args:
-            proto: The node.
+            node: The node.
             opsets: Operator versions that the function states.
         """
-        saved, self.opsets = self.opsets, {**self.opsets, **opsets}
-        self.callers.append(f"{proto.op_type} {name_of(proto)!r}")
-        try:
-            yield
-        finally:
-            self.callers.pop()
-            self.opsets = saved
-
-    @contextmanager
-    def standing_in(self, opsets: Mapping[str, int] | None = None) -> Iterator[None]:
-        """Import nodes that the source does not have, for the current one, while the context is open."""
-        saved = self.opsets, self.stands_in
-        self.opsets, self.stands_in = {**self.opsets, **(opsets or {})}, True
-        try:
-            yield
-        finally:
-            self.opsets, self.stands_in = saved
+        callers = (*self.frame.callers, f"{node.type} {node.own_name!r}")
+        return self.entered(callers=callers, opsets={**self.frame.opsets, **opsets})

@@ -1,15 +1,20 @@
-"""What an import finds out beside the graph: problems, and what became of each source node."""
+"""Diagnostics of a conversion: problems, notices, and the trace of each source node."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from xdlc.converter.values import Value
+from xdlc.converter.values import Value, channel_last
 from xdlc.errors import XdlcError
 from xdlc.ir import NATIVE_PACKAGE, Graph, Origin, Tensor
 from xdlc.opdefs.source_match import Udo, UncoveredNode
 from xdlc.opdefs.traits import traits
+
+if TYPE_CHECKING:
+    from xdlc.converter.session.context import Frame
+    from xdlc.converter.session.node import Node
 
 UNUSED = "no output of the model needs it"
 REFUSED = "it could not be imported"
@@ -46,8 +51,8 @@ class SourceNode:
 
 
 @dataclass(slots=True)
-class Findings:
-    """What is found while a model is imported.
+class Diagnostics:
+    """Problems, notices and the trace of the source nodes of one conversion.
 
     Attributes:
         problems: Everything that keeps the model from being converted.
@@ -58,7 +63,7 @@ class Findings:
         notices: What is good to know and no problem.
         used: Definitions of users that stand for a node, once for each.
         uncovered: Nodes whose operators have no mapping; some may have been settled in another way since.
-        asked: Operators whose nodes count as uncovered even if they have a mapping.
+        requested: Operators whose nodes count as uncovered even if they have a mapping.
     """
 
     problems: list[XdlcError] = field(default_factory=list)
@@ -69,7 +74,35 @@ class Findings:
     notices: list[str] = field(default_factory=list)
     used: list[Udo] = field(default_factory=list)
     uncovered: list[UncoveredNode] = field(default_factory=list)
-    asked: frozenset[str] = frozenset()
+    requested: frozenset[str] = frozenset()
+
+    def note_node(
+        self,
+        frame: Frame,
+        ends: Collection[str],
+        node: Node,
+        is_needed: bool,
+        inner: Iterable[Node] = (),
+    ) -> None:
+        """Record a node of the source after the import.
+
+        Args:
+            frame: The frame of the main graph.
+            ends: Names of the outputs of the model.
+            node: The node.
+            is_needed: Whether an output depends on it.
+            inner: Nodes of the graphs inside it.
+        """
+        outputs = [output for output in node.outputs if output]
+        self.makers.update((output, node.own_name) for output in outputs if output in ends)
+        reason = _reason(frame, outputs) if is_needed else UNUSED
+        self.nodes.append(SourceNode(node.own_name, node.full_type, reason))
+        self.nodes += (SourceNode(each.own_name, each.full_type, INNER) for each in inner)
+
+    def note_layout(self, name: str, value: Value) -> None:
+        """Record the meaning of the axes of an input or output whose axis 1 is known to be the channels."""
+        if value.rank in LAYOUTS and value.order == channel_last(value.rank):
+            self.layouts[name] = LAYOUTS[value.rank]
 
     def note_values(self, values: Mapping[str, object]) -> None:
         """Keep what the names of the main graph stand for, before the passes; reals only."""
@@ -95,7 +128,7 @@ class Findings:
             found.setdefault(held, own).append(name)
         return found
 
-    def settle(self, graphs: Iterable[Graph], removed: Mapping[str, str]) -> None:
+    def finalize(self, graphs: Iterable[Graph], removed: Mapping[str, str]) -> None:
         """Give a reason to each node that no op names any more, and leave only nodes in origins.
 
         Ops that bring an output into the source's form count for the node that makes it; those behind an
@@ -120,6 +153,16 @@ class Findings:
             elif node.reason is None:
                 by = removed.get(node.name)
                 node.reason = DROPPED.get(by, f"its op was dropped by the pass {by}") if by else VIEW
+
+
+def _reason(frame: Frame, outputs: Sequence[str]) -> str | None:
+    """Return why a node has no op, if that is known already."""
+    if frame.unresolved.issuperset(outputs):
+        return REFUSED
+    values = [frame.values.get(name) for name in outputs]
+    if all(value is not None and value.is_static for value in values):
+        return KNOWN
+    return None if any(isinstance(value, Value) for value in values) else LISTED
 
 
 def _holders(value: Value) -> Iterator[Tensor]:

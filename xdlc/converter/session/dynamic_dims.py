@@ -14,19 +14,19 @@ from xdlc import ir
 from xdlc.errors import XdlcError
 
 
-def settle(model: ir.Model) -> None:
+def resolve(model: ir.Model) -> None:
     """State the open extents of the main graph's computed tensors that follow from the others.
 
-    Extents that are stated stay as they are.
+    Dims that are stated stay as they are.
     """
     graph = model.main
     if not any(tensor.dynamic_axes for tensor in graph.tensors.values()):
         return
-    while _settle_some(model, graph):
+    while _resolve_some(model, graph):
         pass
 
 
-def _settle_some(model: ir.Model, graph: ir.Graph) -> bool:
+def _resolve_some(model: ir.Model, graph: ir.Graph) -> bool:
     found, known = _inferred(model, graph), False
     for tensor, shape in found:
         open_axes = tuple(axis for axis in tensor.dynamic_axes if shape[axis] is None)

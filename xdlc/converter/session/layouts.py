@@ -1,44 +1,24 @@
-"""Which values of the source are channels first, so that they can lie channels last from the start."""
+"""Layout pre-pass: the channel-first values of the source that can be channel-last from the start."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from xdlc.converter.onnx.nodes import domain_of
-from xdlc.converter.operators import sequences
-from xdlc.converter.operators.registry import ANY, CHANNEL_LAST, find
-from xdlc.converter.session.diagnostics import LAYOUTS, Findings
-from xdlc.converter.values import Value, channel_last
+SOURCE, ANY, CHANNEL_LAST = "source", "any", "channel_last"
+"""Layouts in which an importer works: the source's, that of its inputs, or channels last."""
 
 
-def wants_channel_last(
-    nodes: Sequence[Any], opsets: Mapping[str, int], is_udo: Callable[[Any], bool]
-) -> set[str]:
-    """Return the values that reach a channel-last op through ops that take any order.
+def wants_channel_last(nodes: Iterable[tuple[str, Sequence[str], Sequence[str]]]) -> set[str]:
+    """Return the values that reach a channel-last op through ops of any layout.
 
     Args:
-        nodes: ``NodeProto`` of one graph, producers first.
-        opsets: Operator versions by domain.
-        is_udo: Whether a node becomes an op that a user defines.
+        nodes: Layout of the importer, names of the inputs and names of the outputs of each node of one
+            graph, producers first.
     """
     wanted: set[str] = set()
-    for node in reversed(nodes):
-        domain = domain_of(node)
-        entry = find(domain, node.op_type, opsets.get(domain, 1))
-        takes_any = sequences.find(node.op_type, domain) is not None
-        if is_udo(node):
-            takes_any = False
-        elif entry is not None:
-            takes_any = entry.layout == ANY
-            if entry.layout == CHANNEL_LAST:
-                wanted.add(node.input[0])
-        if takes_any and any(name in wanted for name in node.output):
-            wanted.update(name for name in node.input if name)
+    for layout, inputs, outputs in reversed(list(nodes)):
+        if layout == CHANNEL_LAST:
+            wanted.add(inputs[0])
+        if layout == ANY and any(name in wanted for name in outputs):
+            wanted.update(name for name in inputs if name)
     return wanted
-
-
-def note_layout(findings: Findings, name: str, value: Value) -> None:
-    """Note the meaning of the axes of an input or output whose axis 1 is known to be the channels."""
-    if value.rank in LAYOUTS and value.order == channel_last(value.rank):
-        findings.layouts[name] = LAYOUTS[value.rank]

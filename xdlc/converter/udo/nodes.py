@@ -1,196 +1,263 @@
-"""Imports nodes whose operators users define."""
+"""Binding of source nodes to UDO definitions, by framework, domain and operator."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Protocol
 
-from xdlc.converter.onnx.describing import describe
-from xdlc.converter.onnx.nodes import all_nodes, domain_of
-from xdlc.converter.onnx.value_info import DeclaredTypes
-from xdlc.converter.operators.inference import extents
-from xdlc.converter.operators.registry import Node, load_all
-from xdlc.converter.session.context import State
+from xdlc.converter.session.context import ImportContext
+from xdlc.converter.session.node import Node
 from xdlc.converter.udo.diagnostics import Issue, full_name, raise_issues
 from xdlc.converter.udo.lowering import misfits, place
 from xdlc.converter.udo.merged_definition import settled
-from xdlc.converter.values import AnyValue, Value
+from xdlc.converter.udo.output_inference import Declared
+from xdlc.converter.values import AnyValue, Dims, Value
 from xdlc.errors import UnsupportedOp, XdlcError
 from xdlc.opdefs import shape_text
 from xdlc.opdefs.op_view import TensorSpec
-from xdlc.opdefs.source_match import SourceNode, Udo, UdoSet, UncoveredNode
-
-FRAMEWORK = "onnx"
+from xdlc.opdefs.source_match import Operand, SourceNode, Udo, UdoSet, UncoveredNode
 
 
-class CustomNodes:
-    """Imports what the definitions of users name; they go before all that xdlc knows of its own.
+class Declarations(Protocol):
+    """Types that a source model states of its values."""
 
-    An operator whose domain is the package of a definition is one that xdlc has written (``xdlc-to-onnx``).
-    Definitions without a domain stand for operators of their name in any domain; where a model has the
-    name both as an operator that xdlc imports and in a domain of its own, they stand for the latter.
+    def find(self, name: str) -> Declared:
+        """Return what is stated of a value.
 
-    Args:
-        state: The import.
-        custom: The definitions.
-        declared: What the model states of its values.
-    """
+        Raises:
+            UnsupportedOp: If it is nothing that a DLC holds.
+        """
 
-    def __init__(self, state: State, custom: UdoSet, declared: DeclaredTypes) -> None:
-        self._state = state
-        self._custom = custom
-        self._declared = declared
-        self._foreign = _foreign_types(state.file.proto) if custom.ops else frozenset()
-        self._passed_over: set[tuple[str, str]] = set()
+    def oddity(self, name: str) -> str:
+        """Return what a value is that no DLC holds, like ``strings``; empty for tensors of numbers."""
 
-    def candidates(self, proto: Any) -> tuple[Udo, ...]:
-        """Return the definitions that a node's operator has."""
-        if not self._custom.ops:
-            return ()
-        domain, type = domain_of(proto), proto.op_type
-        written = [
-            op for op in self._custom.ops if (op.definition.package, op.definition.name) == (domain, type)
-        ]
-        if written:
-            return tuple(written)
-        found = self._custom.candidates(FRAMEWORK, type, domain)
-        if type in self._foreign and (domain, type) in load_all():
-            return tuple(custom for custom in found if custom.domain is not None or custom.hooks is not None)
-        return found
+    def contradicted(self, found: Mapping[str, Dims]) -> Iterator[tuple[str, Dims, Dims]]:
+        """Yield values that have another shape than stated: name, stated dimensions, those found."""
 
-    def declare(self, types: Iterable[tuple[str, Any]]) -> None:
-        """Take up what the body of a function states of its values, as ``TypeProto`` by name."""
-        self._declared.add(types)
 
-    def describe(self, proto: Any, where: str) -> UncoveredNode:
-        """Return what is known of a node that nothing covers."""
-        return describe(self._state, proto, where, self._declared)
+class Undeclared:
+    """The declarations of a model that states no types of its values."""
 
-    def takes(self, proto: Any) -> bool:
-        """Return whether a definition stands for a node for sure: no object has to be asked about it."""
-        return any(custom.hooks is None for custom in self.candidates(proto))
+    def find(self, name: str) -> Declared:
+        """Return that nothing is stated."""
+        return Declared(read=bool(name))
 
-    def elsewhere(self, domain: str, type: str) -> str:
-        """Return what to change in a plugin that has an operator of this name, if there is one."""
-        for custom in self._custom.ops:
-            if type in custom.source_types and custom.hooks is not None:
-                if custom.frameworks and FRAMEWORK not in custom.frameworks:
-                    return f"add {FRAMEWORK!r} to framework of {custom.source}"
-                if custom.domain not in (None, domain):
-                    return f"change domain of {custom.source} from {custom.domain!r} to {domain!r}"
+    def oddity(self, name: str) -> str:
+        """Return an empty text."""
         return ""
 
-    def import_node(self, proto: Any, node: Node, where: str) -> bool:
-        """Give the outputs of a node values by the definition that stands for it; return whether one does.
+    def contradicted(self, found: Mapping[str, Dims]) -> Iterator[tuple[str, Dims, Dims]]:
+        """Yield nothing."""
+        yield from ()
+
+
+class UdoNodes:
+    """Imports the nodes that UDO definitions name, which precede every mapping of xdlc.
+
+    An operator whose domain is the package of a definition is one that xdlc wrote (``xdlc-to-onnx``).
+    A definition without a domain matches operators of its name in any domain; where a model has the
+    name both as an operator that xdlc imports and in a domain of its own, it matches the latter.
+
+    Args:
+        context: The import; the framework is that of its source.
+        udos: The definitions.
+        is_native: Whether xdlc imports an operator itself, by domain and name.
+        declared: What the model states of its values.
+        types: Domain and name of all operators of the model.
+    """
+
+    def __init__(
+        self,
+        context: ImportContext,
+        udos: UdoSet,
+        is_native: Callable[[str, str], bool],
+        declared: Declarations | None = None,
+        types: Iterable[tuple[str, str]] = (),
+    ) -> None:
+        self._context = context
+        self._framework = context.source.framework
+        self._udos = udos
+        self._is_native = is_native
+        self._declared = declared or Undeclared()
+        foreign = {type for domain, type in types if not is_native(domain, type)} if udos.ops else ()
+        self._foreign = frozenset(foreign)
+        self._noticed: set[tuple[str, str]] = set()
+
+    def _candidates(self, node: Node) -> tuple[Udo, ...]:
+        """Return the definitions that match a node's operator."""
+        if not self._udos.ops:
+            return ()
+        key = node.domain, node.type
+        written = [op for op in self._udos.ops if (op.definition.package, op.definition.name) == key]
+        if written:
+            return tuple(written)
+        found = self._udos.candidates(self._framework, node.type, node.domain)
+        if node.type in self._foreign and self._is_native(*key):
+            return tuple(udo for udo in found if udo.domain is not None or udo.hooks is not None)
+        return found
+
+    def covers(self, node: Node) -> bool:
+        """Return whether a definition matches a node's operator."""
+        return bool(self._candidates(node))
+
+    def covers_surely(self, node: Node) -> bool:
+        """Return whether a node certainly becomes a UDO: no object has to accept it first."""
+        return any(udo.hooks is None for udo in self._candidates(node))
+
+    def uncovered(self, node: Node, where: str) -> str:
+        """Record a node whose operator has no mapping; return what to change in a plugin, if that helps."""
+        self._context.diagnostics.uncovered.append(self._described(node, where))
+        return self._elsewhere(node.domain, node.type)
+
+    def _described(self, node: Node, where: str) -> UncoveredNode:
+        """Return what is known of a node, whose inputs may have no value."""
+        return UncoveredNode(
+            node.type,
+            node.domain,
+            node.own_name,
+            where,
+            tuple(self._input(name) if name else None for name in node.names),
+            tuple(self._stated(name) if name else None for name in node.outputs),
+            dict(node.attributes) if node.load is None else node.load(False),
+        )
+
+    def _input(self, name: str) -> Operand:
+        frame = self._context.frame
+        value = frame.values[name] if name in frame.values and name not in frame.unresolved else None
+        if value is None:
+            return self._stated(name)
+        if not isinstance(value, Value):
+            return Operand(name, odd="a sequence or an optional")
+        return Operand(name, value.dims, value.dtype, value.is_static)
+
+    def _stated(self, name: str) -> Operand:
+        odd = self._declared.oddity(name)
+        if odd:
+            return Operand(name, odd=odd)
+        found = self._declared.find(name)
+        return Operand(name, found.shape, found.dtype)
+
+    def _elsewhere(self, domain: str, type: str) -> str:
+        """Return what to change in a plugin that has an operator of this name, if there is one."""
+        for udo in self._udos.ops:
+            if type in udo.source_types and udo.hooks is not None:
+                if udo.frameworks and self._framework not in udo.frameworks:
+                    return f"add {self._framework!r} to framework of {udo.source}"
+                if udo.domain not in (None, domain):
+                    return f"change domain of {udo.source} from {udo.domain!r} to {domain!r}"
+        return ""
+
+    def import_node(self, node: Node, where: str) -> bool:
+        """Bind the outputs of a node to those of a UDO; return whether a definition matches.
 
         Raises:
             XdlcError: If the node does not fit it.
         """
-        found = self.candidates(proto)
+        found = self._candidates(node)
         if not found:
-            self._tell_spared(node)
+            self._note_spared(node)
             return False
-        source = _source(node, list(proto.input))
-        custom = self._chosen(found, source, node)
-        if custom is None:
+        source = _source(self._framework, node)
+        udo = self._chosen(found, source, node)
+        if udo is None:
             return False
-        self._state.findings.used.append(custom)
-        custom = self._settled(custom)
-        if custom.definition.package == source.domain:  # xdlc has written it: it has the op's own form
-            custom = replace(custom, hooks=None)
+        self._context.diagnostics.used.append(udo)
+        udo = self._settled(udo)
+        if udo.definition.package == source.domain:  # xdlc has written it: it has the op's own form
+            udo = replace(udo, hooks=None)
         values = _tensors(node)
-        declared = [self._declared.find(name) for name in proto.output]
+        declared = [self._declared.find(name) for name in node.outputs]
         results: Sequence[AnyValue] = place(
-            self._state.builder,
+            self._context.builder,
             source,
             values,
-            custom,
+            udo,
             declared,
-            self._custom.shapes,
-            self._state.findings.notices,
+            self._udos.shapes,
+            self._context.diagnostics.notices,
         )
-        if (node.domain, node.type) in load_all():
-            self._tell_passed_over(custom, node)
-        self._state.accept(proto, results, where)
+        if self._is_native(node.domain, node.type):
+            self._note_preceded(udo, node)
+        self._context.accept(node, results, where)
         return True
 
     def contradictions(self) -> Iterator[str]:
-        """Yield what follows from what users' ops give and is not what the model states."""
-        if not self._state.findings.used:
+        """Yield how shapes that follow from UDO outputs contradict those that the model states."""
+        if not self._context.diagnostics.used:
             return
-        values = ((name, value) for name, value in self._state.values.items() if isinstance(value, Value))
-        shapes = {name: shape for name, value in values if (shape := extents(value)) is not None}
+        values = ((name, value) for name, value in self._context.values.items() if isinstance(value, Value))
+        shapes = {name: shape for name, value in values if (shape := value.dims) is not None}
         found = list(self._declared.contradicted(shapes))
         if found:
             name, stated, shape = found[0]
             more = f", and {len(found) - 1} more are not as stated" if len(found) > 1 else ""
-            said, came = shape_text.shown(stated), shape_text.shown(shape)
+            have, want = shape_text.shown(shape), shape_text.shown(stated)
             yield (
-                f"the model states {said} for {name!r}, and it comes out as {came}{more}: check "
-                "what tells the outputs of your operations"
+                f"{name!r} has shape {have}, and the model states {want}{more}: check the output shapes of "
+                "your operations"
             )
 
-    def _tell_spared(self, node: Node) -> None:
-        """Tell that a definition leaves a node alone, as the model has another operator of that name."""
-        spared = self._custom.candidates(FRAMEWORK, node.type, node.domain) if self._custom.ops else ()
-        if spared and (node.domain, node.type) not in self._passed_over:
-            self._passed_over.add((node.domain, node.type))
-            self._state.findings.notices.append(
-                f"{full_name(spared[0])} stands for the {node.type} of a domain of the model's own; "
+    def _note_spared(self, node: Node) -> None:
+        """Note that a definition does not match a node, as the model has another operator of that name."""
+        spared = self._udos.candidates(self._framework, node.type, node.domain) if self._udos.ops else ()
+        if spared and (node.domain, node.type) not in self._noticed:
+            self._noticed.add((node.domain, node.type))
+            self._context.diagnostics.notices.append(
+                f"{full_name(spared[0])} matches the {node.type} of a domain of the model's own; "
                 f"{node.domain or 'ONNX'}'s {node.type} keeps xdlc's mapping"
             )
 
-    def _tell_passed_over(self, custom: Udo, node: Node) -> None:
+    def _note_preceded(self, udo: Udo, node: Node) -> None:
         key = (node.domain, node.type)
-        if key not in self._passed_over:
-            self._passed_over.add(key)
-            self._state.findings.notices.append(
-                f"{full_name(custom)} stands for {node.type} nodes; xdlc's own mapping is passed over"
+        if key not in self._noticed:
+            self._noticed.add(key)
+            self._context.diagnostics.notices.append(
+                f"{full_name(udo)} matches {node.type} nodes and precedes xdlc's own mapping"
             )
 
     def _chosen(self, found: Sequence[Udo], source: SourceNode, node: Node) -> Udo | None:
-        """Return the definition that stands for a node; None if those by objects all decline it.
+        """Return the definition that matches a node; None if those by objects all decline it.
 
         Raises:
-            UnsupportedOp: If several stand for it.
+            UnsupportedOp: If several match it.
         """
-        written = next((custom for custom in found if custom.definition.package == source.domain), None)
+        written = next((udo for udo in found if udo.definition.package == source.domain), None)
         if written is not None:
             return written
-        for custom in found:
-            if custom.hooks is not None and _accepts(custom, source):
-                return custom
-        stated = [custom for custom in found if custom.hooks is None]
-        own = [custom for custom in stated if self._domain(custom) == source.domain]
+        for udo in found:
+            if udo.hooks is not None and _accepts(udo, source):
+                return udo
+        stated = [udo for udo in found if udo.hooks is None]
+        own = [udo for udo in stated if self._domain(udo) == source.domain]
         left = own if len(own) == 1 else stated
         if len(left) > 1:
             values = _tensors(node)
-            fitting = [custom for custom in left if not misfits(source, values, self._settled(custom))]
+            fitting = [udo for udo in left if not misfits(source, values, self._settled(udo))]
             left = fitting or left[:1]
         if len(left) > 1:
             raise UnsupportedOp(
-                f"{' and '.join(map(full_name, left))} both stand for it",
-                fix="leave out one of the definitions, or give its package the Domain of the operator",
+                f"{' and '.join(map(full_name, left))} both match it",
+                fix="remove one of the definitions, or give its package the Domain of the operator",
             )
         return left[0] if left else None
 
-    def _settled(self, custom: Udo) -> Udo:
-        return settled(custom, self._custom.collections.get(custom.definition.package))
+    def _settled(self, udo: Udo) -> Udo:
+        return settled(udo, self._udos.collections.get(udo.definition.package))
 
-    def _domain(self, custom: Udo) -> str | None:
-        collection = self._custom.collections.get(custom.definition.package)
+    def _domain(self, udo: Udo) -> str | None:
+        collection = self._udos.collections.get(udo.definition.package)
         return collection.domain if collection is not None else None
 
 
-def _accepts(custom: Udo, source: SourceNode) -> bool:
+def _accepts(udo: Udo, source: SourceNode) -> bool:
     try:
-        return custom.hooks is not None and bool(custom.hooks.accepts(source))
+        return udo.hooks is not None and bool(udo.hooks.accepts(source))
     except XdlcError:
         raise
     except Exception as error:  # the user's code may raise anything
         issue = Issue(f"accepts fails: {type(error).__name__}: {error}", "correct it")
-        raise_issues(custom, [issue])
+        raise_issues(udo, [issue])
         return False
 
 
@@ -203,20 +270,20 @@ def _tensors(node: Node) -> list[Value | None]:
     for index, value in enumerate(node.inputs):
         if value is not None and not isinstance(value, Value):
             raise node.problem(
-                f"input {index} is a sequence or an optional, but ops of users take tensors",
+                f"input {index} is a sequence or an optional, but UDOs take tensors",
                 "take the sequence apart in the model",
             )
     return list(node.inputs)
 
 
-def _source(node: Node, names: Sequence[str]) -> SourceNode:
+def _source(framework: str, node: Node) -> SourceNode:
     node.read.update(node.attributes)
     return SourceNode(
-        FRAMEWORK,
+        framework,
         node.type,
         node.domain,
         node.name,
-        tuple(_spec(value, name) for value, name in zip(node.inputs, names, strict=True)),
+        tuple(_spec(value, name) for value, name in zip(node.inputs, node.names, strict=True)),
         tuple(node.outputs),
         dict(node.attributes),
     )
@@ -225,10 +292,4 @@ def _source(node: Node, names: Sequence[str]) -> SourceNode:
 def _spec(value: AnyValue | None, name: str) -> TensorSpec | None:
     if not isinstance(value, Value):
         return None
-    return TensorSpec(extents(value) or (), value.dtype, name, "", value.tensor.data)
-
-
-def _foreign_types(model: Any) -> frozenset[str]:
-    """Return the names of operators that a model has in domains of its own."""
-    held = (node for graph in (model.graph, *model.functions) for node in all_nodes(graph))
-    return frozenset(node.op_type for node in held if (domain_of(node), node.op_type) not in load_all())
+    return TensorSpec(value.dims or (), value.dtype, name, "", value.tensor.data)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from xdlc.converter.udo.diagnostics import Issue
 from xdlc.converter.udo.types import converted, is_allowed, stands_for_reals
-from xdlc.converter.values import Extents, Order
+from xdlc.converter.values import Dims, Order
 from xdlc.errors import XdlcError
 from xdlc.ir import DType
 from xdlc.ir.dtype import FLOAT32, UINT8, UINT16, UNDEFINED
@@ -32,14 +32,14 @@ class Result:
     """An output of an op.
 
     Attributes:
-        shape: Extents as the tensor lies, None for an open one.
+        shape: Dims as the tensor lies, None for an open one.
         dtype: Data type that the op gives.
         wanted: Data type that the source has for it.
         order: Axis i of the tensor is source axis ``order[i]``; empty for a scalar, which lies as [1].
         guess: What to tell of a data type that nothing states; empty for one that something does.
     """
 
-    shape: Extents
+    shape: Dims
     dtype: DType
     wanted: DType
     order: Order
@@ -60,7 +60,7 @@ def results(
     A data type that none of them states is that of the first input if the definition allows it or does not
     say, or else the only one that it allows.  It is a guess if the definition allows others.
 
-    Extents may stay open; they are then only known when the graph runs.
+    Dims may stay open; they are then only known when the graph runs.
 
     Args:
         custom: The op.
@@ -153,7 +153,7 @@ def _guess(name: str, place: TensorDef, dtype: DType) -> str:
     )
 
 
-def _merged(claims: Sequence[tuple[str, Extents]]) -> tuple[Extents, str]:
+def _merged(claims: Sequence[tuple[str, Dims]]) -> tuple[Dims, str]:
     """Return the extents that all claims together tell, and how two of them contradict each other."""
     first, shape = claims[0]
     for by, other in claims[1:]:
@@ -218,13 +218,13 @@ class Declared:
     """What a source model states of a value.
 
     Attributes:
-        shape: Extents in the source's axis order, None for an open one; None if even the rank is open.
+        shape: Dims in the source's axis order, None for an open one; None if even the rank is open.
         dtype: Data type, None if it is not stated.
         read: Whether something reads the value; False for an output that is left out.
         is_outdated: Whether the source states a shape that goes with inputs of other shapes than they have.
     """
 
-    shape: Extents | None = None
+    shape: Dims | None = None
     dtype: DType | None = None
     read: bool = True
     is_outdated: bool = False
@@ -233,7 +233,7 @@ class Declared:
 class Known(NamedTuple):
     """What is said of an output as the tensor lies; None for what is not."""
 
-    shape: Extents | None
+    shape: Dims | None
     dtype: DType | None
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from xdlc.converter.operators.contrib_shapes.rules import Output, at, float32, stand_in
-from xdlc.converter.values import Extents
+from xdlc.converter.values import Dims
 
 
-def _product(left: Extents | None, right: Extents | None) -> Extents | None:
+def _product(left: Dims | None, right: Dims | None) -> Dims | None:
     return stand_in("MatMul", {}, [left, right])
 
 
-def _turned(shape: Extents | None, last: int, batch: int) -> Extents | None:
+def _turned(shape: Dims | None, last: int, batch: int) -> Dims | None:
     """Return the shape of a matrix operand after FusedMatMul's transpositions."""
     if shape is None:
         return None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xdlc.converter.values import Extents
+from xdlc.converter.values import Dims
 
-Output = tuple[Extents | None, Any]
+Output = tuple[Dims | None, Any]
 Rule = Callable[
-    [Mapping[str, Any], Sequence[Extents | None], Sequence[Any], Sequence[Any]],
+    [Mapping[str, Any], Sequence[Dims | None], Sequence[Any], Sequence[Any]],
     Sequence[Output],
 ]
 """(attributes, input shapes, input dtypes, values of small static inputs) to (shape, numpy dtype)."""
@@ -55,10 +55,10 @@ def over(extent: int | None, divisor: int) -> int | None:
 def stand_in(
     type: str,
     attributes: Mapping[str, Any],
-    shapes: Sequence[Extents | None],
+    shapes: Sequence[Dims | None],
     values: Sequence[Any] = (),
     dtypes: Sequence[Any] = (),
-) -> Extents | None:
+) -> Dims | None:
     """Return the shape of the first output of an operator of ONNX, asked of its shape inference.
 
     Quantized operands stand for reals; only positions and conditions keep their types.
@@ -102,7 +102,7 @@ def like(type: str, *positions: int, of: int = 0) -> Rule:
     """
 
     def rule(
-        attributes: Mapping[str, Any], shapes: Sequence[Extents | None], dtypes: Sequence[Any], values: Any
+        attributes: Mapping[str, Any], shapes: Sequence[Dims | None], dtypes: Sequence[Any], values: Any
     ) -> list[Output]:
         chosen = positions or range(len(shapes))
         present = [index for index in chosen if at(dtypes, index) is not None]
@@ -122,12 +122,12 @@ def like(type: str, *positions: int, of: int = 0) -> Rule:
     return rule
 
 
-def channels_first(shape: Extents | None) -> Extents | None:
+def channels_first(shape: Dims | None) -> Dims | None:
     """Return a shape with its last axis behind the first one."""
     return None if shape is None else (shape[0], shape[-1], *shape[1:-1])
 
 
-def channels_last(shape: Extents | None) -> Extents | None:
+def channels_last(shape: Dims | None) -> Dims | None:
     """Return a shape with axis 1 at the end."""
     return None if shape is None else (shape[0], *shape[2:], shape[1])
 

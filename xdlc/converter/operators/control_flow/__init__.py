@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xdlc.converter.operators.control_flow.branches import import_if
-from xdlc.converter.operators.control_flow.interface import Importer
 from xdlc.converter.operators.control_flow.loop import import_loop
 from xdlc.converter.operators.control_flow.scan import import_scan, import_scan_8
-from xdlc.converter.operators.registry import Node
+from xdlc.converter.operators.control_flow.sub_graph import Importer
+from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue
 
 

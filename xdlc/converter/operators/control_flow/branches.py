@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
-from xdlc.converter.operators.control_flow.interface import Importer
-from xdlc.converter.operators.control_flow.kinds import emit, joined
-from xdlc.converter.operators.control_flow.steps import as_condition
+from xdlc.converter.operators.control_flow.steps import as_condition, emit, joined
 from xdlc.converter.operators.control_flow.sub_graph import (
+    Importer,
     SubGraph,
     boundary,
     commit,
     graph_name,
+    inline,
     share_captures,
+    sub_graph,
 )
-from xdlc.converter.operators.registry import Node
 from xdlc.converter.operators.sequence_values import leaves, matched, rebuilt, tensor_of
-from xdlc.converter.session.scope import Unsettled
+from xdlc.converter.session.context import Unresolved
+from xdlc.converter.session.node import Body, Node
 from xdlc.converter.values import AnyValue
 from xdlc.opdefs.control_flow import IF
 
@@ -28,17 +28,17 @@ def import_if(importer: Importer, node: Node) -> list[AnyValue]:
     Raises:
         ModelError: If the node is not valid.
         UnsupportedOp: If a value has no form in a DLC.
-        Unsettled: If something inside has been reported.
+        Unresolved: If something inside has been reported.
     """
     condition = tensor_of(node, node.required(0), "its condition")
     branches = [node.graph("then_branch"), node.graph("else_branch")]
     for branch in branches:
-        if len(branch.output) < len(node.outputs):
+        if len(branch.outputs) < len(node.outputs):
             raise node.invalid("a branch has fewer outputs than the node")
     if condition.is_static:
         if condition.size != 1:
             raise node.invalid(f"its condition has {condition.size} elements")
-        return importer.inline(branches[0 if condition.numpy().reshape(-1)[0] else 1], {})
+        return inline(importer.context, branches[0 if condition.numpy().reshape(-1)[0] else 1], {})
     test = as_condition(importer, condition)
     imported = [
         _branch(importer, branch, graph_name(importer, node, key))
@@ -47,7 +47,7 @@ def import_if(importer: Importer, node: Node) -> list[AnyValue]:
     subs = [sub for sub, _ in imported]
     results = [values for _, values in imported if values is not None]
     if len(results) < len(branches):
-        raise Unsettled  # once the problems of both branches have been reported
+        raise Unresolved  # once the problems of both branches have been reported
     pairs = [matched(node, *pair) for pair in zip(*results, strict=False)]
     tensors = [[leaf for pair in pairs for leaf in leaves(pair[index])] for index in range(len(branches))]
     kinds = [joined(node, pair) for pair in zip(*tensors, strict=True)]
@@ -65,30 +65,27 @@ def import_if(importer: Importer, node: Node) -> list[AnyValue]:
     return [rebuilt(first, made) for first, _ in pairs]
 
 
-def _branch(importer: Importer, branch: Any, name: str) -> tuple[SubGraph, list[AnyValue] | None]:
+def _branch(importer: Importer, branch: Body, name: str) -> tuple[SubGraph, list[AnyValue] | None]:
     """Import a branch; return its graph and its results, None if it cannot be imported.
 
     The shapes around it may be such that it is never taken, and that it is not even valid with them.
     So one that fails is tried once more as if the extents of what it reads were open.
     """
-    forget = importer.attempt()
+    forget = importer.context.attempt()
     sub, results = _attempt(importer, branch, name)
-    if results is not None or importer.opening or not sub.captured:
+    if results is not None or importer.context.frame.opens or not sub.captured:
         return sub, results
     problems = forget()
-    importer.opening = True
-    try:
+    with importer.context.entered(opens=True):
         opened, results = _attempt(importer, branch, name)
-    finally:
-        importer.opening = False
     if results is not None:
         return opened, results
     forget()
-    importer.problems.extend(problems)
+    importer.context.problems.extend(problems)
     return sub, None
 
 
-def _attempt(importer: Importer, branch: Any, name: str) -> tuple[SubGraph, list[AnyValue] | None]:
-    with importer.sub_graph(name) as sub, suppress(Unsettled):
-        return sub, importer.inline(branch, {})
+def _attempt(importer: Importer, branch: Body, name: str) -> tuple[SubGraph, list[AnyValue] | None]:
+    with sub_graph(importer.context, name) as sub, suppress(Unresolved):
+        return sub, inline(importer.context, branch, {})
     return sub, None

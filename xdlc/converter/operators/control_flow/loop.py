@@ -1,15 +1,16 @@
-"""Imports Loop."""
+"""Import of Loop: as unrolled iterations, or as a ``While``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdlc.converter.operators.control_flow.interface import Importer
-from xdlc.converter.operators.control_flow.iterate import iterated
-from xdlc.converter.operators.control_flow.repeat import Repeat, check_formals, formals
-from xdlc.converter.operators.registry import Node
+from xdlc.converter.operators.control_flow.repeat import Repeat, check_formals
+from xdlc.converter.operators.control_flow.sub_graph import Importer, inline
+from xdlc.converter.operators.control_flow.unroll import unrolled
+from xdlc.converter.operators.control_flow.while_loop import looped
 from xdlc.converter.operators.sequence_values import tensor_of
-from xdlc.converter.session.scope import Scope
+from xdlc.converter.session.context import Scope
+from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, Value
 
 
@@ -19,7 +20,7 @@ def import_loop(importer: Importer, node: Node) -> list[AnyValue]:
     Raises:
         ModelError: If the node is not valid.
         UnsupportedOp: If a value has no form in a DLC.
-        Unsettled: If something inside has been reported.
+        Unresolved: If something inside has been reported.
     """
     body = node.graph("body")
     first, second, *initial = (*node.inputs, None, None)[: max(len(node.inputs), 2)]
@@ -29,16 +30,32 @@ def import_loop(importer: Importer, node: Node) -> list[AnyValue]:
     if len(states) != len(initial):
         raise node.problem("an initial value is left out", "give every state of the loop a tensor")
     check_formals(node, body, 2 + len(states), 1 + len(states))
-    names = formals(body)
 
     def step(
         number: Value, flag: Value, held: Sequence[AnyValue], shared: Scope
     ) -> tuple[AnyValue | None, list[AnyValue], list[AnyValue]]:
-        given = dict(zip(names, (number, flag, *held), strict=True))
-        go_on, *rest = importer.inline(body, given, shared)
+        given = dict(zip(body.inputs, (number, flag, *held), strict=True))
+        go_on, *rest = inline(importer.context, body, given, shared)
         return go_on, rest[: len(held)], rest[len(held) :]
 
-    scans = [(0, False)] * (len(body.output) - 1 - len(states))
-    ranks = tuple(len(entry.type.tensor_type.shape.dim) for entry in body.input[:2])
-    loop = Repeat(node, body, step, states, trip, condition, scans, (ranks[0], ranks[1]))
+    scans = [(0, False)] * (len(body.outputs) - 1 - len(states))
+    loop = Repeat(node, body, step, states, trip, condition, scans, (body.input_rank(0), body.input_rank(1)))
     return iterated(importer, loop)
+
+
+def iterated(importer: Importer, loop: Repeat) -> list[AnyValue]:
+    """Return the final states and the scan outputs.
+
+    Raises:
+        UnsupportedOp: If a state is a sequence or an optional and the loop cannot be unrolled.
+    """
+    results = unrolled(importer, loop)
+    if results is not None:
+        return results
+    if loop.holds_tensors:
+        return looped(importer, loop)
+    raise loop.node.problem(
+        "a state is a sequence or an optional, which a DLC cannot hold, and the loop cannot be unrolled: "
+        "its length is not known, or too large",
+        "keep the state in a tensor, for instance as a scan output, or make the length constant",
+    )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from xdlc.converter.operators.control_flow.interface import Importer
 from xdlc.converter.operators.control_flow.steps import scalar
-from xdlc.converter.operators.registry import Node
+from xdlc.converter.operators.control_flow.sub_graph import Importer
 from xdlc.converter.operators.sequence_values import tensor_of
-from xdlc.converter.session.scope import Scope
+from xdlc.converter.session.context import Scope
+from xdlc.converter.session.node import Body, Node
 from xdlc.converter.values import AnyValue, Value
 
 Step = Callable[
@@ -26,7 +25,7 @@ class Repeat:
 
     Attributes:
         node: The node.
-        body: Its ``GraphProto``.
+        body: Its graph.
         step: One iteration.
         states: Initial states.
         trip: The largest number of iterations; None for any.
@@ -36,7 +35,7 @@ class Repeat:
     """
 
     node: Node
-    body: Any
+    body: Body
     step: Step
     states: list[AnyValue]
     trip: Value | None
@@ -63,12 +62,7 @@ class Repeat:
         return importer.builder.reshape(value, (1,) * self.ranks[1])
 
 
-def formals(graph: Any) -> list[str]:
-    """Return the names of a graph's inputs."""
-    return [entry.name for entry in graph.input]
-
-
-def check_formals(node: Node, body: Any, inputs: int, outputs: int) -> None:
+def check_formals(node: Node, body: Body, inputs: int, outputs: int) -> None:
     """Refuse a node whose body takes another number of values, or gives fewer."""
-    if len(body.input) != inputs or len(body.output) < outputs:
+    if len(body.inputs) != inputs or len(body.outputs) < outputs:
         raise node.invalid(f"its body does not take {inputs} values and give at least {outputs}")

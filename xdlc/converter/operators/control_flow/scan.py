@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdlc.converter.operators.control_flow.interface import Importer
-from xdlc.converter.operators.control_flow.iterate import iterated
-from xdlc.converter.operators.control_flow.repeat import Repeat, check_formals, formals
+from xdlc.converter.operators.control_flow.loop import iterated
+from xdlc.converter.operators.control_flow.repeat import Repeat, check_formals
 from xdlc.converter.operators.control_flow.steps import scalar, stacked
-from xdlc.converter.operators.inference import extents
-from xdlc.converter.operators.registry import Node
+from xdlc.converter.operators.control_flow.sub_graph import Importer, inline
 from xdlc.converter.operators.sequence_values import tensor_of
-from xdlc.converter.session.scope import Scope
+from xdlc.converter.session.context import Scope
+from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, Value
 
 
@@ -21,7 +20,7 @@ def import_scan(importer: Importer, node: Node) -> list[AnyValue]:
     Raises:
         ModelError: If the node is not valid.
         UnsupportedOp: If a value has no form in a DLC.
-        Unsettled: If something inside has been reported.
+        Unresolved: If something inside has been reported.
     """
     return _scan(importer, node, [_input(node, index) for index in range(len(node.inputs))])
 
@@ -32,26 +31,24 @@ def import_scan_8(importer: Importer, node: Node) -> list[AnyValue]:
     Raises:
         ModelError: If the node is not valid.
         UnsupportedOp: If a value has no form in a DLC, or the lengths of the sequences differ.
-        Unsettled: If something inside has been reported.
+        Unresolved: If something inside has been reported.
     """
     if node.input(0) is not None:
         raise node.problem(
             "the sequences have lengths of their own", "scan them one by one, or upgrade the model to opset 9"
         )
     inputs = [_input(node, index) for index in range(1, len(node.inputs))]
-    batch = extents(inputs[0]) if inputs else None
+    batch = inputs[0].dims if inputs else None
     if not batch or batch[0] is None:
         raise node.problem("the size of the batch is not known", "bind it with --input_dim or --batch")
-    if not importer.spend(batch[0] * (importer.size_of(node.graph("body")) + len(inputs))):
+    if not importer.context.budget.unrolled_nodes.take(batch[0] * (node.graph("body").size + len(inputs))):
         raise node.problem(
             f"a batch of {batch[0]} is too large to be scanned one by one", "upgrade the model to opset 9"
         )
     rows = []
     for index in range(batch[0]):
         at = scalar(importer, index)
-        rows.append(
-            _scan(importer, node, [importer.apply("Gather", [value, at], axis=0) for value in inputs])
-        )
+        rows.append(_scan(importer, node, [importer("Gather", [value, at], axis=0) for value in inputs]))
     return [stacked(importer, column, 0, False) for column in zip(*rows, strict=True)]
 
 
@@ -67,7 +64,7 @@ def _scan(importer: Importer, node: Node, inputs: Sequence[Value]) -> list[AnyVa
     check_formals(node, body, len(inputs), first)
     axes = _listed(node, "scan_input_axes", count)
     reverse = _listed(node, "directions" if node.opset < 9 else "scan_input_directions", count)
-    made = len(body.output) - first
+    made = len(body.outputs) - first
     scans = list(
         zip(
             _listed(node, "scan_output_axes", made),
@@ -79,10 +76,9 @@ def _scan(importer: Importer, node: Node, inputs: Sequence[Value]) -> list[AnyVa
     for name, value, axis in zip(sequences, inputs[first:], axes, strict=True):
         if value.ranked and not -value.rank <= axis < value.rank:
             raise node.invalid(f"it scans axis {axis} of a value of rank {value.rank}")
-        importer.values[name] = value
+        importer.context.values[name] = value
     length = f"{node.name}~length"
-    importer.values[length] = _length(importer, inputs[first], axes[0])
-    names = formals(body)
+    importer.context.values[length] = _length(importer, inputs[first], axes[0])
 
     def step(
         number: Value, flag: Value, held: Sequence[AnyValue], shared: Scope
@@ -91,13 +87,15 @@ def _scan(importer: Importer, node: Node, inputs: Sequence[Value]) -> list[AnyVa
         for name, axis, backwards in zip(sequences, axes, reverse, strict=True):
             at = number
             if backwards:
-                last = importer.apply("Sub", [importer.values.tensor(length), scalar(importer, 1)])
-                at = importer.apply("Sub", [last, number])
-            slices.append(importer.apply("Gather", [importer.values.tensor(name), at], axis=axis))
-        results = importer.inline(body, dict(zip(names, (*held, *slices), strict=True)), shared)
+                last = importer("Sub", [importer.context.values.tensor(length), scalar(importer, 1)])
+                at = importer("Sub", [last, number])
+            slices.append(importer("Gather", [importer.context.values.tensor(name), at], axis=axis))
+        results = inline(
+            importer.context, body, dict(zip(body.inputs, (*held, *slices), strict=True)), shared
+        )
         return None, results[: len(held)], results[len(held) :]
 
-    trip = importer.values.tensor(length)
+    trip = importer.context.values.tensor(length)
     return iterated(importer, Repeat(node, body, step, list(inputs[:first]), trip, None, scans))
 
 
@@ -110,8 +108,8 @@ def _listed(node: Node, attribute: str, count: int) -> list[int]:
 
 def _length(importer: Importer, value: Value, axis: int) -> Value:
     """Return the extent of a value along an axis."""
-    shape = extents(value)
+    shape = value.dims
     known = None if shape is None else shape[axis]
     if known is not None:
         return scalar(importer, known)
-    return importer.apply("Gather", [importer.apply("Shape", [value]), scalar(importer, axis)], axis=0)
+    return importer("Gather", [importer("Shape", [value]), scalar(importer, axis)], axis=0)

@@ -1,19 +1,56 @@
-"""Graphs of the model that an op runs, and what goes into them and out of them."""
+"""Sub-graphs: graphs of the model that an op runs, their captured values, inputs and outputs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
 
 from xdlc import ir
 from xdlc.converter.builder import Builder
-from xdlc.converter.operators.control_flow.interface import Importer
-from xdlc.converter.operators.inference import extents
-from xdlc.converter.operators.registry import Node
 from xdlc.converter.operators.sequence_values import leaves, rebuilt
-from xdlc.converter.values import AnyValue, Extents, Value, identity, open_tensor
+from xdlc.converter.session.context import ImportContext, Scope, Unresolved
+from xdlc.converter.session.node import Body, Node
+from xdlc.converter.values import AnyValue, Dims, Value, identity, open_tensor
 from xdlc.errors import UnsupportedOp
 from xdlc.ir import HOST_PACKAGE, DType, Graph, Tensor
+
+if TYPE_CHECKING:
+    from xdlc.converter.operators.control_flow.while_loop import Assumed
+
+
+class Importer(Protocol):
+    """The canonical operators, as importers of control flow and of sequences apply them.
+
+    Attributes:
+        context: The import.
+        unroll_loops: Most iterations of a loop that are unrolled.
+        assumptions: What is assumed of the states of a loop, by its path.
+    """
+
+    context: ImportContext
+    unroll_loops: int
+    assumptions: dict[tuple[str, ...], Assumed]
+
+    @property
+    def builder(self) -> Builder:
+        """Adds to the graph under construction."""
+
+    def __call__(self, type: str, inputs: Sequence[Value | None], **attributes: Any) -> Value:
+        """Apply an operator with one output."""
+
+    def apply(
+        self,
+        type: str,
+        inputs: Sequence[Value | None],
+        attributes: Mapping[str, Any] | None = None,
+        outputs: int = 1,
+        *,
+        domain: str = "",
+        names: Sequence[str] = (),
+    ) -> list[Value]:
+        """Apply an operator."""
 
 
 class SubGraph:
@@ -38,7 +75,7 @@ class SubGraph:
         return self.builder.graph
 
     def capture(self, name: str, value: AnyValue) -> AnyValue:
-        """Return what stands in the graph for a value of the scope around it."""
+        """Return what denotes in the graph a value of the scope around it."""
         if isinstance(value, Value):
             return self._capture_tensor(name, value)
         parts = [self._capture_tensor(f"{name}~{index}", leaf) for index, leaf in enumerate(leaves(value))]
@@ -49,7 +86,7 @@ class SubGraph:
         if value.is_static:
             copy = Tensor(held.name, held.shape, held.dtype, held.encoding, held.data, held.role)
             return Value(copy, value.order, bits=value.bits)
-        shape = extents(value)
+        shape = value.dims
         if self.opened and shape is not None:
             shape = (None,) * len(shape)
         made = self.input(name, shape, held.dtype, held.encoding)
@@ -57,7 +94,7 @@ class SubGraph:
         return made
 
     def input(
-        self, name: str, shape: Extents | None, dtype: DType, encoding: ir.Encoding | None = None
+        self, name: str, shape: Dims | None, dtype: DType, encoding: ir.Encoding | None = None
     ) -> Value:
         """Add an input; its shape is None if the rank is open."""
         lying = (None,) if shape is None else shape or (1,)
@@ -109,9 +146,55 @@ def share_captures(subs: Sequence[SubGraph]) -> dict[str, Value]:
     return captured
 
 
+@contextmanager
+def sub_graph(context: ImportContext, name: str) -> Iterator[SubGraph]:
+    """Import into a new graph while the context is open; what it reads from outside is captured."""
+    sub = SubGraph(name, opened=context.frame.opens)
+    sub.builder.node = context.builder.node
+    with context.scope(Scope(context.values, sub.capture), sub.builder):
+        yield sub
+
+
+def constants(context: ImportContext, body: Body) -> Scope:
+    """Return a scope inside the current one with the constants of a graph."""
+    values = Scope(context.values)
+    with context.entered(values=values):
+        body.add_constants(context)
+    return values
+
+
+def inline(
+    context: ImportContext, body: Body, given: Mapping[str, AnyValue], shared: Scope | None = None
+) -> list[AnyValue]:
+    """Import the nodes of a graph and return its outputs.
+
+    Args:
+        context: The import.
+        body: The graph.
+        given: Values of its inputs.
+        shared: Its ``constants``, if it is imported more than once.
+
+    Raises:
+        Unresolved: If an output cannot be had; the problem has been reported.
+    """
+    values = Scope(constants(context, body) if shared is None else shared)
+    values.update(given)
+    with context.scope(values):
+        body.add_nodes(context)
+        for name in body.outputs:
+            frame = context.frame
+            if name in frame.values and name not in frame.unresolved:
+                continue
+            if name not in frame.unresolved:
+                place = f"{context.source.path}: {frame.around[-1]}"
+                context.problems.append(context.missing(name, place))
+            raise Unresolved
+        return [context.values[name] for name in body.outputs]
+
+
 def graph_name(importer: Importer, node: Node, key: str) -> str:
-    """Return a name that sorts behind the main graph's and that other tools take as it is."""
-    main = next(iter(importer.graphs))
+    """Return a name that sorts after the main graph's and that other tools take as it is."""
+    main = next(iter(importer.context.graphs))
     return f"{main}_{re.sub(r'[^0-9A-Za-z]+', '_', node.name).strip('_')}_{key}"
 
 
@@ -120,9 +203,9 @@ def commit(importer: Importer, subs: Sequence[SubGraph], keys: Sequence[str]) ->
     params: dict[str, ir.Param] = {}
     for sub, key in zip(subs, keys, strict=True):
         base, count = sub.graph.name, 1
-        while sub.graph.name in importer.graphs:
+        while sub.graph.name in importer.context.graphs:
             count += 1
             sub.graph.name = f"{base}_{count}"
-        importer.graphs[sub.graph.name] = sub.graph
+        importer.context.graphs[sub.graph.name] = sub.graph
         params[key] = ir.string(sub.graph.name)
     return params

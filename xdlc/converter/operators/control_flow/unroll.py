@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from xdlc.converter.onnx.nodes import inner_graphs
-from xdlc.converter.operators.control_flow.interface import Importer
-from xdlc.converter.operators.control_flow.kinds import grown, kind_of
-from xdlc.converter.operators.control_flow.repeat import Repeat, formals
-from xdlc.converter.operators.control_flow.steps import known, stacked
-from xdlc.converter.operators.control_flow.sub_graph import graph_name
-from xdlc.converter.operators.inference import extents
-from xdlc.converter.session.budget import UNROLLED_NODES
+from xdlc.converter.operators.control_flow.repeat import Repeat
+from xdlc.converter.operators.control_flow.steps import grown, kind_of, known, stacked
+from xdlc.converter.operators.control_flow.sub_graph import Importer, constants, graph_name, sub_graph
+from xdlc.converter.session.context import UNROLLED_NODES
 from xdlc.converter.values import AnyValue, Value
 from xdlc.ir.dtype import BOOL8, INT64
 
@@ -28,7 +24,7 @@ def unrolled(importer: Importer, loop: Repeat) -> list[AnyValue] | None:
         return None
     if count != 0 and not _ends_known(importer, loop):
         return None
-    forget = importer.attempt()
+    forget = importer.context.attempt()
     made = _iterations(importer, loop, count, limit)
     if made is None:
         forget()
@@ -52,12 +48,12 @@ def _iterations(
         count: Number of iterations; None if only the body ends them.
         limit: Most iterations; None is returned for a loop that does not end before.
     """
-    shared = importer.constants(loop.body)
+    shared = constants(importer.context, loop.body)
     states, rows = loop.states, list[list[Value]]()
-    size = importer.size_of(loop.body)
+    size = loop.body.size
     go_on: AnyValue | None = None
     while count is None or len(rows) < count:
-        if len(rows) >= limit or not importer.spend(size):
+        if len(rows) >= limit or not importer.context.budget.unrolled_nodes.take(size):
             return None
         number = loop.number(importer, len(rows))
         go_on, states, row = loop.step(number, loop.flag(importer, go_on), states, shared)
@@ -73,26 +69,23 @@ def _iterations(
 
 def _ends_known(importer: Importer, loop: Repeat) -> bool:
     """Return whether the condition of each iteration can be known, as far as names tell."""
-    body, names = loop.body, formals(loop.body)
-    if loop.node.type != "Loop" or not body.output:
+    body, names = loop.body, loop.body.inputs
+    if loop.node.type != "Loop" or not body.outputs:
         return True
-    settled = set(names[:2]) | {tensor.name for tensor in body.initializer}
-    settled |= {name for name, state in zip(names[2:], loop.states, strict=False) if state.is_static}
-    producer = {name: node for node in body.node for name in node.output}
-    pending, seen = [str(body.output[0].name)], set[str]()
+    settled = set(names[:2]) | {
+        name for name, state in zip(names[2:], loop.states, strict=False) if state.is_static
+    }
+    pending, seen = [body.outputs[0]], set[str]()
     while pending:
         name = pending.pop()
         if name in seen or name in settled or not name:
             continue
         seen.add(name)
-        node = producer.get(name)
-        if node is None:
-            if name in names or name not in importer.values or not importer.values[name].is_static:
-                return False
-        elif list(inner_graphs(node)):
+        operands, values = body.operands(name), importer.context.values
+        if operands is not None:
+            pending.extend(operands)
+        elif name in names or name not in values or not values[name].is_static:
             return False
-        elif node.op_type not in ("Shape", "Size"):
-            pending.extend(node.input)
     return True
 
 
@@ -100,8 +93,8 @@ def _empty(importer: Importer, loop: Repeat) -> list[Value]:
     """Return scan outputs without elements, whose types an import of the body tells."""
     import numpy
 
-    forget = importer.attempt()
-    with importer.sub_graph(graph_name(importer, loop.node, "none")) as sub:
+    forget = importer.context.attempt()
+    with sub_graph(importer.context, graph_name(importer, loop.node, "none")) as sub:
         states = [
             sub.input(f"state{index}", *kind_of(value))
             if isinstance(value, Value)
@@ -110,9 +103,9 @@ def _empty(importer: Importer, loop: Repeat) -> list[Value]:
         ]
         number = sub.input("number", (1,) * loop.ranks[0], INT64)
         flag = sub.input("flag", (1,) * loop.ranks[1], BOOL8)
-        _, _, elements = loop.step(number, flag, states, importer.constants(loop.body))
+        _, _, elements = loop.step(number, flag, states, constants(importer.context, loop.body))
     forget()
     return [
-        importer.builder.const(numpy.zeros(grown(extents(value), axis, 0), value.dtype.numpy))
+        importer.builder.const(numpy.zeros(grown(value.dims, axis, 0), value.dtype.numpy))
         for value, (axis, _) in zip(loop.tensors(elements), loop.scans, strict=True)
     ]

@@ -9,22 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from xdlc.converter.operators.control_flow.interface import Importer
-from xdlc.converter.operators.control_flow.kinds import Kind, emit, grown, joined, wider
 from xdlc.converter.operators.control_flow.repeat import Repeat
-from xdlc.converter.operators.control_flow.steps import as_condition, ints, known, scalar
+from xdlc.converter.operators.control_flow.steps import (
+    Kind,
+    as_condition,
+    emit,
+    grown,
+    ints,
+    joined,
+    known,
+    scalar,
+    wider,
+)
 from xdlc.converter.operators.control_flow.sub_graph import (
+    Importer,
     SubGraph,
     boundary,
     commit,
+    constants,
     graph_name,
     share_captures,
+    sub_graph,
 )
-from xdlc.converter.operators.inference import extents
 from xdlc.converter.operators.sequence_values import tensor_of
-from xdlc.converter.values import AnyValue, Extents, Value, identity
+from xdlc.converter.session.context import Scope
+from xdlc.converter.session.node import Computed
+from xdlc.converter.values import AnyValue, Dims, Value, identity
 from xdlc.ir import Tensor
 from xdlc.ir.dtype import BOOL8, INT64
 from xdlc.opdefs.control_flow import WHILE
@@ -40,7 +51,7 @@ class Assumed:
         condition: Whether the body decides when the loop ends.
     """
 
-    shapes: list[Extents | None]
+    shapes: list[Dims | None]
     constant: frozenset[int] = frozenset()
     condition: bool = False
 
@@ -51,31 +62,31 @@ def looped(importer: Importer, loop: Repeat) -> list[AnyValue]:
     Raises:
         ModelError: If the body is not valid.
         UnsupportedOp: If a value has no form in a DLC.
-        Unsettled: If something inside has been reported.
+        Unresolved: If something inside has been reported.
     """
     assumed = _first_assumption(importer, loop)
     for index, value in enumerate(loop.states):
-        importer.values[f"{loop.node.name}~state{index}"] = value
+        importer.context.values[f"{loop.node.name}~state{index}"] = value
     if loop.trip is not None:
-        importer.values[f"{loop.node.name}~trip"] = loop.trip
+        importer.context.values[f"{loop.node.name}~trip"] = loop.trip
     while True:
-        forget = importer.attempt()
+        forget = importer.context.attempt()
         body = _Body(importer, loop, assumed)
-        with importer.sub_graph(graph_name(importer, loop.node, "body")) as sub:
+        with sub_graph(importer.context, graph_name(importer, loop.node, "body")) as sub:
             other = body.build(sub)
         if other is None:
             return body.finish(sub)
         forget()
-        assumed = importer.assumptions[importer.path(loop.node)] = other
+        assumed = importer.assumptions[importer.context.path(loop.node)] = other
 
 
 def _first_assumption(importer: Importer, loop: Repeat) -> Assumed:
     """Return what earlier imports of the node have found out, widened by its initial values now."""
     states = loop.tensors(loop.states)
     held = importer.assumptions.setdefault(
-        importer.path(loop.node), Assumed([extents(value) for value in states])
+        importer.context.path(loop.node), Assumed([value.dims for value in states])
     )
-    held.shapes = [wider(shape, extents(value)) for shape, value in zip(held.shapes, states, strict=True)]
+    held.shapes = [wider(shape, value.dims) for shape, value in zip(held.shapes, states, strict=True)]
     held.condition |= loop.condition is not None and known(loop.condition) is None
     return held
 
@@ -116,7 +127,7 @@ class _Body:
             flag = sub.input(f"{loop.node.name}~flag", (1,) * loop.ranks[1], BOOL8)
         else:
             flag = loop.flag(importer, None)
-        condition, after, rows = loop.step(number, flag, states, importer.constants(loop.body))
+        condition, after, rows = loop.step(number, flag, states, constants(importer.context, loop.body))
         go_on = None if condition is None else tensor_of(loop.node, condition, "its condition")
         following, self.elements = loop.tensors(after), loop.tensors(rows)
         other = self._wider(go_on, states, following)
@@ -128,7 +139,7 @@ class _Body:
             self._accumulate(sub, number, element, axis, backwards)
         one = scalar(importer, 1)
         self.carried.append(number.tensor)
-        self.results.append((importer.apply("Add", [number, one]), True))
+        self.results.append((importer("Add", [number, one]), True))
         if assumed.condition:
             self.carried.append(flag.tensor)
             tensor = as_condition(importer, flag if go_on is None else go_on)
@@ -145,7 +156,7 @@ class _Body:
         ):
             name = f"{self.loop.node.name}~state{index}"
             if index in self.assumed.constant:
-                states.append(self.importer.values.tensor(name))
+                states.append(self.importer.context.values.tensor(name))
             else:
                 states.append(sub.input(name, shape, value.dtype, value.tensor.encoding))
         return states
@@ -168,35 +179,53 @@ class _Body:
         other = Assumed(shapes, frozenset(constant), condition)
         return None if other == assumed else other
 
-    def _carry(self, state: Value, following: Value, shape: Extents | None) -> None:
+    def _carry(self, state: Value, following: Value, shape: Dims | None) -> None:
         self.kinds.append((shape, state.dtype, state.tensor.encoding))
         self.carried.append(state.tensor)
         self.results.append((following, shape is not None))
 
     def _accumulate(self, sub: SubGraph, number: Value, element: Value, axis: int, backwards: bool) -> None:
         """Carry a scan output, to which each iteration adds an element."""
-        importer, shape = self.importer, extents(element)
+        importer, shape = self.importer, element.dims
         at = axis if axis >= 0 or shape is None else axis + len(shape) + 1
         known_shape = None if shape is None else grown(shape, at, None)
         name = f"{self.loop.node.name}~scan{len(self.carried)}"
         held = sub.input(name, known_shape, element.dtype, element.tensor.encoding)
-        piece = importer.apply("Unsqueeze", [element, ints(importer, axis)])
+        piece = importer("Unsqueeze", [element, ints(importer, axis)])
         pair = [piece, held] if backwards else [held, piece]
         if shape is not None and None not in shape:
-            longer = importer.apply("Concat", pair, axis=at)
+            longer = importer("Concat", pair, axis=at)
         else:
             # What is there before the first element has none of its extents: the first one replaces it.
-            first = importer.apply("Equal", [number, scalar(importer, 0)])
-            given = {"first": first, "piece": piece, "a": pair[0], "b": pair[1]}
-            [longer] = self.loop.tensors(importer.inline(_first_or_joined(at), given, is_source=False))
+            first = importer("Equal", [number, scalar(importer, 0)])
+            longer = self._first_or_joined(first, piece, pair, at)
         self._carry(held, longer, known_shape)
+
+    def _first_or_joined(self, first: Value, piece: Value, pair: Sequence[Value], axis: int) -> Value:
+        """Return ``piece`` if ``first`` holds, else the values of ``pair`` joined."""
+        importer, context = self.importer, self.importer.context
+
+        def alone(_: object) -> list[Value]:
+            return importer.apply("Identity", [context.values.tensor("piece")], names=["alone"])
+
+        def together(_: object) -> list[Value]:
+            both = [context.values.tensor(name) for name in ("a", "b")]
+            return importer.apply("Concat", both, {"axis": axis}, names=["joined"])
+
+        with context.scope(Scope(context.values)):
+            context.values.update(piece=piece, a=pair[0], b=pair[1])
+            branches = {
+                "then_branch": Computed((), ["alone"], alone),
+                "else_branch": Computed((), ["joined"], together),
+            }
+            return importer.apply("If", [first], branches, names=["chosen"])[0]
 
     def finish(self, body: SubGraph) -> list[AnyValue]:
         """Make the graph of the condition and the op; return the results of the loop."""
         importer, loop = self.importer, self.loop
         if not self.kinds:
             return loop.states  # nothing changes from iteration to iteration
-        with importer.sub_graph(graph_name(importer, loop.node, "cond")) as cond:
+        with sub_graph(importer.context, graph_name(importer, loop.node, "cond")) as cond:
             twins = [cond.graph.add_input(_twin(tensor)) for tensor in self.carried]
             cond.output(self._condition(twins[len(self.kinds) :]))
         captured = share_captures([body, cond])
@@ -217,11 +246,11 @@ class _Body:
         number, *flags = (Value(tensor, ()) for tensor in states)
         parts = flags
         if self.loop.trip is not None:
-            trip = importer.values.tensor(f"{self.loop.node.name}~trip")
-            parts = [importer.apply("Less", [number, trip]), *flags]
+            trip = importer.context.values.tensor(f"{self.loop.node.name}~trip")
+            parts = [importer("Less", [number, trip]), *flags]
         if not parts:
             return scalar(importer, True)
-        value = parts[0] if len(parts) == 1 else importer.apply("And", parts)
+        value = parts[0] if len(parts) == 1 else importer("And", parts)
         return Value(as_condition(importer, value), identity(1))
 
     def _initial(self) -> list[Tensor]:
@@ -250,7 +279,7 @@ class _Body:
         first = len(self.varying)
         scans = zip(self.kinds[first:], self.elements, self.loop.scans, strict=True)
         longest = [
-            (shape and grown(extents(element) or (), axis, max(count, 0)), dtype, encoding)
+            (shape and grown(element.dims or (), axis, max(count, 0)), dtype, encoding)
             for (shape, dtype, encoding), element, (axis, _) in scans
         ]
         return [*self.kinds[:first], *longest]
@@ -258,15 +287,3 @@ class _Body:
 
 def _twin(tensor: Tensor) -> Tensor:
     return Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.encoding, dynamic_axes=tensor.dynamic_axes)
-
-
-def _first_or_joined(axis: int) -> Any:
-    """Return a graph that gives ``piece`` if ``first`` holds, else ``a`` and ``b`` joined."""
-    from onnx import ValueInfoProto, helper
-
-    def graph(name: str, node: Any) -> Any:
-        return helper.make_graph([node], name, [], [ValueInfoProto(name=output) for output in node.output])
-
-    then = graph("then", helper.make_node("Identity", ["piece"], ["alone"]))
-    other = graph("else", helper.make_node("Concat", ["a", "b"], ["joined"], axis=axis))
-    return graph("choice", helper.make_node("If", ["first"], ["chosen"], then_branch=then, else_branch=other))

@@ -27,9 +27,9 @@ class Taps:
     Attributes:
         padded: The value, its spatial axes (from source axis 2 on) padded.
         view: The window; it rounds down, what hung over the end has become padding.
-        spatial: Extents of the spatial axes without padding.
-        outputs: Extents of the spatial axes of the result.
-        room: Extents up to which padding counts as such; what lies beyond hangs over.
+        spatial: Dimensions of the spatial axes without padding.
+        outputs: Dimensions of the spatial axes of the result.
+        room: Dimensions up to which padding counts as such; what lies beyond hangs over.
     """
 
     padded: Value

@@ -13,7 +13,7 @@ class Window:
     """A sliding window over the spatial axes, in source order.
 
     Attributes:
-        kernel: Extents of the window.
+        kernel: Dimensions of the window.
         strides: Steps.
         dilations: Distances between its elements.
         before: Padding before each axis.
@@ -110,8 +110,8 @@ def window(node: Node, kernel: tuple[int, ...], spatial: tuple[int, ...]) -> Win
 
     Args:
         node: The node.
-        kernel: Extents of the window.
-        spatial: Extents of the input's spatial axes.
+        kernel: Dimensions of the window.
+        spatial: Dimensions of the input's spatial axes.
     """
     rank = len(spatial)
     if len(kernel) != rank:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdlc.converter.operators.control_flow.interface import Importer
-from xdlc.converter.operators.registry import Node
+from xdlc.converter.operators.control_flow.sub_graph import Importer
 from xdlc.converter.operators.sequence_values import tensor_of
 from xdlc.converter.operators.sequences import listing, mapping, optionals, pieces
 from xdlc.converter.operators.sequences.operands import given
+from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, OptionalValue, SequenceValue
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xdlc.converter.operators.control_flow.interface import Importer
 from xdlc.converter.operators.control_flow.steps import scalar
-from xdlc.converter.operators.registry import Node
+from xdlc.converter.operators.control_flow.sub_graph import Importer
 from xdlc.converter.operators.sequences.operands import elements_of, position, sequence, tensor
+from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, SequenceValue, Value
 
 

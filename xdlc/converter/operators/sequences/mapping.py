@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from xdlc.converter.operators.control_flow.interface import Importer
-from xdlc.converter.operators.registry import Node
+from xdlc.converter.operators.control_flow.sub_graph import Importer, constants, inline
 from xdlc.converter.operators.sequence_values import tensor_of
 from xdlc.converter.operators.sequences.operands import elements_of, given, sequence, spend, tensor
+from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, SequenceValue
 
 
@@ -15,10 +15,10 @@ def import_map(importer: Importer, node: Node) -> list[AnyValue]:
     Raises:
         ModelError: If the node is not valid.
         UnsupportedOp: If that takes too many nodes.
-        Unsettled: If something inside has been reported.
+        Unresolved: If something inside has been reported.
     """
     body = node.graph("body")
-    if len(body.input) != len(node.inputs) or len(body.output) < len(node.outputs):
+    if len(body.inputs) != len(node.inputs) or len(body.outputs) < len(node.outputs):
         raise node.invalid(
             f"its body does not take {len(node.inputs)} values and give at least {len(node.outputs)}"
         )
@@ -30,10 +30,10 @@ def import_map(importer: Importer, node: Node) -> list[AnyValue]:
         if len(column) != length:
             raise node.invalid(f"it reads sequences of {length} and {len(column)} elements")
         columns.append(column)
-    spend(importer, node, length * max(importer.size_of(body), 1), "its body, once for each element,")
-    names, shared = [entry.name for entry in body.input], importer.constants(body)
+    spend(importer, node, length * max(body.size, 1), "its body, once for each element,")
+    names, shared = body.inputs, constants(importer.context, body)
     rows = [
-        importer.inline(body, dict(zip(names, row, strict=True)), shared)
+        inline(importer.context, body, dict(zip(names, row, strict=True)), shared)
         for row in zip(*columns, strict=True)
     ]
     return [

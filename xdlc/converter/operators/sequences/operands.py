@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xdlc.converter.operators.control_flow.interface import Importer
-from xdlc.converter.operators.registry import Node
-from xdlc.converter.session.budget import SEQUENCE_ELEMENTS
+from xdlc.converter.operators.control_flow.sub_graph import Importer
+from xdlc.converter.session.context import SEQUENCE_ELEMENTS
+from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, SequenceValue, Value
 
 
@@ -73,7 +73,7 @@ def count_listed(importer: Importer, node: Node, count: int) -> None:
     Raises:
         UnsupportedOp: If they are too many.
     """
-    if not importer.list_elements(count):
+    if not importer.context.budget.sequence_elements.take(count):
         raise node.problem(
             f"the sequences of the model list more than {SEQUENCE_ELEMENTS} elements",
             "keep the elements in one tensor",
@@ -86,7 +86,7 @@ def spend(importer: Importer, node: Node, nodes: int, what: str) -> None:
     Raises:
         UnsupportedOp: If they are too many.
     """
-    if not importer.spend(nodes):
+    if not importer.context.budget.unrolled_nodes.take(nodes):
         raise node.problem(
             f"{what} would take {nodes} nodes, which is too many", "keep the data in one tensor"
         )

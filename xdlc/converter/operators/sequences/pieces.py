@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from xdlc.converter.operators.control_flow.interface import Importer
 from xdlc.converter.operators.control_flow.steps import ints
-from xdlc.converter.operators.inference import extents
+from xdlc.converter.operators.control_flow.sub_graph import Importer
 from xdlc.converter.operators.protobuf import INT64
-from xdlc.converter.operators.registry import Node
 from xdlc.converter.operators.sequences.operands import count_listed, elements_of, sequence, spend, tensor
+from xdlc.converter.session.node import Node
 from xdlc.converter.values import AnyValue, Value
 
 
 def import_split(importer: Importer, node: Node) -> list[AnyValue]:
     """Import a SplitToSequence: a Split into as many pieces as are known."""
     value = tensor(node, 0)
-    shape = extents(value)
+    shape = value.dims
     axis, keeps = int(node.attr("axis", 0)), bool(node.attr("keepdims", 1))
     if shape is None:
         raise node.problem(
@@ -23,19 +22,19 @@ def import_split(importer: Importer, node: Node) -> list[AnyValue]:
     if not -len(shape) <= axis < len(shape):
         raise node.invalid(f"it splits axis {axis} of a value of rank {len(shape)}")
     chosen = None if node.input(1) is None else tensor(node, 1)
-    if chosen is not None and extents(chosen) != ():
+    if chosen is not None and chosen.dims != ():
         pieces = _cut_by(importer, node, value, axis, chosen)
     else:
         pieces = _cut_evenly(importer, node, value, axis, chosen)
         if chosen is None and not keeps:
             along = ints(importer, axis)
-            pieces = [importer.apply("Squeeze", [piece, along]) for piece in pieces]
+            pieces = [importer("Squeeze", [piece, along]) for piece in pieces]
     return [sequence(importer, node, pieces)]
 
 
 def _cut_by(importer: Importer, node: Node, value: Value, axis: int, sizes: Value) -> list[Value]:
     """Return pieces whose sizes are listed, or computed if only their number is known."""
-    shape = extents(sizes)
+    shape = sizes.dims
     _check_integers(node, sizes)
     if shape is None or len(shape) != 1 or shape[0] is None:
         raise node.problem(
@@ -44,19 +43,19 @@ def _cut_by(importer: Importer, node: Node, value: Value, axis: int, sizes: Valu
     if not shape[0]:
         raise node.invalid("it splits into no pieces")
     spend(importer, node, shape[0], "its pieces")
-    extent = (extents(value) or ())[axis]
+    extent = (value.dims or ())[axis]
     if sizes.is_static:
         listed = [int(size) for size in sizes.numpy()]
         if min(listed) < 0 or (extent is not None and sum(listed) != extent):
             raise node.invalid(f"sizes {listed} do not cut extent {'?' if extent is None else extent}")
     if sizes.dtype.numpy.name != "int64":
-        sizes = importer.apply("Cast", [sizes], to=INT64)
-    return importer.apply_many("Split", [value, sizes], shape[0], axis=axis)
+        sizes = importer("Cast", [sizes], to=INT64)
+    return importer.apply("Split", [value, sizes], {"axis": axis}, shape[0])
 
 
 def _cut_evenly(importer: Importer, node: Node, value: Value, axis: int, chosen: Value | None) -> list[Value]:
     """Return pieces of one size, 1 if none is given; the last one may be smaller."""
-    extent = (extents(value) or ())[axis]
+    extent = (value.dims or ())[axis]
     if extent is None:
         raise node.problem(
             f"it splits axis {axis}, whose extent is open, so the number of pieces is not known",
@@ -78,7 +77,7 @@ def _cut_evenly(importer: Importer, node: Node, value: Value, axis: int, chosen:
     if not count:
         return []
     sizes = [min(size, extent - size * index) for index in range(count)]
-    return importer.apply_many("Split", [value, ints(importer, *sizes)], count, axis=axis)
+    return importer.apply("Split", [value, ints(importer, *sizes)], {"axis": axis}, count)
 
 
 def _check_integers(node: Node, value: Value) -> None:
@@ -91,7 +90,7 @@ def import_concat(importer: Importer, node: Node) -> list[AnyValue]:
     elements, axis, adds = elements_of(node, 0), node.attr("axis"), bool(node.attr("new_axis", 0))
     if not elements:
         raise node.invalid("joins the elements of an empty sequence")
-    shape = extents(elements[0])
+    shape = elements[0].dims
     rank = None if shape is None else len(shape) + adds
     if not isinstance(axis, int) or (rank is not None and not -rank <= axis < rank):
         raise node.invalid(
@@ -102,5 +101,5 @@ def import_concat(importer: Importer, node: Node) -> list[AnyValue]:
     if adds:
         spend(importer, node, len(pieces), "its elements")
         along = ints(importer, axis)
-        pieces = [importer.apply("Unsqueeze", [piece, along]) for piece in pieces]
-    return [importer.apply("Concat", pieces, axis=axis)]
+        pieces = [importer("Unsqueeze", [piece, along]) for piece in pieces]
+    return [importer("Concat", pieces, axis=axis)]

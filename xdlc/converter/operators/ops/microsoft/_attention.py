@@ -27,8 +27,8 @@ FILTER = -10000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Extents:
-    """Extents of an attention.
+class Sizes:
+    """Dimensions of an attention.
 
     Attributes:
         batch: Batch size.
@@ -79,7 +79,7 @@ def attend(
     return merged(b, multiply(node, b, weights, value))
 
 
-def key_mask(node: Node, b: Builder, mask: Value | None, like: Value, extents: Extents) -> Value | None:
+def key_mask(node: Node, b: Builder, mask: Value | None, like: Value, extents: Sizes) -> Value | None:
     """Return what a mask of keys adds to the scores.
 
     Args:
@@ -88,7 +88,7 @@ def key_mask(node: Node, b: Builder, mask: Value | None, like: Value, extents: E
         mask: Flags [batch, keys] or [batch, queries, keys] with 0 for masked, or positions: of the
             ends [batch], the ends and the starts [2 * batch], or the lengths first [3 * batch + 2].
         like: A value of the type of the scores.
-        extents: Extents of the attention.
+        extents: Dimensions of the attention.
     """
     filler = float(node.attr("mask_filter_value", FILTER))
     if mask is None:
@@ -114,7 +114,7 @@ def key_mask(node: Node, b: Builder, mask: Value | None, like: Value, extents: E
 
 
 def _known_mask(
-    mask: Array, form: tuple[int, ...] | None, extents: Extents, filler: float, like: Value
+    mask: Array, form: tuple[int, ...] | None, extents: Sizes, filler: float, like: Value
 ) -> Array:
     """Return what a mask of known numbers adds to the scores; ``form`` is that of flags."""
     batch = extents.batch
@@ -137,7 +137,7 @@ def causal_mask(
     b: Builder,
     mask: Value | None,
     like: Value,
-    extents: Extents,
+    extents: Sizes,
     extra: Value | None,
     window: int = 0,
 ) -> Value:
@@ -150,7 +150,7 @@ def causal_mask(
         b: The builder.
         mask: The mask of the keys, or None.
         like: A value of the type of the scores.
-        extents: Extents of the attention.
+        extents: Dimensions of the attention.
         extra: What else is added to the scores, or None.
         window: Number of keys that a query sees at most; 0 for all.
 

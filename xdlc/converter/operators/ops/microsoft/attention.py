@@ -68,7 +68,7 @@ def self_attention(
         key, value = (
             core.with_past(b, _state(b, past, index), held) for index, held in ((0, key), (1, value))
         )
-    extents = core.Extents(x.shape[0], x.shape[1], key.shape[2], key.shape[2] - x.shape[1])
+    extents = core.Sizes(x.shape[0], x.shape[1], key.shape[2], key.shape[2] - x.shape[1])
     mask = core.key_mask(node, b, mask, x, extents)
     if node.attr("unidirectional", 0):
         mask = core.causal_mask(node, b, mask, x, extents, extra)

@@ -22,7 +22,7 @@ def multi_head_attention(node: Node, b: Builder) -> list[Value]:
     past = node.input(6)
     key = core.with_past(b, past, key)
     value = core.with_past(b, node.input(7), value)
-    extents = core.Extents(query.shape[0], query.shape[2], key.shape[2], past.shape[2] if past else 0)
+    extents = core.Sizes(query.shape[0], query.shape[2], key.shape[2], past.shape[2] if past else 0)
     extra = node.input(5)
     mask = core.key_mask(node, b, node.input(4), query, extents)
     if node.attr("unidirectional", 0):

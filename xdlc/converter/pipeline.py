@@ -1,0 +1,234 @@
+"""Pipeline after the import: passes, verification, UDOs and the metadata of the model."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from xdlc import ir, opdefs, passes
+from xdlc.converter.operators.applying import UNROLL_LOOPS
+from xdlc.converter.operators.control_flow.unread import drop_unread
+from xdlc.converter.session import dynamic_dims
+from xdlc.converter.session.bindings import DeclaredInput, Labels, blame_bindings, open_symbols
+from xdlc.converter.session.diagnostics import Diagnostics
+from xdlc.converter.udo.diagnostics import broken_rules, notices
+from xdlc.converter.udo.merged_definition import backend_forms
+from xdlc.converter.udo.native_ops import (
+    check_package_name,
+    check_replacements,
+    rename_package,
+    replace_native,
+)
+from xdlc.converter.udo.storing import store_definitions, store_kernels
+from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
+from xdlc.opdefs.control_flow import remove_uncalled
+from xdlc.opdefs.control_flow_rules import verify_control_flow
+from xdlc.opdefs.source_match import UdoSet
+from xdlc.passes.fold_quantize_dequantize import FoldQuantizeDequantize
+from xdlc.runtime import dynamic_dims as unbound_dims
+from xdlc.version import VERSION
+
+_log = logging.getLogger(__name__)
+Step = Callable[[str, int, int], None]
+"""Progress callback: title of what is done, number of steps done, and of all (0: not known)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of every conversion, whatever the framework.
+
+    Attributes:
+        input_dims: Shapes by input name, batch included; needed for dynamic dimensions.
+        define_symbol: Values of symbolic dimensions by name.
+        batch: First dimension of every input.
+        out_name: Values at which the graph ends; default: the model's outputs.
+        disable_batchnorm_folding: Keep Batchnorm ops apart from the convolutions before them.
+        unroll_loops: Most iterations of a loop of known length that are unrolled instead of kept as a loop,
+            which no accelerator runs; 0 keeps all loops.
+        package_name: Op package of all native operations instead of QNN's own.
+        udos: UDO definitions.
+    """
+
+    input_dims: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    define_symbol: Mapping[str, int] = field(default_factory=dict)
+    batch: int | None = None
+    out_name: Sequence[str] | None = None
+    disable_batchnorm_folding: bool = False
+    unroll_loops: int = UNROLL_LOOPS
+    package_name: str | None = None
+    udos: UdoSet = field(default_factory=UdoSet)
+
+    def check(self) -> None:
+        """Refuse options that fit no model.
+
+        Raises:
+            UsageError: If one is out of range, or a UDO replaces a native operation that it does not fit.
+        """
+        if self.unroll_loops < 0:
+            raise UsageError(
+                f"unroll_loops is {self.unroll_loops}", fix="give a number of iterations, from 0 on"
+            )
+        if self.package_name is not None:
+            check_package_name(self.package_name)
+        check_replacements(self.udos)
+
+    def arguments(self, own: Mapping[str, str]) -> dict[str, str]:
+        """Return the options that differ from their defaults, those of a framework alone among them."""
+        options = {
+            "batch": self.batch,
+            "out_name": ",".join(self.out_name) if self.out_name else None,
+            "unroll_loops": self.unroll_loops if self.unroll_loops != UNROLL_LOOPS else None,
+            "disable_batchnorm_folding": "true" if self.disable_batchnorm_folding else None,
+            "package_name": self.package_name,
+        }
+        shapes = {f"input_dim {name}": ",".join(map(str, dims)) for name, dims in self.input_dims.items()}
+        symbols = {f"define_symbol {name}": str(value) for name, value in self.define_symbol.items()}
+        return {**shapes, **symbols, **own} | {
+            name: str(value) for name, value in options.items() if value is not None
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """An imported model with what the pipeline needs to know of its source.
+
+    Attributes:
+        model: The graphs of the model.
+        path: The source file.
+        tool: Name of the tool that the history records.
+        inputs: The inputs that the source declares.
+        outputs: Dimensions that the source states of its outputs, by name.
+        arguments: Options of this framework alone that differ from their defaults, for the history.
+    """
+
+    model: ir.Model
+    path: str | os.PathLike[str]
+    tool: str
+    inputs: Sequence[DeclaredInput] = ()
+    outputs: Mapping[str, Labels] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+
+def finish(
+    imported: Imported,
+    diagnostics: Diagnostics,
+    options: Options,
+    *,
+    collects: bool = False,
+    notify: Callable[[str], None] | None = None,
+    step: Step | None = None,
+) -> ir.Model:
+    """Return the converted model: optimized, verified, with its UDO definitions, trace and history.
+
+    Args:
+        imported: The imported model.
+        diagnostics: Diagnostics of the import.
+        options: Options of the conversion.
+        collects: Whether problems are collected instead of raised; the result holds what could be converted.
+        notify: Called with each notice; default: the log.  Not if problems are collected.
+        step: Progress callback.
+
+    Raises:
+        XdlcError: Every problem found; several make a ProblemList.
+    """
+    model, found, udos = imported.model, diagnostics, options.udos
+    if step is not None:
+        step("optimizing", 0, 0)
+    is_bound = bool(options.input_dims or options.define_symbol or options.batch is not None)
+    found.problems = blame_bindings(found.problems, imported.inputs, options.input_dims, is_bound=is_bound)
+    if not collects:
+        raise_all(found.problems, where=str(imported.path))
+    elif found.problems:
+        _keep_unread(model.main)
+    removed = _optimized(model, options)
+    if not found.problems:
+        drop_unread(model)
+        dynamic_dims.resolve(model)
+    for graph in model.graphs.values():
+        graph.verify()
+        found.problems += opdefs.verify_graph(graph)
+    found.problems += verify_control_flow(model.graphs)
+    if udos.ops or udos.collections:
+        _add_udos(model, udos, found)
+    if not collects:
+        raise_all(found.problems, where=str(imported.path))
+    _add_metadata(imported, found, options, removed)
+    for notice in () if collects else found.notices:
+        (notify or _log.warning)(notice)
+    return model
+
+
+def _optimized(model: ir.Model, options: Options) -> dict[str, str]:
+    """Run the passes; return the name of the pass that removed the last op of a node, by the node."""
+    removed: dict[str, str] = {}
+    skipped = {"fold_batchnorm"} if options.disable_batchnorm_folding else set()
+    chosen = [
+        _with_udos(entry, options.udos) for entry in passes.stage("converter") if entry.name not in skipped
+    ]
+    inner = [_keeping_signature(entry) for entry in chosen]
+    for graph in model.graphs.values():
+        passes.run(graph, chosen if graph is model.main else inner, removed=removed)
+        passes.run(graph, passes.stage("storage"))
+    remove_uncalled(model)
+    return removed
+
+
+def _with_udos(entry: passes.Pass, udos: UdoSet) -> passes.Pass:
+    if isinstance(entry, FoldQuantizeDequantize) and udos.ops:
+        return replace(entry, customs=backend_forms(udos))
+    return entry
+
+
+def _keeping_signature(entry: passes.Pass) -> passes.Pass:
+    return replace(entry, ports=False) if isinstance(entry, FoldQuantizeDequantize) else entry
+
+
+def _keep_unread(graph: ir.Graph) -> None:
+    """Make what nothing reads an output, so that the passes keep it in a graph with gaps."""
+    for op in list(graph.ops):
+        for tensor in op.outputs:
+            if not graph.consumers(tensor) and not graph.is_output(tensor):
+                graph.add_output(tensor)
+
+
+def _add_udos(model: ir.Model, udos: UdoSet, found: Diagnostics) -> None:
+    """Let UDO packages replace native ops, check the UDOs, and store their definitions and kernels."""
+    replacing, misfits = replace_native(model, udos)
+    found.problems += misfits
+    found.problems += broken_rules(model, udos)
+    found.notices += notices(model, udos, [*found.used, *replacing])
+    if found.problems:
+        return
+    try:
+        store_definitions(model, udos)
+        store_kernels(model, udos)
+    except XdlcError as error:
+        found.problems += each_problem(error)
+
+
+def _add_metadata(
+    imported: Imported, found: Diagnostics, options: Options, removed: Mapping[str, str]
+) -> None:
+    """Add the trace, the layouts, symbols and names of the source, and the history."""
+    model = imported.model
+    found.finalize(list(model.graphs.values()), removed)
+    model.metadata["nodes"] = [[node.name, node.type, node.reason] for node in found.nodes]
+    if found.layouts:
+        model.metadata["layouts"] = found.layouts
+    stated = {name: labels for name, labels, _ in imported.inputs if labels is not None}
+    symbols = open_symbols({**stated, **imported.outputs}, model.main)
+    if symbols:
+        model.metadata["symbols"] = symbols
+    unbound = unbound_dims.notice(model)
+    if unbound is not None:
+        found.notices.append(unbound)
+    names = found.other_names(model.main)
+    if names:
+        model.metadata["tensors"] = {model.main.name: names}
+    if options.package_name is not None:
+        rename_package(model, options.package_name, found.notices)
+    name = os.fsencode(os.path.basename(os.fspath(imported.path))).decode("utf-8", "replace")
+    args = {"input_network": name, **options.arguments(imported.arguments)}
+    model.metadata["history"] = [{"tool": imported.tool, "converterVersion": VERSION, "args": args}]

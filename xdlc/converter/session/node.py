@@ -1,0 +1,205 @@
+"""Nodes of a source graph, as importers and handlers get them, and the graphs inside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from xdlc.converter.values import AnyValue, Value
+from xdlc.errors import ModelError, UnsupportedOp
+from xdlc.ir.data import Array
+
+if TYPE_CHECKING:
+    from xdlc.converter.session.context import ImportContext
+
+_EXPORT = "the node contradicts itself: correct the model, or export it again"
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A node of the source, or one that an importer applies on its behalf.
+
+    Attributes:
+        type: Operator.
+        names: Names of its inputs; empty for an omitted input.
+        outputs: Names of its outputs; empty for an omitted output.
+        attributes: Attribute values as Python objects: strings as str, tensors as lazy data, graphs as
+            ``Body``.
+        own_name: Its name, or one made from its first output.
+        domain: Operator domain; the default one is ``""``.
+        opset: Version of the domain that the model imports; 0 for frameworks without versions.
+        name: Name of the node of the source that it belongs to: its own, outside of functions.
+        inputs: Values by position; None for an omitted input.  Sequences and optionals are among them only
+            where the operator runs graphs or is on sequences or optionals itself.
+        read: Names of the attributes that the importer has read.
+        load: Reads the attributes at the moment of the import; with False, an attribute without a plain value
+            is the message itself instead of an error.
+        message: The ``NodeProto`` that the node comes from, or was made into.
+        recorded: Names that xdlc recorded in the source for the op of this node, if any.
+    """
+
+    type: str
+    names: Sequence[str]
+    outputs: Sequence[str]
+    attributes: dict[str, Any]
+    own_name: str
+    domain: str = ""
+    opset: int = 0
+    name: str = ""
+    inputs: list[Value | None] = field(default_factory=list)
+    read: set[str] = field(default_factory=set)
+    load: Callable[[bool], dict[str, Any]] | None = None
+    message: Any = None
+    recorded: Any = None
+
+    def __post_init__(self) -> None:
+        self.name = self.name or self.own_name
+
+    @property
+    def full_type(self) -> str:
+        """The operator, prefixed with its domain where that is not the default one."""
+        return f"{self.domain}::{self.type}" if self.domain else self.type
+
+    def input(self, index: int) -> Value | None:
+        """Return an input, or None where it is omitted."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def required(self, index: int) -> Value:
+        """Return an input that must be present.
+
+        Raises:
+            ModelError: If it is omitted.
+        """
+        value = self.input(index)
+        if value is None:
+            raise self.invalid(f"input {index} is missing")
+        return value
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """Return an attribute, or ``default``."""
+        self.read.add(name)
+        return self.attributes.get(name, default)
+
+    def graph(self, name: str) -> Body:
+        """Return an attribute that is a graph.
+
+        Raises:
+            ModelError: If it is omitted, or something else.
+        """
+        value = self.attr(name)
+        if not isinstance(value, Body):
+            raise self.invalid(f"attribute {name} is {'missing' if value is None else 'no graph'}")
+        return value
+
+    def static(self, index: int, what: str) -> Array | None:
+        """Return the elements of an input that must be known while converting; None if omitted.
+
+        Raises:
+            UnsupportedOp: If it is computed at run time.
+        """
+        value = self.input(index)
+        if value is None:
+            return None
+        if not value.is_static:
+            raise self.problem(
+                f"{what} (input {index}, {value.tensor.name!r}) must be constant, but is computed",
+                "bind symbolic dimensions with --input_dim, or export the model with static shapes",
+            )
+        return value.numpy()
+
+    def ints(self, index: int, attribute: str, what: str) -> list[int] | None:
+        """Return integers that older opsets have as an attribute and newer ones as an input."""
+        given = self.attr(attribute)
+        if given is not None:
+            return [int(given)] if isinstance(given, int) else [int(item) for item in given]
+        array = self.static(index, what)
+        return None if array is None else [int(item) for item in array.reshape(-1)]
+
+    def axis(self, given: int, rank: int) -> int:
+        """Return an axis counted from the front.
+
+        Raises:
+            ModelError: If there is no such axis.
+        """
+        if not -rank <= given < rank:
+            raise self.invalid(f"axis {given} does not fit rank {rank}")
+        return given % rank
+
+    def check_read(self, ignores: frozenset[str] = frozenset()) -> None:
+        """Refuse attributes that the importer has not read.
+
+        Raises:
+            UnsupportedOp: If there are any but those of ``ignores``.
+        """
+        unread = self.attributes.keys() - self.read - ignores
+        if unread:
+            raise self.problem(
+                f"attribute {', '.join(sorted(unread))} is not understood here",
+                "remove the attribute if it has no effect, or rewrite the node",
+            )
+
+    def problem(self, text: str, fix: str | None = None) -> UnsupportedOp:
+        """Return the error of a node that QNN cannot carry; the host may. The importer adds the place."""
+        return UnsupportedOp(text, fix=fix)
+
+    def invalid(self, text: str) -> ModelError:
+        """Return the error of a node that contradicts itself: nobody can execute it."""
+        return ModelError(text, fix=_EXPORT)
+
+
+class Body:
+    """A graph inside a node; the framework defines how its nodes are imported into the scope at hand.
+
+    Attributes:
+        inputs: Names of its inputs.
+        outputs: Names of its outputs.
+    """
+
+    def __init__(self, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        self.inputs = inputs
+        self.outputs = outputs
+
+    @property
+    def size(self) -> int:
+        """Number of nodes that it expands to."""
+        return 1
+
+    def input_rank(self, index: int) -> int:
+        """Return the rank in which a loop passes its iteration number (0) and condition (1)."""
+        return 0
+
+    def add_constants(self, context: ImportContext) -> None:
+        """Bind what does not depend on the inputs; done once for all iterations of a loop."""
+
+    def add_nodes(self, context: ImportContext) -> None:
+        """Import the other nodes; the inputs are bound, the outputs must be after."""
+        raise NotImplementedError
+
+    def operands(self, name: str) -> Sequence[str] | None:
+        """Return the names that a value is computed from, none if it is known; None if not computed here."""
+        return self.inputs if name in self.outputs else None
+
+
+class Computed(Body):
+    """A graph that a function applies, where the source has none of this form.
+
+    Args:
+        inputs: Names of its inputs.
+        outputs: Names of its outputs.
+        function: Returns the outputs for the inputs.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        function: Callable[[Sequence[AnyValue]], Sequence[AnyValue]],
+    ) -> None:
+        super().__init__(inputs, outputs)
+        self._function = function
+
+    def add_nodes(self, context: ImportContext) -> None:
+        """Bind the results of the function."""
+        results = self._function([context.values[name] for name in self.inputs])
+        context.values.update(zip(self.outputs, results, strict=True))
