@@ -16,12 +16,12 @@ import pytest
 
 import xdlc
 from tests.udo.generator import two_ops
-from xdlc.errors import BackendError
+from xdlc.errors import BackendError, UsageError
 from xdlc.ir import Graph, Op, Scalar, Tensor, f32, i32, static, string, u32
 from xdlc.ir.dtype import FLOAT32, INT32
 from xdlc.runtime.udo import structs
 from xdlc.runtime.udo.kernels import Kernels
-from xdlc.udo.testing import Case, Package
+from xdlc.udo import check
 
 CXX = next(
     (name for name in (os.environ.get("CXX", ""), "g++", "clang++") if name and shutil.which(name)), None
@@ -79,26 +79,50 @@ def test_the_libraries_export_their_tables_and_nothing_else(built: Path) -> None
         assert own == [f"xdlc_udo_get_{symbol}"]
 
 
-def test_a_kernel_that_is_not_filled_says_so(built: Path) -> None:
-    package = Package(built)
-    case = Case("Affine", inputs=[(1, 2, 2, 3), (3,)], params={"bias": (3,)})
-    with pytest.raises(BackendError, match="UNSUPPORTED: fill execute of Affine"):
-        package.repeat(case, times=1)
+def test_a_kernel_that_is_not_filled_is_an_error(built: Path, filled: Path) -> None:
+    affine: tuple[Any, ...] = ("Affine", [(1, 2, 2, 3), (3,)], {"bias": (3,)})
     with pytest.raises(BackendError, match=r"fill run_Affine in python/TwoOps/kernels\.py"):
-        package.compare(case)
+        check(built, *affine)
+    kernels = "python/TwoOps/kernels.py"
+    blank = (built / kernels).read_text()
+    (built / kernels).write_text((filled / kernels).read_text())
+    with pytest.raises(BackendError, match="UNSUPPORTED: fill execute of Affine"):
+        check(built, *affine)
+    (built / kernels).write_text(blank)
     with pytest.raises(BackendError, match=r"fill shape_Blend in python/TwoOps/shapes\.py"):
-        package.repeat(Case("Blend", inputs=[(2, 3)]), times=1)
-    package.close()
+        check(built, "Blend", [(2, 3)])
     assert "not filled yet: fill execute of" in make(built, "check", "CYCLES=8", code=2)
 
 
 def test_its_own_tests_fail_until_it_is_filled_and_pass_then(built: Path, filled: Path) -> None:
     words = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
-    said = run(built, *words, "-k", "agree", code=1)
+    said = run(built, *words, code=1)
     assert re.search(r"\d+ failed", said)
     assert "passed" not in said
-    assert "28 passed" in run(filled, *words)
-    (filled / "obj/tests/cycle_cases.h").unlink()  # tests below run fewer cases, the guessed ones
+    assert "5 passed" in run(filled, *words)
+
+
+def test_operands_of_a_check(filled: Path) -> None:
+    shape, bias = np.ones((1, 1, 2, 2), np.float32), np.float32([0.5, -1])
+    check(filled, "Affine", [shape, bias], {"bias": (2,), "shift": 3}, rtol=0, atol=1e-6)
+    check(filled, "Blend", [(2, 3), None, (2, 3)], {"mode": "MAX", "label": "x"})
+    for params, problem in (({"other": 1}, "no parameter other"), ({"mode": "MIN"}, "no value 'MIN'")):
+        with pytest.raises(UsageError, match=problem):
+            check(filled, "Blend", [(2, 3)], params)
+    with pytest.raises(UsageError, match="no operation Blent") as caught:
+        check(filled, "Blent", [(2, 3)])
+    assert "Blend" in str(caught.value.fix)
+
+
+def test_a_check_finds_a_difference(filled: Path, tmp_path: Path) -> None:
+    package = tmp_path / filled.name
+    shutil.copytree(filled, package)
+    kernels = package / "python/TwoOps/kernels.py"
+    head = "def run_Blend(inputs, params, outputs):"
+    assert head in kernels.read_text()
+    kernels.write_text(kernels.read_text().replace(head, f"{head}\n    return inputs[0] + 1\n"))
+    with pytest.raises(AssertionError, match="Blend, output 0"):
+        check(package, "Blend", [(2, 3)])
 
 
 def test_create_execute_release_in_threads(filled: Path) -> None:
@@ -126,15 +150,12 @@ def test_a_thousand_cycles_under_the_address_sanitizer(filled: Path, tmp_path: P
     assert "250 cycles of 5 cases in each of 4 threads" in make(filled, "asan")
 
 
-def test_the_cycles_take_the_operands_of_the_tests(filled: Path) -> None:
-    given = Case("Affine", [(1, 1, 2, 2), [0.5, -1]], {"bias": (2,), "shift": 3}, name="its own */")
-    package = Package(filled)
-    package.cycles([given], cycles=1, threads=1)
-    package.close()
-    header = filled / "obj/tests/cycle_cases.h"
-    assert "input_1_data_Affine_0[] = {0, 0, 0, 63, 0, 0, 128, 191};" in header.read_text()
-    assert "1 cycles of 1 cases" in make(filled, "check", "CYCLES=1", "THREADS=1")
-    header.unlink()
+def test_the_operands_of_cycles_are_the_users(filled: Path) -> None:
+    header = filled / "tests/cycle_cases.h"
+    text = header.read_text()
+    header.write_text(text.replace("{2, 3}", "{1, 1}"))
+    assert "5 cycles of 5 cases" in make(filled, "check", "CYCLES=5", "THREADS=1")
+    header.write_text(text)
 
 
 def affine(**changes: Any) -> Op:

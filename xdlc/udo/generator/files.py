@@ -93,7 +93,7 @@ HOST_FILES = (
     ),
     FileRule("tests/test_package.py", "tests/test_{package}.py", "core", CPU, user=True),
     FileRule("tests/cycle.c", "tests/cycle.c", "core", CPU),
-    FileRule("tests/cycle_cases.h", "tests/cycle_cases.h", "core", CPU),
+    FileRule("tests/cycle_cases.h", "tests/cycle_cases.h", "core", CPU, user=True),
 )
 
 ANDROID_FILES = (

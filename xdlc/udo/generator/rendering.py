@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,6 @@ from xdlc.udo.generator import cpp, gpu, htp, literals, samples
 from xdlc.udo.generator.build_context import place_text
 from xdlc.udo.generator.files import FILES, FileRule
 from xdlc.udo.generator.quoting import FILTERS, finalize
-from xdlc.udo.generator.samples import Operands
 from xdlc.udo.generator.template_context import CoreView, OperationView, PackageView
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -67,18 +66,7 @@ def _file(rule: FileRule, package: PackageView, core: CoreView | None, op: Opera
     return Rendered(path, _text(rule.template, package=package, core=core, op=op), rule.user)
 
 
-def render_cases(package: PackageView, cases: Sequence[Operands]) -> bytes:
-    """Return the operands that ``cycle.c`` takes, as its header.
-
-    Args:
-        package: A package with a part for the CPU.
-        cases: One or more; their ids differ.
-    """
-    return _text("tests/cycle_cases.h", package=package, core=None, op=None, cases=cases)
-
-
 def _text(template: str, **values: Any) -> bytes:
-    values.setdefault("cases", ())
     text: str = _environment().get_template(f"{template}.j2").render(values)
     return text.encode()
 
