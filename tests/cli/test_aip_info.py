@@ -64,7 +64,7 @@ def test_sections_of_the_vendor(tmp_path: Path) -> None:
     (record,) = json.loads(said(tmp_path / "m.dlc", "--json"))["aip"]
     (found,) = record["sections"]
     assert found["compiled_by"] == "vendor"
-    assert found["buffers"][0]["dimensions"][1] == {"axis": "channel", "size": 3, "padded": 32}
+    assert found["buffers"][0]["dimensions"][1] == {"axis": "channel", "extent": 3, "padded": 32}
 
 
 @pytest.mark.corpus

@@ -90,7 +90,7 @@ def _buffer(buffer: AipBuffer) -> dict[str, Any]:
         "layer": buffer.layer,
         "id": buffer.id,
         "dimensions": [
-            {"axis": held.axis, "size": held.size, "padded": held.padded} for held in buffer.dimensions
+            {"axis": held.axis, "extent": held.size, "padded": held.padded} for held in buffer.dimensions
         ],
     }
 
@@ -129,7 +129,7 @@ def _subgraph_text(held: Mapping[str, Any]) -> str:
 
 
 def _buffer_row(held: Mapping[str, Any]) -> tuple[str, ...]:
-    memory = ", ".join(f"{one['axis']} {one['size']}" for one in held["dimensions"])
+    memory = ", ".join(f"{one['axis']} {one['extent']}" for one in held["dimensions"])
     padded = [str(one["padded"]) for one in held["dimensions"]]
     shown = padded[0] if len(set(padded)) == 1 else ", ".join(padded)
     return (
