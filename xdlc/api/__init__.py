@@ -1,10 +1,10 @@
-"""The Python interface: the tools' verbs, with the tools' flags as options of the same names."""
+"""Python interface: the tools' verbs, with the tools' flags as options of the same names."""
 
 from __future__ import annotations
 
 from xdlc.api.conversion import check, convert, draft_udo_config
 from xdlc.api.execution import Session, emulation, run, sections, session
-from xdlc.api.models import executable, export_encodings, load, preparable, save, to_onnx
+from xdlc.api.models import executable, export_encodings, load, save, to_onnx
 from xdlc.api.preparation import check_platform, optimize, prepare, prepare_all, prepare_hta, verdicts
 from xdlc.api.quantization import quantize
 from xdlc.api.udo_kernels import kernels
@@ -21,7 +21,6 @@ __all__ = [
     "kernels",
     "load",
     "optimize",
-    "preparable",
     "prepare",
     "prepare_all",
     "prepare_hta",

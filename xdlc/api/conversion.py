@@ -1,4 +1,4 @@
-"""From framework models: converting, checking, drafting definitions of what is not covered."""
+"""Conversion of framework models: import, dry run, drafts of UDO definitions."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def convert(
         unroll_loops: Most iterations of a loop of known length that become ops one after the other; 0: none.
         package_name: Op package of all native operations instead of QNN's own.
         udo_config_paths: Configurations of user-defined operations, JSON or OpDef XML.
-        op_package_config: The same under the name that QNN's converters have for it.
+        op_package_config: Configurations of user-defined operations: the option's name in QNN's converters.
         converter_op_package_lib: Registration libraries, or Python files with shape functions.
         plugin: Plugins that define operations: classes, ``module:Class``, or ``file.py``.
         no_plugins: Ignore the plugins of installed packages.
@@ -121,7 +121,7 @@ def check(
         unroll_loops: Most iterations of a loop that become ops.
         package_name: Op package of all native operations.
         udo_config_paths: Configurations of user-defined operations.
-        op_package_config: The same under another name.
+        op_package_config: Configurations of user-defined operations.
         converter_op_package_lib: Libraries or Python files with shape functions.
         plugin: Plugins that define operations.
         no_plugins: Ignore the plugins of installed packages.
@@ -160,7 +160,8 @@ def _source(model: PathLike | ModelProto, options: dict[str, Any]) -> Iterator[t
         content = model.SerializeToString(deterministic=True)
     except Exception as error:  # what protobuf raises has had several names
         raise UsageError(
-            f"the model in memory cannot be serialized: {error}", fix="write it with onnx.save; give the path"
+            f"the model in memory cannot be serialized: {error}",
+            fix="write it with onnx.save, and pass the path",
         ) from error
     with tempfile.TemporaryDirectory(prefix="xdlc-") as folder:
         path = Path(folder) / "model.onnx"
@@ -195,27 +196,27 @@ def draft_udo_config(
     backends: Sequence[str] = (),
     operators: Sequence[str] = (),
 ) -> Converted:
-    """Return a draft of definitions for the operators of a model that nothing covers; nothing is written.
+    """Return a draft of definitions for the unsupported operators of a model; nothing is written.
 
-    Operators that no definition can stand for are left out; ``problems`` of the result tells why.
+    Operators that no definition can describe are omitted; ``problems`` of the result states why.
 
     Args:
         path: A model file.
         target: Where the draft is to be written: a file, a folder, or ``-`` for standard output.
         package_name: Name of the package.
         input_dims: Shapes by input name.
-        udo_config_paths: Configurations that there are already.
+        udo_config_paths: Existing configurations.
         form: ``xml`` or ``json``; default: as the target's name ends, or else XML.
-        same_shapes: Whether outputs whose shape the model does not state in full get that of the first input.
-        datatypes: Data types that inputs and outputs of reals may have, beside their own; default:
+        same_shapes: Whether outputs without a complete shape in the model get that of the first input.
+        datatypes: Data types that float inputs and outputs may have, beside their own; default:
             ``FLOAT_32``, ``FIXED_8`` and ``FIXED_16``, so that a quantizer may store them.
         backends: Backends that the package is for; default: ``CPU``.
         operators: Operators to draft too, although they have a mapping.
 
     Raises:
-        UsageError: If every operator is covered, a data type is none of reals, or there is no such backend.
-        UnsupportedOp: If no definition can stand for any of the operators; all reasons are listed.
-        ModelError: If the file is not a valid model, or the package's name cannot stand in a definition.
+        UsageError: If every operator is covered, a data type is none for floats, or there is no such backend.
+        UnsupportedOp: If no definition can describe any of the operators; all reasons are listed.
+        ModelError: If the file is not a valid model, or the package's name is not valid in a definition.
         StorageError: If the file cannot be read.
     """
     from xdlc.udo.config.convert import drafted

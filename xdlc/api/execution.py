@@ -205,29 +205,13 @@ def run(
         return opened.run(feeds, native=native)
 
 
-@verb
-def sections(
-    model: Model | PathLike,
-    *,
-    outputs: Sequence[str] = (),
-    threads: int | None = None,
-    loop_timeout: float | None = None,
-    udo_package_path: PathLike | Sequence[PathLike] | None = None,
-    allow_embedded_kernels: bool = False,
-    udo_timeout: float | None = None,
-    kernels: Kernels | None = None,
-) -> SectionSession:
-    """Return a session that runs a model section by section, as its AIP record partitions it.
-
-    Sections on HTA that xdlc has compiled run as compiled, all others on the CPU.  Arguments are those of
-    ``session``.
+def sections(model: Model | PathLike, **options: Any) -> SectionSession:
+    """Return the session of the runtime ``aip``; options are those of ``session``.
 
     Raises:
-        UsageError: If an option is not known.
         ContainerError: If there is no AIP record, or it is damaged, or does not fit the model.
-        XdlcError: As ``executable`` does.
+        XdlcError: As ``session`` does.
     """
-    options = given(sections, locals())
     from xdlc.runtime.sections import SectionSession
 
     whole = executable(model)
@@ -242,36 +226,18 @@ def sections(
     return found
 
 
-@verb
-def emulation(
-    model: Model | PathLike,
-    soc: str | None = None,
-    *,
-    mode: str = "permissive",
-    outputs: Sequence[str] = (),
-    validate: bool = False,
-    cpu_fallback: bool = False,
-    name: str = "model",
-    udo_package_path: PathLike | Sequence[PathLike] | None = None,
-    allow_embedded_kernels: bool = False,
-    udo_timeout: float | None = None,
-    kernels: Kernels | None = None,
-    notify: Notify | None = None,
-) -> HtpSession:
-    """Return a session that runs a model on the vendor's emulation of a SoC.
+def emulation(model: Model | PathLike, soc: str | None = None, **options: Any) -> HtpSession:
+    """Return the session of the runtime ``htp``; options are those of ``session``.
 
-    It takes the cache of the model that fits best, or compiles the model.  Arguments are those of
-    ``session``; ``name`` is the model's name in notices.
+    The option ``name`` is the model's name in notices.
 
     Raises:
-        UsageError: If an option is not known.
-        XdlcError: As ``executable`` and the session do.
+        XdlcError: As ``session`` does.
     """
-    options = given(emulation, locals())
     from xdlc.runtime.htp.session import HtpSession
 
     if options.pop("cpu_fallback", False):
-        options["divide"] = _dividing(notify)
+        options["divide"] = _dividing(options.get("notify"))
     whole = executable(model)
     with kernels_to_own(whole, options) as opened:
         found = HtpSession(whole, soc, **options, **opened)

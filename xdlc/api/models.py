@@ -1,4 +1,4 @@
-"""Models in files, and what makes one ready to be executed or compiled."""
+"""Models in files: DLC, ONNX, encodings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def load(path: PathLike) -> Model:
 
 
 def _refuse_other(path: Path) -> None:
-    """Refuse what is of another format, if that is known.
+    """Refuse a file of another known format.
 
     Raises:
         ContainerError: If it is.
@@ -70,7 +70,7 @@ def loaded(model: Model | PathLike) -> Model:
 
 
 def executable(model: Model | PathLike) -> Model:
-    """Return the model, or the one that a DLC holds, made of ops that something can execute.
+    """Return the model, or the one that a DLC holds, with executable ops alone.
 
     Layers of SNPE 1, as containers of format 3 hold them, are translated into QNN operations.
 
@@ -88,17 +88,6 @@ def executable(model: Model | PathLike) -> Model:
         return translate(source, where)
     raise_all(verify_control_flow(source.graphs), where=where)
     return source
-
-
-def preparable(model: Model | PathLike) -> Model | PathLike:
-    """Return the model or path as it is given, but layers of SNPE 1 translated as ``executable`` does.
-
-    A path lets compilers read the file itself.
-    """
-    from xdlc.converter.snpe import has_layers
-
-    source = loaded(model)
-    return executable(model) if has_layers(source) else model
 
 
 @verb
@@ -134,7 +123,7 @@ def to_onnx(
 def export_encodings(model: Model | PathLike, path: PathLike, version: str = "1.0.0") -> Path:
     """Write the encodings of a quantized model as JSON, under the names of the source, and return the path.
 
-    What is written can be given to ``quantize`` as ``quantization_overrides``.
+    The file is one for the option ``quantization_overrides`` of ``quantize``.
 
     Args:
         model: The quantized model, or the path of a DLC.

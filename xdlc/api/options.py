@@ -1,4 +1,4 @@
-"""What the verbs share: their types, and checks of the options they are given."""
+"""Types of the verbs, and checks of their options."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Names: TypeAlias = "Sequence[str] | str"
 Notify: TypeAlias = "Callable[[str], None]"
 P = ParamSpec("P")
 R = TypeVar("R")
-MAX_EXTENT = 2**32 - 1
+MAX_DIM = 2**32 - 1
 
 
 def verb(function: Callable[P, R]) -> Callable[P, R]:
@@ -53,7 +53,7 @@ def verb(function: Callable[P, R]) -> Callable[P, R]:
 
 
 SPEAKS_FLAGS: ContextVar[bool] = ContextVar("SPEAKS_FLAGS", default=False)
-"""Whether the caller is a tool, whose users know options as flags."""
+"""Whether the caller is a tool, whose options are flags."""
 
 _OPTIONS: dict[str, str] = {}
 """Type of each option of a verb, by name."""
@@ -73,9 +73,9 @@ _OTHER_NAMES = {
 
 
 def in_python(text: str) -> str:
-    """Return a text with flags as options of verbs; what has none, and command lines with values, stay.
+    """Return a text with flags as options of verbs; other flags, and command lines with values, stay.
 
-    What stands between backticks is a command line and stays.
+    Text between backticks is a command line and stays.
 
     Example:
         >>> in_python("give --input_dim; prepare with xdlc-graph-prepare --partition, or --htp_archs")
@@ -104,7 +104,7 @@ def given(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, 
 
     Args:
         function: The verb.
-        values: Its arguments by name, as ``locals()`` gives them in its first line.
+        values: Its arguments by name, as ``locals()`` in its first line returns them.
     """
     parameters = inspect.signature(function).parameters
     return {
@@ -122,7 +122,7 @@ def keywords(function: Callable[..., Any]) -> list[str]:
 
 
 def check_lists(**given: Sequence[str]) -> None:
-    """Refuse a string where a list of names belongs: its letters would be taken for names.
+    """Refuse a string where a list of names belongs: its letters would be read as names.
 
     Raises:
         UsageError: If there is one.
@@ -144,10 +144,10 @@ def checked_path(path: PathLike, what: str) -> PathLike:
 
 
 def by_name(feeds: Mapping[str, Array], what: str) -> Mapping[str, Array]:
-    """Return the arrays or shapes, which have to come by name.
+    """Return arrays or shapes by name.
 
     Raises:
-        UsageError: If they do not.
+        UsageError: If they are no mapping.
     """
     if not isinstance(feeds, Mapping):
         raise UsageError(f"{what} is of type {type(feeds).__name__}", fix="give a mapping {name: array}")
@@ -155,10 +155,10 @@ def by_name(feeds: Mapping[str, Array], what: str) -> Mapping[str, Array]:
 
 
 def checked_dims(dims: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]] | None:
-    """Return shapes by input name with each extent as an int.
+    """Return shapes by input name with each dimension as an int.
 
     Raises:
-        UsageError: If an extent is no whole number, or none that a DLC can hold.
+        UsageError: If a dimension is no whole number, or none that a DLC can hold.
     """
     if dims is None:
         return None
@@ -168,12 +168,12 @@ def checked_dims(dims: Mapping[str, Sequence[int]] | None) -> dict[str, tuple[in
             checked[name] = tuple(map(operator.index, shape))
         except TypeError as error:
             raise UsageError(
-                f"input_dims gives {name!r} the shape {shape!r}",
+                f"input_dims has the shape {shape!r} for {name!r}",
                 fix="give whole numbers, like (1, 3, 224, 224)",
             ) from error
-        if any(extent > MAX_EXTENT for extent in checked[name]):
+        if any(size > MAX_DIM for size in checked[name]):
             raise UsageError(
-                f"input_dims gives {name!r} the shape {list(checked[name])}",
-                fix=f"give extents of at most {MAX_EXTENT}, which is what a DLC can hold",
+                f"input_dims has the shape {list(checked[name])} for {name!r}",
+                fix=f"give dimensions of at most {MAX_DIM}, the most that a DLC can hold",
             )
     return checked

@@ -1,22 +1,17 @@
-"""Compiling a model for accelerators: HTP and HTA."""
+"""Compilation of a model for HTP and HTA, and which devices can use the result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from xdlc.api.models import executable, preparable
+from xdlc.api.models import executable, loaded
 from xdlc.api.options import Names, Notify, PathLike, check_lists, given, keywords, verb
 from xdlc.ir import Model
 
 if TYPE_CHECKING:
     from xdlc.prepare.hta import PreparedHta
     from xdlc.prepare.htp import Prepared
-from typing import TYPE_CHECKING
-
-from xdlc.api.models import loaded
-
-if TYPE_CHECKING:
     from xdlc.prepare.platform import Machine
     from xdlc.runtime.htp.cache_verdict import Verdict
 
@@ -54,16 +49,16 @@ def prepare(
         socs: SoC names such as ``sm8650``; none if ``htp_archs`` are given.
         htp_archs: Architectures such as ``v73`` instead: one cache each, which runs on all SoCs of it.
         vtcm_override: Vector memory in MB to plan for; default: all that the SoC has.
-        optimization_level: 1 to 3; 3 compiles longest and gives the fastest graph.
+        optimization_level: 1 to 3; 3 compiles longest and makes the fastest graph.
         num_hvx_threads: Threads of the vector unit; default: all.
         htp_dlbc: Compress feature maps in memory.
         share_weights: Keep weights that SoCs have in common in records of their own; such caches run on
             devices only.
-        overwrite_cache_records: Compile again what is there already, whoever made it.
-        partition: Compile the parts that HTP takes where it does not take all ops; the rest is left to the
-            CPU.
+        overwrite_cache_records: Compile again where there is a cache already, whoever made it.
+        partition: Compile the partitions that HTP supports where it does not support all ops; the CPU runs
+            the rest.
         set_output_tensors: Tensors that become the outputs in place of the graph's own.
-        set_output_layers: Ops whose outputs do.
+        set_output_layers: Ops whose outputs become those of the graph.
         input_list: An input list, of which the lines with names of ops (#) and tensors (%) are read.
         use_float_io: Make quantized inputs and outputs float32.
         buffer_data_type: Type by name of an input or output: ``float32``, ``fixedPoint8``, ``fixedPoint16``.
@@ -71,7 +66,7 @@ def prepare(
         jobs: SoCs to compile at a time; default: one per processor.
         timeout: Seconds that one SoC may take.
         progress: Called with the number of SoCs finished.
-        notify: Called with a SoC's name and what becomes of it.
+        notify: Called with a SoC's name and ``started``, ``compiled``, ``kept`` or ``failed``.
 
     Raises:
         UsageError: If a SoC, an option, or a name in an option is not known.
@@ -81,43 +76,14 @@ def prepare(
     options = given(prepare, locals())
     from xdlc.prepare.htp import prepare as prepare_htp
 
-    return prepare_htp(_to_prepare(model, socs, options), socs, **options)
+    return prepare_htp(_edited(model, socs, options), socs, **options)
 
 
-@verb
-def prepare_all(
-    model: Model | PathLike,
-    socs: Sequence[str] = (),
-    *,
-    htp_archs: Sequence[str | int] = (),
-    vtcm_override: int | None = None,
-    optimization_level: int = 2,
-    num_hvx_threads: int | None = None,
-    htp_dlbc: bool = False,
-    share_weights: bool = False,
-    overwrite_cache_records: bool = False,
-    partition: bool = False,
-    set_output_tensors: Outputs = (),
-    set_output_layers: Outputs = (),
-    input_list: PathLike | None = None,
-    use_float_io: bool = False,
-    buffer_data_type: Mapping[str, str] | Names = (),
-    input_dimensions: Mapping[str, Sequence[int]] | None = None,
-    jobs: int | None = None,
-    timeout: float = 1800,
-    progress: Callable[[int], None] | None = None,
-    notify: Callable[[str, str], None] | None = None,
-) -> Prepared:
-    """Do what ``prepare`` does, with the same arguments, but return what failed beside what worked.
-
-    Raises:
-        UsageError: If a SoC, an option, or a name in an option is not known.
-        BackendError: If the vendor's package is missing.
-    """
-    options = given(prepare_all, locals())
+def prepare_all(model: Model | PathLike, socs: Sequence[str] = (), **options: Any) -> Prepared:
+    """Do what ``prepare`` does, with the same arguments, but return what failed beside what worked."""
     from xdlc.prepare.htp import prepare_all as prepare_all_htp
 
-    return prepare_all_htp(_to_prepare(model, socs, options), socs, **options)
+    return prepare_all_htp(_edited(model, socs, options), socs, **options)
 
 
 @verb
@@ -138,14 +104,17 @@ def optimize(model: Model | PathLike, passes: Sequence[str]) -> Model:
     return optimized(executable(model), passes)
 
 
-def _to_prepare(model: Model | PathLike, socs: Sequence[str], options: dict[str, Any]) -> Model | PathLike:
-    """Take the options that change the model out of ``options`` and return the model so changed."""
+def _edited(model: Model | PathLike, socs: Sequence[str], options: dict[str, Any]) -> Model | PathLike:
+    """Apply the options that edit the model, take them out of ``options``, and return the model."""
+    from xdlc.converter.snpe import has_layers
     from xdlc.prepare.edit import edit
 
     check_lists(socs=socs)
     changes = {name: options.pop(name) for name in keywords(edit) if name in options}
     changes = {name: value for name, value in changes.items() if value}
-    return edit(executable(model), **changes) if changes else preparable(model)
+    if changes or has_layers(loaded(model)):
+        return edit(executable(model), **changes) if changes else executable(model)
+    return model  # a path lets the compiler read the file itself
 
 
 @verb
@@ -157,7 +126,7 @@ def prepare_hta(
     notify: Notify | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PreparedHta:
-    """Return a quantized model with sections for the Hexagon Tensor Accelerator, and what it does not take.
+    """Return a quantized model with sections for the Hexagon Tensor Accelerator, and refused layers.
 
     Sections that were there before are replaced; what has been quantized stays so.
 
@@ -186,12 +155,12 @@ def verdicts(
     mode: str = "permissive",
     sdk: str | None = None,
 ) -> list[Verdict]:
-    """Return for each compiled HTP cache of a model whether a device can use it, and what keeps it from it.
+    """Return for each compiled HTP cache of a model whether a device can use it, and why not.
 
     Args:
         model: The model, or the path of a DLC.
         device: Name of the device's SoC, like ``sm8450``.
-        outputs: Names of the tensors that are wanted; default: the graph's outputs.
+        outputs: Names of the required tensors; default: the graph's outputs.
         mode: ``permissive``: a cache runs; ``strict``: it uses the device fully.
         sdk: SDK of the device, like ``2.40``; default: that of the installed library.
 
@@ -206,11 +175,11 @@ def verdicts(
 
 @verb
 def check_platform(runtimes: Sequence[str] | None = None, soc: str | None = None) -> Machine:
-    """Return what this machine can do, after trying it.
+    """Return the capabilities of this machine, after trials of them.
 
     Args:
         runtimes: Names of the runtimes to try, out of ``cpu``, ``htp`` and ``aip``; default: all of them.
-        soc: Name of the one SoC to tell of and to emulate; default: all, and one of each architecture.
+        soc: Name of the one SoC to list and to emulate; default: all, and one of each architecture.
 
     Raises:
         UsageError: If a runtime or the SoC is not known.

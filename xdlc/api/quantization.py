@@ -1,4 +1,4 @@
-"""Quantizing a model."""
+"""Quantization of a model."""
 
 from __future__ import annotations
 
@@ -71,45 +71,44 @@ def quantize(
         weights_bitwidth: 2, 4, 8 or 16 bits; 16 only with 16-bit activations.
         act_bitwidth: 8 or 16 bits.
         bias_bitwidth: 8 or 32 bits.
-        float_bitwidth: 32, 16 or ``"bf16"``: type of what stays float.
+        float_bitwidth: 32, 16 or ``"bf16"``: type of ops that stay float.
         float_ops: Ops that stay float, by name of the op, of a source node or of a tensor that it writes.
-        act_bitwidth_of: Bits of what single ops read and write, by the same names.
+        act_bitwidth_of: Bits of the activations of single ops, by the same names.
         weights_bitwidth_of: Bits of the weights of single ops, by the same names.
         use_per_channel_quantization: One scale per output channel of convolution weights; default: yes.
         use_per_row_quantization: One scale per output of FullyConnected and MatMul weights.
-        act_quantizer_calibration: Range method of activations: ``auto``, ``min-max``, ``sqnr``, ``mse``,
-            ``percentile``, ``entropy`` or ``moving-average``.
-        param_quantizer_calibration: Range method of weights, of the same but the last.
+        act_quantizer_calibration: Range method for activations, like ``auto`` or ``min-max``.
+        param_quantizer_calibration: Range method for weights.
         act_quantizer_schema: ``asymmetric``, ``symmetric`` or ``unsignedsymmetric``.
-        param_quantizer_schema: The same of 8-bit weights with one scale; others are symmetric.
-        percentile_calibration_value: What the method ``percentile`` keeps, 90 to 100 percent.
-        restrict_quantization_steps: Smallest and largest step of symmetric weights, like (-0x80, 0x7F).
+        param_quantizer_schema: Schema of 8-bit weights with one scale; others are symmetric.
+        percentile_calibration_value: Percentage of values that the method ``percentile`` covers, 90 to 100.
+        restrict_quantization_steps: Smallest and largest quantized value of symmetric weights, like
+            (-0x80, 0x7F).
         weights_block_size: Input channels that share a scale of weights; default: all.
-        use_lpbq: Blocks have integer scales over one real scale per channel.
+        use_lpbq: Store scales of blocks as integers times one float scale per channel.
         adjust_bias_encoding: Widen scales of weights whose bias would overflow 32 bits.
-        enable_float_fallback: No calibration: what has no encoding stays float.
-        algorithms: Accuracy algorithms: ``cle``, ``smoothquant``, ``bias_correction``, ``seqmse``,
-            ``adaround``, ``mixed_precision``.
+        enable_float_fallback: Keep tensors without an encoding float, without calibration.
+        algorithms: Accuracy algorithms, like ``cle``.
         min_sqnr: Least SQNR in dB of each output, of the input of a Softmax: as few activations as reach it
             become 16 bits wide.
         max_sqnr_drop: Most dB that outputs may lose against all activations at 16 bits.
         evaluate: Judge of a network: called with a function that takes arrays by input name and returns
             arrays by output name, it returns a number, the higher the better; or its place, as
             ``FILE.py:FUNCTION``.
-        min_score: What ``evaluate`` has to return at least; mixed precision sees to it.
+        min_score: Least number that ``evaluate`` has to return; mixed precision sees to it.
         fail_below: Least SQNR in dB of each output on held-out samples; a network below fails.
         target: SoC that the result is for, like ``sm8650``.
         jobs: Processes that calibrate; the result does not depend on it.
         quantization_overrides: Encodings that win over calibration: a file of the vendor's form or of AIMET's
             0.4.0 to 2.0.0, or what it holds.
-        override_missing: What a name there that matches nothing is: ``error`` or ``warn``.
-        ignore_quantization_overrides: Drop encodings that floats of the model have already.
-        requantize: Take a quantized model as the float model that it stands for: weights as stored, encodings
+        override_missing: ``error`` or ``warn`` for names in it that match nothing.
+        ignore_quantization_overrides: Drop the encodings of float tensors in the model.
+        requantize: Read a quantized model as a float model: weights with their stored precision, encodings
             dropped.
         report: Path of a report to write, ``.html``, ``.json`` or ``.csv``, or what makes one.
-        udo_package_path: Registration libraries, or Python files with kernels, of users' ops.
+        udo_package_path: Registration libraries, or Python files with kernels, of UDOs.
         allow_embedded_kernels: Run kernels that the model carries.
-        udo_timeout: Seconds that one execution of a user's op may take; default: 60.
+        udo_timeout: Seconds that one execution of a UDO may take; default: 60.
         notify: Called at the end with each note on what was done, a line of text; those on outputs of which
             something is lost begin with ``warning:``.  Without it, warnings are logged by ``xdlc.quant``.
         step: Called with the title of what is done, the number of steps done and of all (0: not known).
@@ -120,7 +119,7 @@ def quantize(
     Raises:
         UsageError: If an option is not known, or a sample does not fit the model's inputs.
         ModelError: If weights or activations are NaN or infinite.
-        ConstraintError: If the target does not take the widths of an op, or an output is below
+        ConstraintError: If the target does not support the widths of an op, or an output is below
             ``fail_below``.
         StorageError: If a file cannot be read or written.
     """

@@ -1,4 +1,4 @@
-"""Kernels of user-defined operations, and the options of other verbs that name them."""
+"""Kernels of UDOs, and the options of other verbs that name them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def kernels(
     allow_embedded_kernels: bool = False,
     udo_timeout: float | None = None,
 ) -> Kernels:
-    """Return the kernels of a model's user-defined operations, for any number of sessions.
+    """Return the kernels of a model's UDOs, for any number of sessions.
 
     They run in a process of their own, which ends when they are closed: use them as a context manager.
 
@@ -36,7 +36,7 @@ def kernels(
         udo_timeout: Seconds that each call of a kernel may take; default: 60.
 
     Raises:
-        UsageError: If a file is not there, the time-out is not valid, or an option has nothing to work on.
+        UsageError: If a file is missing, the time-out is not valid, or an option has no effect.
     """
     from xdlc.runtime.udo.kernels import open_kernels
 
@@ -44,7 +44,7 @@ def kernels(
 
 
 def take_kernels(model: Model, options: dict[str, Any]) -> dict[str, Any]:
-    """Take the options about kernels out of ``options`` and return what stands for them."""
+    """Take the options of kernels out of ``options``, and return the option ``kernels`` for them."""
     given = {name: options.pop(name) for name in KERNEL_OPTIONS if name in options}
     if not given:
         return {}
@@ -55,17 +55,17 @@ def take_kernels(model: Model, options: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def kernels_to_own(model: Model, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Give what ``take_kernels`` does for a session that closes it; it is closed here if there is none."""
+    """Yield what ``take_kernels`` returns for a session that closes it; it is closed here on an error."""
     with ExitStack() as stack:
         taken = take_kernels(model, options)
         for held in taken.values():
             stack.enter_context(held)
         yield taken
         stack.pop_all()
-    _tell_unused(taken)
+    _warn_of_unused(taken)
 
 
-def _tell_unused(taken: Mapping[str, Kernels]) -> None:
-    """Warn of files that nothing has been taken from."""
+def _warn_of_unused(taken: Mapping[str, Kernels]) -> None:
+    """Warn of files without a kernel for the model."""
     for path in [path for held in taken.values() for path in held.unused()]:
         logging.getLogger(__name__).warning("nothing of %s is used: the model has no op that it offers", path)

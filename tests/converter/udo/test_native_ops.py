@@ -48,7 +48,7 @@ def test_a_model_with_open_extents_has_nothing_to_replace_and_the_notice_says_wh
         notify=notices.append,
     )
     assert notices[0] == (
-        "no op of the model is Pkg::Softmax; nodes with open extents become no operation of QNN: bind "
+        "no op of the model is Pkg::Softmax; nodes with dynamic dimensions become no operation of QNN: bind "
         "them with --input_dim"
     )
 
@@ -72,7 +72,7 @@ def test_older_names_of_an_operation_stand_for_it(tmp_path: Path) -> None:
         ),
         (
             custom("Softmax", [place("x"), place("w")], [place("y")], param("axis", UINT32), native=True),
-            r"input 1 \('w'\) is left out",
+            r"input 1 \('w'\) is omitted",
         ),
         (
             custom("Softmax", [place("x", layout="NCHW")], [place("y")], param("axis", UINT32), native=True),

@@ -248,8 +248,8 @@ def test_inputs_beyond_the_definition_tell_a_constant_from_a_missing_parameter(t
     ("inputs", "attributes", "text"),
     [
         (["x"], {"w": 1.0}, "'w' is an input in the definition"),
-        (["x", ""], {}, "is left out, but it is mandatory"),
-        (["x", "x"], {}, "is computed by the graph or given by the caller"),
+        (["x", ""], {}, "is omitted, but it is mandatory"),
+        (["x", "x"], {}, "is computed by the graph or a graph input"),
     ],
 )
 def test_misfits_of_static_inputs(tmp_path: Path, inputs: list[str], attributes: Any, text: str) -> None:
@@ -304,8 +304,8 @@ def test_open_extents_are_permuted_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        (lambda op: (2,), r"the shape function gives \(2,\)"),
-        (lambda op: [None, None], "the shape function tells of 2 outputs, the op has 1"),
+        (lambda op: (2,), r"the shape function returns \(2,\)"),
+        (lambda op: [None, None], "returns 2 outputs, the op has 1"),
         (lambda op: op.nothing, "the shape function fails: AttributeError"),
     ],
 )
@@ -333,7 +333,7 @@ def test_integers_are_cast_to_what_the_definition_takes(tmp_path: Path) -> None:
     reasons = [each.origin.reason for each in model.main.ops if each.type == "Cast"]
     assert reasons == [
         "Pkg::Pick wants input `at` as int32",
-        "Pkg::Pick gives int32, the model has int64",
+        "Pkg::Pick outputs int32, the model has int64",
     ]
 
 
@@ -588,6 +588,6 @@ def test_a_data_type_that_nothing_states_is_told_once(
     assert model.main.outputs[0].dtype is FLOAT32
     notice = (
         "Pkg::Less: nothing states the data type of output 0 ('y'), which may be bool8 or float32: float32 "
-        "is taken; a value_info of the model or a shape function would tell it"
+        "is assumed; a value_info of the model or a shape function would state it"
     )
     assert notices == [notice] * guessed

@@ -1,1 +1,1 @@
-"""Operations that users define, as ops of a model: what is not special to one source framework."""
+"""UDO conversion: nodes of any source framework as ops of their definitions."""

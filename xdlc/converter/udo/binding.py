@@ -1,4 +1,4 @@
-"""Inputs of a source node as inputs of an op, by its definition."""
+"""Input binding: the inputs of a source node as those of a UDO."""
 
 from __future__ import annotations
 
@@ -8,11 +8,24 @@ from typing import Any, NamedTuple
 from xdlc import ir
 from xdlc.converter.builder import Builder
 from xdlc.converter.udo.diagnostics import OPTIONAL, Issue, full_name
-from xdlc.converter.udo.types import converted, is_allowed
 from xdlc.converter.values import Order, Value
 from xdlc.errors import ModelError
 from xdlc.ir import DType, Param, Role, Tensor, TensorData
-from xdlc.ir.dtype import PLAIN
+from xdlc.ir.data import Array
+from xdlc.ir.dtype import (
+    BFLOAT16,
+    BOOL8,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    PLAIN,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+)
 from xdlc.opdefs.input_defaults import default_inputs
 from xdlc.opdefs.model import OpDef, TensorDef, order_of
 from xdlc.opdefs.op_view import make_view
@@ -22,12 +35,12 @@ _SOURCE = "the source's axis order"
 
 
 class Slot(NamedTuple):
-    """A value at a place of an op.
+    """A value at an input of an op.
 
     Attributes:
-        place: Position and name, for messages.
-        definition: What the definition says of the place.
-        value: The value; None if it is left out.
+        place: Position and name of the input, for messages.
+        definition: Definition of the input.
+        value: The value; None if it is omitted.
     """
 
     place: str
@@ -35,17 +48,17 @@ class Slot(NamedTuple):
     value: Value | None
 
 
-def bound(
+def bind_inputs(
     definition: OpDef, values: Sequence[Value | None], attributes: Mapping[str, Any]
 ) -> tuple[list[Slot], list[Issue]]:
-    """Return the values at their places, and what does not fit.
+    """Return the values at the inputs of an op, and what does not fit.
 
-    A repeated input takes all values from its place on.  Values left out behind the last one are dropped.
+    A repeated input takes all values from its position on.  Omitted values after the last one are dropped.
 
     Args:
         definition: The op.
-        values: Inputs by position; None for one left out.
-        attributes: Attributes of the node, which tell what has been taken for an input or a parameter.
+        values: Inputs by position; None for an omitted one.
+        attributes: Attributes of the node; they show an input that is defined as a parameter, or the reverse.
     """
     given = list(values)
     while given and given[-1] is None:
@@ -61,7 +74,7 @@ def bound(
         issues.append(_too_many(definition, given, attributes))
     for index, entry in enumerate(inputs[len(given) :], len(given)):
         if entry.mandatory:
-            issues.append(_absent(index, entry, attributes))
+            issues.append(_missing(index, entry, attributes))
     return slots, [issue for issue in issues if issue is not None]
 
 
@@ -73,13 +86,13 @@ def _places(inputs: Sequence[TensorDef], count: int) -> Iterator[TensorDef]:
 
 
 def _misfit(slot: Slot) -> Issue | None:
-    """Return what keeps a value from its place."""
+    """Return why a value does not fit its input, or None."""
     place, definition, value = slot
     if value is None:
-        return None if not definition.mandatory else _left_out(place)
+        return None if not definition.mandatory else _omitted(place)
     if definition.is_static and not value.is_static:
         return Issue(
-            f"{place} is computed by the graph or given by the caller, but its place is for static data",
+            f"{place} is computed by the graph or a graph input, but the definition wants static data",
             "take IsStaticTensor (JSON: static) out of the definition, or make it a constant of the model",
         )
     if not value.ranked:
@@ -92,7 +105,7 @@ def _misfit(slot: Slot) -> Issue | None:
         if converted(value.dtype, allowed, array) is None:
             names = " or ".join(dtype.name for dtype in allowed)
             return Issue(
-                f"{place} is {value.dtype.name}, but its place takes {names}",
+                f"{place} is {value.dtype.name}, but the definition allows {names}",
                 "add the type to the definition, or convert the value in the model",
             )
     try:
@@ -102,17 +115,17 @@ def _misfit(slot: Slot) -> Issue | None:
     return None
 
 
-def _left_out(place: str) -> Issue:
-    return Issue(f"{place} is left out, but it is mandatory", OPTIONAL)
+def _omitted(place: str) -> Issue:
+    return Issue(f"{place} is omitted, but it is mandatory", OPTIONAL)
 
 
-def _absent(index: int, entry: TensorDef, attributes: Mapping[str, Any]) -> Issue:
+def _missing(index: int, entry: TensorDef, attributes: Mapping[str, Any]) -> Issue:
     if entry.name in attributes:
         return Issue(
             f"input {index} ({entry.name!r}) is no input of the node but an attribute",
             f"make {entry.name!r} a parameter of the definition",
         )
-    return _left_out(f"input {index} ({entry.name!r})")
+    return _omitted(f"input {index} ({entry.name!r})")
 
 
 def _too_many(definition: OpDef, given: Sequence[Value | None], attributes: Mapping[str, Any]) -> Issue:
@@ -135,17 +148,17 @@ def _too_many(definition: OpDef, given: Sequence[Value | None], attributes: Mapp
 # ---------------------------------------------------------------------- tensors
 
 
-def laid(builder: Builder, custom: Udo, slots: Sequence[Slot]) -> list[Tensor | None]:
-    """Return the tensors at the places of an op, in the layouts and types that its definition asks for.
+def to_tensors(builder: Builder, custom: Udo, slots: Sequence[Slot]) -> list[Tensor | None]:
+    """Return the tensors at the inputs of an op, in the layouts and types of its definition.
 
     Args:
-        builder: Where ops go that bring them there.
+        builder: Takes the ops that convert them.
         custom: The op.
-        slots: Values that fit their places.
+        slots: Values that fit their inputs.
     """
     before, found = builder.base, list[Tensor | None]()
     for index, slot in enumerate(slots):
-        builder.base = f"{builder.node}_in{index}"  # the node's own name is for the op
+        builder.base = f"{builder.node}_in{index}"  # the op gets the node's own name
         found.append(None if slot.value is None else _tensor(builder, custom, slot, slot.value))
     builder.base = before
     return found
@@ -158,7 +171,7 @@ def _tensor(builder: Builder, custom: Udo, slot: Slot, value: Value) -> Tensor:
     tensor = value.tensor
     if value.rank:
         wants = f"{full_name(custom)} wants input `{definition.name}` in {layout or _SOURCE}"
-        tensor = lying(builder, value, order_of(layout, value.rank), wants)
+        tensor = in_layout(builder, value, order_of(layout, value.rank), wants)
     dtype = _type_for(tensor, definition)
     if dtype is tensor.dtype:
         return tensor
@@ -168,8 +181,8 @@ def _tensor(builder: Builder, custom: Udo, slot: Slot, value: Value) -> Tensor:
     return made
 
 
-def lying(builder: Builder, value: Value, order: Order, why: str) -> Tensor:
-    """Return the tensor that holds a computed value in an axis order; open extents move along."""
+def in_layout(builder: Builder, value: Value, order: Order, why: str) -> Tensor:
+    """Return a computed value in a layout; dynamic dimensions move with their axes."""
     if not value.is_dynamic or value.order == order:
         return builder.physical(value, order, why=why)
     tensor = value.tensor
@@ -181,7 +194,7 @@ def lying(builder: Builder, value: Value, order: Order, why: str) -> Tensor:
 
 
 def _static(definition: TensorDef, value: Value) -> Tensor:
-    """Return static data as a place wants them: integers with their encoding, if it takes them."""
+    """Return static data for an input: quantized values with their encoding, if it allows them."""
     tensor, data = value.tensor, value.tensor.data
     assert data is not None  # the value is static
     data = data.transpose(order_of(definition.layout, value.rank)) if value.rank else data.reshape((1,))
@@ -200,7 +213,7 @@ def _static(definition: TensorDef, value: Value) -> Tensor:
 
 
 def _type_for(tensor: Tensor, definition: TensorDef) -> DType:
-    """Return the type in which a place takes a tensor that fits it."""
+    """Return the type of a tensor at an input that it fits."""
     if is_allowed(tensor.dtype, definition.dtypes):
         return tensor.dtype
     array = tensor.numpy() if tensor.is_static and tensor.dtype.is_integer else None
@@ -208,22 +221,22 @@ def _type_for(tensor: Tensor, definition: TensorDef) -> DType:
 
 
 def _stored_type(data: TensorData | None, definition: TensorDef) -> DType | None:
-    """Return the type of the integers that static reals are stored as, if the place takes it."""
+    """Return the type of the quantized values of static data, if the input allows it."""
     if not isinstance(data, ir.Dequantized):
         return None
     allowed, fixed = definition.dtypes, data.fixed
     return fixed if not allowed or fixed in allowed or PLAIN.get(fixed) in allowed else None
 
 
-def filled(
+def with_defaults(
     definition: OpDef, name: str, inputs: Sequence[Tensor | None], params: Mapping[str, Param]
 ) -> tuple[list[Tensor | None], list[Issue]]:
-    """Return the inputs of an op with defaults where some are left out, and which defaults do not fit.
+    """Return the inputs of an op with defaults for omitted ones, and which defaults do not fit.
 
     Args:
         definition: The op's definition.
         name: The op's name.
-        inputs: Tensors by position; None for one left out.
+        inputs: Tensors by position; None for an omitted one.
         params: Parameters by name.
     """
     try:
@@ -235,3 +248,63 @@ def filled(
     count = max([len(inputs), *(at + 1 for at in found)])
     held = [*inputs, *[None] * (count - len(inputs))]
     return [found.get(at, tensor) for at, tensor in enumerate(held)], []
+
+
+# A type of the source, and the narrower ones that replace it in a DLC.
+_NARROWER = {
+    INT64: (INT32,),
+    UINT64: (UINT32,),
+    FLOAT64: (FLOAT32, FLOAT16),
+    FLOAT32: (FLOAT16,),
+    BFLOAT16: (FLOAT32, FLOAT16),
+}
+
+
+def is_quantized_only(allowed: Sequence[DType]) -> bool:
+    """Return whether types can only denote floats that a quantizer will store in fixed point.
+
+    SNPE's configurations write UINT_8 and UINT_16 for quantized activations.
+    """
+    return bool(allowed) and all(dtype.is_fixed or dtype in (UINT8, UINT16) for dtype in allowed)
+
+
+def is_allowed(dtype: DType, allowed: Sequence[DType]) -> bool:
+    """Return whether a definition allows a type as it is."""
+    return not allowed or dtype in allowed or (dtype is FLOAT32 and is_quantized_only(allowed))
+
+
+def converted(dtype: DType, allowed: Sequence[DType], array: Array | None = None) -> DType | None:
+    """Return the allowed type that a type is converted to, or None if none suits.
+
+    One that holds all its values comes first; then the usual narrower one.  Known integers go into any
+    integer type that holds them.
+
+    Args:
+        dtype: Type of the operand, which is not allowed.
+        allowed: Types of the definition.
+        array: The elements, if they are known.
+
+    Example:
+        >>> converted(INT64, [FLOAT32, INT32]), converted(BOOL8, [UINT8]), converted(FLOAT32, [INT32])
+        (int32, uint8, None)
+    """
+    found = next((wider for wider in allowed if _widens(dtype, wider)), None)
+    if found is not None:
+        return found
+    if array is not None and dtype.is_integer:
+        return next((to for to in allowed if to.is_integer and _holds(to, array)), None)
+    return next((to for to in _NARROWER.get(dtype, ()) if to in allowed), None)
+
+
+def _widens(dtype: DType, wider: DType) -> bool:
+    if dtype.is_float:
+        return wider.is_float and wider.bits > dtype.bits
+    if not wider.is_integer or not (dtype.is_integer or dtype is BOOL8):
+        return False
+    (low, high), (least, most) = (0, 1) if dtype is BOOL8 else dtype.limits, wider.limits
+    return least <= low and high <= most
+
+
+def _holds(dtype: DType, array: Array) -> bool:
+    low, high = dtype.limits
+    return not array.size or (low <= int(array.min()) and int(array.max()) <= high)

@@ -1,4 +1,4 @@
-"""What keeps a node from being an op of a user's package: found one by one, reported together."""
+"""Diagnostics of UDOs: misfits of nodes, broken constraints, notices on the converted model."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ OPTIONAL = "make it optional in the definition: Mandatory false (xdlc_mandatory 
 
 
 class Issue(NamedTuple):
-    """Something about a node that does not fit its definition."""
+    """A misfit of a node and its definition."""
 
     text: str
     fix: str
 
 
 def raise_issues(custom: Udo, issues: Sequence[Issue]) -> None:
-    """Raise what was found, if anything.
+    """Raise the issues of a node, if there are any.
 
     Raises:
         UnsupportedOp: For one; a ProblemList for several.
@@ -41,14 +41,14 @@ _SHOWN = 10
 
 
 def notices(model: Model, custom: UdoSet, used: Collection[Udo]) -> Iterator[str]:
-    """Yield a line for definitions that nothing of the model came to, open extents, backends that refuse.
+    """Yield a line for each unused definition, dynamic dimension, and backend that refuses an op.
 
-    Plugins of installed packages are told of if something came to them, and only then.
+    Plugins of installed packages are listed if they match a node, and only then.
 
     Args:
         model: The converted model.
         custom: All definitions.
-        used: Those that stand for something.
+        used: Those that match a node.
     """
     used_ids = {id(op) for op in used}
     unused = [op for op in custom.ops if id(op) not in used_ids and not op.installed]
@@ -68,7 +68,7 @@ def notices(model: Model, custom: UdoSet, used: Collection[Udo]) -> Iterator[str
     for graph in model.graphs.values():
         for op in graph.ops:
             if is_udo(op):
-                yield from _open_extents(op)
+                yield from _dynamic_dims(op)
                 verifier = known.get((op.package, op.type))
                 if verifier is not None:
                     yield from verifier.notices(op)
@@ -84,22 +84,22 @@ def _installed(model: Model, custom: Udo) -> Iterator[str]:
 
 
 def _why(model: Model, unused: Sequence[Udo]) -> str:
-    """Return why definitions that replace operations of QNN may have found none, if that is known."""
+    """Return why definitions that replace operations of QNN may match none, if that is known."""
     replacing = any(op.definition.use_default_translation for op in unused)
     inputs = model.main.inputs
     if not replacing or not any(tensor.dynamic_axes for tensor in inputs):
         return ""
-    return "; nodes with open extents become no operation of QNN: bind them with --input_dim"
+    return "; nodes with dynamic dimensions become no operation of QNN: bind them with --input_dim"
 
 
-def _open_extents(op: Op) -> Iterator[str]:
+def _dynamic_dims(op: Op) -> Iterator[str]:
     if any(tensor is not None and tensor.dynamic_axes for tensor in op.inputs):
         return
     for tensor in op.outputs:
         if tensor.dynamic_axes:
             yield (
-                f"nothing states the extents of {tensor.name!r}, which {op.package}::{op.type} gives: they "
-                "stay open, which accelerators do not take; a shape function would tell them"
+                f"nothing states the dimensions of {tensor.name!r}, an output of {op.package}::{op.type}: "
+                "they stay dynamic, which accelerators do not support; a shape function would state them"
             )
 
 

@@ -1,4 +1,4 @@
-"""A definition as a converter takes it: what it leaves to backends is what any of them takes."""
+"""Backend-merged definitions: types and layouts that a definition leaves to its backends."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
 D = TypeVar("D", bound=TensorDef)
 
 
-def settled(custom: Udo, collection: Collection | None) -> Udo:
-    """Return an op whose types and layouts are all stated, as far as its package tells them.
+def merged(custom: Udo, collection: Collection | None) -> Udo:
+    """Return an op with the types and layouts that its package states for its backends.
 
     A model is converted for all backends at once: of types that differ between them all are allowed, a
     layout counts if those that state one agree.
@@ -41,7 +41,7 @@ def settled(custom: Udo, collection: Collection | None) -> Udo:
 
 
 def backend_forms(custom: UdoSet) -> dict[tuple[str, str], list[OpDef]]:
-    """Return the definitions by package and type, each as the backends that have it take it."""
+    """Return the definitions by package and type, each in the forms of its backends."""
     return {
         (op.definition.package, op.definition.name): _forms(
             op.definition, custom.collections.get(op.definition.package)
@@ -55,7 +55,7 @@ def _forms(definition: OpDef, collection: Collection | None) -> list[OpDef]:
     tables = collection.supplements if collection is not None else ()
     for name in dict.fromkeys(table.backend for table in tables if definition.name in table.ops):
         assert collection is not None  # it has tables
-        with contextlib.suppress(ModelError):  # narrower backends settle what it leaves open
+        with contextlib.suppress(ModelError):  # narrower backends resolve what it leaves open
             found.append(resolve(definition, collection, name))
     return found or [definition]
 

@@ -1,4 +1,4 @@
-"""Gives native operations to the packages of users that replace them (``UseDefaultTranslation``)."""
+"""Replacement of native ops by UDOs (``UseDefaultTranslation``), and renaming of their package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from xdlc import ir, opdefs
 from xdlc.container.opnames import NARROW
-from xdlc.converter.udo.binding import filled
+from xdlc.converter.udo.binding import with_defaults
 from xdlc.converter.udo.diagnostics import OPTIONAL, Issue, full_name
 from xdlc.converter.udo.params import parameters
 from xdlc.errors import UnsupportedOp, UsageError, XdlcError, nearest_names, raise_all
@@ -24,7 +24,7 @@ _LAYOUTS = ("", "NHWC", "UNDEFINED", "BACKEND_SPECIFIC")
 
 
 def check_replacements(custom: UdoSet) -> None:
-    """Refuse definitions that are to replace what QNN does not have.
+    """Refuse definitions that replace an operation that QNN lacks.
 
     Raises:
         UsageError: If there are some, or if two replace the same; a ProblemList for several.
@@ -36,7 +36,7 @@ def check_replacements(custom: UdoSet) -> None:
                 f"{full_name(op)} has UseDefaultTranslation, but QNN has no operation {name!r}",
                 where=op.source or None,
                 fix=nearest_names(name, known)
-                or "set UseDefaultTranslation to false: it then stands for the operator of the source",
+                or "set UseDefaultTranslation to false: it then matches the operator of the source",
             )
             for name, op in custom.replacements().items()
             if name not in known
@@ -45,11 +45,11 @@ def check_replacements(custom: UdoSet) -> None:
 
 
 def replace_native(model: Model, custom: UdoSet) -> tuple[list[Udo], list[XdlcError]]:
-    """Put native ops into the packages that replace them.
+    """Replace native ops by the UDOs that are defined for them.
 
-    An op keeps its operands, which stand for the inputs and outputs of the definition in their order, and
-    its parameters, which the definition must have under the same names.  QNN's older names of one operation
-    of a wider type, like ``Relu``, stand for that operation.
+    An op keeps its operands, which are the inputs and outputs of the definition in their order, and its
+    parameters, which the definition must have under the same names.  QNN's older names of one operation of
+    a wider type, like ``Relu``, denote that operation.
 
     Returns:
         The definitions that replaced something, and what does not fit.
@@ -62,8 +62,8 @@ def replace_native(model: Model, custom: UdoSet) -> tuple[list[Udo], list[XdlcEr
             if found is None or not _accepts(found, op):
                 continue
             used.append(found)
-            params, issues = _fitted(op, found)
-            inputs, wrong = filled(found.definition, op.name, op.inputs, params)
+            params, issues = _params(op, found)
+            inputs, wrong = with_defaults(found.definition, op.name, op.inputs, params)
             problems += [
                 UnsupportedOp(
                     f"{full_name(found)} cannot replace it: {text}",
@@ -77,7 +77,7 @@ def replace_native(model: Model, custom: UdoSet) -> tuple[list[Udo], list[XdlcEr
             if not issues and not wrong:
                 op.type, op.package, op.params = found.definition.name, found.definition.package, params
                 _rename(op)
-                _take(graph, op, inputs)
+                _set_inputs(graph, op, inputs)
     return used, problems
 
 
@@ -99,12 +99,12 @@ def _accepts(custom: Udo, op: Op) -> bool:
     )
 
 
-def _fitted(op: Op, custom: Udo) -> tuple[dict[str, Param], list[Issue]]:
+def _params(op: Op, custom: Udo) -> tuple[dict[str, Param], list[Issue]]:
     """Return the parameters of an op as its replacement has them, and what does not fit."""
     definition, native = custom.definition, opdefs.find(op.type)
     given = dict(op.params)
     if definition.name != op.type:
-        given.pop("operation", None)  # which the narrower type tells
+        given.pop("operation", None)  # the narrower type states it
     defaults = _defaults(native)
     values = {
         name: _plain(native, definition, name, param)
@@ -119,7 +119,7 @@ def _fitted(op: Op, custom: Udo) -> tuple[dict[str, Param], list[Issue]]:
 
 
 def _defaults(native: OpDef | None) -> dict[str, Any]:
-    """Return what QNN takes for parameters that an op leaves out."""
+    """Return QNN's defaults of the parameters of an op."""
     found = {}
     for param in native.params.values() if native is not None else ():
         with contextlib.suppress(ValueError):  # some depend on the shapes of operands
@@ -153,7 +153,7 @@ def _sides(what: str, places: tuple[TensorDef, ...], tensors: tuple[Tensor | Non
                 "take the layout out, or set UseDefaultTranslation to false",
             )
         if tensor is None and place.mandatory:
-            yield Issue(f"{what} {index} ({place.name!r}) is left out", OPTIONAL)
+            yield Issue(f"{what} {index} ({place.name!r}) is omitted", OPTIONAL)
         elif tensor is not None and place.is_static and not tensor.is_static:
             yield Issue(
                 f"{what} {index} ({place.name!r}) is computed",
@@ -161,7 +161,7 @@ def _sides(what: str, places: tuple[TensorDef, ...], tensors: tuple[Tensor | Non
             )
 
 
-def _take(graph: Graph, op: Op, inputs: list[Tensor | None]) -> None:
+def _set_inputs(graph: Graph, op: Op, inputs: list[Tensor | None]) -> None:
     for tensor in inputs:
         if tensor is not None and graph.tensors.get(tensor.name) is not tensor:
             tensor.name = graph.unique_name(tensor.name)
@@ -187,14 +187,14 @@ def check_package_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"package_name is {name!r}",
-            fix="give letters, digits and _, no digit first; dots may stand between such names",
+            fix="use letters, digits and _, no digit first; dots may separate such names",
         )
     if name in (ir.HOST_PACKAGE, "snpe"):
-        raise UsageError(f"package_name is {name!r}, whose ops are xdlc's own", fix="give another name")
+        raise UsageError(f"package_name is {name!r}, whose ops are xdlc's own", fix="choose another name")
 
 
 def rename_package(model: ir.Model, name: str, notices: list[str]) -> None:
-    """Put every native op into a package, and tell what that means.
+    """Move every native op to a package, and add a notice of it.
 
     Args:
         model: The model.

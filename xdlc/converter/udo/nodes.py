@@ -9,8 +9,8 @@ from typing import Protocol
 from xdlc.converter.session.context import ImportContext
 from xdlc.converter.session.node import Node
 from xdlc.converter.udo.diagnostics import Issue, full_name, raise_issues
-from xdlc.converter.udo.lowering import misfits, place
-from xdlc.converter.udo.merged_definition import settled
+from xdlc.converter.udo.lowering import lower, misfits
+from xdlc.converter.udo.merged_definition import merged
 from xdlc.converter.udo.output_inference import Declared
 from xdlc.converter.values import AnyValue, Dims, Value
 from xdlc.errors import UnsupportedOp, XdlcError
@@ -168,7 +168,7 @@ class UdoNodes:
             udo = replace(udo, hooks=None)
         values = _tensors(node)
         declared = [self._declared.find(name) for name in node.outputs]
-        results: Sequence[AnyValue] = place(
+        results: Sequence[AnyValue] = lower(
             self._context.builder,
             source,
             values,
@@ -243,7 +243,7 @@ class UdoNodes:
         return left[0] if left else None
 
     def _settled(self, udo: Udo) -> Udo:
-        return settled(udo, self._udos.collections.get(udo.definition.package))
+        return merged(udo, self._udos.collections.get(udo.definition.package))
 
     def _domain(self, udo: Udo) -> str | None:
         collection = self._udos.collections.get(udo.definition.package)

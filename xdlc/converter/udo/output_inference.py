@@ -1,4 +1,4 @@
-"""What an op of a user's package gives: from shape functions, its definition, and the source model."""
+"""Output inference of UDOs: shapes and types by shape function, definition, or source model."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from xdlc.converter.udo.binding import converted, is_allowed, is_quantized_only
 from xdlc.converter.udo.diagnostics import Issue
-from xdlc.converter.udo.types import converted, is_allowed, stands_for_reals
 from xdlc.converter.values import Dims, Order
 from xdlc.errors import XdlcError
 from xdlc.ir import DType
@@ -19,7 +19,7 @@ from xdlc.opdefs.shape_reason import why_unknown
 from xdlc.opdefs.source_match import ShapeFunction, Udo
 
 _SHAPE_FIX = (
-    "state it as Shape/Text of the output in the definition (xdlc_shape in JSON), give a shape function with "
+    "state it as Shape/Text of the output in the definition (xdlc_shape in JSON), pass a shape function with "
     "--converter_op_package_lib FILE.py (xdlc-udo-package-generator writes a skeleton of one), let the "
     "model state it as value_info, or draft the definition with xdlc-udo-config from-model --same_shapes if "
     "it is that of the first input"
@@ -28,15 +28,15 @@ _HOOK_FIX = "return it from infer_shape_and_type of the plugin, or let the model
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """An output of an op.
+class InferredOutput:
+    """An inferred output of an op.
 
     Attributes:
         shape: Dims as the tensor lies, None for an open one.
         dtype: Data type that the op gives.
         wanted: Data type that the source has for it.
-        order: Axis i of the tensor is source axis ``order[i]``; empty for a scalar, which lies as [1].
-        guess: What to tell of a data type that nothing states; empty for one that something does.
+        order: Axis i of the tensor is source axis ``order[i]``; empty for a scalar, stored as [1].
+        guess: Notice on a data type that nothing states; empty for one that is stated.
     """
 
     shape: Dims
@@ -46,46 +46,46 @@ class Result:
     guess: str = ""
 
 
-def results(
+def infer_outputs(
     custom: Udo,
     view: OpView,
     declared: Sequence[Declared],
     shapes: Mapping[tuple[str, str], ShapeFunction],
-) -> tuple[list[Result], list[Issue]]:
-    """Return the outputs of an op, and what is not known or contradictory.
+) -> tuple[list[InferredOutput], list[Issue]]:
+    """Return the outputs of an op, and what is unknown or contradictory.
 
-    A shape function that was given for the op goes first, then the object that defines it, then its
-    definition, then the model; each adds what those before leave open, and must not contradict them.
+    A shape function for the op comes first, then its plugin, then its definition, then the model; each adds
+    what those before leave open, and must not contradict them.
 
-    A data type that none of them states is that of the first input if the definition allows it or does not
-    say, or else the only one that it allows.  It is a guess if the definition allows others.
+    A data type that none of them states is that of the first input if the definition allows it or any, or
+    else the only one that it allows.  It is a guess if the definition allows others.
 
     Dims may stay open; they are then only known when the graph runs.
 
     Args:
         custom: The op.
-        view: The op with its inputs; its outputs are not looked at.
-        declared: What the source states, for each output of the node.
+        view: The op with its inputs; its outputs are ignored.
+        declared: Shape and type in the source of each output of the node.
         shapes: Shape functions by package and type.
     """
     definition = custom.definition
     issues: list[Issue] = []
     places = _places(definition, declared, issues)
     claims, failures = claims_of(custom, view, places, shapes)
-    if failures:  # what is missing now is what these would have told
+    if failures:  # what is missing now is what these would have stated
         return [], [*issues, *failures]
     found = [
         _result(index, entry, said, custom, view, [(by, outputs[index]) for by, outputs in claims])
         for index, (entry, said) in enumerate(places)
     ]
     issues += [each for each in found if isinstance(each, Issue)]
-    return [each for each in found if isinstance(each, Result)], issues
+    return [each for each in found if isinstance(each, InferredOutput)], issues
 
 
 def _places(
     definition: OpDef, declared: Sequence[Declared], issues: list[Issue]
 ) -> list[tuple[TensorDef, Declared]]:
-    """Return the definition of each output together with what the source states of it."""
+    """Return the definition of each output together with its shape and type in the source."""
     outputs, given = definition.outputs, list(declared)
     while given and not given[-1].read:
         given.pop()
@@ -110,13 +110,13 @@ def _result(
     said: Declared,
     custom: Udo,
     view: OpView,
-    claims: Sequence[tuple[str, Known]],
-) -> Result | Issue:
-    """Return an output, or what is missing or wrong of it."""
+    claims: Sequence[tuple[str, KnownOutput]],
+) -> InferredOutput | Issue:
+    """Return an output, or the issue that it has."""
     name = f"output {index} ({place.name!r})"
     shapes = [(by, known.shape) for by, known in claims if known.shape is not None]
     if said.shape is None and not shapes:
-        left = "" if said.read else ", which the model leaves out,"
+        left = "" if said.read else ", which the model omits,"
         if said.is_outdated:
             left = ", which the model states for inputs of other shapes,"
         why = why_unknown(custom.definition, view, place)
@@ -137,24 +137,24 @@ def _result(
     if dtype is None or clash:
         return Issue(f"{name} {clash}", "correct it, or state the data type in the definition")
     guess = _guess(name, place, dtype) if said.dtype is None and not stated else ""
-    return Result(shape, dtype, said.dtype or dtype, order, guess)
+    return InferredOutput(shape, dtype, said.dtype or dtype, order, guess)
 
 
 def _guess(name: str, place: TensorDef, dtype: DType) -> str:
-    """Return what to tell of a type that was taken although the definition allows others."""
+    """Return the notice on a type that was chosen although the definition allows others."""
     kinds = {FLOAT32 if each.is_fixed or each.is_float else each for each in place.dtypes}
-    if FLOAT32 in kinds:  # beside reals, SNPE's names of bytes mean how these are stored
+    if FLOAT32 in kinds:  # beside floats, SNPE's names of bytes denote quantized types
         kinds -= {UINT8, UINT16}
     if len(kinds) < 2:
         return ""
     return (
         f"nothing states the data type of {name}, which may be {_one_of(place.dtypes)}: {dtype.name} is "
-        "taken; a value_info of the model or a shape function would tell it"
+        "assumed; a value_info of the model or a shape function would state it"
     )
 
 
 def _merged(claims: Sequence[tuple[str, Dims]]) -> tuple[Dims, str]:
-    """Return the extents that all claims together tell, and how two of them contradict each other."""
+    """Return the dimensions that all claims together state, and how two of them contradict each other."""
     first, shape = claims[0]
     for by, other in claims[1:]:
         fits = len(other) == len(shape) and all(
@@ -167,12 +167,12 @@ def _merged(claims: Sequence[tuple[str, Dims]]) -> tuple[Dims, str]:
 
 
 def _quantized(dtype: DType, place: TensorDef, said: Declared) -> bool:
-    """Return whether a type only says how a quantizer is going to store the reals that an output is here."""
-    return dtype.is_fixed or (said.dtype is FLOAT32 and stands_for_reals(place.dtypes))
+    """Return whether a type only states how a quantizer will store a float output."""
+    return dtype.is_fixed or (said.dtype is FLOAT32 and is_quantized_only(place.dtypes))
 
 
 def _usual(place: TensorDef, said: Declared, view: OpView) -> DType | None:
-    """Return the type of an output of which only the source and the definition speak."""
+    """Return the type of an output by the source and the definition alone."""
     if said.dtype is not None:
         fits = is_allowed(said.dtype, place.dtypes)
         return said.dtype if fits else converted(said.dtype, place.dtypes)
@@ -195,7 +195,7 @@ def _clash(place: TensorDef, said: Declared, dtype: DType | None, stated: Sequen
             return f"is {dtype.name} for {stated[0][0]}, but {other.name} for {by}"
     if not is_allowed(dtype, place.dtypes):
         return f"is {dtype.name} for {stated[0][0]}, but {names} in the definition"
-    if said.dtype is not None and not _stands_for(dtype, said.dtype):
+    if said.dtype is not None and not _converts(dtype, said.dtype):
         return f"is {dtype.name} for {stated[0][0]}, but {said.dtype.name} in the model"
     return ""
 
@@ -204,24 +204,24 @@ def _one_of(dtypes: Sequence[DType]) -> str:
     return " or ".join(each.name for each in dtypes)
 
 
-def _stands_for(dtype: DType, wanted: DType) -> bool:
-    """Return whether a type may stand for another of the source, to which it is then converted."""
+def _converts(dtype: DType, wanted: DType) -> bool:
+    """Return whether a type is, or converts to, that of the source."""
     return dtype is wanted or converted(wanted, [dtype]) is dtype or converted(dtype, [wanted]) is wanted
 
 
 Source = Callable[[OpView], Sequence[TensorSpec | None] | None]
-"""Tells what an op gives, as far as it knows."""
+"""Infers the outputs of an op, None for an unknown one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a source model states of a value.
+    """Shape and type of a value as the source model states them.
 
     Attributes:
         shape: Dims in the source's axis order, None for an open one; None if even the rank is open.
         dtype: Data type, None if it is not stated.
-        read: Whether something reads the value; False for an output that is left out.
-        is_outdated: Whether the source states a shape that goes with inputs of other shapes than they have.
+        read: Whether something reads the value; False for an omitted output.
+        is_outdated: Whether the source states a shape for inputs of other shapes than they have.
     """
 
     shape: Dims | None = None
@@ -230,18 +230,18 @@ class Declared:
     is_outdated: bool = False
 
 
-class Known(NamedTuple):
-    """What is said of an output as the tensor lies; None for what is not."""
+class KnownOutput(NamedTuple):
+    """Shape and type of an output in the tensor's layout; None for what is unknown."""
 
     shape: Dims | None
     dtype: DType | None
 
 
 class Claim(NamedTuple):
-    """What one source says of the outputs."""
+    """Shapes and types of all outputs by one source."""
 
     by: str
-    outputs: Sequence[Known]
+    outputs: Sequence[KnownOutput]
 
 
 def claims_of(
@@ -250,29 +250,29 @@ def claims_of(
     places: Sequence[tuple[TensorDef, Declared]],
     shapes: Mapping[tuple[str, str], ShapeFunction],
 ) -> tuple[list[Claim], list[Issue]]:
-    """Return what each source tells of the outputs, and what goes wrong there.
+    """Return the outputs by each source, and the failures of sources.
 
-    The order is that of trust: a shape function, the object that defines the op, its definition, the model.
+    The order is that of trust: a shape function, the plugin, the definition, the model.
 
     Args:
         custom: The op.
-        view: The op with its inputs; its outputs are not looked at.
-        places: The definition of each output, and what the model states of it.
+        view: The op with its inputs; its outputs are ignored.
+        places: Definition of each output, and its shape and type in the model.
         shapes: Shape functions by package and type.
     """
     issues: list[Issue] = []
     view = replace(view, outputs=tuple(_expected(place, stated) for place, stated in places))
-    asked = [
-        _asked(by, source, view, len(places), issues) for by, source in _sources(custom, shapes, len(places))
+    claims = [
+        _claim(by, source, view, len(places), issues) for by, source in _sources(custom, shapes, len(places))
     ]
-    stated = Claim("the model", [_lying(place, stated) for place, stated in places])
-    return [*(claim for claim in asked if claim is not None), stated], issues
+    stated = Claim("the model", [_in_layout(place, stated) for place, stated in places])
+    return [*(claim for claim in claims if claim is not None), stated], issues
 
 
 def _sources(
     custom: Udo, shapes: Mapping[tuple[str, str], ShapeFunction], count: int
 ) -> list[tuple[str, Source]]:
-    """Return what tells of the outputs beside the model, the most explicit first."""
+    """Return the sources beside the model, the most explicit first."""
     definition = custom.definition
     found: list[tuple[str, Source]] = []
     own = shapes.get((definition.package, definition.name))
@@ -282,16 +282,16 @@ def _sources(
         found.append((custom.source or "the plugin", custom.hooks.infer_shape_and_type))
 
     def by_text(op: OpView) -> Sequence[TensorSpec | None] | None:
-        told = shape_text.infer(definition, op, count)
-        # which types are allowed is looked at later: one that is alone may be that of a quantized model
-        return told and [spec and replace(spec, dtype=UNDEFINED) for spec in told]
+        found = shape_text.infer(definition, op, count)
+        # allowed types are checked later: a single one may be that of a quantized model
+        return found and [spec and replace(spec, dtype=UNDEFINED) for spec in found]
 
     found.append(("the definition", by_text))
     return found
 
 
-def _asked(by: str, function: Source, view: OpView, count: int, issues: list[Issue]) -> Claim | None:
-    """Return what a source tells; what goes wrong there is an issue."""
+def _claim(by: str, function: Source, view: OpView, count: int, issues: list[Issue]) -> Claim | None:
+    """Return the outputs by a source; its failure is an issue."""
     try:
         said = function(view)
     except (XdlcError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
@@ -305,34 +305,34 @@ def _asked(by: str, function: Source, view: OpView, count: int, issues: list[Iss
     if said is None:
         return None
     if not all(spec is None or isinstance(spec, TensorSpec) for spec in said):
-        issues.append(Issue(f"{by} gives {said!r}", "return a TensorSpec for each output, or None"))
+        issues.append(Issue(f"{by} returns {said!r}", "return a TensorSpec for each output, or None"))
         return None
     if len(said) != count:
-        issues.append(Issue(f"{by} tells of {len(said)} outputs, the op has {count}", "correct it"))
+        issues.append(Issue(f"{by} returns {len(said)} outputs, the op has {count}", "correct it"))
         return None
     return Claim(by, [_known(spec) for spec in said])
 
 
-def _known(spec: TensorSpec | None) -> Known:
+def _known(spec: TensorSpec | None) -> KnownOutput:
     if spec is None:
-        return Known(None, None)
-    return Known(tuple(spec.shape), None if spec.dtype is UNDEFINED else spec.dtype)
+        return KnownOutput(None, None)
+    return KnownOutput(tuple(spec.shape), None if spec.dtype is UNDEFINED else spec.dtype)
 
 
 def _expected(place: TensorDef, said: Declared) -> TensorSpec | None:
-    """Return what the source states of an output, as shape functions see it; None if that is not all."""
-    shape = _lying(place, said).shape
+    """Return an output as the source states it, for shape functions; None if it is incomplete."""
+    shape = _in_layout(place, said).shape
     if shape is None or said.dtype is None:
         return None
     return TensorSpec(shape, said.dtype, place.name, place.layout)
 
 
-def _lying(place: TensorDef, said: Declared) -> Known:
-    """Return what the source states of an output as the tensor lies."""
+def _in_layout(place: TensorDef, said: Declared) -> KnownOutput:
+    """Return an output as the source states it, in the tensor's layout."""
     shape = said.shape
     if shape is not None:
         try:
             shape = tuple(shape[axis] for axis in order_of(place.layout, len(shape))) or (1,)
         except ValueError:  # reported with the output
             shape = None
-    return Known(shape, None)
+    return KnownOutput(shape, None)

@@ -1,4 +1,4 @@
-"""Attributes of a source node as parameters of an op, by its definition."""
+"""Parameters of UDOs from the attributes of source nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_VALUE = "a graph, or a list of tensors, which no parameter holds"
 
 
 def parameters(definition: OpDef, given: Mapping[str, Any]) -> tuple[dict[str, Param], list[Issue]]:
-    """Return the parameters that values by name come to, defaults written out, and what does not fit.
+    """Return the parameters of an op, defaults written out, and what does not fit.
 
     Args:
         definition: The op.
@@ -35,7 +35,7 @@ def parameters(definition: OpDef, given: Mapping[str, Any]) -> tuple[dict[str, P
             value = given[name] if is_given else default_value(param)
             if value is not None:
                 made = _param(param, value)
-                found[name] = _laid(param, made) if is_given else made
+                found[name] = _in_layout(param, made) if is_given else made
             elif param.mandatory:
                 issues.append(_missing(definition, name))
         except ValueError as error:
@@ -44,8 +44,8 @@ def parameters(definition: OpDef, given: Mapping[str, Any]) -> tuple[dict[str, P
     return found, issues
 
 
-def _laid(param: ParamDef, made: Param) -> Param:
-    """Return a parameter of the source in the layout that the definition states; defaults are in it."""
+def _in_layout(param: ParamDef, made: Param) -> Param:
+    """Return a parameter of the source in the layout of the definition; defaults are in it."""
     if not isinstance(made, Tensor) or made.data is None:
         return made
     data = made.data.transpose(order_of(param.layout, made.rank))
@@ -53,7 +53,7 @@ def _laid(param: ParamDef, made: Param) -> Param:
 
 
 def _is_given(param: ParamDef, given: Mapping[str, Any]) -> bool:
-    """Return whether a value is there; exporters write lists without elements for what is left out."""
+    """Return whether a value is set; exporters write empty lists for omitted ones."""
     value = given.get(param.name)
     is_empty = isinstance(value, list) and not value and not param.mandatory and param.default is None
     return value is not None and not is_empty
@@ -106,7 +106,7 @@ def _unknown(definition: OpDef, name: str, value: Any) -> Issue:
 def _missing(definition: OpDef, name: str) -> Issue:
     return Issue(
         f"the node has no attribute {name!r}, a mandatory parameter",
-        f"set it in the model, or give parameter {name!r} a default and make it optional",
+        f"set it in the model, or state a default of parameter {name!r} and make it optional",
     )
 
 
@@ -116,8 +116,8 @@ _SHRUNK = {INT64: (INT32, INT64), UINT64: (UINT32, UINT64)}
 def tensor(param: ParamDef, value: Any) -> Tensor:
     """Return a value as a tensor parameter.
 
-    A number stands for a tensor of one element.  A list has one axis; where the definition states
-    another number of axes and all their extents, its elements fill these in order.
+    A number becomes a tensor of one element.  A list has one axis; where the definition states another
+    number of axes and all their dimensions, its elements fill these in order.
 
     Args:
         param: Definition of the parameter; without types of its own it takes the value's.
@@ -125,7 +125,7 @@ def tensor(param: ParamDef, value: Any) -> Tensor:
             also names.
 
     Raises:
-        ValueError: If the value has no such form; says what was found and expected.
+        ValueError: If the value has no such form; states what was found and expected.
     """
     data = _shaped(param, _data(param, value))
     if 0 in data.shape:
@@ -154,19 +154,19 @@ def _data(param: ParamDef, value: Any) -> TensorData:
 
 
 def _shaped(param: ParamDef, data: TensorData) -> TensorData:
-    """Return elements with as many axes as the definition states."""
+    """Return elements with the rank of the definition."""
     rank = len(data.shape)
     if param.rank is None or rank == param.rank:
         return data if data.shape else data.reshape((1,))
     if not rank and param.rank == 1:
         return data.reshape((1,))
-    extents = tuple(int(extent) for extent in param.shape if extent.isdecimal())
-    if rank == 1 and len(extents) == len(param.shape) == param.rank:
+    dims = tuple(int(size) for size in param.shape if size.isdecimal())
+    if rank == 1 and len(dims) == len(param.shape) == param.rank:
         count = 1
-        for extent in extents:
-            count *= extent
+        for size in dims:
+            count *= size
         if count == data.shape[0]:
-            return data.reshape(extents)
+            return data.reshape(dims)
     raise ValueError(
         f"{kind_of(data)}, but the parameter has {param.rank} axes"
         + (f": [{', '.join(param.shape)}]" if param.shape else "")
@@ -179,7 +179,7 @@ def _dtype(param: ParamDef, data: TensorData) -> DType:
     except TypeError as error:
         raise ValueError(f"{kind_of(data)}, whose type a DLC does not have") from error
     if param.dtypes and all(dtype.is_fixed for dtype in param.dtypes):
-        return FLOAT32  # reals that the quantizer is going to store
+        return FLOAT32  # floats that the quantizer will store
     allowed: Sequence[DType] = param.dtypes or _SHRUNK.get(own, (FLOAT32,) if own.bits == 64 else (own,))
     if own in param.dtypes or allowed == (own,):
         return own
@@ -192,7 +192,7 @@ def _dtype(param: ParamDef, data: TensorData) -> DType:
 
 
 def _holds(dtype: DType, array: Array) -> bool:
-    """Return whether a type holds all elements: integers exactly, reals rounded but not overflowing."""
+    """Return whether a type holds all elements: integers exactly, floats rounded but not overflowing."""
     import numpy
 
     if dtype.is_fixed or dtype.bits not in (8, 16, 32, 64):

@@ -1,4 +1,4 @@
-"""Values of a source model as scalar parameters of the types that a definition allows."""
+"""Scalar parameters of UDOs, in the types that their definitions allow."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KINDS = {bool: ("bool",), int: ("int", "uint", "sfixed", "ufixed"), float: ("fl
 def scalar(param: ParamDef, value: Any) -> Scalar:
     """Return a value as a parameter of the first type that the definition allows and that holds it.
 
-    Types of the value's own kind come first: an integer becomes a real only where no integer type is
+    Types of the value's own kind come first: an integer becomes a float only where no integer type is
     allowed.  A list of strings is stored as the text of a JSON list, for a DLC has no tensors of strings.
 
     Args:
@@ -29,7 +29,7 @@ def scalar(param: ParamDef, value: Any) -> Scalar:
         value: int, float, bool, str, or a list of str.
 
     Raises:
-        ValueError: If the value has no such form; says what was found and expected.
+        ValueError: If the value has no such form; states what was found and expected.
     """
     if param.enumeration:
         number = number_of(param, value)
@@ -47,7 +47,7 @@ def scalar(param: ParamDef, value: Any) -> Scalar:
 
 
 def number_of(param: ParamDef, value: Any) -> int:
-    """Return the number of an enumerator that is given by name or by number.
+    """Return the number of an enumerator, from its name or number.
 
     Raises:
         ValueError: If there is no such enumerator.
@@ -102,7 +102,7 @@ def types_text(dtypes: Sequence[DType]) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """Return what a value is, for messages."""
+    """Return the kind of a value, for messages."""
     shape = getattr(value, "shape", None)
     if shape is not None:
         return f"a tensor {value.dtype}{list(shape)}"

@@ -1,4 +1,4 @@
-"""Stores in a model what is known of its custom ops: their definitions, and kernels that come with them."""
+"""Storage of UDO definitions and kernels in a model."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from xdlc.opdefs.source_match import Kernel, Udo, UdoSet
 
 
 def store_definitions(model: ir.Model, custom: UdoSet) -> None:
-    """Store the definitions of the custom ops of a model."""
+    """Store the definitions of the UDOs of a model."""
     udo.add_definitions(model, _completed(custom.ops, custom.collections))
 
 
 def _completed(ops: Sequence[Udo], collections: Mapping[str, Collection]) -> dict[str, Collection]:
-    """Return the collections, with ops that no collection tells of."""
+    """Return the collections, with ops that are in none."""
     found = dict(collections)
     for op in ops:
         package = op.definition.package
@@ -29,9 +29,9 @@ def _completed(ops: Sequence[Udo], collections: Mapping[str, Collection]) -> dic
 
 
 def store_kernels(model: ir.Model, custom: UdoSet) -> None:
-    """Store a kernel for each op whose object builds one; ops with the same kernel share it.
+    """Store a kernel for each op whose plugin builds one; ops with the same kernel share it.
 
-    Kernels are told by the names of their ops, so ops of one package and type get names of their own in all
+    Kernels are found by the names of their ops, so ops of one package and type get names of their own in all
     graphs of the model.
 
     Raises:
