@@ -86,6 +86,16 @@ class Traits:
         return not self.selects and not self.gathers
 
     @property
+    def is_weighted(self) -> bool:
+        """Whether input 1, if static, is a weight or a factor per channel, and input 2 a bias."""
+        return self.weight is not None or self.scale is not None
+
+    @property
+    def unit_low(self) -> int | None:
+        """Lower end of a result in [low, 1] whatever the input; None: depends on the data."""
+        return None if self.clamps or self.result_range is None else int(self.result_range[0])
+
+    @property
     def is_convolution(self) -> bool:
         """Whether the op is a convolution, transposed or not."""
         return self.macs in ("convolution", "transposed")

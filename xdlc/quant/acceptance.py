@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from xdlc.ir import Graph, Model, Op, Tensor, TensorData
 from xdlc.ir.data import Array
+from xdlc.opdefs.traits import types_with
 from xdlc.quant.auto_range import judged
 from xdlc.quant.decision import Form, Use
 from xdlc.quant.job import Job
@@ -25,8 +26,6 @@ MIN_GAIN = 0.05
 CERTAINTY = 2.0
 """How many standard errors of its mean over samples a gain has to be."""
 
-_SQUASHING = ("Softmax", "LogSoftmax", "Sigmoid")
-_DECISIONS = (*_SQUASHING, "HardSigmoid")
 _TINY = 1e-30
 """Least power, which counts as none."""
 
@@ -56,7 +55,7 @@ class Guard:
         half = len(held) // 2
         self.seen: list[Sample] = held[: len(held) - half]
         self.judged: list[Sample] = held[len(held) - half :] or held
-        self.names = judged(job.graph, _SQUASHING)
+        self.names = judged(job.graph, types_with("squashes"))
         self._real = self._run(reference or job.model, quantized=False)
 
     def _run(self, model: Model, *, quantized: bool) -> list[dict[str, Array]]:
@@ -191,7 +190,7 @@ class Judge:
     def __init__(self, job: Job, exact: Graph, samples: Sequence[Sample]) -> None:
         self._job = job
         self._samples = samples
-        self._names = judged(exact, _DECISIONS)
+        self._names = judged(exact, types_with("squashes"))
         session = job.session(exact, quantized=False, outputs=self._names)
         self._wanted = [self._outputs(session, sample) for sample in samples]
 

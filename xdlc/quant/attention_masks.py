@@ -16,7 +16,8 @@ from xdlc.ir import HOST_PACKAGE, Graph, Op, Param, Tensor, b8, make_op, static,
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import BOOL8, DType
 from xdlc.opdefs.elementwise_enums import GREATER, MULTIPLY, SUBTRACT
-from xdlc.quant.op_specs import is_real, rule_of, single_name
+from xdlc.opdefs.traits import traits
+from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.ranges import Range, range_of
 
 BOUND = 2.0**40
@@ -28,9 +29,7 @@ ADDED, MULTIPLIED = 100.0, 1000.0
 LOWEST_PEAK = -500.0
 """A row of scores whose largest one is below this is masked as a whole: nobody reads its result."""
 
-_SUMS = ("ElementWiseAdd", "ElementWiseSubtract", "ElementWiseMaximum", "ElementWiseMinimum")
 _PRODUCTS = ("ElementWiseMultiply", "ElementWiseDivide")
-_HOST_MOVES = ("Expand", "Identity", "Reshape", "Slice", "Squeeze", "Tile", "Transpose", "Unsqueeze")
 
 
 @dataclass(slots=True)
@@ -85,7 +84,7 @@ def bound_masks(graph: Graph) -> None:
     """
     hiding = find_masks(graph).hiding
     for op in list(graph.ops) if hiding else ():
-        if op.outputs[0] in hiding and single_name(op) in _SUMS[:2]:
+        if op.outputs[0] in hiding and single_name(op) in ("ElementWiseAdd", "ElementWiseSubtract"):
             _subtract_first(graph, op)
     for tensor in find_masks(graph).hiding if hiding else ():
         if tensor.data is not None and not _range(tensor).within(Range(-BOUND, BOUND)):
@@ -211,26 +210,26 @@ def _is_spread(graph: Graph, tensor: Tensor) -> bool:
     moved = [tensor]
     for held in moved:
         for op in graph.consumers(held):
-            if single_name(op) in _SUMS and held.size < op.outputs[0].size:
+            if _combines(op) and held.size < op.outputs[0].size:
                 return True
-            if _moves(op) and op.inputs[0] is held:
+            if traits(op).selects and op.inputs[0] is held:
                 moved += op.outputs
     return False
 
 
-def _moves(op: Op) -> bool:
-    rule = rule_of(op)
-    return (rule is not None and rule.selects) or (op.package == HOST_PACKAGE and op.type in _HOST_MOVES)
+def _combines(op: Op) -> bool:
+    """Return whether an op adds, subtracts or compares two operands."""
+    return traits(op).monotone == (0, 1) and single_name(op) not in _PRODUCTS
 
 
 def _carries(op: Op, index: int) -> bool:
     """Return whether a result of an op grows and falls with its input at ``index``."""
-    rule, kind = rule_of(op), single_name(op)
-    if _moves(op) or kind in ("Cast", "ElementWiseNeg", "ElementWiseDivide"):
+    found = traits(op)
+    if found.selects:
         return index == 0
-    if rule is None:
-        return op.package == HOST_PACKAGE and kind == "Where" and index in (1, 2)
-    return index in rule.gathers or kind in (*_SUMS, "ElementWiseMultiply") or rule.clamps
+    if op.package == HOST_PACKAGE:
+        return op.type == "Where" and index in (1, 2)
+    return index in found.gathers or index in found.monotone or found.clamps
 
 
 def _passes(op: Op, index: int, huge: set[Tensor]) -> bool:
@@ -256,9 +255,11 @@ def is_scale(tensor: Tensor) -> bool:
 def _is_sum(tensor: Tensor) -> bool:
     """Return whether a tensor holds sums or selected values, after moves and factors perhaps."""
     op = tensor.producer
-    while op is not None and op.inputs[0] is not None and (_moves(op) or single_name(op) in _PRODUCTS):
+    while (
+        op is not None and op.inputs[0] is not None and (traits(op).selects or single_name(op) in _PRODUCTS)
+    ):
         op = op.inputs[0].producer
-    return op is not None and (single_name(op) in _SUMS or bool((rule := rule_of(op)) and rule.gathers))
+    return op is not None and (_combines(op) or bool(traits(op).gathers))
 
 
 def _range(tensor: Tensor) -> Range:

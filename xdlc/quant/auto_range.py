@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -181,7 +181,7 @@ def _is_gain(before: Array, after: Array, sure: float = CERTAINTY) -> bool:
     return gain >= max(MIN_GAIN, sure * error)
 
 
-def judged(graph: Graph, squashing: Sequence[str] = _SOFTMAXES) -> list[str]:
+def judged(graph: Graph, squashing: Collection[str] = _SOFTMAXES) -> list[str]:
     """Return the names of the real outputs, of what is squashed into them where they are squashed.
 
     A class that is sure to win has the same probability with much noise as with little.
@@ -194,7 +194,7 @@ def judged(graph: Graph, squashing: Sequence[str] = _SOFTMAXES) -> list[str]:
     return list(dict.fromkeys(t.name for t in found if is_real(t) and t.size and not t.is_static))
 
 
-def judged_by(output: Tensor, squashing: Sequence[str] = _SOFTMAXES) -> Tensor:
+def judged_by(output: Tensor, squashing: Collection[str] = _SOFTMAXES) -> Tensor:
     """Return the tensor that an output is judged by: itself, or what is squashed without masks."""
     producer = output.producer
     if producer is not None and single_name(producer) in squashing and not hides(producer):

@@ -14,12 +14,10 @@ from functools import partial, reduce
 from xdlc.ir import Graph, Op, Tensor, Transform
 from xdlc.ir.data import Array
 from xdlc.ir.dtype import SFIXED32
+from xdlc.opdefs.traits import traits
 from xdlc.quant.affine import to_quantized
 from xdlc.quant.decision import Decision, Form
-from xdlc.quant.op_specs import single_name
 from xdlc.quant.placement import Placement
-
-_CONVOLUTIONS = ("Conv2d", "DepthWiseConv2d")
 
 
 def averaged_inputs(graph: Graph, placement: Placement) -> list[Tensor]:
@@ -29,13 +27,15 @@ def averaged_inputs(graph: Graph, placement: Placement) -> list[Tensor]:
 
 def _source(graph: Graph, op: Op) -> Tensor | None:
     """Return the input of an op whose bias can be corrected, or None."""
-    known = (*_CONVOLUTIONS, "TransposeConv2d", "FullyConnected")
-    if single_name(op) not in known or len(op.inputs) < 3:
+    found = traits(op)
+    if found.weight is None or found.bias is None or len(op.inputs) < 3:
         return None
     if op.type == "TransposeConv2d" and int(op.param("group", 1)) != 1:
         return None
     source, weight, bias = op.inputs[:3]
     if source is None or source.is_static or not source.size or weight is None or bias is None:
+        return None
+    if found.is_convolution and weight.rank != 4:
         return None
     if not (weight.is_static and bias.is_static and weight.dtype.is_float and bias.dtype.is_float):
         return None

@@ -183,7 +183,7 @@ def _host_only(placement: Placement, precision: Precision) -> list[str]:
 def _has_weights(op: Op) -> bool:
     rule = rule_of(op)
     weight = op.inputs[1] if len(op.inputs) > 1 else None
-    return rule is not None and rule.weight and weight is not None and weight.is_static
+    return rule is not None and rule.weight is not None and weight is not None and weight.is_static
 
 
 def _refusals(placement: Placement, precision: Precision, soc: Soc) -> list[ConstraintError]:
@@ -277,7 +277,7 @@ def refused_by_target(model: Model, soc: Soc | None) -> list[str]:
 
 def _is_narrow(op: Op) -> bool:
     rule = rule_of(op)
-    return rule is not None and 16 not in rule.widths
+    return rule is not None and 16 not in rule.activation_bits
 
 
 def _has_narrow_factors(op: Op) -> bool:
@@ -285,7 +285,7 @@ def _has_narrow_factors(op: Op) -> bool:
     factors = op.inputs[1] if len(op.inputs) > 1 else None
     return (
         rule is not None
-        and rule.scale_input
+        and rule.scale is not None
         and 1 in rule.centred_16
         and factors is not None
         and factors.is_static

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.data import Array
+from xdlc.opdefs.traits import result_range, traits
 from xdlc.quant.decision import Form
 from xdlc.quant.op_specs import rule_of, single_name
 from xdlc.quant.placement import Placement
@@ -56,13 +57,12 @@ def _limit(op: Op, bits: int) -> Range:
         return Range(-tail, tail)
     if kind == "Tanh":
         return Range(-tail / 2, tail / 2)
-    if kind in ("Relu", "Relu6", "Relu1", "ReluMinMax"):
-        low = {"Relu1": -1.0}.get(kind, float(op.param("min_value", 0.0)) if kind == "ReluMinMax" else 0.0)
-        high = {"Relu6": 6.0, "Relu1": 1.0}.get(kind, math.inf)
-        return Range(low, float(op.param("max_value", high)) if kind == "ReluMinMax" else high)
+    bounds = result_range(op) if traits(op).clamps else None
+    if bounds is not None:
+        return Range(*bounds)
     if kind == "HardSwish":
         return Range(-3.0, math.inf)
-    if kind in ("Elu", "Gelu", "ElementWiseSoftplus"):
+    if traits(op).flat_below:
         return Range(-tail, math.inf)
     return EVERYTHING
 

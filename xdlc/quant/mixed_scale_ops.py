@@ -162,7 +162,7 @@ def _combines_few(op: Op) -> bool:
     """Return whether an op is a product of as many values with a few constants, as of centres to corners."""
     rule, source = rule_of(op), op.inputs[0] if op.inputs else None
     weight = op.inputs[1] if len(op.inputs) > 1 else None
-    if rule is None or not rule.weight or weight is None or not weight.is_static or source is None:
+    if rule is None or rule.weight is None or weight is None or not weight.is_static or source is None:
         return False
     return weight.size <= FEW and source.size <= op.outputs[0].size
 

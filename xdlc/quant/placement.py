@@ -222,9 +222,9 @@ def _asked(op: Op, precision: Precision) -> int | None:
 def _taken(op: Op, bits: int | None, precision: Precision) -> int | None:
     """Return the bits of an op on the target: 8 where it has no kernel for ``bits`` and the SoC no floats."""
     rule, soc = rule_of(op), precision.soc
-    if bits is None or rule is None or soc is None or soc.fp16 or bits in rule.widths:
+    if bits is None or rule is None or soc is None or soc.fp16 or bits in rule.activation_bits:
         return bits
-    return 8 if 8 in rule.widths else bits
+    return 8 if 8 in rule.activation_bits else bits
 
 
 def _bits_read(graph: Graph, op: Op, placement: Placement) -> int:
@@ -246,14 +246,14 @@ def _bits_read(graph: Graph, op: Op, placement: Placement) -> int:
         written = [held] if held is not None else [placement.port_bits(writer, tensor) for writer in writers]
         widths += [bits for bits in written if bits is not None]
     widest = max(widths, default=fixed[op])
-    return widest if rule is None or widest in rule.widths else fixed[op]
+    return widest if rule is None or widest in rule.activation_bits else fixed[op]
 
 
 def _why_constants(op: Op) -> str | None:
     """Return why the constants of an op cannot be quantized, or None; weights are not looked at here."""
     rule = rule_of(op)
     for index, tensor in enumerate(op.inputs):
-        is_weight = rule is not None and (rule.weight or rule.scale_input) and index in (1, 2)
+        is_weight = rule is not None and rule.is_weighted and index in (1, 2)
         if is_weight or tensor is None or not tensor.is_static or not tensor.dtype.is_float:
             continue
         values = range_of(tensor.numpy())

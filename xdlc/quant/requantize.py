@@ -6,11 +6,11 @@ from xdlc.errors import UsageError
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE, Graph, Model, Op, static
 from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.quantization import float_data
+from xdlc.opdefs.traits import traits
 from xdlc.quant.existing_encodings import forget_given
 from xdlc.runtime.ops.reinterpret import keeps_stored
 
 _MOVES = ((NATIVE_PACKAGE, "Cast"), (HOST_PACKAGE, "Reinterpret"))
-_BORDERS = (*_MOVES, *((NATIVE_PACKAGE, name) for name in ("Quantize", "Dequantize", "Convert")))
 
 
 def was_quantized(model: Model) -> bool:
@@ -55,7 +55,8 @@ def float_model(model: Model) -> tuple[Model, int]:
 def _is_border(op: Op) -> bool:
     """Return whether an op hands reals on from one form to another, one of them fixed point."""
     ends = (op.inputs[0] if op.inputs else None, *op.outputs)
-    return (op.package, op.type) in _BORDERS and any(end is not None and end.dtype.is_fixed for end in ends)
+    converts = (op.package, op.type) in _MOVES or traits(op).recodes
+    return converts and any(end is not None and end.dtype.is_fixed for end in ends)
 
 
 def _hands_on_integers(op: Op) -> bool:

@@ -170,16 +170,16 @@ class Statics:
         for index, tensor in enumerate(op.inputs):
             if tensor is None or not tensor.is_static or not is_real(tensor) or tensor.dtype.is_fixed:
                 continue
-            given = self._given(tensor, dtype, is_param=(rule.weight or rule.scale_input) and index in (1, 2))
+            given = self._given(tensor, dtype, is_param=rule.is_weighted and index in (1, 2))
             if given is not None:
                 form = given
             elif rule.selects and index == 0:
                 form = self._activation(tensor)
             elif index in rule.gathers:
                 form = self._gathered(op, tensor, dtype, decision)
-            elif rule.weight and index == 1:
+            elif rule.weight is not None and index == 1:
                 form = self._weight(op, tensor, rule.channel_axis, decision)
-            elif (rule.weight or rule.scale_input) and index == 2:
+            elif rule.is_weighted and index == 2:
                 form = self._bias(op, tensor, decision)
             else:
                 form = self._constant(tensor, dtype, centred_16=index in rule.centred_16)
@@ -278,7 +278,7 @@ class Statics:
 
 def _is_weighted(op: Op) -> bool:
     rule = rule_of(op)
-    return rule is not None and rule.weight
+    return rule is not None and rule.weight is not None
 
 
 def _refuse_without_blocks(decision: Decision) -> None:

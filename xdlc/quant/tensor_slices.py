@@ -11,7 +11,8 @@ from itertools import pairwise
 from typing import Any
 
 from xdlc.ir import Graph, Op, Tensor
-from xdlc.quant.op_specs import is_real, rule_of, single_name
+from xdlc.opdefs.traits import traits
+from xdlc.quant.op_specs import is_real, single_name
 
 UNLIKE = 8.0
 """How many times as large the values of a part are as those of its neighbour where both count as unlike."""
@@ -20,8 +21,6 @@ _DEEPEST = 64
 """Concats that are followed into each other; a deeper one counts as one part."""
 _MOST = 256
 """Most parts of a tensor; with more it counts as one part."""
-_POINTWISE = ("Relu", "Relu1", "Relu6", "ReluMinMax", "Sigmoid", "Tanh", "HardSigmoid", "Cast")
-_STORED = ("Quantize", "Dequantize", "Convert")
 _JOINS = ("Concat", "Pack")
 _SCATTERS = ("ScatterNd", "ScatterElements")
 
@@ -118,14 +117,12 @@ def parts_of(tensor: Tensor, known: dict[Tensor, Parts], depth: int = 0) -> Part
 
 def _followed(op: Op, result: Tensor) -> Tensor | None:
     """Return the one input whose parts an op hands on, or None."""
-    kind = single_name(op)
+    found = traits(op)
     reals = [tensor for tensor in op.inputs if tensor is not None and is_real(tensor)]
     moving = [tensor for tensor in reals if not tensor.is_static]
-    if kind in ("Transpose", "Reshape", "Squeeze", "ExpandDims", *_STORED):
+    if found.view or found.recodes:
         return op.inputs[0]
-    rule = rule_of(op)
-    pointwise = kind in _POINTWISE or (kind.startswith("ElementWise") and rule is not None)
-    if pointwise and len(moving) == 1 and (moving[0].size == result.size):
+    if found.elementwise and found.activation_bits and len(moving) == 1 and (moving[0].size == result.size):
         return moving[0]
     return None
 
@@ -214,7 +211,7 @@ def _carried(op: Op, parts: Parts, source: Tensor, result: Tensor) -> Parts:
         return tuple(replace(part, axis=axis) for part in parts)
     if source.shape == result.shape:
         return parts
-    if op.type in ("Reshape", "Squeeze", "ExpandDims") or source.size == result.size:
+    if traits(op).view or source.size == result.size:
         return _reshaped(parts, source, result)
     return ()
 

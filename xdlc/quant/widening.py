@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from xdlc.ir import Graph, Op, Tensor
+from xdlc.opdefs.traits import traits
 from xdlc.quant.advice import written
 from xdlc.quant.calibration.statistics import Statistics
 from xdlc.quant.capabilities import takes
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
 FEW_STEPS = 4.0
 """Steps of 8 bits that half of all values reach at least; of normally distributed ones 20 do."""
 
-_NORMS = (
-    "ElementWiseAdd", "ElementWiseDivide", "ElementWiseMultiply", "ElementWisePower", "ElementWiseRsqrt",
-    "ElementWiseSquareRoot", "ElementWiseSubtract", "ReduceMean",
-)  # fmt: skip
 _LEVELS = 255
 
 
@@ -97,7 +94,7 @@ def find_stream(graph: Graph, placement: Placement) -> tuple[list[Op], list[Op]]
     for op in ops:
         if op.outputs[0] in inside or not any(tensor in inside for tensor in op.inputs):
             continue
-        if _moves(op) or (single_name(op) in _NORMS and op not in sums):
+        if _moves(op) or (traits(op).norm_step and op not in sums):
             inside.add(op.outputs[0])
             norms.append(op)
         elif single_name(op) == "LayerNorm":
@@ -262,7 +259,7 @@ def _is_free(job: Job, op: Op) -> bool:
     """Return whether the activations of an op may have 16 bits, and nothing sets their width."""
     rule = rule_of(op)
     given = any(given_bits(tensor) is not None for tensor in op.outputs)
-    return not given and rule is not None and 16 in rule.widths and op.name not in job.precision.acts
+    return not given and rule is not None and 16 in rule.activation_bits and op.name not in job.precision.acts
 
 
 def _why_not(job: Job, join: Join) -> str | None:
@@ -283,7 +280,7 @@ def _why_not(job: Job, join: Join) -> str | None:
         if op.name in job.precision.acts:
             return f"{op.name!r} was asked to have 8 bits; leave that out, or ask for 16"
         weights = job.precision.weight_bits_of(op)
-        if rule is None or 16 not in rule.widths or not takes(op, 16, weights, soc):
+        if rule is None or 16 not in rule.activation_bits or not takes(op, 16, weights, soc):
             return (
                 f"{op.name!r} ({op.type}) has no 16 bits; let both stay float: {_in_float(job, join.op, op)}"
             )

@@ -109,7 +109,7 @@ def bias_correction(job: Job) -> None:
 
 def _is_correctable(job: Job, op: Op) -> bool:
     rule, form = rule_of(op), job.decision.statics.get((op, 2))
-    if rule is None or not (rule.weight or rule.scale_input) or form is None or form[0] is not SFIXED32:
+    if rule is None or not rule.is_weighted or form is None or form[0] is not SFIXED32:
         return False
     bias, result = op.inputs[2], op.outputs[0]
     return (

@@ -7,8 +7,8 @@ it spares weights with one scale; with a scale per channel it is the activations
 from __future__ import annotations
 
 from xdlc.ir import Op
+from xdlc.opdefs.traits import traits
 from xdlc.quant.algorithms import Stage, algorithm
-from xdlc.quant.equalization.chains import CONVOLUTIONS
 from xdlc.quant.equalization.run import equalize
 from xdlc.quant.job import Job
 
@@ -20,4 +20,5 @@ def cle(job: Job) -> None:
 
 
 def _is_layer(op: Op) -> bool:
-    return op.type in (*CONVOLUTIONS, "FullyConnected", "Batchnorm")
+    found = traits(op)
+    return found.is_convolution or found.macs == "dense" or op.type == "Batchnorm"

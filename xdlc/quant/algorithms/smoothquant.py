@@ -7,8 +7,8 @@ Models, 2022.  The strength of the move is chosen chain by chain, by the noise i
 from __future__ import annotations
 
 from xdlc.ir import Op
+from xdlc.opdefs.traits import traits
 from xdlc.quant.algorithms import Stage, algorithm
-from xdlc.quant.equalization.chains import NORMS
 from xdlc.quant.equalization.run import equalize
 from xdlc.quant.job import Job
 
@@ -20,4 +20,4 @@ def smoothquant(job: Job) -> None:
 
 
 def _is_norm_or_linear(op: Op) -> bool:
-    return op.type in (*NORMS, "FullyConnected")
+    return traits(op).norm or traits(op).macs == "dense"

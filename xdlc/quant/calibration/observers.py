@@ -19,7 +19,9 @@ from xdlc.quant.calibration.statistics import Key, Reading, spread
 if TYPE_CHECKING:
     from xdlc.runtime.lower import Lowered
 
-_LOW, _HIGH, _SUM, _MEAN, _SAMPLE = "ReduceMin", "ReduceMax", "ReduceSum", "ReduceMean", "Slice"
+_LOW, _HIGH = "ReduceMin", "ReduceMax"
+_SUM, _MEAN = "ReduceSum", "ReduceMean"
+_SAMPLE = "Slice"
 _KINDS = (_LOW, _HIGH, _SUM, _MEAN, _SAMPLE)
 
 

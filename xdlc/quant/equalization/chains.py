@@ -13,16 +13,10 @@ from math import prod
 
 from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor, Transform
 from xdlc.ir.data import Array, TensorData
+from xdlc.opdefs.traits import traits
 from xdlc.quant.op_specs import pad_value, single_name
 
-CONVOLUTIONS = ("Conv2d", "DepthWiseConv2d", "TransposeConv2d")
-NORMS = ("LayerNorm", "RmsNorm", "GroupNorm", "InstanceNorm", "Batchnorm")
-
 _POSITIVELY_HOMOGENEOUS = ("Relu", "Prelu")
-_SPATIAL = (
-    "PoolMax2d", "PoolAvg2d", "Resize", "ResizeBilinear", "ResizeNearestNeighbor", "Pad",
-)  # fmt: skip
-_VIEWS = ("Reshape", "Squeeze", "ExpandDims")
 
 Axes = tuple[int, ...]
 
@@ -77,7 +71,7 @@ def divided_inputs(graph: Graph, op: Op) -> tuple[int, ...]:
     if not weights or weights[0] != 1 or any(not _is_own(graph, op, index) for index in weights):
         return ()
     shapes = [_shape(op, index) for index in weights]
-    if op.type in NORMS:
+    if traits(op).norm:
         axes = op.param("axes")
         last = op.outputs[0].rank - 1
         if axes is not None and [int(axis) % (last + 1) for axis in axes] != [last]:
@@ -86,7 +80,7 @@ def divided_inputs(graph: Graph, op: Op) -> tuple[int, ...]:
     if op.type == "FullyConnected":
         fits = shapes[0][0] == channels
     else:
-        fits = op.type in CONVOLUTIONS and len(shapes[0]) == 4 and shapes[0][3] == channels
+        fits = traits(op).is_convolution and len(shapes[0]) == 4 and shapes[0][3] == channels
     return tuple(weights) if fits and all(shape == (channels,) for shape in shapes[1:]) else ()
 
 
@@ -110,7 +104,8 @@ def _is_own(graph: Graph, op: Op, index: int) -> bool:
 
 def _takes_up(graph: Graph, op: Op, tensor: Tensor) -> bool:
     """Return whether the weights of ``op`` can take up factors of the channels of its input ``tensor``."""
-    if op.type not in (*CONVOLUTIONS, "FullyConnected") or op.package != NATIVE_PACKAGE or len(op.inputs) < 2:
+    found = traits(op)
+    if not (found.is_convolution or found.macs == "dense") or len(op.inputs) < 2:
         return False
     if op.inputs[0] is not tensor or tensor in op.inputs[1:] or not _is_own(graph, op, 1):
         return False
@@ -172,14 +167,14 @@ class _Walk:
         if kind == "Transpose":
             order = [int(axis) for axis in op.param("perm")]
             return tuple(order.index(axis) for axis in axes)
-        if kind in _VIEWS:
+        if traits(op).view:
             return _regrouped(tensor.shape, result.shape, axes)
         self._shift = min(self._shift, Shift.BELOW if kind == "Relu" else Shift.NONE)
         if op.inputs[0] is not tensor and kind not in ("ElementWiseMultiply", "MatMul"):
             return None
         if kind in _POSITIVELY_HOMOGENEOUS:
             return axes
-        if kind in _SPATIAL:
+        if traits(op).pool in ("max", "average") or kind == "Pad" or kind.startswith("Resize"):
             same = tensor.rank == result.rank and all(tensor.shape[a] == result.shape[a] for a in axes)
             return axes if same and (tensor.rank != 4 or axes == (3,)) and not pad_value(op) else None
         if kind in ("ElementWiseMultiply", "ElementWiseDivide"):

@@ -60,7 +60,8 @@ class ChannelRanges:
         return ChannelRanges(-ends[0], ends[1], self.power)
 
 
-_KINDS = ("ReduceMin", "ReduceMax", "ReduceSumSquare")
+_LOW, _HIGH = "ReduceMin", "ReduceMax"
+_KINDS = (_LOW, _HIGH, "ReduceSumSquare")
 
 
 def channel_ranges_of(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.graph import is_udo
-from xdlc.opdefs.traits import macs
+from xdlc.opdefs.traits import macs, traits
 from xdlc.quant.capabilities import takes
 from xdlc.quant.existing_encodings import given_bits
 from xdlc.quant.op_specs import float_tensors, is_real, rule_of, single_name
@@ -16,7 +16,6 @@ from xdlc.quant.placement import Placement
 from xdlc.quant.precision import Precision
 from xdlc.quant.sharing import Sharing
 
-_WEIGHTED = ("Conv2d", "DepthWiseConv2d", "FullyConnected", "Batchnorm")
 _FUSED = ("Prelu", "HardSwish")
 
 
@@ -62,7 +61,9 @@ class Group:
         """Give the ops a level's widths; ops without a 16-bit kernel keep 8 bits."""
         for op in self.ops:
             rule = rule_of(op)
-            has = is_udo(op) or (rule is not None and (level.acts is None or level.acts in rule.widths))
+            has = is_udo(op) or (
+                rule is not None and (level.acts is None or level.acts in rule.activation_bits)
+            )
             precision.acts[op.name] = level.acts if has else 8
             if level.acts is not None and has_weights(op):
                 precision.weights[op.name] = level.weights
@@ -73,7 +74,11 @@ def has_weights(op: Op) -> bool:
     rule = rule_of(op)
     weight = op.inputs[1] if len(op.inputs) > 1 else None
     return (
-        rule is not None and rule.weight and weight is not None and weight.is_static and weight.dtype.is_float
+        rule is not None
+        and rule.weight is not None
+        and weight is not None
+        and weight.is_static
+        and weight.dtype.is_float
     )
 
 
@@ -128,7 +133,7 @@ def _bound(graph: Graph, sharing: Sharing, tensor: Tensor) -> list[tuple[Op, Op]
             pairs.append((writer, member.producer))
     reader = graph.sole_consumer(tensor)
     if reader is not None and (
-        (single_name(reader) in _FUSED and single_name(writer) in _WEIGHTED)
+        (single_name(reader) in _FUSED and single_name(reader) in traits(writer).fuses)
         or (single_name(writer) == "Sigmoid" and single_name(reader) == "ElementWiseMultiply")
     ):
         pairs.append((writer, reader))
@@ -153,7 +158,7 @@ def _levels(ops: Sequence[Op], acts: int, precision: Precision, options: QuantOp
     asked = precision.weight_bits_of(weighted[0]) if weighted else precision.weight_bits
     soc = options.soc
     has_custom = any(is_udo(op) for op in ops)
-    wide = has_custom or any(16 in rule.widths for op in ops if (rule := rule_of(op)) is not None)
+    wide = has_custom or any(16 in rule.activation_bits for op in ops if (rule := rule_of(op)) is not None)
     found = [Level(acts, asked)]
     free = (
         weighted

@@ -98,7 +98,7 @@ def _stating(graph: Graph, *, floats: bool) -> Iterator[Tensor]:
         rule = rule_of(op)
         if rule is None or rule.selects:  # stays float with what it reads
             continue
-        if any(why_float(op, bits) is None for bits in rule.widths):
+        if any(why_float(op, bits) is None for bits in rule.activation_bits):
             for tensor in op.outputs:
                 if tensor.dtype.is_float:
                     yield tensor

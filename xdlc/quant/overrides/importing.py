@@ -117,7 +117,7 @@ def _uses(graph: Graph, tensor: Tensor) -> list[tuple[Op, int]]:
 
 def _is_param(op: Op, index: int) -> bool:
     rule = rule_of(op)
-    return rule is not None and (rule.weight or rule.scale_input) and index in (1, 2)
+    return rule is not None and rule.is_weighted and index in (1, 2)
 
 
 def _is_bias(graph: Graph, tensor: Tensor) -> bool:
@@ -144,7 +144,7 @@ def _form(graph: Graph, override: Override, tensor: Tensor, per_channel: bool) -
             continue
         if index == 2:
             return bias_form(override, op, rule, tensor, per_channel=per_channel)
-        if rule.weight:
+        if rule.weight is not None:
             return weight_form(override, op, rule, tensor, per_channel=per_channel)
     return activation_form(override)
 
@@ -166,7 +166,7 @@ def settle(job: Job, given: Given) -> None:
     problems: list[XdlcError] = []
     for op in job.placement.fixed:
         rule, weight = rule_of(op), op.inputs[1] if len(op.inputs) > 1 else None
-        if rule is None or not rule.weight or weight is None or weight.name not in given.forms:
+        if rule is None or rule.weight is None or weight is None or weight.name not in given.forms:
             continue
         if not weight.is_static:
             continue

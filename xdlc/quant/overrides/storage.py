@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, Op, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED4, SFIXED8, SFIXED16, SFIXED32, UFIXED4, UFIXED8, UFIXED16
+from xdlc.opdefs.traits import Traits
 from xdlc.quant.affine import activation_type, weight_type
 from xdlc.quant.decision import Form
-from xdlc.quant.op_specs import OpRule
 from xdlc.quant.overrides.override import Grain, Override
 from xdlc.quant.weight_storage import why_no_blocks
 
@@ -32,7 +32,7 @@ def activation_form(override: Override) -> Form:
     return activation_type(override.bits), encoding
 
 
-def weight_form(override: Override, op: Op, rule: OpRule, weight: Tensor, *, per_channel: bool) -> Form:
+def weight_form(override: Override, op: Op, rule: Traits, weight: Tensor, *, per_channel: bool) -> Form:
     """Return the form of a weight.
 
     Args:
@@ -67,13 +67,13 @@ def weight_form(override: Override, op: Op, rule: OpRule, weight: Tensor, *, per
     return weight_type(bits), _by_block(override, op, rule, weight, used)
 
 
-def _channel_axis(op: Op, rule: OpRule) -> int | None:
+def _channel_axis(op: Op, rule: Traits) -> int | None:
     """Return the axis of a weight that may have scales, or None."""
     grouped = op.type.startswith("TransposeConv") and op.param("group", 1) != 1
     return None if grouped else rule.channel_axis
 
 
-def _by_channel(override: Override, op: Op, rule: OpRule, weight: Tensor, used: int | None) -> Encoding:
+def _by_channel(override: Override, op: Op, rule: Traits, weight: Tensor, used: int | None) -> Encoding:
     axis, count = _channel_axis(op, rule), len(override.scales)
     if axis is None:
         raise override.error(
@@ -94,7 +94,7 @@ def _by_channel(override: Override, op: Op, rule: OpRule, weight: Tensor, used: 
     return AxisScaleOffset(axis, override.scales, bits=used)
 
 
-def _by_block(override: Override, op: Op, rule: OpRule, weight: Tensor, used: int | None) -> Encoding:
+def _by_block(override: Override, op: Op, rule: Traits, weight: Tensor, used: int | None) -> Encoding:
     size = override.block_size or 1
     why = why_no_blocks(op, weight, size)
     if why is not None:
@@ -123,7 +123,7 @@ def _by_block(override: Override, op: Op, rule: OpRule, weight: Tensor, used: in
     return BlockScaleOffset((1, 1, size, 1), turned, (), used)
 
 
-def bias_form(override: Override, op: Op, rule: OpRule, bias: Tensor, *, per_channel: bool) -> Form:
+def bias_form(override: Override, op: Op, rule: Traits, bias: Tensor, *, per_channel: bool) -> Form:
     """Return the form of a bias.
 
     Args:

@@ -12,10 +12,13 @@ that of min-max: clipping never pays.
 
 from __future__ import annotations
 
-from xdlc.ir import Graph, Tensor
+import math
+
+from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.data import Array
+from xdlc.opdefs.traits import result_range, traits
 from xdlc.quant.calibration.statistics import Statistics
-from xdlc.quant.op_specs import rule_of, single_name
+from xdlc.quant.op_specs import rule_of
 from xdlc.quant.range_methods import Grid, Steps, range_method, unclipped_scales
 from xdlc.quant.range_methods.mse import mse_scales
 from xdlc.quant.ranges import Range
@@ -26,10 +29,6 @@ HEADROOM = 2.0
 _LARGEST_FITTED = 7
 """Largest quantized weight of four bits."""
 
-_MAGNIFIES = ("ElementWiseSquareRoot", "ElementWiseLog", "ElementWiseRsqrt")
-_PASSES_ON = ("ElementWiseAdd", "ReduceSum", "ReduceMean", "PoolAvg2d", "ReduceMax")
-_BOUNDED = ("Relu1", "Relu6", "ReluMinMax")
-
 
 def with_headroom(graph: Graph, tensor: Tensor, seen: Range) -> Range:
     """Return the range of a tensor widened by ``HEADROOM``, where that does more good than harm.
@@ -39,7 +38,7 @@ def with_headroom(graph: Graph, tensor: Tensor, seen: Range) -> Range:
     step would cost them more than large values gain.
     """
     producer = tensor.producer
-    if seen.is_empty or (producer is not None and single_name(producer) in _BOUNDED):
+    if seen.is_empty or (producer is not None and _has_upper_end(producer)):
         return seen
     if _is_magnified(graph, tensor, set()):
         return seen
@@ -47,6 +46,10 @@ def with_headroom(graph: Graph, tensor: Tensor, seen: Range) -> Range:
         seen.low * HEADROOM if seen.low < 0.0 else seen.low,
         seen.high * HEADROOM if seen.high > 0.0 else seen.high,
     )
+
+
+def _has_upper_end(op: Op) -> bool:
+    return traits(op).clamps and result_range(op) != (0.0, math.inf)
 
 
 def _is_magnified(graph: Graph, tensor: Tensor, visited: set[Tensor]) -> bool:
@@ -58,9 +61,9 @@ def _is_magnified(graph: Graph, tensor: Tensor, visited: set[Tensor]) -> bool:
         return False
     for op in readers:
         rule = rule_of(op)
-        if single_name(op) in _MAGNIFIES:
+        if traits(op).steep_at_zero:
             continue
-        passes_on = single_name(op) in _PASSES_ON or (rule is not None and rule.selects)
+        passes_on = traits(op).adds or (rule is not None and rule.selects)
         if not passes_on or not all(_is_magnified(graph, result, visited) for result in op.outputs):
             return False
     return True

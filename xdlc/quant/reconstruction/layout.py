@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from xdlc.ir import Op, Tensor
 from xdlc.ir.data import Array
+from xdlc.opdefs.traits import traits
 
 
 class Layout(ABC):
@@ -167,7 +168,7 @@ def layout_of(op: Op) -> Layout | None:
     if op.type == "MatMul":
         fits = weight.rank == 2 and not op.param("transpose_in0", False)
         return Dense(weight.shape, turned=bool(op.param("transpose_in1", False))) if fits else None
-    if op.type not in ("Conv2d", "Conv3d", "DepthWiseConv2d", "TransposeConv2d", "TransposeConv3d"):
+    if not traits(op).is_convolution:
         return None
     count = weight.rank - 2
     groups = source.shape[-1] if op.type.startswith("DepthWise") else int(op.param("group", 1))

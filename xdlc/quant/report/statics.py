@@ -107,7 +107,7 @@ def report_static(
 
 def _role(op: Op, index: int) -> str:
     rule = rule_of(op)
-    if rule is not None and (rule.weight or rule.scale_input) and index in (1, 2):
+    if rule is not None and rule.is_weighted and index in (1, 2):
         return "weight" if index == 1 else "bias"
     return "constant"
 
