@@ -13,8 +13,7 @@ from typing import Any
 
 from xdlc.ir.data import Array, TensorData, Transform
 from xdlc.ir.dtype import DType
-from xdlc.ir.encoding import AxisScaleOffset, BlockScaleOffset, ScaleOffset
-from xdlc.ir.numbers import floats, integers
+from xdlc.ir.encoding import AxisScaleOffset, BlockScaleOffset, ScaleOffset, floats, integers
 
 StaticEncoding = ScaleOffset | AxisScaleOffset | BlockScaleOffset
 
