@@ -139,7 +139,7 @@ class Frame:
         around: Nodes whose graphs are being imported, from outside.
         callers: Nodes whose functions are being expanded, from outside.
         stands_in: Whether nodes that the source does not have are imported on behalf of one of its own.
-        place: Place of that node, where its framework is not that of the canonical operators.
+        owner: That node, where the handler of a framework applies canonical operators.
         opens: Whether new graphs take the dimensions of captured values as dynamic.
     """
 
@@ -151,7 +151,7 @@ class Frame:
     around: tuple[str, ...] = ()
     callers: tuple[str, ...] = ()
     stands_in: bool = False
-    place: str | None = None
+    owner: Node | None = None
     opens: bool = False
 
 
@@ -202,7 +202,7 @@ class ImportContext:
         """Return the place of a node, for errors."""
         frame = self.frame
         inside = "".join(f"in {caller}: " for caller in (*frame.around, *frame.callers))
-        return frame.place or f"{self.source.path}: {inside}{self.source.describe(node)}"
+        return f"{self.source.path}: {inside}{self.source.describe(frame.owner or node)}"
 
     def path(self, node: Node) -> tuple[str, ...]:
         """Return the position of a node among the graphs and functions around it."""
@@ -254,8 +254,9 @@ class ImportContext:
 
     def invalidate(self, node: Node, problem: XdlcError) -> None:
         """Report the problem of a node, whose outputs have no value then."""
-        problem.node = self.builder.node if self.frame.callers or self.frame.place else node.own_name
-        problem.op = node.type
+        owner = self.frame.owner
+        problem.node = self.builder.node if self.frame.callers or owner is not None else node.own_name
+        problem.op = (owner or node).type
         self.problems.append(problem)
         self.frame.unresolved.update(node.outputs)
 
@@ -343,6 +344,7 @@ class ImportContext:
         """
         if len(self.frame.around) + len(self.frame.callers) >= DEPTH:
             raise ModelError(f"graphs and functions nest more than {DEPTH} deep", fix="simplify the model")
+        node = self.frame.owner or node
         return self.entered(around=(*self.frame.around, f"{node.type} {node.own_name!r}"))
 
     def function(self, node: Node, opsets: Mapping[str, int]) -> AbstractContextManager[None]:

@@ -186,7 +186,7 @@ def inline(
             if name in frame.values and name not in frame.unresolved:
                 continue
             if name not in frame.unresolved:
-                place = f"{context.source.path}: {frame.around[-1]}"
+                place = ": ".join([context.source.path, *frame.around[-1:]])
                 context.problems.append(context.missing(name, place))
             raise Unresolved
         return [context.values[name] for name in body.outputs]

@@ -1,4 +1,4 @@
-"""Graph inputs fixed to values: each becomes an initializer, and what follows from it folds."""
+"""Values of fixed graph inputs, which become constants of the model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xdlc.converter.operators import protobuf
 from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names, raise_all
 
 Array = Any  # numpy.ndarray
@@ -15,14 +14,17 @@ _SHOWN = 16  # elements of a value in notices and in the history
 _FIX = "give a number, a list like [1,2,3], or the path of an .npy file"
 
 
-def set_inputs(
-    graph: Any, shapes: dict[str, tuple[int | None, ...]], values: Mapping[str, Any], where: str
-) -> dict[str, str]:
-    """Make initializers of the inputs that have values, and return each value in words, by name.
+def fixed_inputs(
+    inputs: Mapping[str, Any],
+    shapes: Mapping[str, Sequence[int | None]],
+    values: Mapping[str, Any],
+    where: str,
+) -> dict[str, Array]:
+    """Return the values of the inputs that are fixed, as arrays of their data types and shapes.
 
     Args:
-        graph: ``GraphProto``, which is changed.
-        shapes: Shapes of its inputs, None for open dimensions; those that have values are taken out.
+        inputs: numpy dtype of each input by name; None for one that is no tensor of numbers.
+        shapes: Shapes of the inputs, None for dynamic dimensions.
         values: Values by input name: numbers, lists, arrays, paths of ``.npy`` files, or texts of these as
             JSON.  One number fills a shape whose dimensions are all known.
         where: Name of the model, for errors.
@@ -32,36 +34,24 @@ def set_inputs(
             problems make a ProblemList.
         StorageError: If an ``.npy`` file cannot be read.
     """
-    entries = {entry.name: entry for entry in graph.input}
     problems: list[XdlcError] = []
-    said: dict[str, str] = {}
+    found: dict[str, Array] = {}
     for name, value in values.items():
         try:
-            if name not in entries:
+            if name not in inputs:
                 raise UsageError(
-                    f"there is no input {name!r}; the inputs are {', '.join(entries) or 'none'}",
-                    fix=nearest_names(name, entries) or "use one of the names of the inputs",
+                    f"there is no input {name!r}; the inputs are {', '.join(inputs) or 'none'}",
+                    fix=nearest_names(name, inputs) or "use one of the names of the inputs",
                 )
-            array = _fitting(value, entries[name], _shape(graph, name, shapes))
+            found[name] = _fitting(value, inputs[name], shapes.get(name, ()))
         except XdlcError as problem:
             problem.where = ": ".join([where, f"--set_input {name}", *filter(None, [problem.where])])
             problems.append(problem)
-            continue
-        _store(graph, entries[name], array)
-        shapes.pop(name, None)
-        said[name] = _words(array)
     raise_all(problems, where=where)
-    return said
+    return found
 
 
-def _shape(graph: Any, name: str, shapes: Mapping[str, Sequence[int | None]]) -> Sequence[int | None]:
-    """Return the shape of an input, which may be an initializer's that it replaces."""
-    if name in shapes:
-        return shapes[name]
-    return next((tuple(held.dims) for held in graph.initializer if held.name == name), ())
-
-
-def _fitting(value: Any, entry: Any, shape: Sequence[int | None]) -> Array:
+def _fitting(value: Any, dtype: Any, shape: Sequence[int | None]) -> Array:
     """Return a value as an array of an input's data type and shape.
 
     Raises:
@@ -70,17 +60,16 @@ def _fitting(value: Any, entry: Any, shape: Sequence[int | None]) -> Array:
     """
     import numpy as np
 
-    kind = entry.type.tensor_type.elem_type
-    if not entry.type.HasField("tensor_type") or kind == protobuf.STRING:
-        raise UsageError("the input is no tensor of numbers", fix="leave the flag out for it")
-    given, dtype = _array(value), protobuf.numpy_dtype(kind)
+    if dtype is None:
+        raise UsageError("the input is no tensor of numbers", fix="omit the flag for it")
+    given = _array(value)
     with np.errstate(all="ignore"):
         array = given.astype(dtype)
         is_whole = dtype.kind in "biu"
         held = array == given if is_whole else np.isinf(array.astype(np.float64)) == np.isinf(given)
     if not held.all():
         raise UsageError(
-            f"{_words(given)} does not fit the input's data type, {dtype}",
+            f"{in_words(given)} does not fit the input's data type, {dtype}",
             fix=f"give values that {dtype} holds",
         )
     fixed = [extent for extent in shape if extent is not None]
@@ -105,8 +94,8 @@ def _array(value: Any) -> Array:
         try:
             found = np.load(value, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
-            said = f"{os.fspath(value)} cannot be read: {getattr(error, 'strerror', None) or error}"
-            raise StorageError(said, fix="check the path") from error
+            text = f"{os.fspath(value)} cannot be read: {getattr(error, 'strerror', None) or error}"
+            raise StorageError(text, fix="check the path") from error
     else:
         try:
             found = np.asarray(json.loads(value) if isinstance(value, str) else value)
@@ -117,18 +106,7 @@ def _array(value: Any) -> Array:
     return found
 
 
-def _store(graph: Any, entry: Any, array: Array) -> None:
-    """Put an initializer in the place of an input, or of the initializer that it has already."""
-    for held in [held for held in graph.initializer if held.name == entry.name]:
-        graph.initializer.remove(held)
-    graph.input.remove(entry)
-    tensor = graph.initializer.add()
-    tensor.name, tensor.data_type = entry.name, entry.type.tensor_type.elem_type
-    tensor.dims.extend(array.shape)
-    tensor.raw_data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-
-
-def _words(array: Array) -> str:
+def in_words(array: Array) -> str:
     """Return a value as a text, a large one by its type and shape."""
     if array.size <= _SHOWN:
         return json.dumps(array.tolist())
