@@ -186,20 +186,20 @@ def test_a_custom_collection_reads_and_keeps_to_the_schema(written):
             "<Mandatory>True</Mandatory>",
             "<Mandatory>yes</Mandatory>",
             11,
-            "'yes', expected one of true, false",
+            "'yes' is not an element of the set",
         ),
         ("<Mandatory>True</Mandatory>", "", 9, "input 'in[0]' has no <Mandatory>"),
         ("<Datatype>BACKEND_SPECIFIC</Datatype>", "", 19, "output 'out[0]' has no <Datatype>"),
         ("<Datatype>FLOAT_32</Datatype>", "<Datatype>FLOAT_33</Datatype>", 12, "FLOAT_33"),
-        ("<Rank>4D</Rank>", "<Rank>4</Rank>", 14, "'4', expected one of SCALAR"),
+        ("<Rank>4D</Rank>", "<Rank>4</Rank>", 14, "'4' is not an element of the set"),
         ("<Name>Relu</Name>", "", 5, "has no <Name>"),
-        ('PackageName="ExamplePackage"', "", 1, "has no attribute PackageName"),
-        ('Type="Shape"', 'Type="Form"', 15, "Type is 'Form'"),
+        ('PackageName="ExamplePackage"', "", 3, "attribute 'PackageName' is required"),
+        ('Type="Shape"', 'Type="Form"', 15, "'Form' is not an element of the set"),
         (
             "<SupportedBackend>HTP</SupportedBackend>",
             "<Backend>HTP</Backend>",
             34,
-            "unknown element <Backend>",
+            "<Backend> is not expected",
         ),
         ("</OpDefCollection>", "", 46, "well-formed"),
     ],
@@ -220,8 +220,6 @@ def test_document_types_are_refused(written, tmp_path):
         problems = validate_xml(written(text))
         assert len(problems) == 1
         assert "document type" in problems[0].problem or "entit" in problems[0].problem.lower()
-        with pytest.raises(ModelError, match="document type 'x' is not allowed"):
-            read_collection(written(text))
 
 
 def test_damaged_and_missing_files_are_told(written, tmp_path):

@@ -25,9 +25,9 @@ from xdlc.opdefs.constraint_eval import UnknownError, evaluate
 from xdlc.opdefs.constraint_parser import NotAnExpressionError, parse
 from xdlc.opdefs.constraint_scope import OpScope
 from xdlc.opdefs.op_view import OpView, TensorSpec
-from xdlc.opdefs.schema_check import CONSTRAINT_TYPES, LAYOUTS
 from xdlc.opdefs.supplements import tensors_of
 from xdlc.opdefs.xml_elements import collection as built
+from xdlc.opdefs.xml_reader import values_of
 
 CHARS = st.characters(exclude_categories=("Cs", "Cc", "Cn"), include_characters="\n\t")
 TEXT = st.text(CHARS, max_size=12).map(str.strip)
@@ -37,8 +37,8 @@ NAME = st.text("abcXYZ_09[]", min_size=1, max_size=6)
 DTYPES = st.lists(
     st.sampled_from([d for d in BY_NAME.values() if d is not UNDEFINED]), max_size=3, unique=True
 ).map(tuple)
-LAYOUT = st.sampled_from(("", *LAYOUTS))
-RULE = st.builds(Constraint, TEXT, st.sampled_from(("", *CONSTRAINT_TYPES)), WORDS)
+LAYOUT = st.sampled_from(values_of("layout"))
+RULE = st.builds(Constraint, TEXT, st.sampled_from(values_of("constraintType")), WORDS)
 RULES = st.lists(RULE, max_size=2).map(tuple)
 PARTS = st.lists(
     st.builds(DescriptionPart, st.text(CHARS, min_size=1, max_size=8).filter(str.strip), st.booleans()),

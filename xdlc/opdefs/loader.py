@@ -1,4 +1,4 @@
-"""Finds the definitions of native operations, one file each, and what backends add to them."""
+"""Definitions of native operations, one file each, and the supplements of backends."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def find(type: str, package: str = NATIVE_PACKAGE) -> OpDef | None:
 
 @cache
 def _native(type: str) -> OpDef:
-    return _collection(_DATA / "ops" / f"{type}.xml", ElementTree.XMLParser()).opdefs[0]
+    return read_collection(_DATA / "ops" / f"{type}.xml").opdefs[0]
 
 
 @cache
 def supplement(backend: str) -> Supplement:
-    """Return what a backend adds to the native operations.
+    """Return the supplement of a backend to the native operations.
 
     Raises:
         UsageError: If the backend is not known.
@@ -53,39 +53,23 @@ def supplement(backend: str) -> Supplement:
             fix=nearest_names(backend, BACKENDS) or f"use one of {', '.join(BACKENDS)}",
         )
     path = _DATA / "backends" / f"{name}.xml"
-    return Supplement(name, _collection(path, ElementTree.XMLParser()).supplements)
-
-
-class _Builder(ElementTree.TreeBuilder):
-    """Refuses document types, which could hold entities that grow without bound."""
-
-    def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
-        raise ValueError(f"document type {name!r} is not allowed")
+    return Supplement(name, read_collection(path).supplements)
 
 
 def read_collection(path: str | os.PathLike[str]) -> Collection:
-    """Read an OpDef XML file without checking it (see ``read_valid``).
+    """Read OpDef XML that the package itself holds; ``xml_reader`` reads that of others.
 
     Raises:
         StorageError: If the file cannot be read.
-        ModelError: If it is no XML, has a document type, or lacks what the definitions need.
+        ModelError: If it is no XML, or lacks what the definitions need.
     """
-    return _collection(path, ElementTree.XMLParser(target=_Builder()))
-
-
-def _collection(path: str | os.PathLike[str], parser: ElementTree.XMLParser) -> Collection:
     where = os.fspath(path)
-    content = read_content(path)
     try:
-        root = ElementTree.fromstring(content, parser)
-    except (ElementTree.ParseError, ValueError) as error:
+        return xml_elements.collection(ElementTree.fromstring(read_content(path)))
+    except ElementTree.ParseError as error:
         raise ModelError(f"is not well-formed XML: {error}", where=where) from error
-    try:
-        return xml_elements.collection(root)
     except ValueError as error:
-        raise ModelError(
-            f"breaks the OpDef schema: {error}", where=where, fix="check the file with validate_xml"
-        ) from error
+        raise ModelError(f"breaks the OpDef schema: {error}", where=where) from error
 
 
 def read_content(path: str | os.PathLike[str]) -> bytes:

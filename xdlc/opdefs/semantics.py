@@ -26,10 +26,10 @@ from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.loader import all_types
 from xdlc.opdefs.model import Collection, OpDef, ParamDef, TensorDef
 from xdlc.opdefs.names import RESERVED_PACKAGES, identifier_problem, near
-from xdlc.opdefs.schema_check import MAX_PROBLEMS
 from xdlc.opdefs.supplements import Problem, repeated_ids, supplement_problems, tensors_of
 from xdlc.opdefs.xml_elements import Key
 
+MAX_PROBLEMS = 100
 TITLES = {"input": "input", "output": "output", "param": "parameter"}
 
 

@@ -1,36 +1,48 @@
-"""Reads OpDef XML of users and strangers: nothing is taken that breaks the schema or a rule.
+"""Validating reader of OpDef XML from untrusted files: nothing that breaks the schema or a rule is accepted.
 
-Document types are refused before anything of them is looked at, so that no entity is ever expanded
-or fetched; size, depth and number of elements are bounded.
+Document types are refused, entities are neither expanded nor fetched; size, depth and number of elements are
+bounded.  Faults of form have libxml2's messages and lines, completed by what ``opdef.xsd`` expects.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sized
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import islice
+from pathlib import Path
 from typing import Any
-from xml.parsers import expat
 
 from xdlc.errors import ModelError, raise_all
 from xdlc.opdefs import xml_elements
 from xdlc.opdefs.loader import MAX_XML_BYTES, read_content
 from xdlc.opdefs.model import Collection
-from xdlc.opdefs.schema_check import MAX_PROBLEMS, place_of, schema_problems
-from xdlc.opdefs.semantics import check_collection, duplicate
+from xdlc.opdefs.names import near
+from xdlc.opdefs.semantics import MAX_PROBLEMS, check_collection, duplicate
 from xdlc.opdefs.xml_elements import BACKEND_SPECIFIC, TITLES, Element, Key, text_of
-from xdlc.opdefs.xml_lines import AttributeLines, attribute_lines, settle
 
 MAX_ELEMENTS = 50_000
-"""Most elements of a file, some thousand ops: telling of a fault takes time with the number of siblings."""
-MAX_DEPTH = 16
-_UNDEFINED = expat.errors.codes[expat.errors.XML_ERROR_UNDEFINED_ENTITY]
-_INVALID = expat.errors.codes[expat.errors.XML_ERROR_INVALID_TOKEN]
-_OPEN_ELEMENT = [expat.errors.codes[text] for text in ("mismatched tag", "no element found")]
+"""Most elements of a file, some thousand ops: validation takes time with the number of siblings."""
+_CHUNK = 1 << 16
+_MAX_TEXT = 300
+_MAX_SHOWN = 25
+_SCHEMA = Path(__file__).parent.parent / "schema" / "opdef.xsd"
+_DOCTYPE = re.compile(rb"<!DOCTYPE\s+([^\s>\[]+)")
+_XS = "{http://www.w3.org/2001/XMLSchema}"
+_REQUIRED = {
+    **dict.fromkeys(("Input", "Output", "Parameter"), ("Name", "Mandatory", "Datatype", "Shape")),
+    **dict.fromkeys(("OpDef", "SupplementalOpDef"), ("Name",)),
+}
+_MANY = {
+    "OpDef", "SupplementalOpDefList", "SupplementalOpDef", "OpName", "Reference", "Input", "Output",
+    "Parameter", "SupportedBackend", "Content", "Code", "Constraint", "Datatype", "Enum",
+}  # fmt: skip
+"""Elements that may be repeated; XML Schema cannot count children that stand in any order."""
 
 
 def validate_xml(path: str | os.PathLike[str]) -> list[ModelError]:
-    """Return what is wrong with an OpDef XML file, each with its line; what breaks the schema goes first.
+    """Return the faults of an OpDef XML file, each with its line; those of the schema come first.
 
     Raises:
         StorageError: If the file cannot be read.
@@ -54,7 +66,7 @@ def parse_collection(data: bytes, where: str) -> Collection:
 
     Args:
         data: The XML.
-        where: What it comes from, for messages.
+        where: Its source, for messages.
 
     Raises:
         ModelError: If it breaks the schema or a rule; a ProblemList of them if it does more than once.
@@ -67,158 +79,256 @@ def parse_collection(data: bytes, where: str) -> Collection:
 
 
 def schema_problems_of(path: str | os.PathLike[str]) -> list[ModelError]:
-    """Return what breaks the schema only; definitions of native ops keep other rules than those of users."""
+    """Return the breaches of the schema alone, as native definitions keep other rules than those of UDOs."""
     where = os.fspath(path)
-    root, attributes, problems = _parse(read_content(path), where)
-    return problems if root is None else schema_problems(root, where, attributes)
+    try:
+        return _schema_problems(_parse(read_content(path), where), where)
+    except ModelError as error:
+        return [error]
 
 
 def collection_lines(data: bytes, where: str) -> dict[Key, str]:
     """Return ``file:line`` of each part of OpDef XML that ``parse_collection`` has read."""
-    root, attributes, problems = _parse(data, where)
-    raise_all(problems)
-    return {} if root is None else _lines(root, where, attributes)
+    return _lines(_parse(data, where), where)
 
 
-def _lines(root: Element, where: str, attributes: AttributeLines) -> dict[Key, str]:
-    found: dict[Key, str] = {(name,): f"{where}:{root.sourceline}" for name in root.attrib}
-    for key, element in xml_elements.keys(root):
-        found[key] = f"{where}:{element.sourceline}"
-        for name, line in attributes.get(element, {}).items():
-            found[*key, name] = f"{where}:{line}"
-    return found
+def values_of(type: str) -> list[str]:
+    """Return the values and patterns of a simple type of the schema, those of its member types included."""
+    found = _xsd().find(f"{_XS}simpleType[@name='{type}']")
+    if found is None:
+        return []
+    facets = [one.get("value") for one in found.iter(f"{_XS}enumeration", f"{_XS}pattern")]
+    members = (one.get("memberTypes", "").split() for one in found.iter(f"{_XS}union"))
+    return [*facets, *(value for names in members for name in names for value in values_of(name))]
 
 
 def _read(data: bytes, where: str) -> tuple[Collection | None, list[ModelError]]:
-    root, attributes, problems = _parse(data, where)
-    if root is None:
-        return None, problems
-    if problems := schema_problems(root, where, attributes):
+    try:
+        root = _parse(data, where)
+    except ModelError as error:
+        return None, [error]
+    if problems := _schema_problems(root, where):
         return None, problems
     found = xml_elements.collection(root)
-    problems = list(islice(_unheld(root, where), MAX_PROBLEMS))
-    return found, problems or check_collection(found, _lines(root, where, attributes))
+    problems = list(islice(_ambiguous(root, where), MAX_PROBLEMS))
+    return found, problems or check_collection(found, _lines(root, where))
 
 
-def _unheld(root: Element, where: str) -> Iterator[ModelError]:
-    """Yield what a collection cannot hold: names twice, and types beside BACKEND_SPECIFIC."""
+def _lines(root: Element, where: str) -> dict[Key, str]:
+    found: dict[Key, str] = {(name,): f"{where}:{root.sourceline}" for name in root.attrib}
+    return found | {key: f"{where}:{element.sourceline}" for key, element in xml_elements.keys(root)}
+
+
+# ---------------------------------------------------------------------- parsing
+
+
+def _parse(data: bytes, where: str) -> Element:
+    """Parse a document within the bounds.
+
+    Raises:
+        ModelError: If it is not well-formed, has a document type, or passes a bound.
+    """
+    from lxml import etree
+
+    if len(data) > MAX_XML_BYTES:
+        raise ModelError(
+            f"is larger than {MAX_XML_BYTES >> 20} MiB", where=where, fix="name an OpDef XML file"
+        )
+    options: Any = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": False}
+    parser: Any = etree.XMLPullParser(("start",), remove_comments=True, remove_pis=True, **options)
+    elements = 0
+    try:
+        for start in range(0, len(data), _CHUNK):
+            parser.feed(data[start : start + _CHUNK])
+            elements += sum(1 for _ in parser.read_events())
+            if elements > MAX_ELEMENTS:
+                problem = f"has more than {MAX_ELEMENTS} elements"
+                raise ModelError(problem, where=where, fix="split the package into several files")
+        root = parser.close()
+    except etree.XMLSyntaxError as error:
+        if match := _DOCTYPE.search(data):
+            raise _document_type(match[1].decode("utf-8", "replace"), data, where) from error
+        first = next(iter(parser.feed_error_log), None)
+        reason, line = (error.msg, error.lineno) if first is None else (first.message, first.line)
+        reason = re.sub(r", line \d+, column \d+$", "", reason or "no element")
+        fix = "correct it there or just before"
+        if "xmlParseEntityRef" in reason or "not defined" in reason:
+            fix = "write & as &amp;, and other characters as themselves"
+        raise _malformed(reason, f"{where}:{line or 1}", fix) from error
+    except (ValueError, LookupError) as error:  # an encoding that is unknown, or not the one stated
+        raise _malformed(str(error), f"{where}:1", "save the file as UTF-8") from error
+    if (found := root.getroottree().docinfo.internalDTD) is not None:
+        raise _document_type(found.name, data, where)
+    return root
+
+
+def _document_type(name: str, data: bytes, where: str) -> ModelError:
+    line = data.count(b"\n", 0, max(0, data.find(b"<!DOCTYPE"))) + 1
+    return ModelError(
+        f"document type {name[:40]!r} is not allowed",
+        where=f"{where}:{line}",
+        fix="remove <!DOCTYPE ...> and its entities",
+    )
+
+
+def _malformed(reason: str, where: str, fix: str) -> ModelError:
+    return ModelError(f"is not well-formed XML: {reason}", where=where, fix=fix)
+
+
+# ---------------------------------------------------------------------- schema
+
+
+@cache
+def _xsd() -> Element:
+    from lxml import etree
+
+    return etree.parse(str(_SCHEMA)).getroot()
+
+
+@cache
+def _schema() -> Any:
+    from lxml import etree
+
+    return etree.XMLSchema(_xsd().getroottree())
+
+
+def _schema_problems(root: Element, where: str) -> list[ModelError]:
+    """Return the breaches of the schema, each once, with its line; at most ``MAX_PROBLEMS``."""
+    schema = _schema()
+    if schema.validate(root.getroottree()):
+        return list(islice(_counts(root, where), MAX_PROBLEMS))
+    prefixes = {prefix: uri for element in root.iter() for prefix, uri in element.nsmap.items() if prefix}
+    problems: dict[str, ModelError] = {}
+    for entry in schema.error_log:
+        if entry.path not in problems and len(problems) < MAX_PROBLEMS:
+            found = root.getroottree().xpath(entry.path, namespaces=prefixes or None) if entry.path else ()
+            problem, fix = _explained(found[0] if found else root, entry.message)
+            problems[entry.path] = ModelError(problem, where=f"{where}:{entry.line}", fix=fix)
+    return list(problems.values())
+
+
+def _explained(element: Element, message: str) -> tuple[str, str]:
+    """Return libxml2's message on an element with what the schema expects there, and a fix."""
+    reason = re.sub(r"^Element '[^']*'(?:, attribute '[^']*')?: (?:\[facet '[^']*'\] )?", "", message)
+    attribute = re.search(r"attribute '([^']*)'", message)
+    if "validation root" in message:
+        fix = "wrap the definitions in it, without a namespace"
+        return f"the root is <{element.tag}>, expected <OpDefCollection>", fix
+    if "element is not expected" in message:
+        parent = element.getparent()
+        known = [child.get("name") for child in _children(_type_of(_declaration(parent)))]
+        if element.tag in known:
+            return f"{_place(parent)}: a second <{element.tag}> is not expected", "keep one of them"
+        fix = near(element.tag, known) or "remove it"
+        return f"{_place(parent)}: <{element.tag}> is not expected, expected {_one_of(known)}", fix
+    if attribute and "is not allowed" in message:
+        known = [one.get("name") for one in _type_of(_declaration(element)).iter(f"{_XS}attribute")]
+        return f"{_place(element)}: attribute {attribute[1]!r} is not expected", near(
+            attribute[1], known
+        ) or "remove it"
+    if "not a valid value of the union" in message:
+        value, known = text_of(element), values_of(_declaration(element).get("type", ""))
+        fix = near(value, known) or f"write {_one_of(known)}"
+        return f"{_place(element)}: {value[:_MAX_TEXT]!r} is not expected, expected {_one_of(known)}", fix
+    name = attribute[1] if attribute else ""
+    where = _place(element) if name in reason else f"{_place(element)}: attribute {name!r}"
+    return f"{where}: {reason[:_MAX_TEXT]}", "correct it as opdef.xsd states"
+
+
+def _one_of(words: list[str]) -> str:
+    known = [word for word in words if word]
+    more = ", ..." if len(known) > _MAX_SHOWN else ""
+    return f"one of {', '.join(known[:_MAX_SHOWN])}{more}" if known else "text only"
+
+
+def _declaration(element: Element) -> Element:
+    """Return the declaration of an element whose ancestors are valid."""
+    parent = element.getparent()
+    declared = (
+        _xsd().iterfind(f"{_XS}element") if parent is None else _children(_type_of(_declaration(parent)))
+    )
+    return next((one for one in declared if one.get("name") == element.tag), _xsd())
+
+
+def _type_of(declaration: Element) -> Element:
+    name = declaration.get("type")
+    found = _xsd().find(f"*[@name='{name}']") if name else None
+    return declaration if found is None else found
+
+
+def _children(node: Element) -> Iterator[Element]:
+    """Yield the declarations of child elements of a type."""
+    for part in node:
+        if part.tag == f"{_XS}element":
+            yield part
+        elif part.tag == f"{_XS}group" and part.get("ref"):
+            yield from _children(_xsd().find(f"{_XS}group[@name='{part.get('ref')}']"))
+        else:
+            yield from _children(part)
+
+
+def _place(element: Element) -> str:
+    """Return the op and the tensor that an element belongs to, then the element itself."""
+    parts = []
+    inner = element
+    while inner is not None and inner.tag not in ("OpDefCollection", "OpDefList", "SupplementalOpDefList"):
+        name = text_of(inner, "Name")[:60]
+        title = {"OpDef": "op", "SupplementalOpDef": "supplement of op", **TITLES}.get(inner.tag)
+        parts.append(f"<{inner.tag}>" if title is None else f"{title} {name!r}")
+        inner = inner.getparent()
+    return ": ".join(reversed(parts)) or f"<{element.tag}>"
+
+
+def _counts(root: Element, where: str) -> Iterator[ModelError]:
+    """Yield elements of which there are too few or too many."""
+    for element in root.iter():
+        counts: dict[str, int] = {}
+        for child in element:
+            counts[child.tag] = counts.get(child.tag, 0) + 1
+            if counts[child.tag] == 2 and child.tag not in _MANY:
+                problem = f"{_place(element)}: a second <{child.tag}> is not expected"
+                yield ModelError(problem, where=f"{where}:{child.sourceline}", fix="keep one of them")
+        required = _REQUIRED.get(element.tag, ())
+        if element.tag in TITLES and element.getparent().tag == "SupplementalOpDef":
+            required = ("Name",)
+        for tag in required:
+            if tag not in counts:
+                line = f"{where}:{element.sourceline}"
+                yield ModelError(f"{_place(element)} has no <{tag}>", where=line, fix=f"add <{tag}>")
+
+
+# ---------------------------------------------------------------------- what a collection cannot hold
+
+
+def _ambiguous(root: Element, where: str) -> Iterator[ModelError]:
+    """Yield names that are repeated, and types beside BACKEND_SPECIFIC."""
     for element in root.iterfind("OpDefList/OpDef/*"):
         types = [text_of(child) for child in element.iterfind("Datatype")]
         if len(types) > 1 and BACKEND_SPECIFIC in types:
             yield ModelError(
-                f"{place_of(element)} lists data types beside {BACKEND_SPECIFIC}",
+                f"{_place(element)} lists data types beside {BACKEND_SPECIFIC}",
                 where=f"{where}:{element.find('Datatype').sourceline}",
-                fix=f"leave {BACKEND_SPECIFIC} alone, or remove it",
+                fix=f"keep {BACKEND_SPECIFIC} alone, or remove it",
             )
     for op in root.iterfind("OpDefList/OpDef"):
         title = f"op {text_of(op, 'Name')!r}: parameter"
-        yield from _twice(op.iterfind("Parameter"), set(), title, where)
+        yield from _repeated(op.iterfind("Parameter"), set(), title, where)
     held: dict[str, set[str]] = {}
     for table in root.iterfind("SupplementalOpDefList"):
         backend = table.get("Backend", "").strip()
         title = f"backend {backend}: supplement of op"
-        yield from _twice(table.iterfind("SupplementalOpDef"), held.setdefault(backend, set()), title, where)
+        yield from _repeated(
+            table.iterfind("SupplementalOpDef"), held.setdefault(backend, set()), title, where
+        )
         for row in table.iterfind("SupplementalOpDef"):
             for tag, side in TITLES.items():
                 words = f"{title} {text_of(row, 'Name')!r}: {side}"
-                yield from _twice(row.iterfind(tag), set(), words, where)
+                yield from _repeated(row.iterfind(tag), set(), words, where)
 
 
-def _twice(children: Iterable[Element], seen: set[str], title: str, where: str) -> Iterator[ModelError]:
+def _repeated(children: Iterable[Element], seen: set[str], title: str, where: str) -> Iterator[ModelError]:
     for child in children:
         name = text_of(child, "Name")
         if name in seen:
             yield duplicate(title, name, f"{where}:{child.find('Name').sourceline}")
         seen.add(name)
-
-
-def _parse(data: bytes, where: str) -> tuple[Element | None, AttributeLines, list[ModelError]]:
-    from lxml import etree
-
-    if len(data) > MAX_XML_BYTES:
-        return (
-            None,
-            {},
-            [
-                ModelError(
-                    f"is larger than {MAX_XML_BYTES >> 20} MiB", where=where, fix="name a file of definitions"
-                )
-            ],
-        )
-    try:
-        lines, attributes = _guard(data, where)
-        parser: Any = etree.XMLParser(
-            resolve_entities=False,
-            no_network=True,
-            load_dtd=False,
-            huge_tree=False,
-            remove_comments=True,
-            remove_pis=True,
-        )
-        root = etree.fromstring(data, parser)
-        return root, settle(root, lines, attributes), []
-    except ModelError as error:
-        return None, {}, [error]
-    except etree.XMLSyntaxError as error:
-        return None, {}, [_malformed(error.msg or "", f"{where}:{error.lineno or 1}")]
-    except (ValueError, LookupError) as error:  # an encoding that is not known, or not what it says
-        return None, {}, [_malformed(str(error), f"{where}:1", "save the file as UTF-8")]
-
-
-def _malformed(reason: str, where: str, fix: str = "correct it there or just before") -> ModelError:
-    return ModelError(f"is not well-formed XML: {reason}", where=where, fix=fix)
-
-
-def _guard(data: bytes, where: str) -> tuple[list[int], dict[int, dict[str, int]]]:
-    """Look once over the document before it is built; return lines of elements, and of their attributes.
-
-    Raises:
-        ModelError: At a document type or a bound that is passed.
-    """
-    parser = expat.ParserCreate()
-    opened: list[tuple[str, int]] = []
-    lines: list[int] = []
-    attributes: dict[int, dict[str, int]] = {}
-
-    def refuse(problem: str, fix: str) -> None:
-        raise ModelError(problem, where=f"{where}:{parser.CurrentLineNumber}", fix=fix)
-
-    def doctype(name: str, *_: object) -> None:
-        refuse(f"document type {name!r} is not allowed", "remove <!DOCTYPE ...> and its entities")
-
-    def start(name: str, given: Sized) -> None:
-        line = parser.CurrentLineNumber
-        if given and (found := attribute_lines(data, parser.CurrentByteIndex, line)):
-            attributes[len(lines)] = found
-        lines.append(line)
-        opened.append((name, line))
-        if len(opened) > MAX_DEPTH:
-            refuse(f"elements nest deeper than {MAX_DEPTH}: <{name[:40]}>", "nest as OpDef.xsd says")
-        if len(lines) > MAX_ELEMENTS:
-            refuse(f"has more than {MAX_ELEMENTS} elements", "split the package into several files")
-
-    def end(_: str) -> None:
-        opened.pop()
-
-    parser.StartDoctypeDeclHandler = doctype
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    try:
-        parser.Parse(data, True)
-    except expat.ExpatError as error:
-        reason = f"{expat.ErrorString(error.code)} in column {error.offset + 1}"
-        if opened and error.code in _OPEN_ELEMENT:
-            reason = f"<{opened[-1][0]}> of line {opened[-1][1]} is not closed"
-        fix = _mend(error.code, data[max(0, parser.ErrorByteIndex - 1) : parser.ErrorByteIndex + 1])
-        raise _malformed(reason, f"{where}:{error.lineno}", fix) from error
-    return lines, attributes
-
-
-def _mend(code: int, around: bytes) -> str:
-    """Return what to do about a fault of XML; ``around`` is the byte before it and the one at it."""
-    if code == _UNDEFINED:
-        return "write the character itself: XML knows &amp; &lt; &gt; &quot; &apos; alone"
-    for mark, name in ((b"&", "&amp;"), (b"<", "&lt;")):
-        if code == _INVALID and mark in around:
-            return f"write {mark.decode()} as {name}"
-    return "correct it there or just before"
