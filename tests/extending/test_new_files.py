@@ -77,7 +77,7 @@ def test_an_operation_on_the_host(overlay: Overlay, tmp_path: Path) -> None:
     overlay.add(
         "runtime/ops/halve.py",
         "from xdlc.runtime import args\n"
-        "from xdlc.runtime.registry import lowering\n"
+        "from xdlc.runtime.ops import lowering\n"
         '@lowering("Halve", package="xdlc")\n'
         "def halve(op, b):\n"
         "    value = b.read(args.operand(op, 0))\n"

@@ -6,8 +6,7 @@ from xdlc.errors import UsageError
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, make_op, static, u32
 from xdlc.ir.dtype import FLOAT32
 from xdlc.quant import quantize
-from xdlc.runtime.adjustable_session import AdjustableSession
-from xdlc.runtime.cpu import CpuSession
+from xdlc.runtime.cpu import AdjustableSession, CpuSession
 
 
 def model():

@@ -10,7 +10,7 @@ from tests.corpus_models import CorpusModel
 from tests.htp_models import needs_htp
 from tests.htp_parts import in_segments, parts_of
 from xdlc.prepare.htp import prepare_all
-from xdlc.runtime.htp.partition_session import PartitionSession
+from xdlc.runtime.htp.cache_session import PartitionSession
 from xdlc.runtime.htp.worker_session import WorkerSession
 
 pytestmark = [pytest.mark.corpus, pytest.mark.vendor, needs_htp]

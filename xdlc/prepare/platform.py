@@ -12,7 +12,7 @@ from xdlc.errors import BackendError, ConstraintError, UsageError, XdlcError, ne
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor, make_op, u32
 from xdlc.ir.dtype import UFIXED8
 from xdlc.opdefs.elementwise_enums import RELU
-from xdlc.prepare.htp.parallel import each_of, processors
+from xdlc.prepare.htp.compile_jobs import each_of, processors
 from xdlc.targets import Soc, all_archs, all_socs, find_soc
 from xdlc.version import VERSION
 

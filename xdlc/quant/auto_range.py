@@ -255,7 +255,7 @@ class _One:
     """One session that is fed the encodings of each method."""
 
     def __init__(self, job: Job, names: Sequence[str]) -> None:
-        from xdlc.runtime.adjustable_session import AdjustableSession
+        from xdlc.runtime.cpu import AdjustableSession
         from xdlc.runtime.engine import give_back
 
         encodings = {choice: _decided(job, choice) for choice in CANDIDATES}

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from xdlc.ir import Graph, Model
     from xdlc.runtime.cpu import CpuSession as CpuSession
     from xdlc.runtime.lower import Lowered as Lowered
-    from xdlc.runtime.registry import known_types as known_types
-    from xdlc.runtime.registry import lowering as lowering
+    from xdlc.runtime.ops import known_types as known_types
+    from xdlc.runtime.ops import lowering as lowering
 
 __all__ = ["CpuSession", "Lowered", "known_types", "lowering", "run"]
 
@@ -21,8 +21,8 @@ RUNTIMES = ("cpu", "htp", "aip")
 _HOMES = {
     "CpuSession": ".cpu",
     "Lowered": ".lower",
-    "known_types": ".registry",
-    "lowering": ".registry",
+    "known_types": ".ops",
+    "lowering": ".ops",
 }
 
 

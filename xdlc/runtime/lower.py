@@ -23,7 +23,7 @@ from xdlc.opdefs.control_flow import called, has_open_rank, reachable
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder, describe
-from xdlc.runtime.registry import Lowering, find, known_types
+from xdlc.runtime.ops import Lowering, find, known_types
 
 IR_VERSION = 10
 

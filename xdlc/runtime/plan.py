@@ -19,8 +19,7 @@ from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.runtime.engine import Engine, contiguous
 from xdlc.runtime.loop_body import accumulators, iteration
 from xdlc.runtime.lower import Lowered, as_float, check_outputs, lower
-from xdlc.runtime.steps import Array, Branch, Observer, Plan, Repeat, Segment, Step, place, truth
-from xdlc.runtime.udo_step import Custom
+from xdlc.runtime.steps import Array, Branch, Observer, Plan, Repeat, Segment, Step, UdoStep, place, truth
 
 if TYPE_CHECKING:
     from xdlc.runtime.udo.kernels import Kernels
@@ -152,7 +151,7 @@ class _Maker:
 
     def _add_custom(self, plan: Plan, op: Op, refine: Refine | None) -> None:
         try:
-            plan.steps.append(Custom.of(op, self.kernels, quantized=self.quantized))
+            plan.steps.append(UdoStep.of(op, self.kernels, quantized=self.quantized))
             if refine is not None or self.observer is not None:
                 self._add_segment(plan, results_of(op), refine)
         except XdlcError as problem:

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from xdlc.errors import BackendError, ContainerError
 from xdlc.ir import Graph, Model, Op, Tensor, make_op, static, u32
 from xdlc.ir import dtype as dt
-from xdlc.prepare.htp import cost_model
-from xdlc.prepare.htp.cost_model import divide
-from xdlc.prepare.htp.partitioner import components, crossings, settle, stages
+from xdlc.prepare.htp import partitioner
+from xdlc.prepare.htp.partitioner import components, crossings, divide, settle, stages
 from xdlc.runtime.cpu import CpuSession
+from xdlc.runtime.htp.cache_session import PartitionSession
 from xdlc.runtime.htp.partition_schedule import partition_graph, schedule
-from xdlc.runtime.htp.partition_session import PartitionSession
 
 ADD = 0
 
@@ -241,7 +240,7 @@ def test_where_no_part_makes_up_for_its_start_those_stay_that_compute_most() -> 
 def test_many_parts_that_gain_too_little_do_not_go_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, rounds = build([(index, index) for index in range(60 * 12)]), []
     taken = {op for index, op in enumerate(graph.ops) if index % 12}
-    monkeypatch.setattr(cost_model, "stages", lambda *args: (rounds.append(args), stages(*args))[1])
+    monkeypatch.setattr(partitioner, "stages", lambda *args: (rounds.append(args), stages(*args))[1])
     numbers, poor = divide(graph, taken)
     assert len(set(numbers.values())) == 60  # none makes up for its start, so that all stay
     assert not poor

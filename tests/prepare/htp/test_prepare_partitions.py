@@ -30,9 +30,9 @@ from xdlc.prepare.htp.support_query import CpuFallback, SupportReport
 from xdlc.prepare.htp.targets import Target
 from xdlc.runtime import htp
 from xdlc.runtime.cpu import CpuSession
+from xdlc.runtime.htp.cache_session import PartitionSession
 from xdlc.runtime.htp.forkserver import ForkServer
 from xdlc.runtime.htp.partition_schedule import partition_graph, partition_name
-from xdlc.runtime.htp.partition_session import PartitionSession
 from xdlc.runtime.htp.worker_session import WorkerSession
 from xdlc.targets import find_soc
 

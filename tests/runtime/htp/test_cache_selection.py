@@ -6,7 +6,7 @@ from tests.cache_models import put_cache
 from tests.htp_models import cnn
 from xdlc.errors import ConstraintError, UsageError
 from xdlc.ir import Model, raw_data, static
-from xdlc.runtime.htp.cache_selection import Choice, choose, refuse_to_compile
+from xdlc.runtime.htp.cache_verdict import Choice, choose, refuse_to_compile
 from xdlc.runtime.htp.session import with_outputs
 from xdlc.targets import all_socs
 

@@ -13,9 +13,9 @@ from xdlc.container.cache_provenance import CacheFacts, GraphFacts
 from xdlc.errors import ConstraintError, UsageError
 from xdlc.ir import Model, raw_data, static
 from xdlc.ir.fingerprint import fingerprint
-from xdlc.runtime.htp import installed
+from xdlc.runtime.htp import library
+from xdlc.runtime.htp.cache_compat import RULES
 from xdlc.runtime.htp.cache_verdict import MODES, Verdict, table, verdicts
-from xdlc.runtime.htp.rules import RULES
 from xdlc.runtime.plan import given_out, segment_of
 from xdlc.targets import all_socs
 
@@ -96,7 +96,7 @@ def test_sdk_of_the_device_is_not_older(build: str, sdk: str, usable: bool, unju
 
 
 def test_sdk_that_nobody_knows_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installed, "library_folder", lambda: _raise())
+    monkeypatch.setattr(library, "library_folder", lambda: _raise())
     model = quantized()
     put_cache(model, "sm8650", build="v99.0.0")
     (verdict,) = verdicts(model, "sm8650")
@@ -112,10 +112,10 @@ def _raise() -> Any:
 
 def test_version_of_the_installed_package_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     (tmp_path / "build_and_package_info.py").write_text("package_name = 'a'\nqnn_version = '2.51.0'\n")
-    monkeypatch.setattr(installed, "library_folder", lambda: tmp_path)
-    assert installed.installed_sdk() == (2, 51, 0)
+    monkeypatch.setattr(library, "library_folder", lambda: tmp_path)
+    assert library.installed_sdk() == (2, 51, 0)
     (tmp_path / "build_and_package_info.py").write_text("version = '1'")
-    assert installed.installed_sdk() is None
+    assert library.installed_sdk() is None
 
 
 @pytest.mark.parametrize("noted", [True, False])

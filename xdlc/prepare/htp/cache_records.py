@@ -1,17 +1,19 @@
-"""The caches that a model holds already: which are kept, and how new ones go into it."""
+"""Cache records of a model: the graphs that one holds, reuse of existing ones, storage of new ones."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from xdlc import passes
 from xdlc.container import Cache, add_cache, cache_provenance, caches, remove_caches
 from xdlc.container.cache_entry import CachedTensor, read_entry
-from xdlc.container.cache_provenance import CacheFacts
+from xdlc.container.cache_provenance import CacheFacts, GraphFacts
 from xdlc.errors import BackendError, ContainerError, UsageError
 from xdlc.ir import Model, ScaleOffset, Tensor
-from xdlc.prepare.htp.selection import Selection
+from xdlc.ir.fingerprint import fingerprint
 from xdlc.prepare.htp.targets import Target
 from xdlc.runtime.htp import Compiled, CompileOptions
 from xdlc.version import VERSION
@@ -136,3 +138,22 @@ def _signature(tensor: CachedTensor) -> _Signature:
 def _own_signature(tensor: Tensor) -> _Signature:
     encoding = tensor.encoding if isinstance(tensor.encoding, ScaleOffset) else None
     return tensor.name, tensor.shape, encoding and encoding.scale, encoding and encoding.offset
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The graphs that a cache is to hold.
+
+    Attributes:
+        model: A model with these graphs, or the path of a DLC with them.
+        graphs: What each of them is of, by its name.
+    """
+
+    model: Model | Path
+    graphs: Mapping[str, GraphFacts]
+
+
+def whole(model: Model, path: Path) -> Selection:
+    """Return the selection of all graphs of a model, whose DLC is at ``path``."""
+    facts = {name: GraphFacts(fingerprint(graph), name) for name, graph in model.graphs.items()}
+    return Selection(path, facts)

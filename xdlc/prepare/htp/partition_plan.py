@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from xdlc.ir import Graph, Model, Op, Tensor
 from xdlc.opdefs.control_flow import outer_graphs
-from xdlc.prepare.htp.cost_model import divide
-from xdlc.prepare.htp.partitioner import crossings
+from xdlc.prepare.htp.partitioner import crossings, divide
 from xdlc.prepare.htp.support_query import CpuFallback
 from xdlc.runtime.htp.partition_schedule import partition_name
 

@@ -11,12 +11,10 @@ from xdlc.container import cache_provenance, load
 from xdlc.container.metadata import add_step
 from xdlc.errors import ConstraintError, ProblemList, UsageError, XdlcError, each_problem
 from xdlc.ir import Model
-from xdlc.prepare.htp.cache_records import check_foreign, held_caches, store
-from xdlc.prepare.htp.compile_jobs import CompileJobs, Notify
-from xdlc.prepare.htp.parallel import processors
+from xdlc.prepare.htp.cache_records import check_foreign, held_caches, store, whole
+from xdlc.prepare.htp.compile_jobs import CompileJobs, Notify, processors
 from xdlc.prepare.htp.partition_plan import PartitionPlan
 from xdlc.prepare.htp.prepare_partitions import Partition
-from xdlc.prepare.htp.selection import whole
 from xdlc.prepare.htp.targets import Target, targets
 from xdlc.runtime.dynamic_dims import open_problem
 from xdlc.runtime.htp.forkserver import ForkServer

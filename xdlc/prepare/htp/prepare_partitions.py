@@ -17,11 +17,9 @@ from xdlc.container.cache_provenance import GraphFacts
 from xdlc.errors import BackendError, ConstraintError, ProblemList, XdlcError, each_problem
 from xdlc.ir import Graph, Model
 from xdlc.ir.fingerprint import fingerprint
-from xdlc.prepare.htp.cache_records import ExistingCache
-from xdlc.prepare.htp.compile_jobs import CompileJobs, Notify, Outcome
-from xdlc.prepare.htp.parallel import each_of
+from xdlc.prepare.htp.cache_records import ExistingCache, Selection, whole
+from xdlc.prepare.htp.compile_jobs import CompileJobs, Notify, Outcome, each_of
 from xdlc.prepare.htp.partition_plan import Part, PartitionPlan, divided, mark
-from xdlc.prepare.htp.selection import Selection, whole
 from xdlc.prepare.htp.support_query import SupportReport, around, query_support
 from xdlc.prepare.htp.targets import Target
 from xdlc.runtime.htp import compile_for

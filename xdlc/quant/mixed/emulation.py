@@ -19,7 +19,7 @@ from xdlc.quant.decision import Form, Use
 from xdlc.quant.mixed.groups import Group
 from xdlc.quant.op_specs import rule_of
 from xdlc.quant.precision import Precision
-from xdlc.runtime.adjustable_session import AdjustableSession
+from xdlc.runtime.cpu import AdjustableSession
 
 if TYPE_CHECKING:
     from xdlc.quant.job import Job

@@ -10,13 +10,15 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+from xdlc.container import load
+from xdlc.container.caches import SHARED
 from xdlc.errors import BackendError
 from xdlc.ir import Graph, MappedData, MappedFile, Model, TensorData
 from xdlc.runtime.htp.options import CompileOptions
-from xdlc.runtime.htp.process import Child, Launch, query, start, stored_model, validated
-from xdlc.runtime.htp.shared import shared_records
+from xdlc.runtime.htp.process import SHARED_CACHE, Child, Launch, query, start, stored_model, validated
 from xdlc.runtime.htp.unsupported_op import UnsupportedOp
 from xdlc.runtime.htp.worker_session import WorkerSession
 
@@ -26,9 +28,9 @@ __all__ = [
     "UnsupportedOp",
     "build_id",
     "compile_for",
-    "unsupported_ops",
     "run",
     "run_cache",
+    "unsupported_ops",
     "validate",
 ]
 
@@ -153,7 +155,13 @@ def compile_for(
             )
         file = MappedFile(path)
         data = MappedData(file, 0, (file.size,), numpy.uint8)
-        return Compiled(data, entry, shared_records(child.folder))
+        return Compiled(data, entry, _shared_weights(child.folder / SHARED_CACHE))
+
+
+def _shared_weights(path: Path) -> dict[str, TensorData]:
+    """Return the weights that a DLC has beside its cache, and their descriptions, by record."""
+    records = load(path).records if path.exists() else {}
+    return {name: data for name, data in records.items() if name.startswith(SHARED)}
 
 
 def run(

@@ -12,16 +12,16 @@ from ctypes import byref, c_char_p, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
 
+from xdlc.container import load
+from xdlc.container.caches import PREFIX
 from xdlc.errors import BackendError
 from xdlc.ir import Graph, Op, Tensor
 from xdlc.runtime.htp import structs as st
-from xdlc.runtime.htp.configs import context_options, device_option, graph_options
-from xdlc.runtime.htp.library import load_htp, load_system
+from xdlc.runtime.htp.library import LOG_ERROR, VendorLog, load_htp, load_system
 from xdlc.runtime.htp.lower import Lowering
-from xdlc.runtime.htp.options import CompileOptions
+from xdlc.runtime.htp.options import CompileOptions, context_options, device_option, graph_options
 from xdlc.runtime.htp.unsupported_op import UnsupportedOp, fix_of_floats, is_quantized
 from xdlc.runtime.htp.validator_log import explain, missing_format, type_name
-from xdlc.runtime.htp.vendor_log import LOG_ERROR, VendorLog
 
 
 class Htp:
@@ -31,7 +31,7 @@ class Htp:
         soc_id: The SoC's number in the QNN API.
         step: Called with what is about to happen, for the report in case the process dies.
         binary: A context binary to start from, instead of an empty context.
-        share_weights: Whether an empty context keeps its weights apart, see ``add_to_dlc``.
+        share_weights: Whether an empty context keeps its weights apart, see ``shared_cache``.
         arch: An architecture like 75, to compile for any SoC of it; ``soc_id`` does not count then.
 
     Raises:
@@ -186,11 +186,16 @@ class Htp:
         self._call("contextGetBinary", self._context, buffer, size, byref(written), doing="writing the cache")
         return (ctypes.c_char * written.value).from_buffer(buffer)
 
-    def add_to_dlc(self, path: Path) -> None:
-        """Write a DLC with the context: its cache, and its weights if they are kept apart.
+    def shared_cache(self, path: Path) -> bytes:
+        """Write a DLC with the context and return the cache in it, which shares its weights.
+
+        The vendor's library calls it reference weight sharing: the DLC has a cache without weights and a
+        record ``htp.shared.weights.<hash>`` with a description of it.  The hash is that of the weights in
+        the form of an architecture: v68 and v69 have one form, v73 and v75 another.  The library loads such
+        caches on devices only; its emulation reports that the platform does not support them.
 
         Raises:
-            BackendError: If the library cannot, or cannot write the file.
+            BackendError: If the library cannot, cannot write the file, or there is not one cache in it.
         """
         system, dlc = load_system(), c_void_p()
         self._step("writing the cache")
@@ -200,6 +205,11 @@ class Htp:
             code = system.call("dlcSave", dlc, str(path).encode())
         if code:
             raise BackendError(f"writing a DLC with the cache failed with QNN error {code}")
+        records = load(path).records
+        found = [name for name in records if name.startswith(PREFIX)]
+        if len(found) != 1:
+            raise BackendError(f"the vendor's library wrote {len(found)} caches, expected one")
+        return bytes(records[found[0]].numpy().data)
 
 
 class CompiledGraph:

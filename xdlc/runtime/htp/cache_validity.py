@@ -11,8 +11,8 @@ from xdlc.container.cache_provenance import CacheFacts, GraphFacts
 from xdlc.errors import ContainerError, UsageError, nearest_names
 from xdlc.ir import Graph, Model, ScaleOffset, Tensor
 from xdlc.ir.fingerprint import fingerprint
+from xdlc.runtime.htp.cache_compat import Finding, Unchecked
 from xdlc.runtime.htp.partition_schedule import partition_graph
-from xdlc.runtime.htp.rules import Finding, Unchecked
 from xdlc.targets import Soc
 
 _SHOWN = 8

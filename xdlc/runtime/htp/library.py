@@ -1,18 +1,19 @@
-"""Finding and loading the vendor's libraries, which the package ``onnxruntime-qnn`` brings.
+"""Loader of the vendor's libraries from the package ``onnxruntime-qnn``, their versions and their log.
 
-Only a child process (see ``worker``) loads them: a crash in there must not take the caller along.
+Only a child process (see ``worker``) loads them: a crash in there must not end the caller.
 """
 
 from __future__ import annotations
 
 import ctypes
 import platform
+import re
 from collections.abc import Mapping
 from ctypes import POINTER, byref, c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 from importlib.util import find_spec
 from pathlib import Path
 
-from xdlc.errors import BackendError
+from xdlc.errors import BackendError, UsageError
 from xdlc.runtime.htp.structs import QnnBinaryInfo, QnnOpConfig, QnnTensor
 
 # Struct layouts and function positions are measured per version: no other version is called.
@@ -156,3 +157,69 @@ def check_version(which: str, found: tuple[int, ...], known: tuple[int, ...]) ->
 def dotted(version: tuple[int, ...]) -> str:
     """Return a version like ``2.40.0``."""
     return ".".join(map(str, version))
+
+
+_VERSION = re.compile(r"v?(\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?(?:\.\d+)*(?:[-_+].*)?", re.ASCII)
+_TOLD = re.compile(r"""^qnn_version\s*=\s*['"]([^'"]+)['"]""", re.MULTILINE)
+_INFO = "build_and_package_info.py"
+
+
+def find_version(text: str | None) -> tuple[int, ...] | None:
+    """Return a version's numbers, two or three; None if the text is none.
+
+    What comes behind them is the time of the build.
+
+    Example:
+        >>> find_version("2.40"), find_version("v2.51.0.260929181845"), find_version("new")
+        ((2, 40), (2, 51, 0), None)
+    """
+    match = _VERSION.fullmatch(text.strip()) if text is not None else None
+    return tuple(int(part) for part in match.groups() if part is not None) if match else None
+
+
+def read_version(text: str) -> tuple[int, ...]:
+    """Return a version's numbers, two or three.
+
+    Raises:
+        UsageError: If the text is no version.
+    """
+    found = find_version(text)
+    if found is None:
+        raise UsageError(f"{text!r} is no version of an SDK", fix="give one like 2.40 or 2.51.0")
+    return found
+
+
+def installed_sdk() -> tuple[int, ...] | None:
+    """Return the version of the SDK that the vendor's package was built from; None if none is installed."""
+    try:
+        path = library_folder() / _INFO
+        found = _TOLD.search(path.read_text(encoding="utf-8", errors="replace"))
+    except (BackendError, OSError):
+        return None
+    return find_version(found[1]) if found else None
+
+
+LOG_ERROR = 1
+_HARMLESS = ("unexpected GraphHtpSettings option",)  # an error line of runs that succeed, too
+
+
+class VendorLog:
+    """Collects what the library logs; give ``callback`` to logCreate."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self.callback = LogCallback(self._receive)
+        self._format = ctypes.CDLL(None).vsnprintf
+
+    def _receive(self, template: bytes, level: int, _time: int, arguments: int) -> None:
+        if level > LOG_ERROR:
+            return
+        buffer = ctypes.create_string_buffer(8192)
+        self._format(buffer, c_uint64(len(buffer)), c_char_p(template), c_void_p(arguments))
+        self._lines.append(buffer.value.decode(errors="replace").strip())
+
+    def take(self) -> list[str]:
+        """Return the error lines since the last call, each once."""
+        lines = [line.removeprefix("<E>").strip() for line in self._lines]
+        self._lines.clear()
+        return list(dict.fromkeys(line for line in lines if line and not line.startswith(_HARMLESS)))

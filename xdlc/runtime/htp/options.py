@@ -1,8 +1,11 @@
-"""What a caller can choose about compiling."""
+"""Options of the HTP compiler, and the configuration structs that they become."""
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
+
+from xdlc.runtime.htp import structs as st
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +28,55 @@ class CompileOptions:
     dlbc: bool = False
     share_weights: bool = False
     arch_only: bool = False
+
+
+# QnnHtpDevice_CustomConfig_t and QnnHtpGraph_CustomConfig_t
+_DEVICE_SOC, _DEVICE_ARCH = 0, 1
+_GRAPH_OPTIMIZATION, _GRAPH_VTCM_MB, _GRAPH_HVX_THREADS = 1, 3, 6
+_OPTIMIZATION_LEVEL, _OPTIMIZATION_DLBC = 3, 4
+# QnnHtpContext_CustomConfig_t; what onnxruntime-qnn 2.7.0 gives for a context of several SoCs.
+_CONTEXT_SHARED_WEIGHTS = 18
+
+
+def device_option(soc_id: int, arch: int | None) -> st.HtpConfig:
+    """Return what sets a device to a SoC, or to any SoC of an architecture."""
+    if arch is None:
+        config = st.HtpConfig(option=_DEVICE_SOC)
+        config.words[0] = soc_id
+    else:
+        config = st.HtpConfig(option=_DEVICE_ARCH)
+        config.words[1] = arch  # behind the number of the device, which is 0
+    return config
+
+
+def context_options(share_weights: bool) -> list[st.HtpConfig]:
+    """Return what a context is created with."""
+    if not share_weights:
+        return []
+    config = st.HtpConfig(option=_CONTEXT_SHARED_WEIGHTS)
+    config.words[0] = 1
+    return [config]
+
+
+def graph_options(options: CompileOptions) -> list[st.HtpConfig]:
+    """Return what a graph is created with; what the caller leaves to the library is not in it."""
+    chosen = []
+
+    def option(number: int, *words: int) -> None:
+        config = st.HtpConfig(option=number)
+        config.words[: len(words)] = words
+        chosen.append(config)
+
+    if options.vtcm_mb is not None:
+        option(_GRAPH_VTCM_MB, options.vtcm_mb)
+    if options.optimization_level is not None:
+        option(_GRAPH_OPTIMIZATION, _OPTIMIZATION_LEVEL, _float_word(options.optimization_level))
+    if options.dlbc:
+        option(_GRAPH_OPTIMIZATION, _OPTIMIZATION_DLBC, _float_word(1.0))
+    if options.num_hvx_threads is not None:
+        option(_GRAPH_HVX_THREADS, options.num_hvx_threads)
+    return chosen
+
+
+def _float_word(value: float) -> int:
+    return int(struct.unpack("<I", struct.pack("<f", value))[0])

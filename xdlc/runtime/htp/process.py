@@ -21,6 +21,8 @@ from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.unsupported_op import UnsupportedOp, problems_of
 
 _TAIL = 400
+SHARED_CACHE = "cache.dlc"
+"""File of a compile job that has the cache and its shared weights."""
 
 
 class ChildDiedError(BackendError):

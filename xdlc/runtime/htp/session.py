@@ -18,9 +18,8 @@ from xdlc.errors import (
     raise_all,
 )
 from xdlc.ir import Model
-from xdlc.runtime.htp.cache_selection import choose, refuse_to_compile
 from xdlc.runtime.htp.cache_session import CacheSession
-from xdlc.runtime.htp.cache_verdict import PERMISSIVE
+from xdlc.runtime.htp.cache_verdict import PERMISSIVE, choose, refuse_to_compile
 from xdlc.runtime.htp.library import library_folder
 from xdlc.runtime.htp.worker_session import OPENING, RUNNING, WorkerSession
 

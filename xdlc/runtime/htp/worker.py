@@ -1,8 +1,8 @@
-"""The child process that loads the vendor's libraries: one SoC, one process.
+"""Child process that loads the vendor's libraries: one SoC, one process.
 
-Started by ``process`` or ``serving``.  Its folder holds ``request.json`` (and ``arrays.npz``); it writes
-``answer.json`` (and files that the answer names).  ``step`` tells what it is about to do, so that the
-parent can say where it died.
+Started by ``process`` or ``worker_session``.  Its folder holds ``request.json`` (and ``arrays.npz``); it
+writes ``answer.json`` (and files that the answer names).  ``step`` records what it is about to do, so that
+the parent can report where it died.
 """
 
 from __future__ import annotations
@@ -11,26 +11,28 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xdlc.errors import StorageError, UsageError, XdlcError, each_problem, nearest_names, raise_all
+from xdlc.ir import Graph, Tensor
 from xdlc.opdefs.control_flow import reachable
 from xdlc.runtime.child import words_of
 from xdlc.runtime.dynamic_dims import open_problem
-from xdlc.runtime.htp import shared
-from xdlc.runtime.htp.backend import Htp, build_id
-from xdlc.runtime.htp.fork_worker import Forking
-from xdlc.runtime.htp.graph_io import as_known
+from xdlc.runtime.htp.backend import CompiledGraph, Htp, build_id
+from xdlc.runtime.htp.binary_info import BinaryDescription
+from xdlc.runtime.htp.forkserver import Forking
+from xdlc.runtime.htp.graph_io import Port, as_known, read_feeds, results_of
 from xdlc.runtime.htp.options import CompileOptions
-from xdlc.runtime.htp.runner import LoadedCache, LoadedModel
+from xdlc.runtime.htp.process import SHARED_CACHE
 from xdlc.runtime.htp.unsupported_op import host_problems, is_host_only
 from xdlc.targets import find_soc
 
 if TYPE_CHECKING:
-    from xdlc.ir import Graph, Model
+    from xdlc.ir import Model
+
 
 Step = Callable[[str], None]
 Command = Callable[[dict[str, Any], Path, Step], dict[str, Any]]
@@ -58,7 +60,7 @@ def main(folder: Path) -> None:
         except OSError as error:
             answer = {"errors": [words_of(_unwritten(error))]}
         if "errors" in answer:
-            for unfinished in ("cache.bin", shared.FILE):  # on a full disk the answer needs their room
+            for unfinished in ("cache.bin", SHARED_CACHE):  # on a full disk the answer needs their room
                 (folder / unfinished).unlink(missing_ok=True)
         part = folder / "answer.part"
         part.write_text(json.dumps(answer))
@@ -166,7 +168,7 @@ def _compile(request: dict[str, Any], folder: Path, step: Step) -> dict[str, Any
         return objections
     for graph in model.graphs.values():
         htp.compile(graph, options)
-    binary = shared.shared_cache(htp, folder) if options.share_weights else htp.binary()
+    binary = htp.shared_cache(folder / SHARED_CACHE) if options.share_weights else htp.binary()
     with open(folder / "cache.bin", "wb") as file:
         file.write(memoryview(binary))
     step("describing the cache")
@@ -223,6 +225,94 @@ _COMMANDS: dict[str, Command] = {
     "fork": _fork,
     "validate": _validate,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """A graph with what callers know of its inputs and outputs."""
+
+    graph: CompiledGraph
+    inputs: Sequence[Port]
+    outputs: Sequence[Port]
+
+    def run(self, folder: Path, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Run on the arrays in ``folder``, store the results there, and return the answer that names them."""
+        feeds = read_feeds(folder, self.inputs, request)
+        results = [port.empty() for port in self.outputs]
+        self.graph.execute(feeds, results)
+        return results_of(folder, self.outputs, results, request)
+
+
+class LoadedModel:
+    """The graph of a model.
+
+    Args:
+        known: Inputs and outputs as they were before the graph was adapted to HTP.
+        graph: The adapted graph.
+        compiled: What became of it.
+    """
+
+    def __init__(self, known: Sequence[Tensor], graph: Graph, compiled: CompiledGraph) -> None:
+        ports = list(map(Port, known, (*graph.inputs, *graph.outputs)))
+        count = len(graph.inputs)
+        self._runner = Runner(compiled, ports[:count], ports[count:])
+
+    def runner(self, name: str | None) -> Runner:
+        """Return the graph, which is the only one."""
+        return self._runner
+
+
+class LoadedCache:
+    """The graphs of a context binary.
+
+    Args:
+        binary: The context binary.
+        soc_id: The SoC to emulate; None for the one that the binary was made for.
+        step: Called with what is about to happen.
+    """
+
+    def __init__(self, binary: bytes, soc_id: int | None, step: Any) -> None:
+        step("describing the cache")
+        self._description = BinaryDescription(binary)
+        self._htp = Htp(soc_id or self._description.info.soc_model, step, binary)
+        self._runners: dict[str | None, Runner] = {}
+
+    def contents(self) -> dict[str, Any]:
+        """Return the id of the SoC that the binary was made for, and the names of its graphs and ports."""
+        info = self._description.info
+        graphs = [info.graphs[index] for index in range(info.graph_count)]
+        return {
+            "soc_id": info.soc_model,
+            "graphs": {
+                _name(graph): [
+                    [_name(graph.inputs[index]) for index in range(graph.input_count)],
+                    [_name(graph.outputs[index]) for index in range(graph.output_count)],
+                ]
+                for graph in graphs
+            },
+        }
+
+    def runner(self, name: str | None) -> Runner:
+        """Return a graph; None stands for the only or first one.
+
+        Raises:
+            BackendError: If the binary holds no such graph.
+        """
+        if name not in self._runners:
+            graph = self._description.graph(name)
+            inputs = [graph.inputs[index] for index in range(graph.input_count)]
+            outputs = [graph.outputs[index] for index in range(graph.output_count)]
+            self._runners[name] = Runner(
+                self._htp.retrieve(_name(graph), inputs, outputs),
+                [Port.of_struct(tensor) for tensor in inputs],
+                [Port.of_struct(tensor) for tensor in outputs],
+            )
+        return self._runners[name]
+
+
+def _name(struct: Any) -> str:
+    return (struct.name or b"").decode(errors="replace")
+
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))

@@ -8,10 +8,10 @@ import numpy
 
 from xdlc.ir import Op, Tensor
 from xdlc.opdefs.elementwise_enums import BINARY as OPERATIONS
-from xdlc.runtime import args, htp_fusion, unsigned
+from xdlc.runtime import args, htp_fusion
 from xdlc.runtime.builder import Builder, Perm
-from xdlc.runtime.htp_arithmetic.u8_add import is_narrow_sum, write_sum
-from xdlc.runtime.registry import lowering
+from xdlc.runtime.htp_arithmetic.u8 import is_narrow_sum, write_sum
+from xdlc.runtime.ops import divide_uint64, flip_sign_bit, is_uint64, lowering
 
 # Numbers of parameter `operation`: OpDef of ElementWiseBinary.
 ARITHMETIC = {
@@ -60,15 +60,15 @@ COMPOSED: dict[str, Callable[[Builder, str, str, numpy.dtype], str]] = {
 
 
 def _extreme(type: str) -> Callable[[Builder, str, str], str]:
-    return lambda b, x, y: unsigned.turned(b, b.node(type, [unsigned.turned(b, x), unsigned.turned(b, y)]))
+    return lambda b, x, y: flip_sign_bit(b, b.node(type, [flip_sign_bit(b, x), flip_sign_bit(b, y)]))
 
 
 # Of unsigned 64-bit integers.
 UNSIGNED: dict[str, Callable[[Builder, str, str], str]] = {
     "Maximum": _extreme("Max"),
     "Minimum": _extreme("Min"),
-    **dict.fromkeys(("Divide", "FloorDiv"), lambda b, x, y: unsigned.divided(b, "Div", x, y)),
-    **dict.fromkeys(("Mod", "Fmod"), lambda b, x, y: unsigned.divided(b, "Mod", x, y)),
+    **dict.fromkeys(("Divide", "FloorDiv"), lambda b, x, y: divide_uint64(b, "Div", x, y)),
+    **dict.fromkeys(("Mod", "Fmod"), lambda b, x, y: divide_uint64(b, "Mod", x, y)),
 }
 
 
@@ -97,7 +97,7 @@ def _lower(op: Op, b: Builder, operation: str) -> None:
     if operation == "Add" and is_narrow_sum(b, *operands, target):
         write_sum(b, *operands, target, _shared_order(b, *operands, target))
         return
-    wide = unsigned.is_wide(*operands)
+    wide = is_uint64(*operands)
     first, second = b.dtype(args.operand(op, 0)), b.dtype(args.operand(op, 1))
     if operation in LOGIC:
         x, y, order = _operands(op, b, BOOL, operation)
@@ -107,7 +107,7 @@ def _lower(op: Op, b: Builder, operation: str) -> None:
     if operation in COMPARISON or operation == "NotEqual":
         x, y, order = _operands(op, b, common, operation)
         if wide:
-            x, y = unsigned.turned(b, x), unsigned.turned(b, y)
+            x, y = flip_sign_bit(b, x), flip_sign_bit(b, y)
         value = b.node(COMPARISON.get(operation, "Equal"), [x, y])
         if operation == "NotEqual":
             value = b.node("Not", [value])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from xdlc.ir import Op
-from xdlc.runtime import args, unsigned
+from xdlc.runtime import args
 from xdlc.runtime.builder import Builder
+from xdlc.runtime.ops import is_uint64, lowering
 from xdlc.runtime.ops.reinterpret import keep_stored, keeps_stored
-from xdlc.runtime.registry import lowering
 
 
 @lowering("Cast")
@@ -23,7 +23,7 @@ def cast(op: Op, b: Builder) -> None:
     order = b.orders(source)[0] if b.orders(source) else None
     have = b.held(source)
     value = b.read(source, order, dtype=have)
-    if unsigned.is_wide(source) and target.dtype.is_float:
+    if is_uint64(source) and target.dtype.is_float:
         value, have = b.cast(value, source.dtype.numpy), source.dtype.numpy
     if target.dtype.is_integer and target.dtype.numpy != b.held(target) and target.dtype != source.dtype:
         value, have = b.cast(value, target.dtype.numpy), target.dtype.numpy

@@ -10,7 +10,7 @@ from xdlc.opdefs.control_flow import IF, WHILE, Loop, called
 from xdlc.runtime import args
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.lower import lower_ops
-from xdlc.runtime.registry import lowering
+from xdlc.runtime.ops import lowering
 
 
 @lowering(IF, package=HOST_PACKAGE)

@@ -12,7 +12,7 @@ from xdlc.runtime.builder import Builder, channels_first
 from xdlc.runtime.htp_arithmetic.products import Product, unsigned_weights
 from xdlc.runtime.htp_arithmetic.u8 import narrow_results
 from xdlc.runtime.htp_arithmetic.u16 import wide_results
-from xdlc.runtime.registry import lowering
+from xdlc.runtime.ops import lowering
 
 
 @lowering("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdlc.ir import Op
 from xdlc.runtime import args
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.registry import lowering
+from xdlc.runtime.ops import lowering
 
 
 @lowering("CumulativeSum")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdlc.ir import HOST_PACKAGE, Op
 from xdlc.runtime import args
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.registry import lowering
+from xdlc.runtime.ops import lowering
 
 
 @lowering("Erf", package=HOST_PACKAGE)

@@ -11,7 +11,7 @@ from xdlc.runtime.builder import Builder
 from xdlc.runtime.htp_arithmetic.products import Product, unsigned_weights
 from xdlc.runtime.htp_arithmetic.u8 import narrow_results
 from xdlc.runtime.htp_arithmetic.u16 import wide_results
-from xdlc.runtime.registry import lowering
+from xdlc.runtime.ops import lowering
 
 
 @lowering("FullyConnected")

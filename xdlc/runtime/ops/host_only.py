@@ -12,7 +12,7 @@ from xdlc.ir import HOST_PACKAGE, Op, Param, Tensor
 from xdlc.ir.dtype import UNDEFINED
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.host_kernels import DOMAIN, HOST_KERNELS, opset_of
-from xdlc.runtime.registry import lowering
+from xdlc.runtime.ops import lowering
 
 _TYPES = sorted({name for names in HOST_KERNELS.values() for name in names} - {"Erf"})
 _DOUBLE = frozenset(("DFT", "STFT"))  # in single precision, onnxruntime's sums lose five digits

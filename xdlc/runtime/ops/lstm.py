@@ -12,7 +12,7 @@ from xdlc.ir import ArrayData, Op, Tensor, TensorData, Transform
 from xdlc.ir.quantization import float_data
 from xdlc.runtime import args
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.registry import lowering
+from xdlc.runtime.ops import lowering
 
 # Input positions: OpDef of Lstm.
 FORGET, CELL, OUTPUT = range(3)

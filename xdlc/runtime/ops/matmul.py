@@ -7,8 +7,8 @@ from xdlc.ir.dtype import UFIXED16
 from xdlc.runtime import args
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.htp_arithmetic.products import are_rounded
-from xdlc.runtime.htp_arithmetic.u16_matmul import is_centred, write_wide
-from xdlc.runtime.registry import lowering
+from xdlc.runtime.htp_arithmetic.u16 import is_centred, write_wide
+from xdlc.runtime.ops import lowering
 
 
 @lowering("MatMul")

@@ -8,7 +8,7 @@ from xdlc.ir import Op, Tensor
 from xdlc.opdefs.elementwise_enums import NEURON as OPERATIONS
 from xdlc.runtime import args, htp_fusion
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.registry import lowering
+from xdlc.runtime.ops import lowering
 
 Function = Callable[[Op, Builder, Tensor, str], str]
 

@@ -8,7 +8,7 @@ from xdlc.errors import ModelError
 from xdlc.ir import Op, Tensor
 from xdlc.runtime import args
 from xdlc.runtime.builder import Builder, channels_first
-from xdlc.runtime.registry import lowering
+from xdlc.runtime.ops import lowering
 
 ACROSS_SPATIAL, ACROSS_CHANNEL, ACROSS_ALL = range(3)
 

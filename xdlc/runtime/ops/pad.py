@@ -8,7 +8,7 @@ from xdlc.errors import ModelError
 from xdlc.ir import Op
 from xdlc.runtime import args
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.registry import lowering
+from xdlc.runtime.ops import lowering
 
 CONSTANT, MIRROR_SYMMETRIC, MIRROR_REFLECT, EDGE = range(4)
 MODES = {CONSTANT: "constant", MIRROR_REFLECT: "reflect", EDGE: "edge"}

@@ -9,7 +9,7 @@ import numpy
 from xdlc.ir import Op, Tensor
 from xdlc.runtime import args
 from xdlc.runtime.builder import Builder, channels_first
-from xdlc.runtime.registry import lowering
+from xdlc.runtime.ops import lowering
 
 
 def _window(op: Op, source: Tensor) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from xdlc.ir import Op
-from xdlc.runtime import args, unsigned
+from xdlc.runtime import args
 from xdlc.runtime.builder import Builder, channels_first
-from xdlc.runtime.registry import lowering
+from xdlc.runtime.ops import flip_sign_bit, is_uint64, lowering
 
 TYPES = {
     "ReduceMax": "ReduceMax",
@@ -26,10 +26,10 @@ def reduce(op: Op, b: Builder) -> None:
         order = channels_first(4)
         b.write(target, b.node("GlobalAveragePool", [b.read(source, order)]), order)
         return
-    turned = unsigned.is_wide(source) and op.type in ("ReduceMax", "ReduceMin")
-    x = unsigned.turned(b, b.read(source)) if turned else b.read(source)
+    turned = is_uint64(source) and op.type in ("ReduceMax", "ReduceMin")
+    x = flip_sign_bit(b, b.read(source)) if turned else b.read(source)
     value = b.node(TYPES[op.type], [x, b.ints(*axes)], keepdims=int(keep))
-    value = unsigned.turned(b, value) if turned else value
+    value = flip_sign_bit(b, value) if turned else value
     b.write(target, b.wrapped(value, target))
 
 

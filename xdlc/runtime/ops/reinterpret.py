@@ -6,7 +6,7 @@ from xdlc.errors import ModelError
 from xdlc.ir import HOST_PACKAGE, DType, Op, Tensor
 from xdlc.runtime import args, qdq
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.registry import lowering
+from xdlc.runtime.ops import lowering
 
 
 @lowering("Reinterpret", package=HOST_PACKAGE)

@@ -8,7 +8,7 @@ from xdlc.errors import ModelError
 from xdlc.ir import Op
 from xdlc.runtime import args
 from xdlc.runtime.builder import Builder, channels_first
-from xdlc.runtime.registry import lowering
+from xdlc.runtime.ops import lowering
 
 
 @lowering("RoiAlign")

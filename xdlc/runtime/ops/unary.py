@@ -6,9 +6,9 @@ import numpy
 
 from xdlc.ir import Op
 from xdlc.opdefs.elementwise_enums import UNARY as OPERATIONS
-from xdlc.runtime import args, unsigned
+from xdlc.runtime import args
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.registry import lowering
+from xdlc.runtime.ops import is_uint64, lowering
 
 # Numbers of parameter `operation`: OpDef of ElementWiseUnary.
 DIRECT = {name: name for name in OPERATIONS if name not in ("Rsqrt", "SquareRoot")} | {"SquareRoot": "Sqrt"}
@@ -25,7 +25,7 @@ def _lower(op: Op, b: Builder, operation: str) -> None:
     elif operation in FLOAT_ONLY and dtype.kind != "f":
         dtype = numpy.dtype(numpy.float32)
     value = b.read(source, order, dtype=dtype)
-    if unsigned.is_wide(source) and operation in ("Abs", "Sign"):
+    if is_uint64(source) and operation in ("Abs", "Sign"):
         value = value if operation == "Abs" else b.cast(b.cast(value, BOOL), dtype)
     elif operation == "Rsqrt":
         value = b.node("Reciprocal", [b.node("Sqrt", [value])])
