@@ -58,13 +58,13 @@ def evil(kernels: Kernels, how: str) -> BackendError:
         ("print and crash", r"SIGABRT; it printed 'I am out of my depth'"),
         ("close the line", "executing it (closed its line|ended its process)"),
         ("babble", "executing it wrote into the line that answers go through"),
-        ("fail", "execute gave XDLC_UDO_ERROR_FAILED: the data are not to my liking"),
-        ("odd status", "execute gave the unknown status 77"),
-        ("refuse", "validate gave XDLC_UDO_ERROR_UNSUPPORTED: custom is refused"),
+        ("fail", "execute returned XDLC_UDO_ERROR_FAILED: the data are not to my liking"),
+        ("odd status", "execute returned the unknown status 77"),
+        ("refuse", "validate returned XDLC_UDO_ERROR_UNSUPPORTED: custom is refused"),
         ("crash in validate", "opening it ended its process with SIGSEGV"),
-        ("no factory", "create_factory gave XDLC_UDO_ERROR_OUT_OF_MEMORY: there are no factories left"),
-        ("wrong shape", r"says that output 0 has shape \[3, 3\], the model says \[2, 3\]"),
-        ("huge rank", "infer_outputs gave output 0 rank 1000"),
+        ("no factory", "create_factory returned XDLC_UDO_ERROR_OUT_OF_MEMORY: there are no factories left"),
+        ("wrong shape", r"infers that output 0 has shape \[3, 3\], the model states \[2, 3\]"),
+        ("huge rank", "infer_outputs returned output 0 rank 1000"),
     ],
 )
 def test_what_an_op_does_wrong_names_op_and_library(
@@ -116,17 +116,17 @@ def opened(path: Path) -> XdlcError:
     [
         (["-DMAJOR=2"], "is for version 2 of xdlc_udo.h, this is version 1"),
         (["-DNO_TABLE"], "xdlc_udo_get_registration returned NULL"),
-        (["-DNUM_OPS=4000000000u"], "says that it has 4000000000 operations, and there may be 4096"),
+        (["-DNUM_OPS=4000000000u"], "states 4000000000 operations, and there may be 4096"),
         (["-DNUM_OPS=0"], "lists no operations"),
         (
             ["-DNUM_OPS=4000"],
-            "loading it ended its process with SIG|gives no operation type|lists the operation|says that",
+            "loading it ended its process with SIG|has no operation type|lists the operation|says that",
         ),
         (["-DVALIDATE=NULL"], "has no function validate in its table"),
         (["-DCORES=0"], "runs on cores 0x0, which are unknown"),
         (["-DCORES=9"], "runs on cores 0x9, which are unknown"),
-        (['-DPACKAGE=""'], "gives no package: it is empty"),
-        (["-DPACKAGE=NULL"], "gives no package: it is NULL"),
+        (['-DPACKAGE=""'], "has no package: it is empty"),
+        (["-DPACKAGE=NULL"], "has no package: it is NULL"),
         (
             ['-DLIBRARY="../libMathCpu.so"'],
             "names the implementation library '../libMathCpu.so'",
@@ -238,7 +238,7 @@ def test_a_library_that_releases_not_all_is_told_when_it_is_closed(tmp_path: Pat
     kernels = Kernels(path)
     CpuSession(custom_graph("Scale"), kernels=kernels).run({"x0": X})
     with pytest.raises(
-        BackendError, match="terminate gave XDLC_UDO_ERROR_STATE: something has not been released"
+        BackendError, match="terminate returned XDLC_UDO_ERROR_STATE: something has not been released"
     ):
         kernels.close()
 
@@ -248,7 +248,7 @@ def test_a_library_that_cannot_tell_open_shapes(libraries: Libraries) -> None:
     graph = custom_graph("Grow", {"factor": f32(1)}, open_axes=(0,), output=(4, 3))
     with Kernels(path) as kernels, pytest.raises(BackendError) as caught:
         CpuSession(graph, kernels=kernels).run({"x0": X})
-    assert "does not tell the shapes of outputs that the model leaves open" in caught.value.problem
+    assert "does not infer the shapes of outputs" in caught.value.problem
     assert "infer_outputs" in str(caught.value.fix)
     assert str(path) in str(caught.value.where)
 

@@ -41,13 +41,13 @@ WRONG = [
     ("inputs[0][0] = 1", "raised ValueError: assignment destination is read-only", 3),
     ("class E(Exception):\n  def __str__(self): raise ValueError\nraise E", "raised", 5),
     ("import nowhere", "raised ModuleNotFoundError: No module named 'nowhere'", 3),
-    ("return None", "gave an object of type NoneType for output 0", None),
-    ("return 'text'", "gave an object of type str", None),
-    ("return [inputs[0], inputs[0]]", "gave 2 results, the op has 1 outputs", None),
-    ("return []", "gave 0 results", None),
-    ("return inputs[0].astype(np.float64)", "gave output 0 as float64, expected float32", None),
-    ("return inputs[0].astype(object)", "gave output 0 as object, expected float32", None),
-    ("return inputs[0][:1]", r"gave output 0 of shape \[1, 3\], expected \[2, 3\]", None),
+    ("return None", "returned an object of type NoneType for output 0", None),
+    ("return 'text'", "returned an object of type str", None),
+    ("return [inputs[0], inputs[0]]", "returned 2 results, the op has 1 outputs", None),
+    ("return []", "returned 0 results", None),
+    ("return inputs[0].astype(np.float64)", "returned output 0 as float64, expected float32", None),
+    ("return inputs[0].astype(object)", "returned output 0 as object, expected float32", None),
+    ("return inputs[0][:1]", r"returned output 0 of shape \[1, 3\], expected \[2, 3\]", None),
 ]
 
 
@@ -175,18 +175,18 @@ SHAPES = [
     ("None", None),
     ("()", [TensorSpec((), FLOAT32)]),
     ("1 / 0", "raised ZeroDivisionError"),
-    ("'text'", "gave output 0 as 'text'"),
-    ("(1.5,)", r"gave output 0 as \(1\.5,\)"),
-    ("7", "gave output 0 as 7"),
-    ("np.int64(7)", "gave output 0 as 7"),
+    ("'text'", "returned output 0 as 'text'"),
+    ("(1.5,)", r"returned output 0 as \(1\.5,\)"),
+    ("7", "returned output 0 as 7"),
+    ("np.int64(7)", "returned output 0 as 7"),
     ("np.array([2, 3])", [TensorSpec((2, 3), FLOAT32)]),
     ("[np.array([2]), (1,)]", [TensorSpec((2,), FLOAT32), TensorSpec((1,), FLOAT32)]),
-    ("(2 - 3, 3)", r"gave output 0 as \(-1, 3\)"),
-    ("[(2**32 - 1,)]", r"gave output 0 as \(4294967295,\)"),
-    ("[1] * 17", r"gave output 0 as \[1, 1,"),
-    ("[(1,)] * 5000", "gave more than 4096 outputs"),
-    ("TensorSpec('ab', op.inputs[0].dtype)", "gave output 0 as"),
-    ("TensorSpec((1,), 'float32')", "gave output 0 as"),
+    ("(2 - 3, 3)", r"returned output 0 as \(-1, 3\)"),
+    ("[(2**32 - 1,)]", r"returned output 0 as \(4294967295,\)"),
+    ("[1] * 17", r"returned output 0 as \[1, 1,"),
+    ("[(1,)] * 5000", "returned over 4096 outputs"),
+    ("TensorSpec('ab', op.inputs[0].dtype)", "returned output 0 as"),
+    ("TensorSpec((1,), 'float32')", "returned output 0 as"),
 ]
 
 
@@ -222,8 +222,8 @@ def test_what_has_no_shape_function_is_not_known(shapes: Kernels) -> None:
     ("shape", "said"),
     [
         ("(4000000000, 4000000000)", "bytes are to be shared with a kernel, and this machine has"),
-        ("(5, 4)", r"says that output 0 has shape \[5, 4\], the model says \[\?, 3\]"),
-        ("(None, 3)", r"gave output 0 of shape \[2, 4\], the model says \[\?, 3\]"),
+        ("(5, 4)", r"infers that output 0 has shape \[5, 4\], the model states \[\?, 3\]"),
+        ("(None, 3)", r"returned output 0 of shape \[2, 4\], the model states \[\?, 3\]"),
     ],
 )
 def test_shapes_that_are_told_while_it_runs(tmp_path: Path, shape: str, said: str) -> None:

@@ -35,10 +35,10 @@ DEFINITIONS = "xdlc.udo."
 
 
 def definitions(model: Model) -> dict[str, Collection]:
-    """Return the packages that a model tells of, by name.
+    """Return the UDO packages of a model, by name.
 
     Raises:
-        ContainerError: If a record is damaged, or tells of another package than its name says.
+        ContainerError: If a record is damaged, or of another package than its name.
     """
     found: dict[str, Collection] = {}
     for record, data in model.records.items():
@@ -61,12 +61,12 @@ def _definitions(content: bytes, record: str, package: str) -> Collection:
             fix=_FIX,
         ) from error
     if collection.package != package:
-        raise ContainerError(f"tells of package {collection.package!r}", where=where, fix=_FIX)
+        raise ContainerError(f"is of package {collection.package!r}", where=where, fix=_FIX)
     return collection
 
 
 def definition(model: Model, op: Op) -> OpDef | None:
-    """Return the definition of a user's op that a model carries, or None.
+    """Return the definition of a UDO in its model, or None.
 
     Raises:
         ContainerError: If the record of its package is damaged.
@@ -80,12 +80,12 @@ def definition(model: Model, op: Op) -> OpDef | None:
 
 
 def add_definitions(model: Model, collections: Mapping[str, Collection]) -> None:
-    """Store the definitions of the ops of users that a model has, and no others.
+    """Store the definitions of the UDOs of a model.
 
-    Packages and ops that the model does not use are left out; a package that is stored already is replaced.
+    Packages and ops that the model does not use are omitted; a package that is stored already is replaced.
 
     Raises:
-        ModelError: If definitions break a rule, so that nobody would read them again; a ProblemList of all.
+        ModelError: If definitions break a rule, so that they could not be read again; a ProblemList of all.
     """
     used: dict[str, set[str]] = {}
     for graph in model.graphs.values():
@@ -177,7 +177,7 @@ def kernels(model: Model, damaged: dict[str, ContainerError] | None = None) -> l
 
 
 def same_kernel(kernel: Kernel) -> tuple[bytes, bytes]:
-    """Return what two kernels have in common if one can stand for the other."""
+    """Return a key that is equal for interchangeable kernels."""
     return _json(_fields(kernel), kernel), kernel.binary
 
 
@@ -278,7 +278,7 @@ def _parsed(content: bytes, record: str, binaries: _Binaries) -> StoredKernel:
         require(isinstance(head.get(key), str), f"its {key!r} is no text")
     prefix = f"{KERNELS}{head['package']}.{head['type']}."
     named = record.startswith(prefix) and record.removeprefix(prefix).isdecimal()
-    require(named, f"tells of {head['package']}::{head['type']}, which its name does not")
+    require(named, f"is of {head['package']}::{head['type']}, which its name is not")
     ops, values, letters = head.get("ops"), head.get("values"), head["arguments"]
     require(isinstance(ops, list) and all(isinstance(op, str) for op in ops), "its 'ops' are no names")
     require(isinstance(values, list), "its 'values' are no list")

@@ -16,8 +16,8 @@ GROUP = "xdlc.plugins"
 def plugin_entries() -> tuple[EntryPoint, ...]:
     """Return the entry points of plugins, in the order of their names.
 
-    To look through all packages takes as long as to convert a small model: it is done again only when the
-    folders that Python imports from have changed.
+    The search takes as long as converting a small model; it is repeated only if folders of
+    ``sys.path`` change.
     """
     return _entries(tuple((folder, _changed(folder or ".")) for folder in sys.path))
 

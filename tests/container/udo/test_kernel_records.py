@@ -78,7 +78,7 @@ def _content(**changes: Any) -> bytes:
         (b"[]", "no JSON object"),
         (_content(format=1), "is of format 1"),
         (_content(entry=3), "'entry' is no text"),
-        (_content(package="Other"), "tells of Other::Scale"),
+        (_content(package="Other"), "is of Other::Scale"),
         (_content(ops="s"), "'ops' are no names"),
         (_content(ops=[1]), "'ops' are no names"),
         (_content(values={}), "'values' are no list"),

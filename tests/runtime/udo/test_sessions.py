@@ -64,8 +64,8 @@ def test_reals_that_a_library_gets_rounded_are_told_once(
         np.testing.assert_allclose(got["y_b"], [first, 1], rtol=1e-6)
     (record,) = caplog.records
     assert record.getMessage() == (
-        f"{library}: Math::Sum gets 'w' rounded, as ufixed8 of one scale: its definition takes no reals "
-        "there; Python kernels get them as they are"
+        f"{library}: Math::Sum gets 'w' rounded, as ufixed8 of one scale: its definition takes no floats "
+        "there; Python kernels get them unrounded"
     )
 
 
@@ -250,7 +250,7 @@ def test_refusals_of_all_ops_are_collected(tmp_path: Path) -> None:
     first, second = caught.value.problems
     assert "op 'custom' (Math::A)" in str(first.where)
     assert "op 'second' (Math::B)" in str(second.where)
-    assert "output 0 has shape [7, 7], the model says [2, 3]" in first.problem
+    assert "output 0 has shape [7, 7], the model states [2, 3]" in first.problem
 
 
 def test_unused_files_are_told(python_file: Path, tmp_path: Path) -> None:

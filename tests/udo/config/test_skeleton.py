@@ -75,7 +75,7 @@ def test_open_extents_can_be_assumed_to_be_those_of_the_first_input() -> None:
     assert collection.opdefs[0].outputs[0].text == ""
     drafted = draft([node(outputs=[opened])], "P", "m.onnx", same_shapes=True)
     assert drafted.collections[0].opdefs[0].outputs[0].text == "same as in[0]"
-    assert any("leaves open extents of 'y'" in text for text in drafted.notices)
+    assert any("leaves dynamic dimensions of 'y'" in text for text in drafted.notices)
     stated = draft([node(outputs=[opened]), node()], "P", "m.onnx", same_shapes=True)
     assert stated.collections[0].opdefs[0].outputs[0].text == ""
 
@@ -159,7 +159,7 @@ def test_reals_may_be_stored_by_a_quantizer_unless_the_user_says_otherwise() -> 
 
     assert "xdlc_data_types" not in told("FLOAT_32")
     assert '"xdlc_data_types": ["FLOAT_32", "UINT_8"]' in told("FLOAT_32", "UINT_8")
-    with pytest.raises(UsageError, match="'INT_32' is no data type of reals"):
+    with pytest.raises(UsageError, match="'INT_32' is no data type of float"):
         told("INT_32")
 
 

@@ -171,10 +171,8 @@ def test_entries_do_not_explode(tmp_path: Path) -> None:
     assert dsp is not None
     assert [len(form.entry.inputs) for form in forms(dsp.ops[0], dsp)[::2]] == list(range(1, 42))
     assert not takes_gaps(dsp.ops[0], dsp)
-    assert found.notices == (
-        "Join on DSP_V73: too many combinations of types or optional tensors: what is left out must be at "
-        "the end",
-    )
+    (notice,) = found.notices
+    assert notice.startswith("Join on DSP_V73: too many combinations of types or optional tensors")
 
 
 def test_sources_are_those_of_all_versions_of_a_group(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def test_a_compiler_that_does_not_end_is_stopped_with_its_children(monkeypatch, 
 @pytest.mark.skipif(os.name != "posix", reason="runs a shell script")
 def test_a_compiler_that_does_not_answer_is_told(monkeypatch, tmp_path):
     monkeypatch.setenv("CC", script(tmp_path, "exit 3"))
-    with pytest.raises(BackendError, match="--version gave exit code 3"):
+    with pytest.raises(BackendError, match="--version returned exit code 3"):
         compile_c(OP, TWICE, entry="twice")
 
 

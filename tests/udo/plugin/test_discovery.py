@@ -193,7 +193,7 @@ def pair(tmp_path, first, second):
 def test_two_plugins_for_one_operator_clash(tmp_path):
     names = pair(tmp_path, plugin_text(more="name = 'A'"), plugin_text(more="name = 'B'"))
     with pytest.raises(
-        UsageError, match=r"Mine \(one.py:8\) and plugin Mine \(two.py:8\) both stand for Mine of onnx"
+        UsageError, match=r"Mine \(one.py:8\) and plugin Mine \(two.py:8\) are both bound to Mine of onnx"
     ):
         plugin_ops(names, False)
 

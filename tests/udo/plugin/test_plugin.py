@@ -168,7 +168,7 @@ def test_parse_params_may_begin_with_what_is_read_by_names():
     [
         ("parse_params", "return 1 / 0", "raised ZeroDivisionError: division by zero", 11),
         ("parse_params", "return {'none': 1}", "there is no parameter 'none'", 3),
-        ("parse_params", "return [1]", "gave list", 3),
+        ("parse_params", "return [1]", "returned list", 3),
         ("parse_params", "import sys; sys.exit('no')", "raised SystemExit: no", 11),
         ("parse_params", "return {'axis': node.attributes['missing']}", "raised KeyError: 'missing'", 11),
         ("parse_params", "return {'axis': node.attributes.need('dim')}", "attribute 'dim' is missing", 11),
@@ -179,8 +179,8 @@ def test_parse_params_may_begin_with_what_is_read_by_names():
             11,
         ),
         ("infer_shape_and_type", "return op.inputs[0].shapes", "raised AttributeError", 11),
-        ("infer_shape_and_type", "return (2, 3)", r"gave \(2, 3\)", 3),
-        ("infer_shape_and_type", "return [op.inputs[0]] * 2", "gave 2 outputs of 1", 3),
+        ("infer_shape_and_type", "return (2, 3)", r"returned \(2, 3\)", 3),
+        ("infer_shape_and_type", "return [op.inputs[0]] * 2", "returned 2 outputs of 1", 3),
         (
             "infer_shape_and_type",
             "return with_shape(op.inputs[0], (2, 0))",
@@ -188,7 +188,7 @@ def test_parse_params_may_begin_with_what_is_read_by_names():
             3,
         ),
         ("infer_shape_and_type", "return with_shape(op.inputs[0], (2, 'a'))", "output 0 has shape", 3),
-        ("build_kernel", "return b'code'", "gave bytes", 3),
+        ("build_kernel", "return b'code'", "returned bytes", 3),
         ("build_kernel", "raise SystemError()", "raised SystemError: no text", 11),
         ("build_kernel", "return compile_c(op, '', entry='a b')", "no name of a C function", 11),
     ],
@@ -210,7 +210,7 @@ def test_accepts_must_answer_yes_or_no(tmp_path):
         tmp_path, MINE + "    def accepts(self, node):\n        return node.inputs[0].shape == (1,) or None\n"
     )
     assert op.hooks.accepts(node(spec(1)))
-    with pytest.raises(UsageError, match="gave None"):
+    with pytest.raises(UsageError, match="returned None"):
         op.hooks.accepts(node(spec(2)))
 
 
@@ -234,7 +234,7 @@ def test_accepts_must_answer_yes_or_no(tmp_path):
         ("inputs = ['a b']", "'a b' is no name"),
         ("inputs = [3]", "inputs hold 3|hold 3"),
         ("inputs = [Output('x')]", "hold Output"),
-        ("inputs = [Input('x', optional=True), 'y']", "y is mandatory behind an optional one"),
+        ("inputs = [Input('x', optional=True), 'y']", "y is mandatory after an optional one"),
         ("inputs = [Input('x', repeated=True), 'y']", "x is repeated and not the last"),
         ("inputs = [Input('x', dtypes='float32')]", "dtypes of x is the string"),
         ("inputs = [Input('x', dtypes=('float31',))]", "there is no data type 'float31'"),
@@ -250,11 +250,11 @@ def test_accepts_must_answer_yes_or_no(tmp_path):
         ("formats = (['NC'], ['ND'])", "there is no format 'NC'"),
         ("formats = (['FRACTAL_Z'], ['ND'])", "FRACTAL_Z is no format of inputs"),
         ("weight_formats = ['FRACTAL_Z']", "holds 1 formats, and the static inputs are 0: none"),
-        ("weight_formats = {'w': 'FRACTAL_Z'}", "tells of 'w', which is no input"),
+        ("weight_formats = {'w': 'FRACTAL_Z'}", "which is no input"),
         ("weight_formats = 'FRACTAL_Z'", "weight_formats is 'FRACTAL_Z'"),
         (
             "weight_formats = {'x': 'NHWC'}; params = {'x_shape': Int(0)}",
-            "parameter x_shape is what tells how a weight is stored",
+            "parameter x_shape",
         ),
         ("description = 3", "description is 3"),
         ("config = 3; inputs = outputs = ()", "config is 3"),

@@ -15,7 +15,7 @@ def test_same_as():
     assert same_as(spec(2), "int32").dtype is INT32
     with pytest.raises(UsageError, match="there is no data type 'int33'"):
         same_as(spec(2), "int33")
-    with pytest.raises(UsageError, match="left out"):
+    with pytest.raises(UsageError, match="omitted"):
         same_as(None)
 
 

@@ -1,4 +1,4 @@
-"""The types in which kernels take and give activations, and whether a definition allows them."""
+"""Data types of activations at kernels, and whether a definition allows them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from xdlc.runtime.udo.descriptor import OpForm, TensorForm
 
 
 def kernel_dtype(dtype: DType) -> DType:
-    """Return the type in which kernels take and give activations."""
+    """Return the data type in which kernels get an activation."""
     return FLOAT32 if is_real(dtype) and dtype is not FLOAT64 else dtype
 
 
 def check_types(op: Op, form: OpForm, definition: OpDef) -> None:
-    """Check that kernels get activations as the definition has them, so that all kinds of kernels agree.
+    """Check the types of activations at a kernel against its definition.
 
     Args:
         op: The op.
-        form: What its kernel gets.
-        definition: Its definition for a CPU; another one says nothing of what a CPU takes.
+        form: Its descriptor.
+        definition: Its definition for a CPU; another one does not state the types of a CPU.
 
     Raises:
         BackendError: If something is of another type; a ProblemList of all.
@@ -38,7 +38,7 @@ def check_types(op: Op, form: OpForm, definition: OpDef) -> None:
 
 
 def place_of(op: Op) -> str:
-    """Return what errors call an op."""
+    """Return the title of an op in errors."""
     graph = f"graph {op.graph.name!r}: " if op.graph is not None else ""
     return f"{graph}op {op.name!r} ({op.package}::{op.type})"
 
@@ -72,10 +72,10 @@ def _word(dtype: DType) -> str:
 
 
 def typed(specs: list[TensorSpec] | None, view: OpView, definition: OpDef | None) -> list[TensorSpec] | None:
-    """Return outputs with the type of the first input if that is allowed, or else the first that is.
+    """Give outputs without a data type that of the first input, or else the first that is allowed.
 
     Args:
-        specs: Outputs; those of type undefined get one.
+        specs: Outputs; those of type undefined get a type.
         view: The op.
         definition: Its definition.
     """
@@ -86,7 +86,7 @@ def typed(specs: list[TensorSpec] | None, view: OpView, definition: OpDef | None
     found = []
     for index, spec in enumerate(specs):
         allowed = places[min(index, len(places) - 1)].dtypes if places else ()
-        # integers of SNPE's DSPs stand for reals
+        # integers of SNPE's DSPs are quantized values
         kinds = [FLOAT32 if dtype in (UINT8, UINT16) else kernel_dtype(dtype) for dtype in allowed]
         dtype = first if first in (*kinds, *allowed) or not kinds else kernel_dtype(allowed[0])
         found.append(replace(spec, dtype=dtype) if spec.dtype is UNDEFINED else spec)

@@ -1,4 +1,4 @@
-"""From an op of a graph, or the view that a converter has of one, to what a child process is told of it."""
+"""Descriptors of ops for the worker, from ops of a graph and from views of a converter."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ Array = Any  # numpy.ndarray
 
 
 def form_of(op: Op, definition: OpDef | None, *, reals: bool = False) -> tuple[OpForm, StaticData]:
-    """Return an op as its kernel sees it.
+    """Return the descriptor of an op.
 
     Args:
         op: The op.
-        definition: What the model knows of it; without it, places have names like ``in[0]``.
-        reals: Whether static data of fixed point are reals to the kernel, whatever the definition says.
+        definition: Its definition in the model; without it, operands have names like ``in[0]``.
+        reals: Whether the kernel gets quantized static data as float values, whatever the definition states.
 
     Raises:
-        BackendError: If something of it has no form for kernels.
+        BackendError: If an operand cannot be passed to kernels.
         ModelError: If static data has no usable encoding.
     """
     for operand in (*op.inputs, *op.outputs, *op.params.values()):
@@ -70,7 +70,7 @@ def _operands(
 
 
 def _defaults(definition: OpDef | None, given: Container[str], data: StaticData) -> list[ParamForm]:
-    """Return the parameters that an op leaves to defaults; xdlc writes them out, others may not."""
+    """Return the parameters that an op omits, with their defaults."""
     missing = [param for param in definition.params.values() if param.name not in given] if definition else []
     values = [(param, default_value(param)) for param in missing]
     return [
@@ -97,7 +97,7 @@ def _check(op: Op, tensor: Tensor) -> None:
 
 
 def _places(word: str, count: int, definition: OpDef | None) -> list[tuple[str, TensorDef | None]]:
-    """Return name and definition of each operand; a repeated one stands for all that follow."""
+    """Return name and definition of each operand; a repeated one is that of all that follow."""
     known: Sequence[TensorDef] = ()
     if definition is not None:
         known = definition.inputs if word == "in" else definition.outputs
@@ -112,7 +112,7 @@ def _places(word: str, count: int, definition: OpDef | None) -> list[tuple[str, 
 
 
 def _layout(place: TensorDef | None) -> str:
-    """Return the layout that a definition states; it may leave it open in several words."""
+    """Return the layout that a definition states, or an empty string."""
     return place.layout if place is not None and place.layout in LAYOUTS else ""
 
 
@@ -122,13 +122,13 @@ def _tensor(tensor: Tensor, name: str, place: TensorDef | None, data: StaticData
     if not tensor.is_static:
         return TensorForm(name, kernel_dtype(tensor.dtype).code, dims, layout)
     allowed = _types(tensor, place, reals)
-    if place is not None and not place.is_static:  # a constant comes as the activation that it stands for
+    if place is not None and not place.is_static:  # a constant at the place of an activation
         allowed = (kernel_dtype(tensor.dtype),)
     return static_form(tensor, name, layout, allowed, data)
 
 
 def _types(tensor: Tensor, place: TensorDef | None, reals: bool) -> tuple[DType, ...]:
-    """Return the types in which a kernel takes static data; none: as they are, or as reals."""
+    """Return the types in which a kernel takes static data; none: as stored, or as float values."""
     if place is None or not reals or not (tensor.dtype.is_float or tensor.dtype.is_fixed):
         return () if place is None else place.dtypes
     return () if tensor.dtype.is_fixed else (FLOAT32, FLOAT64)
@@ -149,11 +149,11 @@ def _param(
 
 
 def form_of_view(view: OpView, definition: OpDef | None) -> tuple[OpForm, StaticData]:
-    """Return an op that a converter asks about.
+    """Return the descriptor of an op under conversion.
 
     Args:
         view: The op.
-        definition: Its definition: gives numbers of enumerators and the types of parameters.
+        definition: Its definition, for the numbers of enumerators and the types of parameters.
     """
     data = StaticData()
 
@@ -185,7 +185,7 @@ def _static_of_view(
 ) -> TensorForm:
     shape = tuple(extent or 0 for extent in spec.shape)
     tensor = Tensor(spec.name, shape, spec.dtype, data=spec.data)
-    if spec.dtype.is_fixed:  # a view knows no encoding: as it is stored
+    if spec.dtype.is_fixed:  # a view has no encoding: as stored
         return array_form(unpacked(tensor).numpy(), name, layout, data, spec.dtype)
     return static_form(tensor, name, layout, allowed, data)
 

@@ -1,4 +1,4 @@
-"""What a child process is told of an operation: plain values, and where static data lies."""
+"""Serializable descriptor of an op for the worker."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Dims = tuple[int | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class TensorForm:
-    """A tensor as kernels see it.
+    """Descriptor of a tensor.
 
     Attributes:
-        name: As the definition names its place.
+        name: Name in the definition.
         dtype: Code of its data type.
-        dims: Extents, None for one that is open.
+        dims: Dimensions, None for a dynamic one.
         layout: ``NHWC`` and the like, or empty.
-        scale: Of stored integers that stand for reals; else 0.
-        offset: Of these.
-        place: Where static data lies in the memory of the operation; None for other tensors.
-        omitted: Whether it is left out.
+        scale: Of quantized values; else 0.
+        offset: Offset of quantized values.
+        place: Offset of static data in the memory of the operation; None for other tensors.
+        omitted: Whether it is omitted.
     """
 
     name: str
@@ -42,23 +42,23 @@ class TensorForm:
 
     @property
     def is_open(self) -> bool:
-        """Whether an extent is known only when the model runs."""
+        """Whether a dimension is dynamic."""
         return None in self.dims
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extents, all of them known."""
+        """The dimensions, none of them dynamic."""
         return tuple(extent for extent in self.dims if extent is not None)
 
     @property
     def nbytes(self) -> int:
-        """Size of the elements; 0 where an extent is open."""
+        """Size of the elements; 0 if a dimension is dynamic."""
         if self.omitted or self.is_open or not self.dtype:
             return 0
         return nbytes(self.shape, (BY_CODE[self.dtype].bits + 7) // 8)  # numpy takes long to import
 
     def at(self, dims: Dims) -> TensorForm:
-        """Return the tensor with other extents."""
+        """Return the tensor with other dimensions."""
         return replace(self, dims=tuple(dims))
 
 
@@ -79,7 +79,7 @@ def element(code: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ParamForm:
-    """A parameter.
+    """Descriptor of a parameter.
 
     Attributes:
         name: Name.
@@ -98,7 +98,7 @@ class ParamForm:
 
 @dataclass(frozen=True, slots=True)
 class OpForm:
-    """An operation; attributes as those of :class:`xdlc.opdefs.op_view.OpView`."""
+    """Descriptor of an op; attributes as those of :class:`xdlc.opdefs.op_view.OpView`."""
 
     package: str
     type: str
@@ -108,12 +108,12 @@ class OpForm:
     params: tuple[ParamForm, ...]
 
     def words(self) -> dict[str, Any]:
-        """Return it as what JSON can hold."""
+        """Return it as JSON values."""
         return asdict(self)
 
     @classmethod
     def of(cls, words: Mapping[str, Any]) -> OpForm:
-        """Return what ``words`` has made of one."""
+        """Return a descriptor from its JSON values."""
         return cls(
             words["package"],
             words["type"],
@@ -124,7 +124,7 @@ class OpForm:
         )
 
     def view(self, memory: Memory) -> OpView:
-        """Return it as shape functions see it.
+        """Return the view of shape functions.
 
         Args:
             memory: Holds the static data.
@@ -164,7 +164,7 @@ def static_array(form: TensorForm, memory: Memory) -> Array:
 
 
 def spec_of(form: TensorForm, memory: Memory) -> TensorSpec:
-    """Return a tensor as shape functions and Python kernels see it."""
+    """Return the ``TensorSpec`` of shape functions and Python kernels."""
     data = None if form.place is None else ArrayData(static_array(form, memory))
     return TensorSpec(form.dims, dtype_of(form), form.name, form.layout, data)
 
@@ -175,7 +175,7 @@ def dtype_of(form: TensorForm) -> DType:
 
 
 def specs_in(answer: Mapping[str, Any]) -> list[TensorSpec] | None:
-    """Return the outputs that an answer of the child tells of, as ``told`` has put them."""
+    """Return the outputs in an answer of the worker; the inverse of ``words_of_specs``."""
     words = answer.get("outputs")
     if words is None:
         return None
@@ -184,8 +184,8 @@ def specs_in(answer: Mapping[str, Any]) -> list[TensorSpec] | None:
     ]
 
 
-def told(specs: Sequence[TensorSpec] | None) -> list[dict[str, Any]] | None:
-    """Return outputs as what JSON can hold."""
+def words_of_specs(specs: Sequence[TensorSpec] | None) -> list[dict[str, Any]] | None:
+    """Return outputs as JSON values."""
     if specs is None:
         return None
     return [

@@ -1,4 +1,4 @@
-"""What libraries, files and embedded kernels offer, and which of them an operation gets."""
+"""Registry of the kernels and shape functions in libraries and files."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a source has for an operation.
+    """Kernel or shape function of a source for an operation.
 
     Attributes:
         source: Number of the source.
         origin: The source, for messages.
         kernel: Whether it has a kernel for the CPU.
-        shapes: Whether it gives shapes of outputs.
-        cores: What it runs on.
-        is_explicit: Whether its shapes are there for their own sake, and go before those of a library.
+        shapes: Whether it infers shapes of outputs.
+        cores: Cores that it runs on.
+        is_explicit: Whether its shapes go before those of a library.
     """
 
     source: int
@@ -34,7 +34,7 @@ class Offer:
 
 
 class Offers:
-    """What all sources offer together."""
+    """Kernels and shape functions of all sources."""
 
     def __init__(self) -> None:
         self._kernels: dict[Key, Offer] = {}
@@ -42,7 +42,7 @@ class Offers:
         self._others: dict[Key, Offer] = {}
 
     def add(self, source: int, origin: str, words: Sequence[Mapping[str, Any]], *, is_file: bool) -> None:
-        """Take up what a source says that it offers.
+        """Register the kernels and shape functions of a source.
 
         Raises:
             BackendError: If another offers the same; several make a ProblemList.
@@ -65,15 +65,15 @@ class Offers:
         raise_all(problems)
 
     def kernel(self, key: Key) -> Offer | None:
-        """Return what has the kernel of an operation."""
+        """Return the source of the kernel of an operation."""
         return self._kernels.get(key)
 
     def shapes(self, key: Key) -> Offer | None:
-        """Return what gives the shapes of an operation."""
+        """Return the source of the shapes of an operation."""
         return self._shapes.get(key)
 
     def elsewhere(self, key: Key) -> Offer | None:
-        """Return what has an operation, but not for the CPU."""
+        """Return a source that has an operation, but not for the CPU."""
         return self._others.get(key)
 
     def types(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""The kernels of user-defined operations that a session can call."""
+"""Kernels of UDOs for sessions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LIBRARY_NEEDED = "give the registration library or Python file that has it with 
 class Kernels:
     """Libraries, Python files and embedded kernels, in a child process of their own.
 
-    The process is started when something is first asked of it.  One that dies is replaced, a few times.
+    The process is started with the first request.  One that dies is replaced, a few times.
     Any number of sessions and threads may use the same object.  One operation runs at a time, so that a crash
     is that of one operation; kernels that are to run at once want an object each.  Use as a context manager,
     or call ``close``.
@@ -70,7 +70,7 @@ class Kernels:
         self._link = Link(self._sources, self._embedded, checked_timeout(timeout))
         self._numbers = 0
         self._used: set[int] = set()
-        self._told: set[tuple[str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
 
     def __enter__(self) -> Kernels:
         return self
@@ -93,16 +93,16 @@ class Kernels:
         return self._offer(op) is not None
 
     def origin(self, op: Op) -> str:
-        """Return where the kernel of an op comes from; empty if there is none."""
+        """Return the source of the kernel of an op; empty if there is none."""
         offer = self._offer(op)
         return offer.origin if offer is not None else ""
 
     def missing(self, op: Op) -> UnsupportedOp:
-        """Return the error that says that there is no kernel for an op, and how to give one."""
+        """Return the error of an op without a kernel."""
         return missing(op, self)
 
     def lacking(self, op: Op) -> tuple[str, str]:
-        """Return what is wrong about an op that has no kernel, and what could be done about it."""
+        """Return problem and fix of an op without a kernel."""
         key, offers = (op.package, op.type), self._link.offers()
         title, other = f"{op.package}::{op.type}", offers.elsewhere(key)
         carried = [held for held in self._carried if _is_for(held, op)]
@@ -125,7 +125,7 @@ class Kernels:
         return problem, LIBRARY_NEEDED + (f" ({near})" if near else "")
 
     def unused(self) -> list[str]:
-        """Return the files that nothing has been taken from."""
+        """Return the files of which nothing was used."""
         return [str(source.path) for at, source in enumerate(self._sources) if at not in self._used]
 
     # ------------------------------------------------------------------ what it does
@@ -141,10 +141,10 @@ class Kernels:
             offer = self._offer(op)
             if offer is None:
                 raise self.missing(op)
-            # Arrays of Python tell no scale.
+            # Arrays of Python have no scale.
             python = self._is_python(offer.source)
             form, data = form_of(op, self._definition(op.package, op.type), reals=python)
-            self._tell_rounded(op, data, offer.origin)
+            self._log_rounded(op, data, offer.origin)
             shapes = self._link.offers().shapes((op.package, op.type))
             self._used.update(one.source for one in (offer, shapes) if one is not None)
             self._numbers += 1
@@ -161,29 +161,29 @@ class Kernels:
                 is_python=python,
             )
 
-    def _tell_rounded(self, op: Op, data: StaticData, origin: str) -> None:
-        """Tell once for a type of ops that a library gets static reals rounded."""
+    def _log_rounded(self, op: Op, data: StaticData, origin: str) -> None:
+        """Log once for an op type that a library gets rounded static data."""
         key = (op.package, op.type)
-        if not data.rounded or key in self._told:
+        if not data.rounded or key in self._logged:
             return
-        self._told.add(key)
+        self._logged.add(key)
         named = ", ".join(f"{name!r} rounded, as {dtype} of one scale" for name, dtype in data.rounded)
         _log.warning(
-            "%s: %s::%s gets %s: its definition takes no reals there; Python kernels get them as they are",
+            "%s: %s::%s gets %s: its definition takes no floats there; Python kernels get them unrounded",
             origin,
             *key,
             named,
         )
 
     def infer(self, view: OpView, definition: OpDef | None = None) -> list[TensorSpec] | None:
-        """Return the outputs of an op of a model that is converted; None where nothing tells them.
+        """Return the outputs of an op under conversion, or None if they are not known.
 
         Args:
             view: The op.
             definition: Its definition; default: that of the model.
 
         Raises:
-            BackendError: If what tells them fails.
+            BackendError: If the shape function fails.
         """
         key = (view.package, view.type)
         with self._link.held():
@@ -202,7 +202,7 @@ class Kernels:
             }
             place = f"op {view.name!r} ({view.package}::{view.type})"
             answer = self._link.ask(
-                request, [memory.file], place=place, origin=offer.origin, doing="telling its shapes"
+                request, [memory.file], place=place, origin=offer.origin, doing="inferring its shapes"
             )
         return typed(specs_in(answer), view, definition)
 
@@ -254,7 +254,7 @@ def _definitions(model: Model | None) -> dict[tuple[str, str], OpDef]:
 
 
 def missing(op: Op, kernels: Kernels | None) -> UnsupportedOp:
-    """Return the error that says that there is no kernel for an op of a user's package."""
+    """Return the error of a UDO without a kernel."""
     unknown = f"there is no kernel for {op.package}::{op.type}", LIBRARY_NEEDED
     problem, fix = unknown if kernels is None else kernels.lacking(op)
     return UnsupportedOp(problem, where=place_of(op), fix=fix, node=op.name, op=op.type)
@@ -266,7 +266,7 @@ def open_kernels(
     allow_embedded_kernels: bool = False,
     udo_timeout: float | None = None,
 ) -> Kernels:
-    """Return the kernels of users' ops of a model; close them in the end.
+    """Open the kernels of the UDOs of a model; close them in the end.
 
     Args:
         model: The model.
@@ -282,13 +282,13 @@ def open_kernels(
     if allow_embedded_kernels and not embedded_in(model):
         raise UsageError(
             "the model carries no kernels that --allow_embedded_kernels could allow",
-            fix="leave the option out",
+            fix="omit the option",
         )
     paths = paths_of(udo_package_path)
     if udo_timeout is not None and not paths and not allow_embedded_kernels:
         raise UsageError(
             "--udo_timeout is given, but no kernels are",
-            fix="give --udo_package_path or --allow_embedded_kernels, or leave it out",
+            fix="give --udo_package_path or --allow_embedded_kernels, or omit it",
         )
     seconds = DEFAULT_TIMEOUT if udo_timeout is None else udo_timeout
     return Kernels(paths, model=model, embedded=allow_embedded_kernels, timeout=seconds)

@@ -1,4 +1,4 @@
-"""Registration libraries and the implementations that they name, inside the child process."""
+"""Registration libraries and the implementations that they name, in the worker."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def open_library(path: str, where: str) -> ctypes.CDLL:
 
 
 def _other_machine(path: str) -> str:
-    """Return why the system has no use for an ELF file of another processor; its own words mislead."""
+    """Return why the system refuses an ELF file of another processor; the system's message misleads."""
     with open(path, "rb") as file:
         head = file.read(20)
     name = (
@@ -80,7 +80,7 @@ class Registration:
         path: Its path.
 
     Attributes:
-        facts: What it says.
+        facts: Its registration info.
 
     Raises:
         XdlcError: If it is not valid, or fails.
@@ -97,45 +97,45 @@ class Registration:
 
     @property
     def infers(self) -> bool:
-        """Whether it gives shapes of outputs."""
+        """Whether it infers shapes of outputs."""
         return bool(self._table.infer_outputs)
 
     def validate(self, op: structs.Op) -> None:
-        """Ask whether an operation can be executed.
+        """Check that an operation can be executed.
 
         Raises:
             BackendError: If not.
         """
-        said = message_buffer()
-        status = self._table.validate(ctypes.byref(op), said, len(said))
-        check(status, "validate", message_in(said), self.where)
+        message = message_buffer()
+        status = self._table.validate(ctypes.byref(op), message, len(message))
+        check(status, "validate", message_in(message), self.where)
 
     def infer(self, op: structs.Op, count: int, *, aloud: bool = False) -> list[TensorSpec] | None:
-        """Return the outputs of an operation; None if the library cannot tell them.
+        """Return the outputs of an operation; None if the library cannot infer them.
 
         Args:
             op: The operation.
             count: How many outputs it has.
-            aloud: Whether to print what the library says why it cannot, which its caller shows.
+            aloud: Whether to print why it cannot, which the caller shows.
 
         Raises:
-            BackendError: If it fails, or gives what is no shape.
+            BackendError: If it fails, or returns no shape.
         """
         if not self.infers:
             return None
-        shapes, said = (structs.Shape * max(count, 1))(), message_buffer()
-        status = self._table.infer_outputs(ctypes.byref(op), shapes, said, len(said))
+        shapes, message = (structs.Shape * max(count, 1))(), message_buffer()
+        status = self._table.infer_outputs(ctypes.byref(op), shapes, message, len(message))
         if status == structs.UNSUPPORTED:
-            if aloud and message_in(said):
-                print(message_in(said), file=sys.stderr)
+            if aloud and message_in(message):
+                print(message_in(message), file=sys.stderr)
             return None
-        check(status, "infer_outputs", message_in(said), self.where)
+        check(status, "infer_outputs", message_in(message), self.where)
         return [self._spec(shape, index) for index, shape in enumerate(shapes[:count])]
 
     def _spec(self, shape: structs.Shape, index: int) -> TensorSpec:
         if shape.rank > structs.MAX_RANK or shape.data_type not in BY_CODE:
             raise BackendError(
-                f"infer_outputs gave output {index} rank {shape.rank} and data type {shape.data_type:#x}",
+                f"infer_outputs returned output {index} rank {shape.rank} and data type {shape.data_type:#x}",
                 where=self.where,
                 fix=f"give at most {structs.MAX_RANK} axes and one of the types of xdlc_udo.h",
             )
@@ -144,7 +144,7 @@ class Registration:
         return TensorSpec(dims, BY_CODE[shape.data_type])
 
     def implementation(self) -> Implementation:
-        """Return the implementation for the CPU, loaded when first asked for.
+        """Return the implementation for the CPU, loaded with the first call.
 
         Raises:
             XdlcError: If there is none, it is not valid, or fails.
@@ -268,7 +268,7 @@ class LibraryOp:
         return self._library.infer(Native().op(form, self._memory, addresses), len(form.outputs))
 
     def bind(self, form: OpForm, inputs: dict[int, int], outputs: dict[int, int]) -> None:
-        """Tell it where inputs and outputs are, by position."""
+        """Bind the addresses of inputs and outputs, by position."""
         native = Native()
         io = (
             len(form.inputs),

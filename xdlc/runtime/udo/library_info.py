@@ -1,4 +1,4 @@
-"""What libraries say of themselves, read within bounds."""
+"""Info structures of libraries, read within bounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_LIBRARIES = 16
 
 @dataclass(frozen=True, slots=True)
 class OpFacts:
-    """What a registration library says of an operation.
+    """Registration info of an operation.
 
     Attributes:
         type: Operation type.
@@ -33,7 +33,7 @@ class OpFacts:
 
 @dataclass(frozen=True, slots=True)
 class PackageFacts:
-    """What a registration library says.
+    """Registration info of a library.
 
     Attributes:
         package: Op package.
@@ -49,7 +49,7 @@ class PackageFacts:
 
 
 def read_registration(address: int | None, where: str) -> PackageFacts:
-    """Return what the registration info at an address says.
+    """Return the registration info at an address.
 
     Raises:
         BackendError: If it is not valid.
@@ -94,7 +94,7 @@ def table(pointer: int | None, kind: type[_Record], optional: tuple[str, ...], w
         BackendError: If there is none, its version is another, or a function is missing.
     """
     if not pointer:
-        _refuse(f"gives no table of functions: its {_getter(kind)} returned NULL", where)
+        _refuse(f"has no table of functions: its {_getter(kind)} returned NULL", where)
     major = ctypes.c_uint32.from_address(pointer or 0).value
     if major != structs.API_MAJOR:
         _refuse(
@@ -126,7 +126,7 @@ def _op(record: Any, where: str) -> OpFacts:
             dtypes[title] = tuple(code.value for code in codes)
     cores = tuple(word for bit, word in structs.CORES.items() if record.cores & bit)
     if not cores or record.cores & ~sum(structs.CORES):
-        _refuse(f"says that {name!r} runs on cores {record.cores:#x}, which are unknown", where)
+        _refuse(f"states that {name!r} runs on cores {record.cores:#x}, which are unknown", where)
     return OpFacts(name, cores, dtypes)
 
 
@@ -138,15 +138,15 @@ def _core(bit: int, where: str) -> str:
 
 def _record(kind: type[_Record], address: int | None, what: str, where: str) -> _Record:
     if not address:
-        _refuse(f"gives no {what}: it is NULL", where)
+        _refuse(f"has no {what}: it is NULL", where)
     return kind.from_address(address or 0)
 
 
 def _records(kind: Any, address: int | None, count: int, most: int, what: str, where: str) -> list[Any]:
     if count > most:
-        _refuse(f"says that it has {count} {what}, and there may be {most}", where)
+        _refuse(f"states {count} {what}, and there may be {most}", where)
     if count and not address:
-        _refuse(f"says that it has {count} {what}, but their list is NULL", where)
+        _refuse(f"states {count} {what}, but their list is NULL", where)
     size = ctypes.sizeof(kind)
     return [kind.from_address((address or 0) + index * size) for index in range(count)]
 
@@ -154,7 +154,7 @@ def _records(kind: Any, address: int | None, count: int, most: int, what: str, w
 def _text(address: int | None, what: str, where: str) -> str:
     found = structs.text_at(address)
     if not found:
-        _refuse(f"gives no {what}: it is {'NULL' if found is None else 'empty'}", where)
+        _refuse(f"has no {what}: it is {'NULL' if found is None else 'empty'}", where)
     return found or ""
 
 

@@ -1,6 +1,6 @@
-"""Memory that a session and its child process share, and what lies where in it.
+"""Memory that a session and its worker share, and its layout.
 
-It has no name in any file system, and its size cannot be changed once it is made.
+It has no name in any file system, and its size is fixed.
 """
 
 from __future__ import annotations

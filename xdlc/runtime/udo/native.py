@@ -1,4 +1,4 @@
-"""Operations in the form of ``xdlc_udo.h``, for libraries that a child process has loaded."""
+"""Operations as structures of ``xdlc_udo.h``, for libraries in the worker."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MESSAGE = 1024
 
 
 def utf8(text: str) -> bytes:
-    """Return a text as libraries take it; what has no form in UTF-8 is escaped."""
+    """Return a text in UTF-8; other characters are escaped."""
     return text.encode("utf-8", "backslashreplace")
 
 
 class Native:
-    """Structures and what they point to, which lives as long as this does."""
+    """Structures with the objects that they point to."""
 
     def __init__(self) -> None:
         self._kept: list[Any] = []
@@ -54,7 +54,7 @@ class Native:
         tensor.num_bytes, tensor.data = form.nbytes, address
 
     def params(self, forms: Sequence[ParamForm], memory: Memory) -> Any:
-        """Return an array of parameters, whose tensors lie in a memory."""
+        """Return an array of parameters, whose tensors are in a memory."""
         made = (structs.Param * max(len(forms), 1))()
         for param, form in zip(made, forms, strict=False):
             param.name, param.data_type = utf8(form.name), form.dtype
@@ -72,7 +72,7 @@ class Native:
         return made
 
     def op(self, form: OpForm, memory: Memory, addresses: Mapping[int, int] | None = None) -> structs.Op:
-        """Return an operation; what is static lies in ``memory``, other inputs at ``addresses``."""
+        """Return an operation; static data is in ``memory``, other inputs at ``addresses``."""
         inputs = self.tensors(form.inputs, {**static_addresses(form, memory), **(addresses or {})})
         made = structs.Op(
             utf8(form.package),
@@ -118,10 +118,10 @@ def check(status: int, doing: str, message: str, where: str) -> None:
     if status:
         name = structs.STATUS.get(status, f"the unknown status {status}")
         words = " ".join(message.split())
-        said = f": {words}" if words else ""
+        text = f": {words}" if words else ""
         known = status in structs.STATUS
         raise BackendError(
-            f"{doing} gave {name}{said}",
+            f"{doing} returned {name}{text}",
             where=where,
             fix=None if known else "return one of the values of xdlc_udo_status that xdlc_udo.h names",
         )

@@ -1,4 +1,4 @@
-"""One user-defined operation of a graph, ready to run."""
+"""A UDO of a graph, ready to run."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Operation:
     # ------------------------------------------------------------------ opening
 
     def _open(self) -> None:
-        """Open it in the child that there is now."""
+        """Open it in the current worker."""
         self._bound: _Bound | None = None
         self._given: list[Dims] = []
         self._is_settled = self._is_known = False
@@ -91,22 +91,22 @@ class Operation:
         answer = self._ask(request, files, "opening it")
         self._generation = generation
         weakref.finalize(self, self._link.release_later, generation, self._number).atexit = False
-        told = specs_in(answer)
-        if told is not None:
-            self._agreed(told)
+        inferred = specs_in(answer)
+        if inferred is not None:
+            self._agreed(inferred)
 
-    def _agreed(self, told: Sequence[TensorSpec]) -> list[Dims]:
-        """Return the shapes that the kernel tells; they have to be outputs that the model states."""
-        if len(told) != len(self._form.outputs):
-            self._fail(f"tells of {len(told)} outputs, the op has {len(self._form.outputs)}")
+    def _agreed(self, inferred: Sequence[TensorSpec]) -> list[Dims]:
+        """Return the shapes that the kernel infers; they have to fit the model."""
+        if len(inferred) != len(self._form.outputs):
+            self._fail(f"infers {len(inferred)} outputs, the op has {len(self._form.outputs)}")
         dims = []
-        for index, (spec, form) in enumerate(zip(told, self._form.outputs, strict=True)):
+        for index, (spec, form) in enumerate(zip(inferred, self._form.outputs, strict=True)):
             stated = BY_CODE[form.dtype]
             real = spec.dtype.is_fixed or spec.dtype.is_float
             if spec.dtype is not stated and not (real and stated.is_float):
-                self._fail(f"says that output {index} is {spec.dtype}, the model says {stated}")
+                self._fail(f"infers that output {index} is {spec.dtype}, the model states {stated}")
             if not self._fits(index, spec.shape):
-                self._fail(f"says that output {index} has shape {_words(spec.shape)}", form)
+                self._fail(f"infers that output {index} has shape {_words(spec.shape)}", form)
             dims.append(spec.shape)
         return dims
 
@@ -120,15 +120,15 @@ class Operation:
     # ------------------------------------------------------------------ running
 
     def run(self, arrays: Sequence[Array | None], *, timeout: float | None = None) -> list[Array]:
-        """Return the outputs: reals as float32, others in their own types.
+        """Return the outputs: float values as float32, others in their own types.
 
         Args:
-            arrays: One for each input, reals as float32; None for those that are left out or static.
+            arrays: One for each input, float values as float32; None for omitted and static ones.
             timeout: Seconds that it may take, if that is less than what kernels may take.
 
         Raises:
-            BackendError: If it crashes, takes too long, fails, or gives other
-                shapes or types than the model states.
+            BackendError: If it crashes, takes too long, fails, or returns other shapes or types than the
+                model states.
             StorageError: If there is no memory for its inputs or outputs.
         """
         with self._link.held():
@@ -145,7 +145,7 @@ class Operation:
         """Return the nanoseconds of the last run.
 
         Raises:
-            BackendError: If it has not run yet, or the library does not tell.
+            BackendError: If it has not run yet, or the library does not measure.
         """
         with self._link.held():
             if self._bound is None or self._link.started() != self._generation:
@@ -155,26 +155,26 @@ class Operation:
 
     def _run(self, arrays: Sequence[Array | None], timeout: float) -> list[Array]:
         answer = None
-        told = self._give(arrays, timeout)
+        inferred = self._give(arrays, timeout)
         if self._is_settled:
             answer = self._execute(timeout, asks=self._asks)
             if "outputs" in answer:
-                self._is_settled, told, answer = False, specs_in(answer), None
+                self._is_settled, inferred, answer = False, specs_in(answer), None
         if answer is None:
-            self._settle(told, timeout)
+            self._settle(inferred, timeout)
             answer = self._execute(timeout)
         if not self._is_known and ("dims" in answer or self._bound is None):
             self._collect([tuple(one) for one in answer.get("dims") or ()], timeout)
         return self._results()
 
-    def _settle(self, told: list[TensorSpec] | None, timeout: float) -> None:
-        """Tell the child where outputs go, or that their shapes are known only when it has run."""
+    def _settle(self, inferred: list[TensorSpec] | None, timeout: float) -> None:
+        """Bind the outputs in the worker, or describe those whose shapes follow from the run."""
         dims: list[Dims] = [form.dims for form in self._form.outputs]
         if any(None in one for one in dims):
-            dims = [] if told is None else self._agreed(told)
+            dims = [] if inferred is None else self._agreed(inferred)
             if (not dims or any(None in one for one in dims)) and not self._is_python:
                 self._fail(
-                    "does not tell the shapes of outputs that the model leaves open",
+                    "does not infer the shapes of outputs that are dynamic in the model",
                     fix="give the library infer_outputs, or a shape function in a Python file beside it",
                 )
         self._is_known = bool(dims) and all(None not in one for one in dims)
@@ -187,20 +187,20 @@ class Operation:
     def _execute(self, timeout: float, *, asks: bool = False) -> dict[str, Any]:
         if self._bound is not None:
             self._memory("outputs", self._bound.total, timeout)
-        doing = "telling its shapes again, or executing it" if asks else "executing it"
+        doing = "inferring its shapes again, or executing it" if asks else "executing it"
         return self._ask({"do": "run", "op": self._number, "asks": asks}, (), doing, timeout)
 
     def _collect(self, dims: Sequence[Dims], timeout: float) -> None:
         """Fetch results of shapes for which the child has no place yet."""
         if len(dims) != len(self._form.outputs):
-            self._fail(f"gave {len(dims)} results, the op has {len(self._form.outputs)} outputs")
+            self._fail(f"returned {len(dims)} results, the op has {len(self._form.outputs)} outputs")
         for index, one in enumerate(dims):
             if not self._fits(index, one):
-                self._fail(f"gave output {index} of shape {_words(one)}", self._form.outputs[index])
+                self._fail(f"returned output {index} of shape {_words(one)}", self._form.outputs[index])
         self._place("collect", dims, "fetching its results", timeout)
 
     def _give(self, arrays: Sequence[Array | None], timeout: float) -> list[TensorSpec] | None:
-        """Put the inputs where the child reads them; return what it tells of outputs that are open."""
+        """Store the inputs in shared memory; return the inferred outputs if the model leaves them dynamic."""
         forms = self._form.inputs
         if len(arrays) != self._count:
             self._fail(f"takes {self._count} inputs, got {len(arrays)}")
@@ -227,7 +227,7 @@ class Operation:
             "places": [None if array is None else place for place, array in zip(places, held, strict=True)],
             "ask": self._asks,
         }
-        return specs_in(self._ask(request, (), "telling its shapes", timeout))
+        return specs_in(self._ask(request, (), "inferring its shapes", timeout))
 
     def _checked(self, index: int, form: TensorForm, array: Array | None) -> Array | None:
         if form.omitted or form.place is not None:
@@ -250,7 +250,7 @@ class Operation:
         return array
 
     def _place(self, command: str, dims: Sequence[Dims], doing: str, timeout: float) -> None:
-        """Tell the child where outputs go."""
+        """Bind the outputs in the worker."""
         shapes = [tuple(extent or 0 for extent in shape) for shape in dims]
         items = [element(form.dtype).itemsize for form in self._form.outputs]
         places, total = layout(nbytes(shape, item) for shape, item in zip(shapes, items, strict=True))
@@ -294,7 +294,7 @@ class Operation:
 
     def _fail(self, problem: str, form: TensorForm | None = None, fix: str | None = None) -> NoReturn:
         if form is not None:
-            problem += f", the model says {_words(form.dims)}"
+            problem += f", the model states {_words(form.dims)}"
             fix = fix or "correct the kernel, or convert the model again with it"
         raise BackendError(problem, where=f"{self.where}: {self.origin}", fix=fix)
 

@@ -29,7 +29,7 @@ class Mark:
 def kernel(package: str, type: str) -> Callable[[Function], Function]:
     """Mark a function as the kernel of an operation.
 
-    It is called as ``f(inputs, params, outputs)``: arrays by position, None for an input that is left out;
+    It is called as ``f(inputs, params, outputs)``: arrays by position, None for an omitted input;
     parameters by name, an enumeration under the name of its value; a :class:`xdlc.opdefs.op_view.TensorSpec`
     for each output.  It returns an array, or a sequence of one for each output, of these shapes and types.
     Quantized values, static ones included, and halves come and go as float32 reals; arrays that come
@@ -46,10 +46,10 @@ def kernel(package: str, type: str) -> Callable[[Function], Function]:
 
 
 def shape_function(package: str, type: str) -> Callable[[Function], Function]:
-    """Mark a function as the one that gives the outputs of an operation.
+    """Mark a function as the shape function of an operation.
 
     It is called with an :class:`xdlc.opdefs.op_view.OpView` and returns a ``TensorSpec`` or a shape, which
-    stands for a tensor of the type of the first input, or a sequence of one for each output.
+    is a tensor of the type of the first input, or a sequence of one for each output.
     """
     return _marked(Mark("shape_function", package, type))
 

@@ -1,4 +1,4 @@
-"""Python files with kernels and shape functions, inside the child process."""
+"""Python files with kernels and shape functions, in the worker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Array = Any  # numpy.ndarray
 
 
 def raised(error: BaseException, path: str, what: str) -> BackendError:
-    """Return the error that tells what the code of a file raised, and where in it."""
+    """Return the error of an exception in the code of a file, with its line."""
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)
@@ -35,10 +35,10 @@ def raised(error: BaseException, path: str, what: str) -> BackendError:
     place, line = (own[-1].filename, own[-1].lineno) if own else (path, None)
     if isinstance(error, SyntaxError) and error.filename == path:
         place, line, words = path, error.lineno, f"{type(error).__name__}: {error.msg}"
-    told = f"{place}:{line}" if line else place
+    line_of = f"{place}:{line}" if line else place
     if isinstance(error, XdlcError):
-        return BackendError(f"{what} failed: {error.problem}", where=error.where or told, fix=error.fix)
-    return BackendError(f"{what} raised {words[:1000]}", where=told)
+        return BackendError(f"{what} failed: {error.problem}", where=error.where or line_of, fix=error.fix)
+    return BackendError(f"{what} raised {words[:1000]}", where=line_of)
 
 
 class Siblings:
@@ -79,7 +79,7 @@ class PythonFile:
         siblings: The modules in its folder.
 
     Attributes:
-        functions: What is marked in it.
+        functions: Its marked functions.
         where: Its path.
         siblings: The modules in its folder.
 
@@ -109,7 +109,7 @@ class PythonFile:
                     f"has two functions for {mark.role} of {mark.package}::{mark.type}: "
                     f"{_name(self.functions[mark])} and {_name(function)}",
                     where=self.where,
-                    fix="leave one of them out",
+                    fix="omit one of them",
                 )
             self.functions[mark] = function
         if not self.functions:
@@ -120,10 +120,10 @@ class PythonFile:
             )
 
     def infer(self, mark: Mark, view: OpView) -> list[TensorSpec] | None:
-        """Return what a shape function gives.
+        """Return the outputs that a shape function infers.
 
         Raises:
-            BackendError: If it fails, or gives no shapes.
+            BackendError: If it fails, or returns no shapes.
         """
         try:
             with self.siblings.importable():
@@ -135,7 +135,7 @@ class PythonFile:
         found = self._specs(mark, view, given)
         if len(found) > MOST_OUTPUTS:
             raise BackendError(
-                f"the shape function of {mark.package}::{mark.type} gave more than {MOST_OUTPUTS} outputs",
+                f"the shape function of {mark.package}::{mark.type} returned over {MOST_OUTPUTS} outputs",
                 where=self.where,
                 fix=f"return one for each of the {len(view.outputs)} outputs",
             )
@@ -148,17 +148,18 @@ class PythonFile:
             spec = _spec_of(item, known.dtype if known else UNDEFINED)
             if spec is None:
                 raise BackendError(
-                    f"the shape function of {mark.package}::{mark.type} gave output {index} as {item!r:.200}",
+                    f"the shape function of {mark.package}::{mark.type} returned output {index} as "
+                    f"{item!r:.200}",
                     where=self.where,
-                    fix="return a TensorSpec, or a tuple of extents, for each output: at most "
-                    f"{MAX_RANK} of them, from 0 to {OPEN_EXTENT - 1}, None for one that is open",
+                    fix="return a TensorSpec, or a tuple of dimensions, for each output: at most "
+                    f"{MAX_RANK} of them, from 0 to {OPEN_EXTENT - 1}, None for a dynamic one",
                 )
             found.append(spec)
         return found
 
 
 def _items(given: Any, count: int) -> list[Any]:
-    """Return what a function gave for each output; a shape by itself is that of the only one."""
+    """Return the results of a function by output; a shape by itself is that of the only one."""
     given = _plain(given)
     if not isinstance(given, Sequence) or isinstance(given, str):
         return [given]
@@ -211,7 +212,7 @@ class PythonOp:
         self._elapsed = 0
 
     def bind(self, form: OpForm, inputs: Sequence[Array | None]) -> None:
-        """Tell it its inputs; those that are static are None here."""
+        """Bind the inputs; static ones are None here."""
         self._inputs = [
             static_array(tensor, self._memory) if tensor.place is not None else array
             for tensor, array in zip(form.inputs, inputs, strict=True)
@@ -222,7 +223,7 @@ class PythonOp:
         """Compute it and return the results.
 
         Raises:
-            BackendError: If it raises, or gives another number of arrays, or other shapes or types.
+            BackendError: If it raises, or returns another number of arrays, or other shapes or types.
         """
         start = time.perf_counter_ns()
         try:
@@ -242,22 +243,24 @@ class PythonOp:
 
         arrays = list(given) if isinstance(given, list | tuple) else [given]
         if len(arrays) != len(outputs):
-            self._refuse(f"gave {len(arrays)} results, the op has {len(outputs)} outputs")
+            self._refuse(f"returned {len(arrays)} results, the op has {len(outputs)} outputs")
         results = []
         for index, (array, form) in enumerate(zip(arrays, outputs, strict=True)):
             if not isinstance(array, numpy.ndarray | numpy.generic):
                 self._refuse(
-                    f"gave an object of type {type(array).__name__} for output {index}, not an array"
+                    f"returned an object of type {type(array).__name__} for output {index}, not an array"
                 )
             found = numpy.asarray(array)
             wanted = element(form.dtype)
             if found.dtype != wanted:
                 fix = f"give it that type: .astype(numpy.{wanted})"
-                self._refuse(f"gave output {index} as {found.dtype}, expected {wanted}", fix)
+                self._refuse(f"returned output {index} as {found.dtype}, expected {wanted}", fix)
             if form.shape == (1,) and not found.shape:
-                found = found.reshape(1)  # as a scalar lies in a model
+                found = found.reshape(1)  # as a model stores a scalar
             if not form.is_open and found.shape != form.shape:
-                self._refuse(f"gave output {index} of shape {list(found.shape)}, expected {list(form.shape)}")
+                self._refuse(
+                    f"returned output {index} of shape {list(found.shape)}, expected {list(form.shape)}"
+                )
             results.append(found)
         return results
 

@@ -1,4 +1,4 @@
-"""What a user names to be loaded: libraries and Python files by path, and kernels that a DLC carries."""
+"""Sources of kernels: libraries and Python files by path, and kernels that a DLC carries."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def paths_of(given: PathLike | Iterable[PathLike] | None) -> list[PathLike]:
         found = [given] if isinstance(given, os.PathLike) else list(given)
     if "" in found:
         raise UsageError(
-            f"an empty name stands among the libraries and Python files of users' ops: {given!r}",
-            fix="leave it out, and the comma beside it; an empty variable of a shell script gives one, too",
+            f"there is an empty name among the libraries and Python files of UDOs: {given!r}",
+            fix="remove it and the comma beside it; an empty variable of a shell script is one, too",
         )
     return found
 
@@ -138,12 +138,12 @@ class Embedded:
 
     @property
     def fits(self) -> bool:
-        """Whether it is one for this machine."""
+        """Whether it is for this machine."""
         return self.kernel.machine == OWN_MACHINE
 
     @property
     def origin(self) -> str:
-        """What messages call it."""
+        """Its title in messages."""
         held = self.kernel
         return f"kernel {held.name!r} in the DLC, built by {held.tool!r} for {held.machine!r}"
 

@@ -1,4 +1,4 @@
-"""Static data of operations, as a child process gets it."""
+"""Static data of operations for the worker."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _TYPES = (SFIXED16, UFIXED16, SFIXED8, UFIXED8, SFIXED4, UFIXED4)
 
 
 class StaticData:
-    """Static data of an operation, which goes into one memory.
+    """Static data of an operation, for one memory.
 
     Attributes:
-        rounded: Places whose reals come as integers, and the types of these.
+        rounded: Names of tensors whose float values are quantized for the kernel, and their types.
     """
 
     def __init__(self) -> None:
@@ -42,11 +42,11 @@ class StaticData:
         self.rounded: list[tuple[str, DType]] = []
 
     def add(self, size: int, array: Callable[[], Array]) -> int:
-        """Take up data and return where it will lie.
+        """Add data and return its offset.
 
         Args:
             size: Bytes.
-            array: Gives the elements.
+            array: Returns the elements.
         """
         place = self._size
         self._pieces.append((place, array))
@@ -55,10 +55,10 @@ class StaticData:
         return place
 
     def memory(self) -> Memory:
-        """Return a memory that holds it.
+        """Return a memory with the data.
 
         Raises:
-            StorageError: If there is not so much.
+            StorageError: If there is not enough memory.
         """
         made = Memory(self._size)
         for place, give in self._pieces:
@@ -76,8 +76,8 @@ def static_form(
         tensor: The tensor.
         name: Name of its place.
         layout: Layout of its place.
-        allowed: Types that its place takes: integers that stand for reals stay such if it takes them, and
-            come as float32 otherwise, unless it takes other integers alone.
+        allowed: Types that its place takes: quantized values stay such if it takes them, and become
+            float32 otherwise, unless it takes other integers alone.
         data: Where its elements go.
     """
     if (tensor.dtype.is_float or tensor.dtype.is_fixed) and not _is_taken(tensor, allowed):
@@ -121,10 +121,13 @@ def array_form(
 
 
 def rounded(tensor: Tensor, allowed: Sequence[DType]) -> Tensor | None:
-    """Return static reals as integers under one scale, or None if a place takes floats, or no such integers.
+    """Quantize static data under one scale; return None if the place takes floats, or no such integers.
+
+    Before a model is quantized its static data are floats; a library that was built for integers
+    runs on these.
 
     Args:
-        tensor: Floats, or integers whose form the place does not take.
+        tensor: Floats, or quantized values of a type that the place does not take.
         allowed: Types that the place takes.
     """
     import numpy

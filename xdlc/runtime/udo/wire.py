@@ -1,4 +1,4 @@
-"""Messages between a session and its child process: JSON behind its length, and open files."""
+"""Messages between a session and its child process: length, JSON, and open files."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _body(line: socket.socket, deadline: float | None, files: list[int]) -> byte
             if size - _HEAD.size > LONGEST:
                 raise ValueError(f"a message of {size - _HEAD.size} bytes")
     if len(found) > size:
-        raise ValueError(f"{len(found) - size} bytes behind a message")
+        raise ValueError(f"{len(found) - size} bytes after a message")
     return bytes(found[_HEAD.size :])
 
 

@@ -1,7 +1,7 @@
-"""The child process that loads libraries and kernels of users, and runs them.
+"""Worker: the child process that loads libraries and kernels of users, and runs them.
 
-Started by ``process`` with the number of a socket, through which requests come and answers go, and the id
-of the parent.  It ends when the parent closes the line or is no more.
+Started by ``worker_process`` with the number of a socket, for requests and answers, and the id of the parent.
+It ends when the parent closes the socket or ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from xdlc.errors import BackendError, XdlcError, each_problem
 from xdlc.opdefs.op_view import TensorSpec
 from xdlc.runtime.child import words_of
 from xdlc.runtime.udo import wire
-from xdlc.runtime.udo.descriptor import Dims, OpForm, told
+from xdlc.runtime.udo.descriptor import Dims, OpForm, words_of_specs
 from xdlc.runtime.udo.library import LibraryOp, Registration
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.native import Native
@@ -39,7 +39,7 @@ _LINE_BUFFERED = 1  # _IOLBF of the C library
 
 
 def main(line: socket.socket, parent: int) -> None:
-    """Answer requests until there are no more."""
+    """Serve requests until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     threading.Thread(target=_outlive_not, args=(parent,), daemon=True).start()
     sys.dont_write_bytecode = True  # folders of users stay as they are
@@ -58,7 +58,7 @@ def main(line: socket.socket, parent: int) -> None:
 
 
 def _print_at_once() -> None:
-    """Let each line that kernels print go out when it ends, as a crash loses what is kept back."""
+    """Flush each line that kernels print, as a crash loses buffers."""
     import ctypes
 
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -69,7 +69,7 @@ def _print_at_once() -> None:
 
 
 def _open_many_files() -> None:
-    """Let as many kernels of a DLC be loaded as the system allows: each keeps its file open."""
+    """Raise the limit of open files: each kernel of a DLC keeps its file open."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -150,7 +150,7 @@ class _Worker:
             arguments = OpForm.of(request["arguments"]).params
             code = CompiledOp(source, arguments, Memory(request["more"], files[1], writable=False))
         self._ops[request["op"]] = Served(form, memory, code, infer, self._shared)
-        return {"outputs": told(infer(form, {}))}
+        return {"outputs": words_of_specs(infer(form, {}))}
 
     def _inference(self, number: int | None, memory: Memory, *, aloud: bool = False) -> Infers:
         source = None if number is None else self._sources[number]
@@ -166,7 +166,7 @@ class _Worker:
 
     def _infer(self, request: Request, files: Files) -> Answer:
         form, memory = _described(request, files)
-        return {"outputs": told(self._inference(request["shapes"], memory, aloud=True)(form, {}))}
+        return {"outputs": words_of_specs(self._inference(request["shapes"], memory, aloud=True)(form, {}))}
 
     def _share(self, request: Request, files: Files) -> Answer:
         name = request["name"]
@@ -178,7 +178,7 @@ class _Worker:
         op.bind_inputs(_dims(request), request["places"])
         if request["ask"]:
             op.infer()
-        return {"outputs": op.told}
+        return {"outputs": op.outputs}
 
     def _bind_outputs(self, request: Request, files: Files) -> Answer:
         self._ops[request["op"]].bind_outputs(_dims(request), request["places"])
@@ -187,7 +187,7 @@ class _Worker:
     def _run(self, request: Request, files: Files) -> Answer:
         op = self._ops[request["op"]]
         if request["asks"] and op.infer():
-            return {"outputs": op.told}
+            return {"outputs": op.outputs}
         dims = op.run()
         return {} if dims is None else {"dims": dims}
 

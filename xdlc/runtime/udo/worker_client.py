@@ -1,4 +1,4 @@
-"""The life of the child process that runs kernels: started when needed, replaced when it dies."""
+"""Connection to the worker: started when needed, replaced when it dies."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Link:
             yield
 
     def offers(self) -> Offers:
-        """Return what the files offer; they are loaded when first asked for.
+        """Return the registry of the files, which are loaded with the first call.
 
         Raises:
             XdlcError: If one cannot be loaded, or two offer the same.
@@ -91,7 +91,7 @@ class Link:
         doing: str,
         timeout: float | None = None,
     ) -> dict[str, Any]:
-        """Give the child a request and return its answer.
+        """Send a request to the worker and return its answer.
 
         Args:
             request: What to do.
@@ -116,7 +116,7 @@ class Link:
         except BaseException:
             self._process = None
             raise
-        _tell(process, ": ".join(filter(None, (place, origin))))
+        _log_printed(process, ": ".join(filter(None, (place, origin))))
         problems = _errors(answer)
         for problem in problems:
             problem.where = ": ".join(filter(None, (place, problem.where or origin)))
@@ -124,7 +124,7 @@ class Link:
         return answer
 
     def give_up(self) -> None:
-        """End the child: what it holds cannot be relied on."""
+        """End the worker, whose state is invalid."""
         process, self._process = self._process, None
         self._deaths += 1
         if process is not None:
@@ -233,7 +233,7 @@ class Link:
             answer = process.ask(request, files, timeout=max(self.timeout, LOADING))
         except DiedError as error:
             raise self._died("loading it", error, "", where) from error
-        _tell(process, where)
+        _log_printed(process, where)
         raise_all(_errors(answer))
         return answer
 
@@ -269,7 +269,7 @@ def _grown(before: int, size: int) -> Memory:
     """Return a memory of so many bytes at least, and half as many again as before if there are so many.
 
     Operations keep those of before until they run again: growing so, these are at most twice the last.
-    What nothing writes takes no place.
+    Pages that are not written use no memory.
     """
     more = before * 3 // 2
     if more > size:
@@ -278,8 +278,8 @@ def _grown(before: int, size: int) -> Memory:
     return Memory(size)
 
 
-def _tell(process: Process, where: str) -> None:
-    """Show what a kernel has printed."""
+def _log_printed(process: Process, where: str) -> None:
+    """Log the lines that a kernel has printed."""
     for line in process.printed():
         _log.warning("%s: printed: %s", where, line)
 

@@ -1,4 +1,4 @@
-"""An operation inside the child process, and the shared memory of its inputs and outputs."""
+"""Ops in the worker, and the shared memory of their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from xdlc.opdefs.op_view import TensorSpec
 from xdlc.runtime.udo import structs
-from xdlc.runtime.udo.descriptor import Dims, OpForm, ParamForm, element, told
+from xdlc.runtime.udo.descriptor import Dims, OpForm, ParamForm, element, words_of_specs
 from xdlc.runtime.udo.library import exported, open_library
 from xdlc.runtime.udo.memory import Memory
 from xdlc.runtime.udo.native import Native, check, static_addresses
@@ -23,7 +23,7 @@ class NativeOp(Protocol):
     """An operation that compiled code executes."""
 
     def bind(self, form: OpForm, inputs: dict[int, int], outputs: dict[int, int]) -> None:
-        """Tell it where inputs and outputs are, by position."""
+        """Bind the addresses of inputs and outputs, by position."""
 
     def run(self) -> None:
         """Execute it."""
@@ -32,11 +32,11 @@ class NativeOp(Protocol):
         """Return the nanoseconds of the last execution."""
 
     def release(self) -> None:
-        """Give back what it holds."""
+        """Release its resources."""
 
 
 class Infers(Protocol):
-    """What gives the outputs of an operation."""
+    """Shape inference of an op."""
 
     def __call__(self, form: OpForm, addresses: dict[int, int]) -> list[TensorSpec] | None:
         """Return the outputs, or None where they are not known."""
@@ -48,12 +48,12 @@ class Served:
     Args:
         form: The operation.
         memory: Its static data.
-        code: What executes it.
-        infer: What gives its outputs.
-        shared: The memory of ``inputs`` and ``outputs`` that there is now, which all operations use in turn.
+        code: Its kernel.
+        infer: Its shape inference.
+        shared: The memory of ``inputs`` and ``outputs``, which all operations use in turn.
 
     Attributes:
-        told: The outputs that it has told of last, in words.
+        outputs: The outputs inferred last, as JSON values.
     """
 
     def __init__(
@@ -70,14 +70,14 @@ class Served:
         self._room: list[tuple[Dims, int]] | None = None
         self._bound: tuple[Memory, ...] = ()
         self._results: list[Array] = []
-        self.told: list[dict[str, Any]] | None = None
+        self.outputs: list[dict[str, Any]] | None = None
 
     def bind_inputs(self, dims: Sequence[Dims], places: Sequence[int | None]) -> None:
-        """Say where the inputs are.
+        """Bind the inputs.
 
         Args:
-            dims: Their extents.
-            places: Their places in the memory of inputs; None for those left out and static ones.
+            dims: Their dimensions.
+            places: Their offsets in the memory of inputs; None for omitted and static ones.
         """
         inputs = zip(self._form.inputs, dims, strict=True)
         made = tuple(tensor.at(extents) for tensor, extents in inputs)
@@ -85,12 +85,12 @@ class Served:
         self._sources, self._bound = places, ()
 
     def infer(self) -> bool:
-        """Tell of the outputs for the inputs that are bound; return whether that is something new."""
-        before, self.told = self.told, told(self._infer(self._stated, self._addresses()))
-        return self.told != before
+        """Infer the outputs for the bound inputs; return whether they have changed."""
+        before, self.outputs = self.outputs, words_of_specs(self._infer(self._stated, self._addresses()))
+        return self.outputs != before
 
     def bind_outputs(self, dims: Sequence[Dims], places: Sequence[int] | None) -> None:
-        """Say where the outputs go; see ``bind_inputs``.  Without places they are only described."""
+        """Bind the outputs; see ``bind_inputs``.  Without places they are only described."""
         outputs = zip(self._form.outputs, dims, strict=True)
         self._form = replace(self._form, outputs=tuple(tensor.at(extents) for tensor, extents in outputs))
         self._room = None if places is None else list(zip(dims, places, strict=True))
@@ -111,7 +111,7 @@ class Served:
         return None
 
     def collect(self, dims: Sequence[Dims], places: Sequence[int]) -> None:
-        """Put results where they go; those of later runs that have the same shapes go there at once."""
+        """Store results at their places; those of later runs of the same shapes are stored at once."""
         self._room = list(zip(dims, places, strict=True))
         self._put(self._room)
 
@@ -120,7 +120,7 @@ class Served:
         return self._code.profile()
 
     def release(self) -> None:
-        """Give back what the kernel holds."""
+        """Release the resources of the kernel."""
         if not isinstance(self._code, PythonOp):
             self._code.release()
 
@@ -161,7 +161,7 @@ class Compiled:
     Args:
         file: Descriptor of an open file with the library, which stays open.
         entry: Name of the exported function.
-        where: What errors call it.
+        where: Its title in errors.
 
     Raises:
         BackendError: If the library cannot be loaded, or does not export the function.
@@ -169,7 +169,7 @@ class Compiled:
 
     def __init__(self, file: int, entry: str, where: str) -> None:
         self.where = where
-        self._file = file  # its number must not be used again: libraries are told apart by their paths
+        self._file = file  # kept open, as the loader identifies libraries by their paths
         found = exported(open_library(f"/proc/self/fd/{file}", where), entry, where)
         self.function = ctypes.cast(found, structs.COMPILED)
 
@@ -198,7 +198,7 @@ class CompiledOp:
         self._elapsed = 0
 
     def bind(self, form: OpForm, inputs: Mapping[int, int], outputs: Mapping[int, int]) -> None:
-        """Tell it where inputs and outputs are, by position."""
+        """Bind the addresses of inputs and outputs, by position."""
         self._bound = Native()
         self._io = (
             len(form.inputs),

@@ -1,4 +1,4 @@
-"""The child process of a session, as the session sees it."""
+"""The process of a worker, from the side of its session."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from xdlc.runtime.udo import wire
 _TAIL = 400
 _MOST_LOG = 1 << 20
 _FULL = 1 << 26
-_MOST_TOLD = 4096
+_MAX_PRINTED = 4096
 _LOOK = 0.5
 _PATIENCE = 5.0
 """Seconds that a child has to end in order."""
@@ -67,11 +67,11 @@ class Process:
             with far_end:
                 self._process = process = _start(far_end, self._log)
             unless_started.pop_all()  # closed by _end
-        self._told = 0  # bytes of the log
+        self._reported = 0  # bytes of the log
         self._finalizer = weakref.finalize(self, _end, process, self._line, self._log, self.owner)
 
     def ask(self, request: Mapping[str, Any], files: Sequence[int] = (), *, timeout: float) -> dict[str, Any]:
-        """Give the child a request and return its answer.
+        """Send a request to the worker and return its answer.
 
         Args:
             request: What to do.
@@ -79,7 +79,7 @@ class Process:
             timeout: Seconds that it may take.
 
         Raises:
-            DiedError: If it gave no answer; it is gone then.
+            DiedError: If it did not answer; it has ended then.
         """
         try:
             return self._asked(request, files, time.monotonic() + timeout, timeout)
@@ -97,18 +97,18 @@ class Process:
             for file in sent:
                 os.close(file)
         except TimeoutError as error:
-            raise DiedError(f"did not end within {timeout:g} s{self._said()}", _LATE) from error
+            raise DiedError(f"did not end within {timeout:g} s{self._tail()}", _LATE) from error
         except wire.ClosedError as error:
             raise self._death() from error
         except (ValueError, RecursionError) as error:
-            raise DiedError(f"wrote into the line that answers go through{self._said()}", _WRONG) from error
+            raise DiedError(f"wrote into the line that answers go through{self._tail()}", _WRONG) from error
         return answer
 
     def _trim(self) -> None:
         """Keep what the child prints from filling the disk."""
         if os.fstat(self._log.fileno()).st_size > _FULL:
             self._log.truncate(0)
-            self._told = 0
+            self._reported = 0
 
     def _wait(self, deadline: float) -> None:
         """Wait until there is something to read, or nobody who could write it."""
@@ -128,22 +128,24 @@ class Process:
         status = self._process.poll()
         how = "closed its line" if status is None else f"ended its process with {ending(status)}"
         is_exit = status is not None and status >= 0
-        return DiedError(how + self._said(), _EXIT if is_exit else _WRONG)
+        return DiedError(how + self._tail(), _EXIT if is_exit else _WRONG)
 
-    def _said(self) -> str:
+    def _tail(self) -> str:
         size = os.fstat(self._log.fileno()).st_size
-        tail = os.pread(self._log.fileno(), _TAIL, max(size - _TAIL, self._told)).decode("utf-8", "replace")
+        tail = os.pread(self._log.fileno(), _TAIL, max(size - _TAIL, self._reported)).decode(
+            "utf-8", "replace"
+        )
         return f"; it printed {tail.strip()!r}" if tail.strip() else ""
 
     def printed(self) -> list[str]:
         """Return the lines that it has printed since this was called last; of many the first ones."""
         size = os.fstat(self._log.fileno()).st_size
-        found = os.pread(self._log.fileno(), _MOST_TOLD, self._told) if size > self._told else b""
-        left_off = size - self._told - len(found)
-        self._told = size
+        found = os.pread(self._log.fileno(), _MAX_PRINTED, self._reported) if size > self._reported else b""
+        left_off = size - self._reported - len(found)
+        self._reported = size
         if size > _MOST_LOG:
             self._log.truncate(0)
-            self._told = 0
+            self._reported = 0
         text = found.decode("utf-8", "replace")
         lines = ["".join(one if one.isprintable() else "?" for one in line) for line in text.splitlines()]
         return [*lines, f"and {left_off} bytes more"] if left_off else lines

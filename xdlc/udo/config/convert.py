@@ -1,4 +1,4 @@
-"""From one form of a configuration to the other, in files."""
+"""Conversion of configuration files between OpDef XML and JSON."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from xdlc.udo.config.diff import differences
 from xdlc.udo.config.json_writer import write_json
 from xdlc.udo.config.names import TYPES
 from xdlc.udo.config.reader import Config, clashes, read_config
-from xdlc.udo.config.skeleton import BACKENDS, REALS, draft
+from xdlc.udo.config.skeleton import BACKENDS, FLOAT_TYPES, draft
 
 FORMS = ("xml", "json")
 STDOUT = "-"
 QUANTIZED = (UINT8, UINT16)
-"""What SNPE calls quantized activations of a DSP."""
+"""Types of quantized activations of a DSP in SNPE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Converted:
 
     Attributes:
         texts: The text of each file, by its path; under ``-`` what goes to standard output.
-        notices: What the user should know, such as what the form cannot say.
-        problems: Why parts are left out: operators of a model that no definition can stand for.
+        notices: What the user should know, such as fields that the form does not have.
+        problems: Operators of a model that cannot have a definition.
     """
 
     texts: dict[str, str]
@@ -76,7 +76,7 @@ def convert(
         target: File to be written, or a folder for one file a package; ``-`` for standard output.
         form: ``xml`` or ``json``; default: as the target's name ends, or else the other one.
         package: Name of the only package to take.
-        extended: Whether JSON gets fields of ours for what the vendor's form cannot say.
+        extended: Whether JSON gets fields of xdlc's own for what the vendor's form does not have.
 
     Raises:
         StorageError: If a file cannot be read.
@@ -114,7 +114,7 @@ def drafted(
 ) -> Converted:
     """Return definitions for operators that nothing covers; nothing is written.
 
-    Operators that no definition can stand for are left out, and told as problems.
+    Operators that cannot have a definition are omitted and reported as problems.
 
     Args:
         nodes: Their nodes.
@@ -124,17 +124,17 @@ def drafted(
         package: Name of the package.
         form: ``xml`` or ``json``; default: as the target's name ends, or else XML.
         same_shapes: Whether outputs whose shape the model does not state in full get that of the first input.
-        datatypes: Names of the data types that inputs and outputs of reals may have; default: float32 and
+        datatypes: Names of the data types that float inputs and outputs may have; default: float32 and
             those in which a quantizer stores them.
         backends: Backends that the package is for; default: the CPU.
 
     Raises:
-        UsageError: If there are no nodes, a data type is none of reals, there is no such backend, or one file
-            cannot hold the packages.
+        UsageError: If there are no nodes, a data type is not one of floats, there is no such backend, or one
+            file cannot hold the packages.
         UnsupportedOp: If no operator can have a definition.
         ModelError: If the package's name cannot stand in a definition.
     """
-    reals = _reals(datatypes) if datatypes else REALS
+    float_types = _float_types(datatypes) if datatypes else FLOAT_TYPES
     for backend, fix in unknown_backends(backends):
         raise UsageError(f"unknown backend {backend!r}", fix=fix)
     if not nodes:
@@ -146,7 +146,9 @@ def drafted(
             )
         raise UsageError("every operator of the model is covered", where=os.fspath(model), fix=fix)
     name = os.path.basename(os.fspath(model))
-    made = draft(nodes, package, name, same_shapes=same_shapes, reals=reals, backends=backends or BACKENDS)
+    made = draft(
+        nodes, package, name, same_shapes=same_shapes, float_types=float_types, backends=backends or BACKENDS
+    )
     notices = list(made.notices)
     if others:
         count = f"{os.fspath(model)} has {len(others)} other problem(s)"
@@ -177,13 +179,13 @@ def _first(problems: Sequence[XdlcError]) -> str:
     return f"{text}; xconv-onnx-to-dlc --dry_run lists all" if len(problems) > 1 else text
 
 
-def _reals(names: Sequence[str]) -> list[DType]:
+def _float_types(names: Sequence[str]) -> list[DType]:
     found = []
     for name in names:
         dtype = TYPES.get(name)
         if dtype is None or not (dtype.is_float or dtype.is_fixed or dtype in QUANTIZED):
             raise UsageError(
-                f"{name!r} is no data type of reals",
+                f"{name!r} is no data type of float values",
                 fix=choice(name, ("FLOAT_32", "FLOAT_16", "FIXED_8", "FIXED_16", "UINT_8", "UINT_16")),
             )
         found.append(dtype)
@@ -199,8 +201,8 @@ def render(
         collections: The packages.
         target: File or folder to be written; ``-`` for standard output.
         form: ``xml`` or ``json``.
-        extended: Whether JSON gets fields of ours.
-        notices: Takes what the form cannot say.
+        extended: Whether JSON gets fields of xdlc's own.
+        notices: Receives what the form does not have.
 
     Raises:
         UsageError: If one file cannot hold the packages.
@@ -257,7 +259,7 @@ def _form_of(target: str) -> str:
 def _other_form(configs: Sequence[Config]) -> str:
     forms = {"json" if config.form == "xml" else "xml" for config in configs}
     if len(forms) > 1:
-        raise UsageError("the input is of both forms", fix="say which one to write with --form")
+        raise UsageError("the input is of both forms", fix="choose the one to write with --form")
     return forms.pop()
 
 

@@ -1,4 +1,4 @@
-"""Tells what of a package did not survive a change of form."""
+"""Differences of a package between two forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that JSON configurations use for data types, cores, architectures and layouts."""
+"""Names of data types, cores, architectures and layouts in JSON configurations."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def backends_of(cores: list[str], archs: list[str]) -> tuple[str, ...]:
 
 
 def cores_of(names: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the cores and DSP architectures that backends stand for; HTP is the DSP from v68 on.
+    """Return the cores and DSP architectures of backends; HTP is the DSP from v68 on.
 
     Example:
         >>> cores_of(("CPU", "DSP_V66", "AIC"))

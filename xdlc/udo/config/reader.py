@@ -38,7 +38,7 @@ class Config:
     lines: tuple[Mapping[Key, str], ...] = ()
 
     def op_lines(self, package: int) -> list[dict[Key, str]]:
-        """Return the places of the parts of each operation of a package, as in ``CustomOp.lines``.
+        """Return the places in each operation of a package, as in ``CustomOp.lines``.
 
         Args:
             package: Position of the package.

@@ -1,4 +1,4 @@
-"""Drafts definitions for operators of a model that nothing covers."""
+"""Skeletons of definitions for operators of a model that nothing covers."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from xdlc.opdefs.source_match import UncoveredNode
 from xdlc.opdefs.xml_elements import VERSION
 from xdlc.udo.config.skeleton_parts import Place, drafted_params, drafted_tensor, places_of
 
-REALS = (FLOAT32, UFIXED8, UFIXED16)
-"""What inputs and outputs of reals may be stored as: as they are, or as a quantizer stores them."""
+FLOAT_TYPES = (FLOAT32, UFIXED8, UFIXED16)
+"""Data types of float inputs and outputs: floats, and those of a quantizer."""
 BACKENDS = ("CPU",)
-"""The backends of a draft if nothing else is said."""
+"""Default backends."""
 _SAME_SHAPE = "same as in[0]"
 _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Definitions to begin with.
+    """Skeletons of definitions.
 
     Attributes:
         collections: The packages: one, unless operators of several domains have one name.
-        notices: What had to be assumed, and what is still to be said.
-        problems: Why operators are left out.
+        notices: Assumptions, and what is still to be stated.
+        problems: Operators that cannot have a definition.
     """
 
     collections: tuple[Collection, ...]
@@ -42,7 +42,7 @@ def draft(
     model: str,
     *,
     same_shapes: bool = False,
-    reals: Sequence[DType] = REALS,
+    float_types: Sequence[DType] = FLOAT_TYPES,
     backends: Sequence[str] = BACKENDS,
 ) -> Draft:
     """Return a definition for each operator that can have one, put together from all its nodes.
@@ -52,7 +52,7 @@ def draft(
         package: Name of the package.
         model: Name of the model, for descriptions.
         same_shapes: Whether outputs whose shape the model does not state in full get that of the first input.
-        reals: Data types of inputs and outputs that are reals in the model; none: those of the model.
+        float_types: Data types of inputs and outputs that are floats in the model; none: those of the model.
         backends: Backends that the package is for.
 
     Raises:
@@ -63,7 +63,7 @@ def draft(
     groups: dict[tuple[str, str], list[UncoveredNode]] = {}
     for node in nodes:
         groups.setdefault((node.domain, node.type), []).append(node)
-    drafting = _Drafting(package, model, same_shapes, tuple(reals), tuple(backends))
+    drafting = _Drafting(package, model, same_shapes, tuple(float_types), tuple(backends))
     problems: list[XdlcError] = []
     for group in groups.values():
         reasons: list[XdlcError] = [problem for node in group for problem in _odd(node)]
@@ -75,12 +75,17 @@ def draft(
 
 class _Drafting:
     def __init__(
-        self, package: str, model: str, same_shapes: bool, reals: tuple[DType, ...], backends: tuple[str, ...]
+        self,
+        package: str,
+        model: str,
+        same_shapes: bool,
+        float_types: tuple[DType, ...],
+        backends: tuple[str, ...],
     ) -> None:
         self._package = package
         self._model = model
         self._same_shapes = same_shapes
-        self._reals = reals
+        self._reals = float_types
         self._backends = backends
         self._made: dict[str, tuple[DType, ...]] = {}
         self.opdefs: list[tuple[str, OpDef]] = []
@@ -88,7 +93,7 @@ class _Drafting:
 
     def add(self, nodes: Sequence[UncoveredNode]) -> list[XdlcError]:
         """Draft the operator that some nodes have in common; return why that cannot be."""
-        first, told = nodes[0], len(self.notices)
+        first, count = nodes[0], len(self.notices)
         try:
             params = drafted_params(nodes)
         except UnsupportedOp as problem:
@@ -99,7 +104,7 @@ class _Drafting:
         names = ", ".join(repr(node.name) for node in nodes[:_SHOWN])
         names += f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
         words = f"Drafted from {self._model}: {first.operator}, node{'s' * (len(nodes) > 1)} {names}."
-        order = "Axes are in the model's order, as long as no Layout says otherwise."
+        order = "Axes are in the model's order, as long as no Layout states another."
         definition = OpDef(
             first.type,
             self._package,
@@ -110,7 +115,7 @@ class _Drafting:
             backends=self._backends,
         )
         if problems := _misnamed(definition, first):
-            del self.notices[told:]
+            del self.notices[count:]
             return problems
         for node in nodes:
             for place, operand in enumerate(node.outputs):
@@ -120,7 +125,7 @@ class _Drafting:
         return []
 
     def _storable(self, tensor: TensorDef) -> TensorDef:
-        """Return an activation of reals with all types that such ones shall have."""
+        """Return a float activation with all data types that it may have."""
         if tensor.is_static or not any(dtype.is_float for dtype in tensor.dtypes):
             return tensor
         return replace(tensor, dtypes=tuple(dict.fromkeys((*tensor.dtypes, *self._reals))))
@@ -141,11 +146,11 @@ class _Drafting:
         return found
 
     def _shaped(self, output: TensorDef, place: Place, operator: str) -> TensorDef:
-        """Return an output whose shape the model does not always state, with what is to be said of it."""
+        """Return an output whose shape the model does not always state, and add a notice about it."""
         unknown = [operand.name for operand in place.operands if operand.shape is None]
         open_ones = [one.name for one in place.operands if one.shape is None or None in one.shape]
         if self._same_shapes and open_ones and len(open_ones) == len(place.operands):
-            states = "states no shape" if open_ones[0] in unknown else "leaves open extents"
+            states = "states no shape" if open_ones[0] in unknown else "leaves dynamic dimensions"
             text = f"the model {states} of {open_ones[0]!r}: the shape of the first input is assumed"
             self.notices.append(f"{operator}: {output.name}: {text}")
             part = DescriptionPart(f"{text[0].upper()}{text[1:]}.")
@@ -193,7 +198,7 @@ def _misnamed(definition: OpDef, node: UncoveredNode) -> list[XdlcError]:
     alone = Collection(definition.package, node.domain, VERSION, (definition,), ())
     return [
         UnsupportedOp(
-            f"{problem.problem}, so that no definition can stand for {node.operator}",
+            f"{problem.problem}, so that {node.operator} cannot have a definition",
             where=node.where,
             fix="rename it in the model, or define the operator by a plugin",
         )

@@ -123,7 +123,7 @@ def _fits(number: int, dtype: DType) -> bool:
 def _rank(values: Sequence[Any]) -> int | None:
     """Return the number of axes that all values have; None if it differs, or is more than 4.
 
-    A number stands for a list of one.
+    A number counts as a list of one.
     """
     ranks = {
         len(value.shape) if isinstance(value, TensorData) else int(isinstance(value, list))
@@ -150,7 +150,7 @@ class Place:
     Attributes:
         operands: What is there.
         mandatory: Whether all nodes have it.
-        repeated: Whether it stands for any number.
+        repeated: Whether it is any number of tensors.
     """
 
     operands: tuple[Operand, ...]
@@ -159,19 +159,19 @@ class Place:
 
 
 def places_of(rows: Sequence[Sequence[Operand | None]]) -> list[Place]:
-    """Return the places of an operator.
+    """Return the inputs or outputs of an operator from those of its nodes.
 
     Where nodes have different numbers of operands, those from the first place on that are of one kind
-    become a repeated one; those that are not become optional.  Behind an optional place all are.
+    become a repeated one; those that are not become optional.  After an optional place all are.
 
     Args:
-        rows: The operands of each node; None for one left out.
+        rows: The operands of each node; None for an omitted one.
 
     Example:
         >>> x, y = Operand("x"), Operand("y")
-        >>> def told(*rows):
+        >>> def shown(*rows):
         ...     return [(len(place.operands), place.mandatory, place.repeated) for place in places_of(rows)]
-        >>> told([x, y], [x, y, x]), told([x, None, y])
+        >>> shown([x, y], [x, y, x]), shown([x, None, y])
         ([(5, True, True)], [(1, True, False), (0, False, False), (1, False, False)])
     """
     trimmed = [_trimmed(row) for row in rows]

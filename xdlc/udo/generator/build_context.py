@@ -58,16 +58,16 @@ def _facts(place: Place, core: CoreView | None) -> Iterator[str]:
 
 
 def _filled(place: Place, core: CoreView | None) -> str:
-    """Who gives an input its default: xdlc those of the CPU, kernels of accelerators themselves."""
+    """Note on the default of an input: xdlc fills in those of the CPU, kernels of accelerators theirs."""
     if place.kind == "param":
         return ""
     own = core is not None and core.name != CPU
-    return ", for the kernel to fill in" if own else ", filled in where it is left out"
+    return ", for the kernel to fill in" if own else ", filled in where it is omitted"
 
 
 def _shape(place: Place) -> str:
-    if place.extents:
-        return f"[{', '.join(place.extents)}]"
+    if place.dim_texts:
+        return f"[{', '.join(place.dim_texts)}]"
     if place.rank is None:
         return "any rank"
     return f"rank {place.rank}"

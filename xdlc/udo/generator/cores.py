@@ -1,4 +1,4 @@
-"""The processors that a package has libraries for."""
+"""Processors of the libraries of a package."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Core:
 
 
 def core_of(backend: str) -> Core | None:
-    """Return the processor that a backend's name stands for, or None if packages are not made for it.
+    """Return the processor of a backend, or None if packages are not made for it.
 
     A DSP without a version is a v60, HTP without one is v68: the oldest of their kind.
 
@@ -64,7 +64,7 @@ def core_of(backend: str) -> Core | None:
 
 
 def cores_of(backend: str) -> tuple[Core, ...]:
-    """Return the processors that a backend's name stands for: ``DSP`` alone means those before HTP and HTP.
+    """Return the processors of a backend: ``DSP`` alone means those before HTP and HTP.
 
     Example:
         >>> [core.name for core in cores_of("DSP")], [core.name for core in cores_of("DSP_V73")]

@@ -1,4 +1,4 @@
-"""What templates ask for that is peculiar to C and C++."""
+"""Template filters for C and C++."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What accelerators do not take of operations, or take in another way."""
+"""Limits of accelerators on operations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def op_notices(opdef: OpDef, backends: Sequence[str], allowed: Allowed) -> Itera
     for core in sorted(core for name in backends for core in cores_of(name)):
         groups.setdefault(core.group, core)
     for core in groups.values():
-        if not refusal(opdef, core):  # of which the notices of definitions tell
+        if not refusal(opdef, core):  # the notices of definitions report it
             yield from (f" on {core.name}: {text}" for text in _core_notices(opdef, core, allowed))
     if CPU in groups and groups.keys() & {DSP, DSP_LEGACY}:
         yield from _plain_integers(opdef, groups[CPU], allowed)
@@ -62,7 +62,7 @@ def _plain_integers(opdef: OpDef, core: Core, allowed: Allowed) -> Iterator[str]
     if names:
         yield (
             f" on {core.name}: {', '.join(names)} are plain integers there; where the DSP's "
-            "integers stand for reals, give the CPU FLOAT_32, with per_core_data_types or a supplement"
+            "integers are quantized values, give the CPU FLOAT_32, with per_core_data_types or a supplement"
         )
 
 

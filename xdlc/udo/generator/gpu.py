@@ -51,7 +51,7 @@ _BY_KIND = {
     ("uint", 64): "ulong",
 }
 _SCALARS = {"real": "float", "integer": "int", "longInteger": "long"}
-"""Types of a kernel's scalars by what of ``KernelInfo`` gives them."""
+"""Types of a kernel's scalars by the function of ``KernelInfo`` that adds them."""
 
 
 def kernel_places(op: OperationView) -> tuple[tuple[Place, str], ...]:
@@ -96,7 +96,7 @@ def member_getter(place: Place, core: CoreView) -> str:
 
 
 def kernel_setter(place: Place, core: CoreView) -> str:
-    """Return what of ``KernelInfo`` gives a scalar parameter to the kernel."""
+    """Return the function of ``KernelInfo`` that adds a scalar parameter."""
     return _setter(place.types_on(core)[0])
 
 

@@ -1,4 +1,4 @@
-"""What the HTP takes of an operation, in the words of its op packages."""
+"""Operations in the terms of HTP op packages."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _CLASSES = {
 """A float32 tensor is one of float16 where the graph runs with that precision."""
 
 There = tuple[bool, ...]
-"""Which of the first inputs or outputs a model has; what is behind them is left out."""
+"""Presence of the first inputs or outputs; later ones are omitted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A way to call a kernel: with some of its outputs and inputs.
 
-    A tensor that is left out before one that is there has its place: models have one of
+    A tensor that is omitted before a present one keeps its place: models have one of
     ``QNN_TENSOR_TYPE_NULL`` in it (QNN's rules of operation definitions).
 
     Attributes:
@@ -62,7 +62,7 @@ class Entry:
 
     @property
     def suffix(self) -> str:
-        """What its function is called, behind the operation's type: ``_o1_i101``."""
+        """Suffix of its function after the operation's type: ``_o1_i101``."""
         return f"_o{_digits(self.outputs)}_i{_digits(self.inputs)}"
 
 
@@ -99,7 +99,7 @@ def forms(op: OperationView, core: CoreView) -> tuple[Form, ...]:
     """Return the kernels to register: for each way to call one, all combinations of tensor classes.
 
     Tensors that may have the same types have the same one at a time.  Where there are more combinations
-    than is sensible, one kernel takes tensors of any class, and what is left out must be at the end.
+    than is sensible, one kernel takes tensors of any class, and omitted tensors must be at the end.
     """
     if _tells_empty_places(op, core):
         found = [_forms(op, core, entry) for entry in _entries(op, gaps=True)]
@@ -110,23 +110,23 @@ def forms(op: OperationView, core: CoreView) -> tuple[Form, ...]:
 
 
 def takes_gaps(op: OperationView, core: CoreView) -> bool:
-    """Return whether tensors may be left out before others that are there."""
+    """Return whether tensors may be omitted before present ones."""
     return any(form.entry.has_gaps for form in forms(op, core))
 
 
 def entries(op: OperationView, core: CoreView) -> tuple[Entry, ...]:
-    """Return the ways to call a kernel; one only if nothing may be left out."""
+    """Return the ways to call a kernel; one only if nothing may be omitted."""
     return tuple(dict.fromkeys(form.entry for form in forms(op, core)))
 
 
 def notices(package: PackageView) -> Iterator[str]:
-    """Yield which operations cannot have tensors left out before others."""
+    """Yield a notice for each operation that cannot have tensors omitted before others."""
     for core in package.cores:
         for op in core.ops if core.group == DSP and core.owner == core.name else ():
             if _optional(op)[1:] and not takes_gaps(op, core):
                 yield (
-                    f"{op.type} on {core.name}: too many combinations of types or optional tensors: what is "
-                    "left out must be at the end"
+                    f"{op.type} on {core.name}: too many combinations of types or optional tensors: "
+                    "omitted ones must be at the end"
                 )
 
 
@@ -191,7 +191,7 @@ def template_types(op: OperationView, entry: Entry | None = None) -> Quoted:
 
 
 def kernel_arguments(op: OperationView) -> Quoted:
-    """Return the arguments of a kernel: tensors that may be left out are pointers."""
+    """Return the arguments of a kernel: tensors that may be omitted are pointers."""
     outputs = [f"Out{place.index} {_mark(place)}out{place.index}" for place in op.outputs]
     inputs = [f"const In{place.index} {_mark(place)}in{place.index}" for place in op.inputs]
     return joined([*outputs, *inputs, *_params(op)])
@@ -220,7 +220,7 @@ def entry_types(op: OperationView, entry: Entry) -> Quoted:
 
 
 def entry_values(op: OperationView, entry: Entry) -> Quoted:
-    """Return what a way to call a kernel gives it."""
+    """Return the arguments of a way to call a kernel."""
     outputs = _values(op.outputs, entry.outputs, "out")
     inputs = _values(op.inputs, entry.inputs, "in")
     return joined([*outputs, *inputs, *(f"param{place.index}" for place in op.params)])

@@ -62,7 +62,7 @@ def default_tensor(place: Place) -> Quoted:
     """Return statements of C++ that make the default of a tensor parameter, as ``tensor``."""
     dtype = place.types[CPU][0]
     found = element_of(dtype, place)
-    dims = extents(place.initial)
+    dims = shape_of(place.initial)
     numbers = ", ".join(_element(value, dtype, found) for value in _flat(place.initial))
     shape = f"static const std::uint32_t dims[] = {{{', '.join(map(str, dims))}}};" if dims else ""
     name, code = c_string(place.name), type_code(dtype)
@@ -82,14 +82,14 @@ def _element(value: Any, dtype: DType, type: str) -> str:
     return str(literal(int(value) if isinstance(value, bool) else value, type))
 
 
-def extents(value: Any) -> tuple[int, ...]:
-    """Return the extents of nested lists.
+def shape_of(value: Any) -> tuple[int, ...]:
+    """Return the shape of nested lists.
 
     Example:
-        >>> extents([[1, 2, 3], [4, 5, 6]]), extents(1)
+        >>> shape_of([[1, 2, 3], [4, 5, 6]]), shape_of(1)
         ((2, 3), ())
     """
-    return (len(value), *extents(value[0])) if isinstance(value, list) else ()
+    return (len(value), *shape_of(value[0])) if isinstance(value, list) else ()
 
 
 def _flat(value: Any) -> Iterator[Any]:

@@ -1,6 +1,6 @@
 r"""Filters that put text of a configuration into generated files.
 
-Configurations come from strangers, so a template can print a value only through one of these filters,
+Configurations are untrusted input, so a template can print a value only through one of these filters,
 or if the value is harmless wherever it stands (an identifier, a number, the name of a file of ours).
 
 Example:

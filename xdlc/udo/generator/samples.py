@@ -66,10 +66,10 @@ class Case:
         return f"{self.op.type}_{self.number}"
 
     @cached_property
-    def extents(self) -> dict[str, int]:
+    def named_dims(self) -> dict[str, int]:
         """Dimensions by their names in the texts of shapes."""
         places = (*self.op.inputs, *self.op.params)
-        names = dict.fromkeys(text for place in places for text in place.extents if text.isidentifier())
+        names = dict.fromkeys(text for place in places for text in place.dim_texts if text.isidentifier())
         return {name: _DIMS[number % len(_DIMS)] for number, name in enumerate(names)}
 
     @cached_property
@@ -80,7 +80,7 @@ class Case:
     @cached_property
     def usual(self) -> tuple[int, ...]:
         """Shape that the text of an activation states, which others of its rank get too."""
-        stated = (place for place in self._activations if place.extents)
+        stated = (place for place in self._activations if place.dim_texts)
         return next((self._shape(place, None) for place in stated), ())
 
     @property
@@ -116,7 +116,7 @@ class Case:
             count = self._count(place)
             for number in range(max(count, 1)):
                 dims = self._shape(place, self.rank)
-                if not place.static and not place.extents and len(dims) == len(self.usual):
+                if not place.static and not place.dim_texts and len(dims) == len(self.usual):
                     dims = self.usual
                 id = f"{place.kind}_{place.index}_{number}"
                 found.append(Sample(place, id, not count, dims, cpu_type(place)))
@@ -134,9 +134,9 @@ class Case:
 
     def _shape(self, place: Place, otherwise: int | None) -> tuple[int, ...]:
         """Return a shape for a tensor; ``otherwise`` is its rank if the place takes any."""
-        if place.extents:
-            dims = self.extents | {"..": 1}
-            return tuple(dims.get(text) or _dim(text) for text in place.extents)
+        if place.dim_texts:
+            dims = self.named_dims | {"..": 1}
+            return tuple(dims.get(text) or _dim(text) for text in place.dim_texts)
         rank = place.rank if place.rank is not None else 4 if place.layout else otherwise or 2
         return _SHAPES[rank] if rank < len(_SHAPES) else (1,) * rank
 

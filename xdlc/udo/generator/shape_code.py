@@ -9,8 +9,11 @@ _SINGLE = {"floor": "udo::floor_of", "ceil": "udo::ceil_of", "abs": "udo::magnit
 _LARGEST = 1 << 31
 
 
+_ZERO = "udo::Extent(0)"
+
+
 class UnknownError(Exception):
-    """An expression that cannot be told by a library."""
+    """An expression that a library cannot evaluate."""
 
 
 class ExtentCode:
@@ -20,16 +23,16 @@ class ExtentCode:
         inputs: Positions of the inputs that are always there, by name.
 
     Attributes:
-        extents: Named extents: input, axis, and how many axes the input has at least.
-        names: Names that mean extents where a number is meant.
+        named_dims: Named dimensions: input, axis, and the least rank of the input.
+        names: Names that are dimensions in expressions of numbers.
         values: Expressions of parameters, by name.
-        dots: The input that tells what ``..`` stands for, with the number of axes before and behind.
+        dots: The input whose axes ``..`` denotes, with the number of axes before and after.
         ranks: How many axes the inputs must have that were used.
     """
 
     def __init__(self, inputs: dict[str, int]) -> None:
         self._inputs = inputs
-        self.extents: dict[str, tuple[int, int, int]] = {}
+        self.named_dims: dict[str, tuple[int, int, int]] = {}
         self.names: frozenset[str] = frozenset()
         self.values: dict[str, str] = {}
         self.dots: tuple[int, int, int] | None = None
@@ -39,7 +42,7 @@ class ExtentCode:
         """Return the expression of a number.
 
         Raises:
-            UnknownError: If a library cannot tell it.
+            UnknownError: If a library cannot evaluate it.
         """
         if node.kind == "number" and isinstance(node.value, int) and node.value < _LARGEST:
             return f"udo::Extent({node.value})"
@@ -48,7 +51,7 @@ class ExtentCode:
         if node.kind == "name" and node.value in self.values:
             return self.values[str(node.value)]
         if node.kind == "sign":
-            return f"(udo::Extent(0) - {self.of(node.parts[0])})"
+            return f"({_ZERO} - {self.of(node.parts[0])})"
         if node.kind == "sum":
             return self._sum(node)
         if node.kind == "index":
@@ -69,10 +72,10 @@ class ExtentCode:
         return key.value
 
     def spliced(self) -> str:
-        """Return the statement that adds the axes that ``..`` stands for.
+        """Return the statement that adds the axes of ``..``.
 
         Raises:
-            UnknownError: If no input tells.
+            UnknownError: If no input has them.
         """
         if self.dots is None:
             raise UnknownError
@@ -84,9 +87,9 @@ class ExtentCode:
         self.ranks[index] = max(self.ranks.get(index, 0), rank)
 
     def _named(self, name: str) -> str:
-        if name not in self.extents:
+        if name not in self.named_dims:
             raise UnknownError
-        index, axis, rank = self.extents[name]
+        index, axis, rank = self.named_dims[name]
         self._need(index, rank)
         return f"udo::extent_of(in_{index}, {axis})"
 

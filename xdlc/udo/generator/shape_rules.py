@@ -1,6 +1,6 @@
-"""Shapes of outputs as statements of C++, where the configuration's texts tell them.
+"""Shape texts of outputs as statements of C++.
 
-The texts mean what ``xdlc.opdefs.shape_text`` says, so that the registration library tells the shapes that
+The texts are read as by ``xdlc.opdefs.shape_text``, so that the registration library infers the shapes that
 the converter finds.  What is known only of an optional input, elements of tensors, and numbers that are not
 whole are left to the user's function.
 """
@@ -21,7 +21,7 @@ _MOST = 16
 
 
 def shape_rules(opdef: OpDef) -> Rule | None:
-    """Return statements that set the shapes of all outputs, or None if the texts do not tell them."""
+    """Return statements that set the shapes of all outputs, or None if the texts do not state them."""
     code = _scope(opdef)
     try:
         lines = [line for index, entry in enumerate(opdef.outputs) for line in _output(index, entry, code)]
@@ -44,7 +44,7 @@ def _scope(opdef: OpDef) -> ExtentCode:
     for index, entry in enumerate(opdef.inputs):
         for word, axis, rank in _words(entry) if _is_there(entry) else ():
             if word in code.names:
-                code.extents.setdefault(word, (index, axis, rank))
+                code.named_dims.setdefault(word, (index, axis, rank))
         if _is_there(entry) and code.dots is None:
             code.dots = _dots(index, entry)
     return code
@@ -69,13 +69,13 @@ def _integer(param: ParamDef) -> str | None:
 
 
 def _stated(entry: TensorDef) -> tuple[str, ...]:
-    """The words of a text that states extents."""
+    """The words of a text that states dimensions."""
     words = entry.shape
     return words if len(words) <= _MOST and all(map(is_dim, words)) else ()
 
 
 def _words(entry: TensorDef) -> Iterable[tuple[str, int, int]]:
-    """Each word of a text with its axis, from the end behind ``..``, and how many axes there are at least."""
+    """Each word of a text with its axis, from the end after ``..``, and the least number of axes."""
     words = _stated(entry)
     dots = [index for index, word in enumerate(words) if word in ELLIPSIS]
     if len(dots) > 1:
@@ -87,18 +87,18 @@ def _words(entry: TensorDef) -> Iterable[tuple[str, int, int]]:
 
 
 def _dots(index: int, entry: TensorDef) -> tuple[int, int, int] | None:
-    """An input, and how many axes there are before and behind those that ``..`` stands for."""
+    """An input, and the number of axes before and after those of ``..``."""
     words = _stated(entry)
     places = [at for at, word in enumerate(words) if word in ELLIPSIS]
     return (index, places[0], len(words) - places[0] - 1) if len(places) == 1 else None
 
 
 def _checks(index: int, entry: TensorDef, code: ExtentCode) -> Iterable[str]:
-    """Statements that compare extents of one name, of inputs that the shapes depend on."""
+    """Statements that compare dimensions of one name, of inputs that the shapes depend on."""
     if index not in code.ranks:
         return
     for word, axis, rank in _words(entry):
-        first = code.extents.get(word)
+        first = code.named_dims.get(word)
         if first is not None and first[:2] != (index, axis) and first[0] in code.ranks:
             code.ranks[index] = max(code.ranks[index], rank)
             code.ranks[first[0]] = max(code.ranks[first[0]], first[2])

@@ -1,6 +1,6 @@
 """Writes packages into a folder: all of them or none, and never over what users wrote.
 
-Each package has a list of digests of what was generated, so that a later run can tell what users have
+Each package has a list of digests of what was generated, so that a later run can find what users have
 changed since.
 """
 
@@ -169,7 +169,7 @@ def _write(root: Path, target: Path, file: Rendered, before: str | None, merge: 
     path = root / file.path
     if not _is_own(root, file.path) or (os.path.lexists(path) and not _is_file(path)):
         raise UsageError(
-            "is no file of the package's own: it is a folder or a link, or lies behind a link",
+            "is no file of the package's own: it is a folder or a link, or is below a link",
             where=str(target / file.path),
             fix="move it away",
         )

@@ -1,4 +1,4 @@
-"""What templates see: packages, cores, operations and their inputs, outputs and parameters."""
+"""Template context: packages, cores, operations and their inputs, outputs and parameters."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class Place:
         id: Identifier for it, unique among its kind in the operation.
         enum: Name of the C++ enumeration of an enumerated parameter; else empty.
         mandatory: Whether it must be there.
-        repeated: Whether it stands for any number of tensors.
+        repeated: Whether it is any number of tensors.
         static: Whether it is data of the model.
         rank: Number of axes; None for any. A parameter of rank 0 is a scalar.
-        extents: Text of its extents, one by one.
+        dim_texts: Texts of its dimensions.
         layout: ``NHWC`` and the like, or empty.
         default: Text that stands in for it, or None.
         initial: The default as a number, a text, or nested lists; an enumerator as its number.
         values: Values of an enumeration.
         types: Data types by core, as the configuration has them for it.
-        notes: What the configuration says of it, line by line.
+        notes: Description in the configuration, line by line.
     """
 
     kind: str
@@ -54,7 +54,7 @@ class Place:
     repeated: bool
     static: bool
     rank: int | None
-    extents: tuple[str, ...]
+    dim_texts: tuple[str, ...]
     layout: str
     default: str | None
     initial: Any
@@ -89,8 +89,8 @@ class OperationView:
         outputs: By position.
         params: In the order of the configuration.
         cores: Names of the cores that execute it.
-        notes: What the configuration says of it, line by line.
-        shapes: How to tell the outputs' shapes, where the configuration's texts do; else None.
+        notes: Description in the configuration, line by line.
+        shapes: Statements of the outputs' shapes, if the configuration's texts state them; else None.
     """
 
     type: str

@@ -1,4 +1,4 @@
-"""Arguments of a kernel: letters that say of what kind they are, and their values.
+"""Arguments of a kernel: letters of their kinds, and their values.
 
 ====== ==============================
 Letter Value
@@ -35,7 +35,7 @@ def flattened(placeholders: str, values: Sequence[Any]) -> tuple[str, tuple[Any,
         values: The values, grouped as the letters are, or all in one row.
 
     Raises:
-        UsageError: If the letters cannot be read, or the values are not what they tell.
+        UsageError: If the letters cannot be read, or the values do not suit them.
 
     Example:
         >>> flattened("(i,i), s, f", ((1, 2), "SUM", 1))

@@ -30,7 +30,7 @@ class Attributes(Mapping[str, Any]):
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """Names of the attributes that nothing has asked for."""
+        """Names of the attributes that were not read."""
         return tuple(name for name in self._values if name not in self._read)
 
     def __getitem__(self, name: str) -> Any:
@@ -61,7 +61,7 @@ class Attributes(Mapping[str, Any]):
 
 
 class Plugin:
-    """An operation as one object: where it comes from, its parameters, its outputs, its kernel, its formats.
+    """A UDO as one object: source operator, parameters, outputs, kernel and formats.
 
     A subclass sets the attributes and overrides the methods that it needs; each may be left as it is.
     Wherever inputs or parameters of a built-in operator of ONNX are not declared, those of ONNX apply.
@@ -102,13 +102,13 @@ class Plugin:
     _kinds: Mapping[str, Kind] = {}  # of all parameters, also those of a config or of a built-in operator
 
     def accepts(self, node: SourceNode) -> bool:
-        """Return whether the plugin stands for a node; what it does not take goes its usual way."""
+        """Return whether the plugin takes a node; other nodes are imported as usual."""
         return True
 
     def parse_params(self, node: SourceNode) -> Mapping[str, Any]:
         """Return the parameters of a node by name, as values of their kinds.
 
-        What is left out gets its default.  Attributes that were not read are an error.  By default each
+        Omitted ones get their default.  Attributes that were not read are an error.  By default each
         parameter is read from the attribute of its name, or of the ``source`` that its kind names.
         """
         sources = {name: kind.source or name for name, kind in self._kinds.items()}
@@ -129,7 +129,7 @@ class Plugin:
 
     @classmethod
     def __xdlc_udo_functions__(cls) -> list[Any]:
-        """Return what a runtime calls when it is given the plugin's file."""
+        """Return the functions that a runtime calls of the plugin's file."""
         from xdlc.udo.plugin.python_kernel import functions_of_plugin
 
         return functions_of_plugin(cls) if cls.op_type else []
@@ -173,7 +173,7 @@ def plugin(**declared: Any) -> Callable[[Any], type[Plugin]]:
                 f"plugin(...) decorates a class or a function, not {target!r}", fix="put it above one"
             )
         if "compute" in declared:
-            raise UsageError("compute is both given and decorated", fix="leave one of them out")
+            raise UsageError("compute is both given and decorated", fix="omit one of them")
         hooks = {name: staticmethod(declared[name]) for name in HOOKS if name in declared}
         return _made(target, (Plugin,), {**declared, **hooks, "compute": staticmethod(target)})
 

@@ -18,7 +18,7 @@ from xdlc.udo.plugin.formats import find_format
 
 SOURCE = Path(__file__).parent / "native" / "packed.c"
 _NUMBERS = {"NC1HWC0": 1}
-"""Packed formats of activations that ``packed.c`` knows; 0 stands for all that move nothing there."""
+"""Packed formats of activations that ``packed.c`` knows; 0 denotes all that move nothing there."""
 
 
 def outer_name(entry: str) -> str:
@@ -144,7 +144,7 @@ def compile_c(
 
 
 def _source(source: str | Path) -> tuple[str, bytes, Path | None]:
-    """Return name and text of a source, and the folder it lies in."""
+    """Return name and text of a source, and its folder."""
     if isinstance(source, str):
         return "kernel.c", source.encode(), None
     try:

@@ -17,7 +17,7 @@ _TYPES = {"float": "float32", "double": "float64", "bool": "bool8"}
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """What a framework tells of an operator of its own.
+    """Declaration of an operator of a framework.
 
     Attributes:
         inputs: Inputs by position.
@@ -37,10 +37,10 @@ class Builtin:
 
 
 def find_builtin(framework: str, type: str, domain: str | None) -> Builtin | None:
-    """Return what a framework tells of an operator; None if it has none of that type.
+    """Return the declaration of an operator, or None if the framework has none of that type.
 
     Args:
-        framework: Name of the framework; only ONNX tells of its operators.
+        framework: Name of the framework; only ONNX has declarations.
         type: Operator.
         domain: Its domain; None for the framework's own.
     """
@@ -184,7 +184,7 @@ def _elements(spec: TensorSpec) -> Any:
 
 
 def _spec(found: Any) -> TensorSpec | None:
-    """Return an output that ONNX tells with its rank; a single number is a tensor of one element."""
+    """Return an inferred output whose rank is known; a scalar is a tensor of one element."""
     import onnx
 
     if found is None or not found.HasField("tensor_type") or not found.tensor_type.HasField("shape"):

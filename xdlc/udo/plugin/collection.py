@@ -28,7 +28,7 @@ def plugin_ops(
 ) -> UdoSet:
     """Return the ops of plugins.
 
-    Plugins that take some nodes only (they have an ``accepts`` of their own) are asked before those that
+    Plugins that take some nodes only (they have an ``accepts`` of their own) go before those that
     take all, in the order of their names.
 
     Args:
@@ -130,7 +130,7 @@ def _clashes(ops: Sequence[Udo]) -> list[UsageError]:
                     UsageError(
                         problem,
                         where=op.hooks.place,
-                        fix="leave one of the plugins out (installed ones with --no_plugins), or give one an "
+                        fix="omit one of the plugins (installed ones with --no_plugins), or give one an "
                         "accepts hook and an op of its own",
                     )
                 )
@@ -146,7 +146,7 @@ def _clash(one: Udo, other: Udo) -> str:
     types = sorted(set(one.source_types) & set(other.source_types))
     frameworks = sorted(set(one.frameworks) & set(other.frameworks))
     if types and frameworks and (one.domain == other.domain or None in (one.domain, other.domain)):
-        return f"{sources} both stand for {types[0]} of {frameworks[0]}"
+        return f"{sources} are both bound to {types[0]} of {frameworks[0]}"
     return ""
 
 

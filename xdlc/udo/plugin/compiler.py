@@ -80,7 +80,7 @@ def _version(command: tuple[str, ...]) -> str:
     first = text.strip().splitlines()
     if code or not first:
         raise BackendError(
-            f"{shlex.join(command)} --version gave exit code {code}",
+            f"{shlex.join(command)} --version returned exit code {code}",
             fix="set CC to a C compiler that takes gcc's options",
         )
     return first[0][:200]
@@ -179,7 +179,7 @@ def _without_noise(text: str) -> str:
 
 
 def _run(command: Sequence[str], folder: Path, timeout: float) -> tuple[int | None, str]:
-    """Return exit code, None if time was up, and what was said; all processes of the command are ended."""
+    """Return exit code, None if time was up, and the output; all processes of the command are ended."""
     environment = dict(os.environ, LC_ALL="C", SOURCE_DATE_EPOCH="0", TMPDIR=str(folder))
     try:
         process = subprocess.Popen(
@@ -197,11 +197,11 @@ def _run(command: Sequence[str], folder: Path, timeout: float) -> tuple[int | No
         ) from error
     with process:
         try:
-            said, _ = process.communicate(timeout=timeout)
+            output, _ = process.communicate(timeout=timeout)
         except BaseException as error:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             if isinstance(error, subprocess.TimeoutExpired):
                 return None, ""
             raise
-    return process.returncode, said.decode("utf-8", "replace")
+    return process.returncode, output.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Takes the definition of a plugin's op from a configuration instead of from the plugin."""
+"""Definitions of plugins in configurations."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _port(tensor: TensorDef) -> dict[str, Any]:
 
 
 def kind_of(param: ParamDef) -> Kind:
-    """Return the kind that a parameter's definition stands for."""
+    """Return the kind of a parameter's definition."""
     default: Any = REQUIRED if param.mandatory else None
     if param.enumeration:
         return Enum(*param.enumeration, default=param.default or default)

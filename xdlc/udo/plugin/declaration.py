@@ -1,4 +1,4 @@
-"""What a plugin declares, checked and in one form."""
+"""Declarations of plugins, checked."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def declare(plugin: Plugin, file: str = "") -> Declaration:
 
     Args:
         plugin: The plugin.
-        file: Its file, beside which its configuration lies.
+        file: Its file, in whose folder its configuration is.
 
     Raises:
         UsageError: If an attribute is missing or wrong.
@@ -191,7 +191,7 @@ def _ports(given: object, kind: type[Port], what: str) -> tuple[Port, ...]:
         if port.repeated and place != len(ports) - 1:
             raise UsageError(f"{port.name} is repeated and not the last of {what}", fix="put it last")
         if not port.optional and any(earlier.optional for earlier in ports[:place]):
-            raise UsageError(f"{port.name} is mandatory behind an optional one", fix="put it in front")
+            raise UsageError(f"{port.name} is mandatory after an optional one", fix="put it in front")
     return ports
 
 
@@ -226,7 +226,7 @@ def _definition(
     moved: Sequence[str],
     configuration: Collection | None,
 ) -> OpDef:
-    """Return the definition; of a configuration's only what formats say is changed.
+    """Return the definition; of that of a configuration, formats alone change fields.
 
     ``moved`` names the weights that are stored in another order.
     """
@@ -235,7 +235,7 @@ def _definition(
     params |= {key: kind.definition(key) for key, kind in kinds.items() if key not in params}
     for added in (param for port in moved for param in weight_params(port)):
         if added.name in params:
-            raise UsageError(f"parameter {added.name} is what tells how a weight is stored", fix="rename it")
+            raise UsageError(f"parameter {added.name} is the one of a stored weight", fix="rename it")
         params[added.name] = added
     if base is not None:
         return replace(

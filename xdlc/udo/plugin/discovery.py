@@ -1,4 +1,4 @@
-"""Finds plugins: those that the user names, and those of installed packages."""
+"""Plugins that the user names, and those of installed packages."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def entry_plugins() -> dict[type[Plugin], str]:
                 loaded = entry.load()
             found.setdefault(checked_plugin(loaded, origin), origin)
         except XdlcError as error:
-            error.fix = "correct or uninstall it, or leave out installed plugins with --no_plugins"
+            error.fix = "correct or uninstall it, or ignore installed plugins with --no_plugins"
             raise
     return found
 
@@ -80,7 +80,7 @@ def _origin(module: str) -> str:
 def _load_file(path: Path) -> ModuleType:
     """Return the module of a Python file; nothing is written beside it.
 
-    Its folder can be imported from meanwhile, behind all other folders.
+    Its folder can be imported from meanwhile, after all other folders.
 
     Raises:
         StorageError: If the file cannot be read.
@@ -163,14 +163,14 @@ def checked_plugin(value: Any, name: str) -> type[Plugin]:
     """
     if not _is_plugin(value):
         raise UsageError(
-            f"{name} is {_told(value)}, no plugin",
+            f"{name} is {_title(value)}, no plugin",
             fix="name a class that is derived from xdlc.udo.Plugin or decorated with xdlc.udo.plugin",
         )
     plugin: type[Plugin] = value
     return plugin
 
 
-def _told(value: Any) -> str:
+def _title(value: Any) -> str:
     return f"the {type(value).__name__} {getattr(value, '__name__', None) or repr(value)[:60]}"
 
 

@@ -49,7 +49,7 @@ class Enum(Kind):
             )
         unknown = sorted(set((numbers or {}).values()) - set(names))
         if unknown:
-            raise UsageError(f"numbers tell of {unknown[0]!r}", fix=f"use one of {', '.join(names)}")
+            raise UsageError(f"numbers have {unknown[0]!r}", fix=f"use one of {', '.join(names)}")
         self.names = names
         self._of_number = enum_map(dict(enumerate(names)) if numbers is None else numbers)
         super().__init__(default, source=source, description=description)

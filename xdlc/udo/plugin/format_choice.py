@@ -1,4 +1,4 @@
-"""Which format each input and output of a plugin has."""
+"""Formats of the inputs and outputs of a plugin."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ def weight_formats(plugin: Plugin, inputs: Sequence[Port]) -> dict[str, Format]:
         for name in given:
             if name not in names:
                 raise UsageError(
-                    f"weight_formats tells of {name!r}, which is no input",
+                    f"weight_formats names {name!r}, which is no input",
                     fix=nearest_names(str(name), names) or f"use names out of {', '.join(names)}",
                 )
         return {name: find_format(format_name) for name, format_name in given.items()}
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise UsageError(f"weight_formats is {given!r}", fix="give a list of formats, or formats by input")
-    static = [port.name for port in inputs if port.static] or _behind_activations(plugin, names)[: len(given)]
+    static = [port.name for port in inputs if port.static] or _after_activations(plugin, names)[: len(given)]
     if given and len(given) != len(static):
-        told = ", ".join(static) or "none"
+        names_of = ", ".join(static) or "none"
         raise UsageError(
-            f"weight_formats holds {len(given)} formats, and the static inputs are {len(static)}: {told}",
-            fix=f"name one format for each, or tell them by input: weight_formats = {{{names[-1]!r}: ...}}"
+            f"weight_formats holds {len(given)} formats, and the static inputs are {len(static)}: {names_of}",
+            fix=f"name one format for each, or give them by input: weight_formats = {{{names[-1]!r}: ...}}"
             if names
-            else "leave them out",
+            else "omit them",
         )
     return {name: find_format(format_name) for name, format_name in zip(static, given, strict=False)}
 
 
-def _behind_activations(plugin: Plugin, names: Sequence[str]) -> Sequence[str]:
-    """Return the inputs behind those that ``formats`` names: weights, where no input is declared static."""
+def _after_activations(plugin: Plugin, names: Sequence[str]) -> Sequence[str]:
+    """Return the inputs after those of ``formats``: weights, where no input is declared static."""
     try:
         activations = len(plugin.formats[0])
-    except (TypeError, LookupError):  # all_formats tells it
+    except (TypeError, LookupError):  # all_formats reports it
         activations = 0
     return names[activations:] if activations else []
 
@@ -95,7 +95,7 @@ def _formats_by_name(given: Any, names: Sequence[str], what: str) -> dict[str, F
 
 
 def weight_params(port: str) -> tuple[ParamDef, ParamDef]:
-    """Return what an op says of a weight that it stores in a format: the format, and its shape before."""
+    """Return the parameters of a weight that is stored in a format: the format, and its shape before."""
     return (
         ParamDef(f"{port}_format", False, (STRING,), 0),
         ParamDef(f"{port}_shape", False, (UINT32,), 1),

@@ -38,7 +38,7 @@ class Format(ABC):
         """Return the shape that a tensor has in this format.
 
         Args:
-            shape: Extents in the source's axis order, channels second.
+            shape: Dimensions in the source's axis order, channels second.
             itemsize: Bytes of an element.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What a converter calls: the hooks of a plugin, with their results checked."""
+"""Hooks of a plugin for converters, with their results checked."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PluginHooks:
         return user_code(self.name, hook, self.place, subject)
 
     def accepts(self, node: SourceNode) -> bool:
-        """Return whether the plugin stands for a node.
+        """Return whether the plugin takes a node.
 
         Raises:
             XdlcError: If the plugin fails.
@@ -67,25 +67,27 @@ class PluginHooks:
         with self._calling("accepts", f"node {node.name!r}"):
             taken = self.plugin.accepts(node)
             if not isinstance(taken, bool) and type(taken).__name__ != "bool_":
-                raise UsageError(f"gave {taken!r}", fix="return True or False")
+                raise UsageError(f"returned {taken!r}", fix="return True or False")
         return bool(taken)
 
     def parse_params(self, node: SourceNode) -> Values:
-        """Return all parameters of a node, defaults and those that tell of stored weights included.
+        """Return all parameters of a node, with defaults and those of stored weights.
 
         Raises:
-            XdlcError: If the plugin fails, gives what it did not declare, or leaves an attribute unread.
+            XdlcError: If the plugin fails, returns an undeclared parameter, or leaves an attribute unread.
         """
         attributes = Attributes(node.attributes)
         with self._calling("parse_params", f"node {node.name!r}"):
             given = self.plugin.parse_params(replace(node, attributes=attributes))
             if not isinstance(given, Mapping):
-                raise UsageError(f"gave {type(given).__name__}", fix="return a mapping of parameters by name")
-            values = self._settled(given)
+                raise UsageError(
+                    f"returned {type(given).__name__}", fix="return a mapping of parameters by name"
+                )
+            values = self._resolved(given)
             self._check_unread(attributes)
             return {**values, **self._weight_params(node)}
 
-    def _settled(self, given: Mapping[str, Any]) -> Values:
+    def _resolved(self, given: Mapping[str, Any]) -> Values:
         kinds = self.declaration.kinds
         for name in given:
             if name not in kinds:
@@ -128,7 +130,7 @@ class PluginHooks:
         Those of an operator of the framework that it overrides are known to the framework.
 
         Raises:
-            XdlcError: If the plugin fails, or gives something else.
+            XdlcError: If the plugin fails, or returns something else.
         """
         builtin = self.declaration.builtin
         if builtin is not None and not overrides(self.plugin, "infer_shape_and_type"):
@@ -141,16 +143,17 @@ class PluginHooks:
                 return None
             specs = (given,) if isinstance(given, TensorSpec) else given
             if not isinstance(specs, Sequence) or not all(isinstance(spec, TensorSpec) for spec in specs):
-                raise UsageError(f"gave {given!r}", fix="return a TensorSpec for each output, or None")
+                raise UsageError(f"returned {given!r}", fix="return a TensorSpec for each output, or None")
             if op.outputs and len(specs) != len(op.outputs):
                 raise UsageError(
-                    f"gave {len(specs)} outputs of {len(op.outputs)}", fix="return one TensorSpec for each"
+                    f"returned {len(specs)} outputs of {len(op.outputs)}",
+                    fix="return one TensorSpec for each",
                 )
             for place, spec in enumerate(specs):
                 bad = [extent for extent in spec.shape if extent is not None and not _is_extent(extent)]
                 if bad:
                     raise UsageError(
-                        f"output {place} has shape {list(spec.shape)}", fix="give extents above 0"
+                        f"output {place} has shape {list(spec.shape)}", fix="return dimensions above 0"
                     )
             return tuple(specs)
 
@@ -158,7 +161,7 @@ class PluginHooks:
         """Return a kernel of the host, or None if the plugin has none for this op.
 
         Raises:
-            XdlcError: If the plugin fails, gives something else, or a kernel for another machine.
+            XdlcError: If the plugin fails, returns something else, or a kernel for another machine.
         """
         seen = self.seen(op)
         view = BuildView(
@@ -182,7 +185,9 @@ class PluginHooks:
                     raise open_output(place, self.output_at(place))
             kernel = self.plugin.build_kernel(view)
             if kernel is not None and not isinstance(kernel, Kernel):
-                raise UsageError(f"gave {type(kernel).__name__}", fix="return what compile_c gives, or None")
+                raise UsageError(
+                    f"returned {type(kernel).__name__}", fix="return the result of compile_c, or None"
+                )
         return kernel
 
     def _warn(self, op: str, text: str) -> None:
@@ -215,14 +220,14 @@ class PluginHooks:
             if spec.data is None:
                 raise UsageError(
                     f"input {port.name!r} has weight format {format.name} and is computed by the model",
-                    fix="leave it out of weight_formats, or return False in accepts for such nodes",
+                    fix="omit it in weight_formats, or return False in accepts for such nodes",
                 )
             values[f"{port.name}_format"] = format.name
             values[f"{port.name}_shape"] = [int(extent) for extent in spec.data.shape]
         return values
 
     def padded(self, inputs: Sequence[Any]) -> list[Any]:
-        """Return inputs with a None for each declared one that is left out at the end."""
+        """Return inputs with a None for each declared one that is omitted at the end."""
         declared = [port for port in self.declaration.inputs if not port.repeated]
         return [*inputs, *[None] * (len(declared) - len(inputs))]
 
@@ -238,7 +243,7 @@ class PluginHooks:
     def seen(self, op: OpView) -> OpView:
         """Return an op as the plugin's own code sees it.
 
-        Lists are lists, weights have their own shape, and inputs left out at the end are there as None.
+        Lists are lists, weights have their own shape, and inputs omitted at the end are None.
         """
         return replace(op, params=self.read_params(op.params), inputs=self._plain_inputs(op))
 
@@ -265,8 +270,8 @@ class PluginHooks:
 def open_output(place: int, format: Format) -> UsageError:
     """Return the error of an output that has a format and an open shape."""
     return UsageError(
-        f"output {place} has open extents, and format {format.name} needs them all",
-        fix="bind the open extents of the model's inputs, or use format ND",
+        f"output {place} has dynamic dimensions, and format {format.name} needs them all",
+        fix="bind the dynamic dimensions of the model's inputs, or use format ND",
     )
 
 

@@ -3,7 +3,7 @@
 =========== ============================ ==========================================
 Kind        Attribute of the source      Parameter of the op
 =========== ============================ ==========================================
-``Int``     integer                      scalar, int32 unless told otherwise
+``Int``     integer                      scalar, int32 unless ``dtype`` states another
 ``Float``   float; an integer            scalar, float32
 ``Bool``    integer 0 or 1               scalar, bool8
 ``Str``     string                       string
@@ -38,14 +38,14 @@ class _Required:
 
 
 REQUIRED = _Required()
-"""Default of a parameter that the source must give; None is that of one that may be left out."""
+"""Default of a parameter that the source must give; None is that of an optional one."""
 
 
 class Kind(ABC):
     """A kind of parameter.
 
     Args:
-        default: Value where the source gives none; None for a parameter that may be left out.
+        default: Value where the source has none; None for an optional parameter.
         dtype: Name of the data type in which the op stores it.
         source: Name of the source's attribute, if it is another.
         description: What it is.

@@ -1,4 +1,4 @@
-"""How a plugin declares the inputs and outputs of its op."""
+"""Inputs and outputs of a plugin's op."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Port:
         name: An identifier.
         dtypes: Names of allowed data types, like ``float32``.
         rank: Number of axes; None for any.
-        optional: Whether it may be left out.
+        optional: Whether it may be omitted.
         static: Whether it holds data of the model.
-        repeated: Whether it stands for any number of tensors; the last one only.
+        repeated: Whether it is any number of tensors; the last one only.
         layout: ``NHWC``, ``NCHW`` or ``NHCW``; empty for the source's axis order, or that of its format.
         description: What it is.
     """
@@ -52,7 +52,7 @@ class Output(Port):
 
 
 def as_port(given: object, kind: type[Port]) -> Port:
-    """Return a port of what a plugin lists: a name will do.
+    """Return an input or output from the list of a plugin; a name alone is one.
 
     Raises:
         UsageError: If it is neither a name nor such a port, or its fields are wrong.
@@ -72,7 +72,7 @@ def as_port(given: object, kind: type[Port]) -> Port:
         raise UsageError(f"rank of {port.name} is {port.rank!r}", fix=f"give None or 1 to {MAX_RANK}")
     if port.layout not in LAYOUTS:
         choices = ", ".join(LAYOUTS[1:])
-        raise UsageError(f"layout of {port.name} is {port.layout!r}", fix=f"give {choices}, or leave it out")
+        raise UsageError(f"layout of {port.name} is {port.layout!r}", fix=f"give {choices}, or omit it")
     return port
 
 

@@ -1,4 +1,4 @@
-"""The ``compute`` method of a plugin as a kernel of the runtime."""
+"""``compute`` methods of plugins as kernels of the runtime."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _packed_spec(hooks: PluginHooks, place: int, spec: TensorSpec) -> TensorSpec
 
 
 def _unpacked(hooks: PluginHooks, place: int, array: Any, spec: TensorSpec) -> Any:
-    """Return a result as the op gives it; what is no array is refused by who asked for it."""
+    """Return a result in the layout of the op; what is no array is refused by the caller."""
     format = hooks.output_at(place)
     if not format.is_packed or not hasattr(array, "dtype"):
         return array

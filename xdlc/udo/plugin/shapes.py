@@ -2,7 +2,7 @@
 
 Shapes are those of the source: a tensor of two axes has two, whatever a device makes of it.  A negative
 axis therefore counts from the end of just this shape, as in the source framework.  (Toolchains that pad
-every shape to four axes before they ask have to shift negative axes by what they padded.)
+every shape to four axes before shape inference have to shift negative axes by what they padded.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def same_as(spec: TensorSpec | None, dtype: str | None = None) -> TensorSpec:
         dtype: Name of the output's data type, if it is another.
 
     Raises:
-        UsageError: If the input is left out, or there is no such type.
+        UsageError: If the input is omitted, or there is no such type.
     """
     found = _there(spec)
     return TensorSpec(found.shape, found.dtype if dtype is None else data_type(dtype), layout=found.layout)
@@ -34,7 +34,7 @@ def with_shape(spec: TensorSpec | None, shape: Sequence[Extent]) -> TensorSpec:
     """Return an output of another shape than an input, and of its type.
 
     Raises:
-        UsageError: If the input is left out.
+        UsageError: If the input is omitted.
     """
     found = _there(spec)
     return TensorSpec(tuple(shape), found.dtype, layout=found.layout)
@@ -44,7 +44,7 @@ def broadcast(*specs: TensorSpec | None) -> TensorSpec:
     """Return an output of the first input's type and of the shape of all inputs broadcast as numpy does.
 
     Raises:
-        UsageError: If the shapes do not fit each other, or one is left out.
+        UsageError: If the shapes do not fit each other, or one is omitted.
 
     Example:
         >>> from xdlc.ir.dtype import FLOAT32
@@ -93,10 +93,10 @@ def reduced(spec: TensorSpec | None, axes: Sequence[int] | None = None, *, keep:
     Args:
         spec: The input.
         axes: The axes, negative ones counted from the end; None for all.
-        keep: Whether they stay, with extent 1.
+        keep: Whether they stay, with size 1.
 
     Raises:
-        UsageError: If the input is left out, or has no such axis.
+        UsageError: If the input is omitted, or has no such axis.
 
     Example:
         >>> from xdlc.ir.dtype import FLOAT32
@@ -114,7 +114,5 @@ def reduced(spec: TensorSpec | None, axes: Sequence[int] | None = None, *, keep:
 
 def _there(spec: TensorSpec | None) -> TensorSpec:
     if spec is None:
-        raise UsageError(
-            "the shape is that of an input that is left out", fix="take another input, or return None"
-        )
+        raise UsageError("the shape is that of an omitted input", fix="take another input, or return None")
     return spec

@@ -1,4 +1,4 @@
-"""Calls code of users: whatever goes wrong there is one error that names plugin, hook and line."""
+"""Calls of user code, whose exceptions become errors with plugin, hook and line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def user_code(plugin: str, hook: str, place: str, subject: str = "") -> Iterator
     Args:
         plugin: Name of the plugin.
         hook: The hook.
-        place: File and line of the plugin, where the error itself tells of no line.
+        place: File and line of the plugin, for errors without a line.
         subject: What it was called for, like ``node 'n1'``.
 
     Raises:
