@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdlc import ir, opdefs, passes
+from xdlc.converter import dynamic_dims
 from xdlc.converter.operators.applying import UNROLL_LOOPS
 from xdlc.converter.operators.control_flow.unread import drop_unread
-from xdlc.converter.session import dynamic_dims
 from xdlc.converter.session.bindings import DeclaredInput, Labels, blame_bindings, open_symbols
 from xdlc.converter.session.diagnostics import Diagnostics
 from xdlc.converter.udo.diagnostics import broken_rules, notices

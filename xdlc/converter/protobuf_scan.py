@@ -1,14 +1,14 @@
-"""Finds the large byte blobs of an ONNX file, so that they need not be parsed into memory.
+"""Scan of a protobuf file for its large byte blobs, so that they need not be parsed into memory.
 
-A protobuf message is a row of (field number, wire type, payload).  This scan walks only the path
-from the model to its tensors, cuts each large ``raw_data`` out, and leaves a short ticket in its
-place; ``onnx`` parses what remains.  Format: protobuf encoding guide; field numbers: onnx.proto.
+A protobuf message is a row of (field number, wire type, payload).  The scan walks only the paths from
+the model to its tensors, cuts each large blob out, and inserts a short ticket in its place; a parser
+gets what remains.  Format: protobuf encoding guide.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from xdlc.errors import ModelError
@@ -18,23 +18,31 @@ RELEASED = 1 << 20
 MAX_DEPTH = 64
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
-# Which fields of a message hold messages worth descending into.
-_PATHS: dict[str, dict[int, str]] = {
-    "model": {7: "graph", 25: "function"},
-    "graph": {1: "node", 5: "tensor"},
-    "function": {7: "node"},
-    "node": {5: "attribute"},
-    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph"},
-}
-_RAW_DATA = 9
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a protobuf format has its large blobs.
+
+    Attributes:
+        format: The format, for errors, like ``an ONNX file``.
+        root: Kind of the whole message.
+        paths: By kind of message, the fields that hold messages with blobs, and the kinds of these.
+        blobs: By kind of message, the field that holds a blob.
+    """
+
+    format: str
+    root: str
+    paths: Mapping[str, Mapping[int, str]]
+    blobs: Mapping[str, int]
 
 
 @dataclass(slots=True)
 class Blobs:
-    """The ranges that were cut out; a tensor's ``raw_data`` holds the ticket of its range.
+    """The ranges that were cut out; the field of a blob holds the ticket of its range.
 
     Attributes:
-        release: Told the range that the scan is done with: touching a page may map megabytes around it.
+        release: Called with each range that the scan is done with: touching a page may map megabytes
+            around it.
         token: Marks the tickets of this scan; a file cannot forge it.
         ranges: Offset and size of each blob.
     """
@@ -45,10 +53,10 @@ class Blobs:
     _done: int = 0
 
     def ticket(self, offset: int, nbytes: int) -> bytes:
-        """Note a range and return what stands for it."""
+        """Record a range and return its ticket."""
         self.ranges.append((offset, nbytes))
         if offset + nbytes - self._done >= RELEASED:
-            self.release(0, offset + nbytes)  # from the start: a touch may map what lies before it again
+            self.release(0, offset + nbytes)  # from the start: a touch may map earlier pages again
             self._done = offset + nbytes
         return self.token + (len(self.ranges) - 1).to_bytes(8, "little")
 
@@ -60,12 +68,16 @@ class Blobs:
 
 
 def without_blobs(
-    data: memoryview, where: str, release: Callable[[int, int], None] = lambda offset, nbytes: None
+    data: memoryview,
+    layout: Layout,
+    where: str,
+    release: Callable[[int, int], None] = lambda offset, nbytes: None,
 ) -> tuple[bytes, Blobs]:
-    """Return a serialized model whose large raw data are tickets, and the ranges they stand for.
+    """Return a serialized model whose large blobs are tickets, and the ranges of these.
 
     Args:
         data: The whole file.
+        layout: Where the format has blobs.
         where: Its name, for errors.
         release: Called with offset and size of ranges that the scan is done with.
 
@@ -74,19 +86,21 @@ def without_blobs(
     """
     blobs = Blobs(release)
     try:
-        return b"".join(_strip(data, 0, len(data), "model", blobs, 0)), blobs
+        return b"".join(_strip(data, 0, len(data), layout, layout.root, blobs, 0)), blobs
     except (IndexError, ValueError) as error:
         raise ModelError(
-            f"is not an ONNX file, or is truncated ({error})",
+            f"is not {layout.format}, or is truncated ({error})",
             where=where,
-            fix="check that the path names a complete .onnx file",
+            fix="check that the path names a complete file",
         ) from error
 
 
-def _strip(data: memoryview, start: int, end: int, kind: str, blobs: Blobs, depth: int) -> list[bytes]:
+def _strip(
+    data: memoryview, start: int, end: int, layout: Layout, kind: str, blobs: Blobs, depth: int
+) -> list[bytes]:
     if depth > MAX_DEPTH:
         raise ValueError(f"messages nest deeper than {MAX_DEPTH}")
-    paths = _PATHS.get(kind, {})
+    paths, blob = layout.paths.get(kind, {}), layout.blobs.get(kind)
     pieces: list[bytes] = []
     kept = position = start  # [kept, position) is copied as it is
     while position < end:
@@ -104,8 +118,8 @@ def _strip(data: memoryview, start: int, end: int, kind: str, blobs: Blobs, dept
             child = paths.get(key >> 3)
             if size >= LARGE and position <= end:
                 if child is not None:
-                    inner = b"".join(_strip(data, payload, position, child, blobs, depth + 1))
-                elif kind == "tensor" and key >> 3 == _RAW_DATA:
+                    inner = b"".join(_strip(data, payload, position, layout, child, blobs, depth + 1))
+                elif key >> 3 == blob:
                     inner = blobs.ticket(payload, size)
                 else:
                     continue

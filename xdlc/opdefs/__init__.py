@@ -59,10 +59,10 @@ __all__ = [
     "resolve",
     "supplement",
     "validate_xml",
-    "verify_udos",
     "verify_extents",
     "verify_graph",
     "verify_op",
+    "verify_udos",
     "write_collection",
 ]
 

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import xdlc
-from xdlc.converter.onnx.source import OnnxFile
+from xdlc.converter.onnx.source import LAYOUT, OnnxFile
 from xdlc.converter.protobuf_scan import without_blobs
 from xdlc.errors import ModelError, UsageError
 from xdlc.ir import ArrayData, MappedData
@@ -42,7 +42,7 @@ def test_large_weights_stay_in_the_file(models):
 def test_scan_leaves_a_valid_smaller_model(models):
     path, _ = wide(models)
     data = path.read_bytes()
-    stripped, blobs = without_blobs(memoryview(data), "m")
+    stripped, blobs = without_blobs(memoryview(data), LAYOUT, "m")
     assert len(stripped) < len(data) - 48000
     assert len(blobs.ranges) == 2
     model = onnx.load_model_from_string(stripped)

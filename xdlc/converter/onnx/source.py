@@ -9,13 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from xdlc import ir
+from xdlc.converter import weights
 from xdlc.converter.formats import ONNX, recognize
+from xdlc.converter.protobuf_scan import Layout, without_blobs
 from xdlc.errors import ModelError, UnsupportedOp
 
 _EXTERNAL = 1
 _FORBIDDEN_DIM = 1 << 31
-_SHOWN = 80  # characters of a path in a message
 _SURE_OPSET = 23  # every onnx that is installed beside this package has it
+
+LAYOUT = Layout(
+    "an ONNX file",
+    "model",
+    {
+        "model": {7: "graph", 25: "function"},
+        "graph": {1: "node", 5: "tensor"},
+        "function": {7: "node"},
+        "node": {5: "attribute"},
+        "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph"},
+    },
+    {"tensor": 9},
+)
+"""Fields of onnx.proto on the way to ``raw_data``."""
 
 
 class OnnxFile:
@@ -31,7 +46,6 @@ class OnnxFile:
         from google.protobuf.message import DecodeError
 
         from xdlc.converter.operators import protobuf
-        from xdlc.converter.protobuf_scan import without_blobs
 
         self.path = Path(path)
         if self.path.is_dir():
@@ -41,7 +55,7 @@ class OnnxFile:
         self.proto = protobuf.messages().ModelProto()
         try:
             stripped, self._blobs = without_blobs(
-                self._file.view(0, self._file.size), str(path), self._file.release
+                self._file.view(0, self._file.size), LAYOUT, str(path), self._file.release
             )
             self.proto.ParseFromString(stripped)
         except ModelError:
@@ -122,20 +136,7 @@ class OnnxFile:
                 data_type=onnx.helper.np_dtype_to_tensor_dtype(dtype), dims=shape, raw_data=raw
             )
             return self._small(proto, shape, where)
-        wanted = count * dtype.itemsize
-        if length is not None and length != wanted:
-            raise ModelError(
-                f"has {length} bytes of data, but {dtype.name}{list(shape)} needs {wanted}",
-                where=where,
-                fix="the file is damaged: get it again",
-            )
-        if offset + wanted > source.size:
-            raise ModelError(
-                f"needs bytes {offset} to {offset + wanted} of {source.path.name}, which has {source.size}",
-                where=where,
-                fix="the data file is truncated or belongs to another model: get it again",
-            )
-        return ir.MappedData(source, offset, shape, dtype)
+        return weights.mapped(source, offset, length, shape, dtype, where)
 
     def _small(self, tensor: Any, shape: tuple[int, ...], where: str) -> ir.TensorData:
         from xdlc.converter.operators import protobuf
@@ -160,33 +161,8 @@ class OnnxFile:
         if offset < 0 or (length is not None and length < 0):
             raise ModelError("the offset or length of its external data is negative", where=where)
         if location not in self._external:
-            self._external[location] = ir.MappedFile(self._inside_folder(location, where))
+            self._external[location] = ir.MappedFile(weights.beside(self.path, location, where))
         return self._external[location], offset, length
-
-    def _inside_folder(self, location: str, where: str) -> Path:
-        folder = self.path.resolve().parent
-        try:
-            wanted = (folder / location).resolve()
-            exists = wanted.is_file()
-        except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: links in a circle
-            raise ModelError(
-                f"its external data lie at {location[:_SHOWN]!r}, which is no path: {type(error).__name__}",
-                where=where,
-                fix="name a data file beside the model",
-            ) from error
-        if not location or not wanted.is_relative_to(folder):
-            raise ModelError(
-                f"its external data lie at {location!r}, outside the model's folder",
-                where=where,
-                fix="keep the data file beside the model; paths that leave the folder are refused",
-            )
-        if not exists:
-            raise ModelError(
-                f"its external data file {location!r} does not exist",
-                where=where,
-                fix=f"put {location!r} beside {self.path.name}",
-            )
-        return wanted
 
 
 def _refuse_other(path: Path) -> None:

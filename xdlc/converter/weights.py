@@ -1,0 +1,81 @@
+"""Weights of a source model: lazy ranges of mapped files, and data files beside the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from xdlc import ir
+from xdlc.errors import ModelError
+
+_SHOWN = 80  # characters of a path in a message
+
+
+def mapped(
+    source: ir.MappedFile, offset: int, length: int | None, shape: Sequence[int], dtype: Any, where: str
+) -> ir.TensorData:
+    """Return a range of a file as lazy data.
+
+    Args:
+        source: The mapped file.
+        offset: First byte, of any alignment.
+        length: Number of bytes that the model states; None if it states none.
+        shape: Shape of the tensor.
+        dtype: Its numpy dtype, little endian in the file.
+        where: Place of the tensor, for errors.
+
+    Raises:
+        ModelError: If the range does not fit the shape or the file.
+    """
+    wanted = math.prod(shape) * dtype.itemsize
+    if length is not None and length != wanted:
+        raise ModelError(
+            f"has {length} bytes of data, but {dtype.name}{list(shape)} needs {wanted}",
+            where=where,
+            fix="the file is damaged: get it again",
+        )
+    if offset + wanted > source.size:
+        raise ModelError(
+            f"needs bytes {offset} to {offset + wanted} of {source.path.name}, which has {source.size}",
+            where=where,
+            fix="the data file is truncated or belongs to another model: get it again",
+        )
+    return ir.MappedData(source, offset, tuple(shape), dtype)
+
+
+def beside(model: Path, location: str, where: str) -> Path:
+    """Return the path of a data file that a model names, which must be in the model's folder.
+
+    Args:
+        model: The model.
+        location: Path of the file as the model states it, relative to its folder.
+        where: Place of the reference, for errors.
+
+    Raises:
+        ModelError: If it is no path, leaves the folder, or does not exist.
+    """
+    folder = model.resolve().parent
+    try:
+        wanted = (folder / location).resolve()
+        exists = wanted.is_file()
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: links in a circle
+        raise ModelError(
+            f"its external data {location[:_SHOWN]!r} are no path: {type(error).__name__}",
+            where=where,
+            fix="name a data file beside the model",
+        ) from error
+    if not location or not wanted.is_relative_to(folder):
+        raise ModelError(
+            f"its external data {location!r} are outside the model's folder",
+            where=where,
+            fix="keep the data file beside the model; paths that leave the folder are refused",
+        )
+    if not exists:
+        raise ModelError(
+            f"its external data file {location!r} does not exist",
+            where=where,
+            fix=f"put {location!r} beside {model.name}",
+        )
+    return wanted
