@@ -180,7 +180,7 @@ def test_a_metric_of_the_user_is_kept(dlc: Path, listing: Path, tmp_path: Path) 
     path = tmp_path / "metric.py"
     path.write_text("def score(run):\n    return 1\n")
     words = ("--input_dlc", dlc, "-l", listing, "-o", tmp_path / "q.dlc", "--evaluate", f"{path}:score")
-    assert "score 1, 0.5 asked for" in invoke(quantize, *words, "--min_score", 0.5).stdout
+    assert "score 1, 0.5 requested" in invoke(quantize, *words, "--min_score", 0.5).stdout
     assert "warning" in invoke(quantize, *words, "--min_score", 2).stderr
     assert "--min_score" in invoke(quantize, *words, code=2).stderr
 

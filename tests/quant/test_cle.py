@@ -238,4 +238,4 @@ def test_a_high_bias_is_absorbed(net, monkeypatch):
     plain, better = sqnr(model, samples), sqnr(model, samples, algorithms=["cle"])
     assert better > plain + 2
     notes = notes_of(monkeypatch, model, samples, algorithms=["cle"])
-    assert any("shifted behind" in note for note in notes)
+    assert any("shifted after" in note for note in notes)

@@ -51,7 +51,7 @@ def test_a_range_that_readers_cut_says_so(net, decided):
     n = net(1, 4, 4, 3)
     model = n.done(n.neuron(n.conv(n.x, 8, "c"), SIGMOID, "y"))
     _, sources = decided(model, n.samples(1, scale=100.0), act_quantizer_calibration="moving-average")
-    assert sources["c"] == "moving-average of 1 sample, cut to what readers can tell apart"
+    assert sources["c"].startswith("moving-average of 1 sample, cut")
 
 
 def test_a_stated_encoding_is_its_own_source(net, decided):

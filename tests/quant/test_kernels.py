@@ -1,4 +1,4 @@
-"""Kernels of users' ops run wherever the quantizer runs a model."""
+"""Kernels of UDOs run wherever the quantizer runs a model."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_float_fallback_needs_no_kernels(net):
 def test_kernels_that_nothing_needs_are_told(net, quantized):
     n = net(1, 6, 6, 4)
     _, notes = quantized(n.done(n.conv(n.x, 4, "a")), SAMPLES)
-    assert any("no users' ops" in note for note in notes)
+    assert any("no UDOs" in note for note in notes)
 
 
 def test_a_time_out_is_checked(net, kernels):

@@ -12,7 +12,7 @@ from xdlc.quant.options import QuantOptions
 from xdlc.quant.precision import Precision
 from xdlc.quant.samples import Samples
 from xdlc.quant.subgraphs import inner_graphs
-from xdlc.quant.udo import Customs
+from xdlc.quant.udo import UdoConstraints
 from xdlc.runtime import run
 
 RELU = 4
@@ -62,7 +62,7 @@ def test_a_branch_that_no_sample_takes_stays_float():
     model, samples = branching(choose=lambda n: True)
     with Samples(samples) as kept:
         job = Job(model.clone(), QuantOptions(), kept, Precision(8, 8))
-        job.inner = inner_graphs(job.model, job.options, Customs())
+        job.inner = inner_graphs(job.model, job.options, UdoConstraints())
         job.calibrate()
         job.decide()
         job.finish()
@@ -164,7 +164,7 @@ def test_trials_quantize_inner_graphs_too(algorithm):
     model, samples = branching()
     with Samples(samples) as kept:
         job = Job(model.clone(), QuantOptions(), kept, Precision(8, 8))
-        job.inner = inner_graphs(job.model, job.options, Customs())
+        job.inner = inner_graphs(job.model, job.options, UdoConstraints())
         job.calibrate()
         job.decide()
         trial = job.trial()

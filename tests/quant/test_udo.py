@@ -1,4 +1,4 @@
-"""Activations of users' ops have the types that definitions take."""
+"""Activations of UDOs have the types that definitions take."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -30,8 +30,8 @@ from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import place as place_ops
 from xdlc.quant.precision import Precision
 from xdlc.quant.sharing import Sharing
-from xdlc.quant.udo import Customs
-from xdlc.quant.udo_notes import check_customs
+from xdlc.quant.udo import UdoConstraints
+from xdlc.quant.udo_notes import check_udos
 
 
 def test_two_types_from_end_to_end(net, kernels, quantized):
@@ -168,7 +168,7 @@ def test_without_a_definition_an_op_stays_float(net, quantized):
 def test_named_floats_and_widths(net, quantized):
     made, notes = quantized(sandwich(net), SAMPLES, float_ops=["g_op"])
     assert types(made, "g_op") == ([FLOAT32, FLOAT32], [FLOAT32])
-    assert "Pkg::Gain stays float: it was asked to stay float (g_op)" in notes
+    assert "Pkg::Gain stays float: the options keep it float (g_op)" in notes
     made, _ = quantized(sandwich(net), SAMPLES, act_bitwidth_of={"g_op": 16})
     assert types(made, "g_op") == ([UFIXED16, UFIXED8], [UFIXED16])
     made, notes = quantized(
@@ -215,11 +215,11 @@ def test_the_definition_comes_along(net, quantized, tmp_path):
 
 def test_cores_of_fixed_point_count(net):
     model = sandwich(net, x="uint8", w="ufixed8", y="uint8|uint16")
-    customs = Customs.of(udo.definitions(model))
+    udos = UdoConstraints.of(udo.definitions(model))
     held = op(model, "g_op")
-    assert [place.activation(16) for place in customs.inputs(held)] == [UFIXED8, UFIXED8]
-    assert [place.activation(16) for place in customs.outputs(held)] == [UFIXED16]
-    assert [place.activation(8) for place in Customs().inputs(held)] == [None, None]
+    assert [place.activation(16) for place in udos.inputs(held)] == [UFIXED8, UFIXED8]
+    assert [place.activation(16) for place in udos.outputs(held)] == [UFIXED16]
+    assert [place.activation(8) for place in UdoConstraints().inputs(held)] == [None, None]
 
 
 def test_inputs_left_out_and_repeated_ones(net, tmp_path, quantized):
@@ -276,10 +276,10 @@ CPU, HTP = _table("CPU", x="float32", y="float32"), _table("HTP", x="ufixed8", y
 )  # fmt: skip
 def test_which_core_tells_the_bits(net, backends, tables, arch, wanted, bits):
     opdef = OpDef("Mix", "Pkg", (place("x", ()),), (place("y", ()),), {}, backends=backends)
-    customs = Customs.of({"Pkg": Collection("Pkg", "d", "1", (opdef,), tables)}, arch)
+    udos = UdoConstraints.of({"Pkg": Collection("Pkg", "d", "1", (opdef,), tables)}, arch)
     n = net(1, 2)
     n.done(n.op("Mix", [n.x], n.x.shape, "y", package="Pkg"))
-    ports = customs.ports(n.graph.ops[0], wanted)
+    ports = udos.ports(n.graph.ops[0], wanted)
     assert tuple(held and held.bits for held in (*ports.inputs, *ports.outputs)) == bits
 
 
@@ -318,12 +318,12 @@ def test_an_op_that_is_not_for_the_target_is_told(net):
     opdefs = tuple(replace(each, backends=("CPU", "DSP_V66")) for each in collection.opdefs)
     tables = tuple(replace(table, supported=frozenset()) for table in collection.supplements)
     narrow = {"Pkg": replace(collection, opdefs=opdefs, supplements=tables)}
-    precision = Precision(8, 8, customs=Customs.of(narrow, 73))
+    precision = Precision(8, 8, udos=UdoConstraints.of(narrow, 73))
     placed = place_ops(model.main, precision)
-    (note, *_) = check_customs([SimpleNamespace(graph=model.main, placement=placed, precision=precision)])
+    (note, *_) = check_udos([SimpleNamespace(graph=model.main, placement=placed, precision=precision)])
     text = "Pkg::Gain is not for the DSP of the target: its definition names CPU, DSP_V66 (g_op)"
     assert note == text
-    assert Customs.of(narrow).elsewhere == {}
+    assert UdoConstraints.of(narrow).elsewhere == {}
 
 
 def _rows(activation, weight):
@@ -334,7 +334,7 @@ def _rows(activation, weight):
 @pytest.mark.parametrize(("types", "levels"), [("uint8|uint16", ["A8W8", "A16W8"]), ("uint8", [])])
 def test_mixed_precision_raises_what_definitions_have_wider(net, types, levels):
     model = sandwich(net, x=types, w="ufixed8", y=types)
-    precision = Precision(8, 8, customs=Customs.of(udo.definitions(model)))
+    precision = Precision(8, 8, udos=UdoConstraints.of(udo.definitions(model)))
     placement = place_ops(model.main, precision)
     sharing = Sharing(model.main, placement)
     groups = find_groups(model.main, placement, sharing, precision, QuantOptions())

@@ -1,4 +1,4 @@
-"""Models with users' ops for the tests of the quantizer: definitions, graphs, and their kernels."""
+"""Models with UDOs for the tests of the quantizer: definitions, graphs, and their kernels."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ Change = TypeVar("Change")
 class Guard:
     """Judges models by what quantization leaves of their outputs, on samples that nothing was fitted to.
 
-    Where an output is squashed (Softmax, Sigmoid), what goes in tells more: a class that is sure to win has
+    Where an output is squashed (Softmax, Sigmoid), its input shows more: a class that is sure to win has
     the same probability with much noise as with little.
 
     Args:
@@ -64,14 +64,14 @@ class Guard:
         return [{name: results[name] for name in self.names} for results in runs]
 
     def sqnr(self, model: Model) -> Array:
-        """Return what :meth:`judge` says of a float model once it is quantized with ranges of ``seen``.
+        """Return what :meth:`judge` returns for a float model quantized with the ranges of ``seen``.
 
         Args:
             model: A float model with the results of the job's; it is not changed.
         """
         job = self._job
         trial = Job(model.clone(), job.options, Samples(self.seen), job.precision, kernels=job.kernels)
-        trial.precision = asked_precision(trial.graph, job.options, job.precision.customs)
+        trial.precision = asked_precision(trial.graph, job.options, job.precision.udos)
         trial.place()
         trial.calibrate()
         trial.decide()

@@ -1,4 +1,4 @@
-"""What a user can do about lost quality, as options of the quantizer that are not set already."""
+"""Remedies for lost quality, as options of the quantizer that are not set already."""
 
 from __future__ import annotations
 
@@ -173,10 +173,10 @@ _Found: TypeAlias = tuple[float, float, float, str, Options]
 def stretched_warnings(job: Job) -> list[str]:
     """Return a warning of tensors that a thousandth of the values, or one constant, leaves hardly a step.
 
-    Ranges that do not hang on values do not count, nor do values that readers cannot tell apart.
+    Ranges that do not hang on values do not count, nor do values that make no difference to readers.
 
     Args:
-        job: The quantization under way, decided; of activations histograms tell, which 16 bits have not.
+        job: The quantization under way, decided; 16-bit activations have no histograms to judge by.
 
     Returns:
         One line for people, or none.

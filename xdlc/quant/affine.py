@@ -1,7 +1,7 @@
-"""From ranges to encodings, and from reals to stored integers and back.
+"""Affine quantization: encodings of ranges, float values to quantized values and back.
 
 Formulas of the SNPE and QNN documents: ``scale = (max - min) / (2^bits - 1)``,
-``offset = round(min / scale)``, ``real = (stored + offset) * scale``.  Zero is always exact.
+``offset = round(min / scale)``, ``float = (quantized + offset) * scale``.  Zero is always exact.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def asymmetric(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> Sca
     """Return the unsigned encoding that covers a range, zero exact.
 
     The range is widened to hold zero and to be at least ``min_width`` wide, then shifted by up to half a
-    step so that zero lies on a step: data of the range are off by at most half a step.
+    step so that zero is on a step: data of the range are off by at most half a step.
 
     Args:
         values: Finite range; an empty one counts as [0, 0].
-        bits: Bits of a stored integer.
+        bits: Bits of a quantized value.
         min_width: Smallest width; narrower ranges grow at the end farther from zero.
 
     Example:
@@ -61,7 +61,7 @@ def centred(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> ScaleO
 
     Args:
         values: Finite range; an empty one counts as [0, 0].
-        bits: Bits of a stored integer.
+        bits: Bits of a quantized value.
         min_width: Smallest width.
     """
     width = 0.0 if values.is_empty else 2.0 * max(-values.low, values.high)
@@ -86,7 +86,7 @@ def symmetric(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> Scal
 
     Args:
         values: Finite range; an empty one counts as [0, 0].
-        bits: Bits of a stored integer.
+        bits: Bits of a quantized value.
         min_width: Smallest width of what it covers.
     """
     largest = 0.0 if values.is_empty else max(-values.low, values.high)
@@ -94,7 +94,7 @@ def symmetric(values: Range, bits: int, *, min_width: float = MIN_WIDTH) -> Scal
 
 
 def in_type(encoding: ScaleOffset, held: DType, dtype: DType) -> ScaleOffset:
-    """Return the encoding of another type: for as many bits the same reals, else one that covers them.
+    """Return the encoding of another type: for as many bits the same float values, else one that covers them.
 
     Args:
         encoding: The encoding.
@@ -121,7 +121,7 @@ def unit_encoding(low: int, bits: int, top: float = 1.0) -> ScaleOffset:
 
     Args:
         low: Smallest result.
-        bits: Bits of a stored integer.
+        bits: Bits of a quantized value.
         top: Largest result, a power of two; other than 1 only beside a ``low`` of 0.
     """
     span = 1 - low
@@ -138,7 +138,7 @@ def softmax_top(largest: float, bits: int) -> float:
 
     Args:
         largest: Largest result seen.
-        bits: Bits of a stored integer.
+        bits: Bits of a quantized value.
     """
     if bits != 8 or not 0.0 < largest < 1 / 16:
         return 1.0
@@ -146,14 +146,14 @@ def softmax_top(largest: float, bits: int) -> float:
 
 
 def quantized_limits(dtype: DType, bits: int | None = None) -> tuple[int, int]:
-    """Return the smallest and largest stored integer when ``bits`` of the type are used."""
+    """Return the smallest and largest quantized value when ``bits`` of the type are used."""
     if bits is None or bits == dtype.bits:
         return dtype.limits
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype.is_signed else (0, (1 << bits) - 1)
 
 
 def representable(encoding: ScaleOffset, dtype: DType) -> Range:
-    """Return the reals at both ends of an encoding."""
+    """Return the float values at both ends of an encoding."""
     low, high = quantized_limits(dtype, encoding.bits)
     return Range((low + encoding.offset) * encoding.scale, (high + encoding.offset) * encoding.scale)
 
@@ -175,10 +175,10 @@ def used_bits(encoding: Encoding) -> int | None:
 
 
 def to_quantized(array: Array, encoding: Encoding, dtype: DType) -> Array:
-    """Return reals as stored integers: nearest step, ties to even, clipped to the encoding's ends.
+    """Return float values as quantized values: nearest step, ties to even, clipped to the encoding's ends.
 
     Args:
-        array: Finite reals of any float type.
+        array: Finite values of any float type.
         encoding: Per tensor, per axis or per block.
         dtype: Fixed-point type; integers of four bits take a byte each.
 
@@ -209,9 +209,9 @@ def to_quantized(array: Array, encoding: Encoding, dtype: DType) -> Array:
 
 
 def stored_form(dtype: DType, encoding: Encoding) -> tuple[DType, Encoding]:
-    """Return a form whose encoding does not say that it uses all bits of its type.
+    """Return a form without a mark of bits in its encoding if all bits of the type are used.
 
-    Encodings that are given say how many bits they have while the tensor is still of floats.
+    Existing encodings are marked with their bits while the tensor is still of floats.
     """
     if isinstance(encoding, ScaleOffset | AxisScaleOffset) and encoding.bits == dtype.bits:
         return dtype, replace(encoding, bits=None)

@@ -156,7 +156,7 @@ def _quantize(tensor: Tensor, dtype: DType, encoding: Encoding) -> None:
 
 
 def convert_moves(graph: Graph, placement: Placement) -> None:
-    """Let ops such as Reshape keep the encoding that they read; bring their result into its own behind them.
+    """Let ops such as Reshape keep the encoding of their input; convert their result to its own after them.
 
     No backend rounds anew while it moves values.
 

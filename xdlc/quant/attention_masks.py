@@ -1,8 +1,8 @@
-"""Additive attention masks: how much of minus infinity a Softmax can tell apart.
+"""Additive attention masks, and how much of minus infinity affects a Softmax.
 
 Exporters hide places from attention by adding the smallest float, minus infinity or -1e9 to scores.  A
-range that holds such a number has no steps left for scores.  What lies far enough below the largest
-score of a row gives zero all the same, so ranges may end there: that of the Softmax's input, and through
+range that holds such a number has no steps left for scores.  What is far enough below the largest
+score of a row results in zero all the same, so ranges may end there: that of the Softmax's input, and through
 sums, selections and moves that of each mask.
 """
 
@@ -184,7 +184,7 @@ def _result(graph: Graph, tensor: Tensor, suffix: str, dtype: DType) -> Tensor:
 
 
 def _huge(graph: Graph) -> set[Tensor]:
-    """Return what may be a mask, and what comes of it.
+    """Return what may be a mask, and what is computed from it.
 
     Those are constants that are large enough, and inputs that are added to what is larger than they are.
     """

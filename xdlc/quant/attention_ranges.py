@@ -1,4 +1,4 @@
-"""Ranges of attention masks and scores: what of them the Softmax can tell apart."""
+"""Ranges of attention masks and scores that affect the Softmax."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def lowest_score(softmax: Op, peaks: Range, step: float) -> float:
 
 
 class MaskRanges:
-    """The part of each tensor's range that a Softmax after it can tell apart.
+    """The part of each tensor's range that affects a Softmax after it.
 
     Where the input of the Softmax may end, so may the terms of a sum, each by the largest value that the
     others add, and through moves and factors what they come from.
@@ -45,7 +45,7 @@ class MaskRanges:
     Args:
         graph: The graph.
         masks: Its masks.
-        useful: What the Softmax that reads a tensor can tell apart of it.
+        useful: Range of a tensor that affects the Softmax that reads it.
         reach: Range of all values of a tensor; empty if it is not known.
     """
 
@@ -90,7 +90,7 @@ class MaskRanges:
         return found
 
     def _through(self, op: Op, index: int, tensor: Tensor, found: dict[Tensor, Range]) -> Range:
-        """Return what an op can tell apart of its input at ``index``."""
+        """Return the range of the input at ``index`` that affects an op."""
         kind = single_name(op)
         if kind == "Softmax":
             return self._useful(tensor, op)

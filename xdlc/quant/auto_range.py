@@ -1,4 +1,4 @@
-"""What the method ``auto`` does for 8 bits: the range method that leaves the outputs closest to float.
+"""Automatic choice of the range method for 8 bits: the one that leaves the outputs closest to float.
 
 No method is best for every network: clipping helps where rounding is what hurts, and ruins what hangs on
 its largest values.  So each is tried on the network as a whole.  One session serves all of them, for
@@ -41,7 +41,7 @@ MIN_GAIN = 0.1
 """Least gain in dB for which a method is taken in place of one that clips less."""
 
 CERTAINTY = 1.645
-"""How many of its standard errors a gain has to be: chance gives that once in twenty times."""
+"""How many of its standard errors a gain has to be: chance reaches that once in twenty times."""
 
 LAG = 1.0
 """How many of its standard errors a method may lag one that clips less before it is dropped."""
@@ -270,7 +270,7 @@ class _One:
 
 
 class _Each:
-    """A session for each method, for a graph that users' ops part."""
+    """A session for each method, for a graph that UDOs part."""
 
     def __init__(self, job: Job, names: Sequence[str]) -> None:
         self._job = job

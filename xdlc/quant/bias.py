@@ -1,6 +1,6 @@
-"""Biases that make up for what rounding the weights adds to the mean of each channel.
+"""Bias correction: biases that make up for what rounding the weights adds to the mean of each channel.
 
-The error of a convolution's result is the sum of weight errors times inputs.  Behind a Relu the
+The error of a convolution's result is the sum of weight errors times inputs.  After a Relu the
 inputs have a mean far from zero, so that a good part of the error is a constant for each output
 channel, which the bias can take away ("bias correction": Nagel et al., Data-Free Quantization
 Through Weight Equalization and Bias Correction, 2019).  Encodings and weights stay as they are.

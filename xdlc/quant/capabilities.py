@@ -1,4 +1,4 @@
-"""What a target takes: options, and the widths of single ops, against the generation of its DSP."""
+"""Capabilities of a target: options and widths of single ops that the generation of its DSP takes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PAIRS = ((8, 8), (8, 4), (16, 8), (16, 4), (16, 2), (16, 16))
 """Bits of activations and weights that some generation takes."""
 
 _UNCERTAIN_LPBQ = 69
-"""Generation of which one source says that it takes LPBQ and another that it does not."""
+"""Generation that takes LPBQ according to one source and does not according to another."""
 
 _NAMED = 5
 """Most ops that a note names."""
@@ -97,16 +97,16 @@ def _accepted(arch: Arch, acts: int | None = None) -> str:
 
 
 def check_ops(graph: Graph, placement: Placement, precision: Precision, options: QuantOptions) -> list[str]:
-    """Refuse what was asked for single ops and the target's generation does not take.
+    """Refuse widths of single ops that the target's generation does not take.
 
     Args:
         graph: The float graph.
         placement: Which of its ops are quantized, and the bits of their activations.
-        precision: Bits of their weights, and which ops were asked to stay float.
+        precision: Bits of their weights, and which ops stay float by request.
         options: The target.
 
     Returns:
-        What is worth knowing beside that, one line each: what differs from what was asked for, and why.
+        Notes, one line each: what differs from the request, and why.
 
     Raises:
         ConstraintError: If there is one kind of misfit, naming its ops, the value, the generation and what
@@ -153,7 +153,7 @@ def _differing(graph: Graph, placement: Placement, precision: Precision) -> list
         if bits is None or not why:
             why = placement.reasons.get(op, f"{single_name(op)} has no {asked}-bit kernel")
         width = "stay float" if bits is None else f"have {bits} bits"
-        kinds.setdefault((f"asked for {asked} bits, {width}", why), []).append(op)
+        kinds.setdefault((f"{asked} bits requested, {width}", why), []).append(op)
     return [f"{what}: {_listed(ops)}: {why}" for (what, why), ops in kinds.items()]
 
 

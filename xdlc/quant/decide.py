@@ -1,4 +1,4 @@
-"""From statistics to the encoding of every activation; touches no graph."""
+"""Encodings of all activations, decided by their statistics; changes no graph."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Decider:
         masks: The masks of the graph.
         options: Range methods and granularity.
         precision: Bit widths.
-        choice: The method that ``auto`` stands for at 8 bits; None: none was chosen, min-max does.
+        choice: The method of ``auto`` at 8 bits; None: none was chosen, min-max is used.
     """
 
     def __init__(
@@ -237,7 +237,7 @@ class Decider:
         return reach
 
     def _seen_by_softmax(self, tensor: Tensor, softmax: Op) -> Range:
-        """Return the range of its input that a Softmax can tell apart."""
+        """Return the range of its input that affects a Softmax."""
         form = self._given(tensor)
         if form is not None and isinstance(form[1], ScaleOffset):
             return Range(representable(form[1], form[0]).low, EVERYTHING.high)
@@ -253,7 +253,7 @@ class Decider:
     @property
     def _symmetric(self) -> bool:
         # Both symmetric schemas are stored unsigned: a third of HTP's operations, DepthWiseConv2d and
-        # LayerNorm among them, have no signed 16-bit kernel, and the reals are the same.
+        # LayerNorm among them, have no signed 16-bit kernel, and the float values are the same.
         return self.options.act_quantizer_schema != "asymmetric"
 
     def _activation(self, tensor: Tensor, wanted: DType | None = None) -> Form:
@@ -297,7 +297,7 @@ class Decider:
         return stored_form(holder.dtype if holder is not None else activation_type(self._bits(tensor)), given)
 
     def _useful(self, tensor: Tensor, dtype: DType) -> tuple[Range, bool]:
-        """Return the range of a tensor's group, and whether it was cut to what readers can tell apart."""
+        """Return the range of a tensor's group, and whether it was cut to what affects readers."""
         values = self._group_range(tensor, dtype.bits)
         if len(self.sharing.members(tensor)) > 1:
             return values, False
@@ -333,8 +333,8 @@ class Decider:
         name, bound = next((mask.name, bound) for mask, bound in bounds.items())
         more = f" and {len(bounds) - 1} more" if len(bounds) > 1 else ""
         return [
-            f"attention mask {name!r}{more}: bounded at {bound:.4g}, for a Softmax gives zero beyond; scores "
-            "keep all steps of their encoding"
+            f"attention mask {name!r}{more}: bounded at {bound:.4g}, for a Softmax computes zero beyond; "
+            "scores keep all steps of their encoding"
         ]
 
     def _source(self, tensor: Tensor) -> str:
@@ -354,4 +354,4 @@ class Decider:
         if len(own) > 1:
             text += f", shared with {next(member.name for member in own if member is not tensor)}"
         cut = cut or self._masks.of(tensor) != EVERYTHING
-        return f"{text}, cut to what readers can tell apart" if cut else text
+        return f"{text}, cut to what affects readers" if cut else text

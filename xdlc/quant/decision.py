@@ -1,4 +1,4 @@
-"""What quantization stores in place of each tensor."""
+"""Decision: the form in which quantization stores each tensor."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Decision:
         activations: By tensor; those that float ops write and quantized ones read are among them.
         converted: By tensor and type: what ops that read another type do in its place.
         statics: By use, for one static tensor may be a weight here and a factor there.
-        params: By op and name: parameters of users' ops that are tensors of reals.
-        useful: What readers can tell apart of the activations that only reach results through a Softmax.
+        params: By op and name: parameters of UDOs that are tensors of float values.
+        useful: Range that affects results, of the activations that reach them through a Softmax alone.
         sources: Where the encoding of each activation came from, in a few words for people.
-        notes: Where a form is not the one that was asked for, and why; one line each, for people.
+        notes: Where a form is not the requested one, and why; one line each, for people.
     """
 
     activations: dict[Tensor, Form] = field(default_factory=dict)

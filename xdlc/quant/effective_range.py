@@ -27,7 +27,7 @@ NEGLIGIBLE = 0.1
 
 
 def useful_range(graph: Graph, tensor: Tensor, bits: int) -> Range:
-    """Return the range outside of which no reader of ``tensor`` gives another result.
+    """Return the range outside of which no reader of ``tensor`` computes another result.
 
     Args:
         graph: The graph.
@@ -79,13 +79,13 @@ def _gate(graph: Graph, tensor: Tensor, readers: tuple[Op, ...]) -> Op | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """The part of a tensor's values that its readers hear.
+class EffectiveRange:
+    """The part of a tensor's values that affects its readers.
 
     Attributes:
         low: Below this, all values are the same to them.
         high: The same above.
-        clamped: Result of the clamp behind the tensor: its values of a sample end where the tensor's may.
+        clamped: Result of the clamp after the tensor: its values of a sample end where the tensor's may.
         joined: Op that takes the tensor unrounded, as one with the op before.
     """
 
@@ -100,13 +100,13 @@ class Heard:
         if self.joined is not None:
             return f"not rounded: computed as one with {self.joined}"
         if self.clamped is not None:
-            return f"values that the clamp behind it ({self.clamped}) cuts off do not count"
+            return f"values that the clamp after it ({self.clamped}) cuts off do not count"
         if (self.low, self.high) != (EVERYTHING.low, EVERYTHING.high):
             return f"its readers saturate: values beyond [{self.low:.4g}, {self.high:.4g}] do not count"
         return None
 
     def cut(self, values: Array, float_values: Mapping[str, Array]) -> Array:
-        """Return the tensor's values as its readers hear them.
+        """Return the tensor's values, cut to what affects its readers.
 
         Args:
             values: Values of one sample.
@@ -121,8 +121,10 @@ class Heard:
         return values if (low, high) == (EVERYTHING.low, EVERYTHING.high) else np.clip(values, low, high)
 
 
-def heard(graph: Graph, placement: Placement, sharing: Sharing, tensor: Tensor, form: Form) -> Heard:
-    """Return what the readers of an activation hear of it.
+def effective_range(
+    graph: Graph, placement: Placement, sharing: Sharing, tensor: Tensor, form: Form
+) -> EffectiveRange:
+    """Return the part of an activation that affects its readers.
 
     Args:
         graph: The float graph.
@@ -139,12 +141,12 @@ def heard(graph: Graph, placement: Placement, sharing: Sharing, tensor: Tensor, 
         value = reader.outputs[0]
         if rule.clamps:
             if sharing.find(value) is sharing.find(tensor):
-                return Heard(clamped=value.name)
+                return EffectiveRange(clamped=value.name)
             break
         if not rule.selects:
             break
         reader = graph.sole_consumer(value)
     if len(sharing.members(tensor)) > 1:
-        return Heard()
+        return EffectiveRange()
     useful = useful_range(graph, tensor, form[0].bits)
-    return Heard(useful.low, useful.high)
+    return EffectiveRange(useful.low, useful.high)

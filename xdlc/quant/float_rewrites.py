@@ -13,11 +13,11 @@ def matmul_to_fully_connected(graph: Graph) -> dict[Tensor, Tensor]:
     """Turn each MatMul by a static float matrix into FullyConnected; return new static tensors, and the old.
 
     A vector added to the product becomes the bias.  Weights are transposed to [out, in] when they
-    are read.  FullyConnected folds all leading axes of its input into one; a Reshape gives them back,
+    are read.  FullyConnected folds all leading axes of its input into one; a Reshape restores them,
     for HTP does not take ``keep_dims``.
     """
     moved: dict[Tensor, Tensor] = {}
-    # A product may take the op behind it along, from which an iterator would not find on.
+    # A product may include the op after it, where an iterator would end.
     for op in list(graph.ops):
         if op.type == "MatMul" and op.package == NATIVE_PACKAGE and _has_static_matrix(op):
             _turn(graph, op, moved)
@@ -80,7 +80,7 @@ def _write_product(graph: Graph, target: Op, inputs: list[Tensor | None], name: 
     flat = Tensor(graph.unique_name(f"{result.name}_rows"), (rows, units), result.dtype, dynamic_axes=dynamic)
     product = make_op(graph, "FullyConnected", inputs, [flat], params, name=name, origin=origin)
     graph.insert_before(target, product)
-    reason = "FullyConnected gives two axes on HTP"
+    reason = "FullyConnected has results of two axes on HTP"
     back = Origin(origin.nodes, reason)
     graph.replace_op(target, make_op(graph, "Reshape", [flat], [result], name=f"{name}_reshape", origin=back))
 
@@ -142,7 +142,7 @@ def _is_native(op: Op, kind: str) -> bool:
 
 
 def _drops(op: Op, flags: Tensor, source: Tensor) -> bool:
-    """Return whether an op gives ``source`` where no flag is set, in a form that nobody prescribed."""
+    """Return whether an op returns ``source`` where no flag is set, without an encoding of its own."""
     return (
         _is_native(op, "ElementWiseSelect")
         and op.inputs[0] is flags

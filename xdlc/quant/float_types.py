@@ -1,4 +1,4 @@
-"""The type of what stays float: float32, or tensors of 16 bits with Cast where others begin."""
+"""Data types of what stays float: float32, or tensors of 16 bits with Cast where others begin."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _TYPES: dict[int | str, DType] = {16: FLOAT16, "bf16": BFLOAT16}
 
 
 def store_floats(graph: Graph, float_bitwidth: int | str) -> None:
-    """Store what is float32 between ops in the type asked for.
+    """Store what is float32 between ops in another type.
 
     Inputs and outputs of the graph keep their type, and so does what ops of other packages and ops that
-    run graphs read and write; a Cast stands between.  Constants beyond the largest float16 become that.
+    run graphs read and write; a Cast is between.  Constants beyond the largest float16 become that.
 
     Args:
         graph: A graph in its final form.

@@ -1,4 +1,4 @@
-"""One quantization under way: what its steps hand to each other."""
+"""Job: one quantization under way, the state that its steps share."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class Job:
 
     Attributes:
         model: The copy that is being quantized; float until the last step.
-        options: What the user asked for.
+        options: The options of the user.
         samples: Calibration samples, which can be read again.
         precision: Bit widths of ops; ``place`` again after a change.
         inner: The branches and loop bodies that are quantized too.
         calibration: What is known of activations; empty before calibration.
         decision: The stored form of tensors; empty before that is decided.
         notes: What was done beyond ranges, and why, for people: one line each.
-        raised: The ops that mixed precision gave more bits.
+        raised: The ops whose bits mixed precision raised.
         goal: Least SQNR in dB that mixed precision kept on the samples it judged by; None: it had no such
             goal, or did not reach it.
         progress: Called with the number of samples done in the first pass.
@@ -65,14 +65,14 @@ class Job:
         reference: The float model before the first algorithm touched static data; None: none has.
         step: Called by what takes long with its title, the number of steps done, and that of all (0: not
             known), through ``under_way``.
-        choice: The range method that ``auto`` stands for where activations have 8 bits, once it is chosen.
+        choice: The range method of ``auto`` where activations have 8 bits, once it is chosen.
         measured: Samples to measure the outputs with: those held out, or all where these are too few.
         holds_out: Whether samples are held out, to be measured with under the ranges of the others.
         figures: How good the outputs are.
         warnings: What is lost of them and what to do about it, one line each.
         command: The command line that advice adds options to; empty: the API was called.
-        per_channel: Whether scales per channel were asked for, which are the default.
-        kernels: Kernels of users' ops; None: the model has no such ops, or need not run.
+        per_channel: Whether scales per channel, the default, were set by the user.
+        kernels: Kernels of UDOs; None: the model has no such ops, or need not run.
         kernel_source: Where other processes get them from.
     """
 
@@ -180,7 +180,7 @@ class Job:
         self.holds_out, self.measured = bool(held.kept), held.evenly(MOST_HELD_OUT) or first.kept
 
     def choose(self) -> None:
-        """Choose what ``auto`` stands for at 8 bits, by the samples that calibration left."""
+        """Choose the range method of ``auto`` at 8 bits, by the samples that calibration kept."""
         if self._spread is not None:
             self.under_way("choosing ranges")
             self.choice = choose(self, self._spread)
@@ -196,7 +196,7 @@ class Job:
     def calibration_of(
         self, samples: Iterable[Sample], *, give: Give | None = None, progress: Progress | None = None
     ) -> Calibration:
-        """Return what some samples tell of activations; ``give`` gets what the float model makes of them."""
+        """Return the calibration of some samples; ``give`` gets the results of the float model."""
         watched = watch_list(self.graph, self.placement, self.sharing)
         parts: list[Job | Inner] = [self, *self.inner]
         marks = [(part.graph, part.graph.mark()) for part in parts]
@@ -227,7 +227,7 @@ class Job:
         calibration.peaks = {scores: calibration.found.pop(peak) for scores, peak in peaks.items()}
         for peak in peaks.values():
             del calibration.rest[peak]
-        # Under other widths they may be apart from those that tell their values.
+        # Under other widths they may be apart from those that hold their values.
         for tensor in self.sharing.derived:
             for known in (calibration.found, calibration.rest):
                 merged = [known[member] for member in self.sharing.members(tensor) if member in known]

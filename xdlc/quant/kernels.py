@@ -1,4 +1,4 @@
-"""Where kernels of users' ops come from while the quantizer runs a model."""
+"""Sources of UDO kernels while the quantizer runs a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 
 @dataclass(frozen=True, slots=True)
 class KernelSource:
-    """What a user named to run users' ops with; each process opens it anew.
+    """Files and options of the user that kernels of UDOs come from; each process opens them anew.
 
     Attributes:
         paths: Registration libraries and Python files.
@@ -41,7 +41,7 @@ class KernelSource:
 
     @contextmanager
     def opened(self, model: Model, *, needed: bool) -> Iterator[Kernels | None]:
-        """Open the kernels for a model; None if it has no users' ops, or none of them will run.
+        """Open the kernels for a model; None if it has no UDOs, or none of them will run.
 
         Args:
             model: The model.
@@ -52,7 +52,7 @@ class KernelSource:
             UsageError: If there is no such file, the time-out is not valid, or an option has nothing to work
                 on.
         """
-        ops = _custom_ops(model)
+        ops = _udos(model)
         if not ops or not needed:
             yield None
             return
@@ -63,17 +63,17 @@ class KernelSource:
             yield kernels
 
     def notes(self, model: Model, kernels: Kernels | None) -> list[str]:
-        """Return what to tell of options that had no effect, once the model has run."""
+        """Return notes on options that had no effect, once the model has run."""
         if kernels is not None:
             return [
                 f"nothing of {path} is used: the model has no op that it offers" for path in kernels.unused()
             ]
         if not self.paths and not self.embedded:
             return []
-        why = "nothing had to run" if _custom_ops(model) else "the model has no users' ops"
+        why = "nothing had to run" if _udos(model) else "the model has no UDOs"
         return [f"no kernel was opened: {why}"]
 
 
-def _custom_ops(model: Model) -> list[Op]:
-    """Return the users' ops that running a model may execute."""
+def _udos(model: Model) -> list[Op]:
+    """Return the UDOs that running a model may execute."""
     return [op for graph in reachable(model.main, model.graphs) for op in graph.ops if is_udo(op)]

@@ -1,4 +1,4 @@
-"""What the flags of the vendor's quantizers mean here, today's and those that were given up."""
+"""Flags of the vendor's quantizers, old ones too, as options of this quantizer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OPTIMIZATIONS = {"cle": "cle", "bc": "bias_correction"}
 _NOTHING_TO_DO = {
     "enable_per_row_quantized_bias": "a bias always has the scales of its input times its weights",
     "use_encoding_optimizations": "encodings are chosen that way anyway",
-    "use_symmetric_quantize_weights": "weights are symmetric unless --param_quantizer_schema says otherwise",
+    "use_symmetric_quantize_weights": "weights are symmetric unless --param_quantizer_schema is asymmetric",
     "override_params": "encodings that the model has are kept anyway; "
     "--ignore_quantization_overrides drops them",
 }
@@ -38,7 +38,7 @@ def modern(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             ``qairt-quantizer``; None was not given.
 
     Raises:
-        UsageError: For flags that contradict each other, and for those that ask for what is not done here.
+        UsageError: For flags that contradict each other, and for those whose effect is not supported.
     """
     asked = {name: value for name, value in given.items() if value is not None}
     options: dict[str, Any] = {}
@@ -47,7 +47,7 @@ def modern(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     def put(flag: str, name: str, value: Any) -> None:
         if name in options and options[name] != value:
             raise UsageError(
-                f"--{flag} asks for {name} {value}, another flag for {options[name]}",
+                f"--{flag} sets {name} to {value}, another flag to {options[name]}",
                 where=f"--{flag}",
                 fix="give one of them",
             )

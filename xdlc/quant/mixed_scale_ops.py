@@ -75,7 +75,7 @@ def find_joins(graph: Graph, placement: Placement, calibration: Calibration, mas
 
 
 def _gathered(op: Op) -> list[Tensor]:
-    """Return the reals whose values an op gathers unchanged."""
+    """Return the float tensors whose values an op gathers unchanged."""
     rule = rule_of(op)
     places = rule.gathers if rule is not None else ()
     inputs = [op.inputs[index] for index in places if index < len(op.inputs)]
@@ -83,7 +83,7 @@ def _gathered(op: Op) -> list[Tensor]:
 
 
 def _parts(op: Op, calibration: Calibration) -> list[tuple[Tensor, float]]:
-    """Return what an op joins, and the width of the range of each; those of zeros alone say nothing."""
+    """Return what an op joins, and the width of the range of each; those of zeros alone are omitted."""
     kind = single_name(op)
     # A slice of a tensor has the range of the whole where nothing else is known of it.
     most = range_of_values(op.outputs[0], calibration).width or float("inf")
@@ -142,7 +142,7 @@ def _onward(
 
 
 def _reached(graph: Graph, placement: Placement, first: Op, carries: Callable[[Op], bool]) -> dict[Op, bool]:
-    """Return the quantized ops that values come to through ops that carry them on, and whether each does."""
+    """Return the quantized ops that values reach through ops that carry them on, and whether each does."""
     reached = {first: True}
     queue = [first]
     for op in queue:

@@ -1,6 +1,6 @@
 """Scales that old generations of HTP multiply by exactly.
 
-A product of stored integers is brought to the steps of its result by one factor: scale of the input times
+A product of quantized values is brought to the steps of its result by one factor: scale of the input times
 scale of the weights over scale of the result.  v68 and v69 round it to 11 significant bits (emulation of
 SDK 2.51).  The zero of a 16-bit result is multiplied too, so that all its values are off by up to 16 steps.
 Scales of weights that are larger by at most a thousandth make the factor one of 11 bits.

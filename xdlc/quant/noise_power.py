@@ -1,4 +1,4 @@
-"""Powers of signal and noise, added up sample by sample."""
+"""Power of signal and noise, summed sample by sample."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from xdlc.ir.data import Array
 
 EXACT = 200.0
-"""What stands for no noise at all, and with a minus for noise without a signal or that is no number: dB."""
+"""Ratio in dB of no noise at all, and with a minus of noise without a signal or that is no number."""
 
 
 def power(values: Array) -> float:
@@ -33,7 +33,7 @@ class Noise:
     noise: float = 0.0
 
     def add(self, wanted: Array, found: Array) -> None:
-        """Count values; elements whose wanted value is not finite, as in masks, are left out."""
+        """Count values; elements whose wanted value is not finite, as in masks, are omitted."""
         import numpy as np
 
         with np.errstate(over="ignore", invalid="ignore"):

@@ -19,12 +19,12 @@ def rule_of(op: Op) -> Traits | None:
 
 
 def float_tensors(op: Op) -> list[Tensor]:
-    """Return the inputs and outputs of an op that hold reals, quantized already or not."""
+    """Return the inputs and outputs of an op that hold float values, quantized already or not."""
     return [tensor for tensor in (*op.inputs, *op.outputs) if tensor is not None and is_real(tensor)]
 
 
 def is_real(tensor: Tensor) -> bool:
-    """Return whether a tensor holds reals: floats, or integers that stand for reals."""
+    """Return whether a tensor holds float values, quantized or not."""
     return tensor.dtype.is_float or tensor.dtype.is_fixed
 
 
@@ -34,9 +34,9 @@ def pad_value(op: Op) -> float:
 
 
 def crosses(op: Op) -> bool:
-    """Return whether an op is a Cast between reals and integers.
+    """Return whether an op is a Cast between float values and integers.
 
-    HTP's Cast between fixed point and integers hands stored integers on, whatever the encoding (emulation of
+    HTP's Cast between fixed point and integers hands quantized values on, whatever the encoding (emulation of
     SDK 2.51), so that these go through floats; every generation takes a Cast between Quantize or Dequantize
     and integers, those without float kernels too.
     """
@@ -55,7 +55,7 @@ def why_float(op: Op, act_bits: int) -> str | None:
     if act_bits not in rule.activation_bits:
         return f"{single_name(op)} has no {act_bits}-bit fixed-point kernel"
     if crosses(op):
-        return "HTP's Cast between fixed point and integers hands stored integers on"
+        return "HTP's Cast between fixed point and integers hands quantized values on"
     if op.type == "Pad" and not abs(pad_value(op)) < 1e30:
         return "it pads with an infinite value"
     return None

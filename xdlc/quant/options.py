@@ -1,4 +1,4 @@
-"""What a user can ask of the quantizer."""
+"""Options of the quantizer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xdlc.errors import UsageError, nearest_names
 from xdlc.targets import Soc, find_soc
 
 SCHEMAS = ("asymmetric", "symmetric", "unsignedsymmetric")
-"""How a range lies about zero: anywhere; as far below as above; that, stored unsigned."""
+"""Place of a range about zero: anywhere; as far below as above; that, stored unsigned."""
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "weights_bitwidth": (2, 4, 8, 16),
@@ -48,7 +48,7 @@ class QuantOptions:
         act_quantizer_schema: ``asymmetric``, ``symmetric`` or ``unsignedsymmetric``.
         param_quantizer_schema: The same of 8-bit weights with one scale; all others are symmetric.
         percentile_calibration_value: What the method ``percentile`` keeps, 90 to 100 percent.
-        restrict_quantization_steps: Smallest and largest stored integer of symmetric weights, like
+        restrict_quantization_steps: Smallest and largest quantized value of symmetric weights, like
             (-0x80, 0x7F); their scales then hold all data, whatever the range method.
         weights_block_size: Input channels of Conv2d of 1x1 and FullyConnected that share a scale; None: all
             of them.

@@ -42,7 +42,7 @@ MOST_CHANNELS = 64
 """Channels of an output that are looked at."""
 
 _SHOWN = 6
-"""Most outputs that a note gives figures of."""
+"""Most outputs whose figures a note lists."""
 
 
 Pairs = Sequence[tuple[Array, Array]]
@@ -201,7 +201,7 @@ class _Slice:
 
     @classmethod
     def of(cls, pairs: Pairs) -> _Slice:
-        """Return what some values tell."""
+        """Return the measures of some values."""
         import numpy as np
 
         seen = cls()

@@ -1,4 +1,4 @@
-"""The quantizer from end to end: place, calibrate, decide, apply."""
+"""Pipeline of the quantizer: place, calibrate, decide, apply."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from xdlc.quant.report.reporter import PathLike, Reporter
 from xdlc.quant.requantize import float_model, was_quantized
 from xdlc.quant.samples import Samples, Source, read_samples
 from xdlc.quant.subgraphs import Inner, inner_graphs
-from xdlc.quant.udo import Customs
-from xdlc.quant.udo_notes import check_customs, one_scale_notes
+from xdlc.quant.udo import UdoConstraints
+from xdlc.quant.udo_notes import check_udos, one_scale_notes
 from xdlc.quant.user_metric import Evaluate, checked
 from xdlc.quant.widening import widen_mixed_scales, widen_residual
 from xdlc.runtime import dynamic_dims
@@ -122,15 +122,15 @@ def quantize(
     algorithms = find_algorithms(_names(asked, metric))
     if asked.enable_float_fallback and algorithms:
         raise UsageError(
-            f"{algorithms[0].name} needs calibration, which float fallback leaves out",
+            f"{algorithms[0].name} needs calibration, which float fallback omits",
             where="enable_float_fallback",
-            fix="leave out one of the two",
+            fix="omit one of the two",
         )
     if asked.enable_float_fallback and fail_below is not None:
         raise UsageError(
             "without calibration no output is measured",
             where="fail_below",
-            fix="give calibration samples and no float fallback, or leave fail_below out",
+            fix="give calibration samples and no float fallback, or omit fail_below",
         )
     precision = Precision(asked.act_bitwidth, asked.weights_bitwidth)
     importing = Importing(quantization_overrides, ignore=ignore_quantization_overrides)
@@ -192,7 +192,7 @@ def _quantize(
     moved = matmul_to_fully_connected(job.graph)
     importing.give(job, moved)
     _run(job, algorithms, Stage.GRAPH)
-    job.precision = asked_precision(job.graph, job.options, _customs(job))
+    job.precision = asked_precision(job.graph, job.options, _udo_constraints(job))
     importing.settle(job)
     if job.options.enable_float_fallback:
         spread_encodings(job.graph)
@@ -202,9 +202,9 @@ def _quantize(
         job.notes += removed
         job.place()
     if not job.options.enable_float_fallback:
-        job.inner = inner_graphs(job.model, job.options, job.precision.customs)
+        job.inner = inner_graphs(job.model, job.options, job.precision.udos)
     parts: list[Job | Inner] = [job, *job.inner]
-    job.notes += check_customs(parts)
+    job.notes += check_udos(parts)
     _refuse_quantized(job.placement, job.graph)
     # Early, for calibration takes time; and again, for algorithms may have changed widths.
     check_ops(job.graph, job.placement, job.precision, job.options)
@@ -236,9 +236,9 @@ def _quantize(
     return {new.name: old.name for new, old in moved.items()}
 
 
-def _customs(job: Job) -> Customs:
+def _udo_constraints(job: Job) -> UdoConstraints:
     soc = job.options.soc
-    return Customs.of(udo.definitions(job.model), soc.arch if soc is not None else None)
+    return UdoConstraints.of(udo.definitions(job.model), soc.arch if soc is not None else None)
 
 
 def _run(job: Job, algorithms: list[Algorithm], stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""Which ops of a graph are quantized, with how many bits, and what that makes of the tensors between."""
+"""Placement: the ops of a graph that are quantized, their bits, and the types of the tensors between."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xdlc.quant.ranges import range_of
 from xdlc.quant.udo import Ports, widest
 
 LARGEST = 1e30
-"""Constants beyond this stand for infinity, as in masks; no encoding holds them beside data."""
+"""Constants beyond this denote infinity, as in masks; no encoding holds them beside data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Placement:
 
     Attributes:
         fixed: The ops that are quantized, in execution order, and the bits of what they read and write.
-        reasons: Why each other op that touches reals stays float.
-        ports: How those of users' ops are read and written of which something is quantized.
+        reasons: Why each other op that touches float values stays float.
+        ports: How those of UDOs are read and written of which something is quantized.
         narrowed: Activations that an op of 16 bits reads with 8 because the target takes no more there.
     """
 
@@ -102,7 +102,7 @@ class Placement:
         return tensor.dtype if has_own else activation_type(bits)
 
     def readers(self, graph: Graph, tensor: Tensor) -> dict[DType | None, list[Use]]:
-        """Return what reads an activation, by the type in which it does; None stands for floats."""
+        """Return what reads an activation, by the type in which it does; None denotes floats."""
         found: dict[DType | None, list[Use]] = {}
         for op in graph.consumers(tensor):
             for index, read in enumerate(op.inputs):
@@ -159,17 +159,17 @@ def place(graph: Graph, precision: Precision) -> Placement:
         if not float_tensors(op):
             continue
         if is_udo(op):
-            _place_custom(op, precision, placement)
+            _place_udo(op, precision, placement)
             continue
         bits = _taken(op, _asked(op, precision), precision)
-        reason = "it was asked to stay float" if bits is None else why_float(op, bits) or _why_constants(op)
+        reason = "the options keep it float" if bits is None else why_float(op, bits) or _why_constants(op)
         if reason is None and precision.given_only:
             reason = _why_not_given(op)
         rule = rule_of(op)
         first = op.inputs[0] if op.inputs else None
         if reason is None and rule is not None and rule.selects and first is not None:
             if not is_real(first):
-                reason = "its input holds no reals"
+                reason = "its input holds no float values"
             elif first.producer is not None and not (
                 placement.is_written_fixed(first) or crosses(first.producer)
             ):
@@ -199,21 +199,21 @@ def _second_factors(op: Op) -> list[Use]:
     return [(op, index) for index, tensor in inputs if tensor is not None and not tensor.is_static]
 
 
-def _place_custom(op: Op, precision: Precision, placement: Placement) -> None:
-    """Place an op of a user as its definition allows."""
+def _place_udo(op: Op, precision: Precision, placement: Placement) -> None:
+    """Place a UDO as its definition allows."""
     asked = _asked(op, precision)
-    ports = precision.customs.ports(op, asked or precision.act_bits)
-    reason = "it was asked to stay float" if asked is None else None
+    ports = precision.udos.ports(op, asked or precision.act_bits)
+    reason = "the options keep it float" if asked is None else None
     if reason is None and precision.given_only:
         reason = _why_not_given(op)
     if reason is None and ports.bits is not None:
         placement.fixed[op], placement.ports[op] = ports.bits, ports
     else:
-        placement.reasons[op] = reason or precision.customs.why_float(op)
+        placement.reasons[op] = reason or precision.udos.why_float(op)
 
 
 def _asked(op: Op, precision: Precision) -> int | None:
-    """Return the bits that the encoding of an op's result has already, else those that were asked for."""
+    """Return the bits that the encoding of an op's result has already, else the requested ones."""
     bits = precision.act_bits_of(op)
     held = next((found for tensor in op.outputs if (found := given_bits(tensor)) is not None), None)
     return bits if bits is None or held is None else held
@@ -228,7 +228,7 @@ def _taken(op: Op, bits: int | None, precision: Precision) -> int | None:
 
 
 def _bits_read(graph: Graph, op: Op, placement: Placement) -> int:
-    """Return the bits of an op; one that only moves values, or gives none, has those of its input.
+    """Return the bits of an op; one that only moves values, or outputs none, has those of its input.
 
     Args:
         graph: The graph.

@@ -1,4 +1,4 @@
-"""How many bits the ops of a graph compute with."""
+"""Bit widths of the ops of a graph."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xdlc.ir import Graph, Op, Tensor
 from xdlc.ir.dtype import DType
 from xdlc.quant.op_specs import is_real, rule_of
 from xdlc.quant.options import QuantOptions
-from xdlc.quant.udo import Customs
+from xdlc.quant.udo import UdoConstraints
 from xdlc.targets import Soc
 
 ACT_BITS = (8, 16)
@@ -28,10 +28,10 @@ class Precision:
         weights: Bits of the weights of single ops.
         statics: Types that store static tensors of given encodings, by the tensor's name.
         given_only: Whether ops stay float whose activations do not all have encodings in the model.
-        customs: What the definitions of users' ops allow.
+        udos: What the definitions of UDOs allow.
         soc: The SoC that is quantized for; None: any.
-        named: Bits of activations that the user asked for, by the name of the op that they are for.
-        notes: Names that stand for other ops than those they fit, one line each.
+        named: Bits of activations in the options, by the name of the op that they are for.
+        notes: Names bound to other ops than those they fit, one line each.
         fine: Ops whose results hold small values beside large ones: at 16 bits no step is for values unseen.
     """
 
@@ -41,7 +41,7 @@ class Precision:
     weights: dict[str, int] = field(default_factory=dict)
     statics: dict[str, DType] = field(default_factory=dict)
     given_only: bool = False
-    customs: Customs = field(default_factory=Customs)
+    udos: UdoConstraints = field(default_factory=UdoConstraints)
     soc: Soc | None = None
     named: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -60,28 +60,28 @@ class Precision:
         return replace(self, acts=dict(self.acts), weights=dict(self.weights), statics=dict(self.statics))
 
 
-def asked_precision(graph: Graph, options: QuantOptions, customs: Customs) -> Precision:
+def asked_precision(graph: Graph, options: QuantOptions, udos: UdoConstraints) -> Precision:
     """Return the widths that the options name, op by op.
 
-    A name is that of an op, of a source node that it stands for, or of a tensor that it writes; it means
+    A name is that of an op, of a source node of it, or of a tensor that it writes; it means
     all ops that it fits.  Where all of these only hand values on, the bits of their activations are those of
     the ops that write the values.
 
     Args:
         graph: The float graph.
-        options: What was asked for.
-        customs: What the definitions of users' ops allow.
+        options: The options.
+        udos: What the definitions of UDOs allow.
 
     Raises:
-        UsageError: For a name that fits no op, a width that does not exist, two names that ask different
-            widths of one op, or 16-bit weights beside 8-bit activations.
+        UsageError: For a name that fits no op, a width that does not exist, two names with different
+            widths for one op, or 16-bit weights beside 8-bit activations.
     """
     named = _ops_by_name(graph)
     precision = Precision(
         options.act_bitwidth,
         options.weights_bitwidth,
         given_only=options.enable_float_fallback,
-        customs=customs,
+        udos=udos,
         soc=options.soc,
     )
     asked: dict[Op, str] = {}
@@ -109,7 +109,7 @@ def asked_precision(graph: Graph, options: QuantOptions, customs: Customs) -> Pr
             raise UsageError(
                 f"16-bit weights with 8-bit activations for {op.name!r}: HTP has no such kernel",
                 where="weights_bitwidth_of",
-                fix="ask for 16-bit activations of that op too, or for 8-bit weights",
+                fix="set 16-bit activations for that op too, or 8-bit weights",
             )
     return precision
 
@@ -134,7 +134,7 @@ def _find(option: str, name: str, named: dict[str, list[Op]]) -> list[Op]:
 
 
 def follows(op: Op) -> bool:
-    """Return whether an op has the width of what it reads: it hands values on, or writes no reals."""
+    """Return whether an op has the width of what it reads: it hands values on, or writes no float values."""
     rule = rule_of(op)
     hands_on = op.type == "Cast" or (rule is not None and rule.selects)
     return hands_on or (rule is not None and not any(is_real(tensor) for tensor in op.outputs))
@@ -151,7 +151,7 @@ def followed(op: Op) -> list[Tensor]:
 def _with_width(graph: Graph, ops: list[Op]) -> list[Op]:
     """Return those of some ops that have a width of their own; if none has, what they take it from.
 
-    An op that hands on what the graph is given, or what no quantized op writes, stands for itself.
+    An op that hands on what the graph is given, or what no quantized op writes, keeps its own.
     """
     own = [op for op in ops if not follows(op)]
     if own:
@@ -170,7 +170,7 @@ def _with_width(graph: Graph, ops: list[Op]) -> list[Op]:
 def _disagreement(op: Op, asked: dict[str, int]) -> UsageError:
     names = " and ".join(f"{bits} by {name!r}" for name, bits in asked.items())
     return UsageError(
-        f"{op.name!r} ({op.type}) is asked for two widths: {names}",
+        f"{op.name!r} ({op.type}) has two requested widths: {names}",
         where="act_bitwidth_of",
         fix=f"name {op.name!r} alone: ops that only hand its result on have its width",
     )

@@ -1,4 +1,4 @@
-"""Ranges of real values, collected piece by piece."""
+"""Ranges of float values, mergeable."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ class Range:
         return Range(min(self.low, 0.0), max(self.high, 0.0))
 
     def cut(self, limit: Range) -> Range:
-        """Return the part of the range that lies in ``limit``, or its nearest end if none does."""
+        """Return the part of the range in ``limit``, or its nearest end if none does."""
         if self.is_empty:
             return self
         return Range(min(max(self.low, limit.low), limit.high), max(min(self.high, limit.high), limit.low))
 
     def within(self, other: Range) -> bool:
-        """Return whether every value of this range lies in ``other``."""
+        """Return whether every value of this range is in ``other``."""
         return self.is_empty or (other.low <= self.low and self.high <= other.high)
 
 

@@ -1,4 +1,4 @@
-"""The float model that a quantized one stands for: weights as stored, encodings dropped."""
+"""Float model of a quantized one: weights as stored, encodings dropped."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def was_quantized(model: Model) -> bool:
 def float_model(model: Model) -> tuple[Model, int]:
     """Return a float copy of a quantized model, and the number of tensors whose encodings were dropped.
 
-    Static fixed-point data become the reals that they stand for; Quantize, Dequantize and Convert go, and so
-    does a Cast between fixed point and float32.  Inputs and outputs become float32, those too that give
-    and take stored integers as plain ones.
+    Static fixed-point data become their float values; Quantize, Dequantize and Convert go, and so
+    does a Cast between fixed point and float32.  Inputs and outputs become float32, those too that hold
+    quantized values as plain integers.
 
     Raises:
-        UsageError: If an op inside computes with stored integers, which a float model has not.
+        UsageError: If an op inside computes with quantized values, which a float model has not.
         ModelError: If static data have no usable encoding.
     """
     copy = model.clone()
@@ -53,7 +53,7 @@ def float_model(model: Model) -> tuple[Model, int]:
 
 
 def _is_border(op: Op) -> bool:
-    """Return whether an op hands reals on from one form to another, one of them fixed point."""
+    """Return whether an op hands float values on from one form to another, one of them fixed point."""
     ends = (op.inputs[0] if op.inputs else None, *op.outputs)
     converts = (op.package, op.type) in _MOVES or traits(op).recodes
     return converts and any(end is not None and end.dtype.is_fixed for end in ends)
@@ -69,7 +69,7 @@ def _hands_on_integers(op: Op) -> bool:
 
 
 def _check_moves(graph: Graph) -> None:
-    """Check that stored integers become plain ones at inputs and outputs of the graph only.
+    """Check that quantized values become plain ones at inputs and outputs of the graph only.
 
     Raises:
         UsageError: If an op hands them to, or takes them from, others inside.
@@ -84,7 +84,7 @@ def _check_moves(graph: Graph) -> None:
         goes_out = plain is result and not readers
         if not (comes_in or goes_out):
             raise UsageError(
-                f"op {op.name!r} ({op.type}) hands on stored integers, which a float model has not",
+                f"op {op.name!r} ({op.type}) hands on quantized values, which a float model has not",
                 where=f"graph {graph.name!r}",
                 fix="quantize the float model that it came from",
                 node=op.name,
@@ -93,7 +93,7 @@ def _check_moves(graph: Graph) -> None:
 
 
 def _drop(graph: Graph, op: Op) -> None:
-    """Take an op out that hands reals on; between an input and an output it stays a move."""
+    """Take an op out that hands float values on; between an input and an output it stays a move."""
     import numpy
 
     source, result = op.inputs[0], op.outputs[0]

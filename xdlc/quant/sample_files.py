@@ -1,4 +1,4 @@
-"""Samples out of .npy and .npz files, one at a time: only one is ever in memory, however large the file."""
+"""Reader of samples in .npy and .npz files, one at a time in memory, however large the file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 _UNNAMED = "arr_0"
-"""Name that numpy gives to an array saved without one."""
+"""Name of an array that numpy saved without one."""
 
 _DAMAGE = (
     OSError,
@@ -56,7 +56,7 @@ class _Column:
     where: str
 
     def read(self, file: IO[bytes]) -> np.ndarray:
-        """Return the next sample of a file that ``open`` gave and whose header has been read."""
+        """Return the next sample of an open file whose header has been read."""
         import numpy as np
 
         done = 0
@@ -79,7 +79,7 @@ class FileSamples:
 
     Args:
         path: The file: ``.npz`` with an array for each input by name, or ``.npy`` for the only input.  The
-            first axis counts samples; a leading 1 of the input's shape may be left out behind it, and
+            first axis counts samples; a leading 1 of the input's shape may be omitted after it, and
             of an input of batch B > 1 the first axis may count items, B to a sample.
         graph: The graph that the samples are for.
 
@@ -182,7 +182,7 @@ def _column(opened: Callable[[], IO[bytes]], tensor: Tensor, where: str) -> _Col
         raise UsageError(f"holds {dtype}, not numbers", where=where, fix="save an array of numbers")
     if fortran and len([extent for extent in shape if extent > 1]) > 1:
         raise UsageError(
-            "lies in column-major order, which cannot be read sample by sample",
+            "is in column-major order, which cannot be read sample by sample",
             where=where,
             fix="save numpy.ascontiguousarray(array)",
         )

@@ -1,4 +1,4 @@
-"""Calibration samples: from whatever holds them, and read as often as algorithms need."""
+"""Calibration samples: from any source, read as often as algorithms need."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Which tensors have one encoding together.
+"""Sharing of encodings between tensors.
 
 Ops that only move values (Reshape, MaxPool, Split, ...) lose nothing if their result keeps the
 encoding of their input; a Relu loses nothing if its producer saturates where it would cut.  Those
 are joined before calibration.  Inputs of Concat and the like are joined to its result afterwards,
-when ranges tell what that costs.
+when ranges show what that costs.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Sharing:
         self._members: dict[Tensor, list[Tensor]] = {}
         self._given: dict[Tensor, Encoding] = {}
         self.derived: set[Tensor] = set()
-        """Tensors whose values other tensors of their group tell."""
+        """Tensors whose values other tensors of their group hold."""
         self.padding: list[tuple[Tensor, Range]] = []
         """Values that a Pad adds to those of a tensor."""
         for op in placement.fixed:
             self._join_op(op)
 
     def find(self, tensor: Tensor) -> Tensor:
-        """Return the tensor that stands for the group of ``tensor``."""
+        """Return the representative of the group of ``tensor``."""
         root = tensor
         while self._parent.get(root, root) is not root:
             root = self._parent[root]
@@ -65,7 +65,7 @@ class Sharing:
         Args:
             first: A tensor of one group.
             second: A tensor of the other.
-            signs: Whether one may be signed and the other not: the reals are the same then.
+            signs: Whether one may be signed and the other not: the float values are the same then.
         """
         one, two = self.find(first), self.find(second)
         if one is two:
@@ -104,7 +104,7 @@ class Sharing:
     def _clampable(self, op: Op, source: Tensor) -> Tensor | None:
         """Return the tensor whose producer can cut off what ``op`` would, or None.
 
-        Only ops that move values may lie between the two.
+        Only ops that move values may be between the two.
         """
         reader = op
         while True:

@@ -46,7 +46,7 @@ from xdlc.quant.weights import (
 )
 
 
-def custom_static_form(
+def udo_static_form(
     op: Op, tensor: Tensor, place: Place, precision: Precision, options: QuantOptions
 ) -> Form | None:
     """Return the stored form of a static input or parameter, or None if it stays float.
@@ -142,7 +142,7 @@ class Statics:
 
         Raises:
             ModelError: If static data hold NaN or infinite values; names the tensor.
-            UsageError: If scales per block were asked for and no weight can have them.
+            UsageError: If scales per block are requested and no weight can have them.
         """
         for op in self.placement.fixed:
             self._statics_of(op, decision)
@@ -161,7 +161,7 @@ class Statics:
 
     def _statics_of(self, op: Op, decision: Decision) -> None:
         if is_udo(op):
-            self._custom_statics_of(op, decision)
+            self._udo_statics_of(op, decision)
             return
         rule = rule_of(op)
         if rule is None:
@@ -187,17 +187,17 @@ class Statics:
                 form = form[0], tensor.encoding
             decision.statics[op, index] = form
 
-    def _custom_statics_of(self, op: Op, decision: Decision) -> None:
-        """Add the forms of what the definition of a user's op lets be stored in fixed point."""
-        customs = self.precision.customs
-        for index, (tensor, place) in enumerate(zip(op.inputs, customs.inputs(op), strict=True)):
+    def _udo_statics_of(self, op: Op, decision: Decision) -> None:
+        """Add the forms of what the definition of a UDO lets be stored in fixed point."""
+        udos = self.precision.udos
+        for index, (tensor, place) in enumerate(zip(op.inputs, udos.inputs(op), strict=True)):
             if tensor is None or not tensor.is_static or not tensor.dtype.is_float:
                 continue
-            form = custom_static_form(op, tensor, place, self.precision, self.options)
+            form = udo_static_form(op, tensor, place, self.precision, self.options)
             if form is not None:
                 decision.statics[op, index] = form
-        for name, tensor, place in customs.params(op):
-            form = custom_static_form(op, tensor, place, self.precision, self.options)
+        for name, tensor, place in udos.params(op):
+            form = udo_static_form(op, tensor, place, self.precision, self.options)
             if form is not None:
                 decision.params[op, name] = form
 
@@ -264,7 +264,7 @@ class Statics:
             held = form[1] if form is not None else None
         if self.options.bias_bitwidth == 8 and not isinstance(held, AxisScaleOffset | BlockwiseExpansion):
             return UFIXED8, asymmetric(values.whole, 8, min_width=0.0)
-        # Behind factors any scale will do, and its own holds every bias.
+        # After factors any scale will do, and its own holds every bias.
         scale = self._input_scale(op, decision) if _is_weighted(op) else None
         encoding = bias_encoding(values, tensor.size, scale, held)
         clipped = clipped_biases(values, encoding)
@@ -288,5 +288,5 @@ def _refuse_without_blocks(decision: Decision) -> None:
         raise UsageError(
             f"no weight of the graph can have a scale per block: {why}",
             where="weights_block_size",
-            fix="leave it out, or pass a number that divides the input channels of 1x1 convolutions",
+            fix="omit it, or pass a number that divides the input channels of 1x1 convolutions",
         )

@@ -1,7 +1,7 @@
-"""Branches and loop bodies: quantized inside, float at their borders.
+"""Sub-graphs of control flow: quantized inside, float at their borders.
 
 What runs a graph hands it floats and takes floats from it.  While such a graph is quantized, its inputs
-and outputs lie behind ops that stay float, so that it is treated like any part of a float graph; these
+and outputs are separated by ops that stay float, so that it is treated like any part of a float graph; these
 ops go again at the end.
 """
 
@@ -30,7 +30,7 @@ from xdlc.quant.options import QuantOptions
 from xdlc.quant.placement import Placement, place
 from xdlc.quant.precision import Precision
 from xdlc.quant.sharing import Sharing
-from xdlc.quant.udo import Customs
+from xdlc.quant.udo import UdoConstraints
 
 
 @dataclass
@@ -129,15 +129,15 @@ class Inner:
         return Inner(graph, self.precision, placement, [ops[op] for op in self.borders], decision), moved
 
 
-def inner_graphs(model: Model, options: QuantOptions, customs: Customs) -> list[Inner]:
+def inner_graphs(model: Model, options: QuantOptions, udos: UdoConstraints) -> list[Inner]:
     """Return the branches and loop bodies that the main graph runs, ready to be calibrated.
 
-    Conditions of loops stay float: they only tell when to stop.
+    Conditions of loops stay float: they only decide when to stop.
 
     Args:
         model: The model; its graphs but the main one get borders.
         options: Bit widths.
-        customs: What the definitions of users' ops allow.
+        udos: What the definitions of UDOs allow.
     """
     graphs = reachable(model.main, model.graphs)
     loops = [op for graph in graphs for op in graph.ops if is_control_flow(op) and op.type == WHILE]
@@ -152,9 +152,7 @@ def inner_graphs(model: Model, options: QuantOptions, customs: Customs) -> list[
             continue
         DequantizeWeights(refused_only=False).apply(graph)
         matmul_to_fully_connected(graph)
-        precision = Precision(
-            options.act_bitwidth, options.weights_bitwidth, customs=customs, soc=options.soc
-        )
+        precision = Precision(options.act_bitwidth, options.weights_bitwidth, udos=udos, soc=options.soc)
         growing = grown.get(graph.name, set())
         precision.acts.update((op.name, None) for op in growing)
         borders = _add_borders(graph, growing)
@@ -171,7 +169,7 @@ def _accumulations(op: Op, cond: Graph, body: Graph) -> list[Op]:
 
 
 def _add_borders(graph: Graph, growing: set[Op]) -> list[Op]:
-    """Put an op that stays float behind each real input and before each real output; return them.
+    """Put an op that stays float after each real input and before each real output; return them.
 
     Values that ``growing`` ops add to are left alone.
     """
@@ -223,6 +221,6 @@ def _remove(graph: Graph, border: Op) -> None:
     else:
         for reader in graph.consumers(result):
             if single_name(reader) == "Quantize":
-                reader.origin = Origin(reader.origin.nodes, "its caller gives floats")
+                reader.origin = Origin(reader.origin.nodes, "its caller passes floats")
         graph.replace(result, source)
     graph.remove(border)

@@ -128,7 +128,7 @@ def _followed(op: Op, result: Tensor) -> Tensor | None:
 
 
 def _made(op: Op, result: Tensor, known: dict[Tensor, Parts], depth: int) -> Parts:
-    """Return the parts that an op of several sources gives its result."""
+    """Return the parts of the result of an op of several sources."""
     if op.type in _JOINS:
         return _joined(op, result, known, depth)
     if op.type in _SCATTERS:

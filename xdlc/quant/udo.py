@@ -1,7 +1,7 @@
-"""What the definitions of users' operations allow the quantizer.
+"""Constraints of UDO definitions on quantization.
 
 A definition names the datatypes that each input and output has on each core.  Fixed point runs on DSPs, so
-their types count; an operation that runs on none of them is asked for its types on the CPU.
+their types count; of an operation that runs on none of them its types on the CPU count.
 """
 
 from __future__ import annotations
@@ -77,13 +77,13 @@ class Place:
         return not self.dtypes.isdisjoint({dtype, dt.PLAIN.get(dtype)}.difference(but))
 
     def __str__(self) -> str:
-        """Say what is allowed."""
+        """Return what is allowed, in words."""
         return f"{self.name!r} as {', '.join(sorted(map(str, self.dtypes))) or 'no known type'}"
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """How an op of a user is read and written.
+    """How a UDO is read and written.
 
     Attributes:
         inputs: Type of each input that is an activation of fixed point; None: as it is.
@@ -119,8 +119,8 @@ class _Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Customs:
-    """The definitions of the users' operations of a model; without one, an op stays float.
+class UdoConstraints:
+    """The definitions of the UDOs of a model; without one, an op stays float.
 
     Attributes:
         places: Inputs and outputs of each operation, by package and type.
@@ -131,7 +131,7 @@ class Customs:
     elsewhere: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, collections: Mapping[str, Collection], arch: int | None = None) -> Customs:
+    def of(cls, collections: Mapping[str, Collection], arch: int | None = None) -> UdoConstraints:
         """Return what the packages of a model allow.
 
         Args:
@@ -172,7 +172,7 @@ class Customs:
         return _spread(found.outputs, len(op.outputs), found.repeated[1]) if found else _unknown(op.outputs)
 
     def params(self, op: Op) -> list[tuple[str, Tensor, Place]]:
-        """Return the parameters of an op that are tensors of reals, and what is allowed for each."""
+        """Return the parameters of an op that are tensors of float values, and what is allowed for each."""
         found = self.places.get((op.package, op.type))
         return [
             (name, param, found.params[name])
@@ -274,7 +274,7 @@ def _cores(opdef: OpDef, collection: Collection, arch: int | None) -> list[str]:
     own = f"DSP_V{arch}"
     if own in backends.NAMES and any(backends.overlap(own, name) for name in offers):
         return [own]
-    told = offers | {table.backend for table in collection.supplements if opdef.name in table.ops}
-    named = [name for name in backends.NAMES if name in told and name != _FLOAT]
+    offered_by = offers | {table.backend for table in collection.supplements if opdef.name in table.ops}
+    named = [name for name in backends.NAMES if name in offered_by and name != _FLOAT]
     fixed = [name for name in named if backends.is_dsp(name) or name in _FIXED]
     return fixed or (["CPU"] if "CPU" in named else named[:1])

@@ -1,4 +1,4 @@
-"""What a user should know of how users' ops are quantized, and what keeps them from it."""
+"""Notes on the quantization of UDOs, and checks of their encodings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Part(Protocol):
     Attributes:
         graph: The float graph.
         placement: Which of its ops are quantized.
-        precision: The widths that were asked for, and what definitions allow.
+        precision: The requested widths, and what definitions allow.
     """
 
     @property
@@ -34,8 +34,8 @@ class Part(Protocol):
     def precision(self) -> Precision: ...
 
 
-def check_customs(parts: Sequence[Part]) -> list[str]:
-    """Refuse encodings that definitions do not take; return notes on what is not as it was asked for.
+def check_udos(parts: Sequence[Part]) -> list[str]:
+    """Refuse encodings that definitions do not take; return notes on what is not as requested.
 
     Args:
         parts: The graphs.
@@ -43,24 +43,24 @@ def check_customs(parts: Sequence[Part]) -> list[str]:
     Raises:
         ConstraintError: For each encoding of a result that the definition of its op does not take.
     """
-    customs = [(op, part) for part in parts for op in part.graph.ops if is_udo(op)]
+    udos = [(op, part) for part in parts for op in part.graph.ops if is_udo(op)]
     raise_all(
         [
             problem
-            for op, part in customs
+            for op, part in udos
             if op in part.placement.ports
-            for problem in part.precision.customs.conflicts(op)
+            for problem in part.precision.udos.conflicts(op)
         ]
     )
     found: dict[str, list[str]] = {}
-    for op, part in customs:
+    for op, part in udos:
         for what in _notes(op, part.placement, part.precision):
             found.setdefault(f"{op.package}::{op.type} {what}", []).append(op.name)
     return [f"{text} ({_listed(names)})" for text, names in found.items()]
 
 
 def one_scale_notes(parts: Sequence[Part]) -> list[str]:
-    """Return which static data of graphs get one scale where one per channel was asked for."""
+    """Return a note on static data that get one scale where one per channel was requested."""
     names = [
         f"{op.package}::{op.type} {place.name!r}"
         for part in parts
@@ -71,7 +71,7 @@ def one_scale_notes(parts: Sequence[Part]) -> list[str]:
     if not names:
         return []
     return [
-        "static data of users' ops have one scale, for no definition tells which axis has channels; "
+        "static data of UDOs have one scale, for no definition states which axis has channels; "
         "quantization_overrides can give them one per channel "
         f"({_listed(list(dict.fromkeys(names)))})"
     ]
@@ -79,8 +79,8 @@ def one_scale_notes(parts: Sequence[Part]) -> list[str]:
 
 def _statics(op: Op, precision: Precision) -> list[tuple[Tensor, Place]]:
     """Return the static data of an op whose form is not given, and what its definition takes."""
-    inputs = zip(op.inputs, precision.customs.inputs(op), strict=True)
-    params = ((param, place) for _, param, place in precision.customs.params(op))
+    inputs = zip(op.inputs, precision.udos.inputs(op), strict=True)
+    params = ((param, place) for _, param, place in precision.udos.params(op))
     return [
         (tensor, place)
         for tensor, place in (*inputs, *params)
@@ -89,7 +89,7 @@ def _statics(op: Op, precision: Precision) -> list[tuple[Tensor, Place]]:
 
 
 def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
-    others = precision.customs.elsewhere.get((op.package, op.type))
+    others = precision.udos.elsewhere.get((op.package, op.type))
     if others:
         yield f"is not for the DSP of the target: its definition names {', '.join(others)}"
     ports = placement.ports.get(op)
@@ -98,9 +98,9 @@ def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
             yield f"stays float: {placement.reasons[op]}"
         return
     wanted = precision.act_bits_of(op) or precision.act_bits
-    customs = precision.customs
-    read = zip(op.inputs, ports.inputs, customs.inputs(op), strict=True)
-    written = zip(op.outputs, ports.outputs, customs.outputs(op), strict=True)
+    udos = precision.udos
+    read = zip(op.inputs, ports.inputs, udos.inputs(op), strict=True)
+    written = zip(op.outputs, ports.outputs, udos.outputs(op), strict=True)
     for verb, side in (("reads", read), ("writes", written)):
         for tensor, dtype, place in side:
             if tensor is None or tensor.is_static or not is_real(tensor):
@@ -109,7 +109,7 @@ def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
                 continue
             how = "as floats" if dtype is None else f"with {dtype.bits} bits, not {wanted}"
             yield f"{verb} {place.name!r} {how}: its definition takes {place}"
-    differing = [place.name for place in (*customs.inputs(op), *customs.outputs(op)) if place.differs]
+    differing = [place.name for place in (*udos.inputs(op), *udos.outputs(op)) if place.differs]
     if differing:
         names = ", ".join(map(repr, dict.fromkeys(differing)))
         yield f"has no type for {names} that is taken by all DSPs it is defined for: name the target"
@@ -117,12 +117,12 @@ def _notes(op: Op, placement: Placement, precision: Precision) -> Iterator[str]:
 
 
 def _static_notes(op: Op, precision: Precision) -> Iterator[str]:
-    """Yield what becomes of static data that have other bits than weights were asked to have."""
+    """Yield a note for static data that have other bits than the requested ones of weights."""
     wanted = precision.weight_bits_of(op)
     for _, place in _statics(op, precision):
         dtype = place.static(wanted)
         if dtype is None and place.static_types():
-            yield f"keeps {place.name!r} float, 4 bits have to be asked for: its definition takes {place}"
+            yield f"keeps {place.name!r} float, 4 bits have to be requested: its definition takes {place}"
         elif dtype is not None and dtype.bits not in (wanted, 32):
             yield f"stores {place.name!r} with {dtype.bits} bits, not {wanted}: its definition takes {place}"
 

@@ -1,4 +1,4 @@
-"""The user's metric of a network: a function in Python, or the name of one in a file."""
+"""Metric of a network by the user: a function in Python, or the name of one in a file."""
 
 from __future__ import annotations
 

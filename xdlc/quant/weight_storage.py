@@ -135,7 +135,7 @@ def weight_form(op: Op, tensor: Tensor, around: Around, options: QuantOptions, n
         tensor: Its weight, static floats.
         around: What it depends on beside the data.
         options: Granularity, range method, schema and steps.
-        notes: Gets a line where the form is not the one that was asked for.
+        notes: Gets a line where the form is not the requested one.
 
     Raises:
         ModelError: If the weight holds NaN or infinite values.

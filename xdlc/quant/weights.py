@@ -79,7 +79,7 @@ def _finite(values: Range, tensor: Tensor) -> Range:
         raise ModelError(
             "holds NaN or infinite values, which no encoding can hold",
             where=f"static tensor {tensor.name!r}",
-            fix="mend the weights in the source model",
+            fix="correct the weights in the source model",
         )
     return values
 
@@ -87,7 +87,7 @@ def _finite(values: Range, tensor: Tensor) -> Range:
 def weight_steps(bits: int, options: QuantOptions) -> Steps:
     """Return the integers that symmetric weights are stored as.
 
-    Below eight bits all of them, for the one more below zero is worth something there; from eight bits on
+    Below eight bits all of them, for the one more below zero improves accuracy there; from eight bits on
     as many below as above.  ``restrict_quantization_steps`` narrows them, or names the lowest too.
 
     Args:

@@ -40,7 +40,7 @@ _LEVELS = 255
 def widen_residual(job: Job) -> list[str]:
     """Give 16 bits to the sums and norms of residual streams; change the precision of ``job`` alone.
 
-    Widths that the user gave, by name or by an encoding, stay.
+    Widths that the user set, by name or by an encoding, stay.
 
     Args:
         job: The quantization under way, calibrated with histograms; without them nothing is done.
@@ -164,7 +164,7 @@ _FLOAT_BITS = 32
 def widen_mixed_scales(job: Job) -> list[str]:
     """Give 16 bits to ops that join values of unlike size; change the precision of ``job`` alone.
 
-    Widths that the user gave, by name or by an encoding, stay.
+    Widths that the user set, by name or by an encoding, stay.
 
     Args:
         job: The quantization under way, calibrated.
@@ -238,7 +238,7 @@ def _lost(join: Join, reason: str) -> str:
 
 def _for_more_bytes(job: Job, join: Join) -> str:
     flags = written({"act_bitwidth_of": {op.name: 16 for op in join.onward}}, job.command)
-    return f"16 bits there and in what reads it move many more bytes; if that is worth it: {flags}"
+    return f"16 bits there and in what reads it move many more bytes; to accept that: {flags}"
 
 
 def _in_float(job: Job, *ops: Op) -> str:
@@ -278,7 +278,7 @@ def _why_not(job: Job, join: Join) -> str | None:
     for op in narrow:
         rule = rule_of(op)
         if op.name in job.precision.acts:
-            return f"{op.name!r} was asked to have 8 bits; leave that out, or ask for 16"
+            return f"{op.name!r} has 8 bits by request; omit that, or request 16"
         weights = job.precision.weight_bits_of(op)
         if rule is None or 16 not in rule.activation_bits or not takes(op, 16, weights, soc):
             return (

@@ -19,7 +19,7 @@ from xdlc.registry import Registry
 class Stage(IntEnum):
     """When an algorithm runs, and what it may change.
 
-    Within a stage algorithms run in the order in which they were asked for.
+    Within a stage algorithms run in the order of their names in the options.
     """
 
     GRAPH = 0

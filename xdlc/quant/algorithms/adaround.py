@@ -7,7 +7,7 @@ trains it by gradients; here the same quadratic problem is solved on integers di
 rounded in turn, those after making up for those before (GPTQ), then moved one by one while that
 helps; integers may go further than up or down, since the target is not the float weight but the
 one that fits the quantized inputs best.  The scale of each channel is chosen along with them, and the bias
-takes up the mean error.  That needs no training and a few seconds.
+absorbs the mean error.  That needs no training and a few seconds.
 """
 
 from __future__ import annotations

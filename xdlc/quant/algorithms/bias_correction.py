@@ -1,4 +1,4 @@
-"""Biases corrected by what the quantized network gives: the empirical kind of bias correction.
+"""Bias correction of the empirical kind: biases corrected by results of the quantized network.
 
 What is always done makes up for rounded weights under the inputs of the float network.  This looks
 at the quantized network itself, so that rounded and clipped activations, and errors handed on from
@@ -148,7 +148,7 @@ def _rows(runs: list[dict[str, Array]]) -> dict[str, Array]:
 def _certain(errors: Array) -> Array:
     """Return the mean over samples, less of it the more it may be chance.
 
-    The mean of few samples that differ much says little; it is shrunk by the part of its square
+    The mean of few samples that differ much is uncertain; it is shrunk by the part of its square
     that its own variance explains (James and Stein).
     """
     import numpy as np

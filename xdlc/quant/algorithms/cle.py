@@ -15,7 +15,7 @@ from xdlc.quant.job import Job
 
 @algorithm("cle", Stage.GRAPH)
 def cle(job: Job) -> None:
-    """Equalize channels behind convolutions, FullyConnected and Batchnorm."""
+    """Equalize channels after convolutions, FullyConnected and Batchnorm."""
     equalize(job, "cle", _is_layer)
 
 

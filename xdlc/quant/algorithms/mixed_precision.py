@@ -23,7 +23,7 @@ MOST_JUDGED = 16
 MARGIN = 0.3
 """What is kept beyond the goal, in dB: the choice fits the samples that it was made on a little."""
 MOST_SEARCHES = 8
-"""Searches, each corrected by what the network as stored gave after the one before."""
+"""Searches, each corrected by the result of the network as stored after the one before."""
 
 
 @algorithm("mixed_precision", Stage.PRECISION)
@@ -97,7 +97,7 @@ def _search(job: Job, trials: Trials) -> Found:
 
 
 def _least_sqnr(job: Job, trials: Trials) -> float | None:
-    """Return the SQNR that has to be kept, of the two that options may ask for the higher."""
+    """Return the SQNR that has to be kept, the higher of the two in the options."""
     asked = [] if job.options.min_sqnr is None else [job.options.min_sqnr]
     if job.options.max_sqnr_drop is not None:
         asked.append(trials.exact(trials.ceilings()[1]) - job.options.max_sqnr_drop)

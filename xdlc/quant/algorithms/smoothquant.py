@@ -1,4 +1,4 @@
-"""SmoothQuant: channels that stand out behind norms and linear layers, moved into the weights behind.
+"""SmoothQuant: channels that stand out after norms and linear layers, moved into the weights after them.
 
 Xiao et al., SmoothQuant: Accurate and Efficient Post-Training Quantization for Large Language
 Models, 2022.  The strength of the move is chosen chain by chain, by the noise it leaves.
@@ -15,7 +15,7 @@ from xdlc.quant.job import Job
 
 @algorithm("smoothquant", Stage.GRAPH)
 def smoothquant(job: Job) -> None:
-    """Smooth channels behind norms, whose gamma and beta take up the factors, and behind FullyConnected."""
+    """Smooth channels after norms, whose gamma and beta absorb the factors, and after FullyConnected."""
     equalize(job, "smoothquant", _is_norm_or_linear)
 
 

@@ -33,7 +33,7 @@ class PartTaps:
         name: Name of the vector among the results.
         watched: Positions of the watched tensors in the order in which results lie.
         averaged: The averaged ones.
-        checked: For each of ``watched`` the averaged tensor whose mean tells of NaN, which is the same.
+        checked: For each of ``watched`` the averaged tensor whose mean shows NaN, which is the same.
         parts: ONNX values of each kind of result.
         sizes: Number of elements of each of these.
         loose: Names of results whose number is open, by position.
@@ -121,7 +121,7 @@ class PartTaps:
         return True
 
     def read(self, results: Mapping[str, Array], reading: Reading) -> None:
-        """Add what the part's vector tells."""
+        """Add the part's vector."""
         import numpy as np
 
         self.runs += 1
@@ -218,12 +218,12 @@ class Taps:
             self._parts[part.name] = part
 
     def see(self, results: Mapping[str, Array]) -> None:
-        """Add what a run of a part tells to that of the sample."""
+        """Add the results of a run of a part to those of the sample."""
         for name in self._parts.keys() & results.keys():
             self._parts[name].read(results, self._reading)
 
     def take(self) -> Reading:
-        """Return what the runs since the last call tell."""
+        """Return the results of the runs since the last call."""
         taken, self._reading = self._reading, self._fresh()
         for part in self._parts.values():
             part.runs = 0

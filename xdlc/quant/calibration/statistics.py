@@ -51,7 +51,7 @@ class Histogram:
         """Return the histogram of an array of any shape; that of an empty one is empty.
 
         Args:
-            values: Finite reals in the range of float32.
+            values: Finite float values in the range of float32.
 
         Raises:
             ValueError: If one is NaN or infinite.
@@ -146,7 +146,7 @@ class Statistics:
         count: Samples merged.
         lows: Sum over samples of ``low * DECAY^age``, for the moving average of minima.
         highs: The same of maxima.
-        histogram: Of a part of the values; empty where no method asked for one.
+        histogram: Of a part of the values; empty where no method needs one.
     """
 
     seen: Range = NOTHING
@@ -214,7 +214,7 @@ def values_each(tensors: int) -> int:
 
 @dataclass
 class Reading:
-    """What one sample tells.
+    """Statistics of one sample.
 
     Attributes:
         lows: Smallest value of each watched tensor, float64; infinite of one that no run has reached.
@@ -250,7 +250,7 @@ class Measured:
     counts: dict[Key, int] = field(default_factory=dict)
 
     def merge(self, later: Measured) -> Measured:
-        """Return what these samples and then those of ``later`` tell."""
+        """Return the statistics of these samples and then those of ``later``."""
         found, sums, counts = dict(self.found), dict(self.sums), dict(self.counts)
         for name, statistics in later.found.items():
             found[name] = found[name].merge(statistics) if name in found else statistics

@@ -26,7 +26,7 @@ class Shift(IntEnum):
 
     NONE = 0
     BELOW = 1
-    """Those below every value: a Relu lies between, and cuts off nothing of such a channel."""
+    """Those below every value: a Relu is between, and cuts off nothing of such a channel."""
     ANY = 2
 
 
@@ -103,7 +103,7 @@ def _is_own(graph: Graph, op: Op, index: int) -> bool:
 
 
 def _takes_up(graph: Graph, op: Op, tensor: Tensor) -> bool:
-    """Return whether the weights of ``op`` can take up factors of the channels of its input ``tensor``."""
+    """Return whether the weights of ``op`` can absorb factors of the channels of its input ``tensor``."""
     found = traits(op)
     if not (found.is_convolution or found.macs == "dense") or len(op.inputs) < 2:
         return False
@@ -160,7 +160,7 @@ class _Walk:
         return full and _has_bias(self._graph, sink)
 
     def _through(self, op: Op, tensor: Tensor, axes: Axes) -> Axes | None:
-        """Return the axes of the channels behind ``op``, or None if it does not let factors pass."""
+        """Return the axes of the channels after ``op``, or None if it does not let factors pass."""
         if op.package != NATIVE_PACKAGE or len(op.outputs) != 1:
             return None
         kind, result = single_name(op), op.outputs[0]

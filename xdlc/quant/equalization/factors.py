@@ -1,4 +1,4 @@
-"""The factors for a chain: those with the least rounding noise behind the readers, by a closed model.
+"""Factors for a chain: those with the least rounding noise after the readers, by a closed model.
 
 Rounding in steps of d adds noise of power d^2/12.  Noise of the activation goes through the squared
 weights, noise of the weights through the mean squares of the activation; factors move it from one
@@ -45,7 +45,7 @@ class ChannelRanges:
     def expected(self) -> ChannelRanges:
         """Return ranges that other samples are likely to keep.
 
-        The largest of few values says little of the next ones: of channels that are alike, some have seen
+        The largest of few values predicts little of the next ones: of channels that are alike, some have seen
         larger values than others.  So each is granted the ratio of peak to root mean square that any has,
         within the range of the whole.
         """
@@ -67,7 +67,7 @@ _KINDS = (_LOW, _HIGH, "ReduceSumSquare")
 def channel_ranges_of(
     job: Job, tensors: Sequence[Tensor], samples: Iterable[Sample]
 ) -> dict[Tensor, ChannelRanges]:
-    """Return what samples tell of the channels of activations of the main graph.
+    """Return statistics of the channels of activations of the main graph.
 
     Args:
         job: The quantization under way; its model is run as float.
@@ -141,7 +141,7 @@ class _Reader:
     single: bool
 
     def noise(self, factors: Array) -> float:
-        """Return the power of the noise behind the op over that of its signal."""
+        """Return the power of the noise after the op over that of its signal."""
         import numpy as np
 
         spread = beside_weight(self.op, factors)

@@ -1,4 +1,4 @@
-"""Equalizes the chains of a job and says what came of it."""
+"""Equalization of the chains of a job, accepted where trials show a gain."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from xdlc.quant.equalization.factors import ChannelRanges, best_factors, channel
 from xdlc.quant.job import Job
 
 TRIALS, MORE_TRIALS = 12, 3
-"""Most trials of what was asked for first, and of each thing that is tried after it."""
+"""Most trials of the first kind of change, and of each kind that is tried after it."""
 
 WORTH_TRYING = 0.1
 """Least gain in dB that the noise model has to promise."""
 
 MARGIN = 0.1
-"""How far below all values seen, in parts of their range, constants behind Relu stay."""
+"""How far below all values seen, in parts of their range, constants after Relu stay."""
 
 
 @dataclass(slots=True, eq=False)
 class _Plan:
-    """A change of the chain behind one op; ``edit`` makes it."""
+    """A change of the chain after one op; ``edit`` makes it."""
 
     name: str
     edit: Callable[..., None]
@@ -40,7 +40,7 @@ class _Outcome:
 
 
 def equalize(job: Job, name: str, is_source: Callable[[Op], bool]) -> None:
-    """Rescale, then shift the chains behind some ops where a trial shows a gain.
+    """Rescale, then shift the chains after some ops where a trial shows a gain.
 
     First factors by the ranges that were seen are tried, where none of them helps more cautious ones.
     Last come constants ("high-bias absorption").
@@ -77,10 +77,10 @@ def equalize(job: Job, name: str, is_source: Callable[[Op], bool]) -> None:
     )
     for done, outcome in (("rescaled", rescaled), ("shifted", shifted)):
         for plan in outcome.kept:
-            job.notes.append(f"{name}: {done} behind {plan.name!r}, {plan.gain:.1f} dB less noise expected")
+            job.notes.append(f"{name}: {done} after {plan.name!r}, {plan.gain:.1f} dB less noise expected")
         settled = {plan.name for plan in outcome.kept}
         for refused in dict.fromkeys(plan.name for plan in outcome.refused if plan.name not in settled):
-            job.notes.append(f"{name}: not {done} behind {refused!r}: the outputs did not gain by it")
+            job.notes.append(f"{name}: not {done} after {refused!r}: the outputs did not gain by it")
 
 
 def _seen(job: Job, guard: Guard, chains: dict[str, Chain]) -> dict[Op, ChannelRanges]:
@@ -107,7 +107,7 @@ def _make(model: Model, plan: _Plan) -> None:
 
 
 def _absorption(chain: Chain, seen: dict[Op, ChannelRanges], factors: Array | None) -> _Plan:
-    """Plan to take from each channel the middle of its range, behind Relu what all its values exceed."""
+    """Plan to take from each channel the middle of its range, after Relu what all its values exceed."""
     import numpy as np
 
     scale = np.ones(chain.count) if factors is None else factors

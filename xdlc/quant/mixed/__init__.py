@@ -1,1 +1,1 @@
-"""Mixed precision found by trial: groups of ops, what their widths cost, and the search."""
+"""Mixed precision found by trial: groups of ops, the cost of their widths, and the search."""

@@ -1,4 +1,4 @@
-"""Emulation of 8 bits on 16-bit grids: one session for all widths of activations that ops may have.
+"""Emulation of 8 bits in 16-bit encodings: one session for all widths of activations that ops may have.
 
 Its graph has 16 bits wherever ops can have them.  What ops of unlike groups hand to each other goes through
 a Convert of its own, and constants through a Quantize, for their widths may differ; scales, zero points and

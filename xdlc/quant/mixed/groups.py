@@ -42,14 +42,14 @@ class Group:
 
     Attributes:
         ops: In execution order; the first is the one that computes.
-        levels: Widths, cheapest first; the first are those that were asked for.
+        levels: Widths, cheapest first; the first are the requested ones.
     """
 
     ops: tuple[Op, ...]
     levels: tuple[Level, ...]
 
     def highest(self, stage: int) -> int:
-        """Return the highest level up to a stage: 0 that asked for, 1 activations, 2 weights, 3 floats."""
+        """Return the highest level up to a stage: 0 the requested one, 1 activations, 2 weights, 3 floats."""
         asked = self.levels[0]
         stages = [
             3 if level.acts is None else 2 if level.weights == 16 != asked.weights else int(level != asked)
@@ -88,14 +88,14 @@ def find_groups(
     """Return the groups whose widths may be raised, in execution order.
 
     Ops whose width the user, an encoding of the model or a definition of one width settles are not among
-    them; users' ops are not raised to floats.
+    them; UDOs are not raised to floats.
 
     Args:
         graph: The float graph.
         placement: Which ops are quantized under ``precision``.
         sharing: Which tensors have one encoding.
-        precision: The widths that were asked for.
-        options: What was asked for; the target tells what there is.
+        precision: The requested widths.
+        options: The options; the target bounds the choice.
     """
     first: dict[Op, Op] = {op: op for op in placement.fixed}
 
@@ -147,18 +147,18 @@ def _is_settled(op: Op, precision: Precision, options: QuantOptions) -> bool:
 
 
 def _can_widen(op: Op, precision: Precision) -> bool:
-    """Return whether the definition of a user's op takes 16 bits beside 8."""
-    narrow, wide = (precision.customs.ports(op, bits) for bits in (8, 16))
+    """Return whether the definition of a UDO takes 16 bits beside 8."""
+    narrow, wide = (precision.udos.ports(op, bits) for bits in (8, 16))
     return narrow != wide
 
 
 def _levels(ops: Sequence[Op], acts: int, precision: Precision, options: QuantOptions) -> tuple[Level, ...]:
-    """Return the widths of a group from those asked for up to float, each wider than the one before."""
+    """Return the widths of a group from the requested ones up to float, each wider than the one before."""
     weighted = [op for op in ops if has_weights(op)]
     asked = precision.weight_bits_of(weighted[0]) if weighted else precision.weight_bits
     soc = options.soc
-    has_custom = any(is_udo(op) for op in ops)
-    wide = has_custom or any(16 in rule.activation_bits for op in ops if (rule := rule_of(op)) is not None)
+    has_udo = any(is_udo(op) for op in ops)
+    wide = has_udo or any(16 in rule.activation_bits for op in ops if (rule := rule_of(op)) is not None)
     found = [Level(acts, asked)]
     free = (
         weighted
@@ -171,7 +171,7 @@ def _levels(ops: Sequence[Op], acts: int, precision: Precision, options: QuantOp
         found.append(Level(16, found[-1].weights))
     if free and found[-1].acts == 16 and found[-1].weights < 16:
         found.append(Level(16, 16))
-    if not has_custom:  # a definition of fixed point has no floats there
+    if not has_udo:  # a definition of fixed point has no floats there
         found.append(Level(None, asked))
     more = [level for level in found[1:] if all(takes(op, level.acts, level.weights, soc) for op in ops)]
     return (found[0], *more)

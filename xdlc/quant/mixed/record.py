@@ -1,4 +1,4 @@
-"""What mixed precision raised, what that brings and what it costs."""
+"""Record of mixed precision: ops that were raised, gain and cost."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Raised:
     Attributes:
         op: Its name.
         tensors: The activations that it writes.
-        before: Widths that were asked for, like ``A8W8``.
+        before: Requested widths, like ``A8W8``.
         after: Widths that it has now, or ``float``.
-        alone: SQNR in dB that is left if its group alone is at the widths asked for, in place of what goes
-            into a Softmax instead of its result; None: that was not tried. Ops of a group have the same.
+        alone: SQNR in dB that is left if its group alone is at the requested widths, at the
+            input of a Softmax instead of its result; None: that was not tried. Ops of a group have the same.
         bytes: Bytes that its group moves more in an inference.
         macs: Its part of the network's multiply-accumulates, 0 to 1.
     """
@@ -83,11 +83,11 @@ def summary(trials: Trials, found: Found) -> list[str]:
     parts = [f"of {len(found.levels)} groups of ops raised: {raised}"]
     if goal.sqnr is not None:
         now, was = trials.exact(found.levels), trials.exact(base)
-        asked = f"{goal.sqnr:.1f} dB asked for and {goal.margin:.1f} more, which other samples may take"
+        asked = f"{goal.sqnr:.1f} dB requested and {goal.margin:.1f} more, which other samples may take"
         judged = f"judged on {trials.sample_count} samples, {trials.held_out_count} of them held out"
         parts.append(f"worst output at {now:.1f} dB, was {was:.1f}; {asked}; {judged}")
     if goal.evaluate is not None:
-        parts.append(f"score {trials.score(found.levels):g}, {goal.least:g} asked for")
+        parts.append(f"score {trials.score(found.levels):g}, {goal.least:g} requested")
     if old.bytes:
         parts.append(f"bytes moved x {new.bytes / old.bytes:.2f}")
     if old.bit_operations:
@@ -96,8 +96,8 @@ def summary(trials: Trials, found: Found) -> list[str]:
     lines = [f"mixed precision: {'; '.join(parts)}{listed}"]
     if not found.reached:
         lines.append(
-            f"warning: no choice of widths reaches {goal}: the best reaches {_reached(trials, found)}; ask "
-            "for less, leave out what narrows the choice (target, float_ops, act_bitwidth_of, "
+            f"warning: no choice of widths reaches {goal}: the best reaches {_reached(trials, found)}; lower "
+            "the goal, omit what narrows the choice (target, float_ops, act_bitwidth_of, "
             "weights_bitwidth_of), or calibrate with more samples of what the network will see"
         )
     return lines

@@ -1,4 +1,4 @@
-"""Search for the cheapest levels that are good enough; knows nothing of networks.
+"""Search for the cheapest levels that are good enough, independent of networks.
 
 From above: all groups at the lowest level that is good enough, then down again where it costs least.
 Noise of rounding in different places adds up, so that the noise that lowering a group adds, by what it
@@ -31,7 +31,7 @@ TINY = 1e-20
 
 
 class Trials(Protocol):
-    """What the search asks about levels, one number a group."""
+    """Queries of the search about levels, one number a group."""
 
     def slack(self, levels: Levels) -> float:
         """Return how far above the goal levels are, in dB where it is one of dB; negative: below."""
@@ -190,7 +190,7 @@ def _swap(found: Found, before: Levels, trials: Trials) -> None:
 
 
 def _fits(found: Found, levels: Levels, slack: float) -> bool:
-    """Return whether levels keep the goal if noise adds up: a trial that says so against that is luck."""
+    """Return whether levels keep the goal if noise adds up: a trial that passes against that is luck."""
     before, after = (
         sum(noise for group, noise in found.added.items() if not held[group])
         for held in (found.levels, levels)

@@ -53,7 +53,7 @@ class Goal:
     least: float = -math.inf
 
     def __str__(self) -> str:
-        """Say it in words."""
+        """Return the goal in words."""
         parts = [] if self.sqnr is None else [f"{self.sqnr:.1f} dB"]
         parts += [] if self.evaluate is None else [f"a score of {self.least:g}"]
         return " and ".join(parts)
@@ -68,7 +68,7 @@ class Trials:
     Args:
         job: The quantization; its precision and decision are those of the last trial.
         groups: What has levels.
-        base: The widths that were asked for.
+        base: The requested widths.
         samples: The samples to run, with what the float model makes of them.
         runs: Runs of one sample that the search may take.
     """
@@ -127,7 +127,7 @@ class Trials:
         return self._most_parts[groups]
 
     def ceilings(self) -> list[Levels]:
-        """Return the levels asked for; with 16-bit activations; with 16-bit weights too; and with floats."""
+        """Return the requested levels; with 16-bit activations; with 16-bit weights too; and with floats."""
         return [tuple(group.highest(stage) for group in self.groups) for stage in range(4)]
 
     def precision(self, levels: Levels) -> Precision:
@@ -199,7 +199,7 @@ class Trials:
         return found
 
     def cost(self, levels: Levels) -> float:
-        """Return the cost of an inference, in units of that of the widths that were asked for."""
+        """Return the cost of an inference, in units of that of the requested widths."""
         return self.whole_cost(levels).relative(self.unit)
 
     def own_cost(self, group: int, level: int) -> float:

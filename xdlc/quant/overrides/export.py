@@ -31,7 +31,7 @@ from xdlc.runtime.export.aimet import by_channel
 def export_encodings(model: Model, version: str = format_1.VERSION) -> dict[str, Any]:
     """Return the encodings of a quantized model's main graph as the content of a JSON file.
 
-    Tensors have the names of the source where they are known; what quantization has added is left out.
+    Tensors have the names of the source where they are known; what quantization has added is omitted.
     Given back to ``quantize`` with the float model, they lead to the same encodings.  Ops that could be
     quantized but are not have their results in as floats, which 0.4.0 and 2.0.0 have no entries for.
 
@@ -93,7 +93,7 @@ def save_encodings(model: Model, path: str | os.PathLike[str], version: str = fo
 
 
 def _stating(graph: Graph, *, floats: bool) -> Iterator[Tensor]:
-    """Iterate over the tensors that a file tells of: first what stays float, then what has encodings."""
+    """Iterate over the tensors of a file: first what stays float, then what has encodings."""
     for op in graph.ops if floats else ():
         rule = rule_of(op)
         if rule is None or rule.selects:  # stays float with what it reads

@@ -1,4 +1,4 @@
-"""Fields of JSON objects that strangers wrote, checked before use."""
+"""Fields of JSON objects from untrusted input, checked before use."""
 
 from __future__ import annotations
 

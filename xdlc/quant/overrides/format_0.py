@@ -87,7 +87,7 @@ def _stated(row: Fields, bits: int) -> Stated:
 
 
 def write(overrides: Sequence[Override], version: str) -> dict[str, Any]:
-    """Return the content of a file; what stays float is left out of 0.4.0, which has no word for it.
+    """Return the content of a file; what stays float is omitted in 0.4.0, which has no word for it.
 
     Raises:
         UsageError: If an encoding has scales per block.

@@ -25,7 +25,7 @@ from xdlc.quant.op_specs import rule_of
 from xdlc.quant.overrides.matching import Matching, match, moved
 from xdlc.quant.overrides.override import Override
 from xdlc.quant.overrides.reading import read_overrides
-from xdlc.quant.overrides.storage import activation_form, bias_form, custom_form, weight_form
+from xdlc.quant.overrides.storage import activation_form, bias_form, udo_form, weight_form
 
 _FLOAT_BIAS = "is a bias that is to stay float, which no fixed-point op has"
 _STORED = "is stored as integers already"
@@ -69,7 +69,7 @@ def give(graph: Graph, matching: Matching, where: str, *, per_channel: bool) -> 
         graph: The graph, its products turned into FullyConnected.
         matching: The encodings and tensors; names without an effect are added to what is left.
         where: The file, for errors.
-        per_channel: Whether weights have a scale per channel where the file does not tell.
+        per_channel: Whether weights have a scale per channel where the file does not state it.
 
     Raises:
         UsageError: For encodings that their tensors cannot have; several make a ProblemList.
@@ -78,7 +78,7 @@ def give(graph: Graph, matching: Matching, where: str, *, per_channel: bool) -> 
     places: dict[str, str] = {}
     floats: set[str] = set()
     problems: list[XdlcError] = []
-    # Weights tell of the biases beside them.
+    # The forms of biases depend on those of the weights beside them.
     for override, tensor in sorted(matching.found, key=lambda entry: _is_bias(graph, entry[1])):
         if tensor.dtype.is_fixed:
             matching.left[override.name] = _STORED
@@ -94,9 +94,9 @@ def give(graph: Graph, matching: Matching, where: str, *, per_channel: bool) -> 
             held = forms.setdefault(tensor.name, form)
             if held != form:
                 raise UsageError(
-                    f"is for the tensor {tensor.name!r}, which {places[tensor.name]} gives another encoding",
+                    f"is for the tensor {tensor.name!r}, for which {places[tensor.name]} is another encoding",
                     where=override.where,
-                    fix="leave one of the two out: they are one tensor in the model",
+                    fix="omit one of the two: they are one tensor in the model",
                 )
             places.setdefault(tensor.name, override.where)
             tensor.encoding = form[1]
@@ -136,7 +136,7 @@ def _form(graph: Graph, override: Override, tensor: Tensor, per_channel: bool) -
         return activation_form(override)
     uses = _uses(graph, tensor)
     if uses and all(is_udo(op) for op, _ in uses):
-        return custom_form(override, tensor)
+        return udo_form(override, tensor)
     params = [(op, index) for op, index in uses if _is_param(op, index)]
     for op, index in params:
         rule = rule_of(op)
@@ -194,7 +194,7 @@ class Importing:
 
     Args:
         source: The file, or what it holds; None: encodings are those of the model alone.
-        ignore: Leave out the encodings that tensors of floats have in the model.
+        ignore: Drop the encodings that tensors of floats have in the model.
 
     Raises:
         UsageError: If encodings are to be ignored but a file is given, or the file is no file of encodings.
@@ -206,7 +206,7 @@ class Importing:
             raise UsageError(
                 "encodings are given and are to be ignored",
                 where="ignore_quantization_overrides",
-                fix="leave out quantization_overrides, or ignore_quantization_overrides",
+                fix="omit quantization_overrides, or ignore_quantization_overrides",
             )
         self._overrides = None if source is None else read_overrides(source)
         self._ignore = ignore

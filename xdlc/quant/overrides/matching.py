@@ -1,4 +1,4 @@
-"""Which tensors of a graph hold the tensors of the source that encodings are for."""
+"""Matching of encodings with the tensors of a graph that hold the tensors of the source."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xdlc.quant.overrides.override import Override
 from xdlc.quant.overrides.reading import Overrides
 
 MOST_NAMED = 20
-"""Names that match nothing for which the nearest tensors are looked up; of more only the number is told."""
+"""Names without a match for which the nearest tensors are looked up; of more the number is reported."""
 INSIDE = "is inside of an operation, or known beforehand: no tensor of the model holds it"
 
 
@@ -63,7 +63,7 @@ def match(model: Model, overrides: Overrides, missing: str) -> Matching:
         if reals:
             result.found += [(override, tensor) for tensor in reals]
         elif tensors:
-            result.left[name] = "holds no reals"
+            result.left[name] = "holds no float values"
         elif name in gone:
             result.left[name] = INSIDE
         else:

@@ -26,14 +26,14 @@ class Grain(Enum):
 class Override:
     """The encoding that a file has for a tensor of the source model.
 
-    Offsets count stored integers from 0 whatever their type: ``real = (stored + offset) * scale`` with
+    Offsets count quantized values from 0 whatever their type: ``real = (stored + offset) * scale`` with
     ``stored`` from 0 to ``2^bits - 1``.  So a symmetric encoding has the offset ``-2^(bits - 1)``, and
-    zero is exact where the offset lies in ``[1 - 2^bits, 0]``.
+    zero is exact where the offset is in ``[1 - 2^bits, 0]``.
 
     Attributes:
         name: Name of the tensor in the source model.
-        kind: ``activation`` or ``param``; None where the format does not tell.
-        bits: Bits of a stored integer or float.
+        kind: ``activation`` or ``param``; None where the format does not state it.
+        bits: Bits of a quantized value or float.
         is_float: The tensor is kept as floats; there are no scales then.
         grain: What shares a scale.
         scales: One; one per channel; or one per block, the blocks of a channel after one another.  Of an
@@ -90,15 +90,15 @@ SMALLEST, LARGEST = 2.0**-126, 2.0**127
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What a file says of one scale.
+    """One scale as a file states it.
 
     Attributes:
-        bits: Bits of a stored integer.
+        bits: Bits of a quantized value.
         low: Smallest real, or None.
         high: Largest real, or None.
         scale: Step, or None.
         offset: Offset in one of the conventions, or None.
-        symmetric: Whether the file calls it symmetric; None: it does not say.
+        symmetric: Whether the file calls it symmetric; None: not stated.
         zero_is_signed: Whether a symmetric offset 0 without a range is that of signed integers.
     """
 
@@ -127,10 +127,10 @@ class Step:
 
 
 def normalised(stated: Stated, where: str) -> Step:
-    """Return what a file says of a scale in the one convention.
+    """Return a scale of a file in the one convention.
 
     Raises:
-        UsageError: If it says too little, contradicts itself, or has no exact zero.
+        UsageError: If it states too little, contradicts itself, or has no exact zero.
 
     Example:
         >>> normalised(Stated(8, scale=0.5, offset=127, symmetric=True), "f.json: 'w'")
@@ -157,7 +157,7 @@ def _checked(scale: float, where: str) -> float:
         raise UsageError(
             f"scale is {scale:g}, no positive float32 number",
             where=where,
-            fix="correct the scale, or leave the entry out: calibration finds one",
+            fix="correct the scale, or omit the entry: calibration finds one",
         )
     return as_float32(scale)
 
@@ -168,7 +168,7 @@ def _of_range(stated: Stated, values: Range, where: str) -> Step:
         raise UsageError(
             f"min {values.low:g} and max {values.high:g} span no range",
             where=where,
-            fix="widen the range, or leave the entry out: calibration finds one",
+            fix="widen the range, or omit the entry: calibration finds one",
         )
     if not stated.symmetric or values.low >= 0.0:
         steps = (1 << stated.bits) - 1
@@ -235,7 +235,7 @@ def _fitting(stated: Stated, scale: float, readings: list[int], where: str) -> S
             f"min {low:g} and max {high:g} are not those of {bits} bits, "
             f"scale {scale:g} and offset {stated.offset}",
             where=where,
-            fix="leave out min and max, or scale and offset",
+            fix="omit min and max, or scale and offset",
         )
     raise UsageError(
         f"offset is {stated.offset}; zero is exact for {-steps} to 0 only",

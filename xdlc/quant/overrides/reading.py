@@ -1,4 +1,4 @@
-"""Reads a file of encodings, of whichever format it is."""
+"""Reader of files of encodings in any of the formats."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overri
     """Return the encodings of a file, or of what such a file holds.
 
     The vendor's quantization_overrides and AIMET's formats 0.4.0, 0.5.0, 0.6.1, 1.0.0, 2.0.0 and 2.1.0 are
-    told apart by their structure.
+    recognized by their structure.
 
     Raises:
         StorageError: If the file cannot be read.
@@ -68,7 +68,7 @@ def read_overrides(source: str | os.PathLike[str] | Mapping[str, Any]) -> Overri
             made = reader(kind, name, value, place)
             if found.setdefault(name, made) != made:
                 raise UsageError(
-                    "has a second encoding, other than the first", where=place, fix="leave one of the two out"
+                    "has a second encoding, other than the first", where=place, fix="omit one of the two"
                 )
         except UsageError as error:
             problems.append(error)

@@ -132,7 +132,7 @@ def bias_form(override: Override, op: Op, rule: Traits, bias: Tensor, *, per_cha
         rule: Its rule.
         bias: The bias.
         per_channel: Whether the scale of a bias of one element is that of the channel, if the weight, whose
-            encoding is given before, does not tell.
+            encoding is set before, does not show it.
 
     Raises:
         UsageError: If it has not 8 or 32 bits, or as many scales as elements or one.
@@ -161,7 +161,7 @@ def bias_form(override: Override, op: Op, rule: Traits, bias: Tensor, *, per_cha
     return SFIXED32, ScaleOffset(override.scales[0])
 
 
-def custom_form(override: Override, tensor: Tensor) -> Form:
+def udo_form(override: Override, tensor: Tensor) -> Form:
     """Return the form of static data of UDOs, before a definition chooses the type.
 
     Args:

@@ -17,7 +17,7 @@ def entropy_range(statistics: Statistics, grid: Grid) -> Range:
     """Return the range whose rounded distribution diverges least from the clipped one.
 
     After Migacz, 8-bit Inference with TensorRT (2017).  For each candidate, P is the histogram inside of
-    the range with all that lies outside added to its first and last bin; Q is the histogram inside of it,
+    the range with all that is outside added to its first and last bin; Q is the histogram inside of it,
     merged into as many groups of bins as there are integers, each group spread evenly over those of its
     bins that are not empty.  The candidate with the least ``sum(P * log(P / Q))`` wins.  Here both ends are
     drawn in by one factor, so that data on both sides of zero keep their proportion.  Where the histogram

@@ -1,4 +1,4 @@
-"""Weights fitted so that each layer gives what it gives in float, fed with what quantized layers give.
+"""Reconstruction: weights fitted so that each layer computes its float results from quantized inputs.
 
 ``sites`` finds the layers, ``layout`` makes matrix products of them, ``walk`` runs the float and the
 quantized network side by side, ``problem`` sums up what a layer has to fit and ``damping`` how

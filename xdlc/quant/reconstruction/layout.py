@@ -76,9 +76,9 @@ class Convolution(Layout):
     """Convolutions of any number of spatial axes, grouped, depthwise or transposed, channels last.
 
     Args:
-        kernel: Shape of the weight: spatial extents, channels in, channels out, those of a group where
+        kernel: Shape of the weight: spatial dimensions, channels in, channels out, those of a group where
             the channels are grouped.
-        results: Spatial extents of the result.
+        results: Spatial dimensions of the result.
         groups: Number of groups.
         strides: Of each spatial axis, as the next two.
         dilations: Steps between taps.

@@ -37,11 +37,11 @@ Solve = Callable[[Site, Problem, Array, Array], Fitted]
 
 
 def fit_network(job: Job, name: str, solve: Solve, *, data: bool) -> None:
-    """Fit each layer to what it gives in float, fed with what the quantized layers before it give.
+    """Fit each layer to its float results, fed with the results of the quantized layers before it.
 
     Every layer that can be is fitted, in the order of execution.  If the outputs of the network are
     farther from float ones than before, on samples held out where there are enough, all is taken
-    back.  What was left out and why is added to the job's notes.
+    back.  What was omitted and why is added to the job's notes.
 
     Args:
         job: A job whose encodings are decided.
@@ -67,7 +67,7 @@ def fit_network(job: Job, name: str, solve: Solve, *, data: bool) -> None:
     samples = [kept.sample for kept in spread.kept]
     fitted = [sample for index, sample in enumerate(samples) if index % EACH != EACH - 1]
     held = samples[EACH - 1 :: EACH]
-    # A few samples say little: what they miss is made up from the others.
+    # A few samples are uncertain: what they miss is made up from the others.
     held += fitted[: max(LEAST_JUDGED - len(held), 0)]
     before = LayerBackup.of(job, sites)
     judge = Judge(job, exact, held)

@@ -1,4 +1,4 @@
-"""What a layer's weights have to fit: least squares over rows of its input."""
+"""Least squares problem of a layer's weights over rows of its input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEAST = 1e-20
 
 @dataclass(slots=True)
 class Problem:
-    """Sums over rows; per row, and about the means where a bias can take those up.
+    """Sums over rows; per row, and about the means where a bias can absorb those.
 
     Attributes:
         gram: Products of inputs, float32 [G, K, K], damped.
@@ -159,7 +159,7 @@ DAMPING = 0.05
 """Damping of a layer with many rows."""
 
 SCARCE = 1.0
-"""The same for each input a row: with few rows the samples say little of how inputs go together."""
+"""The same for each input a row: with few rows the samples show little of how inputs go together."""
 
 PLENTY = 8
 """Rows for each input from which on damping need not be tried out."""
@@ -172,7 +172,7 @@ def damping_for(halves: tuple[Sums, Sums], weights: Callable[[Problem], Array]) 
 
     Args:
         halves: Sums over two parts of the rows.
-        weights: Gives the weights of a problem, [G, K, M].
+        weights: Returns the weights of a problem, [G, K, M].
     """
     depth: int = halves[0].matrix.shape[1]
     count = sum(half.count for half in halves)

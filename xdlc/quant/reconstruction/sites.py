@@ -25,7 +25,7 @@ class Site:
         layout: It as a product of matrices.
         weight: Its weight, which no other op reads.
         bias: Its bias if that may change, else None.
-        limits: Smallest and largest stored integer.
+        limits: Smallest and largest quantized value.
     """
 
     op: Op
@@ -152,7 +152,7 @@ def store(job: Job, site: Site, fitted: Fitted, *, data: bool) -> None:
     if bias is not None and bias[0] is SFIXED32 and isinstance(bias[1], type(encoding)):
         job.decision.statics[site.op, 2] = bias[0], _following(bias[1], ratios)
     if data:
-        # Dividing by the scale gives these integers again.
+        # Dividing by the scale results in these integers again.
         real = layout.weight((fitted.integers * spread).astype(site.weight.dtype.numpy))
         site.weight.data = ArrayData(np.ascontiguousarray(real))
         if site.bias is not None and fitted.bias is not None:
@@ -179,7 +179,7 @@ def _following(encoding: Encoding, ratios: Array) -> Encoding:
 
 
 def show(job: Job, site: Site, fitted: Fitted, twin: Op) -> None:
-    """Put what a layer is to store into the op of a quantized copy that stands for it."""
+    """Put what a layer is to store into its op of a quantized copy."""
     import numpy as np
 
     weight, bias = twin.inputs[1], twin.inputs[2] if len(twin.inputs) > 2 else None

@@ -24,8 +24,8 @@ class Walk:
     Args:
         graph: A graph that runs no others.
         parts: Whether an op parts it.
-        quantized: Whether fixed-point tensors are rounded; they are kept as stored integers then.
-        kernels: Kernels of users' ops.
+        quantized: Whether fixed-point tensors are rounded; they are kept as quantized values then.
+        kernels: Kernels of UDOs.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Walk:
     def advance(self) -> None:
         """Run the ops that waited, as they are now, and go on to the next level."""
         self.level += 1
-        # What an op that parts the graph gives belongs to the level after it.
+        # The result of an op that parts the graph belongs to the level after it.
         turn = {op: level + self._parts(op) for op, level in self._levels.items()}
         done = {op for op, level in turn.items() if level <= self.level}
         session = self._session([op for op, level in turn.items() if level == self.level])
@@ -88,7 +88,7 @@ class Walk:
         return bool(self._values) and tensor.name in self._values[0]
 
     def value(self, sample: int, tensor: Tensor) -> Array:
-        """Return the real values of an activation that is read at the present level or later."""
+        """Return the float values of an activation that is read at the present level or later."""
         found = self._values[sample][tensor.name]
         held = self.graph.tensors[tensor.name]
         if self._quantized and held.dtype.is_fixed and held.encoding is not None:

@@ -1,4 +1,4 @@
-"""What is measured: a float model, the decided quantization, and how their tensors correspond."""
+"""Comparison of a float model with the decided quantization, tensor by tensor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.graph import is_udo
 from xdlc.ir.quantization import float_data
 from xdlc.quant.decision import Form, Use
-from xdlc.quant.effective_range import Heard, heard
+from xdlc.quant.effective_range import EffectiveRange, effective_range
 from xdlc.quant.job import Job
 from xdlc.quant.op_specs import is_real, single_name
 from xdlc.quant.placement import Placement
@@ -68,7 +68,7 @@ class Subject:
 
     @cached_property
     def activations(self) -> list[Tensor]:
-        """Tensors of the job's graph that hold reals and are no static data, in order of execution."""
+        """Tensors of the job's graph that hold float values and are no static data, in order of execution."""
         made = [tensor for op in self.graph.ops for tensor in op.outputs]
         return [tensor for tensor in (*self.graph.inputs, *made) if is_real(tensor) and tensor.size]
 
@@ -100,15 +100,15 @@ class Subject:
         """Return the stored form of an activation, None if it stays float."""
         return self.job.decision.activations.get(tensor)
 
-    def heard(self, tensor: Tensor) -> Heard:
-        """Return what the readers of an activation hear of it."""
+    def effect(self, tensor: Tensor) -> EffectiveRange:
+        """Return the part of an activation that affects its readers."""
         form = self.form(tensor)
         if form is None:
-            return Heard()
+            return EffectiveRange()
         useful = self.job.decision.useful.get(tensor)
         if useful is not None:
-            return Heard(useful.low, useful.high)
-        found = heard(self.graph, self.placement, self.job.sharing, tensor, form)
+            return EffectiveRange(useful.low, useful.high)
+        found = effective_range(self.graph, self.placement, self.job.sharing, tensor, form)
         return replace(found, joined=self.joined_to(tensor))
 
     def stored_name(self, tensor: Tensor) -> str:
@@ -215,7 +215,7 @@ def groups(tensors: Sequence[Tensor], limit: int = GROUP_BYTES) -> Iterator[list
 
 
 def run(session: object, sample: Sample, index: int) -> dict[str, Array]:
-    """Return what a session gives for a held-out sample, which an error names."""
+    """Return the results of a session for a held-out sample, which an error names."""
     try:
         results: dict[str, Array] = session.run(sample)  # type: ignore[attr-defined]
     except XdlcError as error:

@@ -1,4 +1,4 @@
-"""From a job and held-out samples to a report."""
+"""Measurement of a job with held-out samples for a report."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def measure(
 def _measured(
     subject: Subject, trials: int | None, progress: Progress | None
 ) -> tuple[dict[Tensor, Quality], list[OutputReport], dict[Trial, Effect], str | None]:
-    """Return what runs tell of activations, outputs and trials, and why some trials were not made."""
+    """Return the measures of activations, outputs and trials, and why some trials were not made."""
     count = _Count(progress)
     parts = sum(1 for _ in groups(subject.activations))
     count.total = len(subject.samples) * (parts + 1)
@@ -201,7 +201,7 @@ def _activation(
         if isinstance(encoding, ScaleOffset):
             held = representable(encoding, dtype)
             scale, offset, low, high = encoding.scale, encoding.offset, held.low, held.high
-            inside = quality.told.cut(held)
+            inside = quality.effective.cut(held)
             used = 0.0 if inside.is_empty else min(1.0, (inside.high - inside.low) / (high - low))
     fixed = quality.form is not None
     return TensorReport(
@@ -224,13 +224,13 @@ def _activation(
         clipped=quality.clipped / quality.count if fixed and quality.count else None,
         beyond=quality.beyond if fixed else None,
         used=used,
-        cumulative=quality.cumulative.db if quality.heard.joined is None else None,
-        isolated=quality.rounding.db if fixed and quality.heard.joined is None else None,
+        cumulative=quality.cumulative.db if quality.effect.joined is None else None,
+        isolated=quality.rounding.db if fixed and quality.effect.joined is None else None,
         sensitivity=mean_db(effect.outputs.values()) if effect is not None else None,
         source=job.decision.sources.get(tensor),
         shared=shared[:SHARED],
         shared_count=len(shared),
-        heard=quality.heard.reason,
+        heard=quality.effect.reason,
         histogram=bars(quality.histogram),
     )
 
@@ -282,7 +282,7 @@ def _raised(record: Raised) -> str:
 
 
 def _worst_in_network(qualities: Sequence[Quality]) -> float | None:
-    ratios = [quality.cumulative.db for quality in qualities if quality.heard.joined is None]
+    ratios = [quality.cumulative.db for quality in qualities if quality.effect.joined is None]
     return min(ratios, default=None)
 
 

@@ -1,4 +1,4 @@
-"""What a report says, as plain data: the schema of its JSON form.
+"""Report as plain data: the schema of its JSON form.
 
 Ratios are signal-to-noise ratios (SQNR) in dB, 200 for values that do not differ at all, -200 for noise
 without a signal; None is for what was not measured or does not apply.  A change of the meaning of a
@@ -64,13 +64,13 @@ class TensorReport:
         op: The op that writes it, or the one that reads it if it is static; None for graph inputs.
         order: Place of that op in the order of execution, -1 for graph inputs.
         role: ``input``, ``activation``, ``output``, ``weight``, ``bias`` or ``constant``.
-        shape: Extents.
+        shape: Dimensions.
         stored: Type that it is stored in, such as ``ufixed8`` or ``float32``.
-        bits: Used bits of a stored integer, None for floats.
+        bits: Used bits of a quantized value, None for floats.
         granularity: ``tensor``, ``channel``, ``block``; None for floats.
         scale: Step between neighbouring values; the largest where there are several.
         scale_low: The smallest step where there are several.
-        offset: Added to the stored integer before it is scaled; None where channels differ.
+        offset: Added to the quantized value before it is scaled; None where channels differ.
         grid_low: Smallest value that the encoding holds.
         grid_high: The largest.
         seen_low: Smallest value in the held-out samples, or of static data.
@@ -87,7 +87,7 @@ class TensorReport:
         source: Where the encoding came from.
         shared: Other tensors that have the same encoding by design, the first 16 of them.
         shared_count: How many there are.
-        heard: Why only some of its values count, as in front of a Relu.
+        ``heard``: Why only some of its values count, as in front of a Relu.
         histogram: Of the held-out samples' values, or of static data.
         channels: Ranges per channel of a weight.
     """
@@ -131,8 +131,8 @@ class OpReport:
         name: Its name.
         type: Its type.
         order: Place in the order of execution.
-        nodes: Nodes of the source model that it stands for.
-        placement: ``fixed``, ``float``, or ``none`` for ops that touch no reals.
+        nodes: Nodes of the source model that it comes from.
+        placement: ``fixed``, ``float``, or ``none`` for ops that touch no float values.
         reason: Why it stayed float.
         raised: What mixed precision made of its widths, and what for.
         act_bits: Bits of what it writes; None if float.
@@ -196,7 +196,7 @@ class QuantReport:
         schema: Version of this schema.
         tool: Name and version of the program.
         model: Name of the main graph.
-        options: What was asked for, as text.
+        options: The options, as text.
         samples: Held-out samples that were measured.
         sqnr: Mean of the outputs' ratios.
         weights_only: The same with activations in float.
@@ -204,9 +204,9 @@ class QuantReport:
         outputs: The outputs, in order.
         ops: The ops, worst isolated ratio first, floats last.
         tensors: The tensors, worst isolated ratio first, floats last.
-        exceptions: Ops whose widths are not those asked for, with what they have.
+        exceptions: Ops whose widths are not the requested ones, with what they have.
         notes: What the quantizer did beyond ranges.
-        unmeasured: What this report does not tell, and why.
+        unmeasured: What was not measured, and why.
         lost: What of the outputs is lost, and what to do about it.
         command: The command line that advice adds options to; empty: the API was called.
         warn_db: Threshold of warnings.

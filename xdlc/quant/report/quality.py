@@ -1,4 +1,4 @@
-"""How good each tensor is: in the quantized network, and rounded alone."""
+"""Quality of each tensor: in the quantized network, and rounded alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xdlc.ir.data import Array
 from xdlc.quant.affine import representable, to_quantized
 from xdlc.quant.calibration.statistics import Histogram
 from xdlc.quant.decision import Form
-from xdlc.quant.effective_range import Heard
+from xdlc.quant.effective_range import EffectiveRange
 from xdlc.quant.noise_power import Noise
 from xdlc.quant.ranges import NOTHING, Range, range_of
 from xdlc.quant.report.comparison import Step, Subject, groups, run
@@ -20,7 +20,7 @@ COUNTED = 1 << 16
 
 
 def rounded(values: Array, form: Form) -> Array:
-    """Return reals rounded to an activation's encoding, float32."""
+    """Return float values rounded to an activation's encoding, float32."""
     import numpy as np
 
     dtype, encoding = form
@@ -51,27 +51,27 @@ class Quality:
 
     Attributes:
         form: Its stored form; None if it stays float.
-        heard: What its readers hear of it.
+        effect: The part of it that affects its readers.
         cumulative: The quantized network against the float one.
         isolated: Its op alone quantized, on float inputs.
         rounding: The value alone rounded.
         weights: Static data of its op alone quantized; nothing is added where there are none.
         seen: Range of the float values.
-        told: Range of those that its readers hear.
+        effective: Range of those that affect its readers.
         histogram: Of a part of the float values.
         count: Values in all samples.
-        clipped: Those that lie more than half a step beyond the encoding's ends.
+        clipped: Those that are more than half a step beyond the encoding's ends.
         beyond: How far the farthest does.
     """
 
     form: Form | None
-    heard: Heard
+    effect: EffectiveRange
     cumulative: Noise = field(default_factory=Noise)
     isolated: Noise = field(default_factory=Noise)
     rounding: Noise = field(default_factory=Noise)
     weights: Noise = field(default_factory=Noise)
     seen: Range = NOTHING
-    told: Range = NOTHING
+    effective: Range = NOTHING
     histogram: Histogram = field(default_factory=Histogram)
     count: int = 0
     clipped: int = 0
@@ -93,7 +93,7 @@ class Quality:
         self.seen = self.seen.merge(range_of(finite))
         self.histogram = self.histogram.merge(Histogram.of(spread(finite)))
         self.count += value.size
-        wanted = self.heard.cut(value, floats)
+        wanted = self.effect.cut(value, floats)
         self.cumulative.add(wanted, quantized)
         if self.form is None:
             return
@@ -102,8 +102,8 @@ class Quality:
         if local is not None:
             self.weights.add(value, local)
             steps = rounded(local, self.form)
-        if self.heard.joined is not None:
-            steps = wanted if local is None else self.heard.cut(local, floats)
+        if self.effect.joined is not None:
+            steps = wanted if local is None else self.effect.cut(local, floats)
         self.isolated.add(wanted, steps)
         self._count_clipped(wanted, self.form)
 
@@ -113,10 +113,10 @@ class Quality:
         dtype, encoding = form
         if not wanted.size or not isinstance(encoding, ScaleOffset):
             return
-        told = range_of(wanted)
-        self.told = self.told.merge(told)
+        effective = range_of(wanted)
+        self.effective = self.effective.merge(effective)
         held = representable(encoding, dtype)
-        beyond = max(held.low - told.low, told.high - held.high)
+        beyond = max(held.low - effective.low, effective.high - held.high)
         if beyond > encoding.scale / 2:
             self.beyond = max(self.beyond, beyond)
             edge = encoding.scale / 2
@@ -124,7 +124,7 @@ class Quality:
 
 
 def measure_activations(subject: Subject, step: Step) -> dict[Tensor, Quality]:
-    """Return what held-out samples tell of each activation.
+    """Return the quality of each activation on held-out samples.
 
     The float network and the quantized one run with all values of a group of tensors given out, a sample at
     a time; groups bound what is held.
@@ -140,12 +140,12 @@ def measure_activations(subject: Subject, step: Step) -> dict[Tensor, Quality]:
     weighted = set(subject.weighted())
     for group in groups(subject.activations):
         for tensor in group:
-            found[tensor] = Quality(subject.form(tensor), subject.heard(tensor))
+            found[tensor] = Quality(subject.form(tensor), subject.effect(tensor))
         ops = dict.fromkeys(
             tensor.producer for tensor in group if tensor.producer is not None and tensor.producer in weighted
         )
         model, locals_ = subject.with_stored_weights(list(ops))
-        clamped = [name for tensor in group if (name := found[tensor].heard.clamped) is not None]
+        clamped = [name for tensor in group if (name := found[tensor].effect.clamped) is not None]
         names = [tensor.name for tensor in group]
         local_names = [locals_[name] for name in names if name in locals_]
         stored = {name: subject.stored_name(tensor) for name, tensor in zip(names, group, strict=True)}

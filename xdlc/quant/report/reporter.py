@@ -1,4 +1,4 @@
-"""A report on its way along a quantization: chooses samples, measures, writes."""
+"""Reporter of a quantization: chooses samples, measures, writes."""
 
 from __future__ import annotations
 

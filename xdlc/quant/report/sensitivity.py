@@ -1,6 +1,6 @@
-"""What the network's outputs lose if one thing alone is quantized.
+"""Sensitivity: the loss of the network's outputs if one tensor alone is quantized.
 
-The float network gets an input behind each tensor in question, which is added to it: zero, or what the
+The float network gets an input after each tensor in question, which is added to it: zero, or what the
 stored form of the tensor, or of its op's weights, differs by.  One session serves all trials.
 """
 
@@ -27,7 +27,7 @@ class Shifted(Protocol):
     """The float network, some tensors shifted."""
 
     def run(self, sample: Sample, shifts: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs that hold reals, some tensors shifted by arrays of their shapes."""
+        """Return the outputs that hold float values, some tensors shifted by arrays of their shapes."""
 
 
 def shifted(subject: Subject, tensors: Sequence[Tensor]) -> Shifted:
@@ -71,7 +71,7 @@ class _Whole:
 
 
 class _Parted:
-    """A network that users' ops part: the graph itself gets the inputs, and ops that add them."""
+    """A network that UDOs part: the graph itself gets the inputs, and ops that add them."""
 
     def __init__(self, subject: Subject, tensors: Sequence[Tensor]) -> None:
         model = subject.reference.clone()
@@ -94,7 +94,7 @@ class _Parted:
 
 
 def _add_shift(graph: Graph, tensor: Tensor) -> str:
-    """Put an op behind a tensor that adds an input to it for all that read it; return the input's name."""
+    """Put an op after a tensor that adds an input to it for all that read it; return the input's name."""
     name = graph.unique_name(f"{tensor.name}~shift")
     shift = graph.add_input(Tensor(name, tensor.shape, tensor.dtype))
     moved = Tensor(graph.unique_name(f"{tensor.name}~shifted"), tensor.shape, tensor.dtype)
@@ -142,9 +142,9 @@ class Effect:
 def plan_trials(
     subject: Subject, found: dict[Tensor, Quality], most: int | None = None
 ) -> tuple[list[Trial], int, str | None]:
-    """Return what to try, on how many samples, and what is left out and why.
+    """Return what to try, on how many samples, and what is omitted and why.
 
-    Not tried are tensors that nobody reads rounded, and those that hold values of others, as behind a
+    Not tried are tensors that nobody reads rounded, and those that hold values of others, as after a
     Reshape or a Relu that shares its input's encoding: they round nothing anew.
 
     Args:
@@ -155,12 +155,12 @@ def plan_trials(
     if has_control_flow(subject.graph):
         return [], 0, "sensitivity was not measured: the graph runs other graphs"
     if not any(is_real(output) for output in subject.graph.outputs):
-        return [], 0, "sensitivity was not measured: no output of the network holds reals"
+        return [], 0, "sensitivity was not measured: no output of the network holds float values"
     rated: list[tuple[float, Trial]] = []
     for tensor, quality in found.items():
         if quality.form is None or tensor.dtype.name == "float64" or _is_rounded_before(subject, tensor):
             continue
-        if quality.heard.joined is None:
+        if quality.effect.joined is None:
             rated.append((quality.rounding.db, Trial(tensor, weights=False)))
         if quality.weights.signal or quality.weights.noise:
             rated.append((quality.weights.db, Trial(tensor, weights=True)))

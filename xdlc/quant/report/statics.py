@@ -1,4 +1,4 @@
-"""How good stored weights are."""
+"""Quality of static data as stored."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CHANNELS = 128
 
 
 def used_bits(dtype: DType, encoding: Encoding | None) -> int | None:
-    """Return the bits that a stored integer uses, None for other types."""
+    """Return the bits that a quantized value uses, None for other types."""
     if not dtype.is_fixed:
         return None
     return getattr(encoding, "bits", None) or dtype.bits
@@ -69,7 +69,7 @@ def report_static(
     role = _role(op, index)
     dtype, encoding = subject.statics[op, index]
     form = Tensor(stored.name, tensor.shape, dtype, encoding)
-    # A corrected bias differs on purpose; what is told of biases is their rounding.
+    # A corrected bias differs on purpose; what is reported of biases is their rounding.
     held = (
         to_float(to_quantized(values, form), encoding, where=f"tensor {tensor.name!r}")
         if role == "bias"

@@ -1,4 +1,4 @@
-"""A report in a few lines, for a terminal."""
+"""Summary of a report in a few lines, for a terminal."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _remedies(report: QuantReport) -> Iterator[str]:
 
 
 def _for_weights(asked: Mapping[str, str]) -> dict[str, object]:
-    """Return options that make weights better than those asked for."""
+    """Return options for better weights than those of the report."""
     bits = int(asked.get("weights_bitwidth", "8"))
     if bits < 8:
         return {"weights_bitwidth": 8}

@@ -37,7 +37,7 @@ def as_csv(report: QuantReport) -> str:
 def _cell(value: Any) -> Any:
     if isinstance(value, list):
         value = " ".join(map(str, value))
-    # Spreadsheets run what begins like a formula; names come from strangers.
+    # Spreadsheets run what begins like a formula; names are untrusted input.
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
 
 
