@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -24,13 +25,14 @@ def model_of(models: Any, type: str, shape: tuple[int, ...] = (1, 3)) -> Path:
     return models.save(models.make([node], {"x": list(shape)}, {"y": list(shape)}), f"{type}.onnx")
 
 
-def dlc_of(folder: Path, type: str, package: str = "qti.aisw") -> Path:
-    """Return the DLC of one op."""
+def dlc_of(folder: Path, type: str, package: str = "qti.aisw", count: int = 1) -> Path:
+    """Return the DLC of ops of one type in a row."""
     graph = Graph("net")
-    x, y = (Tensor(name, (1, 3), FLOAT32) for name in "xy")
-    graph.add_input(x)
-    graph.append(Op(type, [x], [y], name="n", package=package))
-    graph.add_output(y)
+    tensors = [Tensor(name, (1, 3), FLOAT32) for name in ("x", *("h" * (count - 1)), "y")]
+    graph.add_input(tensors[0])
+    for index, (source, target) in enumerate(itertools.pairwise(tensors)):
+        graph.append(Op(type, [source], [target], name=f"n{index or ''}", package=package))
+    graph.add_output(tensors[-1])
     model = Model()
     model.add_graph(graph)
     xdlc.save(model, folder / f"{type}.dlc")
@@ -99,6 +101,34 @@ def test_a_soc_and_a_generation(overlay: Overlay) -> None:
     shown = overlay.run("platform-check", "--runtime", "cpu", "--soc", "sm9999", "--json").stdout
     (found,) = json.loads(shown)["socs"]
     assert (found["arch"], found["vtcm_mb"]) == ("v97", 16)
+    relu = (overlay.folder / "xdlc/opdefs/data/ops/Relu.xml").read_text().replace("qti.aisw", "Mine")
+    relu = relu.replace("BACKEND_SPECIFIC", "QNN_DATATYPE_FLOAT_32")
+    named = relu.replace("</OpDef>\n", "<SupportedBackend>DSP_V97</SupportedBackend></OpDef>\n")
+    (overlay.folder / "mine.xml").write_text(named)
+    assert "Relu" in overlay.run("udo-config", "validate", overlay.folder / "mine.xml").stdout
+
+
+def test_a_graph_pass(overlay: Overlay, tmp_path: Path) -> None:
+    overlay.add(
+        "passes/drop_repeated.py",
+        "from dataclasses import dataclass\n"
+        "from xdlc.passes.base import graph_pass\n"
+        '@graph_pass(stage="converter")\n'
+        "@dataclass(frozen=True)\n"
+        "class DropRepeated:\n"
+        '    name: str = "drop_repeated"\n'
+        "    def apply(self, graph):\n"
+        "        for op in graph.ops:\n"
+        "            before = op.inputs[0].producer\n"
+        "            if before is not None and (before.type, before.params) == (op.type, op.params):\n"
+        "                graph.set_inputs(op, before.inputs)\n"
+        "                graph.remove(before)\n"
+        "                return True\n"
+        "        return False\n",
+    )
+    dlc = dlc_of(tmp_path, "Relu", count=2)
+    overlay.run("opt", dlc, "--pass", "drop_repeated", "-o", tmp_path / "less.dlc")
+    assert (len(xdlc.load(dlc).main), len(xdlc.load(tmp_path / "less.dlc").main)) == (2, 1)
 
 
 def test_a_range_method(overlay: Overlay, tmp_path: Path) -> None:
