@@ -145,8 +145,8 @@ def test_summary_shows_no_control_characters_and_tells_what_is_missing() -> None
     )
     odd, missing, failed = summary(model, {"sm8650": "failed"})
     assert "\x1b" not in odd
-    assert "of no architecture told, 1 bytes, there before" in odd
+    assert "of an unknown architecture, 1 bytes, there before" in odd
     assert missing == (
-        "cache htp.cache.sm8550.0: SM8550, of no architecture told, missing from the file, there before"
+        "cache htp.cache.sm8550.0: SM8550, of an unknown architecture, missing from the file, there before"
     )
     assert failed == "no cache for sm8650: failed"

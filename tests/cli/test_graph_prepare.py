@@ -58,7 +58,7 @@ def test_the_cache_and_the_network_have_the_outputs_asked_for(dlc: Path, tmp_pat
 def test_float_ports_and_the_default_soc(dlc: Path) -> None:
     flags = ["--htp_dlbc", "true", "--vtcm_override", 0, "--udo_package_path", "lib.so"]
     result = invoke("--input_dlc", dlc, "--use_float_io", *flags)
-    assert "notice: no SoC is named, sm8650 is taken" in result.stderr
+    assert "notice: no SoC is named: the default is sm8650" in result.stderr
     assert "notice: --udo_package_path changes nothing: " in result.stderr
     _, (graph,) = cached(dlc)
     assert names([*graph["graphInputs"], *graph["graphOutputs"]]) == [

@@ -278,7 +278,7 @@ def test_info_of_a_strange_model(tmp_path: Path) -> None:
     assert "in\\x1b[31m" in text
     assert "\x1b" not in text
     assert "my.pkg::MyOp" in text
-    assert "(left out)" in text
+    assert "(omitted)" in text
     assert "table=float64[99]" in text
     assert "scale nan offset -3" in text
     assert "not in the metadata" in text

@@ -1,4 +1,4 @@
-"""What ``xdlc-info`` tells of AIP records, as plain values."""
+"""AIP records, as plain values and as lines of ``xdlc-info``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _VENDORS = "aip.metadata"
 
 
 def is_aip(name: str) -> bool:
-    """Return whether a record is one of those that tell of HTA sections."""
+    """Return whether a record is one of those of HTA sections."""
     return name.startswith(_VENDORS) or name == OWN_RECORD
 
 
 def aip_records(model: Model) -> list[dict[str, Any]]:
-    """Return all that AIP records say: versions, sections, and the buffers that connect them."""
+    """Return the content of AIP records: versions, sections, and the buffers that connect them."""
     return [
         {
             "record": name,

@@ -1,10 +1,10 @@
-"""Progress of long work: one line on a terminal, from the second second on, gone when the work is done.
+"""Progress bars: one line on a terminal, from the second second on, removed at the end of the work.
 
 Nothing is drawn where standard error is no terminal, and with ``--quiet``.  All work of a tool that may take
 longer than a second runs inside ``steps`` (or ``outcomes``, where parts end one by one); the line moves on
 while nothing is reported.  Code below the tools knows no bars: it takes a callback ``step(title, done,
 total)``, with a total of 0 where it is not known (in the quantizer: ``job.under_way(title, done, total)``).
-What is printed meanwhile goes through ``undisturbed``, as ``tool.notice`` and logs do.
+Output meanwhile goes through ``undisturbed``, as ``tool.notice`` and logs do.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ DELAY = 1.0
 """Seconds before anything is drawn."""
 
 REDRAWN = 0.5
-"""Seconds after which the line is drawn again, whether something was reported or not."""
+"""Seconds after which the line is drawn again, with progress or without."""
 
 USUAL = 80
-"""Columns of a terminal that states none."""
+"""Columns of a terminal without a size."""
 
 Step = Callable[[str, int, int], None]
 Notify = Callable[[str, str], None]
 
 
 def _is_shown() -> bool:
-    """Return whether somebody looks; a daemon may have no standard error at all."""
+    """Return whether standard error is a terminal; a daemon may have none at all."""
     from xdlc.cli.tool import is_quiet
 
     return not is_quiet() and sys.stderr is not None and sys.stderr.isatty()
 
 
 class _Line:
-    """The line of the title that is under way.
+    """The line of the step that is under way.
 
     Args:
         unit: What a step is.
@@ -130,7 +130,7 @@ def _drawn(unit: str, pause: float = 0.1) -> Iterator[_Line | None]:
 
 @contextmanager
 def steps(title: str = "", unit: str = "it") -> Iterator[Step]:
-    """Give a callback for the title of a part of the work, steps done and all steps (0: not known).
+    """Yield a callback for the title of a step of the work, its items done and all items (0: not known).
 
     Args:
         title: What is under way from the start, in a word or two: ``converting``.
@@ -149,7 +149,7 @@ def _draw_nothing(_title: str, _done: int, _total: int) -> None:
 
 @contextmanager
 def outcomes(title: str, unit: str, total: int) -> Iterator[tuple[Notify, dict[str, str]]]:
-    """Give a callback for parts of the work and what becomes of them, and what was reported last of each.
+    """Yield a callback for the name and state of a job, and the last state of each.
 
     ``started`` is no outcome yet.  A bar on a terminal shows the number of outcomes, the latest one, and
     what is under way.
@@ -176,7 +176,7 @@ def outcomes(title: str, unit: str, total: int) -> Iterator[tuple[Notify, dict[s
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Take the line out of the way of what is printed."""
+    """Clear the line while something is printed."""
     if _line is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""What a DLC's compiled caches are, and where they run, as plain JSON-like values."""
+"""Compiled caches of a DLC and the devices that can use them, as plain values and as lines."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from xdlc.ir import Model
 from xdlc.targets import Soc
 
 NO_CLOCK = "1980-01-01 00:00:00"
-"""The earliest time a zip file can have: of files without clock times."""
+"""Earliest time of a zip file: that of files without clock times."""
 
 
 def cache_records(model: Model) -> list[dict[str, Any]]:
-    """Return what is known of each HTP cache: from its description, from what xdlc noted, and its size."""
+    """Return the description of each HTP cache, its provenance by xdlc, and its size."""
     facts: dict[str, CacheFacts] = {}
     damage = None
     try:
         facts = cache_provenance.read(model)
     except ContainerError as error:
-        damage = f"what xdlc noted about the caches {error.problem}"
+        damage = f"the provenance of the caches {error.problem}"
     return [_record(cache, model, facts.get(cache.name), damage) for cache in caches(model)]
 
 
@@ -65,7 +65,7 @@ def _record(cache: Cache, model: Model, facts: CacheFacts | None, damage: str | 
 
 
 def _noted(facts: CacheFacts | None) -> dict[str, Any] | None:
-    """Return what xdlc noted when it made the cache: its version and the options asked for."""
+    """Return the provenance of a cache by xdlc: its version and the requested options."""
     if facts is None:
         return None
     options = ("vtcm_mb", "optimization_level", "num_hvx_threads", "dlbc")
@@ -103,7 +103,7 @@ def cache_table(model: Model, devices: Sequence[str], sdk: str | None = None) ->
 
     Args:
         model: The model.
-        devices: Names of SoCs; none stands for those that the caches were compiled for.
+        devices: Names of SoCs; default: those that the caches were compiled for.
         sdk: Version of the devices' SDK; default: that of the vendor's package installed here.
 
     Raises:
@@ -121,7 +121,7 @@ def cache_table(model: Model, devices: Sequence[str], sdk: str | None = None) ->
 
 
 def _socs(model: Model, devices: Sequence[str]) -> tuple[list[Soc], list[str]]:
-    """Return the SoCs to judge for, each once, and why others are left out."""
+    """Return the SoCs to judge for, each once, and why others are omitted."""
     from xdlc.runtime.htp.cache_verdict import device_soc, soc_of
 
     if not devices:
@@ -142,11 +142,11 @@ def summary(model: Model, outcomes: Mapping[str, str]) -> Iterator[str]:
 
     Args:
         model: The model.
-        outcomes: What became of each SoC.
+        outcomes: Outcome of each SoC.
     """
     for cache in cache_records(model):
         outcome = outcomes.get(cache["soc"].lower(), "there before")
-        arch, size = cache.get("arch") or "of no architecture told", cache["bytes"]
+        arch, size = cache.get("arch") or "of an unknown architecture", cache["bytes"]
         held = "missing from the file" if size is None else f"{size} bytes"
         yield f"cache {clean(cache['record'])}: {clean(cache['soc'])}, {arch}, {held}, {outcome}"
     for soc, outcome in outcomes.items():
@@ -159,7 +159,7 @@ _DEVICE_WIDTHS = (28, 12, 34)
 
 
 def cache_lines(caches: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines that tell all that ``cache_inspection.cache_records`` found."""
+    """Yield the lines of ``cache_records``."""
     if not caches:
         return
     yield ""
@@ -201,9 +201,9 @@ def _facts(cache: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _noted_lines(cache: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     noted = cache["noted"]
     if noted is not None:
-        asked = _options(noted["vtcm_mb"], noted["optimization_level"], noted["num_hvx_threads"])
+        options = _options(noted["vtcm_mb"], noted["optimization_level"], noted["num_hvx_threads"])
         dlbc = "with" if noted["dlbc"] else "without"
-        yield "made by", f"xdlc {text.clean(noted['xdlc'])}: {asked}, {dlbc} DLBC"
+        yield "made by", f"xdlc {text.clean(noted['xdlc'])}: {options}, {dlbc} DLBC"
     if "notes_damaged" in cache:
         yield "made by", text.clean(cache["notes_damaged"])
 
@@ -215,9 +215,9 @@ def _options(vtcm: int | None, level: int | None, threads: int | None) -> str:
 
 def _graph_lines(graph: Mapping[str, Any]) -> Iterator[str]:
     yield f"    graph {text.clean(graph['name'])}"
-    dlbc = {None: "DLBC not told", True: "with DLBC", False: "without DLBC"}[graph["dlbc"]]
-    asked = _options(graph["vtcm_mb"], graph["optimization_level"], graph["hvx_threads"])
-    rows = [("options", f"{asked}, {dlbc}")]
+    dlbc = {None: "DLBC unknown", True: "with DLBC", False: "without DLBC"}[graph["dlbc"]]
+    options = _options(graph["vtcm_mb"], graph["optimization_level"], graph["hvx_threads"])
+    rows = [("options", f"{options}, {dlbc}")]
     memory = [
         f"{what} {text.size(graph[key])}"
         for key, what in (
@@ -233,12 +233,12 @@ def _graph_lines(graph: Mapping[str, Any]) -> Iterator[str]:
     if "hash" in graph:
         rows.append(("of", _source(graph)))
     yield from text.columns(rows, " " * 6)
-    ports = [
-        (side, text.clean(tensor["name"]), *_port(tensor))
+    tensors = [
+        (side, text.clean(tensor["name"]), *_described(tensor))
         for side, tensors in (("input", graph["inputs"]), ("output", graph["outputs"]))
         for tensor in tensors
     ]
-    yield from text.columns(ports, " " * 6)
+    yield from text.columns(tensors, " " * 6)
 
 
 def _source(graph: Mapping[str, Any]) -> str:
@@ -250,9 +250,9 @@ def _source(graph: Mapping[str, Any]) -> str:
     return f"{len(ops)} op(s) of graph {source}, hash {graph['hash']}: {shown}{more}"
 
 
-def _port(tensor: Mapping[str, Any]) -> tuple[str, str]:
-    extents = "?" if tensor["shape"] is None else text.dims(tensor["shape"])
-    return text.clean(tensor["dtype"]), f"{extents}  {text.encoding(tensor.get('encoding'))}".rstrip()
+def _described(tensor: Mapping[str, Any]) -> tuple[str, str]:
+    dims = "?" if tensor["shape"] is None else text.dims(tensor["shape"])
+    return text.clean(tensor["dtype"]), f"{dims}  {text.encoding(tensor.get('encoding'))}".rstrip()
 
 
 def _shown(value: object) -> str:
@@ -260,7 +260,7 @@ def _shown(value: object) -> str:
 
 
 def table_lines(table: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines that tell what ``cache_inspection.cache_table`` found."""
+    """Yield the lines of ``cache_table``."""
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for verdict in table["verdicts"]:
         rows.setdefault((verdict["record"], verdict["device"]), {})[verdict["mode"]] = _cell(verdict)
@@ -288,7 +288,7 @@ def _finding(finding: Mapping[str, str]) -> str:
 
 
 def unjudged_lines(verdicts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what could not be judged, each reason once with the records that it is about."""
+    """Yield the rules that could not be judged, each reason once with its records."""
     about: dict[tuple[str, str], dict[str, None]] = {}
     for verdict in verdicts:
         for item in verdict["unjudged"]:

@@ -1,4 +1,4 @@
-"""Tools that convert: the options that all importers share, and a tool for one framework or for all."""
+"""Conversion tools: the options of every importer, and a tool for one framework or for all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xdlc.errors import UsageError
 
 _SHARED = (
     params.INPUT_DIMS,
-    click.option("-b", "--batch", type=params.EXTENT, metavar="N", help="First dimension of every input."),
+    click.option("-b", "--batch", type=params.DIMENSION, metavar="N", help="First dimension of every input."),
     click.option(
         "--set_input",
         "set_inputs",
@@ -109,7 +109,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "switch": {"is_flag": True, "default": None},
     "text": {},
     "file": {"type": params.INPUT_FILE},
-    "sizes": {"type": (str, params.EXTENT), "multiple": True, "callback": params.as_mapping},
+    "sizes": {"type": (str, params.DIMENSION), "multiple": True, "callback": params.as_mapping},
 }
 """Settings of an option by the kind of ``FrontendOption``."""
 _HELP = """Convert {models} into a DLC.
@@ -189,7 +189,7 @@ def _own_option(option: FrontendOption) -> Callable[..., Any]:
 
 def _convert(source: Path, target: Path | None, dlc_version: str, options: dict[str, Any]) -> None:
     from xdlc import api
-    from xdlc.cli.contract import contract, host_only, inserted, user_defined
+    from xdlc.cli.report import contract, host_only, inserted, user_defined
 
     target = check_target(target or derived_path(source, ".dlc"), keep=source)
     with bars.steps("converting") as step:

@@ -1,4 +1,4 @@
-"""What a DLC holds, as plain JSON-like values: the content of ``xdlc-info``."""
+"""Content of a DLC as plain JSON-like values, as ``xdlc-info --json`` prints it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def inspect(model: Model, path: Path) -> dict[str, Any]:
 
 
 def source_nodes(model: Model) -> list[dict[str, Any]]:
-    """Return for each node of the source model the ops that stand for it, or why there are none."""
+    """Return for each node of the source model its ops, or why there are none."""
     ops: dict[str, list[str]] = {}
     for graph in model.graphs.values():
         for op in graph.ops:
@@ -86,8 +86,8 @@ def _graph(graph: Graph, metadata: Mapping[str, Any], definitions: Definitions) 
     held = [tensor for tensor in graph.tensors.values() if tensor.is_static]
     return {
         "name": graph.name,
-        "inputs": [port(tensor, metadata) for tensor in graph.inputs],
-        "outputs": [port(tensor, metadata, reads=True) for tensor in graph.outputs],
+        "inputs": [graph_io(tensor, metadata) for tensor in graph.inputs],
+        "outputs": [graph_io(tensor, metadata, reads=True) for tensor in graph.outputs],
         "ops": ops,
         "totals": {
             "ops": len(ops),
@@ -100,16 +100,16 @@ def _graph(graph: Graph, metadata: Mapping[str, Any], definitions: Definitions) 
 
 
 def _kind(op: Op) -> str:
-    """Return an op's type, a user's with its package: it may be that of an operation of QNN."""
+    """Return an op's type, of a UDO with its package: it may be that of an operation of QNN."""
     return f"{op.package}::{op.type}" if is_udo(op) else op.type
 
 
-def port(tensor: Tensor, metadata: Mapping[str, Any], *, reads: bool = False) -> dict[str, Any]:
-    """Return what a caller needs to know of a graph's input, or, with ``reads``, output.
+def graph_io(tensor: Tensor, metadata: Mapping[str, Any], *, reads: bool = False) -> dict[str, Any]:
+    """Describe an input of a graph, or, with ``reads``, an output, for its callers.
 
     Args:
         tensor: The input or output.
-        metadata: That of the model, which has notes on layouts and symbols of open dimensions.
+        metadata: That of the model, which has notes on layouts and symbols of dynamic dimensions.
         reads: Whether it is an output.
     """
     found = _tensor(tensor) | {
@@ -136,7 +136,7 @@ def _tensor(tensor: Tensor) -> dict[str, Any]:
 
 
 def encoding(held: Encoding) -> dict[str, Any]:
-    """Return an encoding as plain values; real = (stored + offset) * scale."""
+    """Return an encoding as plain values; float value = (quantized value + offset) * scale."""
     if isinstance(held, ScaleOffset):
         values: dict[str, Any] = {"kind": "tensor", "scale": _number(held.scale), "offset": held.offset}
     else:

@@ -1,4 +1,4 @@
-"""Paths of files to be written, and whether they can be."""
+"""Output paths, and checks that they can be written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def storage_errors(path: str | os.PathLike[str], verb: str = "written") -> Itera
 
 
 def check_target(path: Path, *, keep: Path | None = None) -> Path:
-    """Return the path of a file to be written, after a look at whether it can be.
+    """Return the path of a file to be written, after a check that it can be.
 
     Work of minutes should not end in an error that was there from the start.
 
@@ -55,10 +55,10 @@ def check_target(path: Path, *, keep: Path | None = None) -> Path:
 
 @contextmanager
 def folder_for(path: Path) -> Iterator[None]:
-    """Make a folder, and take it away again if nothing has come into it in the end.
+    """Make a folder, and remove it again if it is empty in the end.
 
     Args:
-        path: A file that will lie in it.
+        path: A file in it.
 
     Raises:
         StorageError: If it cannot be made or written to.
@@ -80,7 +80,7 @@ def check_folder(folder: Path, path: Path) -> None:
 
     Args:
         folder: The folder.
-        path: What is to be written there, for the message.
+        path: The file, for the message.
 
     Raises:
         StorageError: If they cannot.

@@ -1,4 +1,4 @@
-"""Types and parsers of options that several tools take."""
+"""Option types and parsers of several tools."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def dims(pairs: Iterable[tuple[str, str]], *, least: int = 0) -> dict[str, tuple
         BadValue: If a dimension is no whole number of at least ``least``, or a name comes twice.
     """
     found: dict[str, tuple[int, ...]] = {}
-    for name, extents in pairs:
-        parts = _parts(extents)
+    for name, text in pairs:
+        parts = _parts(text)
         if parts is None or min(parts) < least:
             raise BadValue(
-                f"{extents!r} for {name!r} is no shape",
+                f"{text!r} for {name!r} is no shape",
                 "write a whole number for each dimension, with commas and no blanks, like 1,3,224,224",
             )
         if name in found:
@@ -80,8 +80,8 @@ def dims(pairs: Iterable[tuple[str, str]], *, least: int = 0) -> dict[str, tuple
     return found
 
 
-def _parts(extents: str) -> tuple[int, ...] | None:
-    text = extents.strip()
+def _parts(shape: str) -> tuple[int, ...] | None:
+    text = shape.strip()
     if text[:1] + text[-1:] in ("[]", "()"):
         text = text[1:-1].strip()
     parts = re.split(r"\s*[,xX]\s*|\s+", text)
@@ -145,9 +145,9 @@ class FilePath(click.Path):
         return super().convert(value, param, ctx)
 
 
-EXTENT = click.IntRange(1, 2**32 - 1)
+DIMENSION = click.IntRange(1, 2**32 - 1)
 MODEL = FilePath(path_type=Path)
-"""A source model; of a folder it is reported what it holds."""
+"""A source model; a folder is one too, for some formats."""
 INPUT_FILE = FilePath(dir_okay=False, path_type=Path)
 OUTPUT_FILE = FilePath(path_type=Path)
 INPUT_DIMS = click.option(
@@ -184,25 +184,25 @@ DLC_VERSION = click.option(
 
 
 def kernel_flags(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags; those not given are None."""
+    """Add the flags of UDO kernels; omitted ones are None."""
     for option in reversed(
         (
             click.option(
                 "--udo_package_path",
                 metavar="FILE,FILE..",
-                help="Registration libraries, or .py files with kernels, of users' ops in the model.",
+                help="Registration libraries, or .py files with kernels, of the UDOs in the model.",
             ),
             click.option(
                 "--allow_embedded_kernels",
                 is_flag=True,
                 default=None,
-                help="Run kernels that the DLC itself carries: only if you trust where it is from.",
+                help="Run kernels that the DLC itself carries, if you trust where it is from.",
             ),
             click.option(
                 "--udo_timeout",
                 type=float,
                 metavar="SECONDS",
-                help="What one execution of a user's op may take.  [default: 60]",
+                help="Time that one execution of a UDO may take.  [default: 60]",
             ),
         )
     ):

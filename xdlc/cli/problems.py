@@ -1,4 +1,4 @@
-"""Problems of a model as one table."""
+"""Tables of the problems of a model, and the result of a dry run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WIDTHS = {"node": 24, "op": 17, "why": 33}
 _WIDTHS_BY = {"node": 22, "op": 17, "by": 6, "why": 28}
 
 Cells = tuple[str, str, str, str, str]
-"""Node, op, who says so, why, fix."""
+"""Node, op, origin of the verdict, why, fix."""
 
 
 def problem_table(problems: Sequence[Cells], *, every_node: bool = False) -> Iterator[str]:
@@ -41,7 +41,7 @@ def problem_table(problems: Sequence[Cells], *, every_node: bool = False) -> Ite
 
 
 def error_lines(error: XdlcError) -> Iterator[str]:
-    """Yield what is printed of an error: a table where several nodes of a model are at fault."""
+    """Yield the lines of an error: a table where several nodes of a model are at fault."""
     each = each_problem(error)
     if len(each) < 2 or not any(problem.node for problem in each):
         yield str(error)

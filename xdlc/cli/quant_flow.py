@@ -1,9 +1,9 @@
-"""What the two quantizing tools do alike: read samples, quantize, tell about it."""
+"""Steps that the quantizing tools share: reading samples, quantizing, reporting."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _HOW = ("jobs", "udo_package_path", "allow_embedded_kernels", "udo_timeout")
-"""Flags that tell how to run a model, not what to make of it."""
+"""Flags of running a model, which do not change the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +48,22 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Quantized:
-    """A quantized model and what to say of it once it is written.
+    """A quantized model and the lines to print once it is written.
 
     Attributes:
         model: The model.
         lines: How it was made.
-        warnings: What is lost of it; printed last.
+        warnings: Warnings of lost outputs; printed last.
     """
 
     model: Model
     lines: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+
+
+def take_request(source: Path, flags: dict[str, Any]) -> Request:
+    """Take the flags about files out of ``flags``."""
+    return Request(source, *(flags.pop(field.name) for field in fields(Request)[1:]))
 
 
 def options_of(flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,7 +77,7 @@ def options_of(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
-    """Quantize with progress on the terminal; the report, if one is asked for, is written meanwhile."""
+    """Quantize with progress on the terminal; a requested report is written meanwhile."""
     from xdlc import api
     from xdlc.quant.report import Reporter, summary
     from xdlc.quant.samples import from_list
@@ -116,11 +121,11 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
 
 
 def quantized_or_as_it_is(request: Request, flags: Mapping[str, Any]) -> Quantized:
-    """Quantize as ``quantized`` does, but keep a DLC that is quantized already if no samples come."""
+    """Quantize as ``quantized`` does, but keep a DLC that is quantized already if there are no samples."""
     from xdlc import api
 
-    asked = {name for name, value in flags.items() if value not in (None, False) and name not in _HOW}
-    if request.input_list is None and not asked:
+    given = {name for name, value in flags.items() if value not in (None, False) and name not in _HOW}
+    if request.input_list is None and not given:
         model = api.executable(request.source)
         if any(tensor.dtype.is_fixed for op in model.main.ops for tensor in op.outputs):
             return Quantized(model, ("quantized already: its encodings are kept",))
@@ -128,8 +133,8 @@ def quantized_or_as_it_is(request: Request, flags: Mapping[str, Any]) -> Quantiz
 
 
 def finish(request: Request, made: Quantized, target: Path) -> None:
-    """Print what was made, once it is written, and write what else was asked for."""
-    from xdlc.cli.contract import contract
+    """Print the result, once it is written, and write the other requested files."""
+    from xdlc.cli.report import contract
     from xdlc.quant.overrides import save_encodings
 
     for line in (*contract(made.model), *made.lines):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -10,7 +10,7 @@ import click
 from xdlc.cli import params
 from xdlc.registry import module_names
 
-Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+Decorator = Callable[..., Any]
 
 METHODS = tuple(name.replace("_", "-") for name in module_names("xdlc.quant.range_methods"))
 """Range methods, each a module of that name."""
@@ -79,7 +79,7 @@ _WIDTHS = (
     ),
     click.option(
         "--weights_block_size",
-        type=params.EXTENT,
+        type=params.DIMENSION,
         metavar="N",
         help="Number of weights along the input axis that share a scale.",
     ),
@@ -274,39 +274,48 @@ _RESULTS = (
 )
 
 
-def sample_flags(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags for calibration samples."""
-    native = click.option(
+_FILES = (
+    click.option("--input_dlc", "-i", "source", type=params.INPUT_FILE, required=True, help="The DLC."),
+    click.option("--input_list", "-l", type=params.INPUT_FILE, help="Input list of the calibration samples."),
+    click.option(
         "--use_native_input_files",
         "native",
         is_flag=True,
         help="Read raw files in the inputs' own datatypes instead of float32; those of integers are in any "
         "case.",
-    )
-    listed = click.option(
-        "--input_list", "-l", type=params.INPUT_FILE, help="Input list of the calibration samples."
-    )
-    return listed(native(function))
+    ),
+    click.option(
+        "--output_dlc",
+        "-o",
+        "target_dlc",
+        type=params.OUTPUT_FILE,
+        help="The result.  [default: <input>_quantized.dlc]",
+    ),
+)
+_JOBS = click.option(
+    "--jobs",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="Number of calibration processes.",
+)
+
+
+def file_flags(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags of the DLC that is read, the samples, and the result."""
+    return _with(_FILES, function)
 
 
 def quantizer_flags(function: Callable[..., None]) -> Callable[..., None]:
-    """Add all flags of the quantizer; those not given are None."""
-    jobs = click.option(
-        "--jobs",
-        type=click.IntRange(1, 256),
-        default=1,
-        show_default=True,
-        help="Number of calibration processes.",
-    )
-    flags: list[Any] = [*_WIDTHS, *_RANGES, *_ACCURACY, *_OVERRIDES, *_OLD, jobs]
-    for option in reversed(flags):
-        function = option(function)
-    return function
+    """Add the flags of quantizing, of UDO kernels, and of the files written beside the DLC.
+
+    Those of quantizing and of kernels that are omitted are None.
+    """
+    function = params.kernel_flags(_with((*_RESULTS, params.DLC_VERSION), function))
+    return _with((*_WIDTHS, *_RANGES, *_ACCURACY, *_OVERRIDES, *_OLD, _JOBS), function)
 
 
-def result_flags(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags of the files written beside the DLC."""
-    flags: list[Any] = [*_RESULTS]
-    for option in reversed(flags):
+def _with(options: Sequence[Decorator], function: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(options):
         function = option(function)
     return function

@@ -1,16 +1,20 @@
-"""The readable form of what ``inspection.inspect`` found."""
+"""Readable description of a model: that of ``xdlc-info``, and the short one after making a DLC."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xdlc.cli import text
 from xdlc.cli.aip_records import aip_lines
 from xdlc.cli.cache_records import NO_CLOCK, cache_lines
-from xdlc.cli.contract import port_lines, raw_lines
+from xdlc.cli.inspection import graph_io
 from xdlc.cli.text import WIDTH
 from xdlc.cli.udo_packages import package_lines
+from xdlc.ir import HOST_PACKAGE, Model
+from xdlc.ir.graph import is_udo
+from xdlc.opdefs.control_flow import called
 
 NATIVE, HOST = "qti.aisw", "xdlc"
 _SHOWN_AS_HISTORY = ("-command", "converter-version")
@@ -72,7 +76,7 @@ def _graph(graph: dict[str, Any], *, ops: bool, encodings: bool, trace: bool) ->
     yield f"graph {text.clean(graph['name'])}"
     for title in ("inputs", "outputs"):
         yield f"  {title}"
-        yield from port_lines(graph[title])
+        yield from io_lines(graph[title])
     yield from raw_lines(graph["inputs"], graph["outputs"])
     if ops:
         yield "  ops"
@@ -137,10 +141,110 @@ def _op(op: dict[str, Any], *, encodings: bool, trace: bool) -> Iterator[str]:
 
 def _tensor(tensor: dict[str, Any] | None, encodings: bool) -> tuple[str, ...]:
     if tensor is None:
-        return ("(left out)",)
+        return ("(omitted)",)
     words = [f"{tensor['dtype']:<8}", text.dims(tensor["shape"])]
     if tensor["role"] != "NATIVE":
         words.append(tensor["role"].lower().replace("_", "/"))
     if encodings and "encoding" in tensor:
         words.append(text.encoding(tensor["encoding"]))
     return (f"{text.clean(tensor['name']):<44}", " ".join(words))
+
+
+SHOWN_INSERTED = 20
+_FORMS = {"float32": " as float32", "native": " native"}
+
+
+def contract(model: Model, *, recipes: bool = False) -> Iterator[str]:
+    """Yield lines with the inputs and outputs of each graph; with recipes, how raw files are made."""
+    inner = {name for graph in model.graphs.values() for op in graph.ops for name in called(op)}
+    for graph in model.graphs.values():
+        yield f"graph {text.clean(graph.name)}: {len(graph)} ops"
+        if graph.name not in inner:
+            inputs = [graph_io(tensor, model.metadata) for tensor in graph.inputs]
+            outputs = [graph_io(tensor, model.metadata, reads=True) for tensor in graph.outputs]
+            yield "  inputs"
+            yield from io_lines(inputs)
+            yield "  outputs"
+            yield from io_lines(outputs)
+            if recipes:
+                yield from raw_lines(inputs, outputs)
+
+
+def raw_lines(inputs: Sequence[dict[str, Any]], outputs: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield how to make and read the raw files of a graph, with numpy."""
+    rows = [
+        (verb, text.clean(held["name"]), form, text.clean(recipe))
+        for verb, tensors in (("write", inputs), ("read", outputs))
+        for held in tensors
+        for form, recipe in held["raw"].items()
+    ]
+    if rows:
+        yield "  raw files"
+        yield from text.columns(rows)
+
+
+def io_lines(tensors: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield one line for each input or output, as ``inspection.graph_io`` returns them."""
+    yield from text.columns(
+        [
+            (
+                text.clean(held["name"]),
+                held["dtype"],
+                text.dims(held["shape"], held.get("symbols", ())),
+                ", ".join(filter(None, _notes(held))),
+            )
+            for held in tensors
+        ]
+    )
+
+
+def _notes(held: dict[str, Any]) -> Iterator[str]:
+    yield text.clean(held.get("layout", ""))
+    yield text.encoding(held.get("encoding"))
+    sizes = {"float32": held["float_bytes"], "native": held["raw_bytes"]}
+    forms = ["float32"] if held["dtype"] == "float32" else list(held["raw"])  # the default first
+    unit = " times the open dimensions" if None in held["shape"] else ""
+    words = [f"{sizes[form]} bytes{_FORMS[form] if len(forms) > 1 else ''}" for form in forms]
+    yield f"raw file {', or '.join(words)}{unit}"
+
+
+def inserted(model: Model) -> Iterator[str]:
+    """Yield the inserted ops, which the source model does not have, with the reason of each."""
+    rows = [
+        (op.type, text.clean(op.name), text.clean(op.origin.reason))
+        for graph in model.graphs.values()
+        for op in graph.ops
+        if op.is_inserted
+    ]
+    if not rows:
+        yield "inserted ops: none"
+        return
+    yield f"inserted ops: {len(rows)}"
+    yield from text.columns(rows[:SHOWN_INSERTED])
+    if len(rows) > SHOWN_INSERTED:
+        yield f"    and {len(rows) - SHOWN_INSERTED} more; xdlc-info --trace shows all"
+
+
+def host_only(model: Model) -> Iterator[str]:
+    """Yield the ops that run on the host only, with the reason of each."""
+    rows = [
+        (op.type, text.clean(op.name), text.clean(op.origin.reason or ""))
+        for graph in model.graphs.values()
+        for op in graph.ops
+        if op.package == HOST_PACKAGE
+    ]
+    if rows:
+        yield f"host-only ops: {len(rows)}"
+        yield from text.columns(rows[:SHOWN_INSERTED])
+        if len(rows) > SHOWN_INSERTED:
+            yield f"    and {len(rows) - SHOWN_INSERTED} more; xdlc-info shows all"
+
+
+def user_defined(model: Model) -> Iterator[str]:
+    """Yield a line with the number of UDOs by type."""
+    found = Counter(
+        f"{op.package}::{op.type}" for graph in model.graphs.values() for op in graph.ops if is_udo(op)
+    )
+    if found:
+        types = ", ".join(f"{text.clean(name)} {number}" for name, number in sorted(found.items()))
+        yield f"user-defined ops: {found.total()}: {types}"

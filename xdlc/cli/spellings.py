@@ -1,38 +1,38 @@
-"""Options of the vendor's tools, and usual names, that these tools do not have: what is meant by them.
+"""Fixes for options of the vendor's tools, and usual names, that these tools lack.
 
-Read when an unknown option or command is refused, before names that are spelled alike.  Each text is a fix.
+They are shown when an unknown option or command is refused, before names that are spelled alike.
 """
 
 from __future__ import annotations
 
 _LOG = "write --verbose for all logs, --debug for a traceback, --quiet for none"
-_LOG_FILE = "leave it out, and redirect standard error: 2> FILE"
-_NO_SIMPLIFIER = "leave it out: no simplifier runs; what is constant is folded in any case"
-_KEPT_IO = "leave it out: inputs and outputs keep the model's names, layout and datatypes"
-_SOURCE_IO = "leave it out: datatypes and layouts of inputs are read from the model"
-_COLOUR = "leave it out, and convert colours before the network, or in the source model"
+_LOG_FILE = "omit it, and redirect standard error: 2> FILE"
+_NO_SIMPLIFIER = "omit it: no simplifier runs; what is constant is folded in any case"
+_KEPT_IO = "omit it: inputs and outputs keep the model's names, layout and datatypes"
+_SOURCE_IO = "omit it: datatypes and layouts of inputs are read from the model"
+_COLOUR = "omit it, and convert colours before the network, or in the source model"
 _CUSTOM_IO = (
-    "leave it out: inputs and outputs keep the model's layout and datatypes; xdlc-graph-prepare changes "
+    "omit it: inputs and outputs keep the model's layout and datatypes; xdlc-graph-prepare changes "
     "datatypes with --buffer_data_type and --use_float_io"
 )
-_FLOAT16 = "leave it out: xdlc-graph-prepare compiles float graphs in FP16 for SoCs that have it"
-_QUANTIZER = "convert without it, then give it to xdlc-quant"
+_FLOAT16 = "omit it: xdlc-graph-prepare compiles float graphs in FP16 for SoCs that have it"
+_QUANTIZER = "convert without it, and pass it to xdlc-quant"
 _SHAPE = "write --input_dim NAME 1,3,224,224"
 _OUT = "write --out_name TENSOR, the name of a value that the node produces"
-_TRACE = "leave it out: source nodes of each op are kept; xdlc-info --trace shows them"
-_STRICT = "leave it out: every problem is an error"
+_TRACE = "omit it: source nodes of each op are kept; xdlc-info --trace shows them"
+_STRICT = "omit it: every problem is an error"
 _SOC_CHECK = "write --dry_run --target SOC, like sm8650"
-_VERSION_TEXT = "leave it out: a DLC made here states its tools and their options, and no text of yours"
+_VERSION_TEXT = "omit it: a DLC made here states its tools and their options, and no text of yours"
 _CPU = "write --runtime cpu, which is the default"
 _HTP = "write --runtime htp, with --soc NAME for the SoC"
 _NO_GPU = "write --runtime cpu: there is no emulation of the GPU"
-_BUFFERS = "leave it out: files are float32; --use_native_input_files and --use_native_output_files say else"
+_BUFFERS = "omit it: files are float32; --use_native_input_files and --use_native_output_files change that"
 _FLAGS = "write options as flags, like --algorithms; encodings of AIMET go to --quantization_overrides"
-_MEMORY = "leave it out: bytes of weights are in the totals, memory of caches is shown by --caches"
-_DEVICE = "leave it out: it sets a device, and this tool runs on the host"
-_RESIZE = "leave it out: a dimension that is open in the DLC follows from the input's file"
+_MEMORY = "omit it: bytes of weights are in the totals, memory of caches is shown by --caches"
+_DEVICE = "omit it: it sets a device, and this tool runs on the host"
+_RESIZE = "omit it: a dimension that is open in the DLC follows from the input's file"
 _CACHED = "make caches with xdlc-graph-prepare"
-_PLATFORM = "leave it out: it sets a device"
+_PLATFORM = "omit it: it sets a device"
 
 COMMANDS = {
     "diff": "compare what `xdlc info --json` prints of both files",
@@ -112,16 +112,16 @@ _CONVERTER = {
     "--config": _CUSTOM_IO,
     "--preserve_io": _KEPT_IO,
     "--preserve_io_datatype": _KEPT_IO,
-    "--preserve_onnx_output_order": "leave it out: outputs keep the model's order",
+    "--preserve_onnx_output_order": "omit it: outputs keep the model's order",
     "-n": _NO_SIMPLIFIER,
     "--no_simplification": _NO_SIMPLIFIER,
     "-oss": _NO_SIMPLIFIER,
     "--onnx_skip_simplification": _NO_SIMPLIFIER,
-    "--onnx_perform_sequence_construct_optimizer": "leave it out: sequences of known length are dissolved",
+    "--onnx_perform_sequence_construct_optimizer": "omit it: sequences of known length are dissolved",
     "--quantization_overrides": f"{_QUANTIZER}: xdlc-quant --quantization_overrides FILE",
     "-q": f"{_QUANTIZER}: xdlc-quant --quantization_overrides FILE",
-    "--keep_quant_nodes": "leave it out: QuantizeLinear and DequantizeLinear become encodings of tensors",
-    "--export_format": "leave it out; without encodings: xdlc-to-onnx --encodings none, converted again",
+    "--keep_quant_nodes": "omit it: QuantizeLinear and DequantizeLinear become encodings of tensors",
+    "--export_format": "omit it; without encodings: xdlc-to-onnx --encodings none, converted again",
     "--float_bitwidth": _FLOAT16,
     "--float_bw": _FLOAT16,
     "--float_bias_bw": _FLOAT16,
@@ -142,7 +142,7 @@ _CONVERTER = {
     "--udo_package_path": "write --udo_config_paths FILE; xdlc-quant and xdlc-net-run take kernels",
     "--validation_target": _SOC_CHECK,
     "--target_soc_model": _SOC_CHECK,
-    "--target_backend": "leave it out: a DLC is for every backend; " + _SOC_CHECK + ", to check it for HTP",
+    "--target_backend": "omit it: a DLC is for every backend; " + _SOC_CHECK + ", to check it for HTP",
     "--soc": _SOC_CHECK,
     "--htp_socs": "convert without it, then xdlc-graph-prepare --htp_socs SOC",
     "--arch_checker": _SOC_CHECK,
@@ -154,10 +154,10 @@ _CONVERTER = {
     "--copyright_file": _VERSION_TEXT,
     "--model_version": _VERSION_TEXT,
     "--set_model_version": _VERSION_TEXT,
-    "--keep_disconnected_nodes": "leave it out, and name values to keep with --out_name",
-    "--remove_unused_inputs": "leave it out: an input that nothing reads stays, as callers feed it",
-    "--expand_lstm_op_structure": "leave it out: what HTP has no op for is written in ops that it has",
-    "--apply_masked_softmax": "leave it out: masks stay ops of their own",
+    "--keep_disconnected_nodes": "omit it, and name values to keep with --out_name",
+    "--remove_unused_inputs": "omit it: an input that nothing reads stays, as callers feed it",
+    "--expand_lstm_op_structure": "omit it: what HTP has no op for is written in ops that it has",
+    "--apply_masked_softmax": "omit it: masks stay ops of their own",
     "--caffe_txt": "export the model as ONNX: only ONNX is read",
     "--caffe_bin": "export the model as ONNX: only ONNX is read",
     "--saved_model_tag": "export the model with tf2onnx: only ONNX is read",
@@ -166,7 +166,7 @@ _CONVERTER = {
     "-sn": "export the model with tf2onnx: only ONNX is read",
     "--tflite_signature_name": "export the model with tf2onnx: only ONNX is read",
     "--show_unconsumed_nodes": "export the model with tf2onnx: only ONNX is read",
-    "--dump_relay": "leave it out: ONNX is read, without Relay",
+    "--dump_relay": "omit it: ONNX is read, without Relay",
 }
 
 _QUANT = {
@@ -178,22 +178,22 @@ _QUANT = {
     "--weight_bitwidth": "write --weights_bitwidth",
     "--activation_bitwidth": "write --act_bitwidth",
     "--float_bw": "write --float_bitwidth",
-    "--float_bias_bitwidth": "leave it out: biases of float ops have --float_bitwidth",
-    "--float_bias_bw": "leave it out: biases of float ops have --float_bitwidth",
-    "--use_native_output_files": "leave it out: quantizing writes no outputs; xdlc-net-run has the flag",
+    "--float_bias_bitwidth": "omit it: biases of float ops have --float_bitwidth",
+    "--float_bias_bw": "omit it: biases of float ops have --float_bitwidth",
+    "--use_native_output_files": "omit it: quantizing writes no outputs; xdlc-net-run has the flag",
     "--use_native_dtype": "write --use_native_input_files",
-    "--keep_weights_quantized": "leave it out: weights of ops that stay float stay float",
+    "--keep_weights_quantized": "omit it: weights of ops that stay float stay float",
     "--use_aimet_quantizer": "write --algorithms adaround (or cle, seqmse...): they need no AIMET",
     "--config": _FLAGS,
     "-c": _FLAGS,
-    "--preserve_io_datatype": "leave it out, and give xdlc-graph-prepare --use_float_io",
+    "--preserve_io_datatype": "omit it, and give xdlc-graph-prepare --use_float_io",
     "-opl": "write --udo_package_path LIBRARY",
     "--op_package_lib": "write --udo_package_path LIBRARY",
-    "--export_stripped_dlc": "leave it out: a result has nothing that is not needed to run it",
-    "--target_backend": "leave it out, or write --target SOC for a SoC with HTP",
+    "--export_stripped_dlc": "omit it: a result has nothing that is not needed to run it",
+    "--target_backend": "omit it, or write --target SOC for a SoC with HTP",
     "--ignore_encodings": "write --requantize",
     "--clip_alpha": "write --act_quantizer_calibration percentile, with --percentile_calibration_value",
-    "--skip_quantization": "leave xdlc-quant out: the float DLC can be prepared and run",
+    "--skip_quantization": "omit xdlc-quant: the float DLC can be prepared and run",
     "--soc": "write --target SOC",
     "--htp_socs": "write --target SOC; xdlc-graph-prepare compiles for SoCs",
     "--mixed_precision": "write --min_sqnr DB",
@@ -231,7 +231,7 @@ _RUN = {
     "--target": _HTP,
     "--storage_dir": _CACHED,
     "--enable_init_cache": _CACHED,
-    "--encoding_type": "leave it out, and convert colours before: files hold what the input takes",
+    "--encoding_type": "omit it, and convert colours before: files hold what the input takes",
     "--tensor_mode": _BUFFERS,
     "--userbuffer_auto": _BUFFERS,
     "--userbuffer_float": _BUFFERS,
@@ -254,15 +254,15 @@ _RUN = {
     "--perf_profile": _DEVICE,
     "--perf_config_yaml": _DEVICE,
     "--priority_hint": _DEVICE,
-    "--profiling_level": "leave it out: times of the host say nothing of a device",
-    "--duration": "leave it out: each line of the input list runs once",
-    "--inferences_per_duration": "leave it out: each line of the input list runs once",
-    "--num_inferences": "leave it out: each line of the input list runs once",
-    "--iterations": "leave it out: each line of the input list runs once",
-    "--timeout": "write --loop_timeout for loops, --udo_timeout for users' ops",
-    "--graph_init": "leave it out: the main graph runs",
-    "--graph_execute": "leave it out: the main graph runs",
-    "--synchronous": "leave it out: inferences run one after the other",
+    "--profiling_level": "omit it: times of the host are not those of a device",
+    "--duration": "omit it: each line of the input list runs once",
+    "--inferences_per_duration": "omit it: each line of the input list runs once",
+    "--num_inferences": "omit it: each line of the input list runs once",
+    "--iterations": "omit it: each line of the input list runs once",
+    "--timeout": "write --loop_timeout for loops, --udo_timeout for UDOs",
+    "--graph_init": "omit it: the main graph runs",
+    "--graph_execute": "omit it: the main graph runs",
+    "--synchronous": "omit it: inferences run one after the other",
 }
 
 _INFO = {

@@ -1,4 +1,4 @@
-"""Pieces of readable text: tables, numbers, names that come from files."""
+"""Text formatting: tables, numbers, names from files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WIDTH = 100
 """Columns of a page."""
 
 MAX_COLUMN = 48
-"""Longest cell that its column is made wide for."""
+"""Longest cell that widens its column."""
 MAX_NAME = 60
 _SHOWN = 8
 Row = Sequence[str]
@@ -27,7 +27,7 @@ def clean(value: object) -> str:
 
 
 def short(text: str, most: int = MAX_NAME) -> str:
-    """Return ``text``, its middle left out where it is longer than ``most``."""
+    """Return ``text``, its middle cut out where it is longer than ``most``."""
     if len(text) <= most:
         return text
     tail = (most - 3) * 2 // 3
@@ -112,9 +112,7 @@ def dims(shape: Sequence[int | None] | None, symbols: Sequence[str | None] = ())
         ('1x?x224', 'scalar', 'batch x 3')
     """
     names = [*map(clean, (name or "?" for name in symbols)), *["?"] * len(shape or ())]
-    words = [
-        name if extent is None else str(extent) for extent, name in zip(shape or (), names, strict=False)
-    ]
+    words = [name if size is None else str(size) for size, name in zip(shape or (), names, strict=False)]
     return (" x " if any(symbols) else "x").join(words) or "scalar"
 
 
@@ -145,7 +143,7 @@ def size(nbytes: int) -> str:
 
 
 def encoding(held: dict[str, Any] | None) -> str:
-    """Return an encoding, as ``inspection.encoding`` gives it, in a few words."""
+    """Return an encoding, as ``inspection.encoding`` returns it, in a few words."""
     if held is None:
         return ""
     bits = f" bits {held['bits']}" if "bits" in held else ""

@@ -1,4 +1,4 @@
-"""What ``xdlc-info`` tells of operations that users define, as plain values."""
+"""UDO packages of a model, as plain values and as lines of ``xdlc-info``."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from xdlc.opdefs.model import Collection, OpDef, ParamDef, SupplementOp, TensorD
 Kernels = dict[tuple[str, str], list[dict[str, Any]]]
 SHOWN_VALUES = 16
 ANY = "any"
-"""The core of types that a definition names for all."""
+"""Core of the types that a definition states for all cores."""
 
 
 def packages(model: Model) -> list[dict[str, Any]]:
-    """Return the users' packages of a model by name, with what is known of their operations.
+    """Return the UDO packages of a model by name, with their operations.
 
-    A package that the model has ops of, but no record, as the vendor writes it, is told with its types alone.
+    A package without a record, as the vendor writes models, has the types of its ops alone.
     """
     used: dict[str, dict[str, list[Op]]] = {}
     for graph in model.graphs.values():
@@ -101,7 +101,7 @@ def _kernel(held: StoredKernel) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    """Return an argument of a kernel as JSON holds it; of a large array what it is like."""
+    """Return an argument of a kernel as JSON holds it; of a large array its type and shape."""
     if hasattr(value, "tolist"):
         if value.size > SHOWN_VALUES:
             return {"dtype": str(value.dtype), "shape": list(value.shape)}
@@ -132,7 +132,7 @@ def _definition(opdef: OpDef, collection: Collection) -> dict[str, Any]:
 
 
 def _arch(backend: str) -> str:
-    """Return the generation that a backend's name tells, like ``v68`` of ``DSP_V68``; else nothing."""
+    """Return the generation in a backend's name, like ``v68`` of ``DSP_V68``; empty if there is none."""
     head, _, tail = backend.partition("_V")
     return f"v{tail}" if head == "DSP" and tail.isdecimal() else ""
 
@@ -158,7 +158,7 @@ def _place(place: TensorDef, side: str, rows: Mapping[str, tuple[SupplementOp, .
 def _added(
     name: str, side: str, rows: Mapping[str, tuple[SupplementOp, ...]]
 ) -> Iterator[tuple[str, tuple[Any, ...], str]]:
-    """Yield what each backend adds about one tensor: core, types, layout."""
+    """Yield core, types and layout of one tensor by each backend."""
     for core, alternatives in rows.items():
         for row in alternatives:
             held = getattr(row, side).get(name)
@@ -177,7 +177,7 @@ NO_KERNEL = "none in this DLC: give --udo_package_path"
 
 
 def package_lines(packages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines that show users' packages: a table of their types, then what each takes and gives."""
+    """Yield the lines of UDO packages: a table of their types, then inputs and outputs of each."""
     for package in packages:
         yield ""
         facts = [f"{key} {text.clean(package[key])}" for key in ("domain", "version") if package.get(key)]

@@ -1,4 +1,4 @@
-"""Command lines as words: what click would misread is understood or refused first, with a fix."""
+"""Words of command lines: those that click would misread are rewritten or refused first, with a fix."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from xdlc.cli.params import DimsOption, PathsOption, split_dims
 from xdlc.errors import UsageError, XdlcError, nearest_names, raise_all
 
 _ALIKE = 0.8
-"""Least likeness of two names of which one may be the other, misspelled."""
+"""Least likeness of a name and its misspelling."""
 
 
 def understood(args: Sequence[str], ctx: click.Context) -> list[str]:
-    """Return arguments as click reads them rightly.
+    """Return arguments in a form that click reads rightly.
 
     Files that follow an option as words get the option each, ``NAME:1,3,8,8`` becomes two words.
 

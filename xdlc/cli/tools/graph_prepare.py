@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from xdlc.cli import bars, cache_check, params
+from xdlc.cli import bars, params
 from xdlc.cli.output_path import check_target, derived_path
 from xdlc.cli.tool import notice, show, tool
 from xdlc.errors import UsageError
 
 DEFAULT_SOC = "sm8650"  # of the vendor's tool
 SEPARATE = "Repeat the flag, or separate with commas."
+_OWN = ("check", "outputs", "mode", "sdk")
+_WITH = (*_OWN, "source")
+EXIT_CODES = (
+    "With --check: exit code 0 if every device has a usable cache, 5 if one has none, "
+    "2 if a name is not known."
+)
 
 
 def _switch(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -24,10 +31,39 @@ def _switch(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..
     )
 
 
+def _check_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of ``--check``."""
+    for option in (
+        click.option(
+            "--sdk", metavar="VERSION", help="With --check: SDK of the devices.  [default: installed here]"
+        ),
+        click.option(
+            "--mode",
+            type=click.Choice(["permissive", "strict"]),
+            help="With --check: permissive, if caches have to run; strict, if they have to use the device "
+            "fully.  [default: permissive]",
+        ),
+        click.option(
+            "--outputs",
+            callback=params.names,
+            metavar="T1,T2",
+            help="With --check: required output tensors.  [default: the graph's outputs]",
+        ),
+        click.option(
+            "--check",
+            callback=params.names,
+            metavar="SOC,SOC..",
+            help="Compile nothing: list which caches in the DLC are usable on these devices.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
 @tool(
     "xdlc-graph-prepare",
-    epilog="Flags that change outputs, types or extents change the network in the result too, so that graph "
-    f"and caches agree. {cache_check.EXIT_CODES}",
+    epilog="Flags that change outputs, types or dimensions change the network in the result too, so that "
+    f"graph and caches agree. {EXIT_CODES}",
 )
 @click.option("--input_dlc", "source", type=params.INPUT_FILE, required=True, help="The DLC.")
 @click.option(
@@ -50,18 +86,21 @@ def _switch(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..
     "--vtcm_override",
     type=click.IntRange(min=0),
     metavar="MB",
-    help="Vector memory to plan for; less than the SoC has gives a cache that runs on smaller ones too. "
-    "0 is all that it has.  [default: 0]",
+    help="Vector memory to plan for: with less than the SoC has, the cache runs on smaller ones too; 0: all "
+    "that it has.  [default: 0]",
 )
 @click.option(
     "--optimization_level",
     type=click.IntRange(1, 3),
     default=2,
     show_default=True,
-    help="3 prepares longest and gives the fastest graph.",
+    help="Effort of the compiler: 3 compiles longest and makes the fastest graph.",
 )
 @click.option(
-    "--num_hvx_threads", type=click.IntRange(min=1), metavar="N", help="Vector threads.  [default: all]"
+    "--num_hvx_threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of vector threads.  [default: all]",
 )
 @_switch("--htp_dlbc", "Compress feature maps in memory.")
 @click.option(
@@ -71,29 +110,34 @@ def _switch(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..
     "only, not on the emulation.",
 )
 @click.option(
-    "--overwrite_cache_records", is_flag=True, help="Compile again what is there already, whoever made it."
+    "--overwrite_cache_records",
+    is_flag=True,
+    help="Compile again where there is a cache already, whoever made it.",
 )
 @click.option(
     "--partition",
     is_flag=True,
-    help="Where HTP does not take all ops, compile the largest parts that it takes and leave the rest to the "
-    "CPU. What crosses from a part to elsewhere becomes an output.",
+    help="Compile the largest partitions that HTP supports where it does not support all ops; the CPU runs "
+    "the rest. Tensors that leave a partition become outputs.",
 )
 @click.option(
     "--set_output_tensors",
     multiple=True,
     metavar="T1,T2",
     help="Tensors that become the outputs, in the place of the graph's own; 'GRAPH T1,T2' for a graph that "
-    "is not the main one. What no output needs is left out.",
+    "is not the main one. Ops that no output needs are removed.",
 )
 @click.option(
-    "--set_output_layers", multiple=True, metavar="OP1,OP2", help="The same, for all outputs of these ops."
+    "--set_output_layers",
+    multiple=True,
+    metavar="OP1,OP2",
+    help="Ops whose outputs become those of the graph, in the place of its own.",
 )
 @click.option(
     "--input_list",
     type=params.INPUT_FILE,
-    help="An input list, of which only the lines with names of ops (#) and of tensors (%) are read, as if "
-    "given to the two flags above.",
+    help="Input list whose lines with names of ops (#) and tensors (%) are read as --set_output_layers and "
+    "--set_output_tensors.",
 )
 @click.option(
     "--use_float_io",
@@ -111,25 +155,31 @@ def _switch(name: str, text: str) -> Callable[[Callable[..., None]], Callable[..
     "input_names",
     multiple=True,
     metavar="NAME",
-    help="An input that gets other dimensions; goes with --input_dimensions, both repeatable.",
+    help="Input that gets other dimensions; goes with --input_dimensions, both repeatable.",
 )
-@click.option("--input_dimensions", "extents", multiple=True, metavar="D,D..", help="Its dimensions.")
+@click.option(
+    "--input_dimensions",
+    "input_dims",
+    multiple=True,
+    metavar="D,D..",
+    help="Dimensions of the input of --input_name.",
+)
 @_switch(
     "--memorymapped_buffer_hint", "Accepted; changes nothing, for a device decides where its buffers are."
 )
 @click.option(
     "--udo_package_path",
     metavar="LIBRARY",
-    help="Accepted; changes nothing: users' ops stay on the CPU, see --partition.",
+    help="Accepted; changes nothing: UDOs stay on the CPU, see --partition.",
 )
-@cache_check.options
+@_check_options
 def main(
     source: Path,
     target: Path | None,
     socs: tuple[str, ...],
     htp_archs: tuple[str, ...],
     input_names: tuple[str, ...],
-    extents: tuple[str, ...],
+    input_dims: tuple[str, ...],
     memorymapped_buffer_hint: bool,
     udo_package_path: str | None,
     check: tuple[str, ...],
@@ -141,31 +191,31 @@ def main(
     """Add compiled HTP caches to a DLC.
 
     They come from the vendor's own compiler, one for each SoC. Where some SoCs fail, the result has the
-    caches of the others, and the exit code says so.
+    caches of the others, and the exit code is not 0.
     """
     from xdlc import api
     from xdlc.cli.cache_records import summary
     from xdlc.errors import raise_all
 
-    if cache_check.is_asked(click.get_current_context().params):
-        cache_check.show(source, check, outputs, mode, sdk)
+    if _is_check(click.get_current_context().params):
+        _show_verdicts(source, check, outputs, mode, sdk)
         return
     if udo_package_path is not None:
         notice(
-            "--udo_package_path changes nothing: libraries that prepare users' ops for HTP are built with "
+            "--udo_package_path changes nothing: libraries that prepare UDOs for HTP are built with "
             "the vendor's SDK and loaded by its tool alone; here such ops stay on the CPU, with --partition"
         )
-    if len(input_names) != len(extents):
+    if len(input_names) != len(input_dims):
         raise UsageError(
-            f"--input_name is given {len(input_names)} times, --input_dimensions {len(extents)} times",
+            f"--input_name is given {len(input_names)} times, --input_dimensions {len(input_dims)} times",
             fix="give both for each input: --input_name NAME --input_dimensions 1,3,224,224",
         )
     if memorymapped_buffer_hint:
         notice("--memorymapped_buffer_hint changes nothing: the device decides where its buffers are")
     if not socs and not htp_archs:
-        notice(f"no SoC is named, {DEFAULT_SOC} is taken")
+        notice(f"no SoC is named: the default is {DEFAULT_SOC}")
         socs = (DEFAULT_SOC,)
-    dims = params.dims(zip(input_names, extents, strict=True))
+    dims = params.dims(zip(input_names, input_dims, strict=True))
     target = check_target(target or derived_path(source, "_cached.dlc"))
     with bars.outcomes("compiling", "SoC", len(socs or htp_archs)) as (notify, found):
         prepared = api.prepare_all(
@@ -180,3 +230,47 @@ def main(
             prepared.model.save(target)
         show(f"written: {target}")
     raise_all(prepared.problems)
+
+
+def _is_check(given: Mapping[str, Any]) -> bool:
+    """Return whether the tool only checks caches.
+
+    Raises:
+        UsageError: If options of checking and of compiling are given together.
+    """
+    context = click.get_current_context()
+    options = [
+        param
+        for param in context.command.params
+        if param.name in given and context.get_parameter_source(param.name) == ParameterSource.COMMANDLINE
+    ]
+    check = bool(given["check"])
+    wrong = [param.opts[0] for param in options if (param.name not in _WITH if check else param.name in _OWN)]
+    if wrong and check:
+        raise UsageError(
+            f"{wrong[0]} does not go with --check, which compiles nothing", fix="omit one of the two"
+        )
+    if wrong:
+        raise UsageError(f"{wrong[0]} goes with --check", fix=f"add --check SOC, or omit {wrong[0]}")
+    return check
+
+
+def _show_verdicts(
+    source: Path, check: tuple[str, ...], outputs: tuple[str, ...], mode: str | None, sdk: str | None
+) -> None:
+    """Print a row for each cache and device.
+
+    Raises:
+        ConstraintError: If a device has no usable cache.
+    """
+    from xdlc import api
+    from xdlc.cli.cache_records import table_lines
+    from xdlc.errors import raise_all
+    from xdlc.runtime.htp.cache_verdict import device_soc, lacking, table
+
+    devices = list(dict.fromkeys(map(device_soc, check)))
+    model = api.load(source)
+    rows = table(model, devices, outputs=outputs or None, modes=[mode or "permissive"], sdk=sdk)
+    for line in table_lines({"verdicts": [row.words() for row in rows], "without_htp": []}):
+        click.echo(line)
+    raise_all(lacking(model, rows, devices), where=str(source))

@@ -1,4 +1,4 @@
-"""``xdlc-info``: what a DLC holds."""
+"""``xdlc-info``: the content of a DLC."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from xdlc.errors import UsageError
 
 @tool("xdlc-info")
 @click.argument("file", required=False, type=params.INPUT_FILE)
-@click.option("-i", "--input_dlc", type=params.INPUT_FILE, help="The DLC, if not given as an argument.")
-@click.option("-b", "--brief", is_flag=True, help="Leave the table of ops out.")
+@click.option("-i", "--input_dlc", type=params.INPUT_FILE, help="The DLC, where it is no argument.")
+@click.option("-b", "--brief", is_flag=True, help="Omit the table of ops.")
 @click.option("-d", "--encodings", is_flag=True, help="Show the encoding of every tensor.")
 @click.option("-t", "--trace", is_flag=True, help="Show the source nodes that each op comes from.")
 @click.option(
@@ -43,16 +43,16 @@ def main(
     sdk: str | None,
     as_json: bool,
 ) -> None:
-    """Show what a DLC holds.
+    """Show the content of a DLC.
 
-    Its making, inputs and outputs, ops, totals, caches, HTA records. Reads containers
+    Its history, inputs and outputs, ops, totals, caches, HTA records. Reads containers
     of format 3 and 4, ours and the vendor's.
     """
     source = file or input_dlc
     if source is None or (file and input_dlc):
         raise UsageError("no DLC is named, or two are", fix="name one: xdlc-info FILE.dlc")
     if not only_caches and (devices or sdk):
-        raise UsageError("--device and --sdk go with --caches", fix="add --caches, or leave them out")
+        raise UsageError("--device and --sdk go with --caches", fix="add --caches, or omit them")
     if only_caches:
         _show_caches(source, devices, sdk, as_json)
         return

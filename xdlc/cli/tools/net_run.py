@@ -34,25 +34,27 @@ _RUNTIME_OF = {
 @tool(
     "xdlc-net-run",
     epilog="Result N of the list goes to OUTPUT_DIR/Result_N/<tensor>.raw, float32 unless native files "
-    "are asked for; a slash in a tensor's name makes a folder. An extent that is open in the DLC follows "
-    "from the size of the input's raw file; inputs with several open extents take .npy files, which tell "
+    "are asked for; a slash in a tensor's name makes a folder. A dynamic dimension of the DLC follows "
+    "from the size of the input's raw file; inputs with several of them take .npy files, which state "
     "their shapes.",
 )
 @click.option("--container", "source", type=params.INPUT_FILE, required=True, help="The DLC.")
-@click.option("--input_list", type=params.INPUT_FILE, required=True, help="One line per inference.")
+@click.option(
+    "--input_list", type=params.INPUT_FILE, required=True, help="Input list: one line per inference."
+)
 @click.option(
     "--output_dir",
     type=params.OUTPUT_FILE,
     default=Path("output"),
     show_default=True,
-    help="For the results.",
+    help="Folder of the results.",
 )
 @click.option(
     "--runtime",
     type=click.Choice(["cpu", "htp"]),
     default="cpu",
     show_default=True,
-    help="cpu: onnxruntime. htp: the vendor's emulation of the DSP.",
+    help="Runtime: cpu, onnxruntime, or htp, the vendor's emulation of the DSP.",
 )
 @click.option(
     "--use_aip",
@@ -68,13 +70,13 @@ _RUNTIME_OF = {
     "--cache_compatibility_mode",
     "cache_mode",
     type=click.Choice(["permissive", "strict", "always_generate_new"]),
-    help="Which caches of the DLC will do (htp only): those that run on the SoC, those that use it fully, "
-    "or none.  [default: permissive]",
+    help="Usable caches of the DLC (htp only): those that run on the SoC, those that use it fully, or none.  "
+    "[default: permissive]",
 )
 @click.option(
     "--validate_cache",
     is_flag=True,
-    help="Fail instead of compiling the model if no cache will do, with the reason for each (htp only).",
+    help="Fail instead of compiling the model if no cache is usable, with the reason for each (htp only).",
 )
 @click.option(
     "--enable_cpu_fallback",
@@ -85,17 +87,20 @@ _RUNTIME_OF = {
     "--use_native_input_files",
     "native_in",
     is_flag=True,
-    help="Raw files hold the inputs' own types; those of integers do in any case.",
+    help="Read raw files in the inputs' own types; those of integers are in any case.",
 )
 @click.option(
-    "--use_native_output_files", "native_out", is_flag=True, help="Write <tensor>_native.raw instead."
+    "--use_native_output_files",
+    "native_out",
+    is_flag=True,
+    help="Write results in the tensors' own types, as <tensor>_native.raw.",
 )
 @click.option(
     "--set_output_tensors",
     "wanted",
     callback=params.names,
     metavar="T1,T2",
-    help="Tensors to write beside the graph's outputs. Caches give those only that they were compiled for, "
+    help="Tensors to write beside the graph's outputs: with a cache those that it was compiled for, with "
     "sections those between them.",
 )
 @click.option(
@@ -157,10 +162,10 @@ def _check(runtime: str, options: Mapping[str, Any]) -> None:
         if value is not None and value is not False and runtime != _RUNTIME_OF[name]:
             param = next(each for each in main.params if each.name == name)
             flag, wanted = param.opts[0], f"--runtime {_RUNTIME_OF[name]}"
-            raise UsageError(f"{flag} goes with {wanted}", fix=f"add {wanted}, or leave {flag} out")
+            raise UsageError(f"{flag} goes with {wanted}", fix=f"add {wanted}, or omit {flag}")
     if options["validate_cache"] and options["cache_mode"] == "always_generate_new":
         raise UsageError(
-            "--validate_cache wants a cache, always_generate_new takes none", fix="leave one of the two out"
+            "--validate_cache wants a cache, always_generate_new takes none", fix="omit one of the two"
         )
 
 
@@ -211,7 +216,7 @@ def _outputs_of(graph: Graph, names: tuple[str, ...]) -> list[str]:
 
 
 def _files(tensors: Sequence[str], native: bool) -> dict[str, Path]:
-    """Return where in a result folder each tensor goes.
+    """Return the file of each tensor in a result folder.
 
     Raises:
         UsageError: If a name cannot be a file's, or two tensors would share a path.
@@ -237,7 +242,7 @@ def _clash(one: str, other: str) -> UsageError:
 
 
 def _file_name(tensor: str, native: bool) -> Path:
-    """Return where in a result folder a tensor goes; its name comes from a file and must not lead out."""
+    """Return the file of a tensor in a result folder; its name is untrusted and must not lead out of it."""
     parts = [part for part in tensor.split("/") if part not in ("", ".")]
     if parts:
         parts[-1] += "_native.raw" if native else ".raw"
@@ -268,7 +273,7 @@ def _write(
 
 
 def _write_file(target: Path, content: bytes) -> None:
-    """Write a file that is there as a whole or not at all."""
+    """Write a file as a whole or not at all."""
     unfinished = target.with_name(f".{os.getpid()}.part")
     with folder_for(target), storage_errors(target):
         try:

@@ -36,7 +36,7 @@ def _list(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
     metavar="NAME",
     multiple=True,
     required=True,
-    help="Apply this pass; repeat the flag for several, which run in turn until none changes anything.",
+    help="Pass to apply. Repeatable: several run in turn until none changes the graph.",
 )
 @click.option(
     "--list",
@@ -50,7 +50,7 @@ def main(source: Path, target: Path | None, passes: tuple[str, ...]) -> None:
     """Apply graph passes to a DLC.
 
     Passes keep what a graph computes. Importers and the preparation for HTP run them as needed; this tool
-    runs some alone, to see what they do.
+    runs some alone, to show their effect.
     """
     from xdlc import api
 

@@ -1,4 +1,4 @@
-"""``xdlc-platform-check``: what this machine can do."""
+"""``xdlc-platform-check``: the capabilities of this machine."""
 
 from __future__ import annotations
 
@@ -18,22 +18,21 @@ if TYPE_CHECKING:
 
 @tool(
     "xdlc-platform-check",
-    epilog="With --runtime, the exit code says whether all that was asked for works; without, whether the "
-    "cpu does, which is all that converting and quantizing need.",
+    epilog="With --runtime, the exit code is 0 if that runtime works; without, if the cpu does, which is "
+    "all that converting and quantizing need.",
 )
 @click.option(
     "--runtime",
     type=click.Choice(["cpu", "htp", "aip", "all"]),
-    help="Try this one. cpu: onnxruntime. htp: the vendor's compiler and emulation. aip: sections on HTA.  "
+    help="Runtime to try. cpu: onnxruntime. htp: the vendor's compiler and emulation. aip: sections on HTA.  "
     "[default: all]",
 )
-@click.option("--soc", metavar="NAME", help="Tell of this SoC only, and emulate it.")
+@click.option("--soc", metavar="NAME", help="SoC to list alone, and to emulate.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with everything.")
 def main(runtime: str | None, soc: str | None, as_json: bool) -> None:
-    """Show what this machine can do.
+    """Show the capabilities of this machine.
 
-    Versions, the runtimes, each tried on a small graph, and the SoCs that are known. Where something
-    does not work, it says what to do.
+    Versions, the runtimes, each tried on a small graph, and the known SoCs. A failure comes with a fix.
     """
     from xdlc import api
     from xdlc.errors import raise_all
@@ -66,7 +65,7 @@ def _lines(machine: Machine) -> Iterator[str]:
         for trial in runtime.trials:
             fix = f" (fix: {trial.problem.fix})" if trial.problem and trial.problem.fix else ""
             rows.append((trial.target, f"{trial.problem.problem}{fix}" if trial.problem else "passed"))
-        yield from text.columns([(text.clean(target), text.clean(said)) for target, said in rows])
+        yield from text.columns([(text.clean(target), text.clean(outcome)) for target, outcome in rows])
     if len(machine.socs) == 1:
         yield from _soc(machine.socs[0])
         return

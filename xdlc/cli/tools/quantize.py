@@ -1,4 +1,4 @@
-"""``xdlc-quantize``: quantizing and preparing in one go, as old workflows have it."""
+"""``xdlc-quantize``: quantization and preparation in one call, as in old workflows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import click
 
 from xdlc.cli import bars, params, quant_flow
 from xdlc.cli.output_path import check_target, derived_path
-from xdlc.cli.params import kernel_flags
-from xdlc.cli.quant_options import SAMPLES, quantizer_flags, result_flags, sample_flags
+from xdlc.cli.quant_options import SAMPLES, file_flags, quantizer_flags
 from xdlc.cli.tool import notice, tool
 from xdlc.errors import UsageError, XdlcError, each_problem
 
@@ -21,21 +20,15 @@ if TYPE_CHECKING:
 
 
 @tool("xdlc-quantize", epilog=SAMPLES)
-@click.option("--input_dlc", "-i", "source", type=params.INPUT_FILE, required=True, help="The DLC.")
-@sample_flags
-@click.option(
-    "--output_dlc",
-    "-o",
-    "target_dlc",
-    type=params.OUTPUT_FILE,
-    help="The result.  [default: <input>_quantized.dlc]",
-)
+@file_flags
 @click.option("--enable_htp", is_flag=True, help="Add compiled HTP caches, one for each of --htp_socs.")
 @click.option(
     "--htp_socs", "socs", callback=params.names, metavar="SOC,SOC..", help="SoCs to compile caches for."
 )
 @click.option(
-    "--overwrite_cache_records", is_flag=True, help="Compile again what is there already, whoever made it."
+    "--overwrite_cache_records",
+    is_flag=True,
+    help="Compile again where there is a cache already, whoever made it.",
 )
 @click.option("--use_float_io", is_flag=True, help="Make inputs and outputs of the graph float32.")
 @click.option("--enable_hta", is_flag=True, help="Add sections for the Hexagon Tensor Accelerator.")
@@ -46,13 +39,8 @@ if TYPE_CHECKING:
     help="Layers of each section, by the ids that xdlc-info shows.  [default: chosen automatically]",
 )
 @quantizer_flags
-@kernel_flags
-@result_flags
-@params.DLC_VERSION
 def main(
     source: Path,
-    input_list: Path | None,
-    native: bool,
     target_dlc: Path | None,
     enable_htp: bool,
     socs: tuple[str, ...],
@@ -60,10 +48,6 @@ def main(
     use_float_io: bool,
     enable_hta: bool,
     partitions: str | None,
-    report: Path | None,
-    report_list: Path | None,
-    export_encodings: Path | None,
-    encoding_version: str,
     dlc_version: str,
     **flags: Any,
 ) -> None:
@@ -72,7 +56,7 @@ def main(
     The tool of old workflows; xdlc-quant and xdlc-graph-prepare do the same in two steps. Without --target,
     widths are those that the oldest of --htp_socs takes. A DLC that is quantized already needs no samples,
     and is prepared as it is. If preparing fails, the DLC is written
-    all the same, without the caches or sections that failed, and the exit code says so.
+    all the same, without the caches or sections that failed, and the exit code is not 0.
     """
     from xdlc import api
     from xdlc.errors import raise_all
@@ -87,20 +71,18 @@ def main(
     ):
         if given and not needed:
             wanted = f"--enable_{'hta' if 'hta' in flag else 'htp'}"
-            raise UsageError(f"{flag} goes with {wanted}", fix=f"add {wanted}, or leave {flag} out")
+            raise UsageError(f"{flag} goes with {wanted}", fix=f"add {wanted}, or omit {flag}")
     if enable_htp and not socs:
         raise UsageError("--enable_htp needs --htp_socs", fix="add --htp_socs sm8550,sm8650 with your SoCs")
     devices = [device_soc(soc) for soc in socs]  # before the long work, as the ranges
     named = flags.get("target") or flags.get("target_soc_model")
-    if input_list is not None and devices and not named:
-        # What the oldest takes, all take.
+    if flags["input_list"] is not None and devices and not named:
+        # What the oldest supports, all support.
         flags["target"] = min(devices, key=lambda device: (device.arch, device.fp16)).name
     if partitions is not None:
         parse_ranges(partitions)
     target = check_target(target_dlc or derived_path(source, "_quantized.dlc"))
-    request = quant_flow.Request(
-        source, input_list, native, report, report_list, export_encodings, encoding_version
-    )
+    request = quant_flow.take_request(source, flags)
     made = quant_flow.quantized_or_as_it_is(request, flags)
     model, lines = made.model, list(made.lines)
     problems: list[XdlcError] = []
@@ -122,7 +104,7 @@ def main(
 def _with_caches(
     model: Model, socs: Sequence[str], options: dict[str, Any]
 ) -> tuple[Model, Sequence[XdlcError], Iterable[str]]:
-    """Return the model with caches, and why some failed; what keeps all of them away is a failure too."""
+    """Return the model with caches, and why some failed; an error of all of them is a failure too."""
     from xdlc import api
     from xdlc.cli.cache_records import summary
 

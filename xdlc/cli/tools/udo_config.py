@@ -1,4 +1,4 @@
-"""``xdlc-udo-config``: configurations of user-defined operations: convert, validate, draft."""
+"""``xdlc-udo-config``: conversion, validation and drafts of UDO configurations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _TARGET = click.option(
     help="File to write: .xml or .json; a folder gets a file a package; - is standard output.",
 )
 _FORM = click.option(
-    "--form", type=click.Choice(["xml", "json"]), help="Form to write.  [default: as the output's name ends]"
+    "--form",
+    type=click.Choice(["xml", "json"]),
+    help="Form to write.  [default: that of the output's suffix]",
 )
 
 
@@ -33,20 +35,20 @@ _FORM = click.option(
 @click.argument("configs", metavar="FILE...", nargs=-1, required=True, type=params.INPUT_FILE)
 @_TARGET
 @_FORM
-@click.option("--package", metavar="NAME", help="Take this package alone.")
+@click.option("--package", metavar="NAME", help="Convert this package alone.")
 @click.option(
     "--extended",
     is_flag=True,
-    help="Keep what the vendor's JSON has no field for in fields of xdlc's own, xdlc_...; else it is left out"
-    " with a notice.",
+    help="Keep facts without a field in the vendor's JSON in fields of xdlc's own, xdlc_...; without this "
+    "flag they are dropped with a notice.",
 )
 def convert(
     configs: tuple[Path, ...], target: Path, form: str | None, package: str | None, extended: bool
 ) -> None:
     """Write configurations in the other form: JSON as OpDef XML, OpDef XML as JSON.
 
-    The content of a file tells its form. Packages of one name become one. Nothing is written if there is
-    any problem.
+    The form of a file is recognized by its content. Packages of one name become one. Nothing is written
+    if there is any problem.
     """
     from xdlc.udo.config import convert as convert_configs
 
@@ -59,7 +61,7 @@ def convert(
 def validate(configs: tuple[Path, ...]) -> None:
     """Check configurations, alone and together: every problem is listed, with file and line.
 
-    Of each constraint it is told whether it is enforced or kept as text.
+    The summary states of each constraint whether it is enforced or kept as text.
     """
     from xdlc.errors import raise_all
     from xdlc.udo.config import inspect
@@ -85,12 +87,12 @@ def validate(configs: tuple[Path, ...]) -> None:
     "--udo_config_paths",
     "udo_config_paths",
     cls=params.PathsOption,
-    help="Configurations that there are already: their operators are left out. Repeatable.",
+    help="Existing configurations, whose operators are not drafted. Repeatable.",
 )
 @click.option(
     "--same_shapes",
     is_flag=True,
-    help="Give outputs whose shape the model does not state in full that of the first input.",
+    help="Assume the shape of the first input for outputs without a complete shape in the model.",
 )
 @click.option(
     "--datatypes",
@@ -98,7 +100,7 @@ def validate(configs: tuple[Path, ...]) -> None:
     multiple=True,
     callback=params.distinct_names,
     metavar="TYPE,..",
-    help="Data types that inputs and outputs of reals may have, beside their own. FLOAT_32 alone keeps them"
+    help="Data types that float inputs and outputs may have, beside their own. FLOAT_32 alone keeps them"
     " float in quantized models.  [default: FLOAT_32,FIXED_8,FIXED_16]",
 )
 @click.option(
@@ -107,7 +109,7 @@ def validate(configs: tuple[Path, ...]) -> None:
     multiple=True,
     callback=params.distinct_names,
     metavar="TYPE,..",
-    help="Draft these operators too, though xdlc maps them: for forms of them that QNN does not have.",
+    help="Operators to draft too, although xdlc maps them: for forms of them that QNN lacks.",
 )
 @click.option(
     "--backends",
@@ -120,11 +122,11 @@ def validate(configs: tuple[Path, ...]) -> None:
 def from_model(model: Path, target: Path, form: str | None, **options: Any) -> None:
     """Draft definitions for the operators of a model that nothing covers.
 
-    Inputs, outputs and parameters are those of the model's nodes, and descriptions tell where each comes
-    from. JSON gets fields of xdlc's own, xdlc_..., for what the vendor's form cannot say.
+    Inputs, outputs and parameters are those of the model's nodes, and descriptions state where each comes
+    from. JSON gets fields of xdlc's own, xdlc_..., for facts that the vendor's form lacks.
 
-    Operators that no definition can stand for are left out: what could be drafted is written, each of them
-    is told, and the exit code is 4. Nothing is written if none could be drafted.
+    Operators that no definition can describe are reported, the others are written, and the exit code is
+    4. Nothing is written if none could be drafted.
     """
     from xdlc import api
     from xdlc.errors import raise_all

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     "-cop",
     "--converter_op_package",
     is_flag=True,
-    help="Accepted; changes nothing: the registration library tells converters the shapes of outputs.",
+    help="Accepted; changes nothing: the registration library infers the shapes of outputs for converters.",
 )
 def main(configs: tuple[Path, ...], folder: Path, force: bool, converter_op_package: bool) -> None:
     """Generate a package of user-defined operations: sources, makefiles and tests.
