@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from xdlc.container.metadata import read_json
@@ -27,6 +27,8 @@ RECORD = "xdlc.caches"
 VERSION = 1
 MAX_BYTES = 1 << 26
 _FINGERPRINT = re.compile(r"[0-9a-f]{32}")
+_NUMBERS = ("vtcm_mb", "optimization_level", "num_hvx_threads")
+_FLAGS = ("dlbc", "share_weights", "arch_only")
 _FIX = "prepare the model again, with --overwrite_cache_records"
 
 
@@ -124,36 +126,21 @@ def drop_damaged(model: Model) -> bool:
 
 def _words(facts: CacheFacts) -> dict[str, Any]:
     return {
-        "xdlc": facts.xdlc,
-        "vtcm_mb": facts.vtcm_mb,
-        "optimization_level": facts.optimization_level,
-        "num_hvx_threads": facts.num_hvx_threads,
-        "dlbc": facts.dlbc,
-        "share_weights": facts.share_weights,
-        "arch_only": facts.arch_only,
-        "graphs": {
-            name: {
-                "fingerprint": graph.fingerprint,
-                "source": graph.source,
-                "ops": None if graph.ops is None else list(graph.ops),
-            }
-            for name, graph in facts.graphs.items()
-        },
+        **{key: getattr(facts, key) for key in ("xdlc", *_NUMBERS, *_FLAGS)},
+        "graphs": {name: asdict(graph) for name, graph in facts.graphs.items()},
     }
 
 
 def _cache(value: Any, where: str) -> CacheFacts:
     entry = _typed(value, dict, "the entry", where)
     graphs = _typed(entry.get("graphs"), dict, "'graphs'", where)
+    flags = {"share_weights": False, "arch_only": False} | entry
+    values: dict[str, Any] = {key: _number(entry, key, where) for key in _NUMBERS}
+    values |= {key: _typed(flags.get(key), bool, repr(key), where) for key in _FLAGS}
     return CacheFacts(
         {name: _graph(facts, f"{where}: graph {name!r}") for name, facts in graphs.items()},
-        vtcm_mb=_number(entry, "vtcm_mb", where),
-        optimization_level=_number(entry, "optimization_level", where),
-        num_hvx_threads=_number(entry, "num_hvx_threads", where),
-        dlbc=_typed(entry.get("dlbc"), bool, "'dlbc'", where),
         xdlc=_typed(entry.get("xdlc"), str, "'xdlc'", where),
-        share_weights=_typed(entry.get("share_weights", False), bool, "'share_weights'", where),
-        arch_only=_typed(entry.get("arch_only", False), bool, "'arch_only'", where),
+        **values,
     )
 
 

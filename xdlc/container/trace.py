@@ -86,12 +86,7 @@ def _checked(found: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _is_step(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(part, str) for part in value[1:])
-        and (value[0] is None or isinstance(value[0], str))
-    )
+    return isinstance(value, list) and bool(value) and _is_reason(value[0]) and _is_names(value[1:])
 
 
 def _is_names(value: Any) -> bool:
@@ -99,10 +94,8 @@ def _is_names(value: Any) -> bool:
 
 
 def _is_node(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) == 3
-        and isinstance(value[0], str)
-        and isinstance(value[1], str)
-        and (value[2] is None or isinstance(value[2], str))
-    )
+    return isinstance(value, list) and len(value) == 3 and _is_names(value[:2]) and _is_reason(value[2])
+
+
+def _is_reason(value: Any) -> bool:
+    return value is None or isinstance(value, str)

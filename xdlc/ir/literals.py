@@ -8,10 +8,26 @@ from collections.abc import Sequence
 
 from xdlc.ir.data import Array, ArrayData, TensorData
 from xdlc.ir.dtype import BFLOAT16, FLOAT16, FLOAT32, DType
-from xdlc.ir.encoding import as_float32
+from xdlc.ir.encoding import (
+    AxisScaleOffset,
+    BlockScaleOffset,
+    BlockwiseExpansion,
+    Encoding,
+    ScaleOffset,
+    VectorCode,
+    as_float32,
+)
 
 INLINE_ELEMENTS = 64
 """Data of up to this many elements is always written as numbers."""
+
+ENCODING_NAMES: dict[type[Encoding], str] = {
+    ScaleOffset: "per_tensor",
+    AxisScaleOffset: "per_axis",
+    BlockScaleOffset: "per_block",
+    BlockwiseExpansion: "expansion",
+    VectorCode: "vector",
+}
 
 _BARE = re.compile(r"[A-Za-z0-9_.:/-]+")
 

@@ -6,21 +6,15 @@ import json
 import math
 import re
 from collections.abc import Callable
+from dataclasses import MISSING, fields
 from typing import Any, NamedTuple, NoReturn
 
 from xdlc.errors import ModelError, nearest_names
 from xdlc.ir.data import ArrayData, Elided, TensorData
 from xdlc.ir.dtype import BY_NAME, UINT8, DType
-from xdlc.ir.encoding import (
-    AxisScaleOffset,
-    BlockScaleOffset,
-    BlockwiseExpansion,
-    Encoding,
-    ScaleOffset,
-    VectorCode,
-)
+from xdlc.ir.encoding import Encoding
 from xdlc.ir.graph import NATIVE_PACKAGE, Graph, Op, Origin
-from xdlc.ir.literals import data_shape, numbers_data, scalar_value
+from xdlc.ir.literals import ENCODING_NAMES, data_shape, numbers_data, scalar_value
 from xdlc.ir.model import Model
 from xdlc.ir.tensor import Param, Role, Scalar, Tensor
 
@@ -358,21 +352,12 @@ def _unknown_tensor(number: int, name: str, graph: Graph) -> ModelError:
     )
 
 
-_ENCODINGS: dict[str, tuple[Callable[..., Encoding], frozenset[str]]] = {
-    "per_tensor": (ScaleOffset, frozenset({"scale"})),
-    "per_axis": (AxisScaleOffset, frozenset({"axis", "scales"})),
-    "per_block": (BlockScaleOffset, frozenset({"block_shape", "scales"})),
-    "expansion": (
-        BlockwiseExpansion,
-        frozenset({"axis", "scales", "blocks_per_axis", "block_scale_bits", "block_scales"}),
-    ),
-    "vector": (VectorCode, frozenset({"axis", "scales", "geometry"})),
-}
+_ENCODINGS = {name: cls for cls, name in ENCODING_NAMES.items()}
 
 
 def _encoding(line: _Line) -> Encoding:
     kind = line.bare()
-    make, needed = _ENCODINGS[kind]
+    make = _ENCODINGS[kind]
 
     def item() -> tuple[str, Any]:
         key = line.bare()
@@ -383,15 +368,15 @@ def _encoding(line: _Line) -> Encoding:
             return key, line.convert(float)
         return key, line.integers() if line.next == "[" else line.convert(int)
 
-    fields = dict(line.items("(", ")", item))
-    missing = needed - fields.keys()
-    if missing:
-        line.fail(f"{kind} lacks {', '.join(sorted(missing))}")
-    if kind in ("expansion", "vector"):
-        fields.setdefault("offsets", (0,) * len(fields["scales"]))
-    if "wide" in fields:
-        fields["wide"] = bool(fields["wide"])
+    found = dict(line.items("(", ")", item))
+    needed = {field.name for field in fields(make) if field.default is MISSING} - {"offsets"}
+    if not needed <= found.keys():
+        line.fail(f"{kind} lacks {', '.join(sorted(needed - found.keys()))}")
+    if "scales" in found:
+        found.setdefault("offsets", (0,) * len(found["scales"]))
+    if "wide" in found:
+        found["wide"] = bool(found["wide"])
     try:
-        return make(**fields)
+        return make(**found)
     except (TypeError, ValueError, OverflowError) as error:
         line.fail(f"bad {kind}: {error}")

@@ -18,19 +18,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from typing import Literal
 
 from xdlc.ir.data import Array, Elided, TensorData
 from xdlc.ir.dtype import from_numpy
-from xdlc.ir.encoding import (
-    AxisScaleOffset,
-    BlockScaleOffset,
-    BlockwiseExpansion,
-    Encoding,
-    ScaleOffset,
-)
+from xdlc.ir.encoding import Encoding
 from xdlc.ir.graph import NATIVE_PACKAGE, Graph, Op
-from xdlc.ir.literals import INLINE_ELEMENTS, data_shape, float_text, name_text, numbers_text, scalar_text
+from xdlc.ir.literals import (
+    ENCODING_NAMES,
+    INLINE_ELEMENTS,
+    data_shape,
+    float_text,
+    name_text,
+    numbers_text,
+    scalar_text,
+)
 from xdlc.ir.model import Model
 from xdlc.ir.parser import parse
 from xdlc.ir.tensor import Role, Tensor
@@ -153,45 +156,18 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def _encoding(encoding: Encoding) -> str:
-    fields: list[str] = []
+    words = []
+    for field in fields(encoding):
+        value = getattr(encoding, field.name)
+        if any(value) if field.name == "offsets" else value != field.default:
+            words.append(f"{field.name}={_field_text(value)}")
+    return f"{ENCODING_NAMES[type(encoding)]}({', '.join(words)})"
 
-    def integer(key: str, value: int | None) -> None:
-        if value is not None:
-            fields.append(f"{key}={value}")
 
-    def integers(key: str, values: Sequence[int], *, implied: tuple[int, ...] | None = None) -> None:
-        if values != implied:
-            fields.append(f"{key}={_shape(tuple(values))}")
-
-    def floats(key: str, values: Sequence[float]) -> None:
-        fields.append(f"{key}=[{','.join(float_text(value) for value in values)}]")
-
-    if isinstance(encoding, ScaleOffset):
-        fields.append(f"scale={float_text(encoding.scale)}")
-        integer("offset", encoding.offset or None)
-        integer("bits", encoding.bits)
-        return f"per_tensor({', '.join(fields)})"
-    zeros = (0,) * len(encoding.scales)
-    if isinstance(encoding, BlockScaleOffset):
-        integers("block_shape", encoding.block_shape)
-    else:
-        integer("axis", encoding.axis)
-    floats("scales", encoding.scales)
-    integers("offsets", encoding.offsets, implied=zeros)
-    if isinstance(encoding, AxisScaleOffset):
-        integer("bits", encoding.bits)
-        return f"per_axis({', '.join(fields)})"
-    if isinstance(encoding, BlockScaleOffset):
-        integer("bits", encoding.bits)
-        return f"per_block({', '.join(fields)})"
-    if isinstance(encoding, BlockwiseExpansion):
-        integer("blocks_per_axis", encoding.blocks_per_axis)
-        integer("block_scale_bits", encoding.block_scale_bits)
-        integers("block_scales", encoding.block_scales)
-        integer("wide", 1 if encoding.wide else None)
-        return f"expansion({', '.join(fields)})"
-    integers("geometry", encoding.geometry)
-    return f"vector({', '.join(fields)})"
+def _field_text(value: float | Sequence[float]) -> str:
+    if isinstance(value, Sequence):
+        return f"[{','.join(map(_field_text, value))}]"
+    return float_text(value) if isinstance(value, float) else str(int(value))
 
 
 def _data(tensor: Tensor, data: TensorData, mode: DataMode) -> str:
