@@ -1,4 +1,4 @@
-"""Every error a user can see: what is wrong, where, and what to do about it."""
+"""Errors for users: a problem, its place, and a fix."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ class XdlcError(Exception):
     """Base of all errors that are reported to the user.
 
     Args:
-        problem: What was expected and what was found, with values; one sentence, no full stop.
+        problem: Expectation and finding, with values; one sentence, no full stop.
         where: The place, read from the file down to the node:
             ``model.onnx: node 'conv1' (Conv, opset 13)``.
-        fix: What to do about it, in the imperative.
-        node: Name of the source node or op that it is about, for tables.
+        fix: Remedy, in the imperative.
+        node: Name of the source node or op, for tables.
         op: Type of that node or op.
 
     Example:
@@ -42,7 +42,7 @@ class XdlcError(Exception):
         self.op = op
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what makes the error again in another process, whatever its class takes."""
+        """Return how to rebuild the error in another process, whatever its class's arguments are."""
         return _made_again, (type(self), self.args, vars(self))
 
     def __str__(self) -> str:
@@ -115,7 +115,7 @@ class ProblemList(XdlcError):
 
 
 def each_problem(error: XdlcError) -> tuple[XdlcError, ...]:
-    """Return the problems that an error stands for: itself, or those of a list.
+    """Return the problems of an error: itself, or those of a list.
 
     Example:
         >>> [problem.problem for problem in each_problem(ModelError("a"))]
@@ -125,7 +125,7 @@ def each_problem(error: XdlcError) -> tuple[XdlcError, ...]:
 
 
 def reword(error: XdlcError, words: Callable[[str], str]) -> None:
-    """Put an error, and each that it stands for, into other words in place.
+    """Reword an error, and each problem of it, in place.
 
     Args:
         error: The error.

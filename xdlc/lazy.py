@@ -1,4 +1,4 @@
-"""Packages whose modules are imported when their names are first asked for."""
+"""Lazy imports of the names of a package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def names_of(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package that gives names out of modules.
+    """Return the ``__getattr__`` of a package that imports its names on first use.
 
     Args:
         package: Name of the package.

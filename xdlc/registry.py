@@ -1,4 +1,4 @@
-"""A table that the modules of a package fill: what each registers under names of its own."""
+"""Registries: tables that the modules of a package fill, found by looking into the package."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Held = TypeVar("Held")
 
 
 class Registry(Generic[Key, Held]):
-    """What the modules of a package register; they are imported when it is first read.
+    """A table of what the modules of a package register; they are imported at its first use.
 
     Args:
         package: The package, like ``xdlc.runtime.ops``; every module directly in it is imported.
-        what: What is registered under a key, for messages, like ``lowering``.
+        what: Kind of the entries, for messages, like ``lowering``.
     """
 
     def __init__(self, package: str, what: str) -> None:
@@ -28,7 +28,7 @@ class Registry(Generic[Key, Held]):
         self._held: dict[Key, Held] = {}
 
     def add(self, key: Key, held: Held) -> None:
-        """Register something under a key.
+        """Register an entry under a key.
 
         Raises:
             ValueError: If something else is registered under it.

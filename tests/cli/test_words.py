@@ -9,11 +9,11 @@ from click.testing import CliRunner
 from xdlc.cli import main, params
 from xdlc.cli.spellings import COMMANDS, OPTIONS
 from xdlc.cli.tool import Tool, tool
-from xdlc.cli.tools import graph_prepare, info, net_run, onnx_to_dlc, quant, quantize, to_onnx
+from xdlc.cli.tools import convert, graph_prepare, info, net_run, onnx_to_dlc, quant, quantize, to_onnx
 from xdlc.cli.words import in_flags
 
 TOOLS = {
-    "xconv-onnx-to-dlc": onnx_to_dlc,
+    "xdlc-convert": convert,
     "xdlc-quant": quant,
     "xdlc-quantize": quantize,
     "xdlc-graph-prepare": graph_prepare,
@@ -139,3 +139,8 @@ def test_a_file_without_its_option() -> None:
     result = CliRunner().invoke(onnx_to_dlc.main, ["net.onnx"])
     assert result.exit_code == 2
     assert result.stderr.endswith("'net.onnx' belongs to no option\n  fix: write --input_network net.onnx\n")
+
+
+def test_tools_of_one_framework_have_the_hints_of_convert() -> None:
+    result = CliRunner().invoke(onnx_to_dlc.main, ["--output_dlc"])
+    assert result.stderr.endswith(f"  fix: {OPTIONS['xdlc-convert']['--output_dlc']}\n")

@@ -283,7 +283,7 @@ _ONNX = {
 }
 
 OPTIONS = {
-    "xconv-onnx-to-dlc": _CONVERTER,
+    "xdlc-convert": _CONVERTER,
     "xdlc-quant": _QUANT,
     "xdlc-quantize": {name: fix for name, fix in _QUANT.items() if name != "--htp_socs"},
     "xdlc-graph-prepare": _PREPARE,
@@ -291,9 +291,10 @@ OPTIONS = {
     "xdlc-info": _INFO,
     "xdlc-to-onnx": _ONNX,
 }
-"""Fixes by tool and option."""
+"""Fixes by tool and option; those of ``xdlc-convert`` are those of the tools for one framework too."""
 
 
 def meant(tool: str, word: str) -> str | None:
-    """Return the fix for an option that a tool does not have, if it is known what is meant."""
-    return OPTIONS.get(tool, {}).get(word) or EVERYWHERE.get(word)
+    """Return the fix for an option that a tool lacks, if there is one."""
+    own = OPTIONS.get("xdlc-convert" if tool.startswith("xconv-") else tool, {})
+    return own.get(word) or EVERYWHERE.get(word)

@@ -17,18 +17,18 @@ from pathlib import Path
 HEAD = 1 << 20
 """Bytes read from each end of a file."""
 MOST_FIELDS = 1 << 16
-"""Fields of a message that are looked at, at most."""
+"""Fields of a message that are read at most."""
 SHOWN = 60
 """Bytes of a file that messages show at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What a file or folder is.
+    """A format of a file or folder.
 
     Attributes:
         name: The format, with its article: ``a TensorFlow Lite model``.
-        fix: How to come to an ONNX model from there, in the imperative; FILE and FOLDER stand for its path.
+        fix: How to make an ONNX model of it, in the imperative; FILE and FOLDER are replaced by its path.
     """
 
     name: str
@@ -78,7 +78,7 @@ DLC = Format("a DLC", "read it with xdlc-info, xdlc-quant and xdlc-net-run, or m
 GGUF = Format("a GGUF model", _SOURCE)
 ONNX_TENSOR = Format("an ONNX tensor, not a model", "give the model's .onnx file; inputs go to input lists")
 ONNX_TEXT = Format("an ONNX model as text", "write it as a binary file, with onnx.load and onnx.save")
-LFS = Format("a pointer of git LFS, not the file that it stands for", "fetch the file: `git lfs pull`")
+LFS = Format("a pointer of git LFS, not the file itself", "fetch the file: `git lfs pull`")
 EMPTY = Format("empty", f"{_AGAIN}: its download may have failed")
 HTML = Format("an HTML page", f"{_AGAIN}: the download gave a page of the web site")
 NUMPY = Format(
@@ -133,7 +133,7 @@ _TEXTS = (
 
 
 def recognize(path: str | os.PathLike[str]) -> Format | None:
-    """Return what a file or folder is, if its format is known.
+    """Return the format of a file or folder, if it is known.
 
     Only its two ends are read, at most ``HEAD`` bytes each.
 

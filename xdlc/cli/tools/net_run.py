@@ -59,7 +59,7 @@ _RUNTIME_OF = {
 @click.option(
     "--use_aip",
     is_flag=True,
-    help="Run section by section, as the AIP record says: HTA's as xdlc compiled them, others on the CPU.",
+    help="Run section by section, by the AIP record: HTA's as xdlc compiled them, others on the CPU.",
 )
 @click.option(
     "--soc",

@@ -32,8 +32,8 @@ class InferredOutput:
     """An inferred output of an op.
 
     Attributes:
-        shape: Dims as the tensor lies, None for an open one.
-        dtype: Data type that the op gives.
+        shape: Dimensions in the tensor's layout, None for a dynamic one.
+        dtype: Data type of the op's output.
         wanted: Data type that the source has for it.
         order: Axis i of the tensor is source axis ``order[i]``; empty for a scalar, stored as [1].
         guess: Notice on a data type that nothing states; empty for one that is stated.
@@ -75,8 +75,8 @@ def infer_outputs(
     if failures:  # what is missing now is what these would have stated
         return [], [*issues, *failures]
     found = [
-        _result(index, entry, said, custom, view, [(by, outputs[index]) for by, outputs in claims])
-        for index, (entry, said) in enumerate(places)
+        _result(index, entry, source, custom, view, [(by, outputs[index]) for by, outputs in claims])
+        for index, (entry, source) in enumerate(places)
     ]
     issues += [each for each in found if isinstance(each, Issue)]
     return [each for each in found if isinstance(each, InferredOutput)], issues
@@ -101,13 +101,13 @@ def _places(
         if not entry.mandatory:
             break
         given.append(Declared(read=False))
-    return [(outputs[min(index, len(outputs) - 1)], said) for index, said in enumerate(given[:most])]
+    return [(outputs[min(index, len(outputs) - 1)], source) for index, source in enumerate(given[:most])]
 
 
 def _result(
     index: int,
     place: TensorDef,
-    said: Declared,
+    source: Declared,
     custom: Udo,
     view: OpView,
     claims: Sequence[tuple[str, KnownOutput]],
@@ -115,29 +115,31 @@ def _result(
     """Return an output, or the issue that it has."""
     name = f"output {index} ({place.name!r})"
     shapes = [(by, known.shape) for by, known in claims if known.shape is not None]
-    if said.shape is None and not shapes:
-        left = "" if said.read else ", which the model omits,"
-        if said.is_outdated:
+    if source.shape is None and not shapes:
+        left = "" if source.read else ", which the model omits,"
+        if source.is_outdated:
             left = ", which the model states for inputs of other shapes,"
         why = why_unknown(custom.definition, view, place)
         fix = _SHAPE_FIX if custom.hooks is None else _HOOK_FIX
         return Issue(f"the shape of {name}{left} is not known{why and f': {why}'}", fix)
     try:
-        order = order_of(place.layout, len(shapes[0][1] if said.shape is None else said.shape))
+        order = order_of(place.layout, len(shapes[0][1] if source.shape is None else source.shape))
     except ValueError as error:
         return Issue(f"{name}: {error}", "state another layout in the definition, or none")
     shape, clash = _merged(shapes)
     if clash:
         return Issue(f"{name} is {clash}", "correct one of them")
     stated = [
-        (by, known.dtype) for by, known in claims if known.dtype and not _quantized(known.dtype, place, said)
+        (by, known.dtype)
+        for by, known in claims
+        if known.dtype and not _quantized(known.dtype, place, source)
     ]
-    dtype = stated[0][1] if stated else _usual(place, said, view)
-    clash = _clash(place, said, dtype, stated)
+    dtype = stated[0][1] if stated else _usual(place, source, view)
+    clash = _clash(place, source, dtype, stated)
     if dtype is None or clash:
         return Issue(f"{name} {clash}", "correct it, or state the data type in the definition")
-    guess = _guess(name, place, dtype) if said.dtype is None and not stated else ""
-    return InferredOutput(shape, dtype, said.dtype or dtype, order, guess)
+    guess = _guess(name, place, dtype) if source.dtype is None and not stated else ""
+    return InferredOutput(shape, dtype, source.dtype or dtype, order, guess)
 
 
 def _guess(name: str, place: TensorDef, dtype: DType) -> str:
@@ -166,16 +168,16 @@ def _merged(claims: Sequence[tuple[str, Dims]]) -> tuple[Dims, str]:
     return shape, ""
 
 
-def _quantized(dtype: DType, place: TensorDef, said: Declared) -> bool:
+def _quantized(dtype: DType, place: TensorDef, source: Declared) -> bool:
     """Return whether a type only states how a quantizer will store a float output."""
-    return dtype.is_fixed or (said.dtype is FLOAT32 and is_quantized_only(place.dtypes))
+    return dtype.is_fixed or (source.dtype is FLOAT32 and is_quantized_only(place.dtypes))
 
 
-def _usual(place: TensorDef, said: Declared, view: OpView) -> DType | None:
+def _usual(place: TensorDef, source: Declared, view: OpView) -> DType | None:
     """Return the type of an output by the source and the definition alone."""
-    if said.dtype is not None:
-        fits = is_allowed(said.dtype, place.dtypes)
-        return said.dtype if fits else converted(said.dtype, place.dtypes)
+    if source.dtype is not None:
+        fits = is_allowed(source.dtype, place.dtypes)
+        return source.dtype if fits else converted(source.dtype, place.dtypes)
     first = next((spec.dtype for spec in view.inputs if spec is not None), None)
     if first is not None and is_allowed(first, place.dtypes):
         return first
@@ -184,19 +186,21 @@ def _usual(place: TensorDef, said: Declared, view: OpView) -> DType | None:
     return place.dtypes[0] if len(place.dtypes) == 1 else None
 
 
-def _clash(place: TensorDef, said: Declared, dtype: DType | None, stated: Sequence[tuple[str, DType]]) -> str:
+def _clash(
+    place: TensorDef, source: Declared, dtype: DType | None, stated: Sequence[tuple[str, DType]]
+) -> str:
     """Return what is wrong with the type of an output, or an empty text."""
     names = _one_of(place.dtypes) or "any"
     if dtype is None:
-        found = f"is {said.dtype.name} in the model" if said.dtype else "has no data type in the model"
+        found = f"is {source.dtype.name} in the model" if source.dtype else "has no data type in the model"
         return f"{found}, and {names} in the definition"
     for by, other in stated:
         if other is not dtype:
             return f"is {dtype.name} for {stated[0][0]}, but {other.name} for {by}"
     if not is_allowed(dtype, place.dtypes):
         return f"is {dtype.name} for {stated[0][0]}, but {names} in the definition"
-    if said.dtype is not None and not _converts(dtype, said.dtype):
-        return f"is {dtype.name} for {stated[0][0]}, but {said.dtype.name} in the model"
+    if source.dtype is not None and not _converts(dtype, source.dtype):
+        return f"is {dtype.name} for {stated[0][0]}, but {source.dtype.name} in the model"
     return ""
 
 
@@ -293,7 +297,7 @@ def _sources(
 def _claim(by: str, function: Source, view: OpView, count: int, issues: list[Issue]) -> Claim | None:
     """Return the outputs by a source; its failure is an issue."""
     try:
-        said = function(view)
+        found = function(view)
     except (XdlcError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
         text = f"{type(error).__name__}: {error}"
         if isinstance(error, XdlcError):
@@ -302,15 +306,15 @@ def _claim(by: str, function: Source, view: OpView, count: int, issues: list[Iss
         whose = "" if isinstance(error, XdlcError) and error.where else f"{by} fails: "
         issues.append(Issue(f"{whose}{text}", fix or "correct it"))
         return None
-    if said is None:
+    if found is None:
         return None
-    if not all(spec is None or isinstance(spec, TensorSpec) for spec in said):
-        issues.append(Issue(f"{by} returns {said!r}", "return a TensorSpec for each output, or None"))
+    if not all(spec is None or isinstance(spec, TensorSpec) for spec in found):
+        issues.append(Issue(f"{by} returns {found!r}", "return a TensorSpec for each output, or None"))
         return None
-    if len(said) != count:
-        issues.append(Issue(f"{by} returns {len(said)} outputs, the op has {count}", "correct it"))
+    if len(found) != count:
+        issues.append(Issue(f"{by} returns {len(found)} outputs, the op has {count}", "correct it"))
         return None
-    return Claim(by, [_known(spec) for spec in said])
+    return Claim(by, [_known(spec) for spec in found])
 
 
 def _known(spec: TensorSpec | None) -> KnownOutput:
@@ -319,17 +323,17 @@ def _known(spec: TensorSpec | None) -> KnownOutput:
     return KnownOutput(tuple(spec.shape), None if spec.dtype is UNDEFINED else spec.dtype)
 
 
-def _expected(place: TensorDef, said: Declared) -> TensorSpec | None:
+def _expected(place: TensorDef, source: Declared) -> TensorSpec | None:
     """Return an output as the source states it, for shape functions; None if it is incomplete."""
-    shape = _in_layout(place, said).shape
-    if shape is None or said.dtype is None:
+    shape = _in_layout(place, source).shape
+    if shape is None or source.dtype is None:
         return None
-    return TensorSpec(shape, said.dtype, place.name, place.layout)
+    return TensorSpec(shape, source.dtype, place.name, place.layout)
 
 
-def _in_layout(place: TensorDef, said: Declared) -> KnownOutput:
+def _in_layout(place: TensorDef, source: Declared) -> KnownOutput:
     """Return an output as the source states it, in the tensor's layout."""
-    shape = said.shape
+    shape = source.shape
     if shape is not None:
         try:
             shape = tuple(shape[axis] for axis in order_of(place.layout, len(shape))) or (1,)
