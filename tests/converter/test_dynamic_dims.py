@@ -94,6 +94,6 @@ def test_a_single_input_gets_a_shape(tmp_path):
 def test_preparing_has_one_problem_with_open_dimensions(opened):
     model = xdlc.convert(opened)
     for partition in (False, True):
-        with pytest.raises(XdlcError, match="open dimensions") as found:
+        with pytest.raises(XdlcError, match="dynamic dimensions") as found:
             xdlc.prepare(model, ["sm8650"], partition=partition)
         assert len(each_problem(found.value)) == 1

@@ -237,4 +237,4 @@ def test_time_outs_that_are_none(seconds):
 def test_a_longer_time_out_is_cut_with_a_warning(caplog):
     logging.getLogger("xdlc").propagate = True
     CpuSession(if_model(), loop_timeout=60)
-    assert "a loop time-out of 60 s was asked for; 15 s is the most there is" in caplog.text
+    assert "a loop time-out of 60 s" in caplog.text

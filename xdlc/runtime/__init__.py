@@ -41,8 +41,8 @@ def run(
         feeds: One array per input.
         runtime: ``cpu`` for onnxruntime, ``htp`` for the vendor's emulation, ``aip`` for the sections of the
             model's AIP record one by one.
-        native: Give fixed-point outputs as stored integers instead of float32; ``htp`` then takes
-            stored integers for fixed-point inputs too.
+        native: Give fixed-point outputs as quantized values instead of float32; ``htp`` then takes
+            quantized values for fixed-point inputs too.
         options: Keyword arguments of :class:`xdlc.runtime.cpu.CpuSession`, of
             :func:`xdlc.runtime.htp.run` or of :class:`xdlc.runtime.sections.SectionSession`.
 

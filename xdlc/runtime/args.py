@@ -1,4 +1,4 @@
-"""Inputs and parameters of an op, checked."""
+"""Checked access to the inputs and parameters of an op."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def operand(op: Op, index: int) -> Tensor:
     """Return an input that the op must have.
 
     Raises:
-        ModelError: If it is left out.
+        ModelError: If it is missing.
     """
     tensor = op.inputs[index] if index < len(op.inputs) else None
     if tensor is None:
@@ -22,7 +22,7 @@ def operand(op: Op, index: int) -> Tensor:
 
 
 def optional(op: Op, index: int) -> Tensor | None:
-    """Return an input, or None where it is left out."""
+    """Return an input, or None where it is omitted."""
     return op.inputs[index] if index < len(op.inputs) else None
 
 
@@ -50,7 +50,7 @@ def required(op: Op, name: str) -> Any:
 
 
 def operation(op: Op, names: Sequence[str]) -> str:
-    """Return the name of the operation that parameter ``operation`` gives by its number.
+    """Return the name of the operation that parameter ``operation`` chooses by its number.
 
     Raises:
         ModelError: If it is missing or out of range.
@@ -93,7 +93,7 @@ def axes(op: Op, rank: int, *, name: str = "axes", default: tuple[int, ...] | No
 
 
 def integers(op: Op, name: str, count: int | None = None, *, default: int | None = None) -> list[int]:
-    """Return an integer parameter as a list; a scalar where ``count`` is given stands for all.
+    """Return an integer parameter as a list; a scalar where ``count`` is given denotes all.
 
     Raises:
         ModelError: If it is missing without default, or has another number of values.

@@ -1,7 +1,7 @@
-"""What a lowering works with: values of the IR on one side, ONNX nodes on the other.
+"""Builder of lowerings: values of the IR on one side, ONNX nodes on the other.
 
-A tensor's value exists as real numbers and, where the graph runs quantized, as stored integers, and
-each in any axis order that was asked for.  Layout changes happen on the integers, so that
+A tensor's value exists as float values and, where the graph runs quantized, as quantized values, and
+each in any axis order requested.  Layout changes happen on the integers, so that
 onnxruntime finds DequantizeLinear - op - QuantizeLinear next to each other and runs its integer
 kernels.
 
@@ -67,7 +67,7 @@ class Builder(OnnxEmitter):
         inner_graphs: What the graphs in attributes of a node were made by, by node and attribute.
         adjusted: Names of the inputs for scale, zero point and upper end by tensor; None where these are
             constants.
-        customs: Definitions of users' ops by package and type; None without kernels of these.
+        customs: Definitions of UDOs by package and type; None without kernels of these.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Builder(OnnxEmitter):
         dtype: Any = None,
         rounded: bool = True,
     ) -> str:
-        """Return the ONNX value of ``tensor`` as real numbers.
+        """Return the ONNX value of ``tensor`` as float values.
 
         Args:
             tensor: Any tensor that exists already: static, input, or output of an earlier op.
@@ -195,7 +195,7 @@ class Builder(OnnxEmitter):
         return tuple(self._stored.get(tensor) or self._real.get(tensor) or ())
 
     def values(self, tensor: Tensor) -> tuple[str, ...]:
-        """Return the ONNX values that hold ``tensor`` as real numbers, the one its op computes first."""
+        """Return the ONNX values that hold ``tensor`` as float values, the one its op computes first."""
         unrounded = (self._unrounded[tensor][1],) if tensor in self._unrounded else ()
         return (*unrounded, *self._real.get(tensor, {}).values())
 
@@ -217,7 +217,7 @@ class Builder(OnnxEmitter):
         return self._reordered(tensor, held, order)
 
     def _stored_forms(self, tensor: Tensor) -> dict[Perm, str] | None:
-        """Return the stored integers of ``tensor`` by axis order; rounds it if nobody asked before."""
+        """Return the quantized values of ``tensor`` by axis order, which are computed once."""
         if tensor not in self._stored and tensor in self._unrounded:
             order, value = self._unrounded[tensor]
             reader, self.op = self.op, tensor.producer
@@ -266,7 +266,7 @@ class Builder(OnnxEmitter):
 
         Args:
             tensor: An output of the op.
-            value: ONNX value of real numbers.
+            value: ONNX value of float values.
             perm: Axis order that the value is in, as for :meth:`read`.
             dtype: Numpy dtype of the value; default: the one ``tensor`` is computed in.
 
@@ -309,13 +309,13 @@ class Builder(OnnxEmitter):
         self._stored_forms(tensor)
 
     def read_stored(self, tensor: Tensor) -> tuple[str, Perm]:
-        """Return the stored integers of a rounded tensor and the axis order that they are in."""
+        """Return the quantized values of a rounded tensor and the axis order that they are in."""
         self._stored_forms(tensor)
         order, value = next(iter(self._stored[tensor].items()))
         return value, order
 
     def read_stored_as(self, tensor: Tensor, order: Perm) -> str:
-        """Return the stored integers of a rounded tensor in an axis order."""
+        """Return the quantized values of a rounded tensor in an axis order."""
         self._stored_forms(tensor)
         held = self._stored[tensor]
         if order not in held:
@@ -327,13 +327,13 @@ class Builder(OnnxEmitter):
         self._stored[tensor] = {perm: value}
 
     def stored(self, tensor: Tensor) -> str | None:
-        """Return the ONNX value of stored integers of ``tensor`` that was made first, if there is one."""
+        """Return the ONNX value of quantized values of ``tensor`` that was made first, if there is one."""
         return next(iter(self._stored.get(tensor, {}).values()), None)
 
     def write_view(self, tensor: Tensor, source: Tensor, perm: Sequence[int]) -> None:
         """Make ``tensor`` the value of ``source`` with its axes permuted, without a node where that works.
 
-        What exists of ``source`` is taken as it lies, under the axis order that it is in for ``tensor``:
+        What exists of ``source`` is used as it is, under the axis order that it is in for ``tensor``:
         a Transpose costs nothing until somebody reads the other order.
 
         Args:
@@ -367,7 +367,7 @@ class Builder(OnnxEmitter):
             self._real[tensor] = {tuple(range(tensor.rank)): self.name("missing")}
 
     def unsupported(self, problem: str, fix: str | None = None) -> UnsupportedOp:
-        """Return the error that says what of the current op cannot be lowered."""
+        """Return the error of a part of the current op that cannot be lowered."""
         return UnsupportedOp(problem, where=describe(self.graph, self.op), fix=fix)
 
 

@@ -1,4 +1,4 @@
-"""What child processes have in common: environment, errors in words, and how they ended."""
+"""Child processes: environment, errors as JSON, and their ends."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def error_of(words: Mapping[str, Any]) -> XdlcError:
 
 
 def ending(status: int) -> str:
-    """Return how a process ended, from its status as ``subprocess`` gives it.
+    """Return how a process ended, from its status as ``subprocess`` returns it.
 
     Example:
         >>> ending(-11), ending(1)

@@ -38,10 +38,10 @@ class CpuSession:
         plain: Compute reals and round what has an encoding, where HTP rounds less or more; quicker.
         refine: Called with each part of the main graph once it is lowered; may add nodes and outputs.
         observer: What looks at values of the graph and of those that it runs.
-        kernels: Kernels of users' ops; the caller closes them.
+        kernels: Kernels of UDOs; the caller closes them.
 
     Raises:
-        UnsupportedOp: If an op has no host implementation, or a user's op no kernel; several make a
+        UnsupportedOp: If an op has no host implementation, or a UDO no kernel; several make a
             ProblemList.
         ModelError: If the graph or an encoding is not valid.
         ConstraintError: If an op that runs other graphs breaks a rule of control flow.
@@ -86,9 +86,9 @@ class CpuSession:
         """Return the outputs by tensor name.
 
         Args:
-            feeds: One array per input.  A fixed-point input takes real numbers (any float type) or
-                stored integers (its own integer type).
-            native: Give fixed-point outputs as stored integers instead of float32.
+            feeds: One array per input.  A fixed-point input takes float values (any float type) or
+                quantized values (its own integer type).
+            native: Give fixed-point outputs as quantized values instead of float32.
 
         Raises:
             UsageError: If an input is missing, unknown, or has another shape or type.
@@ -101,7 +101,7 @@ class CpuSession:
 
 
 def _none(graph: Model | Graph) -> Kernels | None:
-    """Return what says of a model's ops how kernels can be given."""
+    """Return the lookup of hints on how a model's ops can have kernels."""
     held = graph.graphs.values() if isinstance(graph, Model) else (graph,)
     if not any(is_udo(op) for each in held for op in each.ops):
         return None
@@ -114,9 +114,9 @@ def result(tensor: Tensor | None, array: Array, *, native: bool) -> Array:
     """Return an output as callers get it.
 
     Args:
-        tensor: What the engine gave the value of; None for what is no tensor of the graph.
+        tensor: The tensor of a value of the engine; None for a value that is no tensor of the graph.
         array: The value.
-        native: Give fixed-point numbers as stored integers.
+        native: Give fixed-point numbers as quantized values.
     """
     if tensor is None:
         return array
@@ -162,7 +162,7 @@ def feed(tensor: Tensor, value: Array) -> Array:
 
     Args:
         tensor: The input.
-        value: Real numbers, or stored integers for a fixed-point input.
+        value: Real numbers, or quantized values for a fixed-point input.
 
     Raises:
         UsageError: If shape or type do not fit, or integers do not survive the conversion.
@@ -255,7 +255,7 @@ class AdjustableSession:
         return fed
 
     def run(self, feeds: Mapping[str, Array], encodings: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs as real numbers by tensor name.
+        """Return the outputs as float values by tensor name.
 
         Args:
             feeds: One array per input, as for ``CpuSession.run``.

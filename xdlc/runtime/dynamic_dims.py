@@ -1,4 +1,4 @@
-"""Open dimensions of a model's inputs: what they keep on the host, and the flags that bind them."""
+"""Dynamic dimensions of a model's inputs: the ops that they keep on the host, the flags that bind them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from xdlc.errors import ConstraintError
 from xdlc.ir import HOST_PACKAGE, Model, Op, Tensor
 
 REASON = "reads values with open dimensions"
-"""Why the host has an op that QNN would take with fixed dimensions."""
-_WORDS = ("open dimensions", "open extents")  # the latter in files of xdlc 0.1
+"""Reason of an op on the host that QNN would support with fixed dimensions."""
+_WORDS = ("dimensions", "extents")  # the latter in files of xdlc 0.1
 _BATCH, _IMAGE, _OTHER = 1, (480, 640), 128  # numbers of the example
 
 Symbols = Mapping[str, Sequence[str | None]]
@@ -18,7 +18,7 @@ Symbols = Mapping[str, Sequence[str | None]]
 
 
 def spelled(tensor: Tensor, symbols: Symbols) -> str:
-    """Return the shape of a tensor with its open dimensions by their symbols, ``?`` for one without.
+    """Return the shape of a tensor with its dynamic dimensions by their symbols, ``?`` for one without.
 
     Example:
         >>> from xdlc.ir.dtype import FLOAT32
@@ -34,18 +34,18 @@ def spelled(tensor: Tensor, symbols: Symbols) -> str:
 
 
 def keeps_on_host(op: Op) -> bool:
-    """Return whether the host has an op because of open dimensions alone."""
-    return op.package == HOST_PACKAGE and any(word in (op.origin.reason or "") for word in _WORDS)
+    """Return whether the host has an op because of dynamic dimensions alone."""
+    return op.package == HOST_PACKAGE and any(f"open {word}" in (op.origin.reason or "") for word in _WORDS)
 
 
 def notice(model: Model) -> str | None:
-    """Return a line on the open dimensions of the main graph's inputs; None if all are fixed."""
+    """Return a line on the dynamic dimensions of the main graph's inputs; None if all are fixed."""
     problem = open_problem(model)
     return None if problem is None else f"{problem.problem}; {problem.fix}"
 
 
 def open_problem(model: Model) -> ConstraintError | None:
-    """Return the one problem that HTP has with open dimensions; None if no input has any."""
+    """Return the one problem that HTP has with dynamic dimensions; None if no input has any."""
     inputs = [tensor for tensor in model.main.inputs if tensor.dynamic_axes] if model.graphs else []
     if not inputs:
         return None
@@ -55,7 +55,7 @@ def open_problem(model: Model) -> ConstraintError | None:
     shapes = ", ".join(f"{tensor.name}: {spelled(tensor, symbols)}" for tensor in inputs)
     stays = f" keep {kept} of {len(ops)} ops on the host, and" if kept else ":"
     return ConstraintError(
-        f"open dimensions ({shapes}){stays} HTP takes fixed ones only",
+        f"dynamic dimensions ({shapes}){stays} HTP supports fixed ones only",
         fix=f"bind them when converting, for example with {' '.join(_flags(inputs, symbols))}",
         node=inputs[0].name,
         op="input",
@@ -78,7 +78,7 @@ def _example(tensor: Tensor, names: Sequence[str | None], numbers: dict[str, int
     Args:
         tensor: The input.
         names: Symbol of each axis.
-        numbers: What symbols stand for so far; takes the new ones.
+        numbers: Numbers that symbols are bound to so far; new ones are added.
     """
     inner = [axis for axis in tensor.dynamic_axes if axis]
     image = dict(zip(inner, _IMAGE, strict=True)) if tensor.rank == 4 and len(inner) == len(_IMAGE) else {}

@@ -1,4 +1,4 @@
-"""A lowered graph in an onnxruntime session."""
+"""Session of onnxruntime for a lowered graph."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Engine:
         """Return the outputs by tensor name.
 
         Args:
-            values: An array for each input by tensor name, as ``Lowered`` says; others are passed over.
+            values: An array for each input by tensor name, as ``Lowered`` has them; others are ignored.
             options: ``onnxruntime.RunOptions``.
 
         Raises:
@@ -101,7 +101,7 @@ def open_session(
     spins: bool = True,
     arena: bool = True,
 ) -> Any:
-    """Return an ``InferenceSession`` that computes as the graph says, without fast approximations.
+    """Return an ``InferenceSession`` that computes the graph without fast approximations.
 
     Args:
         proto: A serialized ``ModelProto``.
@@ -130,8 +130,8 @@ def open_session(
     options.add_session_config_entry("session.x64quantprecision", "1")
     if names:
         options.add_external_initializers(names, values)
-    # The first rounds float weights between quantized values to 8 bits, which the graph does not ask for;
-    # the second makes of two roundings behind each other one to steps of its own.
+    # The first rounds float weights between quantized values to 8 bits, which the graph does not do;
+    # the second makes of two roundings in a row one to steps of its own.
     return onnxruntime.InferenceSession(
         proto,
         options,

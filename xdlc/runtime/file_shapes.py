@@ -1,6 +1,6 @@
-"""Shapes of the arrays that files hold for an input: what is open in the graph follows from the file.
+"""Shapes of an input's arrays in files: dynamic dimensions of the graph follow from the file.
 
-A raw file has a size only, from which one open extent follows; ``.npy`` files tell their shapes.
+A raw file has a size only, from which one dynamic dimension follows; ``.npy`` files have their shapes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Shape = tuple[int, ...]
 
 
 def unit_shape(tensor: Tensor) -> Shape:
-    """Return the shape of an input whose open extents are 1."""
+    """Return the shape of an input whose dynamic dimensions are 1."""
     return tuple(1 if axis in tensor.dynamic_axes else extent for axis, extent in enumerate(tensor.shape))
 
 
@@ -24,13 +24,13 @@ def holds_integers(tensor: Tensor) -> bool:
 
 
 def of_size(found: int, full: int, unit: int, tensor: Tensor) -> Shape | None:
-    """Return the shape of what has a size, None if it does not fit or tells too little.
+    """Return the shape of what has a size, None if it does not fit or does not determine the shape.
 
     Args:
         found: The size, in elements or bytes.
         full: Size of the shape that the input states.
-        unit: Size if all open extents are 1.
-        tensor: The input; a single item of its batch fits too if no extent is open.
+        unit: Size if all dynamic dimensions are 1.
+        tensor: The input; a single item of its batch fits too if no dimension is dynamic.
 
     Example:
         >>> from xdlc.ir.dtype import FLOAT32
@@ -53,7 +53,7 @@ def of_size(found: int, full: int, unit: int, tensor: Tensor) -> Shape | None:
 def of_array(shape: Sequence[int], tensor: Tensor) -> Shape | None:
     """Return the shape that an array has for an input, None if it does not fit.
 
-    Arrays of another shape but the same size fit where no extent is open.
+    Arrays of another shape but the same size fit where no dimension is dynamic.
     """
     if not tensor.dynamic_axes:
         return of_size(math.prod(shape), tensor.size, tensor.size, tensor)
@@ -70,16 +70,16 @@ def size_problem(path: object, found: int, unit: int, tensor: Tensor, kind: str)
     Args:
         path: The file.
         found: Its bytes.
-        unit: Bytes that the input takes if all open extents are 1.
+        unit: Bytes that the input takes if all dynamic dimensions are 1.
         tensor: The input.
         kind: Data type of the file.
     """
     title = f"{path} has {found} bytes, input {tensor.name!r}"
     if len(tensor.dynamic_axes) > 1:
         return (
-            f"{title} has {len(tensor.dynamic_axes)} open extents ({shown(tensor)} of {kind}), which a raw "
-            "file does not tell",
-            "save the array as .npy, which tells its shape, or bind extents with --input_dim at conversion",
+            f"{title} has {len(tensor.dynamic_axes)} dynamic dimensions ({shown(tensor)} of {kind}), which "
+            "do not follow from a raw file",
+            "save the array as .npy, which has its shape, or bind dimensions with --input_dim at conversion",
         )
     multiple = " or a multiple of it" if tensor.dynamic_axes else ""
     return (
@@ -89,6 +89,6 @@ def size_problem(path: object, found: int, unit: int, tensor: Tensor, kind: str)
 
 
 def shown(tensor: Tensor) -> str:
-    """Return the shape of an input for a message, ``?`` for an open extent."""
+    """Return the shape of an input for a message, ``?`` for a dynamic dimension."""
     extents = ("?" if axis in tensor.dynamic_axes else str(n) for axis, n in enumerate(tensor.shape))
     return "x".join(extents) or "a scalar"

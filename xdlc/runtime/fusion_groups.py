@@ -27,7 +27,7 @@ class Bond:
     Attributes:
         producer: The first.
         reader: What reads its result.
-        unrounded: Whether it reads more than the result's stored integers.
+        unrounded: Whether it reads more than the result's quantized values.
         shaping: Whether it decides how the result is rounded.
     """
 
@@ -39,7 +39,7 @@ class Bond:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some ops of a graph, as a graph of their own that gives what they give in the whole.
+    """Some ops of a graph, as a graph of their own with the same results as in the whole.
 
     Attributes:
         ops: The ops, in order.
@@ -92,7 +92,7 @@ def parts_of(graph: Graph, runs: Sequence[Sequence[Op]], *, stated: bool = False
 
     Args:
         graph: The graph.
-        runs: Its ops, one run behind the other.
+        runs: Its ops, one run after the other.
         stated: Whether every value is rounded to its encoding.
     """
     positions = {op: position for position, op in enumerate(graph.ops)}

@@ -1,8 +1,8 @@
-"""Operators that onnxruntime's CPU provider executes as they are, for what no QNN operation carries.
+"""Operators that onnxruntime's CPU provider executes as they are, for operations that QNN lacks.
 
 An op of package ``xdlc`` may have any of these types; ``onnx_domain`` names the domain if it is not
 ONNX's own.  Its parameters are the operator's attributes, its operands are in the source's order.
-Left out are operators on sequences, optionals, maps and strings, and control flow, which has ops of
+Omitted are operators on sequences, optionals, maps and strings, and control flow, which has ops of
 its own.
 """
 
@@ -13,7 +13,7 @@ DOMAIN = "onnx_domain"
 """String parameter that names the operator's domain."""
 
 HOST_OPSET = 21
-"""Version of the default domain that host-only ops follow, unless :data:`NEWER` says otherwise."""
+"""Version of the default domain that host-only ops follow, unless :data:`NEWER` has another one."""
 
 NEWER = {
     "Attention": 24,

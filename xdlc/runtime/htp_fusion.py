@@ -1,4 +1,4 @@
-"""Ops that HTP computes as one with the op before, so that nothing is rounded between them.
+"""Fusions of HTP: ops that it computes as one with the op before, with no rounding between them.
 
 Found with the vendor's emulation (SDK 2.51, SM8650) on pairs of ops with 8-bit activations: the
 result is that of the second op over unrounded values of the first, whatever encoding the tensor
@@ -16,7 +16,7 @@ def came_quantized(model: Model) -> bool:
     """Return whether the encodings of a model are those of its source.
 
     The source rounds every value that has one, and so does the host then, where HTP would not: what was
-    converted gives what the source gives.
+    converted computes what the source computes.
     """
     history = model.metadata.get("history", ())
     tools = [entry.get("tool", "") for entry in history if isinstance(entry, dict)]

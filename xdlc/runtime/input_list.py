@@ -14,8 +14,8 @@ floats are larger as integers.  Of narrower types it is float32 then.
 ``.npy`` files carry their own type and are converted.  For a graph of batch B > 1, files may hold one
 item instead of B: then consecutive lines fill a batch, and the last one is padded with zeros.
 
-An extent that is open in the graph follows from the size of a raw file; where several are, ``.npy`` files
-tell them.
+A dynamic dimension of the graph follows from the size of a raw file; several of them follow from ``.npy``
+files.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class InputFile:
         path: Where it is.
         tensor: The input that it is for.
         native: Whether a raw file holds the tensor's stored type instead of float32.
-        shape: The tensor's, with open extents as the file has them, or that of a single item of the batch.
+        shape: The tensor's, with dynamic dimensions from the file, or that of a single item of the batch.
     """
 
     path: Path
@@ -80,7 +80,7 @@ class Inference:
 
     Attributes:
         lines: One mapping of input name to file per line; several lines make up a batch.
-        batch: Extent to fill up to, or None where a line is a whole inference.
+        batch: Batch size to fill up to, or None where a line is a whole inference.
     """
 
     lines: tuple[Mapping[str, InputFile], ...]
@@ -201,7 +201,7 @@ def _files(
         if not mark:
             if len(inputs) != 1:
                 raise UsageError(
-                    f"the model has {len(inputs)} inputs, and {word!r} does not say which it is for",
+                    f"the model has {len(inputs)} inputs, and {word!r} does not name one",
                     where=where,
                     fix="write name:=path for each of: " + ", ".join(inputs),
                 )
@@ -210,9 +210,9 @@ def _files(
             hint = nearest_names(name, inputs) or "inputs: " + ", ".join(inputs)
             problems.append(UsageError(f"the model has no input {name!r}", where=where, fix=hint))
         elif name in found:
-            problems.append(UsageError(f"gives input {name!r} twice", where=where, fix="keep one of them"))
+            problems.append(UsageError(f"has input {name!r} twice", where=where, fix="keep one of them"))
         elif not rest:
-            problems.append(UsageError(f"gives no path for input {name!r}", where=where, fix=FIX_PATH))
+            problems.append(UsageError(f"has no path for input {name!r}", where=where, fix=FIX_PATH))
             inputs.pop(name)
         else:
             try:
@@ -222,7 +222,7 @@ def _files(
                 inputs.pop(name)
     missing = [name for name in inputs if name not in found]
     if missing:
-        raise UsageError(f"gives no file for input {', '.join(missing)}", where=where, fix="add name:=path")
+        raise UsageError(f"has no file for input {', '.join(missing)}", where=where, fix="add name:=path")
     return found
 
 

@@ -1,4 +1,4 @@
-"""One iteration of a loop as one graph: the body, and the condition behind it.
+"""Loop bodies: one iteration as one graph, of the body and the condition after it.
 
 A state that only grows, at one end, by what each iteration makes, is not handed from iteration to
 iteration: its pieces are kept and joined once, so that the work is in proportion to the result.
@@ -68,8 +68,8 @@ def accumulators(cond: Graph, body: Graph, counts: Loop) -> dict[int, Accumulato
 def iteration(cond: Graph, body: Graph, grown: Mapping[int, Accumulator]) -> tuple[Graph, list[str]]:
     """Return the graph of an iteration, and the names of the tensors that it is to give.
 
-    Its inputs are those of the body but for the accumulators.  It gives the outputs of the body, of an
-    accumulator the piece that comes to it, and last whether there is another iteration.
+    Its inputs are those of the body but for the accumulators.  Its outputs are those of the body,
+    of an accumulator the part that is appended, and last whether there is another iteration.
 
     Args:
         cond: The graph of the condition.

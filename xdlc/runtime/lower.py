@@ -1,4 +1,4 @@
-"""From an IR graph to an ONNX model, for onnxruntime and for export."""
+"""Lowering of an IR graph to an ONNX model, for onnxruntime and for export."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Lowered:
         )
 
     def value(self, tensor: str, *, any_layout: bool = False) -> str:
-        """Return the ONNX value that holds a tensor's real numbers.
+        """Return the ONNX value that holds a tensor's float values.
 
         Args:
             tensor: Name of any tensor of the graph.
@@ -93,11 +93,11 @@ class Lowered:
         return self._builder.read(found, orders[0] if any_layout and orders else None)
 
     def values(self, tensor: Tensor) -> tuple[str, ...]:
-        """Return the ONNX values that hold a tensor as real numbers, the one its op computes first."""
+        """Return the ONNX values that hold a tensor as float values, the one its op computes first."""
         return self._builder.values(tensor)
 
     def stored(self, tensor: Tensor) -> str | None:
-        """Return the ONNX value that holds the stored integers of a fixed-point tensor, if there is one."""
+        """Return the ONNX value that holds the quantized values of a fixed-point tensor, if there is one."""
         return self._builder.stored(tensor)
 
     def form(self, tensor: Tensor) -> tuple[str, tuple[int, ...]]:
@@ -152,7 +152,7 @@ class Lowered:
             name: Key of the result; must be free.
             value: ONNX value name.
             dtype: Its type.
-            shape: Its shape, None for unknown extents; default: unknown.
+            shape: Its shape, None for unknown dimensions; default: unknown.
 
         Raises:
             UsageError: If an output has that name.
@@ -173,7 +173,7 @@ class Lowered:
         """Add a new input to a tensor; return the key of the input.
 
         All that reads the tensor reads the sum.  The input has the axis order of ``layout(tensor)``,
-        and open extents: a single zero leaves the tensor as it is.
+        and dynamic dimensions: a single zero leaves the tensor as it is.
 
         Args:
             tensor: A float32 tensor that an op computes or the graph takes, and no inner graph reads.
@@ -209,12 +209,12 @@ _UNKNOWN_EXTENTS = ("NonZero", "NonMaxSuppression")
 
 
 def as_float(dtype: DType) -> bool:
-    """Return whether the boundary takes and gives float32 for values of this type."""
+    """Return whether the boundary has float32 for values of this type."""
     return dtype.is_fixed or dtype.name == "bfloat16"
 
 
 def _dims(tensor: Tensor, *, ranked: bool = False) -> list[int | None] | None:
-    """Return the extents, None for an open one; None as a whole if the rank may be open."""
+    """Return the dimensions, None for a dynamic one; None as a whole if the rank may be dynamic."""
     if has_open_rank(tensor) and not ranked:
         return None
     return [None if axis in tensor.dynamic_axes else extent for axis, extent in enumerate(tensor.shape)]
@@ -245,7 +245,7 @@ def lower(
         stated: Round every fixed-point tensor, as the source of its encodings does; otherwise values
             between ops that HTP computes as one are not rounded.
         adjustable: Make scales and zero points of activations inputs, see ``Lowered.adjusted``.
-        customs: Definitions of users' ops by package and type: such ops become nodes of a domain, which
+        customs: Definitions of UDOs by package and type: such ops become nodes of a domain, which
             onnxruntime does not run; without it they cannot be lowered.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The one way to ONNX nodes: gives them and their values free names, keeps their constants."""
+"""Emitter of ONNX nodes: names of nodes and values, and constants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OnnxEmitter:
         nodes: The nodes so far.
         constants: The initializers so far, of the outermost graph.
         initializers: Data of those that stay outside of the protobuf, by name.
-        node_ops: The op that each node stands for, by the node's name.
+        node_ops: The op of each node, by the node's name.
         opsets: Versions of operator domains that the model needs.
 
     Args:
@@ -70,7 +70,7 @@ class OnnxEmitter:
     def node(self, type: str, inputs: Sequence[str], *, domain: str = "", **attrs: Any) -> str:
         """Append an ONNX node of one output; return the output's name.
 
-        Attributes that are None are left out; an empty input name leaves out an optional input.
+        Attributes that are None are omitted; an empty input name omits an optional input.
         """
         return self.nodes_out(type, inputs, 1, domain=domain, **attrs)[0]
 
@@ -84,7 +84,7 @@ class OnnxEmitter:
             inputs: Names of values; an empty one leaves an input out.
             count: Number of outputs, or for each whether it is wanted; others get the name ``""``.
             domain: Operator domain.
-            attrs: Attributes; those that are None are left out.
+            attrs: Attributes; those that are None are omitted.
         """
         from onnx import helper
 

@@ -1,7 +1,7 @@
-"""Runs a graph in steps where no single session can: around ops that run other graphs, and users' ops.
+"""Execution plans of graphs that no single session can run, for control flow and UDOs.
 
-The ops between them are put into as few segments as their order allows, each a session of its own;
-values go from step to step in the form in which graphs take and give them.
+The ops between these are put into as few partitions as their order allows, each a session of its own;
+values are passed from step to step in the form of graph inputs and outputs.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ def make_plan(
         refine: Called with each part of ``graph`` once it is lowered; may add nodes and outputs.
         observer: What looks at values of ``graph`` and those that it runs.
         stated: Whether every fixed-point tensor is rounded, see :func:`xdlc.runtime.lower.lower`.
-        kernels: Kernels of users' ops.
+        kernels: Kernels of UDOs.
 
     Raises:
         ConstraintError: If an op that runs other graphs breaks a rule of control flow.
-        UnsupportedOp: If there is no kernel for a user's op.
+        UnsupportedOp: If there is no kernel for a UDO.
         XdlcError: What lowering and opening the parts raises, all of it together.
     """
     if not any(map(_parts, graph.ops)):
@@ -181,7 +181,7 @@ class _Maker:
 def _observed(
     lowered: Lowered, observer: Observer | None, *, threads: int | None, spins: bool = True
 ) -> Segment | None:
-    """Return the step that runs a lowered graph with what the observer adds; None if it gives nothing."""
+    """Return the step that runs a lowered graph with what the observer adds; None if it has no outputs."""
     own = set(lowered.outputs)
     if observer is not None:
         observer.refine(lowered)
@@ -203,7 +203,7 @@ def constant(tensor: Tensor) -> Array:
 
 
 def results_of(op: Op) -> Graph:
-    """Return a graph without ops that takes what an op gives, for those who look at values."""
+    """Return a graph without ops whose inputs are an op's outputs, for observers."""
     assert op.graph is not None
     part = Graph(op.graph.name)
     for tensor in op.outputs:

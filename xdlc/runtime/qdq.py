@@ -50,12 +50,12 @@ def has_form(tensor: Tensor) -> bool:
 
 
 def is_per_tensor(tensor: Tensor) -> bool:
-    """Return whether one scale and offset stand for the whole tensor."""
+    """Return whether one scale and offset apply to the whole tensor."""
     return isinstance(tensor.encoding, ScaleOffset)
 
 
 def has_static_form(tensor: Tensor) -> bool:
-    """Return whether static data can stay integers behind a DequantizeLinear.
+    """Return whether static data can stay integers before a DequantizeLinear.
 
     onnxruntime's integer kernels take one zero point for all channels.
     """
@@ -92,7 +92,7 @@ def _parameters(
 
 
 def _element(b: Builder, tensor: Tensor) -> Any:
-    """Return the numpy dtype of stored integers; four bits have one of their own for export only."""
+    """Return the numpy dtype of quantized values; four bits have one of their own for export only."""
     import numpy
 
     if b.native and tensor.dtype.bits == 4:
@@ -103,7 +103,7 @@ def _element(b: Builder, tensor: Tensor) -> Any:
 
 
 def quantize(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
-    """Return real numbers rounded to the stored integers of ``tensor``, axes in ``order``.
+    """Return float values rounded to the quantized values of ``tensor``, axes in ``order``.
 
     Adjustable encodings of 16 bits may use fewer of them, from zero on: values are cut to the largest.
     """
@@ -114,13 +114,13 @@ def quantize(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
 
 
 def dequantize(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
-    """Return stored integers of ``tensor``, axes in ``order``, as real numbers."""
+    """Return quantized values of ``tensor``, axes in ``order``, as float values."""
     scale, zero, axis = _parameters(b, tensor, order)
     return b.node("DequantizeLinear", [value, scale, zero], axis=axis)
 
 
 def static(b: Builder, tensor: Tensor, order: Perm, *, any_zeros: bool = False) -> str | None:
-    """Return static fixed-point data as integers behind a DequantizeLinear, or None if that has no form.
+    """Return static fixed-point data as integers before a DequantizeLinear, or None if that has no form.
 
     Where encodings of activations are fed, ops compute with reals: onnxruntime rearranges weights for its
     kernels once, when they are constants, and would dequantize integers in each run.
@@ -146,7 +146,7 @@ def static(b: Builder, tensor: Tensor, order: Perm, *, any_zeros: bool = False) 
 
 
 def _static_blocks(b: Builder, tensor: Tensor, order: Perm) -> str | None:
-    """Return static fixed-point data with scales per block behind a DequantizeLinear.
+    """Return static fixed-point data with scales per block before a DequantizeLinear.
 
     That has blocks along one axis, and zero points that the stored type holds (opset 21).
     """
@@ -178,7 +178,7 @@ def _static_blocks(b: Builder, tensor: Tensor, order: Perm) -> str | None:
 
 
 def rounded(b: Builder, value: str, tensor: Tensor, order: Perm) -> str:
-    """Return real numbers rounded to an encoding that QuantizeLinear has no form for."""
+    """Return float values rounded to an encoding that QuantizeLinear has no form for."""
     import numpy
 
     scale, offset = scale_and_offset(encoding_of(tensor), tensor.shape, where=f"tensor {tensor.name!r}")

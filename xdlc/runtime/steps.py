@@ -1,4 +1,4 @@
-"""The steps of a plan: a session, or an op that runs the plans of other graphs."""
+"""Steps of an execution plan: a session, a UDO, or an op that runs the plans of other graphs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Repeat:
         op: The op.
         counts: How its operands divide.
         condition: The graph of the condition, run before the first iteration.
-        iteration: The body, and the condition behind it; without the accumulators.
+        iteration: The body, and the condition after it; without the accumulators.
         places: Positions among its results of the next states, and of whether there is another iteration.
         grown: The accumulators by position.
     """
@@ -158,7 +158,7 @@ class Plan:
 
     Attributes:
         graph: The graph.
-        outputs: Names of the tensors that it gives: the graph's outputs, then others asked for.
+        outputs: Names of its outputs: the graph's, then others requested.
     """
 
     def __init__(self, graph: Graph, outputs: Iterable[str] = ()) -> None:
@@ -234,7 +234,7 @@ class UdoStep:
     def _to_kernel(self, array: Array, tensor: Tensor) -> Array:
         import numpy
 
-        if tensor.producer is None:  # what the caller gives is rounded by nobody else
+        if tensor.producer is None:  # arrays of the caller are not rounded elsewhere
             array = self._rounded(array, tensor)
         if tensor.dtype.is_float and tensor.dtype is not FLOAT64:
             array = array.astype(numpy.float32, copy=False)
@@ -250,7 +250,7 @@ class UdoStep:
         return self._rounded(array, tensor)
 
     def _rounded(self, array: Array, tensor: Tensor) -> Array:
-        """Return reals as the stored integers stand for them, divided in float32 as onnxruntime does."""
+        """Return float values rounded to quantized ones, divided in float32 as onnxruntime does."""
         import numpy
 
         if not self.quantized or not tensor.dtype.is_fixed or tensor.dtype.bits > 16:

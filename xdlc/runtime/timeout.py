@@ -1,4 +1,4 @@
-"""The time-out of loops.
+"""Time-out of loops.
 
 Each loop may run for so long, counted from its own start.  The clock is looked at before every
 iteration; beside that a timer ends an iteration that is itself too long, between two of its ops.
@@ -37,7 +37,7 @@ def checked(seconds: float | None) -> float:
         )
     if seconds > LONGEST:
         logging.getLogger(__name__).warning(
-            "a loop time-out of %g s was asked for; %g s is the most there is", seconds, LONGEST
+            "a loop time-out of %g s is requested; %g s is the largest one", seconds, LONGEST
         )
     return min(float(seconds), LONGEST)
 

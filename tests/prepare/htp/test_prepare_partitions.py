@@ -85,7 +85,7 @@ def test_what_is_left_is_told_with_the_reason() -> None:
     division = prepared.divisions[0]
     assert (division.cached, len(division.parts), division.is_whole) == (3, 2, False)
     assert [(left.op, left.type) for left in division.left] == [("softmax_s", "Softmax")]
-    assert prepared.notices[0] == "sm8550: 3 of 4 ops are cached, in 2 part(s)"
+    assert prepared.notices[0] == "sm8550: 3 of 4 ops are cached, in 2 partition(s)"
     assert prepared.notices[1].startswith("sm8550: left to the CPU: 1 Softmax ('softmax_s'): ")
     assert prepared.notices[-1] == "1 tensor(s) that parts give to others are outputs now: 'a'"
     assert prepared.model.metadata["history"][-1]["args"]["partition"] == "True"
@@ -108,7 +108,7 @@ def test_where_all_is_taken_it_is_as_without_partition() -> None:
     assert list(parted.model.records) == list(plain.model.records)
     for name, record in plain.model.records.items():
         assert parted.model.records[name].numpy().tobytes() == record.numpy().tobytes()
-    assert parted.notices == ("sm8650: 5 of 5 ops are cached, in 1 part(s)",)
+    assert parted.notices == ("sm8650: 5 of 5 ops are cached, in 1 partition(s)",)
 
 
 @needs_htp

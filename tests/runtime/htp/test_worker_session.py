@@ -58,7 +58,7 @@ def test_one_child_serves_all_requests_and_goes() -> None:
     ("command", "timeout", "said"),
     [
         ("die", 20.0, "ended with SIGKILL while doing die"),
-        ("sleep", 0.5, "gave no answer within 0.5 s while doing sleep"),
+        ("sleep", 0.5, "no answer within 0.5 s while doing sleep"),
     ],
 )
 def test_a_child_that_fails_is_told_with_its_step(command: str, timeout: float, said: str) -> None:

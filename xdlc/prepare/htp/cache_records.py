@@ -46,10 +46,10 @@ def held_caches(model: Model) -> dict[str, ExistingCache]:
 
 
 def check_foreign(held: ExistingCache, model: Model, target: Target, where: str) -> None:
-    """Refuse to replace a cache that xdlc did not make, unless it is as good as the one asked for.
+    """Refuse to replace a cache that xdlc did not make, unless it is as good as the one requested.
 
     Raises:
-        UsageError: If it differs from what would be made, as far as its description tells.
+        UsageError: If it differs from what would be made, as far as its description shows.
     """
     if held.facts is None and (held.cache.problem or not _is_alike(held.cache, model, target.options)):
         raise UsageError(
@@ -90,7 +90,7 @@ def _option_words(source: CacheFacts | CompileOptions) -> dict[str, Any]:
 
 
 def check(target: Target, compiled: Compiled, where: str) -> None:
-    """Refuse what a compiler left behind that is no cache for a SoC.
+    """Refuse a result of the compiler that is no cache for a SoC.
 
     Raises:
         BackendError: Naming what is wrong with it.

@@ -21,7 +21,7 @@ Notify = Callable[[str, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a SoC that did not fail.
+    """Result of one successful compile job.
 
     Attributes:
         selection: The graphs of its cache.
@@ -129,8 +129,8 @@ def _why_kept(held: ExistingCache) -> str:
     if held.facts is not None:
         return "it is what would be made again"
     return (
-        "xdlc did not make it, so that nothing tells of which graph it is, but its inputs, outputs and "
-        "options are those asked for"
+        "xdlc did not make it and its graph is not recorded, but its inputs, outputs and options are those "
+        "requested"
     )
 
 
@@ -166,7 +166,7 @@ def each_of(
         events.put((name, _STARTED))
         try:
             events.put((name, work(name)))
-        except Exception as error:  # the caller tells a failure from a bug
+        except Exception as error:  # the caller separates failures from bugs
             events.put((name, error))
 
     with ThreadPoolExecutor(max(1, min(jobs, len(names)))) as pool:

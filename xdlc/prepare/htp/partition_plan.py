@@ -1,4 +1,4 @@
-"""How the graphs of a model divide for the HTPs of several SoCs, and what that makes of its outputs."""
+"""Partition plans of a model, one per SoC, and the outputs of the model that they need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Part:
     Attributes:
         name: Its name in the cache.
         graph: Name of the model's graph that it is, or is part of.
-        ops: Names of its ops, in order; None stands for the whole graph.
+        ops: Names of its ops, in order; None denotes the whole graph.
         count: Number of its ops.
     """
 
@@ -60,7 +60,7 @@ class PartitionPlan:
     def lines(self) -> list[str]:
         """Return in words how many ops are cached, and what is left to the CPU for which reasons."""
         ops = self.cached + len(self.left)
-        lines = [f"{self.soc}: {self.cached} of {ops} ops are cached, in {len(self.parts)} part(s)"]
+        lines = [f"{self.soc}: {self.cached} of {ops} ops are cached, in {len(self.parts)} partition(s)"]
         reasons: dict[str, list[CpuFallback]] = {}
         for left in self.left:
             reasons.setdefault(left.reason, []).append(left)

@@ -1,4 +1,4 @@
-"""Compiling a model for several SoCs at a time."""
+"""Preparation of a model: compilation for several SoCs at a time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FORGOTTEN = (
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What came of preparing a model.
+    """Result of preparing a model.
 
     Attributes:
         model: A copy of the model with a cache for each SoC that was compiled or kept.
@@ -101,13 +101,14 @@ def prepare_all(
 ) -> Prepared:
     """Compile a model for each SoC; return a copy with the caches, and what failed.
 
-    The vendor's own compiler plans for 4 MB of VTCM unless told otherwise; here the default is all
+    The vendor's own compiler plans for 4 MB of VTCM by default; here the default is all
     that the SoC has, which is faster there but does not run on a SoC with less.  Caches hold all
     graphs of the model.  Same model, options and library: same bytes, in whatever order SoCs are named.
 
     A cache that would come out the same (of the same graphs, options and build of the library) is kept.
-    One that xdlc made otherwise is replaced, and ``Prepared.notices`` say why.  One that xdlc did not
-    make is kept if its description is that of the one asked for, else only replaced if told to.
+    One that xdlc made otherwise is replaced, and ``Prepared.notices`` have the reason.  One that xdlc
+    did not make is kept if its description is that of the one requested, else only replaced with
+    ``overwrite_cache_records``.
 
     Args:
         model: The model, or the path of a DLC, which spares writing a copy for the compiler.
@@ -115,7 +116,7 @@ def prepare_all(
         htp_archs: Architectures such as ``v73``, instead of SoCs: one cache each, which runs on all SoCs
             of it that are known, see ``targets``.
         vtcm_override: VTCM in MB to plan for; 0 and None mean all that the SoC has.
-        optimization_level: 1 to 3; 3 compiles longest and gives the fastest graph.
+        optimization_level: 1 to 3; 3 compiles longest, to the fastest graph.
         num_hvx_threads: Threads of the vector unit; default: all.
         htp_dlbc: Whether to compress feature maps in memory.
         share_weights: Whether to keep the weights in records that SoCs with the same form of weights have
@@ -132,7 +133,7 @@ def prepare_all(
 
     Raises:
         UsageError: If a SoC or an option is not known, or a cache exists that xdlc did not make.
-        ConstraintError: If a SoC has no HTP, or the model has open dimensions, which HTP does not take.
+        ConstraintError: If a SoC has no HTP, or the model has dynamic dimensions, which HTP does not support.
         ContainerError: If the record with the facts about the model's caches is damaged.
         BackendError: If the vendor's package is missing.
     """

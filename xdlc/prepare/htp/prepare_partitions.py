@@ -1,4 +1,4 @@
-"""Preparing a model of which HTP takes only parts: each SoC gets a cache of those that its HTP takes.
+"""Preparation of a model in partitions: each SoC has a cache of those that its HTP supports.
 
 What crosses from a part to elsewhere becomes an output of the graph, on whichever SoC it crosses: all
 caches are of the same model.  The compiler may fail on a part whose ops HTP takes one by one; that part is
@@ -28,7 +28,7 @@ from xdlc.runtime.htp.partition_schedule import partition_graph
 from xdlc.runtime.htp.process import ChildDiedError, stored_model
 
 CUTTING = 4
-"""Times that a part on which the compiler fails is cut in two, before it is left out."""
+"""Times that a part on which the compiler fails is cut in two, before it is left to the CPU."""
 ROUNDS = 8
 """Times that a SoC is tried at most."""
 
@@ -80,7 +80,7 @@ class Partition:
         self._prints: dict[tuple[str, tuple[str, ...] | None, tuple[str, ...]], str] = {}
 
     def do(self, jobs: int, progress: Callable[[int], None] | None, notify: Notify | None) -> None:
-        """Ask the HTP of each SoC, divide the model, and compile, for ``jobs`` SoCs at a time."""
+        """Query the HTP of each SoC, partition the model, and compile, for ``jobs`` SoCs at a time."""
         self._query(jobs)
         finished = len(self._failed)
         for attempt in range(ROUNDS + 1):
@@ -107,7 +107,7 @@ class Partition:
                 progress(finished)
 
     def outcomes(self) -> list[tuple[Target, Outcome]]:
-        """Return what came of the SoCs that did not fail, in the order wanted."""
+        """Return the results of the SoCs that did not fail, in the order wanted."""
         found = [(soc, self._states[soc]) for soc in self._wanted if soc in self._states]
         return [(state.target, state.outcome) for _, state in found if state.outcome is not None]
 

@@ -1,4 +1,4 @@
-"""What is compiled for: SoCs or whole architectures, each with the compiler's options."""
+"""Compile targets: SoCs or whole architectures, each with the compiler's options."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _of_socs(names: Sequence[str], vtcm: int | None) -> Iterator[tuple[Soc, int]
             )
         if vtcm and soc.vtcm_mb and vtcm > soc.vtcm_mb:
             raise UsageError(
-                f"vtcm_override asks for {vtcm} MB, {soc.name} has {soc.vtcm_mb} MB",
+                f"vtcm_override is {vtcm} MB, {soc.name} has {soc.vtcm_mb} MB",
                 fix=f"give at most {soc.vtcm_mb}, or leave it out",
             )
         yield soc, vtcm or soc.vtcm_mb or 0

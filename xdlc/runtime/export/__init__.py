@@ -28,8 +28,8 @@ def export(
 
     Inputs, outputs, nodes and intermediate values keep the names of the graph's tensors and ops, and
     the inputs and outputs their shapes.  Fixed-point inputs and outputs are float32.  An op of a user's
-    package becomes a node of a domain of the package's name, which onnxruntime knows only if it is told.
-    The same model gives the same bytes.  Memory holds no more than one weight at a time.
+    package becomes a node of a domain of the package's name, which onnxruntime has only if it is registered.
+    The same model results in the same bytes.  Memory holds no more than one weight at a time.
 
     Args:
         model: The model, or a graph.

@@ -1,4 +1,4 @@
-"""Gives the values and nodes of a lowered graph the names of the tensors and ops they stand for."""
+"""Names of the values and nodes of a lowered graph: those of the tensors and ops that they denote."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def carry_names(lowered: Lowered) -> tuple[ModelProto, dict[str, tuple[str, ...]
     _name_nodes(lowered, kept, held, known)
     for each, graph in inner:
         _name_nodes(each, list(graph.node), _holders(each, renamed), known)
-        made = [op for op in each.graph.ops if is_udo(op)]  # whose results no inference tells
+        made = [op for op in each.graph.ops if is_udo(op)]  # whose results no inference finds
         _describe(each, graph, renamed, {tensor for op in made for tensor in op.outputs})
     describe(lowered, proto, renamed)
     del proto.graph.node[:]
@@ -204,7 +204,7 @@ def _describe(
 
 
 def _note(node: NodeProto, op: Op, known: AbstractSet[str]) -> None:
-    """Note on a node which op it stands for, where that comes from, and names that only the op has."""
+    """Note on a node its op, the source of that, and names that only the op has."""
     node.metadata_props.add(key="xdlc.op", value=op.name)
     node.metadata_props.add(key="xdlc.type", value=op.type)
     if op.origin.nodes or op.origin.reason is not None:

@@ -1,4 +1,4 @@
-"""Writes ONNX files whose large weights come from lazy tensor data, one after the other.
+"""ONNX files whose large weights are written from lazy tensor data, one after the other.
 
 A protobuf message is a row of fields in any order, so the weights can follow the rest: each large
 initializer is written as its header and then its bytes, straight from where they lie.  Format:

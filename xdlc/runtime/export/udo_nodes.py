@@ -1,4 +1,4 @@
-"""Writes an op of a user's package as a node: its package is the domain, its parameters are attributes."""
+"""Export of a UDO as a node: its package is the domain, its parameters are attributes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write_node(op: Op, b: Builder, definition: OpDef | None) -> None:
     Args:
         op: The op.
         b: Where the node goes.
-        definition: What the model tells of the op, if it does.
+        definition: The op's definition in the model, if there is one.
 
     Raises:
         UnsupportedOp: If the package has the name of a domain that means something else.

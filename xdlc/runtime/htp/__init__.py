@@ -1,4 +1,4 @@
-"""The vendor's HTP library on the host: its opinion on ops, its compiler, and its emulation.
+"""The vendor's HTP library on the host: validator, compiler and emulation.
 
 The library is a black box that comes with the package ``onnxruntime-qnn``; it is called through its
 public API in child processes only (see docs/adr/0006).
@@ -60,13 +60,13 @@ def validate(
     timeout: float = 600,
     skip: Sequence[tuple[str, str]] = (),
 ) -> None:
-    """Ask HTP about every op of every graph.
+    """Query HTP on every op of every graph.
 
     Args:
         model: A model, a graph, or the path of a DLC.
-        soc: Name of the SoC to ask for.
+        soc: Name of the SoC.
         timeout: Seconds to wait.
-        skip: Names of graph and op of the ops not to ask about.
+        skip: Names of graph and op of the ops to omit.
 
     Raises:
         ConstraintError: If HTP refuses an op; a ProblemList of them if it refuses several.
@@ -89,9 +89,9 @@ def unsupported_ops(
 
     Args:
         model: A model, a graph, or the path of a DLC.
-        soc: Name of the SoC to ask for.
+        soc: Name of the SoC.
         timeout: Seconds to wait.
-        skip: Names of graph and op of the ops not to ask about.
+        skip: Names of graph and op of the ops to omit.
         name: What messages call the model; default: its path.
         launch: Starts the child process.
 
@@ -179,10 +179,10 @@ def run(
 
     Args:
         model: A model, a graph, or the path of a DLC.
-        feeds: One array per graph input, in the input's shape.  A quantized input takes real numbers
-            (any float type) or stored integers (its own type).
+        feeds: One array per graph input, in the input's shape.  A quantized input takes float values
+            (any float type) or quantized values (its own type).
         soc: Name of the SoC to emulate.
-        native: Give quantized outputs as stored integers instead of float32.
+        native: Give quantized outputs as quantized values instead of float32.
         graph: Name of the graph; default: the main one.
         timeout: Seconds to wait.
 
@@ -231,7 +231,7 @@ def _query(
 def _request(
     model: ModelOrPath, soc: str, name: str | None
 ) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
-    """Give what every request about a model says, and what messages about it say."""
+    """Yield the members of every request about a model, and of messages about it."""
     from xdlc.targets import find_soc
 
     target = find_soc(soc)

@@ -1,4 +1,4 @@
-"""libQnnHtp at work, set to one SoC: ask about ops, build graphs, compile, execute.
+"""Backend on libQnnHtp, set to one SoC: validates ops, builds, compiles and executes graphs.
 
 Runs in a child process only.  The library does not support a second SoC in one process.
 """
@@ -253,12 +253,12 @@ def build_id() -> str:
     """Return the build of the library, like ``v2.51.0.260929181845``.
 
     Raises:
-        BackendError: If the library is missing or unknown, or does not tell.
+        BackendError: If the library is missing or unknown, or reports none.
     """
     text = c_char_p()
     code = load_htp().call("backendGetBuildId", byref(text))
     if code or not text.value:
-        raise BackendError(f"the vendor's library does not tell its build (QNN error {code})")
+        raise BackendError(f"the vendor's library reports no build (QNN error {code})")
     return text.value.decode(errors="replace")
 
 

@@ -1,4 +1,4 @@
-"""What a context binary says about itself, in the words of the vendor's ``cacheList`` entries.
+"""Description of a context binary, in the form of the vendor's ``cacheList`` entries.
 
 The entry of a cache in ``dlc.metadata2.3.0`` is the library's own description of the binary, printed
 as JSON.  Field names and order follow entries that the vendor's writer produced.
@@ -51,7 +51,7 @@ class BinaryDescription:
             raise BackendError(f"the cache is described in version {self.info.version}, known is 3")
 
     def graph(self, name: str | None) -> Any:
-        """Return the description of a graph; None stands for the only or first one.
+        """Return the description of a graph; None denotes the only or first one.
 
         Raises:
             BackendError: If the binary holds no such graph.
@@ -121,13 +121,13 @@ _BLOB_V2 = "<I4xQQB7xQQQQQ"
 
 
 def _blob(graph: st.QnnGraphInfo) -> dict[str, Any]:
-    """The HTP's own facts about a graph: two structs, one behind the other.
+    """Return HTP's own facts about a graph: two structs, one after the other.
 
     The second one's layout was found by comparing its numbers with those of a written entry.
     """
     size = struct.calcsize(_BLOB_V1)
     if not graph.blob or graph.blob_size < size + struct.calcsize(_BLOB_V2):
-        raise BackendError(f"the cache tells {graph.blob_size} bytes about its graph, expected 112 or more")
+        raise BackendError(f"the cache has {graph.blob_size} bytes about its graph, expected 112 or more")
     version, spill, vtcm, level, dlbc, threads = _words(graph.blob, _BLOB_V1)
     second, k_size, v_size, safe, io_size, op_size, const_size, ddr_size, shared = _words(
         graph.blob + size, _BLOB_V2
@@ -191,7 +191,7 @@ def _quantize_params(tensor: st.QnnTensor) -> dict[str, Any]:
 
 
 def shape(tensor: st.QnnTensor) -> tuple[int, ...]:
-    """Return a tensor's extents."""
+    """Return a tensor's shape."""
     return tuple(tensor.dims[axis] for axis in range(tensor.rank))
 
 
@@ -254,6 +254,6 @@ def _each(
 
 def _metadata(info: st.QnnBinaryInfo) -> dict[str, Any]:
     if not info.metadata or info.metadata_size < 8:
-        raise BackendError("the cache does not tell its architecture")
+        raise BackendError("the cache does not state its architecture")
     _, arch = _words(info.metadata, "<II")
     return {"version": "QNN_SYSTEM_CONTEXT_HTP_CONTEXT_INFO_BLOB_VERSION_V1", "dspArch": arch}

@@ -18,7 +18,7 @@ def judge(
     """Yield the rules that a cache breaks on a device, and those that cannot be judged.
 
     Args:
-        entry: What the cache says of itself.
+        entry: The cache's description.
         made_for: The SoC that it was compiled for, if known.
         device: The device's SoC.
         sdk: Version of the device's SDK; None if not known.
@@ -36,7 +36,7 @@ def _arch(entry: CacheEntry, device: Soc, strict: bool) -> Iterator[Finding]:
     name = device.capabilities.name
     accepted = name if strict else f"{name} or lower"
     if entry.arch is None:
-        yield Finding("arch", "none told", accepted)
+        yield Finding("arch", "none stated", accepted)
     elif entry.arch > device.arch or (strict and entry.arch != device.arch):
         yield Finding("arch", f"v{entry.arch}", accepted)
 
@@ -55,7 +55,7 @@ def _vtcm(
             yield Unchecked("vtcm", "the record plans for all that its SoC has, which is not known")
             return
     if needed is None:
-        yield Finding("vtcm", "none told", accepted)
+        yield Finding("vtcm", "none stated", accepted)
     elif needed > device.vtcm_mb or (strict and needed != device.vtcm_mb):
         yield Finding("vtcm", f"{needed} MB", accepted)
 
@@ -66,8 +66,8 @@ def _sdk(entry: CacheEntry, sdk: tuple[int, ...] | None) -> Iterator[Finding | U
         return
     made_with = find_version(entry.build)
     if made_with is None:
-        told = "none" if entry.build is None else repr(entry.build[:_SHOWN])
-        yield Unchecked("sdk", f"the record's build, {told}, tells no version")
+        stated = "none" if entry.build is None else repr(entry.build[:_SHOWN])
+        yield Unchecked("sdk", f"the record's build, {stated}, has no version")
     elif made_with[: len(sdk)] > sdk:
         yield Finding("sdk", ".".join(map(str, made_with)), f"{'.'.join(map(str, sdk))} or older")
 
@@ -75,7 +75,7 @@ def _sdk(entry: CacheEntry, sdk: tuple[int, ...] | None) -> Iterator[Finding | U
 RULES = {
     "record": "the record is whole and listed",
     "mode": "the mode allows stored records",
-    "outputs": "the outputs asked for are those of the record",
+    "outputs": "the outputs requested are those of the record",
     "graph": "the model's graph is the one that was compiled",
     "arch": "the device's architecture is that of the record or a later one; strict: the same",
     "vtcm": "the device has the vector memory that the record plans for; strict: and no more",
@@ -83,7 +83,7 @@ RULES = {
     "sdk": "the device's SDK is that of the record or a later one",
     "fp16": "the device computes in the record's floating point",
 }
-"""Each rule's id, which stays as it is, and what it asks for."""
+"""Id of each rule, which stays as it is, and what it requires."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,14 +37,14 @@ class CacheSession:
         model: The model.
         cache: The cache, which the verdict finds usable.
         timeout: Seconds that loading may take.
-        kernels: Kernels of users' ops.
+        kernels: Kernels of UDOs.
 
     Attributes:
         served: The child process; close it in the end.
         parts: Number of the parts that the cache holds of the graph; 0 if it holds the whole graph.
 
     Raises:
-        BackendError: If the library does not load it, or it holds something else than its description says.
+        BackendError: If the library does not load it, or its content is not that of its description.
     """
 
     def __init__(self, model: Model, cache: Cache, *, timeout: float, kernels: Kernels | None = None) -> None:
@@ -80,7 +80,7 @@ class CacheSession:
 def _facts(model: Model) -> dict[str, cache_provenance.CacheFacts]:
     try:
         return cache_provenance.read(model)
-    except ContainerError:  # the verdict has told of it
+    except ContainerError:  # the verdict has reported it
         return {}
 
 
@@ -105,7 +105,7 @@ def _check_graph(cache: Cache, served: WorkerSession, name: str, graph: Graph | 
     else:
         return
     raise BackendError(
-        f"{problem}, which is not what its description says",
+        f"{problem}, which its description does not have",
         where=cache.name,
         fix="prepare the model again, with --overwrite_cache_records",
     )
@@ -193,7 +193,7 @@ class PartitionSession:
         emulation: Runs the cache.
         graph: Name of the graph; default: the main one.
         threads: Threads of one op on the CPU; default: one per core.
-        kernels: Kernels of users' ops.
+        kernels: Kernels of UDOs.
 
     Raises:
         ContainerError: If the parts do not fit the graph.
@@ -222,9 +222,9 @@ class PartitionSession:
         """Return the outputs by tensor name.
 
         Args:
-            feeds: One array per input.  A fixed-point input takes real numbers (any float type) or
-                stored integers (its own integer type).
-            native: Give fixed-point outputs as stored integers instead of float32.
+            feeds: One array per input.  A fixed-point input takes float values (any float type) or
+                quantized values (its own integer type).
+            native: Give fixed-point outputs as quantized values instead of float32.
 
         Raises:
             UsageError: If an input is missing, unknown, or has another shape or type.
@@ -243,7 +243,7 @@ def _stored(tensor: Tensor, feeds: Mapping[str, Array], given: Mapping[str, Arra
 
     Args:
         tensor: The input.
-        feeds: What the caller gives.
+        feeds: The arrays of the caller.
         given: The same as the CPU takes it.
     """
     import numpy

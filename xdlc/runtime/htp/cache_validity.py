@@ -1,4 +1,4 @@
-"""The rules between a cache and the model beside it: is it of these graphs, and of these outputs."""
+"""Validity of a cache for the model beside it: whether it is of these graphs and outputs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CacheValidity:
 
     Args:
         model: The model.
-        outputs: Names of the tensors that are asked for; default: the outputs of the main graph.
+        outputs: Names of the tensors that are requested; default: the outputs of the main graph.
 
     Raises:
         UsageError: If the main graph has no such tensor.
@@ -34,7 +34,7 @@ class CacheValidity:
     def __init__(self, model: Model, outputs: Iterable[str] | None) -> None:
         self._model = model
         self._main = next(iter(model.graphs.values()), None)
-        self._asked = _asked(self._main, outputs)
+        self._requested = _requested(self._main, outputs)
         self._hashes: dict[tuple[str, tuple[str, ...] | None], str] = {}
         self._ports: dict[str, tuple[list[_Port], list[_Port]]] = {}
         self._damage: str | None = None
@@ -68,7 +68,7 @@ class CacheValidity:
             yield Finding("fp16", f"{count} op(s) in floating point", f"none: {device.name} has no FP16")
 
     def _outputs(self, entry: CacheEntry, facts: CacheFacts | None) -> Iterator[Finding]:
-        if self._asked is None:
+        if self._requested is None:
             return
         held: Sequence[str | None]
         if facts is not None and any(graph.ops is not None for graph in facts.graphs.values()):
@@ -76,10 +76,10 @@ class CacheValidity:
         else:
             graph = _graph_of(entry, facts, self._main)
             if graph is None:
-                return  # said by the rule of the graph
+                return  # reported by the rule of the graph
             held = [tensor.name for tensor in graph.outputs]
-        if set(held) != set(self._asked):
-            yield Finding("outputs", _listed(held), _listed(self._asked))
+        if set(held) != set(self._requested):
+            yield Finding("outputs", _listed(held), _listed(self._requested))
 
     def _by_hash(self, entry: CacheEntry, facts: CacheFacts) -> Iterator[Finding | Unchecked]:
         cached = {graph.name for graph in entry.graphs}
@@ -197,14 +197,14 @@ def _words(tensor: CachedTensor) -> str:
 
 
 def _graph_of(entry: CacheEntry, facts: CacheFacts | None, main: Graph | None) -> CachedGraph | None:
-    """Return the cached graph that stands for the main one; of a file without graphs, the first one."""
+    """Return the cached graph of the main one; of a file without graphs, the first one."""
     if main is None:
         return next(iter(entry.graphs), None)
     names = {main.name} if facts is None else {n for n, g in facts.graphs.items() if g.source == main.name}
     return next((graph for graph in entry.graphs if graph.name in names), None)
 
 
-def _asked(main: Graph | None, outputs: Iterable[str] | None) -> tuple[str, ...] | None:
+def _requested(main: Graph | None, outputs: Iterable[str] | None) -> tuple[str, ...] | None:
     if outputs is None:
         return tuple(tensor.name for tensor in main.outputs) if main else None
     asked = tuple(dict.fromkeys(outputs))

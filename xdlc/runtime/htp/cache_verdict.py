@@ -28,7 +28,7 @@ PERMISSIVE, STRICT, ALWAYS_NEW = MODES
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is to say about a record and a device.
+    """Verdict on a record and a device.
 
     Attributes:
         record: Name of the record.
@@ -72,7 +72,7 @@ def verdicts(
     Args:
         model: The model.
         device: Name, alias or id of the device's SoC.
-        outputs: Names of the tensors that are asked for; default: the outputs of the model's main graph.
+        outputs: Names of the tensors that are requested; default: the outputs of the model's main graph.
         mode: ``permissive``, ``strict``, or ``always_generate_new``, in which no record will do.
         sdk: Version of the device's SDK, like ``2.40``; default: that of the vendor's package installed here.
 
@@ -134,7 +134,7 @@ def lacking(model: Model, rows: Sequence[Verdict], devices: Sequence[Soc]) -> li
 def _of_record(
     model: Model, cache: Cache, entry: CacheEntry, fresh: CacheValidity
 ) -> Iterator[Finding | Unchecked]:
-    """Yield what is to say about a cache on any device."""
+    """Yield the rules that a cache breaks on any device."""
     if cache.problem:
         yield Finding("record", cache.problem, "a whole record that cacheList describes")
     gone = [name for name in shared_weights(model, cache.name) if name not in model.records]
@@ -199,7 +199,7 @@ class Choice:
     Attributes:
         soc: Name of the device's SoC.
         records: The caches that it can use, the best one first; without one it has to compile the model.
-        verdicts: What is to say about each cache of the model on this device.
+        verdicts: The verdict on each cache of the model on this device.
         notes: Why caches were not even judged.
     """
 
@@ -220,7 +220,7 @@ def choose(model: Model, soc: str | None, *, outputs: Sequence[str], mode: str) 
     Args:
         model: The model.
         soc: Name of the device's SoC; None for the one that the first usable cache was compiled for.
-        outputs: Names of the tensors that are asked for.
+        outputs: Names of the tensors that are requested.
         mode: How caches are judged, see ``verdict.MODES``.
 
     Raises:
@@ -271,9 +271,9 @@ def refuse_to_compile(
     """Return the error of a caller who wants a cache and nothing else.
 
     Args:
-        choice: What is to say about the caches.
+        choice: The verdicts on the caches.
         failures: Why those that should be usable cannot be loaded.
-        outputs: Names of the tensors that are asked for.
+        outputs: Names of the tensors that are requested.
     """
     reasons = "; ".join([*failures, *choice.reasons]) or "there is none"
     flags = f"--htp_socs {choice.soc}"

@@ -27,7 +27,7 @@ from xdlc.errors import BackendError
 from xdlc.runtime.htp.process import Running, start
 
 _PATIENCE = 10.0
-"""Seconds that the process has to end after it was told to."""
+"""Seconds that the process has to end after its input is closed."""
 
 
 class ForkServer:
@@ -148,7 +148,7 @@ Main = Callable[[Path], None]
 
 
 class Forking:
-    """The loop that starts copies and tells of their ends.
+    """Loop of the server: starts copies and reports their ends.
 
     Args:
         main: What a copy runs in its folder; does not return.
@@ -165,7 +165,7 @@ class Forking:
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
 
     def serve(self) -> NoReturn:
-        """Do what the lines say, until their end."""
+        """Execute the lines of standard input, until their end."""
         gc.collect()
         gc.freeze()  # a collection in a copy would touch, and so copy, every page of it
         rest = b""

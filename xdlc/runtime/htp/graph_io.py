@@ -1,4 +1,4 @@
-"""Inputs and outputs of a graph that runs: reals or stored values, in and out of files."""
+"""Inputs and outputs of a graph that runs: float or quantized values, in and out of files."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Port:
         """Return what the graph reads for ``array``.
 
         Args:
-            array: Real numbers of any float type, which are quantized for a quantized input, or stored
+            array: Float values of any float type, which are quantized for a quantized input, or stored
                 values in the input's own type.
 
         Raises:
@@ -91,7 +91,7 @@ class Port:
         return numpy.ascontiguousarray(array.astype(held.dtype.numpy, copy=False)).reshape(held.shape)
 
     def given_back(self, array: Array, *, native: bool) -> Array:
-        """Return a result as the caller wants it: quantized ones as stored, or as real numbers (float32)."""
+        """Return a result as the caller wants it: quantized ones as stored, or as float values (float32)."""
         array = array.reshape(self.tensor.shape).astype(self.tensor.dtype.numpy, copy=False)
         if native or self.tensor.encoding is None:
             return array
@@ -171,12 +171,12 @@ def as_known(tensor: Tensor) -> Tensor:
 def given_results(
     outputs: Sequence[Port], results: Mapping[str, Array], *, native: bool, where: str
 ) -> dict[str, Array]:
-    """Return what a graph of a cache gives, by name, as callers know its outputs.
+    """Return the outputs of a graph of a cache by name, in the form that callers have.
 
     Args:
         outputs: The outputs.
         results: What came, by name.
-        native: Give quantized outputs as stored integers instead of float32.
+        native: Give quantized outputs as quantized values instead of float32.
         where: Place for errors.
 
     Raises:
@@ -189,7 +189,7 @@ def given_results(
         if array is None or array.size != math.prod(shape):
             given = f"only {', '.join(results) or 'nothing'}" if array is None else f"{list(array.shape)}"
             raise BackendError(
-                f"should give {name!r} of shape {list(shape)}, gives {given}",
+                f"should output {name!r} of shape {list(shape)}, outputs {given}",
                 where=where,
                 fix="prepare the model again, with --overwrite_cache_records",
             )

@@ -81,7 +81,7 @@ class Library:
 
     Args:
         path: The shared object.
-        entry: Its exported function that gives the interface.
+        entry: Its exported function that returns the interface.
         header: Bytes in front of the function pointers.
         functions: Position and argument types by name.
 
@@ -167,7 +167,7 @@ _INFO = "build_and_package_info.py"
 def find_version(text: str | None) -> tuple[int, ...] | None:
     """Return a version's numbers, two or three; None if the text is none.
 
-    What comes behind them is the time of the build.
+    The time of the build follows them.
 
     Example:
         >>> find_version("2.40"), find_version("v2.51.0.260929181845"), find_version("new")

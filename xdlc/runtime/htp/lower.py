@@ -1,4 +1,4 @@
-"""From the IR to the structs of the QNN API, one to one."""
+"""Lowering of the IR to the structs of the QNN API, one to one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Lowering:
         """Return a tensor's struct, its static data handed over by pointer.
 
         Raises:
-            ConstraintError: If its encoding or the size of its data cannot be told to the library.
+            ConstraintError: If the library has no form for its encoding or the size of its data.
         """
         dims = (c_uint32 * len(tensor.shape))(*tensor.shape)
         described = st.QnnTensor(
@@ -79,7 +79,7 @@ class Lowering:
         return described
 
     def null(self) -> st.QnnTensor:
-        """Return the struct of an optional input that is left out."""
+        """Return the struct of an optional input that is omitted."""
         null = st.QnnTensor(version=2, name=b"", type=5, data_type=st.UNDEFINED, sparse_layout=st.UNDEFINED)
         null.quantize.definition = null.quantize.encoding = st.UNDEFINED
         return null

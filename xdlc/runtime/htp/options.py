@@ -14,7 +14,7 @@ class CompileOptions:
 
     Attributes:
         vtcm_mb: Vector tightly coupled memory to plan for, in MB; 0 is all that the SoC has.
-        optimization_level: 1 to 3; higher takes longer and gives a faster graph.
+        optimization_level: 1 to 3; higher compiles longer, to a faster graph.
         num_hvx_threads: Threads of the vector unit.
         dlbc: Whether to compress feature maps in memory (deep-learning bandwidth compression).
         share_weights: Whether to keep the weights out of the cache, in a record that caches for other SoCs
@@ -34,7 +34,7 @@ class CompileOptions:
 _DEVICE_SOC, _DEVICE_ARCH = 0, 1
 _GRAPH_OPTIMIZATION, _GRAPH_VTCM_MB, _GRAPH_HVX_THREADS = 1, 3, 6
 _OPTIMIZATION_LEVEL, _OPTIMIZATION_DLBC = 3, 4
-# QnnHtpContext_CustomConfig_t; what onnxruntime-qnn 2.7.0 gives for a context of several SoCs.
+# QnnHtpContext_CustomConfig_t; what onnxruntime-qnn 2.7.0 passes for a context of several SoCs.
 _CONTEXT_SHARED_WEIGHTS = 18
 
 
@@ -45,7 +45,7 @@ def device_option(soc_id: int, arch: int | None) -> st.HtpConfig:
         config.words[0] = soc_id
     else:
         config = st.HtpConfig(option=_DEVICE_ARCH)
-        config.words[1] = arch  # behind the number of the device, which is 0
+        config.words[1] = arch  # after the number of the device, which is 0
     return config
 
 

@@ -1,4 +1,4 @@
-"""How a graph divides into parts that HTP has compiled and what the CPU runs between them.
+"""Schedule of a graph in partitions: those that HTP has compiled, and the CPU's between them.
 
 A part is a set of ops that no path leaves and enters again, so that it can run in one go.
 """
@@ -47,7 +47,7 @@ def partition_name(graph: str, number: int, taken: Collection[str] = ()) -> str:
 def partition_graph(graph: Graph, ops: Iterable[str], name: str) -> Graph:
     """Return a part of a graph as a graph of its own.
 
-    Its inputs are what it reads from outside, its outputs what others read and what the graph gives.
+    Its inputs are what it reads from outside, its outputs what others read and the graph outputs.
 
     Args:
         graph: The graph.

@@ -1,4 +1,4 @@
-"""Starting the child process, waiting for it, and turning what went wrong in it into errors."""
+"""Child process of the vendor's libraries: start, requests, and errors for its failures."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ChildDiedError(BackendError):
             f"{problem} while {_step_words(step)}",
             fix="if the system ran out of memory, free some, or prepare fewer SoCs at a time"
             if is_killed
-            else "leave out or rewrite what it was working on; the other SoCs are not affected",
+            else "remove or rewrite what it was working on; the other SoCs are not affected",
         )
         self.step, self.is_late, self.is_killed = step, is_late, is_killed
 
@@ -50,7 +50,7 @@ def _step_words(step: str) -> str:
 
 
 def validated_op(step: str) -> tuple[str, str, str] | None:
-    """Return graph, op and type if the step was asking about an op."""
+    """Return graph, op and type if the step was validating an op."""
     if not step.startswith("["):
         return None
     try:
@@ -189,7 +189,7 @@ class Child:
 
     def late(self, timeout: float) -> ChildDiedError:
         """Return the error of a child that took longer than ``timeout`` seconds."""
-        problem = f"the vendor's library gave no answer within {timeout:g} s"
+        problem = f"the vendor's library had no answer within {timeout:g} s"
         return ChildDiedError(problem, self._step(), is_late=True)
 
     def died(self, status: int) -> ChildDiedError:

@@ -1,4 +1,4 @@
-"""A model on the emulation of a SoC: from a cache that fits, or compiled now."""
+"""Session of a model on the emulation of a SoC: from a cache that fits, or compiled now."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class HtpSession:
         timeout: Seconds that loading or compiling may take.
         run_timeout: Seconds that one run may take.
         name: What messages call the model.
-        kernels: Kernels of users' ops, which run on the CPU; the caller closes them, unless the session
-            comes to own them.
+        kernels: Kernels of UDOs, which run on the CPU; the caller closes them, unless the session
+            owns them.
 
     Attributes:
         choice: What was chosen, and the verdict on each cache.
@@ -172,9 +172,9 @@ class HtpSession:
         """Return the outputs by tensor name.
 
         Args:
-            feeds: One array per graph input, in the input's shape.  A quantized input takes real
-                numbers (any float type) or stored integers (its own type).
-            native: Give quantized outputs as stored integers instead of float32.
+            feeds: One array per graph input, in the input's shape.  A quantized input takes float
+                values (any float type) or quantized values (its own type).
+            native: Give quantized outputs as quantized values instead of float32.
 
         Raises:
             UsageError: If an array is missing or does not fit.
@@ -185,7 +185,7 @@ class HtpSession:
 
 
 def with_outputs(model: Model, names: Iterable[str]) -> Model:
-    """Return a model whose main graph gives tensors beside its outputs; the same model if it does already.
+    """Return a model with more outputs of its main graph; the same model if it has them.
 
     Raises:
         UsageError: If the main graph computes no such tensor; a ProblemList of all of them.
@@ -198,7 +198,7 @@ def with_outputs(model: Model, names: Iterable[str]) -> Model:
         if tensor is None or tensor.producer is None:
             what = "computes no tensor" if tensor is None else "is given and does not compute the tensor"
             computed = [held.name for held in graph.tensors.values() if held.producer is not None]
-            fix = nearest_names(name, computed) or "take the name of a tensor that an op gives"
+            fix = nearest_names(name, computed) or "use the name of a tensor that an op computes"
             problems.append(UsageError(f"{what} {name!r}", where=f"graph {graph.name!r}", fix=fix))
     raise_all(problems)
     if not new:

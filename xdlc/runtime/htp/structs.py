@@ -1,4 +1,4 @@
-"""ctypes mirrors of the QNN API structs that xdlc hands over or reads (x86-64 layouts).
+"""ctypes mirrors of the QNN API structs that xdlc passes or reads (x86-64 layouts).
 
 The API passes some structs by value, and ctypes passes no unions by value: a union is declared as
 plain words here and laid over with ``from_address`` or ``from_buffer``.
@@ -16,7 +16,7 @@ SCALE_OFFSET, AXIS, BITS, BITS_AXIS, BLOCK, BLOCKWISE_EXPANSION = range(6)
 
 
 class QnnQuantizeParams(Structure):
-    """Qnn_QuantizeParams_t: ``definition`` 1 says that the union holds an encoding of kind ``encoding``."""
+    """Qnn_QuantizeParams_t: with ``definition`` 1 the union holds an encoding of kind ``encoding``."""
 
     _fields_ = (("definition", c_uint32), ("encoding", c_uint32), ("union", c_uint64 * 4))
 
@@ -71,7 +71,7 @@ class QnnExpansion(Structure):
 
 
 class QnnTensor(Structure):
-    """Qnn_Tensor_t; version 1 ends behind ``client_size``, the size is that of version 2 either way."""
+    """Qnn_Tensor_t; version 1 ends after ``client_size``, the size is that of version 2 either way."""
 
     _fields_ = (
         ("version", c_uint32),

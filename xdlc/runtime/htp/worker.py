@@ -41,8 +41,8 @@ Command = Callable[[dict[str, Any], Path, Step], dict[str, Any]]
 def main(folder: Path) -> None:
     """Serve the requests in ``folder`` and end the process.
 
-    There is one request, unless it names a pipe: then a byte through it tells of each answer, and a byte
-    on standard input of each further request.
+    There is one request, unless it names a pipe: then a byte through it reports each answer, and a
+    byte on standard input each further request.
     """
     note = os.open(folder / "step", os.O_WRONLY | os.O_CREAT)
 
@@ -106,7 +106,7 @@ def _unsupported(htp: Htp, graphs: Iterable[Graph], request: dict[str, Any]) -> 
 def _objections(
     htp: Htp, graphs: Sequence[Graph], model: Model, request: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the answer that tells what HTP does not take of some graphs; None if it takes all."""
+    """Return the answer with the ops that HTP does not support; None if it supports all."""
     unbound = open_problem(model)
     if unbound is not None:  # one problem instead of one for each op that follows
         unbound.where = f"graph {model.main.name!r}"
@@ -293,7 +293,7 @@ class LoadedCache:
         }
 
     def runner(self, name: str | None) -> Runner:
-        """Return a graph; None stands for the only or first one.
+        """Return a graph; None denotes the only or first one.
 
         Raises:
             BackendError: If the binary holds no such graph.

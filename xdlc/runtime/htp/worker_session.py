@@ -1,4 +1,4 @@
-"""A child process that loads a model or a cache once and runs it as often as asked."""
+"""Session in a child process that loads a model or a cache once and runs it many times."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from xdlc.runtime.htp.process import Child, query, stored_model
 Array = Any  # numpy.ndarray
 ModelOrPath = Model | Graph | str | os.PathLike[str]
 OPENING = 1800.0
-"""Seconds that loading or compiling may take unless told otherwise."""
+"""Seconds that loading or compiling may take by default."""
 RUNNING = 600.0
-"""Seconds that one run may take unless told otherwise."""
+"""Seconds that one run may take by default."""
 
 
 class _Line:
-    """A running child, the pipe that wakes it, and the pipe on which it tells that it answered."""
+    """A running child, the pipe that wakes it, and the pipe on which it reports its answers."""
 
     def __init__(self, folder: str, log: IO[bytes], notices: int, far_end: int) -> None:
         self.notices = notices
@@ -42,7 +42,7 @@ class _Line:
 
     def wake(self) -> None:
         assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has died since, as its notices tell
+        with contextlib.suppress(BrokenPipeError):  # it has died since, as its notices show
             self.process.stdin.write(b".")
 
     def end(self) -> int:
@@ -236,9 +236,9 @@ class WorkerSession:
         """Run a graph and return its outputs by name.
 
         Args:
-            feeds: One array per graph input, in the input's shape.  A quantized input takes real
-                numbers (any float type) or stored integers (its own type).
-            native: Give quantized outputs as stored integers instead of float32.
+            feeds: One array per graph input, in the input's shape.  A quantized input takes float
+                values (any float type) or quantized values (its own type).
+            native: Give quantized outputs as quantized values instead of float32.
             graph: Name of a graph of the cache; default: the only or first one.
             timeout: Seconds that the run may take; default: ``run_timeout``.
 

@@ -178,7 +178,7 @@ def fifteen_bits(multipliers: Array) -> Array:
 
 
 def clipped(b: Builder, value: str, dtype: Any, stored: Any) -> str:
-    """Return whole numbers of a float type as stored integers, those beyond as the nearest."""
+    """Return whole numbers of a float type as quantized values, those beyond as the nearest."""
     import numpy as np
 
     low, high = (b.constant(np.asarray(end, dtype)) for end in (0, np.iinfo(stored).max))

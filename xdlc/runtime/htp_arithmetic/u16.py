@@ -37,7 +37,7 @@ _LIFT = 1 << 22
 
 
 def wide_results(b: Builder, held: Product, value: str, multiply: Multiply, *, whole: bool = False) -> str:
-    """Return the stored integers of the result of a product of 16-bit activations with static weights.
+    """Return the quantized values of the result of a product of 16-bit activations with static weights.
 
     Args:
         b: The builder.

@@ -30,7 +30,7 @@ _EXACT = 1 << 24
 
 
 def narrow_results(b: Builder, held: Product, value: str, multiply: Multiply, *, whole: bool = False) -> str:
-    """Return the stored integers of the result of a product of 8-bit activations with static weights.
+    """Return the quantized values of the result of a product of 8-bit activations with static weights.
 
     Args:
         b: The builder.
