@@ -34,10 +34,10 @@ def test_tensors_are_arrays():
 
 
 @pytest.mark.parametrize(
-    "text", ["i,,i", "(i", "i)", "x", "i i", "i,", "()(", ",i", "i(f)", "(" * 40 + "i" + ")" * 40]
+    "text", ["i,,i", "(i", "i)", "x", "i i", "i,", "()(", ",i", "i(f)", "(" * 5000 + "i" + ")" * 5000]
 )
 def test_letters_that_cannot_be_read(text):
-    with pytest.raises(UsageError, match="cannot be read at character"):
+    with pytest.raises(UsageError, match="cannot be read"):
         flattened(text, ())
 
 

@@ -6,6 +6,7 @@ a keyword.  Names of inputs, outputs, parameters and enumerators are any text: `
 
 from __future__ import annotations
 
+import errno
 import keyword
 import re
 from collections.abc import Iterable, Sequence
@@ -39,23 +40,7 @@ _MACROS = re.compile(
 )
 """Macros of common headers, and of systems on which packages are built."""
 
-_ERRNO = re.compile(
-    "EDEADLK|EHWPOISON|E2BIG|EACCES|EADDRINUSE|EADDRNOTAVAIL|EADV|EAFNOSUPPORT|EAGAIN|EALREADY|EBADE|EBADF|"
-    "EBADFD|EBADMSG|EBADR|EBADRQC|EBADSLT|EBFONT|EBUSY|ECANCELED|ECHILD|ECHRNG|ECOMM|"
-    "ECONNABORTED|ECONNREFUSED|ECONNRESET|EDEADLOCK|EDESTADDRREQ|EDOM|EDOTDOT|EDQUOT|EEXIST|"
-    "EFAULT|EFBIG|EHOSTDOWN|EHOSTUNREACH|EIDRM|EILSEQ|EINPROGRESS|EINTR|EINVAL|EIO|EISCONN|"
-    "EISDIR|EISNAM|EKEYEXPIRED|EKEYREJECTED|EKEYREVOKED|EL2HLT|EL2NSYNC|EL3HLT|EL3RST|"
-    "ELIBACC|ELIBBAD|ELIBEXEC|ELIBMAX|ELIBSCN|ELNRNG|ELOOP|EMEDIUMTYPE|EMFILE|EMLINK|"
-    "EMSGSIZE|EMULTIHOP|ENAMETOOLONG|ENAVAIL|ENETDOWN|ENETRESET|ENETUNREACH|ENFILE|ENOANO|"
-    "ENOBUFS|ENOCSI|ENODATA|ENODEV|ENOENT|ENOEXEC|ENOKEY|ENOLCK|ENOLINK|ENOMEDIUM|ENOMEM|"
-    "ENOMSG|ENONET|ENOPKG|ENOPROTOOPT|ENOSPC|ENOSR|ENOSTR|ENOSYS|ENOTBLK|ENOTCONN|ENOTDIR|"
-    "ENOTEMPTY|ENOTNAM|ENOTRECOVERABLE|ENOTSOCK|ENOTSUP|ENOTTY|ENOTUNIQ|ENXIO|EOPNOTSUPP|"
-    "EOVERFLOW|EOWNERDEAD|EPERM|EPFNOSUPPORT|EPIPE|EPROTO|EPROTONOSUPPORT|EPROTOTYPE|ERANGE|"
-    "EREMCHG|EREMOTE|EREMOTEIO|ERESTART|ERFKILL|EROFS|ESHUTDOWN|ESOCKTNOSUPPORT|ESPIPE|"
-    "ESRCH|ESRMNT|ESTALE|ESTRPIPE|ETIME|ETIMEDOUT|ETOOMANYREFS|ETXTBSY|EUCLEAN|EUNATCH|"
-    "EUSERS|EWOULDBLOCK|EXDEV|EXFULL"
-)
-
+_ERRNO = frozenset(name for name in dir(errno) if name.startswith("E")) | {"EHWPOISON"}
 _OURS = frozenset(("udo", "std", "Inputs", "Outputs", "Params", "Binding", "Storage"))
 
 
@@ -89,8 +74,8 @@ def identifier(name: str) -> str:
     found = _OTHER.sub("_", name).strip("_")[:MAX_LENGTH] or "x"
     if found[0].isdigit():
         found = f"x{found}"
-    known = found in _OURS or found in _KEYWORDS or keyword.iskeyword(found)
-    reserved = known or any(words.fullmatch(found) for words in (_MACROS, _ERRNO))
+    known = found in _OURS | _KEYWORDS | _ERRNO or keyword.iskeyword(found)
+    reserved = known or _MACROS.fullmatch(found)
     return f"{found}_" if reserved else found
 
 
