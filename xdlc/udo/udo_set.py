@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,12 +19,14 @@ from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.source_match import ShapeFunction, Udo, UdoSet
 from xdlc.runtime.udo.sources import paths_of
 from xdlc.udo.config.reader import Config, clashes, read_config
-from xdlc.udo.entries import plugin_entries
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from xdlc.runtime.udo import Kernels
     from xdlc.udo.plugin import Plugin
 
+GROUP = "xdlc.plugins"
 _log = logging.getLogger(__name__)
 PathLike = str | os.PathLike[str]
 Paths = PathLike | Sequence[PathLike] | None
@@ -216,3 +220,26 @@ def with_output_layouts(op: OpDef) -> tuple[OpDef, str]:
 
 def _is_open(entry: TensorDef) -> bool:
     return not entry.layout and entry.rank in (None, 4)
+
+
+def plugin_entries() -> tuple[EntryPoint, ...]:
+    """Return the entry points of plugins, in the order of their names.
+
+    The search takes as long as converting a small model; it is repeated only if folders of
+    ``sys.path`` change.
+    """
+    return _entries(tuple((folder, _changed(folder or ".")) for folder in sys.path))
+
+
+def _changed(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns
+    except (OSError, ValueError):
+        return 0
+
+
+@functools.lru_cache(maxsize=1)
+def _entries(_: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    from importlib.metadata import entry_points
+
+    return tuple(sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)))

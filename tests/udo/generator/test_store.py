@@ -27,7 +27,7 @@ def test_a_filled_kernel_is_kept_and_the_new_skeleton_is_beside_it(tmp_path: Pat
     write(tmp_path, ("ops/A.cpp", "skeleton", True), ("ops/B.cpp", "skeleton", True))
     (tmp_path / "P/ops/A.cpp").write_text("my work")
     outcome = write(tmp_path, ("ops/A.cpp", "skeleton 2", True), ("ops/B.cpp", "skeleton 2", True))
-    assert outcome.kept == outcome.beside == ("ops/A.cpp",)
+    assert outcome.kept == outcome.beside == ["ops/A.cpp"]
     assert texts(tmp_path / "P") == {
         "ops/A.cpp": "my work",
         "ops/A.cpp.new": "skeleton 2",
@@ -42,7 +42,7 @@ def test_other_files_are_regenerated_and_their_changes_set_aside(tmp_path: Path)
     write(tmp_path, ("Makefile", "one", False))
     (tmp_path / "P/Makefile").write_text("changed")
     outcome = write(tmp_path, ("Makefile", "two", False))
-    assert outcome.replaced == ("Makefile",)
+    assert outcome.replaced == ["Makefile"]
     assert texts(tmp_path / "P") == {"Makefile": "two", "Makefile.old": "changed"}
     (tmp_path / "P/Makefile").write_text("changed again")
     write(tmp_path, ("Makefile", "two", False))
@@ -63,7 +63,7 @@ def test_files_of_ops_that_are_gone_go_unless_they_were_changed(tmp_path: Path) 
     write(tmp_path, ("ops/A.cpp", "a", True), ("ops/B.cpp", "b", True), ("x/C.cpp", "c", True))
     (tmp_path / "P/ops/B.cpp").write_text("my work")
     outcome = write(tmp_path, ("Makefile", "m", False))
-    assert outcome.left == ("ops/B.cpp",)
+    assert outcome.left == ["ops/B.cpp"]
     assert texts(tmp_path / "P") == {"Makefile": "m", "ops/B.cpp.old": "my work"}
     assert not (tmp_path / "P/x").exists()
 
@@ -72,7 +72,7 @@ def test_what_is_already_there_counts_as_the_users_if_nothing_tells_otherwise(tm
     (tmp_path / "P").mkdir()
     (tmp_path / "P/A.cpp").write_text("mine")
     (tmp_path / "P/.xdlc-udo.json").write_text('{"files": [')
-    assert write(tmp_path, ("A.cpp", "skeleton", True)).kept == ("A.cpp",)
+    assert write(tmp_path, ("A.cpp", "skeleton", True)).kept == ["A.cpp"]
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,8 @@ from onnx import helper
 from tests.udo.plugin.plugins import node, spec, written
 from xdlc import api
 from xdlc.errors import ProblemList, StorageError, UsageError, XdlcError
-from xdlc.udo.entries import GROUP
 from xdlc.udo.plugin import Plugin, discovery, plugin_ops
-from xdlc.udo.udo_set import udo_set
+from xdlc.udo.udo_set import GROUP, udo_set
 
 TEXT = """class Base(Plugin):
     package = "Pack"

@@ -13,13 +13,13 @@ from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.runtime.udo.activations import place_of, typed
 from xdlc.runtime.udo.build_descriptor import form_of, form_of_view
 from xdlc.runtime.udo.descriptor import specs_in
-from xdlc.runtime.udo.kernel_registry import Offer
 from xdlc.runtime.udo.operation import Operation
 from xdlc.runtime.udo.sources import (
     DEFAULT_TIMEOUT,
     NOT_EMBEDDED,
     OWN_MACHINE,
     Embedded,
+    Offer,
     PathLike,
     checked_timeout,
     embedded_in,

@@ -10,10 +10,8 @@ from xdlc.errors import BackendError
 from xdlc.runtime.udo import structs
 
 _Record = TypeVar("_Record", bound=ctypes.Structure)
-MOST_OPS = 4096
-MOST_PLACES = 1024
-MOST_TYPES = 64
-MOST_LIBRARIES = 16
+MOST = 4096
+"""Largest number of entries of a list in an info."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +54,14 @@ def read_registration(address: int | None, where: str) -> PackageFacts:
     """
     info = _record(structs.RegistrationInfo, address, "info", where)
     ops: dict[str, OpFacts] = {}
-    for record in _records(structs.OpInfo, info.ops, info.num_ops, MOST_OPS, "operations", where):
+    for record in _records(structs.OpInfo, info.ops, info.num_ops, "operations", where):
         facts = _op(record, where)
         if ops.setdefault(facts.type, facts) is not facts:
             _refuse(f"lists the operation {facts.type!r} twice", where)
     if not ops:
         _refuse("lists no operations", where)
     libraries: dict[str, str] = {}
-    found = _records(
-        structs.LibraryInfo, info.libraries, info.num_libraries, MOST_LIBRARIES, "libraries", where
-    )
+    found = _records(structs.LibraryInfo, info.libraries, info.num_libraries, "libraries", where)
     for record in found:
         core = _core(record.core, where)
         file = _text(record.file, f"file of the library for {core}", where)
@@ -82,7 +78,7 @@ def read_implementation(address: int | None, where: str) -> tuple[str, int, tupl
         BackendError: If it is not valid.
     """
     info = _record(structs.ImplementationInfo, address, "info", where)
-    pointers = _records(ctypes.c_void_p, info.types, info.num_types, MOST_OPS, "operations", where)
+    pointers = _records(ctypes.c_void_p, info.types, info.num_types, "operations", where)
     types = tuple(_text(pointer.value, "operation type", where) for pointer in pointers)
     return _text(info.package, "package", where), int(info.core), types
 
@@ -117,10 +113,10 @@ def _op(record: Any, where: str) -> OpFacts:
     name = _text(record.type, "operation type", where)
     dtypes: dict[str, tuple[int, ...]] = {}
     what = f"places of {name!r}"
-    for place in _records(structs.PlaceInfo, record.places, record.num_places, MOST_PLACES, what, where):
+    for place in _records(structs.PlaceInfo, record.places, record.num_places, what, where):
         title = _text(place.place, f"place of {name!r}", where)
         codes = _records(
-            ctypes.c_uint32, place.data_types, place.num_data_types, MOST_TYPES, f"types of {title!r}", where
+            ctypes.c_uint32, place.data_types, place.num_data_types, f"types of {title!r}", where
         )
         if place.core & structs.CPU:
             dtypes[title] = tuple(code.value for code in codes)
@@ -142,9 +138,9 @@ def _record(kind: type[_Record], address: int | None, what: str, where: str) -> 
     return kind.from_address(address or 0)
 
 
-def _records(kind: Any, address: int | None, count: int, most: int, what: str, where: str) -> list[Any]:
-    if count > most:
-        _refuse(f"states {count} {what}, and there may be {most}", where)
+def _records(kind: Any, address: int | None, count: int, what: str, where: str) -> list[Any]:
+    if count > MOST:
+        _refuse(f"states {count} {what}, and there may be {MOST}", where)
     if count and not address:
         _refuse(f"states {count} {what}, but their list is NULL", where)
     size = ctypes.sizeof(kind)

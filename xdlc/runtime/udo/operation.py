@@ -15,8 +15,8 @@ from xdlc.opdefs.source_match import Kernel
 from xdlc.runtime.udo.activations import place_of
 from xdlc.runtime.udo.build_descriptor import arguments_of
 from xdlc.runtime.udo.descriptor import Dims, OpForm, TensorForm, element, nbytes, specs_in
-from xdlc.runtime.udo.kernel_registry import Offer
 from xdlc.runtime.udo.memory import Memory, layout
+from xdlc.runtime.udo.sources import Offer
 from xdlc.runtime.udo.static_data import StaticData
 from xdlc.runtime.udo.worker_client import Link
 

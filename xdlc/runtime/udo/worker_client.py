@@ -12,9 +12,8 @@ from typing import Any
 
 from xdlc.errors import BackendError, StorageError, XdlcError, each_problem, raise_all
 from xdlc.runtime.child import error_of, temporary_files
-from xdlc.runtime.udo.kernel_registry import Offers
 from xdlc.runtime.udo.memory import Memory
-from xdlc.runtime.udo.sources import Embedded, Source
+from xdlc.runtime.udo.sources import Embedded, Offers, Source
 from xdlc.runtime.udo.worker_process import DiedError, Process
 
 LOADING = 60.0

@@ -12,9 +12,8 @@ from xdlc.opdefs.backend_view import activation_types
 from xdlc.opdefs.backends import chain
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.model import Collection, DescriptionPart, OpDef, ParamDef, SupplementTensor, TensorDef
-from xdlc.udo.generator.cores import CPU, Core, core_of, cores_of
+from xdlc.udo.generator.cores import CPU, Core, core_of, cores_of, op_notices, refusal
 from xdlc.udo.generator.cpp import check_types
-from xdlc.udo.generator.devices import op_notices, refusal
 from xdlc.udo.generator.naming import MAX_LENGTH, camel, check_name, identifiers
 from xdlc.udo.generator.quoting import Quoted, c_comment
 from xdlc.udo.generator.shape_rules import shape_rules

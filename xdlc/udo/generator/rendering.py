@@ -1,18 +1,147 @@
-"""Renders the files of a package."""
+"""Files of a package, and their rendering from templates.
+
+Targets take ``{package}``, ``{core}`` (``CPU``, ``GPU``, ``DSP_V68``) and ``{op}``.  A template sees
+``package`` (``PackageView``), ``core`` (``CoreView``, of rows with a group) and ``op`` (``OperationView``,
+of rows per op).
+
+What each folder below ``jni/src`` has to offer: a ``Makefile`` with the targets ``x86``, ``android`` and
+``clean``, and for DSPs ``aarch64`` too (of a DSP, ``android`` builds the Hexagon library and ``x86`` the one
+that prepares graphs).  It includes ``../../../common.mk``, which defines ``PACKAGE``, ``ROOT``, ``LIBS`` (the
+folder of built libraries), ``BUILD``, and ``$(call need,VARIABLE,what it is,where it is from)``.
+Values of a configuration are printed through the filters of ``quoting.py`` and ``cpp.py`` only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from xdlc.udo.generator import cpp, gpu, htp, literals, samples
 from xdlc.udo.generator.build_context import place_text
-from xdlc.udo.generator.files import FILES, FileRule
+from xdlc.udo.generator.cores import CPU, DSP, DSP_LEGACY, GPU
 from xdlc.udo.generator.quoting import FILTERS, finalize
 from xdlc.udo.generator.template_context import CoreView, OperationView, PackageView
+
+Per = Literal["package", "core", "op"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileRule:
+    """A file of a package, or a kind of files.
+
+    Attributes:
+        template: File below ``templates``, without ``.j2``.
+        target: Its path in the package.
+        per: Whether there is one a package, one a core of the group, or one an op (of each such core).
+        group: The file is there for cores of this group only; empty: always.
+        user: Whether it is for users to fill, so that a changed one is never overwritten.
+        when: Whether an op has the file, or the package if there is one a package.
+        source: Whether it is source of a core, which cores that share theirs have once.
+    """
+
+    template: str
+    target: str
+    per: Per = "package"
+    group: str = ""
+    user: bool = False
+    when: Callable[[Any], bool] | None = None
+    source: bool = False
+
+
+def _same(path: str, per: Per = "package", group: str = "", user: bool = False) -> FileRule:
+    return FileRule(path, path, per, group, user)
+
+
+SHARED = (
+    _same("Makefile"),
+    _same("common.mk"),
+    _same("README.md"),
+    _same("include/utils/IUdoOpDefinition.hpp"),
+    _same("include/utils/UdoMacros.hpp"),
+    _same("include/utils/UdoUtil.hpp"),
+    FileRule("include/Definitions.hpp", "include/{package}Definitions.hpp"),
+    _same("jni/src/utils/UdoUtil.cpp"),
+    FileRule("jni/src/utils/Definitions.cpp", "jni/src/utils/{package}Definitions.cpp"),
+    _same("jni/src/reg/Makefile"),
+    FileRule("jni/src/reg/RegLib.cpp", "jni/src/reg/{package}RegLib.cpp"),
+    FileRule(
+        "jni/src/reg/shapes/shape.cpp",
+        "jni/src/reg/shapes/{op}.cpp",
+        "op",
+        user=True,
+        when=lambda op: op.shapes is None,
+    ),
+)
+
+CPU_FILES = (
+    _same("jni/src/CPU/Makefile", "core", CPU),
+    _same("jni/src/CPU/makefiles/Makefile.linux-x86_64", "core", CPU),
+    _same("jni/src/CPU/include/CpuCustomOpPackage.hpp", "core", CPU),
+    _same("jni/src/CPU/include/utils/CpuTensors.hpp", "core", CPU),
+    _same("jni/src/CPU/src/CpuCustomOpPackage.cpp", "core", CPU),
+    _same("jni/src/CPU/src/utils/CpuTensors.cpp", "core", CPU),
+    FileRule("jni/src/CPU/src/Interface.cpp", "jni/src/CPU/src/{package}Interface.cpp", "core", CPU),
+    FileRule("jni/src/CPU/include/ops/op.hpp", "jni/src/CPU/include/ops/{op}.hpp", "op", CPU),
+    FileRule("jni/src/CPU/src/bindings/op.hpp", "jni/src/CPU/src/bindings/{op}.hpp", "op", CPU),
+    FileRule("jni/src/CPU/src/ops/op.cpp", "jni/src/CPU/src/ops/{op}.cpp", "op", CPU, user=True),
+)
+
+HOST_FILES = (
+    FileRule("python/kernels.py", "python/{package}/kernels.py", user=True),
+    FileRule(
+        "python/shapes.py",
+        "python/{package}/shapes.py",
+        user=True,
+        when=lambda package: any(op.shapes is None for op in package.ops),
+    ),
+    FileRule("tests/test_package.py", "tests/test_{package}.py", "core", CPU, user=True),
+    FileRule("tests/cycle.c", "tests/cycle.c", "core", CPU),
+    FileRule("tests/cycle_cases.h", "tests/cycle_cases.h", "core", CPU, user=True),
+)
+
+ANDROID_FILES = (
+    _same("scripts/phone.sh"),
+    _same("jni/Android.mk"),
+    _same("jni/Application.mk"),
+    _same("jni/src/reg/makefiles/Android.mk"),
+    _same("jni/src/CPU/makefiles/Android.mk", "core", CPU),
+    _same("jni/src/GPU/makefiles/Android.mk", "core", GPU),
+    FileRule("jni/Application.mk", "jni/src/reg/makefiles/Application.mk"),
+    FileRule("jni/Application.mk", "jni/src/CPU/makefiles/Application.mk", "core", CPU),
+    FileRule("jni/Application.mk", "jni/src/GPU/makefiles/Application.mk", "core", GPU),
+)
+
+GPU_FILES = (
+    _same("jni/src/GPU/Makefile", "core", GPU),
+    _same("jni/src/GPU/makefiles/Makefile.linux-x86_64", "core", GPU),
+    _same("jni/src/GPU/include/GpuCustomOpPackage.hpp", "core", GPU),
+    _same("jni/src/GPU/include/Operation.hpp", "core", GPU),
+    _same("jni/src/GPU/src/GpuCustomOpPackage.cpp", "core", GPU),
+    _same("jni/src/GPU/src/Operation.cpp", "core", GPU),
+    FileRule("jni/src/GPU/src/ops/op.cpp", "jni/src/GPU/src/ops/{op}.cpp", "op", GPU, user=True),
+)
+
+
+def _dsp(group: str, folder: str, path: str, target: str = "", per: Per = "core") -> FileRule:
+    target = f"jni/src/{{core}}/{target or path}"
+    return FileRule(f"jni/src/{folder}/{path}", target, per, group, per == "op", source=path != "Makefile")
+
+
+DSP_FILES = (
+    _dsp(DSP_LEGACY, "DSP", "Makefile"),
+    _dsp(DSP_LEGACY, "DSP", "include/UdoDsp.h"),
+    _dsp(DSP_LEGACY, "DSP", "src/UdoDsp.c"),
+    _dsp(DSP_LEGACY, "DSP", "src/ops/op.c", "src/ops/{op}.c", "op"),
+    _dsp(DSP, "HTP", "Makefile"),
+    _dsp(DSP, "HTP", "src/Interface.cpp", "src/{package}Interface.cpp"),
+    _dsp(DSP, "HTP", "src/ops/op.cpp", "src/ops/{op}.cpp", "op"),
+)
+
+FILES = (*SHARED, *CPU_FILES, *ANDROID_FILES, *GPU_FILES, *DSP_FILES, *HOST_FILES)
+
 
 TEMPLATES = Path(__file__).parent / "templates"
 HEADER = Path(__file__).parents[2] / "runtime" / "udo" / "include" / "xdlc_udo.h"

@@ -1,4 +1,4 @@
-"""Writes packages into a folder: all of them or none, and never over what users wrote.
+"""Packages written into a folder: all of them or none, and never over files of users.
 
 Each package has a list of digests of what was generated, so that a later run can find what users have
 changed since.
@@ -23,13 +23,13 @@ MANIFEST = ".xdlc-udo.json"
 _MAX_MANIFEST = 16 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
-    """What became of one package.
+    """Files of a package that users have changed, by their treatment.
 
     Attributes:
         folder: Its folder.
-        kept: Files of users that were left as they are.
+        kept: Files to fill, unchanged.
         beside: Those of them whose skeleton is another one now; it is beside them as ``.new``.
         replaced: Other files that were changed by hand; what they were is beside them as ``.old``, or
             ``.old2`` and so on.
@@ -37,22 +37,10 @@ class Outcome:
     """
 
     folder: Path
-    kept: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
-    replaced: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class _Merge:
     kept: list[str] = field(default_factory=list)
     beside: list[str] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
-
-    def outcome(self, folder: Path) -> Outcome:
-        parts = (self.kept, self.beside, self.replaced, self.left)
-        return Outcome(folder, *map(tuple, parts))
 
 
 def write_packages(
@@ -73,11 +61,10 @@ def write_packages(
     with _storage_errors(folder):
         raise_all([*_blocked(folder), *(one for target in targets for one in _refusals(target, force))])
         with _folder(folder), tempfile.TemporaryDirectory(prefix=".xdlc-udo-", dir=folder) as work:
-            outcomes = []
-            for target, (name, files) in zip(targets, packages, strict=True):
-                fresh = Path(work) / "new" / name
-                merge = _build(target, fresh, files)
-                outcomes.append(merge.outcome(target))
+            outcomes = [
+                _build(target, Path(work) / "new" / name, files)
+                for target, (name, files) in zip(targets, packages, strict=True)
+            ]
             _swap(Path(work), targets)
     return outcomes
 
@@ -148,9 +135,9 @@ def _swap(work: Path, targets: Sequence[Path]) -> None:
         raise
 
 
-def _build(target: Path, fresh: Path, files: Sequence[Rendered]) -> _Merge:
+def _build(target: Path, fresh: Path, files: Sequence[Rendered]) -> Outcome:
     """Make a package's folder beside: what is there now, with the new files in it."""
-    merge = _Merge()
+    merge = Outcome(target)
     fresh.parent.mkdir(exist_ok=True)
     if target.exists():
         shutil.copytree(target, fresh, symlinks=True)
@@ -165,7 +152,7 @@ def _build(target: Path, fresh: Path, files: Sequence[Rendered]) -> _Merge:
     return merge
 
 
-def _write(root: Path, target: Path, file: Rendered, before: str | None, merge: _Merge) -> None:
+def _write(root: Path, target: Path, file: Rendered, before: str | None, merge: Outcome) -> None:
     path = root / file.path
     if not _is_own(root, file.path) or (os.path.lexists(path) and not _is_file(path)):
         raise UsageError(
@@ -193,7 +180,7 @@ def _write(root: Path, target: Path, file: Rendered, before: str | None, merge: 
     path.write_bytes(file.content)
 
 
-def _remove_stale(root: Path, paths: set[str], before: dict[str, str], merge: _Merge) -> None:
+def _remove_stale(root: Path, paths: set[str], before: dict[str, str], merge: Outcome) -> None:
     """Remove files that an earlier run wrote and this one did not, unless they were changed."""
     for path in sorted(before.keys() - paths):
         file = root / path

@@ -14,9 +14,9 @@ from types import ModuleType
 from typing import Any
 
 from xdlc.errors import StorageError, UsageError, XdlcError, nearest_names
-from xdlc.udo.entries import plugin_entries
 from xdlc.udo.plugin.base import Plugin
 from xdlc.udo.plugin.user_code import user_code
+from xdlc.udo.udo_set import plugin_entries
 
 MAX_FILE = 8 << 20
 
