@@ -11,7 +11,7 @@ BAD = {
         "<Text>[C]</Text>",
         "<Text>[N, C]</Text>",
         "<Text>[N, C]</Text>",
-        "op 'Blend': input 'scale' is 1D, but its Text has 2 extents",
+        "op 'Blend': input 'scale' is 1D, but its Text has 2 dimensions",
     ),
     "layout of another rank": (
         "<Layout>UNDEFINED</Layout><Text>[C]</Text>",
@@ -323,19 +323,19 @@ BAD = {
             "  </OpDefList>\n"
         ),
         "<OpDef><Name>Relu",
-        "op 'Relu' is there twice",
+        "op 'Relu' is repeated",
     ),
     "input twice": (
         "<Name>scale<",
         "<Name>in[0]<",
         ("<Name>in[0]</Name>\n        <Mandatory>false"),
-        "op 'Blend': name 'in[0]' is there twice, as input",
+        "op 'Blend': name 'in[0]' is repeated, as input",
     ),
     "name of an input and a parameter": (
         "<Name>gain<",
         "<Name>scale<",
         ("<Name>scale</Name>\n        <Mandatory>true"),
-        "op 'Blend': name 'scale' is there twice, as input and as parameter",
+        "op 'Blend': name 'scale' is repeated, as input and as parameter",
     ),
     "name of an input and an output": (
         "<Name>y<",
@@ -347,13 +347,13 @@ BAD = {
             "        <Shape><Rank>ND</Rank></Shape>\n"
             "      </Output>"
         ),
-        "op 'Relu': name 'x' is there twice, as input and as output",
+        "op 'Relu': name 'x' is repeated, as input and as output",
     ),
     "parameter twice": (
         "<Name>flag<",
         "<Name>pads<",
         ("<Name>pads</Name>\n        <Mandatory>false</Mandatory>\n        <Datatype>QNN_DATATYPE_BOOL_8"),
-        "op 'Blend': parameter 'pads' is there twice",
+        "op 'Blend': parameter 'pads' is repeated",
     ),
     "illegal package": (
         '"BlendPackage"',
@@ -411,7 +411,7 @@ BAD = {
         "<Mandatory>False<",
         "<Mandatory>true<",
         ("<Input>\n        <Name>bias"),
-        "op 'Blend': optional input 'scale' stands before mandatory input 'bias'",
+        "op 'Blend': optional input 'scale' precedes mandatory input 'bias'",
     ),
     "repeated, but not last": (
         ("<Repeated>true</Repeated>\n      </Input>"),
@@ -493,7 +493,7 @@ BAD = {
         "",
         "<Datatype>BACKEND_SPECIFIC",
         (
-            "op 'Blend' is BACKEND_SPECIFIC in data type of input 'in[0]', which no supplement settle"
+            "op 'Blend' is BACKEND_SPECIFIC in data type of input 'in[0]', which no supplement resolve"
             "s for DSP_V68"
         ),
     ),
@@ -503,7 +503,7 @@ BAD = {
         "<Datatype>BACKEND_SPECIFIC",
         (
             "op 'Blend' is BACKEND_SPECIFIC in data type of input 'in[0]', data type of output 'out[0"
-            "]', layout of output 'out[0]', which no supplement settles for GPU"
+            "]', layout of output 'out[0]', which no supplement resolves for GPU"
         ),
     ),
     "layout left open": (
@@ -511,7 +511,7 @@ BAD = {
         "",
         "<Layout>BACKEND_SPECIFIC",
         (
-            "op 'Blend' is BACKEND_SPECIFIC in layout of output 'out[0]', which no supplement settles"
+            "op 'Blend' is BACKEND_SPECIFIC in layout of output 'out[0]', which no supplement resolves"
             " for DSP_V68"
         ),
     ),
@@ -572,13 +572,13 @@ BAD = {
             "</"
         ),
         "<SupplementalOpDef><Name>Blend",
-        "backend HTP: supplement of op 'Blend' is there twice",
+        "backend HTP: supplement of op 'Blend' is repeated",
     ),
     "supplement of an input twice": (
         ("<Name>bias</Name>\n        <Datatype>QNN_DATATYPE_SFIXED_POINT_32</Datatype>\n      </Input>"),
         ("<Name>in[0]</Name>\n      </Input>"),
         ("<Name>in[0]</Name>\n      </Input>"),
-        "backend HTP: supplement of op 'Blend': input 'in[0]' is there twice",
+        "backend HTP: supplement of op 'Blend': input 'in[0]' is repeated",
     ),
     "type that the definition lacks": (
         ("<Datatype>QNN_DATATYPE_SFIXED_POINT_32</Datatype>\n      </Input>"),
@@ -601,13 +601,13 @@ BAD = {
         "<Layout>NHCW</Layout><Text>one",
         ("backend HTP: supplement of op 'Blend': input 'in[0]' has layout NHCW, but the definition has NHWC"),
     ),
-    "layout that settles nothing": (
+    "layout that resolves nothing": (
         "<Shape><Layout></Layout><Text>one",
         "<Shape><Layout>BACKEND_SPECIFIC</Layout><Text>one",
         "<Layout>BACKEND_SPECIFIC</Layout><Text>one",
         (
             "backend HTP: supplement of op 'Blend': input 'in[0]' has layout BACKEND_SPECIFIC, which "
-            "settles nothing"
+            "resolves nothing"
         ),
     ),
     "only a default that is not there": (

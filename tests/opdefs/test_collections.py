@@ -39,7 +39,7 @@ def test_ops_and_supplements_of_one_package_are_joined():
 
 
 def test_an_op_that_is_defined_twice_is_told_with_its_file():
-    with pytest.raises(ModelError, match="defines op 'A', which it had before") as caught:
+    with pytest.raises(ModelError, match="defines op 'A', as an earlier file does") as caught:
         merge([package("A"), package("B", "A")], ["one.xml", "two.xml"])
     assert caught.value.where == "two.xml"
 
@@ -49,8 +49,8 @@ def test_every_conflict_is_told():
     with pytest.raises(ProblemList) as caught:
         merge([package("A", tables=tables), package("B", tables=tables, domain="e", version="2")])
     assert [problem.problem for problem in caught.value.problems] == [
-        "package 'Pkg' has Domain 'e', but 'd' where it was read before",
-        "package 'Pkg' has Version '2', but '1' where it was read before",
+        "package 'Pkg' has Domain 'e', but 'd' in an earlier file",
+        "package 'Pkg' has Version '2', but '1' in an earlier file",
         "package 'Pkg' supplements op 'A' for HTP a second time",
     ]
 

@@ -107,7 +107,7 @@ def test_open_extents_fit_any():
 def test_inputs_cannot_be_left_out():
     model = if_model()
     model.main.set_inputs(caller(model), [caller(model).inputs[0], None])
-    assert only(model).problem == "no input is left out: input 1 is"
+    assert only(model).problem == "no input is missing: input 1 is"
     model.main.set_inputs(caller(model), [])
     assert "the op has no inputs" in only(model).problem
 
@@ -130,7 +130,7 @@ def test_condition_of_a_while():
     cond.outputs[0].shape = (2,)
     assert only(model).problem == "cond_graph 'main_cond': output 0, is bool8[1]: found bool8[2]"
     cond.outputs.append(cond.outputs[0])
-    assert "gives one bool8 of shape [1]: it has 2 outputs" in only(model).problem
+    assert "outputs one bool8 of shape [1]: it has 2 outputs" in only(model).problem
 
 
 def test_states_keep_their_types():

@@ -1,4 +1,4 @@
-"""A definition as one backend has it."""
+"""Definitions as one backend has them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from xdlc.opdefs.supplements import Rows, offered, side_of
 from xdlc.opdefs.xml_elements import BACKEND_SPECIFIC
 
 ONLY_DEFAULT = "only the default"
-"""Id of the constraint that stands for OnlyDefaultSupported."""
+"""Id of the constraint that replaces OnlyDefaultSupported."""
 _Tensor = TypeVar("_Tensor", bound=TensorDef)
 
 
 def resolve(opdef: OpDef, collection: Collection, backend: str) -> OpDef:
-    """Return a definition with what a backend adds.
+    """Return a definition merged with the supplements of a backend.
 
-    The types that the backend takes replace those of the definition, its layout and text too where it
+    The types that the backend accepts replace those of the definition, its layout and text too where it
     states them; a constraint replaces the definition's of the same id, others are added.  An input or
-    parameter of which it supports only the default gets a constraint of type Description that says so
+    parameter of which it supports only the default gets a constraint of type Description
     (see ``only_default``).  Of several supplements the one of the narrower name counts: see
     ``xdlc.opdefs.backends``.
 
@@ -35,7 +35,7 @@ def resolve(opdef: OpDef, collection: Collection, backend: str) -> OpDef:
 
     Raises:
         UsageError: If there is no such backend.
-        ModelError: If the op is not offered for it, or something is left open.
+        ModelError: If the op is not offered for it, or a type or layout stays open.
     """
     for name, fix in backends.unknown([backend]):
         raise UsageError(f"unknown backend {name!r}", fix=fix)
@@ -47,7 +47,7 @@ def resolve(opdef: OpDef, collection: Collection, backend: str) -> OpDef:
             where=where,
             fix=f"add {backend} to its SupportedBackend",
         )
-    rows = Rows(collection).speaking(opdef.name, backend)
+    rows = Rows(collection).of(opdef.name, backend)
     found = replace(
         opdef,
         inputs=tuple(_tensor(tensor, "input", rows) for tensor in opdef.inputs),
@@ -59,16 +59,16 @@ def resolve(opdef: OpDef, collection: Collection, backend: str) -> OpDef:
         open_ = "data type" if not tensor.dtypes else "layout"
         if not tensor.dtypes or tensor.layout == BACKEND_SPECIFIC:
             raise ModelError(
-                f"{open_} of {tensor.name!r} is {BACKEND_SPECIFIC}; nothing settles it for {backend}",
+                f"{open_} of {tensor.name!r} is {BACKEND_SPECIFIC}; no supplement resolves it for {backend}",
                 where=where,
-                fix="add a supplement for the backend, or say it in the definition",
+                fix="add a supplement for the backend, or state it in the definition",
             )
     return found
 
 
 def constrained(opdef: OpDef, collection: Collection, backend: str) -> OpDef:
-    """Return a definition with the constraints that a backend has, and nothing else of what it adds."""
-    rows = Rows(collection).speaking(opdef.name, backend)
+    """Return a definition with the constraints of a backend, without the rest of its supplements."""
+    rows = Rows(collection).of(opdef.name, backend)
     return replace(
         opdef,
         inputs=tuple(_constrained(tensor, "input", rows) for tensor in opdef.inputs),
@@ -86,7 +86,7 @@ def _constrained(tensor: _Tensor, side: str, rows: Sequence[SupplementOp]) -> _T
 
 
 def only_default(tensor: TensorDef) -> bool:
-    """Return whether a definition that ``resolve`` gave takes nothing but its default."""
+    """Return whether a definition that ``resolve`` returned accepts its default alone."""
     return any(rule.id == ONLY_DEFAULT and rule.type == "Description" for rule in tensor.constraints)
 
 
@@ -125,15 +125,15 @@ CPU = "CPU"
 def activation_types(
     dtypes: tuple[DType, ...], *, stated: bool, backends: Iterable[str]
 ) -> tuple[DType, ...]:
-    """Return the types that a place takes on a CPU.
+    """Return the data types that a tensor accepts on a CPU, which gets float values for quantized ones.
 
-    ``UINT_8`` and ``UINT_16`` are bytes and words.  They are SNPE's names of quantized activations, which a
-    CPU gets as reals, where they stand beside a type of reals for a CPU and a DSP alike.
+    ``UINT_8`` and ``UINT_16`` are bytes and words.  They are SNPE's names of quantized activations where
+    they are listed beside a float or fixed-point type for a CPU and a DSP together.
 
     Args:
-        dtypes: Types of the definition, on the CPU if it tells them apart.
-        stated: Whether it states them for the CPU by themselves.
-        backends: All that the op runs on.
+        dtypes: Types of the definition, on the CPU if it separates them.
+        stated: Whether it states them for the CPU alone.
+        backends: All backends of the op.
 
     Example:
         >>> from xdlc.ir.dtype import FLOAT32
@@ -142,23 +142,23 @@ def activation_types(
         >>> activation_types((FLOAT32, UINT8), stated=False, backends=["CPU"])
         (float32, uint8)
     """
-    if stated or not any(map(is_dsp, backends)) or not any(map(is_real, dtypes)):
+    if stated or not any(map(is_dsp, backends)) or not any(map(holds_floats, dtypes)):
         return dtypes
     return tuple(dtype for dtype in dtypes if dtype not in (UINT8, UINT16))
 
 
-def is_real(dtype: DType) -> bool:
-    """Return whether a type is one of floats, or of integers that stand for reals."""
+def holds_floats(dtype: DType) -> bool:
+    """Return whether a type holds float values, quantized or not."""
     return dtype.is_float or dtype.is_fixed
 
 
 def on_cpu(opdef: OpDef, collection: Collection) -> OpDef | None:
-    """Return a definition as it is on a CPU; None if it is not for one, or leaves something open."""
+    """Return a definition as a CPU has it; None if it is not for one, or a type or layout stays open."""
     try:
         found = resolve(opdef, collection, CPU)
     except ModelError:
         return None
-    rows = Rows(collection).speaking(opdef.name, CPU)
+    rows = Rows(collection).of(opdef.name, CPU)
     backends = offered(collection)[opdef.name]
 
     def side(name: str, tensors: Sequence[TensorDef]) -> tuple[TensorDef, ...]:

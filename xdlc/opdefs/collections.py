@@ -1,4 +1,4 @@
-"""Joins packages of one name that come from several files, and takes parts of them."""
+"""Collections of definitions: packages merged from several files, and parts of packages."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from xdlc.errors import ModelError, raise_all
 from xdlc.opdefs.model import Collection, SupplementTable
 from xdlc.opdefs.xml_elements import VERSION
 
-UNTOLD = ("", VERSION)
-"""Domain and version of packages whose definitions do not tell them: JSON, plugins."""
+UNSTATED = ("", VERSION)
+"""Domain and version of packages whose definitions omit them: JSON, plugins."""
 
 
 def merge(collections: Sequence[Collection], sources: Sequence[str] = ()) -> dict[str, Collection]:
     """Return collections by package, those of one package as one; op names stay unique.
 
-    A package that tells no domain and version has those that it has elsewhere.
+    A file without Domain or Version inherits them from the other files of its package.
 
     Args:
-        collections: The collections, in the order in which their ops shall stand.
-        sources: What each comes from, for messages; may be empty.
+        collections: The collections, in the order of their ops.
+        sources: Origin of each, for messages; may be empty.
 
     Raises:
         ModelError: If an op of a package is defined or supplemented twice, or the collections of a package
@@ -41,13 +41,13 @@ def merge(collections: Sequence[Collection], sources: Sequence[str] = ()) -> dic
 
 
 def _with_versions(collections: Sequence[Collection]) -> Iterable[Collection]:
-    told: dict[str, Collection] = {}
+    stated: dict[str, Collection] = {}
     for collection in collections:
-        if (collection.domain, collection.version) != UNTOLD:
-            told.setdefault(collection.package, collection)
+        if (collection.domain, collection.version) != UNSTATED:
+            stated.setdefault(collection.package, collection)
     for collection in collections:
-        other = told.get(collection.package)
-        if other is not None and (collection.domain, collection.version) == UNTOLD:
+        other = stated.get(collection.package)
+        if other is not None and (collection.domain, collection.version) == UNSTATED:
             collection = replace(collection, domain=other.domain, version=other.version)
         yield collection
 
@@ -56,12 +56,12 @@ def _conflicts(a: Collection, b: Collection) -> Iterator[tuple[str, str]]:
     package = f"package {a.package!r}"
     for title, one, other in (("Domain", a.domain, b.domain), ("Version", a.version, b.version)):
         if one != other:
-            fix = "make them the same, or give the packages different names"
-            yield f"{package} has {title} {other!r}, but {one!r} where it was read before", fix
+            fix = "make them the same, or name the packages differently"
+            yield f"{package} has {title} {other!r}, but {one!r} in an earlier file", fix
     names = {op.name for op in a.opdefs}
     for op in b.opdefs:
         if op.name in names:
-            yield f"{package} defines op {op.name!r}, which it had before", "remove or rename one of them"
+            yield f"{package} defines op {op.name!r}, as an earlier file does", "remove or rename one of them"
     held = {(table.backend, name) for table in a.supplements for name in table.ops}
     for table in b.supplements:
         for name in table.ops:
@@ -83,7 +83,7 @@ def _joined(a: Collection, b: Collection) -> Collection:
 
 
 def reduced(collection: Collection, types: Set[str]) -> Collection:
-    """Return a collection with some of its ops only, and what supplements them."""
+    """Return a collection with some of its ops and their supplements only."""
     tables = [
         replace(
             table,

@@ -8,7 +8,8 @@ The grammar, where ``x`` is an input, output or parameter by name, or ``in[0]``,
                | "in" "[low, high]" "[low, high)" "(low, high]" | "in" "{a, b}" "(a, b, c)"
     value      = numbers and values joined by + - * / // % mod, in round brackets where needed
                | x | x[i] | x.rank | x.shape | x.dim[i] | x.size | x.datatype
-               | rank(x) | shape(x) | shape(x)[i] | dim(x, i) | extent(i) | size(x) | datatype(x) | number(x)
+               | rank(x) | shape(x) | shape(x)[i] | dim(x, i) | dim(i) | "extent(i)" | size(x)
+               | datatype(x) | number(x)
                | min(...) | max(...) | abs(v) | floor(v) | ceil(v) | broadcast(x, y, ...)
                | sum(list) | prod(list) | len(list)
                | "rank of x", "number of inputs" for rank(x), number(inputs)

@@ -1,18 +1,18 @@
-"""The rules of ``If`` and ``While``, those of NNAPI 1.3.
+"""Verification of ``If`` and ``While`` by the rules of NNAPI 1.3.
 
 ======== =============================== ==========================================================
 Op       Parameters (names of graphs)    Operands
 ======== =============================== ==========================================================
 ``If``   ``then_graph`` ``else_graph``   In: the condition, then the inputs that both branches take.
-                                         Out: what either branch gives.
+                                         Out: the outputs of either branch.
 ``While`` ``cond_graph`` ``body_graph``  In: m values that go in and out, k that live in the loop
                                          only, n that each iteration reads unchanged.  Out: the m.
-                                         Both graphs take all m + k + n; the condition gives one
+                                         Both graphs take all m + k + n; the condition outputs one
                                          bool, the body the next m + k.
 ======== =============================== ==========================================================
 
 A condition is bool8 of shape [1].  Graphs read nothing but their own inputs.  k follows from the
-number of outputs of the body.  Without any iteration, a loop gives its initial values.
+number of outputs of the body.  Without any iteration, a loop outputs its initial values.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from xdlc.opdefs.control_flow import (
 )
 
 MAX_DEPTH = 32
-"""Most graphs that may be under way inside each other."""
+"""Most graphs that may be nested."""
 MAX_COPIES = 1 << 20
 """Most ops of sub-graphs once every reference to one is a copy of its own: work is bounded by it."""
 
@@ -91,7 +91,7 @@ def _op_problems(op: Op, graphs: Graphs) -> Iterator[_Problem]:
         yield f"its parameters are {keys}", f"found {', '.join(sorted(unknown))}", "remove the others"
     inputs = [tensor for tensor in op.inputs if tensor is not None]
     if len(inputs) != len(op.inputs):
-        yield "no input is left out", f"input {op.inputs.index(None)} is", "connect every input"
+        yield "no input is missing", f"input {op.inputs.index(None)} is", "connect every input"
         return
     if len(named) == 2:
         rules = _if_problems if op.type == IF else _while_problems
@@ -104,11 +104,11 @@ def _if_problems(op: Op, inputs: list[Tensor], then: Graph, other: Graph) -> Ite
         return
     yield from _condition("input 0, the condition", inputs[0])
     if not op.outputs:
-        yield "a branch gives something", "the op has no outputs", "remove the op: it has no effect"
+        yield "a branch has outputs", "the op has no outputs", "remove the op: it has no effect"
     for key, branch in zip(GRAPH_PARAMS[IF], (then, other), strict=True):
         title = f"{key} {branch.name!r}"
         yield from _signature(
-            f"{title}: inputs are those of the op behind the condition", inputs[1:], branch.inputs
+            f"{title}: inputs are those of the op after the condition", inputs[1:], branch.inputs
         )
         yield from _signature(f"{title}: outputs are those of the op", op.outputs, branch.outputs)
 
@@ -116,10 +116,10 @@ def _if_problems(op: Op, inputs: list[Tensor], then: Graph, other: Graph) -> Ite
 def _while_problems(op: Op, inputs: list[Tensor], cond: Graph, body: Graph) -> Iterator[_Problem]:
     m, carried = len(op.outputs), len(body.outputs)
     if m < 1:
-        yield "a loop gives at least one value", "the op has no outputs", "remove the op: it has no effect"
+        yield "a loop has at least one output", "the op has no outputs", "remove the op: it has no effect"
     if not m <= carried <= len(inputs):
         yield (
-            f"body_graph {body.name!r} gives the m values of the op's outputs and k of its states",
+            f"body_graph {body.name!r} outputs the m values of the op and k of its states",
             f"it has {carried} outputs, the op {m} outputs and {len(inputs)} inputs",
             _AGAIN,
         )
@@ -128,7 +128,7 @@ def _while_problems(op: Op, inputs: list[Tensor], cond: Graph, body: Graph) -> I
         yield from _signature(f"{key} {graph.name!r}: inputs are those of the op", inputs, graph.inputs)
     if len(cond.outputs) != 1:
         yield (
-            f"cond_graph {cond.name!r} gives one bool8 of shape [1]",
+            f"cond_graph {cond.name!r} outputs one bool8 of shape [1]",
             f"it has {len(cond.outputs)} outputs",
             "make the condition its only output",
         )
@@ -142,8 +142,8 @@ def _while_problems(op: Op, inputs: list[Tensor], cond: Graph, body: Graph) -> I
 
 
 def _condition(what: str, tensor: Tensor) -> Iterator[_Problem]:
-    open_extent = tensor.rank == 1 and tensor.dynamic_axes == (0,)
-    if tensor.dtype is not BOOL8 or not (tensor.shape == (1,) or open_extent):
+    is_dynamic = tensor.rank == 1 and tensor.dynamic_axes == (0,)
+    if tensor.dtype is not BOOL8 or not (tensor.shape == (1,) or is_dynamic):
         yield f"{what}, is bool8[1]", f"found {_type(tensor)}", "cast it to bool8 and reshape it to [1]"
 
 
@@ -163,7 +163,7 @@ def _signature(title: str, one: Sequence[Tensor], other: Sequence[Tensor]) -> It
 def _compatible(a: Tensor, b: Tensor) -> bool:
     """Return whether the shapes of two tensors can be the same when the graph runs.
 
-    One open axis alone also stands for an open rank.
+    One dynamic axis alone also means a dynamic rank.
     """
     if has_open_rank(a) or has_open_rank(b):
         return True
@@ -174,9 +174,9 @@ def _compatible(a: Tensor, b: Tensor) -> bool:
 
 
 def _type(tensor: Tensor) -> str:
-    extents = ("?" if axis in tensor.dynamic_axes else str(n) for axis, n in enumerate(tensor.shape))
+    dims = ("?" if axis in tensor.dynamic_axes else str(n) for axis, n in enumerate(tensor.shape))
     encoded = f" with {tensor.encoding}" if tensor.encoding else ""
-    return f"{tensor.dtype}[{','.join(extents)}]{encoded}"
+    return f"{tensor.dtype}[{','.join(dims)}]{encoded}"
 
 
 def _capture(graph: Graph, where: str) -> Iterator[ConstraintError]:
@@ -186,7 +186,7 @@ def _capture(graph: Graph, where: str) -> Iterator[ConstraintError]:
         yield ConstraintError(
             f"graph {graph.name!r} reads only its own inputs: {error.problem}",
             where=where,
-            fix="hand the value over as an input of the op",
+            fix="pass the value as an input of the op",
         )
 
 

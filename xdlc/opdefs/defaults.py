@@ -50,16 +50,16 @@ def parse_default(text: str) -> Value:
     """
     try:
         tree = _tree(text)
-        _extents(tree)
+        _dims(tree)
         return _mapped(tree, _number)
     except ValueError:
         return text
 
 
 def default_value(definition: TensorDef) -> Value | None:
-    """Return the default of an input or parameter in the form that its data type asks for.
+    """Return the default of an input or parameter in the form of its data type.
 
-    An enumeration gives its number.  None if there is no default.
+    An enumeration results in its number.  None if there is no default.
 
     Raises:
         ValueError: If the text does not fit: expected and found, in words.
@@ -82,12 +82,12 @@ def default_value(definition: TensorDef) -> Value | None:
         return text
     try:
         tree = _tree(text)
-        extents = _extents(tree)
+        dims = _dims(tree)
     except ValueError as error:
         if any(dtype.kind == "string" for dtype in definition.dtypes):
             return text
         raise ValueError(f"{_short(text)}: {error}") from None
-    _check_rank(definition, extents, text)
+    _check_rank(definition, dims, text)
     return _typed(definition, tree, text)
 
 
@@ -153,38 +153,38 @@ def _enumerators(names: tuple[str, ...]) -> Callable[[str], int]:
     return read
 
 
-def _check_rank(definition: TensorDef, extents: list[int], text: str) -> None:
-    rank, found = definition.rank, len(extents)
-    if 0 in extents:
+def _check_rank(definition: TensorDef, dims: list[int], text: str) -> None:
+    rank, found = definition.rank, len(dims)
+    if 0 in dims:
         raise ValueError(f"{_short(text)}, an empty tensor, expected at least one element")
     if found == 0 and not isinstance(definition, ParamDef):
-        return  # stands for every element, as in QNN's own definitions
+        return  # holds for every element, as in QNN's own definitions
     if rank is not None and rank != found:
         kinds = ["a scalar" if r == 0 else f"a tensor of rank {r}" for r in (rank, found)]
         raise ValueError(f"{_short(text)}, {kinds[1]}, expected {kinds[0]}")
     stated = definition.shape
     if len(stated) == found and any(
-        word.isdigit() and int(word) != extent for word, extent in zip(stated, extents, strict=True)
+        word.isdigit() and int(word) != size for word, size in zip(stated, dims, strict=True)
     ):
-        raise ValueError(f"{_short(text)} of shape {extents}, expected {definition.text}")
+        raise ValueError(f"{_short(text)} of shape {dims}, expected {definition.text}")
 
 
-def _extents(tree: Any) -> list[int]:
-    """Return the extents of nested lists.
+def _dims(tree: Any) -> list[int]:
+    """Return the dimensions of nested lists.
 
     Raises:
         ValueError: If lists of one level differ in length or depth.
     """
-    extents: list[int] = []
+    dims: list[int] = []
     level = [tree]
     while any(isinstance(item, list) for item in level):
         if not all(isinstance(item, list) for item in level):
             raise ValueError("its rows differ in depth")
         if len({len(item) for item in level}) > 1:
             raise ValueError("its rows differ in length")
-        extents.append(len(level[0]))
+        dims.append(len(level[0]))
         level = [item for row in level for item in row]
-    return extents
+    return dims
 
 
 def _mapped(tree: Any, read: Callable[[str], Value]) -> Value:

@@ -1,4 +1,4 @@
-"""Inputs that an op leaves out and whose definition has a default: static tensors of that default."""
+"""Static tensors for missing inputs whose definition has a default."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.opdefs.op_view import OpView
 from xdlc.opdefs.shape_text import input_shape
 
-MOST = 1 << 22
-"""Elements of the tensors of an op for which one number stands, all together."""
+MAX_ELEMENTS = 1 << 22
+"""Most elements that one number is repeated to, in all inputs of an op."""
 
 
 def default_inputs(definition: OpDef, view: OpView) -> dict[int, Tensor]:
-    """Return a static tensor for each input that is left out and has a default, by position.
+    """Return a static tensor for each missing input that has a default, by position.
 
-    It has the type of the first input if its place takes that, or else the first that it takes; integers that
-    stand for reals are float32.  One number stands for every element of the shape that the place's text
-    tells, of which unknown extents are 1; such a tensor has one axis if its rank is open.
+    It has the type of the first input if its definition accepts that, or else the first that it accepts;
+    fixed-point types become float32.  One number is repeated in the shape of the input's text, in which
+    unknown dimensions are 1; such a tensor has one axis if its rank is open.
 
     Args:
         definition: The op's definition.
         view: The op.
 
     Raises:
-        ModelError: If a default has no such form.
+        ModelError: If a default does not fit.
 
     Example:
         >>> from xdlc.opdefs.source_match import TensorSpec
@@ -43,7 +43,7 @@ def default_inputs(definition: OpDef, view: OpView) -> dict[int, Tensor]:
         array([0.5, 0.5, 0.5], dtype=float32)
     """
     found: dict[int, Tensor] = {}
-    room = MOST
+    room = MAX_ELEMENTS
     for index, place in enumerate(definition.inputs):
         is_there = index < len(view.inputs) and view.inputs[index] is not None
         if not is_there and place.default is not None and not place.repeated:
@@ -75,22 +75,22 @@ def _tensor(definition: OpDef, view: OpView, place: TensorDef, room: int) -> Ten
 
 
 def _types(first: DType, allowed: Sequence[DType]) -> Iterator[DType]:
-    """Yield the types that a default may have, the best first."""
+    """Yield the data types of a default, the preferred one first."""
     first = FLOAT32 if first.is_fixed else first
-    if first in allowed or not allowed or (first is FLOAT32 and _take_reals(allowed)):
+    if first in allowed or not allowed or (first is FLOAT32 and _take_floats(allowed)):
         yield first
     for dtype in allowed or (FLOAT32,):
         yield FLOAT32 if dtype.is_fixed else dtype
 
 
-def _take_reals(allowed: Sequence[DType]) -> bool:
+def _take_floats(allowed: Sequence[DType]) -> bool:
     kinds = [dtype.is_fixed or dtype in (UINT8, UINT16) for dtype in allowed]
     return all(kinds) or any(dtype.is_fixed for dtype in allowed)
 
 
 def _shape(definition: OpDef, view: OpView, place: TensorDef, room: int) -> tuple[int, ...]:
-    told: Sequence[Any] = input_shape(definition, view, place) or [1] * (place.rank or 1)
-    shape = tuple(1 if extent is None else int(extent) for extent in told)
+    stated: Sequence[Any] = input_shape(definition, view, place) or [1] * (place.rank or 1)
+    shape = tuple(1 if size is None else int(size) for size in stated)
     if math.prod(shape) > room or min(shape) < 1:
         raise ValueError(f"one number for the shape {list(shape)}, expected 1 to {room} elements")
     return shape

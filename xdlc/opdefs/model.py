@@ -1,4 +1,4 @@
-"""What is known of operations, as read from OpDef XML."""
+"""Definitions of operations, as OpDef XML states them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from functools import lru_cache
 from xdlc.ir.dtype import DType
 
 INCOMPLETE = "Incomplete:"
-"""How the description of a native op begins whose inputs or parameters are not all known."""
+"""Begin of the description of a native op whose inputs or parameters are not all published."""
 
 
 @lru_cache(maxsize=4096)
-def split_extents(text: str) -> tuple[str, ...]:
-    """Return the extents of ``[rank(in[0]), 2]``; other texts tell none.
+def split_dims(text: str) -> tuple[str, ...]:
+    """Return the items of a list of dimensions like ``[rank(in[0]), 2]``; none for other texts.
 
     Example:
-        >>> split_extents("[n, max(h, w), 2]"), split_extents("as in[0]"), split_extents("[]")
+        >>> split_dims("[n, max(h, w), 2]"), split_dims("as in[0]"), split_dims("[]")
         (('n', 'max(h, w)', '2'), (), ())
     """
     if not (text.startswith("[") and text.endswith("]")) or text == "[]":
@@ -32,11 +32,11 @@ def split_extents(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class DescriptionPart:
-    """One piece of a description; they keep their order.
+    """A part of a description; parts keep their order.
 
     Attributes:
-        text: What it says.
-        is_code: Whether it is code (``Code``) or words (``Content``).
+        text: The words.
+        is_code: Whether it is code (``Code``), not words (``Content``).
     """
 
     text: str
@@ -45,11 +45,11 @@ class DescriptionPart:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What an operation corresponds to elsewhere.
+    """A counterpart of an operation in another framework.
 
     Attributes:
         source: Framework, or framework and operator.
-        url: Where it is described; may be empty.
+        url: Its description; may be empty.
         text: Words; may be empty.
     """
 
@@ -60,10 +60,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A rule about one tensor.
-
-    Which texts are enforced is told in ``xdlc.opdefs.rules`` for native operations, in
-    ``xdlc.opdefs.custom_verify`` for those of users.
+    """A constraint of one tensor; enforced if it is an expression of ``constraint_parser``.
 
     Attributes:
         id: Number or name by which a supplement replaces it; may be empty.
@@ -81,17 +78,17 @@ class TensorDef:
     """An input or output of an operation.
 
     Attributes:
-        name: ``in[0]``, ``out[1]`` in native definitions; anything in custom ones.
-        mandatory: Whether it must be there.
+        name: ``in[0]``, ``out[1]`` in native definitions; any identifier in UDOs.
+        mandatory: Whether it is required.
         dtypes: Allowed types; empty if the backend decides.
         rank: Exact number of axes; None for any.
-        text: What is said of the shape in words, or as ``[N, H, W, C]``; may be empty.
+        text: The shape in words, or as ``[N, H, W, C]``; may be empty.
         layout: ``NHWC``, ``NCHW``, ``NHCW``, ``UNDEFINED``, ``BACKEND_SPECIFIC``, or empty.
         constraints: Rules.
-        default: What stands in for a missing tensor, as text (see ``xdlc.opdefs.defaults``).
-        repeated: Whether it stands for any number of tensors.
-        is_static: Whether it holds data of the model.
-        description: What it is.
+        default: Value of a missing tensor, as text (see ``xdlc.opdefs.defaults``).
+        repeated: Whether it is any number of tensors.
+        is_static: Whether it is data of the model.
+        description: Description.
     """
 
     name: str
@@ -108,8 +105,8 @@ class TensorDef:
 
     @property
     def shape(self) -> tuple[str, ...]:
-        """Names, numbers or expressions of the extents; ``..`` stands for any number; empty if not told."""
-        return split_extents(self.text)
+        """Names, numbers or expressions of the dimensions; ``..`` matches any number; empty if not stated."""
+        return split_dims(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +135,10 @@ class OpDef:
         inputs: Inputs by position.
         outputs: Outputs by position.
         params: Parameters by name.
-        description: What it computes.
-        references: What it corresponds to elsewhere.
+        description: Description.
+        references: Counterparts in other frameworks.
         backends: Backends that the definition itself names.
-        use_default_translation: Whether a custom op replaces the native op of its name.
+        use_default_translation: Whether a UDO replaces the native op of its name.
     """
 
     name: str
@@ -156,7 +153,7 @@ class OpDef:
 
     @property
     def complete(self) -> bool:
-        """Whether every input and parameter is known."""
+        """Whether every input and parameter is published."""
         return not (self.description and self.description[0].text.startswith(INCOMPLETE))
 
     def value_of(self, param: str, name: str) -> int:
@@ -173,15 +170,15 @@ class OpDef:
 
 @dataclass(frozen=True, slots=True)
 class SupplementTensor:
-    """What a backend adds about one input, output or parameter.
+    """Supplement of a backend to one input, output or parameter.
 
     Attributes:
         name: Name in the definition.
-        dtypes: The types that the backend takes; empty if it says nothing of them.
+        dtypes: The types that the backend accepts; empty if not stated.
         constraints: Rules; one replaces the definition's of the same id.
-        only_default: Whether the backend takes nothing but the definition's default.
-        layout: Layout that the backend takes; may be empty.
-        text: What is said of the shape; may be empty.
+        only_default: Whether the backend accepts the definition's default alone.
+        layout: Layout that the backend accepts; may be empty.
+        text: The shape in words; may be empty.
     """
 
     name: str
@@ -194,7 +191,7 @@ class SupplementTensor:
 
 @dataclass(frozen=True, slots=True)
 class SupplementOp:
-    """What a backend adds about one operation; inputs, outputs and parameters by name."""
+    """Supplement of a backend to one operation; inputs, outputs and parameters by name."""
 
     name: str
     inputs: dict[str, SupplementTensor]
@@ -208,8 +205,8 @@ class SupplementTable:
 
     Attributes:
         backend: Name in the file; a backend may have one table for quantized and one for float.
-        supported: Types of operations that it has.
-        ops: What it adds, by type; of several alternatives one must hold as a whole.
+        supported: Types of operations that it supports.
+        ops: Supplements by type; of several alternatives one must hold as a whole.
     """
 
     backend: str
@@ -219,7 +216,7 @@ class SupplementTable:
 
 @dataclass(frozen=True, slots=True)
 class Supplement:
-    """All that is known of a backend.
+    """Tables of a backend.
 
     Attributes:
         backend: ``cpu``, ``gpu``, ``htp`` or ``hta``.
@@ -249,7 +246,7 @@ LAYOUTS = ("NHWC", "NCHW", "NHCW")
 
 
 def order_of(layout: str, rank: int) -> tuple[int, ...]:
-    """Return the order of source axes in which an operand lies; without a layout it is the source's.
+    """Return the permutation of source axes to a layout; without a layout the source's order.
 
     Layouts are written for images; of any other number of axes ``NHWC`` means channels last.
 

@@ -18,10 +18,10 @@ Value = Any
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """What is known of a tensor before a graph runs.
+    """Type of a tensor before a graph runs.
 
     Attributes:
-        shape: Extents, None for one that is open.
+        shape: Dimensions, None for a dynamic one.
         dtype: Data type.
         name: Its name, if it has one.
         layout: ``NHWC``, ``NCHW``, ``NHCW``, or empty.
@@ -37,14 +37,14 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class OpView:
-    """An op of a user's package, as shape functions and kernel builders see it.
+    """An op as constraints, shape functions and kernels read it.
 
     Attributes:
         package: Op package.
         type: Operation type.
         name: Name of the op.
-        inputs: Inputs in the order and layout of the definition; None for one left out.
-        outputs: How many outputs there are, or what is known of them.
+        inputs: Inputs in the order and layout of the definition; None for a missing one.
+        outputs: Outputs; None for one that is not known.
         params: Parameters by name, as plain values; an enumeration under the name of its value.
     """
 
@@ -68,14 +68,14 @@ def make_view(
     params: Mapping[str, Param],
     outputs: Sequence[Tensor] = (),
 ) -> OpView:
-    """Return what an op is going to be.
+    """Return the view of an op that may not exist yet.
 
     Args:
         definition: The op's definition.
         name: The op's name.
-        inputs: Tensors by position; None for one left out.
+        inputs: Tensors by position; None for a missing one.
         params: Parameters by name.
-        outputs: Tensors by position; none where they are not known yet.
+        outputs: Tensors by position; none where they are not inferred yet.
     """
     return OpView(
         definition.package,
@@ -88,7 +88,7 @@ def make_view(
 
 
 def _specs(places: Sequence[TensorDef], tensors: Sequence[Tensor | None]) -> list[TensorSpec | None]:
-    """Return what is known of tensors, under the names of their places."""
+    """Return the types of tensors, named as in the definition."""
     found: list[TensorSpec | None] = []
     for index, tensor in enumerate(tensors):
         place = places[min(index, len(places) - 1)] if places else None

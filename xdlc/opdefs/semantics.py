@@ -1,46 +1,64 @@
-"""The rules of definitions that users write, beyond what the schema says.
+"""Rules of valid definitions beyond the schema, and names that become identifiers of C and C++.
 
-Inputs count by position.  An **optional input before a mandatory one** is refused: nothing could stand
-in its place.  Among optional ones any may be left out: a source names it with an empty name, the graph
-holds None there, so that those behind keep their places.  A Repeated input goes last and takes the rest;
-a mandatory one needs at least one tensor, and hence no optional input before it.  Optional outputs may
-stand anywhere.
+Inputs count by position.  An **optional input before a mandatory one** is refused: no tensor could
+replace it. Among optional ones any may be missing: a source names it with an empty name, the graph holds
+None there, so that those after it keep their positions.  A Repeated input goes last and takes the rest; a
+mandatory one needs at least one tensor, and hence no optional input before it.  Optional outputs may be
+anywhere.
 
 Other choices: a **Repeated** input or output of an op for HTP or DSP is a notice, not an error (see
-``xdlc.opdefs.lint``): those backends take such an op once the number is known, which it is in a model.
-The default of an **input** may be one number, which stands for every element, as in QNN's own
-definitions; that of a parameter has the parameter's rank.  A **string** is a scalar parameter.  Names of
-**enumerators** may be any words, as source models spell them.
+``lint``): those backends accept such an op once the number is known, as it is in a model.  The default of
+an **input** may be one number for every element, as in QNN's own definitions; that of a parameter has the
+parameter's rank.  A **string** is a scalar parameter.  Names of **enumerators** may be any words, as
+source models spell them.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from xdlc.errors import ModelError
 from xdlc.opdefs import backends
-from xdlc.opdefs.constraint_parser import NotAnExpressionError, parse
+from xdlc.opdefs.constraint_parser import is_expression
 from xdlc.opdefs.defaults import default_value
 from xdlc.opdefs.loader import all_types
 from xdlc.opdefs.model import Collection, OpDef, ParamDef, TensorDef
-from xdlc.opdefs.names import RESERVED_PACKAGES, identifier_problem, near
 from xdlc.opdefs.supplements import Problem, repeated_ids, supplement_problems, tensors_of
-from xdlc.opdefs.xml_elements import Key
+from xdlc.opdefs.xml_elements import MAX_NAME, Key, near
 
 MAX_PROBLEMS = 100
+RESERVED_PACKAGES = ("qti.aisw", "xdlc", "snpe")
+
+KEYWORDS = frozenset((
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case",
+    "catch", "char", "char8_t", "char16_t", "char32_t", "class", "compl", "concept", "const",
+    "consteval", "constexpr", "constinit", "const_cast", "continue", "co_await", "co_return",
+    "co_yield", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum",
+    "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int",
+    "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or",
+    "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires", "return",
+    "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch",
+    "template", "this", "thread_local", "throw", "true", "try", "typedef", "typeid", "typename",
+    "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq",
+))  # fmt: skip
+"""Keywords of C++20."""
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_INDEXED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\[[0-9]{1,9}\]")
 TITLES = {"input": "input", "output": "output", "param": "parameter"}
 
 
 def check_collection(collection: Collection, lines: Mapping[Key, str] | None = None) -> list[ModelError]:
-    """Return every breach of the rules; at most ``MAX_PROBLEMS``.
+    """Return the breaches of the rules; at most ``MAX_PROBLEMS``.
 
     Args:
-        collection: The definitions.  Names of parameters and of supplements cannot be there twice in it:
-            who reads a file tells those itself, with ``duplicate``.
-        lines: ``file:line`` of the parts, by the keys of ``elements.keys``; of a part that is missing, the
-            line of what it belongs to is taken.
+        collection: The definitions.  They cannot hold a name of a parameter or supplement twice: readers of
+            files report those with ``duplicate``.
+        lines: ``file:line`` of the parts, by the keys of ``xml_elements.keys``; a missing part has the
+            line of its parent.
     """
     held = lines or {}
     return [
@@ -50,18 +68,18 @@ def check_collection(collection: Collection, lines: Mapping[Key, str] | None = N
 
 
 def duplicate(title: str, name: str, where: str | None = None) -> ModelError:
-    """Return the error for a name that is there twice.
+    """Return the error for a repeated name.
 
     Args:
-        title: What it names, with what it belongs to: ``op 'Blend': parameter``.
+        title: Kind of the name, with its parent: ``op 'Blend': parameter``.
         name: The name.
         where: ``file:line`` of the second one.
     """
-    return ModelError(f"{title} {name!r} is there twice", where=where, fix="rename or remove one of them")
+    return ModelError(f"{title} {name!r} is repeated", where=where, fix="rename or remove one of them")
 
 
 def place(lines: Mapping[Key, str], key: Key) -> str | None:
-    """Return the line of a part, or of the closest that it belongs to."""
+    """Return the line of a part, or of its closest parent."""
     for length in range(len(key), -1, -1):
         if key[:length] in lines:
             return lines[key[:length]]
@@ -82,9 +100,7 @@ def _problems(collection: Collection) -> Iterator[Problem]:
 def _naming(collection: Collection) -> Iterator[Problem]:
     package = collection.package
     if package in RESERVED_PACKAGES:
-        yield Problem(
-            f"package name {package!r} is reserved", ("PackageName",), "give the package a name of its own"
-        )
+        yield Problem(f"package name {package!r} is reserved", ("PackageName",), "choose another name")
     elif reason := identifier_problem(package):
         yield Problem(f"package name {package!r} {reason}", ("PackageName",), "take a C++ identifier")
     if not collection.opdefs:
@@ -95,14 +111,14 @@ def _naming(collection: Collection) -> Iterator[Problem]:
         if reason := identifier_problem(op.name):
             yield Problem(f"op name {op.name!r} {reason}", (*key, "Name"), "take a C++ identifier")
         if op.name in seen:
-            yield Problem(f"op {op.name!r} is there twice", (*key, "Name"), "rename or remove one of them")
+            yield Problem(f"op {op.name!r} is repeated", (*key, "Name"), "rename or remove one of them")
         seen.add(op.name)
         for problem in _names(op, key):
             yield problem._replace(text=f"op {op.name!r}: {problem.text}")
 
 
 def _names(op: OpDef, key: Key) -> Iterator[Problem]:
-    """Yield bad names; those of inputs, outputs and parameters become names of one C++ scope."""
+    """Yield bad names; inputs, outputs and parameters become identifiers of one C++ scope."""
     held: dict[str, Key] = {}
     for side, tensor, where in tensors_of(op, key):
         kind = TITLES[side]
@@ -111,7 +127,7 @@ def _names(op: OpDef, key: Key) -> Iterator[Problem]:
         first = held.setdefault(tensor.name, where)
         if first is not where:
             kinds = dict.fromkeys((TITLES[str(first[2])], kind))
-            words = f"name {tensor.name!r} is there twice, as {' and as '.join(kinds)}"
+            words = f"name {tensor.name!r} is repeated, as {' and as '.join(kinds)}"
             yield Problem(words, (*where, "Name"), "rename one of them")
 
 
@@ -157,25 +173,16 @@ def _tensor(side: str, tensor: TensorDef, key: Key) -> Iterator[Problem]:
 
 
 def _shape(tensor: TensorDef, key: Key) -> Iterator[Problem]:
-    extents = tensor.shape
+    dims = tensor.shape
     if not tensor.rank:
         return
     if tensor.layout == "NHCW" and tensor.rank != 4:
         yield Problem(
             f"is {tensor.rank}D, but NHCW is an order of 4 axes", (*key, "Layout"), "correct Rank or Layout"
         )
-    if len(extents) != tensor.rank and extents and all(map(_is_extent, extents)):
-        count = f"{len(extents)} extent{'s' if len(extents) > 1 else ''}"
+    if dims and len(dims) != tensor.rank and all(map(is_expression, dims)):
+        count = f"{len(dims)} dimension{'s' if len(dims) > 1 else ''}"
         yield Problem(f"is {tensor.rank}D, but its Text has {count}", (*key, "Text"), "correct Rank or Text")
-
-
-def _is_extent(text: str) -> bool:
-    """Return whether a part of a shape is one extent; ``..`` is any number of them."""
-    try:
-        parse(text)
-    except NotAnExpressionError:
-        return False
-    return True
 
 
 def _enumeration(param: ParamDef, key: Key) -> Iterator[Problem]:
@@ -218,7 +225,7 @@ def _order(inputs: Sequence[TensorDef], key: Key) -> Iterator[Problem]:
             optional = optional or tensor
         elif optional is not None:
             yield Problem(
-                f"optional input {optional.name!r} stands before mandatory input {tensor.name!r}",
+                f"optional input {optional.name!r} precedes mandatory input {tensor.name!r}",
                 (*key, index),
                 "put mandatory inputs first",
             )
@@ -238,7 +245,7 @@ def _repeated(side: str, tensors: Sequence[TensorDef], key: Key) -> Iterator[Pro
         yield Problem(
             f"{side} {tensors[found[0]].name!r} is Repeated, but not the last {side}",
             (*key, found[0], "Repeated"),
-            f"put it behind the other {side}s",
+            f"put it after the other {side}s",
         )
 
 
@@ -250,3 +257,32 @@ def _backends(op: OpDef, key: Key) -> Iterator[Problem]:
             yield Problem(
                 f"names backend {name!r} twice", (*key, "SupportedBackend", name), "remove one of them"
             )
+
+
+def identifier_problem(name: str, *, indexed: bool = False) -> str | None:
+    """Return why a name is no C++ identifier, or None if it is one.
+
+    Args:
+        name: The name.
+        indexed: Whether the form ``in[0]`` is accepted too.
+
+    Example:
+        >>> identifier_problem("in[0]", indexed=True), identifier_problem("in[0]")
+        (None, "has '[', expected letters, digits and underscores")
+        >>> identifier_problem("2x"), identifier_problem("class")
+        ('begins with a digit', 'is a keyword of C++')
+    """
+    if len(name) > MAX_NAME:
+        return f"is {len(name)} characters long, expected at most {MAX_NAME}"
+    match = _INDEXED.fullmatch(name) if indexed else None
+    stem = match[1] if match else name
+    if stem in KEYWORDS:
+        return "is a keyword of C++"
+    if _IDENTIFIER.fullmatch(stem):
+        return None
+    if not name:
+        return "is empty"
+    if name[0].isdigit():
+        return "begins with a digit"
+    bad = next(char for char in name if not (char.isascii() and (char.isalnum() or char == "_")))
+    return f"has {bad!r}, expected letters, digits and underscores"

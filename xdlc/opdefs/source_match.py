@@ -1,7 +1,7 @@
-"""What converters, quantizer and runtime know of operations that users define.
+"""Nodes of source models, and the UDOs that match them.
 
-A converter is handed a :class:`UdoSet`, in which each :class:`Udo` ties operators of source
-models to one definition.  Where they come from, a configuration or a plugin, it does not know.
+A converter is passed a :class:`UdoSet`, in which each :class:`Udo` binds operators of source models to one
+definition, be its origin a configuration or a plugin.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SourceNode:
-    """A node of a source model as it stands there, in the source's axis order.
+    """A node of a source model, in the source's axis order.
 
     Attributes:
         framework: ``onnx`` and the like.
         type: Operator.
         domain: Domain of the operator; empty for ONNX's own.
         name: Name of the node.
-        inputs: What is known of its inputs; None for one left out.
-        outputs: Names of its outputs; empty for one left out.
+        inputs: Types of its inputs; None for a missing one.
+        outputs: Names of its outputs; empty for a missing one.
         attributes: Attributes by name: int, float, str, lists of them, or ``TensorData``.
     """
 
@@ -44,14 +44,14 @@ class SourceNode:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A compiled kernel of the host with what a runtime has to know to call it.
+    """A compiled kernel of the host and its call.
 
     Attributes:
         name: Name of the kernel.
         entry: Exported function, of type ``xdlc_udo_kernel``.
         arguments: Letter of each argument: ``i`` integer, ``f`` real, ``s`` string, ``o`` tensor.
         values: The arguments.
-        machine: What it runs on, like ``linux-x86_64``.
+        machine: Platform, like ``linux-x86_64``.
         tool: Compiler, with its version.
         binary: The shared library.
     """
@@ -66,42 +66,42 @@ class Kernel:
 
 
 class Hooks(Protocol):
-    """What an object brings that defines an op by code."""
+    """Functions of an object that defines an op by code."""
 
     def accepts(self, node: SourceNode) -> bool:
-        """Return whether the op stands for this node, whose operator is one of its own."""
+        """Return whether the op matches a node of one of its operators."""
 
     def parse_params(self, node: SourceNode) -> Mapping[str, Value]:
         """Return the op's parameters for a node."""
 
     def infer_shape_and_type(self, op: OpView) -> Sequence[TensorSpec] | None:
-        """Return what the op gives, or None where that is not known."""
+        """Return the outputs of the op, or None where they are not known."""
 
     def build_kernel(self, op: OpView) -> Kernel | None:
         """Return a kernel for the host, or None if there is none."""
 
     def stored_inputs(self, op: OpView) -> Mapping[int, TensorData]:
-        """Return the static inputs, by position, that the op stores in a form of its own.
+        """Return the static inputs, by position, that the op stores in its own layout.
 
-        Their parameters tell of the form; ``op`` has them as the source has them.
+        Parameters describe the layout; ``op`` has the inputs as the source has them.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Udo:
-    """An op of a user's package, and the source operators that it stands for.
+    """A definition of another package than QNN's, and the source operators that it matches.
 
     Attributes:
         definition: The op; ``definition.package`` is its package.
         types: Source operators; default: the one of the definition's name.
         frameworks: Source frameworks; empty for all.
         domain: Domain of the source operators; None for any.
-        hooks: The object that defines it by code, if one does.
-        source: Where the definition comes from, for messages: a file and line, or a plugin.
-        installed: What to tell of a plugin that the user has not named, once it stands for an op; empty for
-            what the user named, of which is told too where it stands for nothing.
-        lines: ``file:line`` of the parts of its definition, for messages, by the keys of ``elements.keys``
-            from the op on; ``("table", backend, ...)`` goes before those of a supplement.
+        hooks: The object that defines it by code; None for a configuration.
+        source: Origin of the definition, for messages: a file and line, or a plugin.
+        installed: Notices of an installed plugin that no option names, for its first match; empty for
+            one that an option names, which is also warned about where it matches no node.
+        lines: ``file:line`` of the parts of its definition, for messages, by the keys of
+            ``xml_elements.keys`` from the op on, after ``("table", backend)`` for those of a supplement.
     """
 
     definition: OpDef
@@ -120,20 +120,20 @@ class Udo:
 
 
 class ShapeFunction(Protocol):
-    """Gives what an op gives."""
+    """Infers the output shapes and types of a UDO."""
 
     def __call__(self, op: OpView) -> Sequence[TensorSpec] | None:
-        """Return the outputs, or None where they are not known."""
+        """Return the outputs, or None if they are not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class UdoSet:
-    """All ops of users that a conversion knows.
+    """The UDOs of a conversion.
 
     Attributes:
         ops: The ops; those with hooks go before those of configurations.
-        collections: The configurations that they come from, by package; they are stored in the DLC.
-        shapes: Shape functions by package and type, given beside the configurations.
+        collections: Their packages by name, which the DLC stores.
+        shapes: Shape functions by package and type, supplied beside the configurations.
     """
 
     ops: tuple[Udo, ...] = ()
@@ -141,9 +141,9 @@ class UdoSet:
     shapes: Mapping[tuple[str, str], ShapeFunction] = field(default_factory=dict)
 
     def candidates(self, framework: str, type: str, domain: str = "") -> tuple[Udo, ...]:
-        """Return the ops that stand for an operator of a source model, those with hooks first.
+        """Return the ops that match an operator of a source model, those with hooks first.
 
-        Ops that replace a native one are not among them: they have its type, not the source's.
+        Ops that replace a native one are excluded: they have its type, not the source's.
         """
         found = [
             op
@@ -169,7 +169,7 @@ class UdoSet:
                     raise UsageError(
                         f"packages {other.definition.package} and {op.definition.package} both replace "
                         f"{op.definition.name}",
-                        fix="leave UseDefaultTranslation to one of them",
+                        fix="set UseDefaultTranslation in one of them alone",
                     )
         return found
 
@@ -179,11 +179,11 @@ class Operand:
     """An input or output.
 
     Attributes:
-        name: Its name in the source; values that stay nameless have none.
-        shape: Extents in the source's axis order, None for one that is open; None if even the rank is.
-        dtype: Data type; None if nothing states it.
-        is_static: Whether the model holds its elements.
-        odd: What it is if it is no tensor that a model can hold, like ``a sequence``; else empty.
+        name: Its name in the source; may be empty.
+        shape: Dimensions in the source's axis order, None for a dynamic one; None if the rank is unknown.
+        dtype: Data type; None if unknown.
+        is_static: Whether it is data of the model.
+        odd: Kind of a value that is no tensor, like ``a sequence``; empty for tensors.
     """
 
     name: str
@@ -195,15 +195,15 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class UncoveredNode:
-    """A node whose operator has no mapping.
+    """A node whose operator has neither an importer nor a UDO.
 
     Attributes:
         type: Operator.
         domain: Domain of the operator; empty for the framework's own.
         name: Name of the node.
         where: File and node, for messages.
-        inputs: Inputs by position; None for one left out.
-        outputs: Outputs by position; None for one left out.
+        inputs: Inputs by position; None for a missing one.
+        outputs: Outputs by position; None for a missing one.
         attributes: Attributes by name: int, float, str, lists of them, or ``TensorData``.
     """
 

@@ -1,4 +1,4 @@
-"""The rules of what backends add to definitions: they name what there is, and settle what is left to them."""
+"""Supplements of backends: which apply to an op, and the rules of valid ones."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from xdlc.opdefs.model import (
     SupplementTensor,
     TensorDef,
 )
-from xdlc.opdefs.names import near
-from xdlc.opdefs.xml_elements import BACKEND_SPECIFIC, Key
+from xdlc.opdefs.xml_elements import BACKEND_SPECIFIC, Key, near
 
 
 class Problem(NamedTuple):
-    """A broken rule: what is wrong, which part of the collection it is, and what to do."""
+    """A broken rule: the problem, its place in the collection, and a remedy."""
 
     text: str
     key: Key
@@ -32,7 +31,7 @@ class Problem(NamedTuple):
 
 
 def supplement_problems(collection: Collection) -> Iterator[Problem]:
-    """Yield what is wrong with the supplements; if nothing is, what they leave open."""
+    """Yield the faults of supplements; without any, the types and layouts that stay open."""
     ops = {op.name: op for op in reversed(collection.opdefs)}
     offers = offered(collection)
     sound = not any(backends.unknown(op.backends) for op in collection.opdefs)
@@ -41,7 +40,7 @@ def supplement_problems(collection: Collection) -> Iterator[Problem]:
             sound = False
             yield problem
     if sound:
-        yield from _unsettled(collection, offers)
+        yield from _unresolved(collection, offers)
 
 
 def _table(
@@ -63,7 +62,7 @@ def _table(
 
 
 def offered(collection: Collection) -> dict[str, set[str]]:
-    """Return the backends that each op is for, by name of the op: its own, and those that list it."""
+    """Return the backends of each op by its name: its own, and those that list it."""
     found = {op.name: set(op.backends) for op in collection.opdefs}
     for table in collection.supplements:
         for name in table.supported & found.keys():
@@ -72,7 +71,7 @@ def offered(collection: Collection) -> dict[str, set[str]]:
 
 
 class Rows:
-    """The supplements of a collection, to be found by backend and op."""
+    """The supplements of a collection by backend and op."""
 
     def __init__(self, collection: Collection) -> None:
         self._rows: dict[tuple[str, str], list[SupplementOp]] = {}
@@ -80,8 +79,8 @@ class Rows:
             for name, rows in table.ops.items():
                 self._rows.setdefault((table.backend, name), []).extend(rows)
 
-    def speaking(self, op: str, backend: str) -> list[SupplementOp]:
-        """Return the supplements of an op that speak for a backend, the one that counts most first."""
+    def of(self, op: str, backend: str) -> list[SupplementOp]:
+        """Return the supplements of an op that apply to a backend, the one that counts most first."""
         return [row for name in backends.chain(backend) for row in self._rows.get((name, op), ())]
 
 
@@ -99,26 +98,26 @@ def _supplement(
         )
         return
     for row in rows:
-        for side, title_, given, definitions in (
+        for side, title_, added, definitions in (
             ("input", "input", row.inputs, {tensor.name: tensor for tensor in op.inputs}),
             ("output", "output", row.outputs, {tensor.name: tensor for tensor in op.outputs}),
             ("param", "parameter", row.params, op.params),
         ):
-            yield from _tensors(f"{title}: {title_}", given, definitions, (*key, side), side == "output")
+            yield from _tensors(f"{title}: {title_}", added, definitions, (*key, side), side == "output")
 
 
 def _tensors(
     title: str,
-    given: Mapping[str, SupplementTensor],
+    added: Mapping[str, SupplementTensor],
     definitions: Mapping[str, TensorDef],
     key: Key,
     is_output: bool,
 ) -> Iterator[Problem]:
-    for name, tensor in given.items():
+    for name, tensor in added.items():
         definition = definitions.get(name)
         where = (*key, name)
         if definition is None:
-            fix = near(name, definitions) or f"take one of {', '.join(definitions) or 'none'}"
+            fix = near(name, definitions) or f"use one of {', '.join(definitions) or 'none'}"
             yield Problem(f"{title} {name!r} is not in the op's definition", (*where, "Name"), fix)
             continue
         for problem in _tensor(tensor, definition, where, is_output):
@@ -134,10 +133,10 @@ def _tensor(tensor: SupplementTensor, definition: TensorDef, key: Key, is_output
             f"has type {extra[0].name}, but the definition allows {allowed}", (*key, "Datatype"), fix
         )
     else:
-        yield from _settled(tensor, definition, key)
+        yield from _fitting(tensor, definition, key)
     if tensor.layout == BACKEND_SPECIFIC:
         yield Problem(
-            f"has layout {BACKEND_SPECIFIC}, which settles nothing", (*key, "Layout"), "state a layout"
+            f"has layout {BACKEND_SPECIFIC}, which resolves nothing", (*key, "Layout"), "state a layout"
         )
     elif tensor.layout and definition.layout not in ("", BACKEND_SPECIFIC, tensor.layout):
         words = f"has layout {tensor.layout}, but the definition has {definition.layout}"
@@ -145,12 +144,12 @@ def _tensor(tensor: SupplementTensor, definition: TensorDef, key: Key, is_output
     yield from repeated_ids(tensor.constraints, key)
     if tensor.only_default and definition.default is None:
         reason = "outputs have none" if is_output else "the definition has none"
-        fix = "remove OnlyDefaultSupported" if is_output else "give the definition a default"
+        fix = "remove OnlyDefaultSupported" if is_output else "add a default to the definition"
         yield Problem(f"supports only its default, but {reason}", (*key, "OnlyDefaultSupported"), fix)
 
 
-def _settled(tensor: SupplementTensor, definition: TensorDef, key: Key) -> Iterator[Problem]:
-    """Yield why the types that a backend takes do not go with the rest of the definition."""
+def _fitting(tensor: SupplementTensor, definition: TensorDef, key: Key) -> Iterator[Problem]:
+    """Yield why the types that a backend accepts do not fit the rest of the definition."""
     where = (*key, "Datatype")
     is_param = isinstance(definition, ParamDef)
     strings = any(dtype.kind == "string" for dtype in tensor.dtypes)
@@ -178,14 +177,14 @@ def repeated_ids(constraints: Sequence[Constraint], key: Key) -> Iterator[Proble
             )
 
 
-def _unsettled(collection: Collection, offers: Mapping[str, set[str]]) -> Iterator[Problem]:
-    """Yield what the definitions leave to a backend that does not say it: once for what lacks the same."""
+def _unresolved(collection: Collection, offers: Mapping[str, set[str]]) -> Iterator[Problem]:
+    """Yield BACKEND_SPECIFIC types and layouts that backends do not state, once for alike backends."""
     rows = Rows(collection)
     for index, op in enumerate(collection.opdefs):
         open_ = list(_left_open(op, ("op", index)))
         missing: dict[tuple[_Open, ...], list[str]] = {}
         for backend in sorted(offers[op.name]) if open_ else ():
-            left = tuple(_not_settled(open_, rows.speaking(op.name, backend)))
+            left = tuple(_not_resolved(open_, rows.of(op.name, backend)))
             missing.setdefault(left, []).append(backend)
         if open_ and not offers[op.name]:
             missing[tuple(open_)] = ["no backend"]
@@ -195,18 +194,18 @@ def _unsettled(collection: Collection, offers: Mapping[str, set[str]]) -> Iterat
                 yield Problem(
                     f"op {op.name!r} is {BACKEND_SPECIFIC} in {what}, {_for(names)}",
                     left[0].key,
-                    "add a supplement for the backend, or say it in the definition",
+                    "add a supplement for the backend, or state it in the definition",
                 )
 
 
 def _for(names: Sequence[str]) -> str:
     if names == ["no backend"]:
         return "but names no backend"
-    return f"which no supplement settles for {', '.join(names)}"
+    return f"which no supplement resolves for {', '.join(names)}"
 
 
 class _Open(NamedTuple):
-    """Something that a definition leaves to backends."""
+    """A BACKEND_SPECIFIC type or layout of a definition."""
 
     what: str
     kind: str
@@ -223,7 +222,7 @@ def _left_open(op: OpDef, key: Key) -> Iterator[_Open]:
             yield _Open("layout", kind, tensor.name, (*where, "Layout"))
 
 
-def _not_settled(open_: Sequence[_Open], rows: Sequence[SupplementOp]) -> Iterator[_Open]:
+def _not_resolved(open_: Sequence[_Open], rows: Sequence[SupplementOp]) -> Iterator[_Open]:
     for one in open_:
         sides = [
             {"input": row.inputs, "output": row.outputs, "parameter": row.params}[one.kind] for row in rows
@@ -243,5 +242,5 @@ def tensors_of(op: OpDef, key: Key = ()) -> Iterator[tuple[str, TensorDef, Key]]
 
 
 def side_of(row: SupplementOp, side: str) -> Mapping[str, SupplementTensor]:
-    """Return the inputs, outputs or parameters of a supplement; ``side`` as in ``elements.keys``."""
+    """Return the inputs, outputs or parameters of a supplement; ``side`` as in ``xml_elements.keys``."""
     return {"input": row.inputs, "output": row.outputs, "param": row.params}[side]

@@ -1,10 +1,12 @@
-"""Builds definitions from the elements of OpDef XML, those of ElementTree and of lxml alike."""
+"""Conversion of OpDef XML elements to definitions, for ElementTree and lxml alike."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
+from xdlc.errors import nearest_names
 from xdlc.ir.dtype import BY_NAME, DType
 from xdlc.opdefs.model import (
     Collection,
@@ -20,11 +22,13 @@ from xdlc.opdefs.model import (
 )
 
 Element = Any
-"""An ``xml.etree.ElementTree.Element``, or lxml's, which has the same methods and knows its line."""
+"""An ``xml.etree.ElementTree.Element``, or lxml's, which has the same methods, and its line."""
 Key = tuple[str | int, ...]
 """Place of a part of a collection: see ``keys``."""
 
 BACKEND_SPECIFIC = "BACKEND_SPECIFIC"
+MAX_NAME = 200
+"""Most characters of a name: generated files are called by it."""
 VERSION = "1.0"
 """Version of packages that state none."""
 RANKS = {"SCALAR": 0, "1D": 1, "2D": 2, "3D": 3, "4D": 4}
@@ -66,7 +70,7 @@ def spelling(dtype: DType) -> str:
 
 
 def collection(root: Element) -> Collection:
-    """Return what an ``OpDefCollection`` holds.
+    """Return the collection of an ``OpDefCollection``.
 
     Raises:
         ValueError: If a data type is unknown.
@@ -85,14 +89,14 @@ def keys(root: Element) -> Iterator[tuple[Key, Element]]:
     """Yield the place of each part of a collection, with its element.
 
     ====================================== ==================================================
-    Place                                  What
+    Place                                  Element
     ====================================== ==================================================
     ``()``                                 the collection
     ``("op", i)``                          its i-th op
     ``("op", i, "input", j)``              an input of it; ``"output"`` likewise
     ``("op", i, "param", name)``           a parameter of it
     ``("table", t)``                       the t-th supplement
-    ``("table", t, "supported", name)``    an op that it says is supported
+    ``("table", t, "supported", name)``    an op that it supports
     ``("table", t, "op", name)``           an op that it supplements
     ``(..., "input", name)``               an input of that; ``"output"``, ``"param"`` likewise
     any of these, then a tag               the first child element of that tag
@@ -157,7 +161,7 @@ def _dtypes(element: Element) -> tuple[DType, ...]:
 
 
 def _constraints(element: Element) -> tuple[Constraint, ...]:
-    """Return the rules; an element with nothing in it, as templates have them, is none."""
+    """Return the constraints; an empty element, as templates have them, is none."""
     found = (
         Constraint(child.get("id", "").strip(), child.get("Type", ""), text_of(child))
         for child in element.iterfind("Constraint")
@@ -166,7 +170,7 @@ def _constraints(element: Element) -> tuple[Constraint, ...]:
 
 
 def _description(element: Element) -> tuple[DescriptionPart, ...]:
-    """Return the pieces of a description; bare text in it counts as ``Content``."""
+    """Return the parts of a description; bare text in it counts as ``Content``."""
     found: list[DescriptionPart] = []
     for held in element.iterfind("Description"):
         found.append(DescriptionPart((held.text or "").strip()))
@@ -258,3 +262,10 @@ def _supplement_tensor(element: Element) -> SupplementTensor:
         text_of(element, "Shape/Layout"),
         text_of(element, "Shape/Text"),
     )
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Return the known names closest to one, or an empty string, at a bounded cost."""
+    if len(name) > MAX_NAME:
+        return ""
+    return nearest_names(name, (one for one in islice(known, 1000) if len(one) <= MAX_NAME))

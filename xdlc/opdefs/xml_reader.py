@@ -18,9 +18,8 @@ from xdlc.errors import ModelError, raise_all
 from xdlc.opdefs import xml_elements
 from xdlc.opdefs.loader import MAX_XML_BYTES, read_content
 from xdlc.opdefs.model import Collection
-from xdlc.opdefs.names import near
 from xdlc.opdefs.semantics import MAX_PROBLEMS, check_collection, duplicate
-from xdlc.opdefs.xml_elements import BACKEND_SPECIFIC, TITLES, Element, Key, text_of
+from xdlc.opdefs.xml_elements import BACKEND_SPECIFIC, TITLES, Element, Key, near, text_of
 
 MAX_ELEMENTS = 50_000
 """Most elements of a file, some thousand ops: validation takes time with the number of siblings."""

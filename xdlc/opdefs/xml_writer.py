@@ -1,4 +1,4 @@
-"""Writes definitions as OpDef XML; reading it gives an equal value, and equal values give equal bytes."""
+"""Writer of OpDef XML: reading it returns an equal value, and equal values have equal bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _INSTANCE = "http://www.w3.org/2001/XMLSchema-instance"
 def write_collection(collection: Collection) -> str:
     """Return a collection as OpDef XML.
 
-    Data types are spelled as QNN does; what is empty or false is left out where it is optional.
+    Data types are spelled as QNN does; what is empty or false is omitted where it is optional.
 
     Raises:
         ModelError: If a text holds a character that XML cannot, or a rank is none of the schema's.
@@ -148,8 +148,8 @@ def _shape(rank: str | None, layout: str, text: str) -> Iterator[str]:
         yield _leaf("Text", text)
 
 
-def _dtypes(dtypes: Iterable[DType], unsettled: str | None) -> Iterator[str]:
-    words = [spelling(dtype) for dtype in dtypes] or ([unsettled] if unsettled else [])
+def _dtypes(dtypes: Iterable[DType], fallback: str | None) -> Iterator[str]:
+    words = [spelling(dtype) for dtype in dtypes] or ([fallback] if fallback else [])
     return (_leaf("Datatype", word) for word in words)
 
 

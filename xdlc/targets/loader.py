@@ -29,11 +29,11 @@ class Arch:
         a16w16: 16-bit activations with 16-bit weights; also 16-bit weights of LayerNorm and
             Batchnorm and a 16-bit second input of MatMul.
         lpbq: Block scales over channel scales on 4-bit weights.
-        fp16: Float graphs, by the vendor's documentation; a ``Soc`` says what its compiler takes.
+        fp16: Float graphs, by the vendor's documentation; ``Soc.fp16`` is what its compiler accepts.
         bf16: bfloat16 graphs.
         weight_sharing: One copy of the weights for several graphs of a cache.
         multi_core: One graph on several cores.
-        default_soc: SoC that the vendor's library (SDK 2.51) enters where it is given the generation alone.
+        default_soc: SoC that the vendor's library (SDK 2.51) enters for the generation alone.
         note: Remarks.
     """
 
@@ -68,7 +68,7 @@ class Soc:
         id: ``soc_model`` of the QNN API; not the number that ``/sys/devices/soc0/soc_id`` holds.
         arch: Generation of its DSP, like 75 for v75; 0 if not known.
         vtcm_mb: Size of the HTP's fast memory in MB; None if not known.
-        fp16: Whether the vendor's compiler takes float graphs for it.
+        fp16: Whether the vendor's compiler accepts float graphs for it.
         hta: Whether it has a Hexagon Tensor Accelerator.
         aliases: Other names of the same id.
         note: Remarks.

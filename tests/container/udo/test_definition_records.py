@@ -29,7 +29,7 @@ def test_definitions_of_used_ops_are_stored_and_read_again(tmp_path: Path) -> No
 def test_definitions_that_break_a_rule_are_not_stored() -> None:
     wrong = custom("Scale", [place("x")], [place("x")]).definition
     made = scale_graph()
-    with pytest.raises(ModelError, match="name 'x' is there twice"):
+    with pytest.raises(ModelError, match="name 'x' is repeated"):
         udo.add_definitions(made, {"Pkg": Collection("Pkg", "d", "1.0", (wrong,), ())})
     assert made.records == {}
 

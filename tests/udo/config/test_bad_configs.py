@@ -610,7 +610,7 @@ BAD = [
         '      }, {"type": "Blur",\n"inputs": [' + RESULT.replace("result", "a") + "],"
         '"outputs": [' + RESULT + '], "core_types": ["CPU"]}\n    ],',
         "UdoPackage_0.Operators[1].type",
-        "op 'Blur' is there twice",
+        "op 'Blur' is repeated",
     ),
     (
         "default is no enumerator",

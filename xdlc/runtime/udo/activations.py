@@ -8,7 +8,7 @@ from dataclasses import replace
 from xdlc.errors import BackendError, XdlcError, raise_all
 from xdlc.ir import Op, Tensor
 from xdlc.ir.dtype import BY_CODE, FLOAT32, FLOAT64, UINT8, UINT16, UNDEFINED, DType
-from xdlc.opdefs.backend_view import CPU, is_real
+from xdlc.opdefs.backend_view import CPU, holds_floats
 from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.xml_elements import spelling
@@ -17,7 +17,7 @@ from xdlc.runtime.udo.descriptor import OpForm, TensorForm
 
 def kernel_dtype(dtype: DType) -> DType:
     """Return the data type in which kernels get an activation."""
-    return FLOAT32 if is_real(dtype) and dtype is not FLOAT64 else dtype
+    return FLOAT32 if holds_floats(dtype) and dtype is not FLOAT64 else dtype
 
 
 def check_types(op: Op, form: OpForm, definition: OpDef) -> None:
@@ -63,7 +63,7 @@ def _misfits(
 
 def _takes(place: TensorDef, found: DType) -> bool:
     if found is FLOAT32:
-        return not place.dtypes or any(is_real(dtype) and dtype is not FLOAT64 for dtype in place.dtypes)
+        return not place.dtypes or any(holds_floats(dtype) and dtype is not FLOAT64 for dtype in place.dtypes)
     return not place.dtypes or found in place.dtypes
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdlc.opdefs.collections import UNTOLD
+from xdlc.opdefs.collections import UNSTATED
 from xdlc.opdefs.model import Collection, OpDef, SupplementOp, SupplementTable, TensorDef
 from xdlc.udo.config.defaults import Raw
 from xdlc.udo.config.diff import differences
@@ -53,9 +53,9 @@ def _package(collection: Collection, extended: bool) -> dict[str, Any]:
     }
     if not extended:
         return entry
-    if collection.domain != UNTOLD[0]:
+    if collection.domain != UNSTATED[0]:
         entry["xdlc_domain"] = collection.domain
-    if collection.version != UNTOLD[1]:
+    if collection.version != UNSTATED[1]:
         entry["xdlc_version"] = collection.version
     read, _ = read_packages(laid_out({"": entry}).encode(), _WRITTEN)
     if read[0].collection.supplements != collection.supplements:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from xdlc.errors import raise_all
 from xdlc.json_fields import Fields, Node, Scope, Stop, kind_of, named, shown
-from xdlc.opdefs.collections import UNTOLD
+from xdlc.opdefs.collections import UNSTATED
 from xdlc.opdefs.model import Collection, OpDef, ParamDef, SupplementOp, SupplementTable, SupplementTensor
 from xdlc.opdefs.xml_elements import Key
 from xdlc.udo.config.json_text import parse
@@ -134,7 +134,7 @@ def _package(node: Node, key: str, scope: Scope) -> Package:
     collection = Collection(
         name,
         fields.text("xdlc_domain"),
-        fields.text("xdlc_version") or UNTOLD[1],
+        fields.text("xdlc_version") or UNSTATED[1],
         tuple(operator.definition for operator in operators),
         tables,
     )

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from xdlc.errors import ModelError
-from xdlc.opdefs.names import KEYWORDS
+from xdlc.opdefs.semantics import KEYWORDS
 
 MAX_LENGTH = 100
 """Names become names of files, with something before and after them, and those have at most 255 bytes."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from xdlc.errors import UsageError, nearest_names, raise_all
 from xdlc.ir import HOST_PACKAGE, NATIVE_PACKAGE
 from xdlc.opdefs import check_collection
-from xdlc.opdefs.collections import UNTOLD
+from xdlc.opdefs.collections import UNSTATED
 from xdlc.opdefs.model import Collection, OpDef, TensorDef
 from xdlc.udo.plugin.base import Plugin
 from xdlc.udo.plugin.builtin import Builtin, find_builtin
@@ -212,7 +212,7 @@ def _collection(plugin: Plugin, definition: OpDef, configuration: Collection | N
         raise UsageError(f"version is {plugin.version!r}", fix="give a string, like '1.0'")
     if configuration is not None:
         return replace(configuration, opdefs=(definition,))
-    domain, version = UNTOLD
+    domain, version = UNSTATED
     return Collection(definition.package, domain, plugin.version or version, (definition,), ())
 
 
