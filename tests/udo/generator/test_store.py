@@ -34,7 +34,7 @@ def test_a_filled_kernel_is_kept_and_the_new_skeleton_is_beside_it(tmp_path: Pat
         "ops/B.cpp": "skeleton 2",
     }
     again = write(tmp_path, ("ops/A.cpp", "skeleton 2", True), ("ops/B.cpp", "skeleton 2", True))
-    assert (again.kept, again.beside) == (("ops/A.cpp",), ())
+    assert (again.kept, again.beside) == (["ops/A.cpp"], [])
     assert texts(tmp_path / "P")["ops/A.cpp"] == "my work"
 
 
