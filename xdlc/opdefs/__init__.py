@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from xdlc.opdefs.backend_view import only_default, resolve
     from xdlc.opdefs.collections import merge
     from xdlc.opdefs.defaults import default_value, parse_default
-    from xdlc.opdefs.extents import verify_extents
     from xdlc.opdefs.lint import notices
     from xdlc.opdefs.loader import all_types, find, read_collection, supplement
     from xdlc.opdefs.model import (
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
         TensorDef,
     )
     from xdlc.opdefs.semantics import check_collection, duplicate
+    from xdlc.opdefs.shapes.base import verify_shapes
     from xdlc.opdefs.verify import verify_graph, verify_op, verify_udos
     from xdlc.opdefs.xml_reader import collection_lines, parse_collection, read_valid, validate_xml
     from xdlc.opdefs.xml_writer import write_collection
@@ -59,9 +59,9 @@ __all__ = [
     "resolve",
     "supplement",
     "validate_xml",
-    "verify_extents",
     "verify_graph",
     "verify_op",
+    "verify_shapes",
     "verify_udos",
     "write_collection",
 ]
@@ -74,7 +74,6 @@ _HOMES = {
     "verify_udos": ".verify",
     "default_value": ".defaults",
     "parse_default": ".defaults",
-    "verify_extents": ".extents",
     "all_types": ".loader",
     "find": ".loader",
     "read_collection": ".loader",
@@ -98,6 +97,7 @@ _HOMES = {
     "duplicate": ".semantics",
     "verify_graph": ".verify",
     "verify_op": ".verify",
+    "verify_shapes": ".shapes.base",
     "write_collection": ".xml_writer",
 }
 __getattr__ = names_of(__name__, _HOMES)

@@ -18,7 +18,7 @@ from xdlc.errors import (
 from xdlc.ir import NATIVE_PACKAGE, DType, Graph, Op, Tensor, TensorData
 from xdlc.ir.dtype import FLOAT32
 from xdlc.ir.graph import is_udo
-from xdlc.opdefs import OpDef, verify_extents, verify_op
+from xdlc.opdefs import OpDef, verify_op, verify_shapes
 from xdlc.opdefs.control_flow import called, has_open_rank, reachable
 from xdlc.opdefs.control_flow_rules import verify_control_flow
 from xdlc.runtime import qdq
@@ -257,7 +257,7 @@ def lower(
     """
     known = {**(graphs or {}), graph.name: graph}
     parts = reachable(graph, known)
-    raise_all([problem for part in parts for problem in verify_extents(part)])
+    raise_all([problem for part in parts for problem in verify_shapes(part)])
     raise_all(verify_control_flow(known, graph))
     extra = check_outputs(graph, outputs)
     b = Builder(graph, quantized=quantized, native=native, graphs=known, stated=stated)

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy
 
 from xdlc.ir import Op, Tensor
+from xdlc.opdefs import args
 from xdlc.opdefs.elementwise_enums import BINARY as OPERATIONS
-from xdlc.runtime import args, htp_fusion
+from xdlc.runtime import htp_fusion
 from xdlc.runtime.builder import Builder, Perm
 from xdlc.runtime.htp_arithmetic.u8 import is_narrow_sum, write_sum
 from xdlc.runtime.ops import divide_uint64, flip_sign_bit, is_uint64, lowering

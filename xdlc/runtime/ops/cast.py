@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdlc.ir import Op
-from xdlc.runtime import args
+from xdlc.opdefs import args
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.ops import is_uint64, lowering
 from xdlc.runtime.ops.reinterpret import keep_stored, keeps_stored

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from xdlc.ir import HOST_PACKAGE, Graph, Op
+from xdlc.opdefs import args
 from xdlc.opdefs.control_flow import IF, WHILE, Loop, called
-from xdlc.runtime import args
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.lower import lower_ops
 from xdlc.runtime.ops import lowering

@@ -7,7 +7,8 @@ from typing import Any
 
 from xdlc.errors import ModelError
 from xdlc.ir import Op
-from xdlc.runtime import args, qdq
+from xdlc.opdefs import args
+from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder, channels_first
 from xdlc.runtime.htp_arithmetic.products import Product, unsigned_weights
 from xdlc.runtime.htp_arithmetic.u8 import narrow_results

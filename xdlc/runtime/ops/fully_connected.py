@@ -6,7 +6,8 @@ import math
 
 from xdlc.errors import ModelError
 from xdlc.ir import Op
-from xdlc.runtime import args, qdq
+from xdlc.opdefs import args
+from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.htp_arithmetic.products import Product, unsigned_weights
 from xdlc.runtime.htp_arithmetic.u8 import narrow_results

@@ -10,7 +10,7 @@ import numpy
 from xdlc.errors import ModelError
 from xdlc.ir import ArrayData, Op, Tensor, TensorData, Transform
 from xdlc.ir.quantization import float_data
-from xdlc.runtime import args
+from xdlc.opdefs import args
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.ops import lowering
 

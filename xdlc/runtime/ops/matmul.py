@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdlc.ir import Op, Tensor
 from xdlc.ir.dtype import UFIXED16
-from xdlc.runtime import args
+from xdlc.opdefs import args
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.htp_arithmetic.products import are_rounded
 from xdlc.runtime.htp_arithmetic.u16 import is_centred, write_wide

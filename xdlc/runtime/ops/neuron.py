@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xdlc.ir import Op, Tensor
+from xdlc.opdefs import args
 from xdlc.opdefs.elementwise_enums import NEURON as OPERATIONS
-from xdlc.runtime import args, htp_fusion
+from xdlc.runtime import htp_fusion
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.ops import lowering
 

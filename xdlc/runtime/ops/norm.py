@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdlc.errors import ModelError
 from xdlc.ir import Op, Tensor
-from xdlc.runtime import args
+from xdlc.opdefs import args
 from xdlc.runtime.builder import Builder, channels_first
 from xdlc.runtime.ops import lowering
 

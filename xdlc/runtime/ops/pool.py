@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 
 from xdlc.ir import Op, Tensor
-from xdlc.runtime import args
+from xdlc.opdefs import args
 from xdlc.runtime.builder import Builder, channels_first
 from xdlc.runtime.ops import lowering
 

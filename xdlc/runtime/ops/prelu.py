@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from xdlc.ir import Op
-from xdlc.runtime import args, htp_fusion
+from xdlc.opdefs import args
+from xdlc.runtime import htp_fusion
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.ops import lowering
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xdlc.errors import ModelError
 from xdlc.ir import HOST_PACKAGE, DType, Op, Tensor
-from xdlc.runtime import args, qdq
+from xdlc.opdefs import args
+from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.ops import lowering
 

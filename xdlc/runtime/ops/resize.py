@@ -6,7 +6,7 @@ from typing import Any
 
 from xdlc.errors import ModelError
 from xdlc.ir import Op
-from xdlc.runtime import args
+from xdlc.opdefs import args
 from xdlc.runtime.builder import Builder, channels_first
 from xdlc.runtime.ops import lowering
 

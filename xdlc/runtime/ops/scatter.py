@@ -8,7 +8,7 @@ import numpy
 
 from xdlc.errors import ModelError
 from xdlc.ir import Op
-from xdlc.runtime import args
+from xdlc.opdefs import args
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.ops import lowering
 

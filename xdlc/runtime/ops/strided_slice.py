@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdlc.errors import ModelError
 from xdlc.ir import Op
-from xdlc.runtime import args
+from xdlc.opdefs import args
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.ops import lowering
 

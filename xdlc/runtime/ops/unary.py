@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy
 
 from xdlc.ir import Op
+from xdlc.opdefs import args
 from xdlc.opdefs.elementwise_enums import UNARY as OPERATIONS
-from xdlc.runtime import args
 from xdlc.runtime.builder import Builder
 from xdlc.runtime.ops import is_uint64, lowering
 

@@ -324,7 +324,7 @@ def test_rules(
             "do not divide 5x4",
         ),
         ("UnPack", [(2, 3)], [(3,), (3,)], {"axis": u32(0)}, (3, 3), "2 results for 3 parts"),
-        ("DetectionOutput", [(1, 2, 3)], [(1, 9)], {}, (2, 2, 3), "no rule tells what its results become"),
+        ("DetectionOutput", [(1, 2, 3)], [(1, 9)], {}, (2, 2, 3), "no rule determines its results"),
     ],
 )
 def test_what_is_open_is_refused_with_the_op(
@@ -407,7 +407,7 @@ def test_padding_that_may_follow_the_extent_is_refused_where_it_would_differ() -
     graph.add_output(add(graph, "Conv2d", [x, kernel], Tensor("y", (1, 4, 4, 1), dt.FLOAT32), **sizes))
     model = Model({"g": graph})
     assert edit(model, input_dimensions={"x": (1, 10, 12, 1)}).main.outputs[0].shape == (1, 5, 6, 1)
-    with pytest.raises(ConstraintError, match=r"padding \[0, 1\] for the extent 8 may be fixed or follow"):
+    with pytest.raises(ConstraintError, match=r"padding \[0, 1\] for the dimension 8 may be fixed or follow"):
         edit(model, input_dimensions={"x": (1, 9, 8, 1)})
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xdlc.prepare.edit.redimension.registry import Misfit
+from xdlc.opdefs.shapes import ShapeError
 from xdlc.prepare.edit.redimension.regroup import regrouped
 from xdlc.prepare.edit.redimension.resize_context import Factor
 
@@ -59,7 +59,7 @@ def test_extents_follow(old: Shape, new: Shape, target: Shape, expected: list[in
     ],
 )
 def test_open_extents_are_refused(old: Shape, new: Shape, target: Shape, said: str) -> None:
-    with pytest.raises(Misfit, match=said):
+    with pytest.raises(ShapeError, match=said):
         became(old, new, target)
 
 
@@ -80,7 +80,7 @@ def test_elements_are_kept_or_refused(old: list[int], new: list[int], seed: int)
     new = (new + old[len(new) :])[: len(old)]
     target = _refactored(math.prod(old), Random(seed))
     found = None
-    with contextlib.suppress(Misfit):
+    with contextlib.suppress(ShapeError):
         found = became(tuple(old), tuple(new), tuple(target))
     if found is not None:
         assert math.prod(found) == math.prod(new)

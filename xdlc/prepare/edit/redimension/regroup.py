@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from xdlc.prepare.edit.redimension.registry import Misfit
+from xdlc.opdefs.shapes import ShapeError
 from xdlc.prepare.edit.redimension.resize_context import Axis, Factor
 
 
@@ -23,7 +23,7 @@ def regrouped(axes: Sequence[Axis], target: Sequence[int]) -> list[Axis]:
         target: Extents that the target had.
 
     Raises:
-        Misfit: If the new extents fill no target, or more than one.
+        ShapeError: If the new extents fill no target, or more than one.
 
     Example:
         >>> regrouped([(Factor(1, 4),), (Factor(6, 8),), (Factor(5, 5),)], (1, 30))
@@ -31,7 +31,7 @@ def regrouped(axes: Sequence[Axis], target: Sequence[int]) -> list[Axis]:
     """
     factors = [factor for axis in axes for factor in axis]
     if math.prod(factor.old for factor in factors) != math.prod(target) or 0 in target:
-        raise Misfit(f"its output {list(target)} has not as many elements as its input had")
+        raise ShapeError(f"its output {list(target)} has not as many elements as its input had")
     made: list[list[Factor]] = [[] for _ in target]
     may_join = sum(factor.old == 1 for factor in factors) > list(target).count(1)
     before: int | None = None
@@ -101,7 +101,7 @@ def _match_ones(
         made[ends[0]].extend(changed)
     else:
         news = ", ".join(str(factor.new) for factor in changed)
-        raise Misfit(f"an axis of extent 1 has become {news}, and where that went in its output is open")
+        raise ShapeError(f"an axis of extent 1 has become {news}, and where that went in its output is open")
 
 
 def _fill(parts: list[Factor], here: list[int], target: Sequence[int], made: list[list[Factor]]) -> None:
@@ -111,7 +111,7 @@ def _fill(parts: list[Factor], here: list[int], target: Sequence[int], made: lis
         made[places[0]].extend(parts)
         return
     if any(factor.old == 1 and factor.is_changed for factor in parts):
-        raise Misfit("an axis of extent 1 between the axes that it joins and parts has become another")
+        raise ShapeError("an axis of extent 1 between the axes that it joins and parts has become another")
     rest = [factor for factor in parts if factor.old != 1]
     extents = {place: target[place] for place in places}
     inner: dict[int, list[Factor]] = {place: [] for place in places}
@@ -169,7 +169,7 @@ def _shared(rest: list[Factor], extents: dict[int, int], places: list[int]) -> d
     if len(scaled) != 1:
         held = "x".join(str(extents[place]) for place in places)
         many = "more than one of them could" if scaled else "none of them alone can"
-        raise Misfit(f"{old} elements in {held} have become {new}, and {many} make up for it")
+        raise ShapeError(f"{old} elements in {held} have become {new}, and {many} make up for it")
     grown = Factor(extents[scaled[0]], extents[scaled[0]] * new // old)
     return {
         place: [grown if place == scaled[0] else Factor(extents[place], extents[place])] for place in places

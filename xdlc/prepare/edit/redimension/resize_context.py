@@ -1,12 +1,15 @@
-"""What rules know beside the op: how everything was before, and how extents came to be."""
+"""Context of a resize: the graph before it, the origin of dimensions, and the registry of its rules."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, TypeAlias
 
-from xdlc.ir import Graph, Op, Tensor
-from xdlc.prepare.edit.redimension.registry import Shape
+from xdlc.ir import NATIVE_PACKAGE, Graph, Op, Tensor
+from xdlc.registry import Registry
+
+Shape: TypeAlias = tuple[int, ...]
 
 
 class Factor(NamedTuple):
@@ -59,6 +62,18 @@ class ResizeContext:
         """Note what the extents of a tensor, settled or not, are products of; the first note holds."""
         self._axes.setdefault(tensor, tuple(axes))
 
+    @contextmanager
+    def before(self, op: Op) -> Iterator[None]:
+        """Let the inputs of an op have their old shapes while the context is open."""
+        held = {tensor: tensor.shape for tensor in op.inputs if tensor is not None}
+        for tensor in held:
+            tensor.shape = self.shape(tensor)
+        try:
+            yield
+        finally:
+            for tensor, shape in held.items():
+                tensor.shape = shape
+
     def shape(self, tensor: Tensor) -> Shape:
         """Return the shape that a tensor had."""
         return self._shapes.get(tensor, tensor.shape)
@@ -75,3 +90,35 @@ class ResizeContext:
     def known(self, rank: int, axis: int, old: int) -> set[int]:
         """Return what has become of an extent on this axis elsewhere."""
         return self._known.get((rank, axis, old), set())
+
+
+Rule: TypeAlias = Callable[[Op, ResizeContext], "Sequence[Sequence[int | None]] | None"]
+
+_RULES: Registry[tuple[str, str], Rule] = Registry("xdlc.prepare.edit.redimension.rules", "rule")
+_always: set[tuple[str, str]] = set()
+
+
+def rule(*types: str, always: bool = False) -> Callable[[Rule], Rule]:
+    """Register the rule of op types, applied where an input has changed, or always.
+
+    It takes an op whose inputs have their new shapes already, derives parameters and constants that carry
+    dimensions, and returns the new shapes of the outputs.  It raises ``ShapeError``.  Op types without rule
+    have their shape function alone.
+
+    Raises:
+        ValueError: If an op type is registered twice.
+    """
+    keys = [(NATIVE_PACKAGE, name) for name in types]
+    if always:
+        _always.update(keys)
+    return _RULES.register(*keys)
+
+
+def find(op: Op) -> Rule | None:
+    """Return the rule of an op, or None."""
+    return _RULES.find((op.package, op.type))
+
+
+def is_always_applied(op: Op) -> bool:
+    """Return whether results may change although no input does."""
+    return find(op) is not None and (op.package, op.type) in _always

@@ -16,11 +16,17 @@ from xdlc.errors import (
     raise_all,
 )
 from xdlc.ir import HOST_PACKAGE, Graph, Model, Op, Tensor
-from xdlc.opdefs import verify_extents, verify_graph, verify_op
+from xdlc.opdefs import verify_graph, verify_op, verify_shapes
 from xdlc.opdefs.control_flow import outer_graphs
-from xdlc.prepare.edit.redimension import registry
-from xdlc.prepare.edit.redimension.registry import Misfit, Shape
-from xdlc.prepare.edit.redimension.resize_context import Axis, Factor, ResizeContext
+from xdlc.opdefs.shapes import ShapeError, infer
+from xdlc.prepare.edit.redimension.resize_context import (
+    Axis,
+    Factor,
+    ResizeContext,
+    Shape,
+    find,
+    is_always_applied,
+)
 
 FIX = "convert the source model again with these dimensions (--input_dim)"
 _MOST = 2**32 - 1
@@ -166,7 +172,7 @@ class _Trial:
 def _breaches(graph: Graph) -> dict[str | None, XdlcError]:
     """Return the first breach of its definition for each op that breaks it, by place."""
     found: dict[str | None, XdlcError] = {}
-    for problem in (*verify_graph(graph), *verify_extents(graph)):
+    for problem in (*verify_graph(graph), *verify_shapes(graph)):
         found.setdefault(problem.where, problem)
     return found
 
@@ -187,7 +193,7 @@ def _walk(context: ResizeContext, dims: Mapping[str, Shape]) -> list[XdlcError]:
             continue
         try:
             _settle(op, context)
-        except (Misfit, ModelError) as error:
+        except (ShapeError, ModelError) as error:
             reason = error.problem if isinstance(error, ModelError) else str(error)
             problems.append(
                 ConstraintError(reason, where=_place(graph, op), fix=FIX, node=op.name, op=op.type)
@@ -198,28 +204,29 @@ def _walk(context: ResizeContext, dims: Mapping[str, Shape]) -> list[XdlcError]:
 
 def _settle(op: Op, context: ResizeContext) -> None:
     changed = [tensor for tensor in op.inputs if tensor is not None and context.is_changed(tensor)]
-    if not changed and not registry.is_always_asked(op):
+    if not changed and not is_always_applied(op):
         for tensor in op.outputs:
             context.settle(tensor, tensor.shape)
         return
-    found = registry.find(op)
-    if found is None:
-        host = f"; it runs on the host only: {op.origin.reason}" if op.package == HOST_PACKAGE else ""
-        raise Misfit(f"{_shapes(changed)} reaches it, and no rule tells what its results become{host}")
+    rule = find(op)
     try:
-        shapes = found(op, context)
+        found = infer(op) if rule is None else rule(op, context)
     except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
-        raise Misfit(
+        raise ShapeError(
             "; ".join(verify_op(op)) or f"its operands and parameters do not fit ({error})"
         ) from error
+    shapes = [tuple(extent for extent in dims if extent is not None) for dims in found or ()]
+    if found is None:
+        host = f"; it runs on the host only: {op.origin.reason}" if op.package == HOST_PACKAGE else ""
+        raise ShapeError(f"{_shapes(changed)} reaches it, and no rule determines its results{host}")
     if len(shapes) != len(op.outputs):
-        raise Misfit(f"it has {len(op.outputs)} outputs, not {len(shapes)}")
+        raise ShapeError(f"it has {len(op.outputs)} outputs, not {len(shapes)}")
     is_open = op.type in _UNKNOWN or any(tensor is not None and tensor.dynamic_axes for tensor in op.inputs)
     for tensor, shape in zip(op.outputs, shapes, strict=True):
         if any(extent < 1 for extent in shape):
-            raise Misfit(f"nothing is left of its output {tensor.name!r}: {list(shape)}")
+            raise ShapeError(f"nothing is left of its output {tensor.name!r}: {list(shape)}")
         if len(shape) != tensor.rank:
-            raise Misfit(f"its output {tensor.name!r} of rank {tensor.rank} would become {list(shape)}")
+            raise ShapeError(f"its output {tensor.name!r} of rank {tensor.rank} would become {list(shape)}")
         if not is_open:
             tensor.dynamic_axes = ()
         context.note_axes(tensor, _inherited(op, tensor, shape, context))

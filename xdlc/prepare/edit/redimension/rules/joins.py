@@ -1,38 +1,27 @@
-"""Ops that put tensors together along an axis, and take them apart."""
+"""Resize rules of operations that join tensors along an axis, or split them."""
 
 from __future__ import annotations
 
 from xdlc.ir import Op, ScaleOffset, Tensor
-from xdlc.prepare.edit.redimension.registry import Misfit, Shape, rule
-from xdlc.prepare.edit.redimension.resize_context import ResizeContext
-from xdlc.prepare.edit.redimension.rules.elementwise import unfit
+from xdlc.opdefs import args
+from xdlc.opdefs.shapes import Dims, ShapeError, infer
+from xdlc.prepare.edit.redimension.resize_context import ResizeContext, Shape, rule
 from xdlc.prepare.edit.redimension.rules.windows import set_numbers
-from xdlc.runtime import args
 
 
 @rule("Concat")
-def concat(op: Op, context: ResizeContext) -> list[Shape]:
+def concat(op: Op, context: ResizeContext) -> list[Dims] | None:
     """Return the operands' shape with their sum along the axis; constants of extent 1 are repeated."""
     axis = args.axis(op, op.outputs[0].rank)
     repeated(op, context, [other for other in range(op.outputs[0].rank) if other != axis])
-    tensors = [tensor for tensor in op.inputs if tensor is not None]
-    first = tensors[0].shape
-    around = {(tensor.shape[:axis], tensor.shape[axis + 1 :]) for tensor in tensors}
-    if len(around) > 1:
-        raise Misfit(unfit(tensors))
-    return [(*first[:axis], sum(tensor.shape[axis] for tensor in tensors), *first[axis + 1 :])]
+    return infer(op)
 
 
 @rule("Pack")
-def pack(op: Op, context: ResizeContext) -> list[Shape]:
+def pack(op: Op, context: ResizeContext) -> list[Dims] | None:
     """Return the operands' shape with their number on the new axis."""
-    axis = args.axis(op, op.outputs[0].rank)
     repeated(op, context, range(op.outputs[0].rank - 1))
-    tensors = [tensor for tensor in op.inputs if tensor is not None]
-    if len({tensor.shape for tensor in tensors}) > 1:
-        raise Misfit(unfit(tensors))
-    first = tensors[0].shape
-    return [(*first[:axis], len(tensors), *first[axis:])]
+    return infer(op)
 
 
 def repeated(op: Op, context: ResizeContext, axes: range | list[int]) -> None:
@@ -58,12 +47,12 @@ def spread_constant(context: ResizeContext, tensor: Tensor, shape: Shape) -> Ten
     """Return a constant of the graph that is another one, repeated to a shape.
 
     Raises:
-        Misfit: If its elements are packed, or have encodings of their own.
+        ShapeError: If its elements are packed, or have encodings of their own.
     """
     import numpy
 
     if tensor.data is None or tensor.dtype.bits == 4 or not isinstance(tensor.encoding, ScaleOffset | None):
-        raise Misfit(f"constant {tensor.name!r} cannot be repeated to {list(shape)}")
+        raise ShapeError(f"constant {tensor.name!r} cannot be repeated to {list(shape)}")
     old = tensor.shape
     data = tensor.data.transform(
         lambda array: numpy.ascontiguousarray(numpy.broadcast_to(array.reshape(old), shape)), shape=shape
@@ -82,17 +71,7 @@ def split(op: Op, context: ResizeContext) -> list[Shape]:
     parts = [tensor.shape[axis] for tensor in op.outputs]
     if old != new:
         if len(set(parts)) > 1 or new % len(parts):
-            raise Misfit(f"it splits {old} into {parts}, which leaves open how to split {new}")
+            raise ShapeError(f"it splits {old} into {parts}, which leaves open how to split {new}")
         parts = [new // len(parts)] * len(parts)
         set_numbers(op, "split_index", [sum(parts[:index]) for index in range(1, len(parts))])
     return [(*source.shape[:axis], extent, *source.shape[axis + 1 :]) for extent in parts]
-
-
-@rule("UnPack")
-def unpack(op: Op, context: ResizeContext) -> list[Shape]:
-    """Return the operand's shape without the axis, whose extent is the number of results."""
-    source = args.operand(op, 0)
-    axis = args.axis(op, source.rank)
-    if context.shape(source)[axis] != source.shape[axis]:
-        raise Misfit(f"it has {len(op.outputs)} results for {source.shape[axis]} parts")
-    return [(*source.shape[:axis], *source.shape[axis + 1 :]) for _ in op.outputs]

@@ -1,36 +1,15 @@
-"""Sums of products along an axis, and recurrent networks of them."""
+"""Resize rules of fully connected layers and recurrent networks."""
 
 from __future__ import annotations
 
 import math
 
 from xdlc.ir import Op, Tensor
-from xdlc.prepare.edit.redimension.registry import Misfit, Shape, rule
-from xdlc.prepare.edit.redimension.resize_context import ResizeContext
-from xdlc.prepare.edit.redimension.rules.elementwise import unfit
+from xdlc.opdefs import args
+from xdlc.opdefs.shapes import ShapeError
+from xdlc.opdefs.shapes.products import row_axes
+from xdlc.prepare.edit.redimension.resize_context import ResizeContext, Shape, rule
 from xdlc.prepare.edit.redimension.rules.joins import spread_constant
-from xdlc.runtime import args
-
-
-@rule("MatMul")
-def matmul(op: Op, _context: ResizeContext) -> list[Shape]:
-    """Return rows of one operand by columns of the other, for each of the matrices."""
-    one, other = args.operand(op, 0), args.operand(op, 1)
-    if min(one.rank, other.rank) < 2:
-        raise Misfit("it multiplies a vector")
-    rows, inner = one.shape[-2:][:: -1 if op.param("transpose_in0", False) else 1]
-    depth, columns = other.shape[-2:][:: -1 if op.param("transpose_in1", False) else 1]
-    if inner != depth:
-        raise Misfit(unfit([one, other]))
-    stacks = [shape[:-2] for shape in (one.shape, other.shape)]
-    rank = max(map(len, stacks))
-    stack = []
-    for axis in range(-rank, 0):
-        extents = {held[axis] for held in stacks if -axis <= len(held)} - {1}
-        if len(extents) > 1:
-            raise Misfit(unfit([one, other]))
-        stack.append(extents.pop() if extents else 1)
-    return [(*stack, rows, columns)]
 
 
 @rule("FullyConnected")
@@ -38,11 +17,10 @@ def fully_connected(op: Op, context: ResizeContext) -> list[Shape]:
     """Return one row of units for as many elements as the weights have columns."""
     source, weight = args.operand(op, 0), args.operand(op, 1)
     units, width = weight.shape
-    old = context.shape(source)
-    taken = next((count for count in range(1, source.rank + 1) if math.prod(old[-count:]) == width), None)
+    taken = row_axes(context.shape(source), width)
     found = math.prod(source.shape[-(taken or source.rank) :])
     if taken is None or found != width:
-        raise Misfit(f"it takes {width} elements a row, and would get {found}")
+        raise ShapeError(f"it takes {width} elements a row, and would get {found}")
     rows = source.shape[:-taken]
     held = op.outputs[0].shape
     return [(math.prod(rows), units) if len(held) == 2 else (*rows, units)]
@@ -55,7 +33,7 @@ def lstm(op: Op, context: ResizeContext) -> list[Shape]:
     axis = 1 if source.rank == 3 and op.param("time_major", False) else 0
     old, new = context.shape(source)[axis], source.shape[axis]
     if context.shape(source)[-1] != source.shape[-1]:
-        raise Misfit(f"its weights are for {context.shape(source)[-1]} features, not {source.shape[-1]}")
+        raise ShapeError(f"its weights are for {context.shape(source)[-1]} features, not {source.shape[-1]}")
     inputs = [
         _state(context, tensor, old, new) if at in (10, 11) else tensor for at, tensor in enumerate(op.inputs)
     ]
@@ -77,12 +55,12 @@ def _state(context: ResizeContext, tensor: Tensor | None, old: int, new: int) ->
     if tensor.is_static and old == 1:
         return spread_constant(context, tensor, wanted)
     if tensor.shape != wanted:
-        raise Misfit(f"its state {tensor.name!r} is {list(tensor.shape)}, for a batch of {new}")
+        raise ShapeError(f"its state {tensor.name!r} is {list(tensor.shape)}, for a batch of {new}")
     return tensor
 
 
 def _with_batch(shape: Shape, old: int, new: int) -> Shape:
     """Return the shape of a state, whose axis before the last is the batch, for another batch."""
     if len(shape) < 2 or shape[-2] != old:
-        raise Misfit(f"its state {list(shape)} is not for a batch of {old}")
+        raise ShapeError(f"its state {list(shape)} is not for a batch of {old}")
     return (*shape[:-2], new, shape[-1])

@@ -1,36 +1,43 @@
-"""Ops that move a window over an image: convolutions and pools."""
+"""Resize rules of convolutions, poolings and padding."""
 
 from __future__ import annotations
 
+import numpy
+
 from xdlc.ir import Op, Tensor, u32s
-from xdlc.opdefs.extents import stated_extents
-from xdlc.prepare.edit.redimension.registry import Misfit, Shape, rule
-from xdlc.prepare.edit.redimension.resize_context import ResizeContext
-from xdlc.runtime import args
-
-_POOLS = ("PoolAvg2d", "PoolAvg3d", "PoolMax2d", "PoolMax3d", "L2Pool2d")
+from xdlc.opdefs import args
+from xdlc.opdefs.shapes import Dims, ShapeError, infer
+from xdlc.opdefs.shapes.windows import pool_shapes, window_reaches
+from xdlc.prepare.edit.redimension.resize_context import ResizeContext, Shape, rule
 
 
-@rule("Conv2d", "Conv3d", "DepthWiseConv2d", "TransposeConv2d", "TransposeConv3d", "Pad")
-def window(op: Op, context: ResizeContext) -> list[Shape]:
-    """Return what the parameters make of the new extents, as they made the old ones."""
+@rule("Conv1d", "Conv2d", "Conv3d", "DepthWiseConv1d", "DepthWiseConv2d")
+@rule("TransposeConv1d", "TransposeConv2d", "TransposeConv3d", "Pad")
+def window(op: Op, context: ResizeContext) -> list[Dims] | None:
+    """Return the dimensions that the parameters make of the new ones, as they made the old ones."""
     source = args.operand(op, 0)
     if op.type.startswith(("Conv", "DepthWise")):
-        kernel = args.operand(op, 1).shape
-        dilation = args.integers(op, "dilation", source.rank - 2, default=1)
-        reach = [step * (extent - 1) + 1 for step, extent in zip(dilation, kernel, strict=False)]
-        _check_padding(op, context, reach)
+        _check_padding(op, context, window_reaches(op))
     if op.type != "Pad" and context.shape(source)[-1] != source.shape[-1]:
-        raise Misfit(f"its weights are for {context.shape(source)[-1]} channels, not {source.shape[-1]}")
-    return [_extents(op, context)]
+        raise ShapeError(f"its weights are for {context.shape(source)[-1]} channels, not {source.shape[-1]}")
+    found, result = infer(op), op.outputs[0]
+    with context.before(op):
+        held = infer(op)
+    if (
+        not found
+        or not held
+        or any(new not in (None, old) for new, old in zip(held[0], result.shape, strict=True))
+    ):
+        raise ShapeError(f"its output {list(result.shape)} does not follow from its parameters")
+    return [tuple(old if new is None else new for new, old in zip(found[0], result.shape, strict=True))]
 
 
-@rule(*_POOLS)
+@rule("PoolAvg2d", "PoolAvg3d", "PoolMax2d", "PoolMax3d", "L2Pool2d")
 def pool(op: Op, context: ResizeContext) -> list[Shape]:
-    """Return the new extents; the window of a pool that covers whole axes grows with them.
+    """Return the new dimensions; the window of a pool that covers whole axes grows with them.
 
-    The window of a global pool is its input's extent, and its step as well where the source calls it
-    global; but so may be those of a pool that happens to be as large as its input.
+    The window of a global pool has its input's size, and its step as well where the source calls it
+    global; but so may those of a pool that happens to be as large as its input.
     """
     source = args.operand(op, 0)
     old, count = context.shape(source), source.rank - 2
@@ -45,9 +52,10 @@ def pool(op: Op, context: ResizeContext) -> list[Shape]:
         is_mean = op.type.startswith("PoolAvg") and all(step[axis] == size[axis] for axis in covered)
         context.doubtful[op] = is_mean
     if covered and context.covers:
+        positions = _pooled(op, context)
         result = (
             source.shape[0],
-            *(1 if axis in covered else _extents(op, context)[axis + 1] for axis in range(count)),
+            *(1 if axis in covered else positions[axis + 1] for axis in range(count)),
             source.shape[-1],
         )
         for name, held in (("filter_size", size), ("stride", step)):
@@ -58,22 +66,21 @@ def pool(op: Op, context: ResizeContext) -> list[Shape]:
             set_numbers(op, name, grown)
         return [result]
     _check_padding(op, context, size)
-    return [_extents(op, context)]
+    return [_pooled(op, context)]
 
 
-def _extents(op: Op, context: ResizeContext) -> Shape:
-    source = args.operand(op, 0)
-    before, after = (stated_extents(op, shape) for shape in (context.shape(source), source.shape))
-    found = list(context.shape(op.outputs[0]))
-    if before is None or after is None or found not in before:
-        raise Misfit(f"its output {found} does not follow from its parameters")
-    return tuple(after[before.index(found)])
+def _pooled(op: Op, context: ResizeContext) -> Shape:
+    """Return the new output shape, made in the one of two ways in which the old one was."""
+    found, result = pool_shapes(op), op.outputs[0].shape
+    with context.before(op):
+        held = pool_shapes(op)
+    if result not in held:
+        raise ShapeError(f"its output {list(result)} does not follow from its parameters")
+    return found[held.index(result)]
 
 
 def set_numbers(op: Op, name: str, values: list[int]) -> None:
-    """Give an op a parameter of unsigned numbers, in the shape that the parameter has."""
-    import numpy
-
+    """Set a parameter of unsigned numbers, in the shape that the parameter has."""
     held = op.params[name]
     shape = held.shape if isinstance(held, Tensor) else (len(values),)
     made = u32s(numpy.asarray(values).reshape(shape))
@@ -82,10 +89,10 @@ def set_numbers(op: Op, name: str, values: list[int]) -> None:
 
 
 def _check_padding(op: Op, context: ResizeContext, reach: list[int]) -> None:
-    """Refuse padding that may be fixed or follow the extents, where the two differ.
+    """Reject padding that may be fixed or follow the dimensions, where the two differ.
 
-    Padding that is uneven, by one, and just what makes the output the input's extent over the stride, is
-    what some sources call "same"; with other extents it is another.
+    Padding that is uneven, by one, and just what makes the output the input's size over the stride, is what
+    some sources call "same"; with other dimensions it is another.
     """
     source = args.operand(op, 0)
     count = source.rank - 2
@@ -96,12 +103,12 @@ def _check_padding(op: Op, context: ResizeContext, reach: list[int]) -> None:
         if abs(begin - end) != 1 or begin + end != _same(old, stride, reach[axis]):
             continue
         if _same(new, stride, reach[axis]) != begin + end:
-            raise Misfit(
-                f"its padding [{begin}, {end}] for the extent {old} may be fixed or follow the extent, "
+            raise ShapeError(
+                f"its padding [{begin}, {end}] for the dimension {old} may be fixed or follow the dimension, "
                 f"and the two differ for {new}"
             )
 
 
-def _same(extent: int, stride: int, reach: int) -> int:
-    """Return the padding that makes the output the extent over the stride, rounded up."""
-    return max((-(-extent // stride) - 1) * stride + reach - extent, 0)
+def _same(size: int, stride: int, reach: int) -> int:
+    """Return the padding that makes the output the size over the stride, rounded up."""
+    return max((-(-size // stride) - 1) * stride + reach - size, 0)

@@ -1,0 +1,5 @@
+"""Shape functions: the dimensions of the results of operations, from operands and parameters."""
+
+from xdlc.opdefs.shapes.base import Dims, ShapeError, infer, shape, verify_shapes
+
+__all__ = ["Dims", "ShapeError", "infer", "shape", "verify_shapes"]

@@ -1,0 +1,119 @@
+"""Shape functions of operations that join, split, repeat and reorder axes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from xdlc.ir import HOST_PACKAGE, Op, Tensor
+from xdlc.opdefs.args import axes, axis, integers, operand
+from xdlc.opdefs.shapes.base import Dims, ShapeError, mismatch, shape
+
+
+@shape("Reinterpret", package=HOST_PACKAGE)
+@shape("BatchPermutation", "ChannelShuffle", "RotaryEmbedding", "ScatterElements", "ScatterNd")
+def same(op: Op) -> list[Dims]:
+    """Return the shape of the first operand."""
+    return [operand(op, 0).shape]
+
+
+@shape("If")
+def branches(_op: Op) -> list[Dims] | None:
+    """Return nothing: the outputs of the branches have the shapes."""
+    return None
+
+
+@shape("Transpose")
+def transpose(op: Op) -> list[Dims]:
+    """Return the dimensions in the order of the permutation."""
+    source = operand(op, 0)
+    perm = axes(op, source.rank, name="perm")
+    if len(perm) != source.rank:
+        raise ShapeError(f"its permutation {list(perm)} does not go with rank {source.rank}")
+    return [tuple(source.shape[place] for place in perm)]
+
+
+@shape("Tile")
+def tile(op: Op) -> list[Dims]:
+    """Return the dimensions times the multiples."""
+    source = operand(op, 0)
+    multiples = integers(op, "multiples", source.rank)
+    return [tuple(size * count for size, count in zip(source.shape, multiples, strict=True))]
+
+
+@shape("Concat")
+def concat(op: Op) -> list[Dims]:
+    """Return the shape of the operands with their sum along the axis."""
+    tensors = _operands(op)
+    place = axis(op, tensors[0].rank)
+    if len({(tensor.shape[:place], tensor.shape[place + 1 :]) for tensor in tensors}) > 1:
+        raise ShapeError(mismatch(tensors))
+    first = tensors[0].shape
+    return [(*first[:place], sum(tensor.shape[place] for tensor in tensors), *first[place + 1 :])]
+
+
+@shape("Pack")
+def pack(op: Op) -> list[Dims]:
+    """Return the shape of the operands with their number on the new axis."""
+    tensors = _operands(op)
+    place = axis(op, tensors[0].rank + 1)
+    if len({tensor.shape for tensor in tensors}) > 1:
+        raise ShapeError(mismatch(tensors))
+    return [(*tensors[0].shape[:place], len(tensors), *tensors[0].shape[place:])]
+
+
+def _operands(op: Op) -> list[Tensor]:
+    operand(op, 0)
+    return [tensor for tensor in op.inputs if tensor is not None]
+
+
+@shape("Split")
+def split(op: Op) -> list[Dims]:
+    """Return the slices between the indices."""
+    source = operand(op, 0)
+    place = axis(op, source.rank)
+    ends = [0, *integers(op, "split_index"), source.shape[place]]
+    sizes = [stop - start for start, stop in pairwise(ends)]
+    if len(sizes) != len(op.outputs) or min(sizes) < 0:
+        raise ShapeError(f"its indices {ends[1:-1]} do not split {source.shape[place]} in {len(op.outputs)}")
+    return [(*source.shape[:place], size, *source.shape[place + 1 :]) for size in sizes]
+
+
+@shape("UnPack")
+def unpack(op: Op) -> list[Dims]:
+    """Return the shape without the axis, whose dimension is the number of results."""
+    source = operand(op, 0)
+    place = axis(op, source.rank)
+    if source.shape[place] != len(op.outputs):
+        raise ShapeError(f"it has {len(op.outputs)} results for {source.shape[place]} parts")
+    return [(*source.shape[:place], *source.shape[place + 1 :]) for _ in op.outputs]
+
+
+@shape("StridedSlice")
+def strided_slice(op: Op) -> list[Dims] | None:
+    """Return the number of elements of each range; None where it adds axes."""
+    source = operand(op, 0)
+    if int(op.param("new_axes_mask", 0)):
+        return None
+    ranges = integers(op, "ranges", 3 * source.rank)
+    begin, end, shrink = (int(op.param(name, 0)) for name in ("begin_mask", "end_mask", "shrink_axes"))
+    return [
+        tuple(
+            range_count(ranges[3 * at : 3 * at + 3], size, bool(begin >> at & 1), bool(end >> at & 1))
+            for at, size in enumerate(source.shape)
+            if not shrink >> at & 1
+        )
+    ]
+
+
+def range_count(held: list[int], size: int, begin_open: bool, end_open: bool) -> int:
+    """Return the number of elements of a range; an end of -1 precedes the first one if it goes backwards."""
+    begin, end, step = held
+    if step == 0:
+        raise ShapeError("its range has stride 0")
+    if step > 0:
+        first = 0 if begin_open else min(max(begin + size if begin < 0 else begin, 0), size)
+        last = size if end_open else min(max(end + size if end < 0 else end, 0), size)
+        return max(0, -(-(last - first) // step))
+    first = size - 1 if begin_open else min(begin + size if begin < 0 else begin, size - 1)
+    last = -1 if end_open else max(end, -1)
+    return max(0, -(-(last - first) // step))
