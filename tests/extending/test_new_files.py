@@ -78,7 +78,7 @@ def test_a_definition_and_its_constraint(overlay: Overlay, models: Any) -> None:
 def test_an_operation_on_the_host(overlay: Overlay, tmp_path: Path) -> None:
     overlay.add(
         "runtime/ops/halve.py",
-        "from xdlc.runtime import args\n"
+        "from xdlc.opdefs import args\n"
         "from xdlc.runtime.ops import lowering\n"
         '@lowering("Halve", package="xdlc")\n'
         "def halve(op, b):\n"
