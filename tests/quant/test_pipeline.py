@@ -299,8 +299,8 @@ def test_options_that_do_not_exist(net, options):
 def test_progress_counts_samples(net):
     n, model = classifier(net)
     seen = []
-    quantize(model, n.samples(3), progress=seen.append)
-    assert seen == [1, 2, 3]
+    quantize(model, n.samples(3), step=lambda *reported: seen.append(reported))
+    assert [each for each in seen if each[0] == "calibrating"] == [("calibrating", n, 3) for n in (1, 2, 3)]
 
 
 def test_a_model_without_graph():

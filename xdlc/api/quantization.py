@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import executable
@@ -57,8 +57,6 @@ def quantize(
     udo_timeout: float | None = None,
     notify: Notify | None = None,
     step: Step | None = None,
-    progress: Callable[[int], None] | None = None,
-    tried: Callable[[int], None] | None = None,
     command: Sequence[str] = (),
 ) -> Model:
     """Return a quantized copy of a float model, or with ``requantize`` of a quantized one.
@@ -112,8 +110,6 @@ def quantize(
         notify: Called at the end with each note on what was done, a line of text; those on outputs of which
             something is lost begin with ``warning:``.  Without it, warnings are logged by ``xdlc.quant``.
         step: Called with the title of what is done, the number of steps done and of all (0: not known).
-        progress: Called with the number of samples done.
-        tried: Called with the number of trials that mixed precision has made.
         command: Command line to which advice adds options; default: it names keyword arguments.
 
     Raises:

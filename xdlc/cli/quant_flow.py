@@ -106,8 +106,6 @@ def quantized(request: Request, flags: Mapping[str, Any]) -> Quantized:
         result = api.quantize(
             model,
             samples,
-            progress=lambda done: step("calibrating", done, count),
-            tried=lambda done: step("trying widths", done, 0),
             step=step,
             report=reporter,
             notify=notify,

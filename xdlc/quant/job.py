@@ -58,8 +58,6 @@ class Job:
         raised: The ops whose bits mixed precision raised.
         goal: Least SQNR in dB that mixed precision kept on the samples it judged by; None: it had no such
             goal, or did not reach it.
-        progress: Called with the number of samples done in the first pass.
-        tried: Called with the number of trials that mixed precision has made.
         evaluate: The user's judge of a network, given a function that runs it; None: none.
         min_score: What ``evaluate`` has to give at least.
         reference: The float model before the first algorithm touched static data; None: none has.
@@ -86,8 +84,6 @@ class Job:
     notes: list[str] = field(default_factory=list)
     raised: list[Raised] = field(default_factory=list)
     goal: float | None = None
-    progress: Progress | None = None
-    tried: Progress | None = None
     evaluate: Evaluate | None = None
     min_score: float = -math.inf
     reference: Model | None = None
@@ -174,7 +170,10 @@ class Job:
             for spread in (kept, first, held):
                 spread.give(number, floats)
 
-        self.calibration = self.calibration_of(watched(), give=give, progress=self.progress)
+        def progress(done: int) -> None:
+            self.under_way("calibrating", done, self.samples.count)
+
+        self.calibration = self.calibration_of(watched(), give=give, progress=progress)
         give_back()
         self._spread = kept if chooses else None
         self.holds_out, self.measured = bool(held.kept), held.evenly(MOST_HELD_OUT) or first.kept

@@ -62,9 +62,7 @@ def quantize(
     model: Model,
     samples: Source,
     *,
-    progress: Callable[[int], None] | None = None,
     report: Reporter | PathLike | None = None,
-    tried: Callable[[int], None] | None = None,
     step: Step | None = None,
     notify: Callable[[str], None] | None = None,
     evaluate: Evaluate | str | None = None,
@@ -144,7 +142,7 @@ def quantize(
     ):
         if reporter is not None:
             reporter.begin(kept, model.main)
-        job = Job(model.clone(), asked, kept, precision, progress=progress, tried=tried, step=step)
+        job = Job(model.clone(), asked, kept, precision, step=step)
         job.kernels, job.kernel_source = kernels, source
         unbound = dynamic_dims.notice(model)
         job.notes += [] if unbound is None else [unbound]

@@ -132,6 +132,11 @@ class Samples:
         self._kept = 0
         self._once = again and iter(source) is source
 
+    @property
+    def count(self) -> int:
+        """The number of samples; 0 where the source has no length."""
+        return len(self._source) if isinstance(self._source, Sized) else 0
+
     def __enter__(self) -> Samples:
         return self
 

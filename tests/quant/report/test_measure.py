@@ -390,7 +390,7 @@ def test_large_networks_are_measured_with_fewer_samples(net, monkeypatch):
 def test_held_out_samples_that_do_not_fit_are_refused_before_the_work_begins(net, samples):
     n, model = _network(net)
     with pytest.raises(UsageError, match="held-out"):
-        quantize(model, n.samples(2), report=Reporter(samples=samples), progress=pytest.fail)
+        quantize(model, n.samples(2), report=Reporter(samples=samples), step=pytest.fail)
 
 
 def test_warnings_of_decisions_are_among_what_is_lost(net):

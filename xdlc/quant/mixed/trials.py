@@ -108,8 +108,6 @@ class Trials:
 
     def _tried(self) -> None:
         self.count += 1
-        if self.job.tried is not None:
-            self.job.tried(self.count)
         self.job.under_way("searching widths", min(self.runs, self.most_runs), self.most_runs)
 
     def is_affordable(self) -> bool:
