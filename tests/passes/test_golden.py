@@ -56,8 +56,7 @@ def test_pass(entry):
         dequantize_statics(graph)
     feeds, native = feeds_of(graph), entry.name == "reinterpret_io"
     numbers = results(graph, feeds, native)
-    assert entry.apply(graph)
-    passes.run(graph, [entry])
+    assert passes.run(graph, [entry])  # skipped if the op types it is registered with are wrong
     graph.verify()
     for name, values in results(graph, feeds, native).items():
         np.testing.assert_allclose(values, numbers[name], rtol=1e-5, atol=1e-6)

@@ -29,14 +29,18 @@ class Pass(Protocol):
 Made = TypeVar("Made", bound=type)
 _PASSES: Registry[str, Any] = Registry("xdlc.passes", "pass")
 _STAGES: dict[str, tuple[str, tuple[str, ...]]] = {}
+_OP_TYPES: dict[str, frozenset[str]] = {}
 
 
-def graph_pass(*, stage: str, after: Sequence[str] = ()) -> Callable[[Made], Made]:
+def graph_pass(
+    *, stage: str, after: Sequence[str] = (), op_types: Sequence[str] = ()
+) -> Callable[[Made], Made]:
     """Register a pass class, whose instance without arguments is the pass.
 
     Args:
         stage: One of ``STAGES``.
         after: Names of passes of the stage that run first.
+        op_types: Types of ops, one of which a graph needs for the pass to apply; default: any graph.
 
     Raises:
         ValueError: If there is no such stage, or another pass of that name; by the decorator.
@@ -48,6 +52,7 @@ def graph_pass(*, stage: str, after: Sequence[str] = ()) -> Callable[[Made], Mad
         entry = made()
         _PASSES.add(entry.name, entry)
         _STAGES[entry.name] = (stage, tuple(after))
+        _OP_TYPES[entry.name] = frozenset(op_types)
         return made
 
     return decorate
@@ -111,10 +116,14 @@ def run(graph: Graph, passes: Iterable[Pass], *, removed: dict[str, str] | None 
     changed = False
     named = _source_nodes(graph) if removed is not None else set()
     for _ in range(ROUNDS):
-        found = []
+        found, present = [], {op.type for op in graph.ops}
         for entry in passes:
+            needed = _OP_TYPES.get(entry.name)
+            if needed and needed.isdisjoint(present):
+                continue
             if entry.apply(graph):
                 found.append(entry.name)
+                present = {op.type for op in graph.ops}
                 if removed is not None:
                     before, named = named, _source_nodes(graph)
                     removed |= dict.fromkeys(before - named, entry.name)

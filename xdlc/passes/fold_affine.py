@@ -11,7 +11,7 @@ from xdlc.passes._affine import channels, fold, foldable_producer, per_channel
 from xdlc.passes.base import graph_pass
 
 
-@graph_pass(stage="converter", after=("fold_batchnorm",))
+@graph_pass(stage="converter", after=("fold_batchnorm",), op_types=("ElementWiseBinary",))
 @dataclass(frozen=True, slots=True)
 class FoldAffine:
     """Fold ``layer + c``, ``layer - c``, ``layer * c``, ``layer / c`` with c known per channel."""

@@ -19,7 +19,7 @@ _CONSTANT = 0
 _LOWEST = {FLOAT16: -65504.0, FLOAT32: -3.4028234663852886e38}
 
 
-@graph_pass(stage="converter", after=("merge_casts",))
+@graph_pass(stage="converter", after=("merge_casts",), op_types=("Pad",))
 @dataclass(frozen=True, slots=True)
 class FoldPad:
     """Fold a constant Pad of spatial axes into ``pad_amount`` of its only reader, where that changes nothing.

@@ -9,7 +9,7 @@ from xdlc.ir import Graph, Op, Tensor
 from xdlc.passes.base import graph_pass
 
 
-@graph_pass(stage="converter", after=("fold_pad",))
+@graph_pass(stage="converter", after=("fold_pad",), op_types=("FullyConnected", "MatMul"))
 @dataclass(frozen=True, slots=True)
 class FoldTransposeIntoFullyConnected:
     """Turn Transpose, Reshape to [N, features], FullyConnected or MatMul into one with permuted weights."""

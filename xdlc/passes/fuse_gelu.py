@@ -12,7 +12,7 @@ from xdlc.passes._match import is_binary, is_constant, other_input, product_chai
 from xdlc.passes.base import graph_pass
 
 
-@graph_pass(stage="converter")
+@graph_pass(stage="converter", op_types=("Erf",))
 @dataclass(frozen=True, slots=True)
 class FuseGelu:
     """Turn ``x * (1 + erf(x / sqrt(2))) * 0.5``, in any order of its factors, into Gelu."""

@@ -11,7 +11,7 @@ from xdlc.passes._match import is_binary, is_constant, is_native, product_chain,
 from xdlc.passes.base import graph_pass
 
 
-@graph_pass(stage="converter", after=("fuse_gelu",))
+@graph_pass(stage="converter", after=("fuse_gelu",), op_types=("ElementWiseNeuron",))
 @dataclass(frozen=True, slots=True)
 class FuseHardSwish:
     """Turn ``x * clamp(x + 3, 0, 6) / 6`` or ``x * hard_sigmoid(x)`` with slope 1/6 into HardSwish."""

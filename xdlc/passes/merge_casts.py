@@ -12,7 +12,7 @@ EXACT = {16: 11, 32: 24, 64: 53}
 """Bits of whole numbers that floats of a width hold exactly (IEEE 754)."""
 
 
-@graph_pass(stage="converter", after=("merge_views",))
+@graph_pass(stage="converter", after=("merge_views",), op_types=("Cast",))
 @dataclass(frozen=True, slots=True)
 class MergeCasts:
     """Join a Cast with one before it that keeps every value; drop the pair that ends where it began."""

@@ -11,7 +11,7 @@ from xdlc.passes.base import graph_pass
 _VIEWS = ("Transpose", "Reshape")
 
 
-@graph_pass(stage="converter", after=("fold_affine",))
+@graph_pass(stage="converter", after=("fold_affine",), op_types=("Reshape", "Transpose"))
 @dataclass(frozen=True, slots=True)
 class MergeViews:
     """Join neighbouring Transposes and Reshapes; drop the ones that do nothing."""
