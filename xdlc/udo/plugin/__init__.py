@@ -10,6 +10,7 @@ from typing import Any
 from xdlc.udo.plugin.base import Plugin, plugin
 from xdlc.udo.plugin.build import compile_c
 from xdlc.udo.plugin.collection import plugin_ops
+from xdlc.udo.plugin.declared_tensors import Input, Output
 from xdlc.udo.plugin.enums import Enum, enum_map
 from xdlc.udo.plugin.kinds import (
     REQUIRED,
@@ -24,7 +25,6 @@ from xdlc.udo.plugin.kinds import (
     Strs,
     Tensor,
 )
-from xdlc.udo.plugin.ports import Input, Output
 from xdlc.udo.plugin.shapes import axis_of, broadcast, reduced, same_as, with_shape
 
 

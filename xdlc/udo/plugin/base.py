@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from xdlc.errors import UsageError, nearest_names
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.source_match import Kernel, SourceNode
+from xdlc.udo.plugin.declared_tensors import DeclaredTensor
 from xdlc.udo.plugin.kinds import Kind
-from xdlc.udo.plugin.ports import Port
 
 
 class Attributes(Mapping[str, Any]):
@@ -92,8 +92,8 @@ class Plugin:
     name: ClassVar[str] = ""
     version: ClassVar[str] = ""
     description: ClassVar[str] = ""
-    inputs: ClassVar[Sequence[str | Port]] = ()
-    outputs: ClassVar[Sequence[str | Port]] = ()
+    inputs: ClassVar[Sequence[str | DeclaredTensor]] = ()
+    outputs: ClassVar[Sequence[str | DeclaredTensor]] = ()
     params: ClassVar[Mapping[str, Kind]] = {}
     config: ClassVar[str] = ""
     formats: ClassVar[tuple[Sequence[str], Sequence[str]]] = ((), ())

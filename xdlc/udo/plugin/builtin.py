@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdlc.ir.dtype import BY_NAME, FLOAT32, DType, from_numpy
+from xdlc.opdefs.model import TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
+from xdlc.udo.plugin.declared_tensors import Input, Output, tensor_def
 from xdlc.udo.plugin.kinds import REQUIRED, Float, Floats, Int, Ints, Kind, Str, Strs, Tensor
-from xdlc.udo.plugin.ports import Input, Output
 
 ONNX = "onnx"
 _TYPES = {"float": "float32", "double": "float64", "bool": "bool8"}
@@ -28,8 +29,8 @@ class Builtin:
         domain: Its domain.
     """
 
-    inputs: tuple[Input, ...]
-    outputs: tuple[Output, ...]
+    inputs: tuple[TensorDef, ...]
+    outputs: tuple[TensorDef, ...]
     params: dict[str, Kind]
     unformed: tuple[str, ...]
     type: str
@@ -54,8 +55,8 @@ def find_builtin(framework: str, type: str, domain: str | None) -> Builtin | Non
     schema = onnx.defs.get_schema(type, wanted)
     kinds = {name: _kind(attribute) for name, attribute in sorted(schema.attributes.items())}
     return Builtin(
-        tuple(Input(**_port(schema, entry)) for entry in schema.inputs),
-        tuple(Output(**_port(schema, entry)) for entry in schema.outputs),
+        tuple(tensor_def(Input(**_fields(schema, entry)), Input) for entry in schema.inputs),
+        tuple(tensor_def(Output(**_fields(schema, entry)), Output) for entry in schema.outputs),
         {name: kind for name, kind in kinds.items() if kind is not None},
         tuple(name for name, kind in kinds.items() if kind is None),
         type,
@@ -63,7 +64,7 @@ def find_builtin(framework: str, type: str, domain: str | None) -> Builtin | Non
     )
 
 
-def _port(schema: Any, entry: Any) -> dict[str, Any]:
+def _fields(schema: Any, entry: Any) -> dict[str, Any]:
     options = type(entry.option)
     return {
         "name": entry.name,

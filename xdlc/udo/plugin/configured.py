@@ -11,7 +11,6 @@ from xdlc.opdefs.model import Collection, ParamDef, TensorDef
 from xdlc.udo.config import read
 from xdlc.udo.plugin.enums import Enum
 from xdlc.udo.plugin.kinds import REQUIRED, Bool, Float, Int, Kind, Str, Tensor
-from xdlc.udo.plugin.ports import Input, Output, Port
 
 _SCALARS: dict[str, type[Kind]] = {
     "int": Int, "uint": Int, "sfixed": Int, "ufixed": Int, "float": Float, "bool": Bool, "string": Str
@@ -20,7 +19,7 @@ _SCALARS: dict[str, type[Kind]] = {
 
 def configured(
     path: Path, package: str, name: str
-) -> tuple[tuple[Port, ...], tuple[Port, ...], dict[str, Kind], Collection]:
+) -> tuple[tuple[TensorDef, ...], tuple[TensorDef, ...], dict[str, Kind], Collection]:
     """Return inputs, outputs and parameters of an op of a configuration, and its package without other ops.
 
     Args:
@@ -44,26 +43,12 @@ def configured(
             fix=nearest_names(f"{package}::{name}", names) or f"it has {', '.join(names) or 'no ops'}",
         )
     collection, definition = ops[package, name]
-    inputs = tuple(Input(**_port(port)) for port in definition.inputs)
-    outputs = tuple(Output(**_port(port)) for port in definition.outputs)
     return (
-        inputs,
-        outputs,
+        definition.inputs,
+        definition.outputs,
         {key: kind_of(param) for key, param in definition.params.items()},
         reduced(collection, {name}),
     )
-
-
-def _port(tensor: TensorDef) -> dict[str, Any]:
-    return {
-        "name": tensor.name,
-        "dtypes": tuple(dtype.name for dtype in tensor.dtypes),
-        "rank": tensor.rank,
-        "optional": not tensor.mandatory,
-        "static": tensor.is_static,
-        "repeated": tensor.repeated,
-        "layout": tensor.layout,
-    }
 
 
 def kind_of(param: ParamDef) -> Kind:

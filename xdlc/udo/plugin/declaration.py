@@ -16,10 +16,10 @@ from xdlc.opdefs.model import Collection, OpDef, TensorDef
 from xdlc.udo.plugin.base import Plugin
 from xdlc.udo.plugin.builtin import Builtin, find_builtin
 from xdlc.udo.plugin.configured import configured
+from xdlc.udo.plugin.declared_tensors import DeclaredTensor, Input, Output, described, tensor_def
 from xdlc.udo.plugin.format_choice import all_formats, weight_formats, weight_params
 from xdlc.udo.plugin.formats import Format
 from xdlc.udo.plugin.kinds import Kind
-from xdlc.udo.plugin.ports import Input, Output, Port, as_port, described, tensor_def
 
 FRAMEWORKS = ("onnx", "tensorflow", "tflite", "pytorch", "caffe", "caffe2")
 BUILT_IN_PACKAGES = (NATIVE_PACKAGE, HOST_PACKAGE, "snpe")
@@ -51,8 +51,8 @@ class Declaration:
     types: tuple[str, ...]
     domain: str | None
     collection: Collection
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    inputs: tuple[TensorDef, ...]
+    outputs: tuple[TensorDef, ...]
     kinds: Mapping[str, Kind]
     builtin: Builtin | None
     input_formats: tuple[Format, ...]
@@ -87,12 +87,13 @@ def declare(plugin: Plugin, file: str = "") -> Declaration:
     builtin = find_builtin(frameworks[0], types[0], "" if plugin.domain == "ai.onnx" else plugin.domain)
     inputs, outputs, kinds, configuration = _signature(plugin, builtin, name, package, file)
     weights = weight_formats(plugin, inputs)
-    inputs = tuple(replace(port, static=port.static or port.name in weights) for port in inputs)
+    inputs = tuple(replace(tensor, is_static=tensor.is_static or tensor.name in weights) for tensor in inputs)
     formats = all_formats(plugin, inputs, outputs, weights)
     inputs, outputs = (
-        tuple(map(_laid, ports, chosen)) for ports, chosen in zip((inputs, outputs), formats, strict=True)
+        tuple(map(_with_layout, tensors, chosen))
+        for tensors, chosen in zip((inputs, outputs), formats, strict=True)
     )
-    moved = [port for port, chosen in weights.items() if chosen.moves]
+    moved = [name for name, chosen in weights.items() if chosen.moves]
     definition = _definition(plugin, name, package, inputs, outputs, kinds, moved, configuration)
     collection = _collection(plugin, definition, configuration)
     raise_all(check_collection(collection))
@@ -112,40 +113,40 @@ def declare(plugin: Plugin, file: str = "") -> Declaration:
 
 def _signature(
     plugin: Plugin, builtin: Builtin | None, name: str, package: str, file: str
-) -> tuple[tuple[Port, ...], tuple[Port, ...], Mapping[str, Kind], Collection | None]:
+) -> tuple[tuple[TensorDef, ...], tuple[TensorDef, ...], Mapping[str, Kind], Collection | None]:
     """Return inputs, outputs and parameters, and the package of a configuration that they come from."""
     if plugin.config:
         given = [what for what in ("inputs", "outputs", "params") if getattr(plugin, what)]
         if given:
-            raise UsageError(f"{given[0]} is given beside config", fix="leave one of them out")
+            raise UsageError(f"{given[0]} is given beside config", fix="omit one of them")
         return configured(_beside(plugin.config, file), package, name)
-    inputs = _ports(plugin.inputs, Input, "inputs") or (builtin.inputs if builtin else ())
-    outputs = _ports(plugin.outputs, Output, "outputs") or (builtin.outputs if builtin else ())
+    inputs = _tensors(plugin.inputs, Input, "inputs") or (builtin.inputs if builtin else ())
+    outputs = _tensors(plugin.outputs, Output, "outputs") or (builtin.outputs if builtin else ())
     kinds = _kinds(plugin.params) or (builtin.params if builtin else {})
     if not outputs:
         raise UsageError(
             f"{name} has no outputs, and no framework has such an operator of its own",
             fix="declare inputs and outputs, or name a config",
         )
-    for port in (*inputs, *outputs):
-        if not port.dtypes:
+    for tensor in (*inputs, *outputs):
+        if not tensor.dtypes:
             raise UsageError(
-                f"{port.name} of {name} takes nothing that a tensor of a model holds",
+                f"{tensor.name} of {name} takes nothing that a tensor of a model holds",
                 fix="declare inputs and outputs with their dtypes",
             )
     return inputs, outputs, kinds, None
 
 
-def _laid(port: Port, chosen: Format) -> Port:
-    """Return a port in the layout that its format is made from; weights stay in the source's order."""
-    if port.static or not chosen.layout:
-        return port
-    if port.layout not in ("", "UNDEFINED", chosen.layout):
+def _with_layout(tensor: TensorDef, chosen: Format) -> TensorDef:
+    """Return a tensor in the layout that its format is made from; weights stay in the source's order."""
+    if tensor.is_static or not chosen.layout:
+        return tensor
+    if tensor.layout not in ("", "UNDEFINED", chosen.layout):
         raise UsageError(
-            f"{port.name} has layout {port.layout}, and format {chosen.name} is made from {chosen.layout}",
+            f"{tensor.name} has layout {tensor.layout}, format {chosen.name} is made from {chosen.layout}",
             fix="leave the layout to the format",
         )
-    return replace(port, layout=chosen.layout)
+    return replace(tensor, layout=chosen.layout)
 
 
 def _words(given: object, what: str) -> tuple[str, ...]:
@@ -180,19 +181,19 @@ def _beside(config: object, file: str) -> Path:
     return Path(file).parent / config
 
 
-def _ports(given: object, kind: type[Port], what: str) -> tuple[Port, ...]:
-    if isinstance(given, (str, Port)) or not isinstance(given, Sequence):
+def _tensors(given: object, kind: type[DeclaredTensor], what: str) -> tuple[TensorDef, ...]:
+    if isinstance(given, (str, DeclaredTensor)) or not isinstance(given, Sequence):
         raise UsageError(f"{what} is {given!r}", fix=f"give a list: {what} = [...]")
-    ports = tuple(as_port(item, kind) for item in given)
-    names = [port.name for port in ports]
-    for place, port in enumerate(ports):
-        if port.name in names[:place]:
-            raise UsageError(f"two {what} are named {port.name!r}", fix="give each a name of its own")
-        if port.repeated and place != len(ports) - 1:
-            raise UsageError(f"{port.name} is repeated and not the last of {what}", fix="put it last")
-        if not port.optional and any(earlier.optional for earlier in ports[:place]):
-            raise UsageError(f"{port.name} is mandatory after an optional one", fix="put it in front")
-    return ports
+    tensors = tuple(tensor_def(item, kind) for item in given)
+    names = [tensor.name for tensor in tensors]
+    for place, tensor in enumerate(tensors):
+        if tensor.name in names[:place]:
+            raise UsageError(f"two {what} are named {tensor.name!r}", fix="give each a name of its own")
+        if tensor.repeated and place != len(tensors) - 1:
+            raise UsageError(f"{tensor.name} is repeated and not the last of {what}", fix="put it last")
+        if tensor.mandatory and not all(earlier.mandatory for earlier in tensors[:place]):
+            raise UsageError(f"{tensor.name} is mandatory after an optional one", fix="put it in front")
+    return tensors
 
 
 def _kinds(given: object) -> dict[str, Kind]:
@@ -220,8 +221,8 @@ def _definition(
     plugin: Plugin,
     name: str,
     package: str,
-    inputs: Sequence[Port],
-    outputs: Sequence[Port],
+    inputs: tuple[TensorDef, ...],
+    outputs: tuple[TensorDef, ...],
     kinds: Mapping[str, Kind],
     moved: Sequence[str],
     configuration: Collection | None,
@@ -233,27 +234,18 @@ def _definition(
     base = configuration.opdefs[0] if configuration is not None else None
     params = dict(base.params) if base is not None else {}
     params |= {key: kind.definition(key) for key, kind in kinds.items() if key not in params}
-    for added in (param for port in moved for param in weight_params(port)):
+    for added in (param for weight in moved for param in weight_params(weight)):
         if added.name in params:
             raise UsageError(f"parameter {added.name} is the one of a stored weight", fix="rename it")
         params[added.name] = added
     if base is not None:
-        return replace(
-            base,
-            inputs=tuple(map(_as_stated, base.inputs, inputs)),
-            outputs=tuple(map(_as_stated, base.outputs, outputs)),
-            params=params,
-        )
+        return replace(base, inputs=inputs, outputs=outputs, params=params)
     return OpDef(
         name,
         package,
-        tuple(map(tensor_def, inputs)),
-        tuple(map(tensor_def, outputs)),
+        inputs,
+        outputs,
         params,
         description=described(plugin.description),
         backends=CORES,
     )
-
-
-def _as_stated(tensor: TensorDef, port: Port) -> TensorDef:
-    return replace(tensor, layout=port.layout, is_static=port.static)

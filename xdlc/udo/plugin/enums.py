@@ -8,8 +8,8 @@ from typing import Any
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir.dtype import UINT32
 from xdlc.opdefs.model import ParamDef
+from xdlc.udo.plugin.declared_tensors import described
 from xdlc.udo.plugin.kinds import REQUIRED, Kind, is_integer, shown
-from xdlc.udo.plugin.ports import described
 
 
 class Enum(Kind):

@@ -7,13 +7,12 @@ from typing import Any
 
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir.dtype import STRING, UINT32
-from xdlc.opdefs.model import ParamDef
+from xdlc.opdefs.model import ParamDef, TensorDef
 from xdlc.udo.plugin.base import Plugin
 from xdlc.udo.plugin.formats import Format, find_format
-from xdlc.udo.plugin.ports import Port
 
 
-def weight_formats(plugin: Plugin, inputs: Sequence[Port]) -> dict[str, Format]:
+def weight_formats(plugin: Plugin, inputs: Sequence[TensorDef]) -> dict[str, Format]:
     """Return the formats of weights by input.
 
     Raises:
@@ -22,12 +21,12 @@ def weight_formats(plugin: Plugin, inputs: Sequence[Port]) -> dict[str, Format]:
     Example:
         >>> class Fast(Plugin):
         ...     formats, weight_formats = (["NC1HWC0"], ["NC1HWC0"]), ["FRACTAL_Z", "NC1HWC0"]
-        >>> found = weight_formats(Fast(), [Port("X"), Port("W"), Port("B")])
+        >>> found = weight_formats(Fast(), [TensorDef(name, True, (), None) for name in "XWB"])
         >>> {name: format.name for name, format in found.items()}
         {'W': 'FRACTAL_Z', 'B': 'NC1HWC0'}
     """
     given: Any = plugin.weight_formats
-    names = [port.name for port in inputs]
+    names = [tensor.name for tensor in inputs]
     if isinstance(given, Mapping):
         for name in given:
             if name not in names:
@@ -38,7 +37,8 @@ def weight_formats(plugin: Plugin, inputs: Sequence[Port]) -> dict[str, Format]:
         return {name: find_format(format_name) for name, format_name in given.items()}
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise UsageError(f"weight_formats is {given!r}", fix="give a list of formats, or formats by input")
-    static = [port.name for port in inputs if port.static] or _after_activations(plugin, names)[: len(given)]
+    static: Sequence[str] = [tensor.name for tensor in inputs if tensor.is_static]
+    static = static or _after_activations(plugin, names)[: len(given)]
     if given and len(given) != len(static):
         names_of = ", ".join(static) or "none"
         raise UsageError(
@@ -60,7 +60,7 @@ def _after_activations(plugin: Plugin, names: Sequence[str]) -> Sequence[str]:
 
 
 def all_formats(
-    plugin: Plugin, inputs: Sequence[Port], outputs: Sequence[Port], weights: Mapping[str, Format]
+    plugin: Plugin, inputs: Sequence[TensorDef], outputs: Sequence[TensorDef], weights: Mapping[str, Format]
 ) -> tuple[tuple[Format, ...], tuple[Format, ...]]:
     """Return the format of each input and of each output.
 
@@ -70,12 +70,12 @@ def all_formats(
     given = plugin.formats
     if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 2:
         raise UsageError(f"formats is {given!r}", fix="give two lists, of inputs and of outputs")
-    moving = [port.name for port in inputs if not port.static]
+    moving = [tensor.name for tensor in inputs if not tensor.is_static]
     into = _formats_by_name(given[0], moving, "inputs")
     plain = find_format("ND")
     return (
-        tuple(weights.get(port.name, into.get(port.name, plain)) for port in inputs),
-        tuple(_formats_by_name(given[1], [port.name for port in outputs], "outputs").values()),
+        tuple(weights.get(tensor.name, into.get(tensor.name, plain)) for tensor in inputs),
+        tuple(_formats_by_name(given[1], [tensor.name for tensor in outputs], "outputs").values()),
     )
 
 
@@ -94,9 +94,9 @@ def _formats_by_name(given: Any, names: Sequence[str], what: str) -> dict[str, F
     return dict(zip(names, found, strict=True))
 
 
-def weight_params(port: str) -> tuple[ParamDef, ParamDef]:
+def weight_params(weight: str) -> tuple[ParamDef, ParamDef]:
     """Return the parameters of a weight that is stored in a format: the format, and its shape before."""
     return (
-        ParamDef(f"{port}_format", False, (STRING,), 0),
-        ParamDef(f"{port}_shape", False, (UINT32,), 1),
+        ParamDef(f"{weight}_format", False, (STRING,), 0),
+        ParamDef(f"{weight}_shape", False, (UINT32,), 1),
     )

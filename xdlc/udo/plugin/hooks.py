@@ -10,6 +10,7 @@ from typing import Any
 
 from xdlc.errors import UsageError, nearest_names
 from xdlc.ir.data import TensorData
+from xdlc.opdefs.model import TensorDef
 from xdlc.opdefs.op_view import OpView, TensorSpec
 from xdlc.opdefs.source_match import Kernel, SourceNode
 from xdlc.udo.plugin.base import Attributes, Plugin, overrides
@@ -18,7 +19,6 @@ from xdlc.udo.plugin.builtin import builtin_outputs
 from xdlc.udo.plugin.declaration import Declaration
 from xdlc.udo.plugin.formats import Format
 from xdlc.udo.plugin.kinds import REQUIRED
-from xdlc.udo.plugin.ports import Port
 from xdlc.udo.plugin.user_code import user_code
 
 Values = dict[str, Any]
@@ -48,7 +48,7 @@ class PluginHooks:
         self.place = place
         self._notify = notify
         self._built: dict[Any, bytes] = {}
-        self._shapes = {f"{port.name}_shape" for port in declaration.inputs}
+        self._shapes = {f"{tensor.name}_shape" for tensor in declaration.inputs}
 
     @property
     def name(self) -> str:
@@ -134,8 +134,8 @@ class PluginHooks:
         """
         builtin = self.declaration.builtin
         if builtin is not None and not overrides(self.plugin, "infer_shape_and_type"):
-            ports = (*self.declaration.inputs, *self.declaration.outputs)
-            is_moved = any(port.layout not in SOURCE_ORDER for port in ports)
+            tensors = (*self.declaration.inputs, *self.declaration.outputs)
+            is_moved = any(tensor.layout not in SOURCE_ORDER for tensor in tensors)
             return None if is_moved else builtin_outputs(builtin, self.seen(op), len(op.outputs))
         with self._calling("infer_shape_and_type", f"op {op.name!r}"):
             given = self.plugin.infer_shape_and_type(self.seen(op))
@@ -172,8 +172,8 @@ class PluginHooks:
             seen.outputs,
             seen.params,
             input_formats=tuple(
-                "ND" if port.static else format.name
-                for port, format in (self.input_at(place) for place in range(len(op.inputs)))
+                "ND" if tensor.is_static else format.name
+                for tensor, format in (self.input_at(place) for place in range(len(op.inputs)))
             ),
             output_formats=tuple(self.output_at(place).name for place in range(len(op.outputs))),
             notify=None if self._notify is None else partial(self._warn, op.name),
@@ -202,36 +202,36 @@ class PluginHooks:
         """
         found: dict[int, TensorData] = {}
         for place, spec in enumerate(op.inputs):
-            port, format = self.input_at(place)
-            if port.static and spec is not None and spec.data is not None and format.moves:
+            tensor, format = self.input_at(place)
+            if tensor.is_static and spec is not None and spec.data is not None and format.moves:
                 data = spec.data
-                with self._calling("weight_formats", f"op {op.name!r}, input {port.name!r}"):
+                with self._calling("weight_formats", f"op {op.name!r}, input {tensor.name!r}"):
                     shape = format.packed_shape(data.shape, data.dtype.itemsize)
                 found[place] = data.transform(format.pack, shape=shape)
         return found
 
     def _weight_params(self, node: SourceNode) -> Values:
         values: Values = {}
-        for place, port in enumerate(self.declaration.inputs):
+        for place, tensor in enumerate(self.declaration.inputs):
             format = self.declaration.input_formats[place]
             spec = node.inputs[place] if place < len(node.inputs) else None
-            if f"{port.name}_format" not in self.declaration.definition.params or spec is None:
+            if f"{tensor.name}_format" not in self.declaration.definition.params or spec is None:
                 continue
             if spec.data is None:
                 raise UsageError(
-                    f"input {port.name!r} has weight format {format.name} and is computed by the model",
+                    f"input {tensor.name!r} has weight format {format.name} and is computed by the model",
                     fix="omit it in weight_formats, or return False in accepts for such nodes",
                 )
-            values[f"{port.name}_format"] = format.name
-            values[f"{port.name}_shape"] = [int(extent) for extent in spec.data.shape]
+            values[f"{tensor.name}_format"] = format.name
+            values[f"{tensor.name}_shape"] = [int(extent) for extent in spec.data.shape]
         return values
 
     def padded(self, inputs: Sequence[Any]) -> list[Any]:
         """Return inputs with a None for each declared one that is omitted at the end."""
-        declared = [port for port in self.declaration.inputs if not port.repeated]
+        declared = [tensor for tensor in self.declaration.inputs if not tensor.repeated]
         return [*inputs, *[None] * (len(declared) - len(inputs))]
 
-    def input_at(self, place: int) -> tuple[Port, Format]:
+    def input_at(self, place: int) -> tuple[TensorDef, Format]:
         """Return the declaration and the format of an input by position."""
         last = min(place, len(self.declaration.inputs) - 1)
         return self.declaration.inputs[last], self.declaration.input_formats[last]
@@ -259,10 +259,10 @@ class PluginHooks:
 
     def _plain_inputs(self, op: OpView) -> tuple[TensorSpec | None, ...]:
         inputs = self.padded(op.inputs)
-        for place, port in enumerate(self.declaration.inputs[: len(inputs)]):
-            shape = op.params.get(f"{port.name}_shape")
+        for place, tensor in enumerate(self.declaration.inputs[: len(inputs)]):
+            shape = op.params.get(f"{tensor.name}_shape")
             spec = inputs[place]
-            if f"{port.name}_format" in op.params and shape is not None and spec is not None:
+            if f"{tensor.name}_format" in op.params and shape is not None and spec is not None:
                 inputs[place] = replace(spec, shape=tuple(int(extent) for extent in shape))
         return tuple(inputs)
 

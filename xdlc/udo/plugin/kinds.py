@@ -29,7 +29,7 @@ from xdlc.errors import UsageError
 from xdlc.ir.data import TensorData
 from xdlc.ir.dtype import DType
 from xdlc.opdefs.model import ParamDef
-from xdlc.udo.plugin.ports import MAX_RANK, data_type, described
+from xdlc.udo.plugin.declared_tensors import MAX_RANK, data_type, described
 
 
 class _Required:

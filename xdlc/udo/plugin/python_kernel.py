@@ -61,8 +61,8 @@ def _computed_by(hooks: PluginHooks) -> Callable[..., Any]:
 
 
 def _packed(hooks: PluginHooks, place: int, array: Array | None) -> Array | None:
-    port, format = hooks.input_at(place)
-    return array if array is None or port.static or not format.is_packed else format.pack(array)
+    tensor, format = hooks.input_at(place)
+    return array if array is None or tensor.is_static or not format.is_packed else format.pack(array)
 
 
 def _packed_spec(hooks: PluginHooks, place: int, spec: TensorSpec) -> TensorSpec:

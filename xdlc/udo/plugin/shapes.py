@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from xdlc.errors import UsageError
 from xdlc.opdefs.op_view import TensorSpec
-from xdlc.udo.plugin.ports import data_type
+from xdlc.udo.plugin.declared_tensors import data_type
 
 Extent = int | None
 

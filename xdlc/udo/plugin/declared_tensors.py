@@ -15,7 +15,7 @@ STANDARD_TYPES = ("float32",)
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class DeclaredTensor:
     """An input or output.
 
     Attributes:
@@ -39,41 +39,58 @@ class Port:
     description: str = ""
 
 
-class Input(Port):
+class Input(DeclaredTensor):
     """An input of a plugin's op."""
 
     __slots__ = ()
 
 
-class Output(Port):
+class Output(DeclaredTensor):
     """An output of a plugin's op."""
 
     __slots__ = ()
 
 
-def as_port(given: object, kind: type[Port]) -> Port:
-    """Return an input or output from the list of a plugin; a name alone is one.
+def tensor_def(given: object, kind: type[DeclaredTensor]) -> TensorDef:
+    """Return the definition of an input or output that a plugin lists; a name alone is one.
 
     Raises:
-        UsageError: If it is neither a name nor such a port, or its fields are wrong.
+        UsageError: If it is neither a name nor of the class, or its fields are wrong.
     """
-    port = kind(given) if isinstance(given, str) else given
-    if not isinstance(port, kind):
+    declared = kind(given) if isinstance(given, str) else given
+    if not isinstance(declared, kind):
         raise UsageError(
             f"{kind.__name__.lower()}s hold {given!r}", fix=f"list names or {kind.__name__}(...) objects"
         )
-    if not isinstance(port.name, str) or not port.name.isidentifier() or not port.name.isascii():
-        raise UsageError(f"{port.name!r} is no name of a tensor", fix="use letters, digits and underscores")
-    if isinstance(port.dtypes, str):
+    name = declared.name
+    if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
+        raise UsageError(f"{name!r} is no name of a tensor", fix="use letters, digits and underscores")
+    if isinstance(declared.dtypes, str):
         raise UsageError(
-            f"dtypes of {port.name} is the string {port.dtypes!r}", fix=f"write dtypes=({port.dtypes!r},)"
+            f"dtypes of {name} is the string {declared.dtypes!r}", fix=f"write dtypes=({declared.dtypes!r},)"
         )
-    if port.rank is not None and not (isinstance(port.rank, int) and 1 <= port.rank <= MAX_RANK):
-        raise UsageError(f"rank of {port.name} is {port.rank!r}", fix=f"give None or 1 to {MAX_RANK}")
-    if port.layout not in LAYOUTS:
+    rank = declared.rank
+    if rank is not None and not (isinstance(rank, int) and 1 <= rank <= MAX_RANK):
+        raise UsageError(f"rank of {name} is {rank!r}", fix=f"give None or 1 to {MAX_RANK}")
+    if declared.layout not in LAYOUTS:
         choices = ", ".join(LAYOUTS[1:])
-        raise UsageError(f"layout of {port.name} is {port.layout!r}", fix=f"give {choices}, or omit it")
-    return port
+        raise UsageError(f"layout of {name} is {declared.layout!r}", fix=f"give {choices}, or omit it")
+    dtypes = tuple(data_type(dtype) for dtype in declared.dtypes)
+    if any(dtype.kind == "string" for dtype in dtypes):
+        raise UsageError(
+            f"{name} is a tensor of strings, which models do not hold",
+            fix="make it a parameter of kind Strs",
+        )
+    return TensorDef(
+        name,
+        not declared.optional,
+        dtypes,
+        rank,
+        layout=declared.layout,
+        repeated=declared.repeated,
+        is_static=declared.static,
+        description=described(declared.description),
+    )
 
 
 def data_type(name: object) -> DType:
@@ -90,30 +107,6 @@ def data_type(name: object) -> DType:
     if found is None or found.name == "undefined":
         raise UsageError(f"there is no data type {name!r}", fix=nearest_names(str(name), BY_NAME) or None)
     return found
-
-
-def tensor_def(port: Port) -> TensorDef:
-    """Return the definition of a port.
-
-    Raises:
-        UsageError: If a data type is not known.
-    """
-    dtypes = tuple(data_type(name) for name in port.dtypes)
-    if any(dtype.kind == "string" for dtype in dtypes):
-        raise UsageError(
-            f"{port.name} is a tensor of strings, which models do not hold",
-            fix="make it a parameter of kind Strs",
-        )
-    return TensorDef(
-        port.name,
-        not port.optional,
-        dtypes,
-        port.rank,
-        layout=port.layout,
-        repeated=port.repeated,
-        is_static=port.static,
-        description=described(port.description),
-    )
 
 
 def described(text: str) -> tuple[DescriptionPart, ...]:
