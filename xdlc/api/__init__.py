@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from xdlc.api.conversion import check, convert, draft_udo_config
-from xdlc.api.execution import Session, emulation, run, sections, session
+from xdlc.api.execution import Session, emulation, kernels, run, sections, session
 from xdlc.api.models import executable, export_encodings, load, save, to_onnx
 from xdlc.api.preparation import check_platform, optimize, prepare, prepare_all, prepare_hta, verdicts
 from xdlc.api.quantization import quantize
-from xdlc.api.udo_kernels import kernels
 
 __all__ = [
     "Session",

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from xdlc.api.models import executable, loaded
 from xdlc.api.options import Array, Notify, PathLike, by_name, given, verb
-from xdlc.api.udo_kernels import KERNEL_OPTIONS, kernels_to_own
 from xdlc.errors import ContainerError, UsageError, nearest_names, raise_all
 from xdlc.ir import Graph, Model
 
@@ -17,6 +16,12 @@ if TYPE_CHECKING:
     from xdlc.runtime.cpu import CpuSession
     from xdlc.runtime.htp.session import HtpSession
     from xdlc.runtime.sections import SectionSession
+    from xdlc.runtime.udo import Kernels
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+if TYPE_CHECKING:
     from xdlc.runtime.udo import Kernels
 
 
@@ -59,10 +64,11 @@ class Session:
         self._closing.__exit__(*raised)
 
 
+_KERNEL_OPTIONS = ("udo_package_path", "allow_embedded_kernels", "udo_timeout")
 _OF_RUNTIME = {
-    "cpu": ("quantized", "plain", "threads", "loop_timeout", "outputs", *KERNEL_OPTIONS, "kernels"),
-    "htp": ("soc", "mode", "validate", "cpu_fallback", "notify", "outputs", *KERNEL_OPTIONS, "kernels"),
-    "aip": ("threads", "loop_timeout", "outputs", *KERNEL_OPTIONS, "kernels"),
+    "cpu": ("quantized", "plain", "threads", "loop_timeout", "outputs", *_KERNEL_OPTIONS, "kernels"),
+    "htp": ("soc", "mode", "validate", "cpu_fallback", "notify", "outputs", *_KERNEL_OPTIONS, "kernels"),
+    "aip": ("threads", "loop_timeout", "outputs", *_KERNEL_OPTIONS, "kernels"),
 }
 """Options of each runtime."""
 
@@ -137,7 +143,7 @@ def session(
             from xdlc.runtime.cpu import CpuSession
 
             whole = executable(model)
-            with kernels_to_own(whole, options) as opened:
+            with _kernels_to_own(whole, options) as opened:
                 engine = CpuSession(whole, **options, **opened)
                 for held in opened.values():
                     stack.push(held)
@@ -216,7 +222,7 @@ def sections(model: Model | PathLike, **options: Any) -> SectionSession:
 
     whole = executable(model)
     try:
-        with kernels_to_own(whole, options) as opened:
+        with _kernels_to_own(whole, options) as opened:
             found = SectionSession(whole, records=loaded(model).records, **options, **opened)
             found.own(*opened.values())
     except ContainerError as error:
@@ -239,7 +245,7 @@ def emulation(model: Model | PathLike, soc: str | None = None, **options: Any) -
     if options.pop("cpu_fallback", False):
         options["divide"] = _dividing(options.get("notify"))
     whole = executable(model)
-    with kernels_to_own(whole, options) as opened:
+    with _kernels_to_own(whole, options) as opened:
         found = HtpSession(whole, soc, **options, **opened)
         found.own(*opened.values())
     return found
@@ -260,3 +266,48 @@ def _dividing(notify: Notify | None) -> Callable[[Model, str], Model]:
         return prepared.model
 
     return divide
+
+
+@verb
+def kernels(
+    model: Model | PathLike,
+    udo_package_path: PathLike | Sequence[PathLike] | None = None,
+    allow_embedded_kernels: bool = False,
+    udo_timeout: float | None = None,
+) -> Kernels:
+    """Return the kernels of a model's UDOs, for any number of sessions.
+
+    They run in a process of their own, which ends when they are closed: use them as a context manager.
+
+    Args:
+        model: The model, or the path of a DLC.
+        udo_package_path: Registration libraries, and Python files with functions that are marked as kernels.
+        allow_embedded_kernels: Load kernels that the DLC carries.
+        udo_timeout: Seconds that each call of a kernel may take; default: 60.
+
+    Raises:
+        UsageError: If a file is missing, the time-out is not valid, or an option has no effect.
+    """
+    from xdlc.runtime.udo.kernels import open_kernels
+
+    return open_kernels(loaded(model), udo_package_path, allow_embedded_kernels, udo_timeout)
+
+
+@contextmanager
+def _kernels_to_own(model: Model, options: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Open the kernels that ``options`` name, and yield them as an option for a session that closes them.
+
+    They are closed here on an error; files without a kernel for the model are logged.
+    """
+    named = {name: options.pop(name) for name in _KERNEL_OPTIONS if name in options}
+    if not named:
+        yield {}
+        return
+    if "kernels" in options:
+        raise UsageError(f"kernels= is given beside {', '.join(named)}", fix="give one or the other")
+    with ExitStack() as stack:
+        opened = stack.enter_context(kernels(model, **named))
+        yield {"kernels": opened}
+        stack.pop_all()
+    for path in opened.unused():
+        logging.getLogger(__name__).warning("nothing of %s is used: the model has no op that it offers", path)

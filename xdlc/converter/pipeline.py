@@ -13,15 +13,14 @@ from xdlc.converter.operators.applying import UNROLL_LOOPS
 from xdlc.converter.operators.control_flow.unread import drop_unread
 from xdlc.converter.session.bindings import DeclaredInput, Labels, blame_bindings, open_symbols
 from xdlc.converter.session.diagnostics import Diagnostics
+from xdlc.converter.udo.definitions import backend_forms, store_definitions, store_kernels
 from xdlc.converter.udo.diagnostics import broken_rules, notices
-from xdlc.converter.udo.merged_definition import backend_forms
 from xdlc.converter.udo.native_ops import (
     check_package_name,
     check_replacements,
     rename_package,
     replace_native,
 )
-from xdlc.converter.udo.storing import store_definitions, store_kernels
 from xdlc.errors import UsageError, XdlcError, each_problem, raise_all
 from xdlc.opdefs.control_flow import remove_uncalled
 from xdlc.opdefs.control_flow_rules import verify_control_flow

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from xdlc.converter.session.context import ImportContext
 from xdlc.converter.session.node import Node
+from xdlc.converter.udo.definitions import merged
 from xdlc.converter.udo.diagnostics import Issue, full_name, raise_issues
 from xdlc.converter.udo.lowering import lower, misfits
-from xdlc.converter.udo.merged_definition import merged
 from xdlc.converter.udo.output_inference import Declared
 from xdlc.converter.values import AnyValue, Dims, Value
 from xdlc.errors import UnsupportedOp, XdlcError
