@@ -17,7 +17,6 @@ from xdlc.opdefs.shape_text import states_dims
 from xdlc.opdefs.supplements import offered, side_of, tensors_of
 from xdlc.opdefs.xml_elements import Key
 
-MAX_NOTICES = 100
 _MAX_TEXT = 200
 """Most characters of a constraint that are shown."""
 _LIKE_A_RULE = re.compile(
@@ -29,7 +28,7 @@ _LIKE_A_RULE = re.compile(
 
 
 def notices(collection: Collection, lines: Mapping[Key, str] | None = None) -> list[str]:
-    """Return remarks on definitions that break no rule, each with its line; at most ``MAX_NOTICES``.
+    """Return remarks on definitions that break no rule, each with its line.
 
     Reported are ops that name no backend; Repeated inputs and outputs of ops for DSP and HTP, whose number
     must be known when a package is built; texts of shapes that begin like a list of dimensions and are none,
@@ -44,8 +43,6 @@ def notices(collection: Collection, lines: Mapping[Key, str] | None = None) -> l
     for op, key, text in _remarks(collection):
         where = place(lines or {}, key)
         found.append(f"{where}: op {op.name!r}: {text}" if where else f"op {op.name!r}: {text}")
-        if len(found) == MAX_NOTICES:
-            break
     return found
 
 

@@ -21,12 +21,10 @@ from xdlc.opdefs.constraint_scope import OpScope, places_of
 from xdlc.opdefs.eval_budget import MAX_STEPS, EvalBudget, TooManyStepsError
 from xdlc.opdefs.model import OpDef, ParamDef, TensorDef
 from xdlc.opdefs.op_view import OpView, make_view
-from xdlc.opdefs.shape_text import named_dims, stated_dims
+from xdlc.opdefs.shape_text import named_dims, stated_dims, states_dims
 from xdlc.opdefs.supplements import tensors_of
 from xdlc.opdefs.xml_elements import Key
 
-MAX_PROBLEMS = 20
-"""Most problems that are reported of one op."""
 _STRUCTURE = ("arity", "mandatory", "rank")
 _FIXES = {
     "Shape": "check the shapes around the op, or insert a Reshape",
@@ -94,6 +92,7 @@ class OpVerifier:
         self.definition = definition
         self.is_native = definition.package == NATIVE_PACKAGE
         self._places = places_of(definition)
+        self._states_dims = any(states_dims(entry) for _, entry, _ in tensors_of(definition))
         rules = [(*each, self.rules(each[1])) for each in tensors_of(definition)]
         self._enforced = [each for each in rules if any(rule.node is not None for rule in each[-1])]
         self._sides = (("input", definition.inputs), ("output", definition.outputs))
@@ -211,6 +210,8 @@ class OpVerifier:
         params = {name: param for name, param in op.params.items() if not _is_elided(param)}
         inputs = [None if one is not None and one.role is Role.NULL else one for one in op.inputs]
         view = make_view(self.definition, op.name, inputs, params, op.outputs)
+        if not self._states_dims:
+            return OpScope(self.definition, view, None, {}, self.is_native, self._places), []
         dims, conflicts = named_dims(self.definition, view, view.outputs)
         problems = []
         for side, index, expected, found in conflicts:
@@ -284,7 +285,10 @@ def broken(
             else:
                 fix = "change the model, or the constraint in the definition"
                 if scope.exact_types:
-                    fix = _FIXES.get(rule.constraint.type, "change the parameter")
+                    of_axes = (
+                        "count axes from 0" if tensor.name in ("axis", "axes") else "change the parameter"
+                    )
+                    fix = _FIXES.get(rule.constraint.type, of_axes)
             if failure is not None:
                 place = (*key, "Constraint", id) if id else key
                 found.append(Problem(subject, failure.expected, failure.found, text, fix, place))

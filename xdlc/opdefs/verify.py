@@ -6,7 +6,6 @@ import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import islice
 from typing import NamedTuple
 
 from xdlc.errors import ConstraintError, nearest_names
@@ -20,7 +19,7 @@ from xdlc.opdefs.constraint_scope import OpScope
 from xdlc.opdefs.eval_budget import EvalBudget
 from xdlc.opdefs.loader import all_types, find, supplement
 from xdlc.opdefs.model import Collection, OpDef, ParamDef, SupplementTensor, TensorDef
-from xdlc.opdefs.op_verifier import MAX_PROBLEMS, OpVerifier, Problem, broken, type_names
+from xdlc.opdefs.op_verifier import OpVerifier, Problem, broken, type_names
 from xdlc.opdefs.supplements import side_of, tensors_of
 from xdlc.opdefs.udo_backends import UdoVerifier
 from xdlc.opdefs.xml_elements import Key
@@ -95,7 +94,7 @@ def verify_udos(
         for graph in model.graphs.values()
         for op in graph.ops
         if is_udo(op) and (op.package, op.type) in verifiers
-        for problem in islice(verifiers[op.package, op.type].problems(op), MAX_PROBLEMS)
+        for problem in verifiers[op.package, op.type].problems(op)
     ]
 
 
