@@ -176,12 +176,12 @@ def _optimized(model: ir.Model, options: Options) -> dict[str, str]:
 
 def _with_udos(entry: passes.Pass, udos: UdoSet) -> passes.Pass:
     if isinstance(entry, FoldQuantizeDequantize) and udos.ops:
-        return replace(entry, customs=backend_forms(udos))
+        return replace(entry, udos=backend_forms(udos))
     return entry
 
 
 def _keeping_signature(entry: passes.Pass) -> passes.Pass:
-    return replace(entry, ports=False) if isinstance(entry, FoldQuantizeDequantize) else entry
+    return replace(entry, io=False) if isinstance(entry, FoldQuantizeDequantize) else entry
 
 
 def _keep_unread(graph: ir.Graph) -> None:

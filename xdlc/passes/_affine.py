@@ -1,4 +1,4 @@
-"""Scales and shifts per output channel of a convolution, a fully connected layer or a Batchnorm."""
+"""Scales and offsets per output channel of a convolution, a fully connected layer or a Batchnorm."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def fold(graph: Graph, layer: Op, reader: Op, scale: TensorData | None, shift: T
 
     Args:
         graph: The graph.
-        layer: A layer that ``foldable_producer`` gave.
+        layer: A layer that ``foldable_producer`` returned.
         reader: The op to be replaced, whose output the layer takes over.
         scale: Factor per output channel, or None.
         shift: Term per output channel, or None.

@@ -1,4 +1,4 @@
-"""Decides which tensors and operations become fixed point, from what stands beside them."""
+"""Placement of fixed point: the tensors and operations that take it, from the ops beside them."""
 
 from __future__ import annotations
 
@@ -10,25 +10,24 @@ from xdlc.ir import Graph, Op, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import FLOAT32, PLAIN, DType
 from xdlc.opdefs.model import OpDef, TensorDef
 from xdlc.opdefs.traits import traits
-from xdlc.passes._placement import suits_fixed_point
+from xdlc.passes._fixed_point_rules import carried, moves, suits_fixed_point, weight_axes
 from xdlc.passes._static_fixed_point import Form, stored_constant, stored_weight
-from xdlc.passes._value_preserving import carried, moves, weight_axes
 
 BORDERS = ("Quantize", "Dequantize")
 
 
 def is_border(op: Op) -> bool:
-    """Return whether an op goes from reals to fixed point or back."""
+    """Return whether an op converts float values to fixed point or back."""
     return op.package == ir.NATIVE_PACKAGE and op.type in BORDERS
 
 
 def is_reinterpret(op: Op) -> bool:
-    """Return whether an op only gives stored integers another meaning."""
+    """Return whether an op only reinterprets quantized values."""
     return op.package == ir.HOST_PACKAGE and op.type == "Reinterpret"
 
 
 def form_of(tensor: Tensor) -> Form | None:
-    """Return how a computed tensor is stored; several scales are not for operations to compute with."""
+    """Return the storage type of a computed tensor; None for several scales, which operations do not take."""
     encoding = tensor.encoding
     return (tensor.dtype, encoding) if tensor.dtype.is_fixed and isinstance(encoding, ScaleOffset) else None
 
@@ -45,22 +44,22 @@ def _is_known_integers(tensor: Tensor | None) -> bool:
 
 @dataclass(slots=True)
 class Plan:
-    """What becomes fixed point; decides, changes nothing.
+    """Tensors and operations that become fixed point; changes nothing.
 
     Attributes:
         graph: The graph.
-        ports: Whether inputs and outputs of the graph may become fixed point.
-        customs: Definitions of users' ops by package and type, one for each backend.
-        wanted: The form that every reader of a tensor rounds it to.
-        forms: Form of each tensor that is stored in fixed point.
-        homes: The tensor that holds the stored values of another.
+        io: Whether inputs and outputs of the graph may become fixed point.
+        udos: Definitions of UDOs by package and type, one for each backend.
+        wanted: The storage type that every consumer of a tensor rounds it to.
+        forms: Storage type of each tensor that is stored in fixed point.
+        homes: The tensor that holds the quantized values of another.
         fixed: The operations that turn into ones on fixed point, with their static operands by position.
-        reals: What such an operation of a user reads and writes as floats all the same.
+        reals: Tensors that such a UDO reads and writes as floats all the same.
     """
 
     graph: Graph
-    ports: bool
-    customs: Mapping[tuple[str, str], Sequence[OpDef]] = field(default_factory=dict)
+    io: bool
+    udos: Mapping[tuple[str, str], Sequence[OpDef]] = field(default_factory=dict)
     wanted: dict[Tensor, Form] = field(default_factory=dict)
     forms: dict[Tensor, Form] = field(default_factory=dict)
     homes: dict[Tensor, Tensor] = field(default_factory=dict)
@@ -72,32 +71,32 @@ class Plan:
         for op in reversed(ops):
             for tensor in op.outputs:
                 self._note_wanted(tensor)
-        for tensor in self.graph.inputs if self.ports else ():
+        for tensor in self.graph.inputs if self.io else ():
             self._note_wanted(tensor)
             if tensor in self.wanted:
                 self.forms[tensor] = self.wanted[tensor]
         for op in ops:
             self._place(op)
 
-    # ------------------------------------------------------------------ what readers ask for
+    # ------------------------------------------------------------------ what consumers require
 
     def _note_wanted(self, tensor: Tensor) -> None:
         if not _is_open(tensor) or self.graph.is_output(tensor):
             return
-        asked = {self._asked(op, tensor) for op in self.graph.consumers(tensor)}
-        form = asked.pop() if len(asked) == 1 else None
+        required = {self._required(op, tensor) for op in self.graph.consumers(tensor)}
+        form = required.pop() if len(required) == 1 else None
         if form is not None:
             self.wanted[tensor] = form
 
-    def _asked(self, reader: Op, tensor: Tensor) -> Form | None:
-        """Return the form that one reader rounds a tensor to, whatever else it does."""
+    def _required(self, reader: Op, tensor: Tensor) -> Form | None:
+        """Return the storage type that one consumer rounds a tensor to."""
         rounds = reader.type == "Quantize" if tensor.dtype is FLOAT32 else is_reinterpret(reader)
         if rounds and reader.package in (ir.NATIVE_PACKAGE, ir.HOST_PACKAGE):
             return form_of(reader.outputs[0])
         if not _carries(reader, tensor):
             return None
-        asked = {self.wanted.get(result) for result in reader.outputs if self._is_read(result)}
-        return asked.pop() if len(asked) == 1 else None
+        required = {self.wanted.get(result) for result in reader.outputs if self._is_read(result)}
+        return required.pop() if len(required) == 1 else None
 
     def _is_read(self, tensor: Tensor) -> bool:
         return bool(self.graph.consumers(tensor)) or self.graph.is_output(tensor)
@@ -108,8 +107,8 @@ class Plan:
         if is_reinterpret(op) or is_border(op):
             self._cross(op)
             return
-        if (op.package, op.type) in self.customs:
-            self._place_custom(op, self.customs[op.package, op.type])
+        if (op.package, op.type) in self.udos:
+            self._place_udo(op, self.udos[op.package, op.type])
             return
         if op.package != ir.NATIVE_PACKAGE or op.type in ("Cast", "Convert"):
             return
@@ -119,10 +118,10 @@ class Plan:
         elif any(tensor in self.forms for tensor in op.inputs if tensor is not None):
             self._move(op)
 
-    def _place_custom(self, op: Op, definitions: Sequence[OpDef]) -> None:
-        """Let an op of a user compute in fixed point if one of its definitions has all types for that."""
+    def _place_udo(self, op: Op, definitions: Sequence[OpDef]) -> None:
+        """Let a UDO compute in fixed point if one of its definitions has all types for that."""
         for definition in definitions:
-            held = self._custom_forms(op, definition)
+            held = self._udo_forms(op, definition)
             if held is not None and any(form is not None for form in held.values()):
                 results = {tensor: form for tensor in op.outputs if (form := held.get(tensor)) is not None}
                 self.forms.update(results)
@@ -130,8 +129,8 @@ class Plan:
                 self.reals[op] = {tensor for tensor, form in held.items() if form is None}
                 return
 
-    def _custom_forms(self, op: Op, definition: OpDef) -> dict[Tensor, Form | None] | None:
-        """Return how each real of an op is stored, None for floats; None in all if a place does not fit."""
+    def _udo_forms(self, op: Op, definition: OpDef) -> dict[Tensor, Form | None] | None:
+        """Return the storage type of each float tensor of a UDO, None for floats; None if it does not fit."""
         found: dict[Tensor, Form | None] = {}
         for side, tensors in ((definition.inputs, op.inputs), (definition.outputs, op.outputs)):
             for index, tensor in enumerate(tensors):
@@ -148,7 +147,7 @@ class Plan:
         return found
 
     def _cross(self, op: Op) -> None:
-        """Note where values enter or leave fixed point."""
+        """Record where values enter or leave fixed point."""
         source, result = op.inputs[0], op.outputs[0]
         if source is None:
             return
@@ -165,7 +164,7 @@ class Plan:
         return self.homes.get(tensor, tensor)
 
     def _move(self, op: Op) -> bool:
-        """Let an op that moves values hand the form of its operands on; return whether it does."""
+        """Propagate the storage type of operands through an op that moves values; return whether it does."""
         positions = moves(op)
         if not positions:
             return False
@@ -191,8 +190,8 @@ class Plan:
 
     def _may_move(self, result: Tensor, form: Form) -> bool:
         if result.dtype is FLOAT32:
-            return self.ports or not self.graph.is_output(result)
-        # Integers that anything else reads stay plain: only Reinterpret gives and takes them.
+            return self.io or not self.graph.is_output(result)
+        # Integers that anything else reads stay plain: only Reinterpret reads and writes them.
         return self.wanted.get(result) == form or not self._is_read(result)
 
     def _held(self, tensor: Tensor | None) -> Form | None:
@@ -223,7 +222,7 @@ class Plan:
         return self._accept(op, statics, results)
 
     def _accept(self, op: Op, statics: dict[int, Tensor], results: dict[Tensor, Form]) -> bool:
-        """Note an op as one on fixed point, unless HTP would rather have it on reals."""
+        """Record an op as one on fixed point, unless HTP supports it better on floats."""
         inputs = [statics.get(index) or self._stand_in(tensor) for index, tensor in enumerate(op.inputs)]
         outputs = [self._typed(tensor, results.get(tensor)) for tensor in op.outputs]
         twin = Op(op.type, inputs, outputs, op.params, name=op.name, package=op.package)
@@ -255,7 +254,7 @@ def _is_floats(place: TensorDef) -> bool:
 
 
 def _takes(place: TensorDef, dtype: DType) -> bool:
-    """Return whether a place takes a type of fixed point, maybe as the integers that stand for it.
+    """Return whether a place takes a type of fixed point, as plain integers too.
 
     Plain signed integers beside floats are what a kernel for integers takes.
     """

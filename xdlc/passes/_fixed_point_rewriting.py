@@ -1,4 +1,4 @@
-"""Edits a graph as a plan of what becomes fixed point says."""
+"""Rewriting of a graph to the placement of fixed point."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xdlc.passes._fixed_point_plan import Plan, form_of, is_border, is_reinterpr
 
 
 class Rewriting:
-    """Edits a graph as a plan says."""
+    """Edits a graph to a plan."""
 
     def __init__(self, graph: Graph, plan: Plan) -> None:
         self.graph = graph
@@ -88,13 +88,13 @@ class Rewriting:
         return next((new for (old, *_), new in self._statics.items() if old is tensor), None)
 
     def _keep(self, op: Op) -> None:
-        """Let an op on reals read reals."""
+        """Let an op on floats read floats."""
         if not any(tensor in self.plan.forms for tensor in op.inputs if tensor is not None):
             return
         self._read(op, [None if tensor is None else self._real(tensor) for tensor in op.inputs])
 
     def _real(self, tensor: Tensor) -> Tensor:
-        """Return the reals or integers that a stored tensor was; the first who asks brings them back."""
+        """Return the float values or integers that a quantized tensor was, restored at the first use."""
         if tensor not in self.plan.forms or tensor in self.plan.homes:
             return tensor
         if tensor not in self._reals:
@@ -143,7 +143,7 @@ class Rewriting:
             self._drop(op, source)
             return
         producer, form = source.producer, form_of(source)
-        if not self.plan.ports or op.type != "Dequantize" or producer is None or form is None:
+        if not self.plan.io or op.type != "Dequantize" or producer is None or form is None:
             return
         if graph.is_output(source) or producer.outputs.count(source) != 1:
             return
@@ -156,7 +156,7 @@ class Rewriting:
         self.changed = True
 
     def _drop(self, op: Op, held: Tensor) -> None:
-        """Take out a border; what stores its values stands for its nodes too."""
+        """Remove a border; the op that stores its values has its source nodes too."""
         if held.producer is not None:
             held.producer.origin = held.producer.origin.merged(Origin(op.origin.nodes))
         self.graph.remove(op)

@@ -1,4 +1,4 @@
-"""Recognising small patterns around an op."""
+"""Patterns of a few ops, and their replacement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Static reals as fixed-point tensors, where that is exact."""
+"""Static float values as fixed-point tensors, where that is exact."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import math
 from typing import TypeAlias
 
 from xdlc import ir
-from xdlc.ir import AxisScaleOffset, BlockScaleOffset, Encoding, Role, ScaleOffset, Tensor
+from xdlc.ir import AxisScaleOffset, BlockScaleOffset, BlockwiseExpansion, Encoding, Role, ScaleOffset, Tensor
+from xdlc.ir.data import Array
 from xdlc.ir.dtype import FLOAT32, DType
-from xdlc.passes._expansion import expansion
 
 Form: TypeAlias = tuple[DType, Encoding]
 _LARGEST_CONSTANT = 1 << 10  # elements of a constant that is looked at
 
 
 def stored_weight(tensor: Tensor, axis: int | None) -> Tensor | None:
-    """Return static reals that the source stores as integers as a new fixed-point tensor, or None.
+    """Return float values that the source stores as integers as a new fixed-point tensor, or None.
 
     Args:
         tensor: Any tensor.
@@ -39,13 +39,13 @@ def _in_blocks(tensor: Tensor, encoding: BlockScaleOffset, axis: int | None) -> 
     """
     if axis not in (0, 3) or tensor.rank != (4 if axis else 2) or encoding.bits != 4:
         return None
-    return expansion(encoding, tensor.shape, axis, 2 if axis else 1)
+    return _expansion(encoding, tensor.shape, axis, 2 if axis else 1)
 
 
 def stored_constant(tensor: Tensor, like: DType) -> Tensor | None:
     """Return a static operand as a new fixed-point tensor of a type, or None if none holds it exactly.
 
-    Reals that the source stores as integers of that width keep them.  Of others, one number for all
+    Float values that the source stores as integers of that width keep them.  Of others, one number for all
     elements has a form too: a step of its own size.
 
     Args:
@@ -101,3 +101,56 @@ def _constant(tensor: Tensor, number: float, dtype: DType) -> Tensor | None:
     return Tensor(
         tensor.name, tensor.shape, dtype, ScaleOffset(scale, offset), ir.ArrayData(stored), Role.STATIC
     )
+
+
+_BITS = 4
+_LARGEST = 1 << _BITS
+
+
+def _expansion(
+    encoding: BlockScaleOffset, shape: tuple[int, ...], axis: int, along: int
+) -> BlockwiseExpansion | None:
+    """Return symmetric scales per block as QNN's blockwise expansion ("LPBQ"), or None if they are not one.
+
+    Args:
+        encoding: Blocks along one axis.
+        shape: Shape of the weights.
+        axis: Axis of the channels out.
+        along: Axis of the blocks, that of the channels in.
+    """
+    import numpy
+
+    block = encoding.block_shape
+    if numpy.any(encoding.offsets) or any(
+        extent != 1 for position, extent in enumerate(block) if position != along
+    ):
+        return None
+    if any(extent != 1 for position, extent in enumerate(shape) if position not in (axis, along)):
+        return None
+    grid = [extent // size for extent, size in zip(shape, block, strict=True)]
+    steps = numpy.asarray(encoding.scales, numpy.float32).reshape(grid)
+    steps = numpy.moveaxis(steps, (axis, along), (0, 1)).reshape(shape[axis], -1)
+    scales: list[float] = []
+    integers: list[int] = []
+    for row in steps:
+        factors = _factored(row)
+        if factors is None:  # in most cases the first channel decides
+            return None
+        scales.append(factors[0])
+        integers += map(int, factors[1])
+    return BlockwiseExpansion(axis, tuple(scales), (0,) * shape[axis], steps.shape[1], _BITS, tuple(integers))
+
+
+def _factored(steps: Array) -> tuple[float, Array] | None:
+    """Return a float32 number and integers from 1 to 16 whose products are the steps, to the last bit."""
+    import numpy
+
+    row = numpy.asarray(steps, numpy.float32)
+    for count in range(1, _LARGEST + 1):
+        near = row.max() / numpy.float32(count)
+        for scale in (near, numpy.nextafter(near, 0), numpy.nextafter(near, numpy.float32("inf"))):
+            integers = numpy.rint(row / scale)
+            within = integers.min() >= 1 and integers.max() <= _LARGEST
+            if within and (integers.astype(numpy.float32) * scale == row).all():
+                return float(scale), integers
+    return None

@@ -1,4 +1,4 @@
-"""Writes Reinterpret as the Cast that HTP has for it."""
+"""Lowering of Reinterpret to the Cast that HTP has for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes fixed-point weights of operations on reals as reals."""
+"""Dequantization of the weights of float operations."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from xdlc.ir import BlockScaleOffset, Graph, Op, Role, Tensor
 from xdlc.ir.dtype import DType
 from xdlc.ir.quantization import float_data
 from xdlc.opdefs.traits import traits
-from xdlc.passes._placement import suits_fixed_point
+from xdlc.passes._fixed_point_rules import suits_fixed_point
 from xdlc.passes.base import graph_pass
 
 
 @graph_pass(stage="htp", after=("widen_bytes",))
 @dataclass(frozen=True, slots=True)
 class DequantizeWeights:
-    """Turn static fixed-point operands of operations on reals into reals.
+    """Dequantize static fixed-point operands of float operations.
 
     HTP takes none beside float32, and beside float16 weights of 8 bits with one scale or one for each
     channel; scales per block it takes only as blockwise expansion.
 
     Attributes:
         name: Name of the pass.
-        refused_only: Whether operands stay that HTP takes.
+        refused_only: Whether operands stay that HTP supports.
     """
 
     name: str = "dequantize_weights"
@@ -53,7 +53,7 @@ class DequantizeWeights:
 
 
 def _computed_in(op: Op) -> DType | None:
-    """Return the type of the reals that an op computes with; None if it computes in anything else."""
+    """Return the float type that an op computes in; None if it computes in anything else."""
     if op.package != ir.NATIVE_PACKAGE or traits(op).recodes or op.type == "Cast":
         return None
     computed = [
@@ -78,7 +78,7 @@ def _real(tensor: Tensor | None, dtype: DType, made: dict[tuple[Tensor, DType], 
 
 
 def _is_taken(op: Op, reals: Sequence[Tensor | None]) -> bool:
-    """Return whether HTP takes an op as it is at least as well as with reals."""
+    """Return whether HTP supports an op as it is at least as well as with floats."""
     if any(tensor is not None and isinstance(tensor.encoding, BlockScaleOffset) for tensor in op.inputs):
         return False
     real = Op(op.type, reals, op.outputs, op.params, name=op.name, package=op.package)

@@ -1,4 +1,4 @@
-"""Casts that HTP computes otherwise than they are defined, as operations that it computes right."""
+"""Replacement of Casts that HTP computes otherwise than they are defined."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _STEPS = ScaleOffset(2.0**-24, -(1 << 15))
 class ExactCasts:
     """Write Casts between fixed point and numbers by Quantize and Dequantize, and those to bool8 by NotEqual.
 
-    HTP's Cast takes and gives the stored integers of fixed point, whatever their encoding, and makes False
+    HTP's Cast reads and writes quantized values, whatever their encoding, and makes False
     of negative numbers (emulation of SDK 2.51, v68 and v75).  Casts between fixed point and plain integers of
-    its width stay: they mean the stored integers on the host as well.
+    its width stay: they mean the quantized values on the host as well.
 
     Attributes:
         name: Name of the pass.
@@ -88,8 +88,8 @@ def _is_taken(type: str, source: Tensor, result: Tensor) -> bool:
 def _compare(graph: Graph, op: Op, source: Tensor) -> bool:
     """Compare what is cast to bool8 with zero, if HTP compares its type.
 
-    Reals are compared as the fixed point that they stand for, or as saturated steps of the least float16:
-    generations without floats take that too.
+    Float values are compared as the quantized values they come from, or as saturated steps of the least
+    float16: generations without floats take that too.
     """
     writer = source.producer
     held = writer.inputs[0] if writer is not None and writer.type == "Dequantize" else None

@@ -1,4 +1,4 @@
-"""Folds a constant term or factor per channel into the layer before it."""
+"""Folding of a constant term or factor per channel into the layer before it."""
 
 from __future__ import annotations
 

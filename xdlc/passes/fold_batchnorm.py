@@ -1,4 +1,4 @@
-"""Folds Batchnorm into the layer before it."""
+"""Folding of Batchnorm into the layer before it."""
 
 from __future__ import annotations
 

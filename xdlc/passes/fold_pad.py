@@ -1,4 +1,4 @@
-"""Folds a border of one number around images into the padding of the convolution or pool that reads them."""
+"""Folding of a constant Pad of images into the padding of the convolution or pooling that reads it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOWEST = {FLOAT16: -65504.0, FLOAT32: -3.4028234663852886e38}
 class FoldPad:
     """Fold a constant Pad of spatial axes into ``pad_amount`` of its only reader, where that changes nothing.
 
-    Reshapes that insert or drop axes of extent 1, and Transposes, may lie between the two.
+    Reshapes that insert or drop axes of size 1, and Transposes, may stand between the two.
     """
 
     name: str = "fold_pad"
@@ -121,7 +121,7 @@ def _reaches(reader: Op) -> list[int] | None:
 
 
 def _windows_meet_data(reader: Op, amounts: Amounts, reaches: Sequence[int]) -> bool:
-    """Return whether no window would lie in the padding only.
+    """Return whether every window overlaps the data.
 
     HTP's emulation (SDK 2.51, SM8650) convolves such windows wrongly from some channels on, and
     onnxruntime refuses pools that have them.
@@ -133,7 +133,7 @@ def _windows_meet_data(reader: Op, amounts: Amounts, reaches: Sequence[int]) -> 
 def _counts_padding(reader: Op) -> bool:
     """Return whether an average may count a border as padding.
 
-    Where the average leaves out padding of its own, the border would have to be counted beside it.  Of
+    Where the average omits padding of its own, the border would have to be counted beside it.  Of
     one channel HTP's emulation (SDK 2.51, SM8650) averages counted padding wrongly.
     """
     if reader.outputs[0].shape[-1] == 1:
@@ -167,7 +167,7 @@ def _fills_lowest(pad: Op) -> bool:
 
 
 def _lowest(dtype: DType, encoding: ir.Encoding | None) -> float:
-    """Return the lowest number of a type; minus infinity where it is not told."""
+    """Return the lowest number of a type; minus infinity where it is unknown."""
     if dtype.is_fixed and isinstance(encoding, ScaleOffset):
         return encoding.scale * (dtype.limits[0] + encoding.offset)
     if dtype.is_integer:

@@ -1,4 +1,4 @@
-"""Makes operations on fixed-point tensors of operations on reals between Dequantize and Quantize."""
+"""Fusion of Dequantize, float operations and Quantize into operations on fixed point."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="converter", after=("fold_transpose_into_fully_connected",))
 @dataclass(frozen=True, slots=True)
 class FoldQuantizeDequantize:
-    """Give tensors the encodings that Quantize, Dequantize and Reinterpret beside them state.
+    """Set the encodings of tensors that Quantize, Dequantize and Reinterpret beside them state.
 
-    An operation becomes one on fixed point if every real operand is dequantized, static data that are
-    stored as integers, or the result of such an operation, if every real result is quantized or has its
-    operand's values, and if HTP takes the operation in fixed point at least as well as on reals.
+    An operation becomes one on fixed point if every float operand is dequantized, static data that are
+    stored as integers, or the result of such an operation, if every float result is quantized or has its
+    operand's values, and if HTP takes the operation in fixed point at least as well as on floats.
     Operations that move values, and those that cut them off, take over the encoding of their result or
     of their operand.  What every reader rounds in the same way is rounded by its producer, up to the
-    inputs of the graph.  Results stay what they were to the last bit: whatever reads the unrounded reals
+    inputs of the graph.  Results stay what they were to the last bit: whatever reads the unrounded values
     still gets them, and between regions of different kinds Quantize, Dequantize and Convert remain.
 
     Attributes:
         name: Name of the pass.
-        ports: Whether inputs and outputs of the graph may become fixed point; not so for a graph that
+        io: Whether inputs and outputs of the graph may become fixed point; not so for a graph that
             another one runs, whose values must be of the same types on both sides.
-        customs: Definitions of users' ops by package and type, one for each backend, which tell what of
-            them is fixed point; others stay on reals.
+        udos: Definitions of UDOs by package and type, one for each backend, which state what of them is
+            fixed point; others stay float.
     """
 
     name: str = "fold_quantize_dequantize"
-    ports: bool = True
-    customs: Mapping[tuple[str, str], Sequence[OpDef]] = field(default_factory=dict)
+    io: bool = True
+    udos: Mapping[tuple[str, str], Sequence[OpDef]] = field(default_factory=dict)
 
     def apply(self, graph: Graph) -> bool:
         if not any(is_border(op) or is_reinterpret(op) for op in graph.ops) and not any(
             isinstance(tensor.data, ir.Dequantized) for tensor in graph.tensors.values()
         ):
             return False
-        plan = Plan(graph, self.ports, self.customs)
+        plan = Plan(graph, self.io, self.udos)
         plan.decide()
         return Rewriting(graph, plan).run()

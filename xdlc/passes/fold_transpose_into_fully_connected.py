@@ -1,4 +1,4 @@
-"""Moves the reordering of a flattened image from the data into the weights that read it."""
+"""Folding of the Transpose of a flattened image into the weights that read it."""
 
 from __future__ import annotations
 

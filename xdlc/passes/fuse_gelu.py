@@ -1,4 +1,4 @@
-"""Recognises Gelu written out with the error function."""
+"""Fusion of Gelu written out with the error function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognises HardSwish written out with a clamp."""
+"""Fusion of HardSwish written out with a clamp."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gives scalar inputs and outputs of a graph an axis, for HTP knows no rank 0."""
+"""Lifting of scalar graph inputs and outputs to rank 1, the least that HTP has."""
 
 from __future__ import annotations
 

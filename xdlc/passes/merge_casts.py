@@ -1,4 +1,4 @@
-"""Joins Casts that follow each other where the first one loses nothing."""
+"""Merging of consecutive Casts where the first one loses nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _simplify(graph: Graph, op: Op) -> bool:
     source = before.inputs[0]
     if source is None or source.is_static or not keeps_all(source.dtype, middle.dtype):
         return False
-    if result.dtype.is_fixed:  # takes stored integers from some widths, and numbers from others
+    if result.dtype.is_fixed:  # means quantized values for some widths, and numbers for others
         return False
     if source.dtype is not result.dtype:
         graph.set_inputs(op, [source])

@@ -1,4 +1,4 @@
-"""Joins Transposes and Reshapes that follow each other, and drops those that do nothing."""
+"""Merging of consecutive Transposes and Reshapes, and removal of those without effect."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _drop_unread(graph: Graph, op: Op) -> bool:
 
 
 def _moves_nothing(op: Op, source: Tensor) -> bool:
-    """Return whether a Transpose moves axes of extent 1 only."""
+    """Return whether a Transpose moves axes of size 1 only."""
     moving = [int(axis) for axis in op.param("perm") if source.shape[axis] != 1]
     return moving == sorted(moving)
 

@@ -1,4 +1,4 @@
-"""Stores 64-bit integers in 32 bits, which is as wide as HTP's integers are."""
+"""Narrowing of 64-bit integers to 32 bits, the width of HTP's integers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NARROW = {INT64: INT32, UINT64: UINT32}
 class NarrowIntegers:
     """Turn int64 into int32 and uint64 into uint32, after a look at every value that is known.
 
-    Inputs and outputs of type int64 stay, with a Cast behind or before them; for uint64 there is no such
+    Inputs and outputs of type int64 stay, with a Cast after or before them; for uint64 there is no such
     Cast in HTP, so that these become uint32 themselves.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Removes ops whose results nobody reads."""
+"""Removal of ops whose results nobody reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes inputs and outputs of plain integers the fixed-point tensors that store them."""
+"""Reinterpretation of graph inputs and outputs of plain integers as fixed point."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from xdlc.passes.base import graph_pass
 @graph_pass(stage="htp", after=("lift_scalar_io",))
 @dataclass(frozen=True, slots=True)
 class ReinterpretIo:
-    """Take out Reinterpret behind inputs and before outputs of a graph, also with views between.
+    """Remove Reinterpret after inputs and before outputs of a graph, also with views between.
 
-    The callers give and get the same bytes; what they call them is theirs to keep.
+    Callers feed and fetch the same bytes.
 
     Attributes:
         name: Name of the pass.
@@ -27,7 +27,7 @@ class ReinterpretIo:
         """Rewrite ``graph`` and return whether anything changed."""
         changed = [_store_input(graph, tensor) for tensor in graph.inputs]
         for tensor in graph.outputs:
-            changed += [_move_behind(graph, tensor), _store_output(graph, tensor)]
+            changed += [_move_after_views(graph, tensor), _store_output(graph, tensor)]
         return any(changed)
 
 
@@ -53,7 +53,7 @@ def _store_input(graph: Graph, tensor: Tensor) -> bool:
     return True
 
 
-def _move_behind(graph: Graph, tensor: Tensor) -> bool:
+def _move_after_views(graph: Graph, tensor: Tensor) -> bool:
     """Let the views between Reinterpret and an output look at what is stored."""
     views: list[Op] = []
     op, held = tensor.producer, tensor
@@ -96,6 +96,6 @@ def _store_output(graph: Graph, tensor: Tensor) -> bool:
 
 
 def _copy(graph: Graph, op: Op, source: Tensor, result: Tensor) -> None:
-    """Put a Reshape in the place of an op, which copies what a graph takes or gives already."""
+    """Replace an op by a Reshape, which copies a graph input or output."""
     origin = Origin(op.origin.nodes, op.origin.reason or f"{source.name!r} and {result.name!r} are the same")
     graph.replace_op(op, Op("Reshape", [source], [result], name=op.name, origin=origin))

@@ -1,4 +1,4 @@
-"""Stores the weights of operations on reals as the integers that the source model has for them."""
+"""Storage of the weights of float operations as the integers of the source model."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from xdlc import ir
 from xdlc.ir import AxisScaleOffset, BlockScaleOffset, Encoding, Graph, Op, Role, ScaleOffset, Tensor
 from xdlc.ir.dtype import SFIXED4, UFIXED4
+from xdlc.passes._fixed_point_rules import weight_axes
 from xdlc.passes._static_fixed_point import stored_weight
-from xdlc.passes._value_preserving import weight_axes
 from xdlc.passes.base import graph_pass
 
 _WIDEST = 16  # bits; wider integers take no less room than float32
@@ -19,10 +19,10 @@ _NIBBLE = {True: SFIXED4, False: UFIXED4}
 @graph_pass(stage="storage")
 @dataclass(frozen=True, slots=True)
 class StoreQuantizedWeights:
-    """Give dequantized weights their stored integers and encoding back.
+    """Restore the quantized values and the encoding of dequantized weights.
 
-    Runs once, when all other passes are through: those look at weights as reals.  The reals that the
-    integers stand for are the same to the last bit.  Up to four bits are packed two a byte.
+    Runs once, when all other passes are through: those read weights as floats.  The float values
+    are the same to the last bit.  Up to four bits are packed two a byte.
 
     Attributes:
         name: Name of the pass.
@@ -45,7 +45,7 @@ def _store(graph: Graph, tensor: Tensor) -> bool:
     if not readers or not all(_takes(op, tensor) for op in readers):
         return False
     made = stored_weight(tensor, _channels(readers[0], tensor))
-    if made is None:  # no encoding that HTP has for weights of fixed-point ops, but these are on reals
+    if made is None:  # no encoding that HTP has for weights of fixed-point ops, but these are float
         made = Tensor(tensor.name, tensor.shape, data.fixed, data.encoding, data.stored, Role.STATIC)
     if (data.encoding.bits or data.fixed.bits) <= _NIBBLE_BITS and made.data is not None:
         made.dtype, made.encoding = _NIBBLE[data.fixed.is_signed], _unmarked(made.encoding)

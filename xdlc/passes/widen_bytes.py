@@ -1,4 +1,4 @@
-"""Bools and bytes as int32 in operations that HTP has for wider integers only."""
+"""Widening of bools and bytes to int32 for operations that HTP has for wider integers only."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _COMPARISONS = frozenset((EQUAL, GREATER, GREATER_EQUAL, LESS, LESS_EQUAL, NOT_E
 class WidenBytes:
     """Cast bool8 and uint8 to int32 around operations that HTP has for int32 but not for them.
 
-    These move or compare values, or make floats of them, so that the results are the same.  What they hand
-    to each other stays int32.
+    These move or compare values, or make floats of them, so that the results are the same.  Values between
+    them stay int32.
 
     Attributes:
         name: Name of the pass.

@@ -126,8 +126,8 @@ def test_ops_of_users_are_no_conversions_whatever_their_names() -> None:
         ({"t0": "fixedPoint8"}, "'t0' is float32, and nothing in the model states its range"),
         ({"t1": "fixedPoint16"}, "'t1' is float32, and nothing in the model states its range"),
         ("t0:float32", "not of the form name=type"),
-        ("t0=float32,t0=fixedPoint8", "gives 't0' two types"),
-        ({"t0": "fixedPoint"}, "unknown type 'fixedPoint'\n  fix: nearest: fixedPoint8"),
+        ("t0=float32,t0=fixedPoint8", "two types for 't0'"),
+        ({"t0": "fixedPoint"}, "unknown type 'fixedPoint'"),
         ({"t2": "float32"}, "'t2', no input or output\n  fix: nearest: t"),
     ],
 )

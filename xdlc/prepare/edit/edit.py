@@ -1,4 +1,4 @@
-"""Everything that changes a model before it is compiled, in one call."""
+"""Changes to a model before it is compiled, in one call."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def edit(
     buffer_data_type: Mapping[str, str] | Sequence[str] | str = (),
     input_dimensions: Mapping[str, Sequence[int]] | None = None,
 ) -> Model:
-    """Return a copy of the model with other extents, outputs and types at its ports, in this order.
+    """Return a copy of the model with other dimensions, outputs and types, in this order.
 
     What the copy computes is another network where something changed, so that compiled caches and HTA
-    sections of the one before are left out of it, with a warning.  Encodings stay.
+    sections of the one before are dropped, with a warning.  Encodings stay.
 
     Args:
         model: The model.
@@ -49,7 +49,7 @@ def edit(
 
     Raises:
         UsageError: If a name is not known, or what it names cannot be an output.
-        ConstraintError: If an op does not take the extents, or a port the type.
+        ConstraintError: If an op does not take the dimensions, or an input or output the type.
         ProblemList: If several are wrong.
         StorageError: If the input list cannot be read.
     """
@@ -114,7 +114,7 @@ def _words(given: Names, more: Sequence[str]) -> str:
 
 
 def _drop_stale(model: Model, edited: Model) -> None:
-    """Leave out what was compiled for the network before."""
+    """Drop what was compiled for the network before."""
     sections = [name for name in model.records if is_about_sections(name)]
     stale = [*(cache.name for cache in caches(model)), *sections]
     if not stale or all(
@@ -124,4 +124,4 @@ def _drop_stale(model: Model, edited: Model) -> None:
     remove_caches(edited)
     for name in sections:
         del edited.records[name]
-    warnings.warn(f"left out, for the network has been changed: {', '.join(stale)}", stacklevel=3)
+    warnings.warn(f"dropped, for the network has been changed: {', '.join(stale)}", stacklevel=3)

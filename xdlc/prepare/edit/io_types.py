@@ -1,4 +1,4 @@
-"""Other types at the inputs and outputs of a graph, converted to and from what it computes in."""
+"""Types of graph inputs and outputs, with conversions to and from those that the graph computes in."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from xdlc.opdefs.control_flow import outer_graphs
 from xdlc.opdefs.traits import traits
 
 TYPES = {"float32": dt.FLOAT32, "fixedPoint8": dt.UFIXED8, "fixedPoint16": dt.UFIXED16}
-"""The types that a port can be given, under the vendor's names."""
+"""Types of inputs and outputs, under the vendor's names."""
 
 
 def set_types(model: Model, use_float_io: bool, buffer_data_type: Mapping[str, str]) -> None:
-    """Give inputs and outputs other types; their names, shapes and order stay.
+    """Set types of inputs and outputs; their names, shapes and order stay.
 
-    A conversion is put behind each such input and in front of each such output: Quantize, Dequantize,
-    Convert or Cast.  A fixed-point type takes its range from the encoding that the port has, or that the
-    conversion next to it states.
+    A conversion is inserted after each such input and before each such output: Quantize, Dequantize,
+    Convert or Cast.  A fixed-point type takes its range from the encoding that the tensor has, or that
+    the conversion next to it states.
 
     Args:
         model: The model; it is changed.
-        use_float_io: Whether all ports of numbers become float32: quantized ones and those of other
-            float types.
-        buffer_data_type: Type by name of the port, see ``TYPES``; goes before ``use_float_io``.
+        use_float_io: Whether all inputs and outputs of numbers become float32: quantized ones and those
+            of other float types.
+        buffer_data_type: Type by name of the tensor, see ``TYPES``; overrides ``use_float_io``.
 
     Raises:
         UsageError: If a type or a name is not known.
-        ConstraintError: If a port cannot have the type: it holds integers, or has no range.
+        ConstraintError: If an input or output cannot have the type: it holds integers, or has no range.
         ProblemList: If several are wrong.
     """
     graphs = outer_graphs(model)
@@ -68,7 +68,7 @@ def parsed(given: Sequence[str] | str) -> dict[str, str]:
         {'x': 'float32', 'y': 'fixedPoint8'}
 
     Raises:
-        UsageError: If a text has another form, or names a port twice.
+        UsageError: If a text has another form, or names a tensor twice.
     """
     found: dict[str, str] = {}
     for text in [given] if isinstance(given, str) else given:
@@ -80,7 +80,7 @@ def parsed(given: Sequence[str] | str) -> dict[str, str]:
                     fix="write for instance x=float32",
                 )
             if found.setdefault(name, kind) != kind:
-                raise UsageError(f"buffer_data_type gives {name!r} two types: {found[name]} and {kind}")
+                raise UsageError(f"buffer_data_type has two types for {name!r}: {found[name]} and {kind}")
     return found
 
 
@@ -90,7 +90,9 @@ def _checked(graphs: Sequence[Graph], types: Mapping[str, str]) -> list[XdlcErro
     for name, kind in types.items():
         if kind not in TYPES:
             fix = nearest_names(kind, TYPES) or f"use one of {', '.join(TYPES)}"
-            problems.append(UsageError(f"buffer_data_type gives {name!r} the unknown type {kind!r}", fix=fix))
+            problems.append(
+                UsageError(f"buffer_data_type has the unknown type {kind!r} for {name!r}", fix=fix)
+            )
         if name not in ports:
             fix = nearest_names(name, ports) or f"inputs and outputs: {', '.join(ports)}"
             problems.append(UsageError(f"buffer_data_type names {name!r}, no input or output", fix=fix))
@@ -106,7 +108,7 @@ def _set_type(graph: Graph, port: Tensor, wanted: DType, flag: str) -> bool:
         )
     if not (port.dtype.is_fixed or port.dtype.is_float):
         raise ConstraintError(
-            f"{port.name!r} holds {port.dtype}: no numbers that {wanted} could stand for",
+            f"{port.name!r} holds {port.dtype}: no numbers that {wanted} could store",
             where=f"graph {graph.name!r}",
             fix="leave its type as it is",
         )
@@ -122,7 +124,7 @@ def _set_type(graph: Graph, port: Tensor, wanted: DType, flag: str) -> bool:
     )
     reason = f"{flag}: callers have {port.name!r} as {wanted}, the graph as {port.dtype}"
     if port in graph.inputs:
-        _behind_input(graph, port, inner, (wanted, encoding), reason)
+        _after_input(graph, port, inner, (wanted, encoding), reason)
     else:
         _before_output(graph, port, inner, (wanted, encoding), reason)
     return True
@@ -137,7 +139,7 @@ def _is_already(port: Tensor, wanted: DType) -> bool:
 _Form = tuple[DType, "ScaleOffset | None"]
 
 
-def _behind_input(graph: Graph, port: Tensor, inner: Tensor, form: _Form, reason: str) -> None:
+def _after_input(graph: Graph, port: Tensor, inner: Tensor, form: _Form, reason: str) -> None:
     readers = graph.consumers(port)
     (port.dtype, port.encoding) = form
     graph.add_tensor(inner)
@@ -170,7 +172,7 @@ def _before_output(graph: Graph, port: Tensor, inner: Tensor, form: _Form, reaso
 
 
 def _is_native(op: Op, type: str) -> bool:
-    """Return whether an op is one of QNN's; a user's package may use the same names."""
+    """Return whether an op is one of QNN's; a UDO may have the same type."""
     return op.package == NATIVE_PACKAGE and op.type == type
 
 
@@ -179,7 +181,7 @@ def _form(tensor: Tensor) -> tuple[DType, object]:
 
 
 def _take_over(graph: Graph, source: Tensor, port: Tensor) -> None:
-    """Let what computes a fixed-point tensor give the output of that form instead, if it may."""
+    """Let the producer of a fixed-point tensor write the output of that type instead, if it may."""
     again, producer = port.producer, source.producer
     if again is None or producer is None or graph.is_output(source):
         return
@@ -211,7 +213,7 @@ def _port(source: Tensor, target: Tensor) -> Tensor:
 
 
 def _encoding(graph: Graph, port: Tensor, wanted: DType) -> ScaleOffset:
-    """Return the encoding of a fixed-point port: the range that is known of it, in other steps."""
+    """Return the encoding of a fixed-point input or output: its known range in other steps."""
     held = port if port.dtype.is_fixed else _quantized(graph, port)
     if held is None or not isinstance(held.encoding, ScaleOffset):
         raise ConstraintError(
@@ -240,7 +242,7 @@ def _in_other_steps(held: Tensor, encoding: ScaleOffset, wanted: DType) -> Scale
 
 
 def _quantized(graph: Graph, port: Tensor) -> Tensor | None:
-    """Return the fixed-point tensor that holds the numbers of a float port, also with views between."""
+    """Return the fixed-point tensor of the numbers of a float input or output, also across views."""
     if port in graph.inputs:
         found = list(_quantized_readers(graph, port))
         forms = {None if held is None else (held.dtype, held.encoding) for held in found}

@@ -1,4 +1,4 @@
-"""Which graphs the names that a user gives belong to."""
+"""Names of tensors and ops by graph, as users write them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def by_graph(
 
     Args:
         model: The model.
-        given: What the user gave, in any number of forms.
+        given: Names as the user wrote them, in any number of forms.
         known: The names that there are, by graph.
 
     Raises:
@@ -74,5 +74,5 @@ def unknown(graph: Graph, what: str, name: str, known: Mapping[str, Iterable[str
     others = [other for other, names in known.items() if other != graph.name and name in set(names)]
     fix = nearest_names(name, known[graph.name]) or "xdlc-info lists the names"
     if others:
-        fix = f"graph {others[0]!r} has it: give the name of the graph first, as in '{others[0]} {name}'"
+        fix = f"graph {others[0]!r} has it: put the name of the graph first, as in '{others[0]} {name}'"
     return UsageError(f"has no {what} {name!r}", where=f"graph {graph.name!r}", fix=fix)

@@ -1,4 +1,4 @@
-"""Other outputs for a graph than those that it has."""
+"""Replacement of the outputs of a graph."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xdlc.prepare.edit.names import Names, by_graph, callers, unknown
 
 
 def set_outputs(model: Model, tensors: Sequence[Names], layers: Sequence[Names]) -> None:
-    """Make the named tensors, and all that the named ops give, the outputs of their graphs.
+    """Make the named tensors, and all outputs of the named ops, the outputs of their graphs.
 
     They take the place of the outputs that a graph has; a graph of which nothing is named keeps its own.
     Ops that nothing needs any more go, and with them the inputs that were read for their sake.  A
@@ -55,7 +55,7 @@ def _named(model: Model, tensors: Sequence[Names], layers: Sequence[Names]) -> d
             found.setdefault(name, []).append(tensor)
     problems += [
         UsageError(
-            f"its outputs are what {inner[name]} gives, and cannot be others",
+            f"its outputs are those of {inner[name]}, and cannot be others",
             where=f"graph {name!r}",
             fix="name tensors of a graph that no op runs",
         )
@@ -97,6 +97,6 @@ def _replace(graph: Graph, wanted: list[Tensor]) -> None:
             graph.inputs.remove(tensor)
             del graph.tensors[tensor.name]
             warnings.warn(
-                f"graph {graph.name!r}: input {tensor.name!r} is left out: no output needs it any more",
+                f"graph {graph.name!r}: input {tensor.name!r} is dropped: no output needs it any more",
                 stacklevel=2,
             )

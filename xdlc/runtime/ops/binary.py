@@ -1,4 +1,4 @@
-"""Element-wise operations of two operands, broadcast as in numpy."""
+"""Element-wise operations of two operands, broadcast as in numpy, and ElementWiseSelect."""
 
 from __future__ import annotations
 
@@ -138,3 +138,17 @@ def binary(op: Op, b: Builder) -> None:
 def named(op: Op, b: Builder) -> None:
     """Lower an operation that has an op type of its own."""
     _lower(op, b, op.type.removeprefix("ElementWise"))
+
+
+@lowering("ElementWiseSelect")
+def select(op: Op, b: Builder) -> None:
+    """Lower to Where, of bools through bytes: onnxruntime has none of bools."""
+    condition, first, second = (args.operand(op, index) for index in range(3))
+    dtype = numpy.promote_types(b.dtype(first), b.dtype(second))
+    dtype = numpy.dtype(numpy.uint8) if dtype == numpy.bool_ else dtype
+    inputs = [
+        b.read(condition, dtype=numpy.dtype(numpy.bool_)),
+        b.read(first, dtype=dtype),
+        b.read(second, dtype=dtype),
+    ]
+    b.write(args.result(op), b.node("Where", inputs), dtype=dtype)

@@ -1,13 +1,18 @@
-"""MatMul with optional transposition of its operands and an optional bias."""
+"""Matrix products: MatMul, and FullyConnected with weights [out, in]."""
 
 from __future__ import annotations
 
+import math
+
+from xdlc.errors import ModelError
 from xdlc.ir import Op, Tensor
 from xdlc.ir.dtype import UFIXED16
 from xdlc.opdefs import args
+from xdlc.runtime import qdq
 from xdlc.runtime.builder import Builder
-from xdlc.runtime.htp_arithmetic.products import are_rounded
-from xdlc.runtime.htp_arithmetic.u16 import is_centred, write_wide
+from xdlc.runtime.htp_arithmetic.products import Product, are_rounded, unsigned_weights
+from xdlc.runtime.htp_arithmetic.u8 import narrow_results
+from xdlc.runtime.htp_arithmetic.u16 import is_centred, wide_results, write_wide
 from xdlc.runtime.ops import lowering
 
 
@@ -35,3 +40,46 @@ def _order(op: Op, index: int, tensor: Tensor) -> tuple[int, ...]:
 
 def _are_wide(b: Builder, *tensors: Tensor) -> bool:
     return are_rounded(b, *tensors) and all(tensor.dtype is UFIXED16 for tensor in tensors)
+
+
+@lowering("FullyConnected")
+def fully_connected(op: Op, b: Builder) -> None:
+    """Lower to Gemm over rows of as many numbers as the weights have columns.
+
+    The input is taken as [elements / n, n] for weights [m, n], whatever its rank; the output has
+    the shape that the graph states: [batch, m], or the input's with ``keep_dims``.
+    """
+    source, weight, bias = args.operand(op, 0), args.operand(op, 1), args.optional(op, 2)
+    target = args.result(op)
+    if weight.rank != 2 or not source.rank or source.size % max(weight.shape[1], 1):
+        raise ModelError(f"weights of shape {list(weight.shape)} do not fit input {list(source.shape)}")
+    units, width = weight.shape
+    flat = target.rank == 2 and target.shape[1] == units
+    if not flat and math.prod(target.shape) != source.size // width * units:
+        raise ModelError(f"output {list(target.shape)} does not hold {units} numbers a row")
+    shape = (-1 if 0 in target.dynamic_axes else target.shape[0], *target.shape[1:])
+    is_matrix = source.rank == 2 and source.shape[1] == width
+    held = Product(source, weight, bias, target)
+    bits = held.bits(b)
+    if bits is not None:
+        rows, middle = unsigned_weights(b, weight, (1, 0))
+
+        def multiply(value: str, zero: str) -> str:
+            return b.node("MatMulInteger", [value, rows, zero, middle])
+
+        stored = b.read_stored_as(source, tuple(range(source.rank)))
+        results = wide_results if bits == 16 else narrow_results
+        made = results(b, held, stored if is_matrix else b.reshape(stored, (-1, width)), multiply)
+        b.write_stored(target, made if flat else b.reshape(made, shape), tuple(range(target.rank)))
+        return
+    value = b.read(source)
+    if not is_matrix:
+        value = b.reshape(value, (-1, width))
+    inputs = [value, b.read(weight)]
+    if bias is not None:
+        inputs.append(qdq.bias(b, bias, source, weight, axis=0))
+    value = b.node("Gemm", inputs, transB=1)
+    if flat:
+        b.write(target, value)
+    else:
+        b.write_reshaped(target, value, shape)

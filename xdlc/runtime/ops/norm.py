@@ -1,8 +1,10 @@
-"""Normalization over axes that are computed from the data: layer, RMS, instance, group, L2."""
+"""Normalizations: layer, RMS, instance, group, L2 and batch normalization, Softmax."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+import numpy
 
 from xdlc.errors import ModelError
 from xdlc.ir import Op, Tensor
@@ -37,7 +39,7 @@ def _scaled(b: Builder, source: Tensor, x: str, axes: Sequence[int], epsilon: fl
 
 
 def _spread(source: Tensor, axes: Sequence[int]) -> list[int]:
-    """Return the shape that lets a factor of the axes' extents broadcast against ``source``."""
+    """Return the shape that lets a factor of the axes' sizes broadcast against ``source``."""
     return [source.shape[axis] if axis in axes else 1 for axis in range(source.rank)]
 
 
@@ -128,3 +130,38 @@ def l2_norm(op: Op, b: Builder) -> None:
     power = b.node("ReduceSum", [b.node("Mul", [x, x]), b.ints(*axes)], keepdims=1)
     floor = b.node("Max", [power, b.like(source, float(op.param("epsilon", 1e-12)))])
     b.write(args.result(op), b.node("Div", [x, b.node("Sqrt", [floor])]))
+
+
+@lowering("Batchnorm")
+def batchnorm(op: Op, b: Builder) -> None:
+    """Lower to BatchNormalization of statistics that change nothing, or to ``x * weight + bias``."""
+    source, weight, bias = args.operand(op, 0), args.operand(op, 1), args.optional(op, 2)
+    if source.rank > 1 and source.dtype.is_float and weight.shape == source.shape[-1:]:
+        order, dtype = channels_first(source.rank), b.dtype(source)
+        zeros = numpy.zeros(weight.shape, dtype)
+        shift = b.constant(zeros) if bias is None else b.read(bias, dtype=dtype)
+        factor = b.read(weight, dtype=dtype)
+        inputs = [b.read(source, order), factor, shift, b.constant(zeros), b.constant(zeros + 1)]
+        b.write(args.result(op), b.node("BatchNormalization", inputs, epsilon=0.0), order)
+        return
+    value = b.node("Mul", [b.read(source), b.read(weight)])
+    if bias is not None:
+        value = b.node("Add", [value, b.read(bias)])
+    b.write(args.result(op), value)
+
+
+@lowering("Softmax", "LogSoftmax")
+def softmax(op: Op, b: Builder) -> None:
+    """Lower to the ONNX op of the same name over ``beta * x``."""
+    source = args.operand(op, 0)
+    if source.dtype.name == "bfloat16":
+        raise b.unsupported(
+            "the partial sums of a bfloat16 Softmax: ONNX rounds each, the host sums in float32",
+            "cast its input to float32 and its result back",
+        )
+    axis = args.axis(op, source.rank, default=source.rank - 1)
+    beta = float(op.param("beta", 1.0))
+    value = b.read(source)
+    if beta != 1.0:
+        value = b.node("Mul", [value, b.like(source, beta)])
+    b.write(args.result(op), b.node(op.type, [value], axis=axis))

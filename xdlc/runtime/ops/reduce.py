@@ -1,4 +1,4 @@
-"""Reductions over axes."""
+"""Reductions over axes, and CumulativeSum."""
 
 from __future__ import annotations
 
@@ -43,3 +43,16 @@ def moments(op: Op, b: Builder) -> None:
     b.write(args.result(op, 0), b.node("ReduceMean", [x, b.ints(*axes)], keepdims=keep))
     squares = b.node("Mul", [centred, centred])
     b.write(args.result(op, 1), b.node("ReduceMean", [squares, along], keepdims=keep))
+
+
+@lowering("CumulativeSum")
+def cumulative_sum(op: Op, b: Builder) -> None:
+    """Lower to CumSum."""
+    source = args.operand(op, 0)
+    value = b.node(
+        "CumSum",
+        [b.read(source), b.constant(args.axis(op, source.rank), "int64")],
+        exclusive=int(bool(op.param("exclusive", False))),
+        reverse=int(bool(op.param("reverse", False))),
+    )
+    b.write(args.result(op), b.wrapped(value, source))

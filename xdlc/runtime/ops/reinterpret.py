@@ -1,4 +1,4 @@
-"""Reinterpret: stored integers of a fixed-point tensor as plain integers, and the other way round."""
+"""Reinterpret: quantized values of a fixed-point tensor as plain integers, and the reverse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resizing of images to the output's extents."""
+"""Resizing of images to the output's size."""
 
 from __future__ import annotations
 

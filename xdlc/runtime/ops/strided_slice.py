@@ -26,8 +26,8 @@ def strided_slice(op: Op, b: Builder) -> None:
 
     ``ranges`` holds begin, end and stride of each input axis.  Bit i of ``begin_mask`` or
     ``end_mask`` means from the first or through the last element of axis i; bit i of
-    ``shrink_axes`` takes one element and drops the axis.  With a negative stride, end -1 lies in
-    front of the first element.
+    ``shrink_axes`` takes one element and drops the axis.  With a negative stride, end -1 precedes
+    the first element.
     """
     source, target = args.operand(op, 0), args.result(op)
     ranges = args.integers(op, "ranges", 3 * source.rank)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy
 
-from xdlc.ir import Op
+from xdlc.ir import HOST_PACKAGE, Op
 from xdlc.opdefs import args
 from xdlc.opdefs.elementwise_enums import UNARY as OPERATIONS
 from xdlc.runtime.builder import Builder
@@ -64,3 +64,11 @@ def is_inf(op: Op, b: Builder) -> None:
         detect_positive=int(op.param("detect_positive", True)),
     )
     b.write(args.result(op), value, dtype=BOOL)
+
+
+@lowering("Erf", package=HOST_PACKAGE)
+def erf(op: Op, b: Builder) -> None:
+    """Lower to Erf."""
+    source = args.operand(op, 0)
+    order = b.orders(source)[0] if b.orders(source) else None
+    b.write(args.result(op), b.node("Erf", [b.read(source, order)]), order)

@@ -168,10 +168,10 @@ def test_features_that_weights_do_not_take_are_refused() -> None:
     ("dims", "said"),
     [
         ({"z": (1, 8, 8, 4)}, "names 'z', no input\n  fix: inputs: x"),
-        ({"x": (8, 8, 4)}, "gives 'x' 3 dimensions, it has 4"),
-        ({"x": (1, 0, 8, 4)}, "gives 'x' the shape [1, 0, 8, 4]"),
-        ({"x": (1, 2**32, 8, 4)}, "give extents from 1 to"),
-        ({"x": "1,8,8,4"}, "give whole numbers"),
+        ({"x": (8, 8, 4)}, "3 dimensions for 'x', it has 4"),
+        ({"x": (1, 0, 8, 4)}, "the shape [1, 0, 8, 4]"),
+        ({"x": (1, 2**32, 8, 4)}, "dimensions from 1 to"),
+        ({"x": "1,8,8,4"}, "whole numbers"),
     ],
 )
 def test_wrong_dimensions_are_named(dims: dict[str, Any], said: str) -> None:
@@ -377,7 +377,7 @@ def test_a_pool_that_both_go_with_must_look_global() -> None:
         edited = edit(pooled("PoolAvg2d", 4, flat=False), input_dimensions={"x": (1, 9, 9, 2)})
     assert edited.main.outputs[0].shape == (1, 1, 1, 2)
     for kind, stride in (("PoolAvg2d", 1), ("PoolMax2d", 4)):
-        with pytest.raises(ConstraintError, match="both go with the new extents"):
+        with pytest.raises(ConstraintError, match="both go with the new"):
             edit(pooled(kind, stride, flat=False), input_dimensions={"x": (1, 9, 9, 2)})
 
 

@@ -1,4 +1,4 @@
-"""Other extents for a model's inputs, and what follows from them op by op."""
+"""Resize of model inputs, propagated op by op."""
 
 from xdlc.prepare.edit.redimension.run import redimension
 

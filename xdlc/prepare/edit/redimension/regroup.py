@@ -1,8 +1,8 @@
-"""How the extents of a Reshape's target follow from those of its input.
+"""Dimensions of the target of a Reshape, from those of its input.
 
 Row-major order cuts both shapes into groups of axes of the same number of elements.  Inside of a group
 the parts that did not change hold from both ends; what is left must be one axis of the target, or one
-whose extent alone can make up for the change.  Axes of extent 1 have no place in that order, so that they
+whose size alone can make up for the change.  Axes of size 1 have no place in that order, so that they
 are matched by position between the groups, the first axis with the first.
 """
 
@@ -16,14 +16,14 @@ from xdlc.prepare.edit.redimension.resize_context import Axis, Factor
 
 
 def regrouped(axes: Sequence[Axis], target: Sequence[int]) -> list[Axis]:
-    """Return what the extents of the target are products of.
+    """Return the factors of the dimensions of the target.
 
     Args:
         axes: The same of the input.
-        target: Extents that the target had.
+        target: Dimensions that the target had.
 
     Raises:
-        ShapeError: If the new extents fill no target, or more than one.
+        ShapeError: If the new dimensions fill no target, or more than one.
 
     Example:
         >>> regrouped([(Factor(1, 4),), (Factor(6, 8),), (Factor(5, 5),)], (1, 30))
@@ -48,7 +48,7 @@ _Group = tuple[list[Factor], list[int], list[Factor], list[int]]
 
 
 def _groups(factors: Sequence[Factor], target: Sequence[int]) -> Iterator[_Group]:
-    """Yield factors and axes of extent 1, then those of the group behind them; the last has no group."""
+    """Yield factors and axes of size 1, then those of the group after them; the last has no group."""
     left, right = 0, 0
     while True:
         start, first = left, right
@@ -76,13 +76,13 @@ def _groups(factors: Sequence[Factor], target: Sequence[int]) -> Iterator[_Group
 def _match_ones(
     ones: list[Factor], places: list[int], made: list[list[Factor]], ends: list[int], *, is_first: bool
 ) -> None:
-    """Give axes of extent 1 between two groups what they become.
+    """Assign factors to axes of size 1 between two groups.
 
     Args:
-        ones: The factors of extent 1 there.
-        places: The axes of extent 1 there.
+        ones: The factors of size 1 there.
+        places: The axes of size 1 there.
         made: What the axes become.
-        ends: The axes before and behind, if a factor may have become part of one.
+        ends: The axes before and after, if a factor may have become part of one.
         is_first: Whether there is no group before.
     """
     if is_first and ones and places and len(ones) != len(places):
@@ -101,17 +101,17 @@ def _match_ones(
         made[ends[0]].extend(changed)
     else:
         news = ", ".join(str(factor.new) for factor in changed)
-        raise ShapeError(f"an axis of extent 1 has become {news}, and where that went in its output is open")
+        raise ShapeError(f"an axis of size 1 has become {news}, and its place in the output is ambiguous")
 
 
 def _fill(parts: list[Factor], here: list[int], target: Sequence[int], made: list[list[Factor]]) -> None:
-    """Give the axes of a group what its factors leave."""
+    """Assign factors to the axes of a group."""
     places = [place for place in here if target[place] != 1]
     if len(places) == 1:
         made[places[0]].extend(parts)
         return
     if any(factor.old == 1 and factor.is_changed for factor in parts):
-        raise ShapeError("an axis of extent 1 between the axes that it joins and parts has become another")
+        raise ShapeError("an axis of size 1 between the axes that it joins and splits has become another")
     rest = [factor for factor in parts if factor.old != 1]
     extents = {place: target[place] for place in places}
     inner: dict[int, list[Factor]] = {place: [] for place in places}

@@ -13,7 +13,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 class Factor(NamedTuple):
-    """A part of an extent: what it was and what it is.
+    """Factor of a dimension: what it was and what it is.
 
     An axis that a Reshape made of several is the product of theirs, outermost first, so that another
     Reshape can take it apart again.
@@ -50,8 +50,8 @@ class ResizeContext:
         self._axes: dict[Tensor, tuple[Axis, ...]] = {}
         self._known: dict[tuple[int, int, int], set[int]] = {}
 
-    def settle(self, tensor: Tensor, shape: Shape) -> None:
-        """Give a tensor its new shape."""
+    def resize(self, tensor: Tensor, shape: Shape) -> None:
+        """Set the new shape of a tensor."""
         self._shapes[tensor] = old = tensor.shape
         tensor.shape = shape
         if len(old) == len(shape):
@@ -59,7 +59,7 @@ class ResizeContext:
                 self._known.setdefault((len(shape), axis, before), set()).add(after)
 
     def note_axes(self, tensor: Tensor, axes: Sequence[Axis]) -> None:
-        """Note what the extents of a tensor, settled or not, are products of; the first note holds."""
+        """Record the factors of the dimensions of a tensor; the first record holds."""
         self._axes.setdefault(tensor, tuple(axes))
 
     @contextmanager
@@ -83,12 +83,12 @@ class ResizeContext:
         return self.shape(tensor) != tensor.shape
 
     def axes(self, tensor: Tensor) -> tuple[Axis, ...]:
-        """Return what the extents of a tensor are products of."""
+        """Return the factors of the dimensions of a tensor."""
         pairs = zip(self.shape(tensor), tensor.shape, strict=True)
         return self._axes.get(tensor) or tuple((Factor(*pair),) for pair in pairs)
 
     def known(self, rank: int, axis: int, old: int) -> set[int]:
-        """Return what has become of an extent on this axis elsewhere."""
+        """Return the new sizes that a dimension of this axis has elsewhere."""
         return self._known.get((rank, axis, old), set())
 
 

@@ -1,4 +1,4 @@
-"""The walk through a graph whose inputs get other extents."""
+"""Resize of graph inputs, and of everything computed from them."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _UNKNOWN = ("NonZero", "NonMaxSuppression")
 
 
 def redimension(model: Model, dims: Mapping[str, Sequence[int]]) -> None:
-    """Give inputs other dimensions, and everything that is computed from them the extents that follow.
+    """Set dimensions of inputs, and those of everything computed from them.
 
-    Weights and encodings stay.  Parameters that carry extents (the target of a Reshape or Resize, the
+    Weights and encodings stay.  Parameters that carry dimensions (the target of a Reshape or Resize, the
     window of a global pool, ranges of slices...) are derived anew where exactly one way is consistent with
     all of the graph.  A constant that was computed for the old dimensions is a problem of the op that
-    reads it.  Not to be seen is what the source decided by the old dimensions in another way: numbers in
-    constants that came from extents, and a Reshape to a first extent of 1 that is meant whatever the batch;
+    reads it.  Not detectable is what the source derived from the old dimensions in another way: numbers in
+    constants, and a Reshape to a first dimension of 1 that is meant whatever the batch;
     here a batch in front stays in front.
 
     Args:
@@ -48,8 +48,8 @@ def redimension(model: Model, dims: Mapping[str, Sequence[int]]) -> None:
         dims: Shapes by name of the input.
 
     Raises:
-        UsageError: If a name is not known, or a shape has another rank or an extent out of range.
-        ConstraintError: If an op does not take the extents, or more than one way is consistent.
+        UsageError: If a name is not known, or a shape has another rank or a dimension out of range.
+        ConstraintError: If an op does not take the dimensions, or more than one way is consistent.
         ProblemList: If several are wrong.
     """
     graphs = outer_graphs(model)
@@ -79,8 +79,8 @@ def _wrong(graphs: Sequence[Graph], dims: Mapping[str, Sequence[int]]) -> list[X
         if not all(isinstance(extent, int) for extent in shape):
             problems.append(
                 UsageError(
-                    f"input_dimensions gives {name!r} the shape {shape!r}",
-                    fix="give whole numbers, like (1, 224, 224, 3)",
+                    f"input_dimensions has the shape {shape!r} for {name!r}",
+                    fix="use whole numbers, like (1, 224, 224, 3)",
                 )
             )
         elif name not in inputs:
@@ -89,16 +89,16 @@ def _wrong(graphs: Sequence[Graph], dims: Mapping[str, Sequence[int]]) -> list[X
         elif len(shape) != inputs[name].rank:
             problems.append(
                 UsageError(
-                    f"input_dimensions gives {name!r} {len(shape)} dimensions, it has {inputs[name].rank}: "
+                    f"input_dimensions has {len(shape)} dimensions for {name!r}, it has {inputs[name].rank}: "
                     f"{list(inputs[name].shape)}",
-                    fix="give every dimension, the batch included",
+                    fix="state every dimension, the batch included",
                 )
             )
         elif not all(0 < extent <= _MOST for extent in shape):
             problems.append(
                 UsageError(
-                    f"input_dimensions gives {name!r} the shape {list(shape)}",
-                    fix=f"give extents from 1 to {_MOST}",
+                    f"input_dimensions has the shape {list(shape)} for {name!r}",
+                    fix=f"use dimensions from 1 to {_MOST}",
                 )
             )
     return problems
@@ -121,7 +121,7 @@ def _decided(graph: Graph, dims: Mapping[str, Shape]) -> Graph:
     if both and op is not None:
         raise ConstraintError(
             "its window may be that of a global pool, or one that happens to be as large as its input was: "
-            "both go with the new extents",
+            "both go with the new dimensions",
             where=_place(graph, op),
             fix=FIX,
         )
@@ -143,7 +143,7 @@ class _Trial:
     Attributes:
         failure: What is wrong; None if nothing is.
         doubtful: The pools for which ``covers`` makes a difference.
-        notes: What the user should know of it.
+        notes: Choices among several consistent ways.
     """
 
     def __init__(self, graph: Graph, dims: Mapping[str, Shape], *, covers: bool) -> None:
@@ -182,9 +182,9 @@ def _walk(context: ResizeContext, dims: Mapping[str, Shape]) -> list[XdlcError]:
     for tensor in graph.inputs:
         if tensor.name in dims:
             tensor.dynamic_axes = ()
-            context.settle(tensor, dims[tensor.name])
+            context.resize(tensor, dims[tensor.name])
         else:
-            context.settle(tensor, tensor.shape)
+            context.resize(tensor, tensor.shape)
     problems: list[XdlcError] = []
     lost: set[Tensor] = set()
     for op in graph.ops:
@@ -192,7 +192,7 @@ def _walk(context: ResizeContext, dims: Mapping[str, Shape]) -> list[XdlcError]:
             lost.update(op.outputs)
             continue
         try:
-            _settle(op, context)
+            _resize(op, context)
         except (ShapeError, ModelError) as error:
             reason = error.problem if isinstance(error, ModelError) else str(error)
             problems.append(
@@ -202,11 +202,11 @@ def _walk(context: ResizeContext, dims: Mapping[str, Shape]) -> list[XdlcError]:
     return problems
 
 
-def _settle(op: Op, context: ResizeContext) -> None:
+def _resize(op: Op, context: ResizeContext) -> None:
     changed = [tensor for tensor in op.inputs if tensor is not None and context.is_changed(tensor)]
     if not changed and not is_always_applied(op):
         for tensor in op.outputs:
-            context.settle(tensor, tensor.shape)
+            context.resize(tensor, tensor.shape)
         return
     rule = find(op)
     try:
@@ -230,11 +230,11 @@ def _settle(op: Op, context: ResizeContext) -> None:
         if not is_open:
             tensor.dynamic_axes = ()
         context.note_axes(tensor, _inherited(op, tensor, shape, context))
-        context.settle(tensor, shape)
+        context.resize(tensor, shape)
 
 
 def _inherited(op: Op, result: Tensor, shape: Shape, context: ResizeContext) -> list[Axis]:
-    """Return the extents of a result as those of the operand that has them on the same axis."""
+    """Return the factors of the dimensions of a result, from operands that have them on the same axis."""
     axes: list[Axis] = []
     sources = [tensor for tensor in op.inputs if tensor is not None and tensor.rank == len(shape)]
     for axis, (old, new) in enumerate(zip(result.shape, shape, strict=True)):

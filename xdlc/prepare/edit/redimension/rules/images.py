@@ -11,7 +11,7 @@ from xdlc.prepare.edit.redimension.rules.windows import set_numbers
 
 @rule("Resize", "ResizeBilinear", "ResizeNearestNeighbor", always=True)
 def resize(op: Op, context: ResizeContext) -> list[Shape]:
-    """Return extents in the ratio that they had, or those that stand elsewhere in place of the old ones."""
+    """Return dimensions in the old ratio, or those that replaced the old ones elsewhere."""
     source, target = args.operand(op, 0), op.outputs[0]
     before, wanted = context.shape(source), target.shape
     shape = [source.shape[0], *wanted[1:-1], source.shape[-1]]
@@ -49,7 +49,7 @@ def _resized(context: ResizeContext, place: tuple[int, int], old: int, new: int,
 
 
 def _of_one(elsewhere: set[int], target: int) -> int:
-    """Return what has become of an extent that one element was repeated to."""
+    """Return the new size that one element is repeated to."""
     if target == 1 or not elsewhere:
         return target
     if len(elsewhere) > 1:
@@ -60,7 +60,7 @@ def _of_one(elsewhere: set[int], target: int) -> int:
 
 @rule("Tile", always=True)
 def tile(op: Op, context: ResizeContext) -> list[Dims] | None:
-    """Return the multiples; of one element, as many as an axis has now that was as long."""
+    """Update the multiples of one element to the new size of an axis that was as long."""
     source = args.operand(op, 0)
     before = context.shape(source)
     multiples = args.integers(op, "multiples", source.rank)

@@ -9,7 +9,7 @@ from xdlc.opdefs import args
 from xdlc.opdefs.shapes import ShapeError
 from xdlc.opdefs.shapes.products import row_axes
 from xdlc.prepare.edit.redimension.resize_context import ResizeContext, Shape, rule
-from xdlc.prepare.edit.redimension.rules.joins import spread_constant
+from xdlc.prepare.edit.redimension.rules.axes import spread_constant
 
 
 @rule("FullyConnected")

@@ -1,17 +1,45 @@
-"""Resize rules of operations that join tensors along an axis, or split them."""
+"""Resize rules of operations that regroup, permute, join or split axes."""
 
 from __future__ import annotations
 
 from xdlc.ir import Op, ScaleOffset, Tensor
 from xdlc.opdefs import args
 from xdlc.opdefs.shapes import Dims, ShapeError, infer
+from xdlc.prepare.edit.redimension.regroup import regrouped
 from xdlc.prepare.edit.redimension.resize_context import ResizeContext, Shape, rule
 from xdlc.prepare.edit.redimension.rules.windows import set_numbers
 
 
+@rule("Reshape", "ExpandDims", "Squeeze")
+def reshape(op: Op, context: ResizeContext) -> list[Shape]:
+    """Return the target that the factors of the input's dimensions fill."""
+    if len(op.inputs) > 1 and op.inputs[1] is not None:
+        raise ShapeError("its target is an operand")
+    source, target = args.operand(op, 0), op.outputs[0]
+    axes = regrouped(context.axes(source), target.shape)
+    context.note_axes(target, axes)
+    return [tuple(_product(axis) for axis in axes)]
+
+
+def _product(axis: tuple[tuple[int, int], ...]) -> int:
+    total = 1
+    for _, new in axis:
+        total *= new
+    return total
+
+
+@rule("Transpose")
+def transpose(op: Op, context: ResizeContext) -> list[Dims] | None:
+    """Permute the factors of the dimensions, and return the inferred shape."""
+    found, source = infer(op), args.operand(op, 0)
+    perm = args.axes(op, source.rank, name="perm")
+    context.note_axes(op.outputs[0], [context.axes(source)[axis] for axis in perm])
+    return found
+
+
 @rule("Concat")
 def concat(op: Op, context: ResizeContext) -> list[Dims] | None:
-    """Return the operands' shape with their sum along the axis; constants of extent 1 are repeated."""
+    """Repeat constants of size 1, and return the inferred shape."""
     axis = args.axis(op, op.outputs[0].rank)
     repeated(op, context, [other for other in range(op.outputs[0].rank) if other != axis])
     return infer(op)
@@ -19,13 +47,13 @@ def concat(op: Op, context: ResizeContext) -> list[Dims] | None:
 
 @rule("Pack")
 def pack(op: Op, context: ResizeContext) -> list[Dims] | None:
-    """Return the operands' shape with their number on the new axis."""
+    """Repeat constants of size 1, and return the inferred shape."""
     repeated(op, context, range(op.outputs[0].rank - 1))
     return infer(op)
 
 
 def repeated(op: Op, context: ResizeContext, axes: range | list[int]) -> None:
-    """Repeat constants along axes of extent 1 that the other operands had as well, and have otherwise now."""
+    """Repeat constants along axes of size 1 that the other operands had as well, and no longer have."""
     tensors = [tensor for tensor in op.inputs if tensor is not None]
     made: dict[Tensor, Tensor] = {}
     for tensor in tensors:

@@ -1,9 +1,11 @@
-"""Operations that keep values as they are, or clip them, so that rounding commutes with them."""
+"""Rules of fixed point: ops that commute with rounding, and ops that HTP supports in fixed point."""
 
 from __future__ import annotations
 
 from xdlc import ir
 from xdlc.ir import Op
+from xdlc.ir.dtype import SFIXED8
+from xdlc.opdefs import verify_op
 from xdlc.opdefs.traits import operation_name, traits, value_sources
 
 _NEAREST = 0
@@ -53,3 +55,16 @@ def weight_axes(op: Op) -> dict[int, int | None]:
         return {}
     grouped = found.macs == "transposed" and op.param("group", 1) != 1
     return {found.weight: None if grouped else found.channel_axis, found.bias: 0}
+
+
+def suits_fixed_point(fixed: Op, real: Op) -> bool:
+    """Return whether HTP supports an op on fixed point at least as well as the one on floats.
+
+    Args:
+        fixed: The op with fixed-point operands and results; need not be part of a graph.
+        real: The same op on floats.
+    """
+    held = (tensor.dtype for tensor in fixed.inputs if tensor is not None)
+    if traits(fixed).unsigned and SFIXED8 in held:
+        return False
+    return len(verify_op(fixed, backend="htp")) <= len(verify_op(real, backend="htp"))
